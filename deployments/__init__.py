@@ -1,0 +1,1 @@
+"""The Serve graph: settings, HTTP front, vocabulary and replica."""

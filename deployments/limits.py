@@ -1,0 +1,60 @@
+"""The limits of a request, as one object that the server, the batch path and the tests read.
+
+Each has a default, what a request at the limit costs, and the case that set it. Nothing here enforces anything.
+"""
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Limits(BaseModel):
+    """How much one request may ask for."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    max_body_bytes: int = Field(default=2**20, ge=1024)
+    """Costs about six times its size while it is parsed. 1 MiB holds a prompt of 250,000 tokens."""
+
+    max_body_s: float = Field(default=30.0, gt=0)
+    """Costs one waiting task. Set by the client that sends one byte a second."""
+
+    max_header_bytes: int = Field(default=64 * 1024, ge=1024)
+    """Costs its size. The h11 parser stops at 64 KiB by itself, httptools at none."""
+
+    max_headers: int = Field(default=100, ge=10)
+    """Costs a tuple each. Set by the request with 10,000 headers; browsers behind proxies send about 40."""
+
+    max_json_depth: int = Field(default=64, ge=4)
+    """Costs a stack frame of the JSON decoder each. A deep JSON schema needs 20; 100,000 levels end a process."""
+
+    max_messages: int = Field(default=1000, ge=1)
+    """Costs a pass of the chat template each. Set by the body with a million messages."""
+
+    max_stop: int = Field(default=4, ge=0)
+    """Costs a search of the text per step each. OpenAI's own limit; vLLM's is 64."""
+
+    max_stop_chars: int = Field(default=256, ge=1)
+    """Costs as many characters held back in a stream. Set by the stop string of 1 MB."""
+
+    max_n: int = Field(default=8, ge=1)
+    """Costs a sequence of the batch and its KV cache each. Set by ``n = 10**9``."""
+
+    max_top_logprobs: int = Field(default=20, ge=0)
+    """Costs a detokenised token per step each. OpenAI's limit and vLLM's default."""
+
+    max_logit_bias: int = Field(default=300, ge=0)
+    """Costs an entry of a tensor each. OpenAI's limit."""
+
+    max_token_ids: int = Field(default=1000, ge=0)
+    """Costs an entry of a tensor each; entries of ``allowed_token_ids`` and its like. A label set is far smaller."""
+
+    max_tools: int = Field(default=128, ge=0)
+    """Costs a piece of the prompt each. OpenAI's limit."""
+
+    max_error_bytes: int = Field(default=4096, ge=512)
+    """An error answer, however many faults the request has."""
+
+    max_input_tokens: int = Field(default=1024, ge=1)
+    """Costs KV cache and prefill time. Measured in the replica, after tokenising."""
+
+    max_new_tokens: int = Field(default=1024, ge=1)
+    """Costs a step of the engine each. Also what a request gets that asks for no number."""
