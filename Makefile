@@ -1,0 +1,48 @@
+# One verb per task; each sets up .venv by itself. `make demo` is the place to start.
+PYTHON ?= python3
+# Where pip finds a CPU build of torch 2.13.0, if your default index has none: make demo TORCH_INDEX=<address>
+TORCH_INDEX ?=
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+
+.PHONY: demo test unit lint types bench clean
+.DEFAULT_GOAL := demo
+
+demo: $(READY)
+	@$(BIN)/python -m deployments.demo
+
+test: $(READY)
+	$(BIN)/python -m pytest
+
+unit: $(READY)
+	$(BIN)/python -m pytest -m "not e2e"
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(MAKE) --no-print-directory types
+
+types: $(READY)
+	$(BIN)/mypy
+
+bench: $(READY)
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .coverage
+
+# The stamp is newer than what it was made from, so a second run starts at once.
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if (3, 11) <= v < (3, 14) else f"wordbound needs Python 3.11 to 3.13, and $(PYTHON) is {v.major}.{v.minor}. Name another one: make PYTHON=python3.12 $(MAKECMDGOALS)")'
+	@echo "[1/3] virtual environment in $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+	@echo "[2/3] torch, built for the CPU"
+	@$(PIP) install --quiet --progress-bar off -c constraints.txt "torch==2.13.0+cpu" $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) \
+	  || { echo "pip finds no CPU build of torch 2.13.0. Name an index that has it: make TORCH_INDEX=<address> $(MAKECMDGOALS)"; exit 1; }
+	@echo "[3/3] Ray, vLLM and the rest (about 2 GB; some minutes)"
+	@$(PIP) install --quiet --progress-bar off -c constraints.txt -e ".[cpu,dev]"
+	@# vLLM asks for these three, whose public builds do not match the CPU build of torch and break `import transformers`.
+	@$(PIP) uninstall --quiet --yes torchvision torchaudio torchcodec
+	@touch $@
