@@ -1,0 +1,48 @@
+"""Every error of the library, as one tree.
+
+    VocabularyError                 the base; catch this to catch all of ours
+    ├── WordListError               the list asked for cannot be used: the caller's mistake
+    │   ├── UnknownLanguageError    no list of that name; lists the known ones
+    │   ├── UnsupportedScriptError  a language written without spaces
+    │   ├── EmptyWordListError      nothing is left of the list
+    │   └── InvalidWordListError    a line of a list file cannot be a word; names file and line
+    ├── TokenBudgetError            no text of the list fits into that many tokens: the caller's mistake
+    ├── CompileError                the list could not be compiled for this tokenizer: our fault
+    └── ArtefactError               a stored artefact is missing, damaged or for another tokenizer: our fault
+"""
+
+
+class VocabularyError(Exception):
+    """Base of the library's errors; ``str()`` of each says what to change."""
+
+
+class WordListError(VocabularyError):
+    """The list asked for cannot be used."""
+
+
+class UnknownLanguageError(WordListError):
+    """There is no list of that name."""
+
+
+class UnsupportedScriptError(WordListError):
+    """The language is written without spaces, which is not supported yet."""
+
+
+class EmptyWordListError(WordListError):
+    """Nothing is left of the list."""
+
+
+class InvalidWordListError(WordListError):
+    """A line of a list file cannot be a word."""
+
+
+class TokenBudgetError(VocabularyError):
+    """No text of the list fits into the number of tokens asked for."""
+
+
+class CompileError(VocabularyError):
+    """The list could not be compiled for this tokenizer."""
+
+
+class ArtefactError(VocabularyError):
+    """A stored artefact is missing, damaged or belongs to another tokenizer."""

@@ -1,0 +1,170 @@
+"""Ranked word lists: a list file of the operator's, or wordfreq's list of the language.
+
+Knows which lines and entries count as words, their order and which names are safe; a name is only ever looked up
+in a directory listing, never joined to a path. Knows nothing of capitals, marks, tokens or caches: a caller that
+wants a list twice keeps it.
+"""
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Final, Literal
+
+import wordfreq
+
+from vocab.errors import EmptyWordListError, InvalidWordListError, UnknownLanguageError, UnsupportedScriptError
+from vocab.marks import APOSTROPHES, BLANK
+
+MAX_WORD_CHARS: Final = 1_000
+"""Longest line of a list file; a longer one is a file of another kind."""
+
+_UNSPACED_LANGUAGES: Final = frozenset({"zh", "yue", "wuu", "ja", "th", "lo", "km", "my"})
+"""Written without spaces between words. Korean has spaces."""
+
+_LIST_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_HYPHEN: Final = "-"
+_JOINERS: Final = "\u200c\u200d"
+"""Zero-width (non-)joiner: invisible, but Persian and Hindi spelling needs them inside a word."""
+_REJECTED_CATEGORIES: Final = {
+    "Cc": "control character",
+    "Cf": "invisible format character",
+    "Cs": "surrogate",
+    "Zl": "line separator",
+    "Zp": "paragraph separator",
+}
+
+
+@dataclass(frozen=True)
+class WordList:
+    """Words in rank order; the word of rank r is ``words[r - 1]``.
+
+    Attributes:
+        lang: Name of the list, a language tag in most cases ("es", "pt-BR", "en_basic").
+        words: NFC, without duplicates.
+        source: Where the words come from.
+    """
+
+    lang: str
+    words: tuple[str, ...]
+    source: Literal["file", "wordfreq"]
+
+    @property
+    def language(self) -> str:
+        """First subtag of ``lang``; it decides the rules of spelling ("en" of "en_basic")."""
+        return language_of(self.lang)
+
+    @cached_property
+    def digest(self) -> str:
+        """sha256 of name and words, as 64 hex digits; the source does not enter."""
+        # No word and no name contains a line break, so the joined bytes are unambiguous.
+        return hashlib.sha256("\n".join((self.lang, *self.words)).encode()).hexdigest()
+
+
+def known_languages(wordlist_dir: Path | None) -> list[str]:
+    """Names that ``load_word_list`` accepts, sorted: the files ``<name>.txt`` and wordfreq's languages."""
+    return sorted(
+        name
+        for name in {*_list_files(wordlist_dir), *_wordfreq_languages()}
+        if language_of(name) not in _UNSPACED_LANGUAGES
+    )
+
+
+def load_word_list(lang: str, wordlist_dir: Path | None) -> WordList:
+    """Reads the list of that name; a file goes before wordfreq's list.
+
+    Raises:
+        UnsupportedScriptError: A language written without spaces.
+        UnknownLanguageError: No list of that name.
+        InvalidWordListError: A line of the file cannot be a word.
+        EmptyWordListError: No word is left.
+    """
+    if _LIST_NAME.fullmatch(lang) and language_of(lang) in _UNSPACED_LANGUAGES:
+        raise UnsupportedScriptError(
+            f"The language {lang!r} is written without spaces between words, which is not supported yet. "
+            f"Known languages: {', '.join(known_languages(wordlist_dir))}."
+        )
+    path = _list_files(wordlist_dir).get(lang)
+    if path is not None:
+        return WordList(lang, _distinct(_words_of_file(path), path.name), "file")
+    if lang in _wordfreq_languages():
+        return WordList(lang, _distinct(_words_of_wordfreq(lang), f"wordfreq's list for {lang!r}"), "wordfreq")
+    raise UnknownLanguageError(
+        f"There is no word list {_shortened(lang)!r}. Known languages: {', '.join(known_languages(wordlist_dir))}."
+    )
+
+
+def language_of(name: str) -> str:
+    """First subtag of a list's name, in lower case."""
+    return re.split("[-_]", name, maxsplit=1)[0].lower()
+
+
+def _list_files(wordlist_dir: Path | None) -> dict[str, Path]:
+    if wordlist_dir is None or not wordlist_dir.is_dir():
+        return {}
+    return {
+        path.stem: path
+        for path in wordlist_dir.iterdir()
+        if path.suffix == ".txt" and _LIST_NAME.fullmatch(path.stem) and path.is_file()
+    }
+
+
+def _wordfreq_languages() -> set[str]:
+    return set(wordfreq.available_languages("best"))
+
+
+def _distinct(words: Iterable[str], source: str) -> tuple[str, ...]:
+    distinct = tuple(dict.fromkeys(words))
+    if not distinct:
+        raise EmptyWordListError(f"There is no word in {source}: write one word a line, the most frequent first.")
+    return distinct
+
+
+def _words_of_wordfreq(lang: str) -> Iterator[str]:
+    for entry in wordfreq.iter_wordlist(lang):
+        # One in a hundred entries is not all letters; those are looked at character by character.
+        if entry.isalpha() or _is_word(entry):
+            yield unicodedata.normalize("NFC", entry)
+
+
+def _is_word(entry: str) -> bool:
+    joints = APOSTROPHES + _HYPHEN
+    if entry[0] in joints or entry[-1] == _HYPHEN:
+        return False
+    return all(char in joints or unicodedata.category(char)[0] in "LM" for char in entry)
+
+
+def _words_of_file(path: Path) -> Iterator[str]:
+    # Read as bytes: only a line feed ends a line, and one damaged line is reported by its number.
+    for number, raw in enumerate(path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
+        try:
+            line = raw.decode().strip()
+        except UnicodeDecodeError:
+            raise InvalidWordListError(f"{path.name}, line {number}: not UTF-8. Save the file as UTF-8.") from None
+        if line and not line.startswith("#"):
+            yield _word_of_line(line, f"{path.name}, line {number}")
+
+
+def _word_of_line(line: str, place: str) -> str:
+    if len(line) > MAX_WORD_CHARS:
+        raise InvalidWordListError(
+            f"{place}: {len(line)} characters; a word has at most {MAX_WORD_CHARS}. Write one word a line."
+        )
+    if line.isascii() and line.isalpha():
+        return line
+    word = unicodedata.normalize("NFC", line)
+    for index, char in enumerate(word):
+        category = unicodedata.category(char)
+        is_joined = char in _JOINERS and 0 < index < len(word) - 1
+        if category in _REJECTED_CATEGORIES and not is_joined:
+            raise InvalidWordListError(
+                f"{place}: {_REJECTED_CATEGORIES[category]} U+{ord(char):04X} at column {index + 1}. Remove it."
+            )
+    return BLANK.join(word.split())
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= 40 else name[:40] + "…"
