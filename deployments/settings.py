@@ -1,0 +1,226 @@
+"""Every knob of the service, on one screen.
+
+A value comes from the arguments in the YAML file, else from the environment, else from the default here. An unknown
+key is an error, and so is a bad value: the message names the key, the value and what was expected. Limits of a single
+request are in ``deployments.limits``. Nothing here imports Ray or the engine.
+"""
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
+
+from deployments.limits import Limits
+
+DEMO_TOKEN: Final = "changeme"  # noqa: S105 - the well-known key of the demo, refused everywhere else
+
+ENVIRONMENT: Final[dict[str, str]] = {
+    "SECRET_TOKEN": "secret_token",
+    "MODEL_NAME": "model_name",
+    "TRUST_REMOTE_CODE": "trust_remote_code",
+    "TORCH_DTYPE": "torch_dtype",
+    "MAX_INPUT_TOKENS": "limits.max_input_tokens",
+    "ALLOWED_MAX_NEW_TOKENS": "limits.max_new_tokens",
+    "PREBUILD_PREFIX": "prebuild_prefix",
+    "PREBUILD_LANGS": "prebuild_langs",
+    "WORDLIST_DIR": "wordlist_dir",
+    "LOG_LEVEL": "log_level",
+    "MASK_ENGINE": "mask_engine",
+}
+"""The environment names, and the setting that each gives."""
+
+
+_SECRET_NAME: Final = re.compile(r"token$|secret|password|api_?key", re.IGNORECASE)
+
+
+class SettingsError(ValueError):
+    """A setting is unknown or has a bad value; the text says which and what was expected."""
+
+
+class Autoscaling(BaseModel):
+    """How many replicas of the engine there are."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    min_replicas: int = Field(default=1, ge=0)
+    max_replicas: int = Field(default=1, ge=1)
+    target_ongoing_requests: float = Field(default=32, gt=0)
+    """Requests per replica that the autoscaler aims at."""
+
+
+class Settings(BaseModel):
+    """The settings of one application."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=(), validate_default=True)
+
+    # The model
+    model_name: str = Field(default="google/gemma-3-27b-it", min_length=1)
+    """A Hugging Face id, or a local folder that every node has at this path."""
+    model_id: str = ""
+    """The name that clients use; by default the id, or the folder's last part."""
+    trust_remote_code: bool = False
+    torch_dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
+    engine_kwargs: dict[str, Any] = {}
+    """Arguments of vLLM's engine, such as ``tensor_parallel_size``."""
+
+    # The front
+    secret_token: SecretStr = Field(min_length=1)
+    allow_query_token: bool = True
+    """Accept the key as ``?token=`` too, for clients that can set no header."""
+    limits: Limits = Limits()
+    demo: bool = False
+    """Allows the key ``changeme``, on a loopback address only."""
+
+    # The vocabulary
+    mask_engine: Literal["automaton", "xgrammar"] = "automaton"
+    """``xgrammar`` sends the list as a grammar: the same promise, slower, for an engine the plugin does not know."""
+    wordlist_dir: Path | None = None
+    """Folder of ``<lang>.txt`` files, one word a line in rank order; found before the built-in lists."""
+    prebuild_langs: tuple[str, ...] = ()
+    """Lists compiled before the service reports ready."""
+    prebuild_prefix: int = Field(default=1000, ge=1)
+    """The N whose mask rows are warmed at start. An artefact serves every N, so nothing else depends on it."""
+    artefact_dir: Path | None = None
+    """Where artefacts lie on each node; by default ``artefacts`` in the cache folder of the node's user."""
+    max_cached_vocabularies: int = Field(default=256, ge=1)
+    """Lists whose artefact is known without reading the list again. Costs the words of each, a few MB."""
+
+    # The graph
+    accelerator_type: str | None = None
+    """A GPU type that Ray knows, such as ``H100``."""
+    placement_bundles: list[dict[str, float]] | None = None
+    """Resources of a replica, one bundle a worker; by default one GPU for each of the engine's workers."""
+    autoscaling: Autoscaling = Autoscaling()
+    ingress_replicas: int = Field(default=1, ge=1)
+    vocabulary_resources: dict[str, float] = {}
+    """Custom resources that pin the vocabulary deployment to a node."""
+    max_ongoing_requests: int = Field(default=128, ge=1)
+    """Requests that a replica works on at once; the engine batches them."""
+    max_queued_requests: int = Field(default=256, ge=0)
+    """Requests that wait in each ingress for a replica; one more is refused with 503."""
+    replica_env: dict[str, str] = {}
+    """Environment variables of the replica and its engine."""
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in_model_id(cls, values: Any) -> Any:
+        if isinstance(values, Mapping) and not values.get("model_id"):
+            name = str(values.get("model_name") or cls.model_fields["model_name"].default)
+            return {**values, "model_id": name.rstrip("/").rsplit("/", 1)[-1] if _is_folder(name) else name}
+        return values
+
+    @model_validator(mode="after")
+    def _check_together(self) -> Self:
+        if self.secret_token.get_secret_value() == DEMO_TOKEN and not self.demo:
+            raise ValueError(
+                f"secret_token: {DEMO_TOKEN!r} is the demo's key, known to everyone: set SECRET_TOKEN to a key of your own"
+            )
+        if self.autoscaling.max_replicas < max(self.autoscaling.min_replicas, 1):
+            raise ValueError("autoscaling.max_replicas: expected at least autoscaling.min_replicas")
+        return self
+
+    @classmethod
+    def load(cls, args: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> Self:
+        """Settings from YAML arguments, which override the environment.
+
+        Raises:
+            SettingsError: Names each bad key, its value and what was expected.
+        """
+        args = dict(args)
+        environment = os.environ if environment is None else environment
+        values, names = _from_environment(environment)
+        limits = args.pop("limits", {})
+        if not isinstance(limits, Mapping):
+            raise SettingsError(f"limits={limits!r}: expected keys and values")
+        values.update(args)
+        values["limits"] = {**values.get("limits", {}), **limits}
+        for key in [*args, *(f"limits.{key}" for key in limits)]:
+            names.pop(key, None)
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            raise SettingsError(_describe(error, names)) from None
+
+    def resolved_artefact_dir(self) -> Path:
+        """The artefact folder on the node of the calling process."""
+        return self.artefact_dir or cache_dir() / "artefacts"
+
+    def as_text(self) -> str:
+        """The settings as indented JSON, secrets hidden."""
+        return json.dumps(_without_secrets(self.model_dump(mode="json")), indent=2, ensure_ascii=False)
+
+
+def cache_dir() -> Path:
+    """The folder for what can be made again: ``WORDBOUND_CACHE``, else ``wordbound`` in the user's cache."""
+    if named := os.environ.get("WORDBOUND_CACHE"):
+        return Path(named).expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "wordbound"
+
+
+def _without_secrets(values: dict[str, Any]) -> dict[str, Any]:
+    """Engine arguments and environment variables may carry keys too (``HF_TOKEN``)."""
+    for group in ("engine_kwargs", "replica_env"):
+        values[group] = {
+            key: "**********" if _SECRET_NAME.search(key) else value for key, value in values[group].items()
+        }
+    return values
+
+
+def _is_folder(name: str) -> bool:
+    return name.startswith(("/", "./", "../", "~"))
+
+
+def _from_environment(environment: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
+    """The values that the environment gives, and the variable that gave each key. An empty variable gives none."""
+    values: dict[str, Any] = {}
+    names: dict[str, str] = {}
+    for name, key in ENVIRONMENT.items():
+        raw = environment.get(name, "").strip()
+        if not raw:
+            continue
+        value: Any = raw
+        if name == "PREBUILD_LANGS":
+            value = [part.strip() for part in raw.split(",") if part.strip()]
+        elif name == "ALLOWED_MAX_NEW_TOKENS":
+            value = _largest(name, raw)
+        elif name == "LOG_LEVEL":
+            value = raw.upper()
+        names[key] = name
+        if key.startswith("limits."):
+            values.setdefault("limits", {})[key.removeprefix("limits.")] = value
+        else:
+            values[key] = value
+    return values, names
+
+
+def _largest(name: str, raw: str) -> int:
+    try:
+        return max(int(part) for part in raw.split(",") if part.strip())
+    except ValueError:
+        raise SettingsError(f"{name}={raw!r}: expected whole numbers with commas between them, such as 256,1024") from None
+
+
+def _describe(error: ValidationError, names: Mapping[str, str]) -> str:
+    lines = []
+    for fault in error.errors(include_url=False):
+        key = ".".join(str(part) for part in fault["loc"])
+        expected = fault["msg"].removeprefix("Value error, ")
+        if not key:
+            lines.append(expected)
+        elif fault["type"] == "extra_forbidden":
+            lines.append(f"{key}: unknown setting; known are {', '.join(sorted(Settings.model_fields))}")
+        elif fault["type"] == "missing":
+            lines.append(f"{key}: missing; set {_variable_of(key)} or the key in the YAML file")
+        else:
+            shown = "**********" if "secret" in key else repr(fault["input"])
+            lines.append(f"{names.get(key, key)}={shown}: {expected}")
+    return "; ".join(lines)
+
+
+def _variable_of(key: str) -> str:
+    return next((name for name, target in ENVIRONMENT.items() if target == key), key)
