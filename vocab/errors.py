@@ -1,14 +1,14 @@
 """Every error of the library, as one tree.
 
-    VocabularyError                 the base; catch this to catch all of ours
-    ├── WordListError               the list asked for cannot be used: the caller's mistake
-    │   ├── UnknownLanguageError    no list of that name; lists the known ones
-    │   ├── UnsupportedScriptError  a language written without spaces
-    │   ├── EmptyWordListError      nothing is left of the list
-    │   └── InvalidWordListError    a line of a list file cannot be a word; names file and line
-    ├── TokenBudgetError            no text of the list fits into that many tokens: the caller's mistake
-    ├── CompileError                the list could not be compiled for this tokenizer: our fault
-    └── ArtefactError               a stored artefact is missing, damaged or for another tokenizer: our fault
+VocabularyError                 the base; catch this to catch all of ours
+├── WordListError               the list asked for cannot be used: the caller's mistake
+│   ├── UnknownLanguageError    no list of that name; lists the known ones
+│   ├── UnsupportedScriptError  a language written without spaces
+│   ├── EmptyWordListError      nothing is left of the list
+│   └── InvalidWordListError    a line of a list file cannot be a word; names file and line
+├── TokenBudgetError            no text of the list fits into that many tokens: the caller's mistake
+├── CompileError                the list could not be compiled for this tokenizer: our fault
+└── ArtefactError               a stored artefact is missing, damaged or for another tokenizer: our fault
 """
 
 

@@ -1,0 +1,58 @@
+"""What the automaton must know of a tokenizer: the bytes that each token adds to a text, and nothing else.
+
+The bytes come from ``xgrammar.TokenizerInfo``, which undoes byte-level and byte-fallback spellings. Special tokens
+get no bytes, so that no text can be spelled with them: ``TokenizerInfo.special_token_ids`` is empty for tokenizers
+that mark their special tokens otherwise, hence the tokenizer's own sets are read here.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import xgrammar
+from transformers import AutoTokenizer
+
+
+@dataclass(frozen=True)
+class TokenizerFacts:
+    """The byte string of every token id.
+
+    Attributes:
+        token_bytes: One entry per token id; ``b""`` for a token that adds no text (special tokens, padding ids).
+    """
+
+    token_bytes: tuple[bytes, ...]
+
+    @classmethod
+    def from_token_bytes(cls, token_bytes: Sequence[bytes], special_ids: Sequence[int] = ()) -> Self:
+        """Facts from bytes per id, where the ids in ``special_ids`` add no text."""
+        special = frozenset(special_ids)
+        return cls(tuple(b"" if i in special else bytes(b) for i, b in enumerate(token_bytes)))
+
+    @classmethod
+    def from_tokenizer(cls, tokenizer: Any) -> Self:
+        """Facts of a loaded Hugging Face tokenizer."""
+        info = xgrammar.TokenizerInfo.from_huggingface(tokenizer)
+        special_ids = set(tokenizer.all_special_ids)
+        special_ids |= {i for i, added in tokenizer.added_tokens_decoder.items() if added.special}
+        return cls.from_token_bytes(info.decoded_vocab, sorted(special_ids))
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the bytes of all tokens, in hex: two tokenizers with one digest share their artefacts."""
+        sha = hashlib.sha256()
+        for token in self.token_bytes:
+            sha.update(len(token).to_bytes(4, "little"))
+            sha.update(token)
+        return sha.hexdigest()
+
+    def __len__(self) -> int:
+        return len(self.token_bytes)
+
+
+def load_tokenizer_facts(model: str, *, trust_remote_code: bool = False) -> TokenizerFacts:
+    """Facts of the tokenizer of a Hugging Face id or a local folder."""
+    tokenizer = AutoTokenizer.from_pretrained(model, trust_remote_code=trust_remote_code)
+    return TokenizerFacts.from_tokenizer(tokenizer)
