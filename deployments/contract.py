@@ -14,7 +14,7 @@ ChatBody: TypeAlias = dict[str, Any]
 explicit ``max_tokens`` (never ``max_completion_tokens``)."""
 
 Answer: TypeAlias = str | dict[str, Any]
-"""One item of an answer: a server-sent event (``"data: …\\n\\n"``) of a stream, or the one dict of an answer as a whole.
+"""One item of an answer: a server-sent event (``"data: …\\n\\n"``) of a stream, or the one dict of a whole answer.
 The first item may instead be ``{"error": {"message", "type", "param", "code", "status"}}``."""
 
 

@@ -47,11 +47,14 @@ class Limits(BaseModel):
     max_token_ids: int = Field(default=1000, ge=0)
     """Costs an entry of a tensor each; entries of ``allowed_token_ids`` and its like. A label set is far smaller."""
 
+    max_bad_words: int = Field(default=100, ge=0)
+    """Costs a few tokenised variants each. Set by analogy with ``stop``."""
+
+    max_choices: int = Field(default=1000, ge=1)
+    """Costs a branch of a grammar each; entries of ``structured_outputs.choice``. An enumeration is far smaller."""
+
     max_tools: int = Field(default=128, ge=0)
     """Costs a piece of the prompt each. OpenAI's limit."""
-
-    max_error_bytes: int = Field(default=4096, ge=512)
-    """An error answer, however many faults the request has."""
 
     max_input_tokens: int = Field(default=1024, ge=1)
     """Costs KV cache and prefill time. Measured in the replica, after tokenising."""

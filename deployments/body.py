@@ -1,0 +1,60 @@
+"""Reads the body of a request within its limits, without ever holding more of it than is allowed."""
+
+import asyncio
+
+from starlette.requests import Request
+
+from deployments.disconnect import ClientLeft
+from deployments.errors import BadRequestError, PayloadTooLargeError, RequestTimeoutError, UnsupportedMediaTypeError
+from deployments.limits import Limits
+
+
+async def read_json_body(request: Request, limits: Limits) -> bytes:
+    """The bytes of a body that says it is JSON; whether it is has not been looked at.
+
+    Raises:
+        UnsupportedMediaTypeError: It is compressed, or says it is something else.
+        PayloadTooLargeError: It is, or says it is, larger than allowed.
+        RequestTimeoutError: It took too long to arrive.
+        BadRequestError: It is empty.
+        ClientLeft: The client left before the end of it.
+    """
+    _check_headers(request, limits)
+    try:
+        async with asyncio.timeout(limits.max_body_s):
+            body = await _read(request, limits.max_body_bytes)
+    except TimeoutError:
+        raise RequestTimeoutError(f"The body did not arrive within {limits.max_body_s:g} s.") from None
+    if not body.strip():
+        raise BadRequestError("The body is empty; it must be a JSON object.")
+    return body
+
+
+def _check_headers(request: Request, limits: Limits) -> None:
+    if request.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
+        raise UnsupportedMediaTypeError("A compressed body is not supported. Leave 'Content-Encoding' out.")
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        raise UnsupportedMediaTypeError("The body must be JSON, with 'Content-Type: application/json'.")
+    length = request.headers.get("content-length", "0")
+    if length.isdecimal() and int(length[:20]) > limits.max_body_bytes:
+        raise _too_large(limits.max_body_bytes)
+
+
+async def _read(request: Request, max_bytes: int) -> bytes:
+    chunks: list[bytes] = []
+    num_bytes = 0
+    while True:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientLeft
+        chunk = message.get("body", b"")
+        num_bytes += len(chunk)
+        if num_bytes > max_bytes:
+            raise _too_large(max_bytes)
+        chunks.append(chunk)
+        if not message.get("more_body", False):
+            return b"".join(chunks)
+
+
+def _too_large(max_bytes: int) -> PayloadTooLargeError:
+    return PayloadTooLargeError(f"The body has more than {max_bytes} bytes.")

@@ -1,0 +1,146 @@
+"""Every error that a caller can see, as one tree, and OpenAI's envelope that carries it.
+
+    ApiError
+    ├── CallerError                         the caller's mistake; the message says what to change
+    │   ├── BadRequestError            400
+    │   ├── UnauthorizedError          401  code invalid_api_key
+    │   ├── NotFoundError              404
+    │   │   └── ModelNotFoundError     404  code model_not_found
+    │   ├── MethodNotAllowedError      405
+    │   ├── RequestTimeoutError        408  the body did not arrive in time
+    │   ├── PayloadTooLargeError       413
+    │   ├── UnsupportedMediaTypeError  415
+    │   └── HeadersTooLargeError       431
+    ├── OverloadedError                503  no capacity now; the same request may work later
+    ├── InternalError                  500  our fault; names the request id and nothing else
+    └── UpstreamError                       the caller's mistake, as the replica found it; passed on
+
+A message never repeats what the caller sent, except names cut by ``printable``. Nothing here knows which exception
+of the graph becomes which of these; see ``failures``.
+"""
+
+import json
+from typing import Any, Final
+
+MAX_ERROR_BYTES: Final = 4096
+"""An error answer is no larger, however many faults the request has. Set by the body with 10,000 of them."""
+
+
+class ApiError(Exception):
+    """An answer that is an error.
+
+    Attributes:
+        message: One or two sentences for a human, which say what to change.
+        param: The field of the request at fault, where there is one.
+        headers: Sent with the answer, besides the usual ones.
+    """
+
+    status: int = 500
+    type: str = "server_error"
+    code: str | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+
+    def __init__(self, message: str, param: str | None = None, code: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.param = param
+        self.code = code or type(self).code
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"error": {"message": self.message, "type": self.type, "param": self.param, "code": self.code}}
+
+    def to_json(self) -> bytes:
+        """OpenAI's envelope, at most ``MAX_ERROR_BYTES`` long."""
+        body = _dump(self.to_dict())
+        if len(body) <= MAX_ERROR_BYTES:
+            return body
+        # A character takes at most six bytes as JSON in UTF-8 (\\u001f).
+        fields = {key: cut(value, 500 if key == "message" else 40) for key, value in self.to_dict()["error"].items()}
+        return _dump({"error": fields})
+
+
+class CallerError(ApiError):
+    status = 400
+    type = "invalid_request_error"
+
+
+class BadRequestError(CallerError):
+    pass
+
+
+class UnauthorizedError(CallerError):
+    status = 401
+    code = "invalid_api_key"
+    headers = (("WWW-Authenticate", "Bearer"),)
+
+
+class NotFoundError(CallerError):
+    status = 404
+
+
+class ModelNotFoundError(NotFoundError):
+    code = "model_not_found"
+
+
+class MethodNotAllowedError(CallerError):
+    status = 405
+
+    def __init__(self, allowed: tuple[str, ...]) -> None:
+        super().__init__(f"This method is not allowed here. Use {' or '.join(allowed)}.")
+        self.allowed = allowed
+        self.headers = (("Allow", ", ".join(allowed)),)
+
+
+class RequestTimeoutError(CallerError):
+    status = 408
+    headers = (("Connection", "close"),)
+
+
+class PayloadTooLargeError(CallerError):
+    status = 413
+    headers = (("Connection", "close"),)
+
+
+class UnsupportedMediaTypeError(CallerError):
+    status = 415
+
+
+class HeadersTooLargeError(CallerError):
+    status = 431
+    headers = (("Connection", "close"),)
+
+
+class OverloadedError(ApiError):
+    status = 503
+    code = "overloaded"
+    headers = (("Retry-After", "1"),)
+
+
+class InternalError(ApiError):
+    code = "internal_error"
+
+    def __init__(self, request_id: str) -> None:
+        super().__init__(f"The server failed on this request. Its id, for the operator: {request_id}.")
+
+
+class UpstreamError(ApiError):
+    """An error that the replica answered with, passed on."""
+
+    def __init__(self, status: int, message: str, param: str | None = None, code: str | None = None) -> None:
+        super().__init__(message, param, code)
+        self.status = status
+        self.type = "rate_limit_error" if status == 429 else "invalid_request_error"
+
+
+def cut(text: str | None, length: int) -> str | None:
+    return text if text is None or len(text) <= length else text[: length - 1] + "…"
+
+
+def printable(name: str, length: int = 64) -> str:
+    """A name that the caller sent, made safe for a message and for a log line: one line, no more than ``length``."""
+    shown = "".join(character if character.isprintable() else "\ufffd" for character in name[:length])
+    return shown + "…" if len(name) > length else shown
+
+
+def _dump(value: object) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")

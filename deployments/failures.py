@@ -1,0 +1,60 @@
+"""Which exception of the graph becomes which answer.
+
+An exception that crosses a Serve handle arrives as a ``RayTaskError`` whose ``cause`` is the original one; both forms
+are understood here. Whatever is not recognised is our own fault: a 500 that tells nothing but the request id.
+"""
+
+from typing import Any, Final
+
+from ray.exceptions import RayActorError, RayTaskError
+from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError, ReplicaUnavailableError
+
+from deployments.errors import ApiError, BadRequestError, InternalError, OverloadedError, UpstreamError
+from vocab.errors import TokenBudgetError, WordListError
+
+_UNAVAILABLE: Final = (BackPressureError, DeploymentUnavailableError, ReplicaUnavailableError, RayActorError)
+"""The queue is full, or the replica just died or is not there yet: the same request may succeed a moment later."""
+
+_PASSED_ON: Final = (400, 404, 413, 422, 429)
+"""The statuses of a replica's error item that are the caller's business."""
+
+
+def to_api_error(error: BaseException, request_id: str) -> ApiError:
+    """What the caller sees of an exception."""
+    error = root_cause(error)
+    if isinstance(error, ApiError):
+        return error
+    if isinstance(error, WordListError):
+        return BadRequestError(str(error), param="vocab_lang", code="invalid_vocabulary")
+    if isinstance(error, TokenBudgetError):
+        return BadRequestError(str(error), param="max_tokens")
+    if isinstance(error, _UNAVAILABLE):
+        return OverloadedError("The service has no capacity for this request now. Try again in a moment.")
+    return InternalError(request_id)
+
+
+def root_cause(error: BaseException) -> BaseException:
+    """The exception as it was raised, on whichever side of a handle that was."""
+    while isinstance(error, RayTaskError) and isinstance(error.cause, BaseException):
+        error = error.cause
+    return error
+
+
+def from_error_item(item: dict[str, Any], request_id: str) -> ApiError:
+    """The error that a replica gave instead of an answer: its known fields if the caller caused it, else a 500."""
+    fields = item["error"] if isinstance(item["error"], dict) else {}
+    status = fields.get("status")
+    if status == 503:
+        return OverloadedError("The service has no capacity for this request now. Try again in a moment.")
+    if status not in _PASSED_ON:
+        return InternalError(request_id)
+    return UpstreamError(
+        status,
+        message=_text(fields.get("message")) or "The request cannot be served.",
+        param=_text(fields.get("param")),
+        code=_text(fields.get("code")),
+    )
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None

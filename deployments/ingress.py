@@ -1,0 +1,158 @@
+"""The HTTP front: which routes there are, and what each does with a checked request.
+
+A request passes, from the outside in: envelope, Host, key, headers, route, then a handler here. The handlers know the
+rest of the graph as a ``Backend`` only.
+"""
+
+from collections.abc import AsyncGenerator
+from typing import Any, Final, Protocol
+
+from fastapi import FastAPI, Request, Response
+from pydantic import SecretStr
+from ray import serve
+from ray.serve.handle import DeploymentHandle
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
+
+from deployments.answers import respond
+from deployments.auth import Authentication
+from deployments.backend import HandleBackend
+from deployments.body import read_json_body
+from deployments.contract import Answer, ChatBody, ResolvedVocabulary, VocabularySpec
+from deployments.disconnect import unless_client_leaves
+from deployments.envelope import Envelope
+from deployments.errors import BadRequestError, NotFoundError
+from deployments.limits import Limits
+from deployments.requests import ChatRequest, ChatRequestReader, model_not_found
+from deployments.strict_json import JsonError, loads
+from deployments.transport import Gate, Routes, check_host, header_check, route_check
+
+ROUTES: Final[Routes] = {
+    b"/health": ("GET",),
+    b"/v1/models": ("GET",),
+    b"/v1/models/": ("GET",),
+    b"/v1/chat/completions": ("POST",),
+}
+OPEN_PATHS: Final = (b"/health",)
+
+
+class FrontSettings(Protocol):
+    """What the front reads of the settings."""
+
+    @property
+    def secret_token(self) -> SecretStr: ...
+    @property
+    def allow_query_token(self) -> bool: ...
+    @property
+    def model_id(self) -> str: ...
+    @property
+    def limits(self) -> Limits: ...
+
+
+class Backend(Protocol):
+    """The rest of the graph, as the front sees it."""
+
+    async def resolve(self, spec: VocabularySpec) -> ResolvedVocabulary:
+        """Makes sure that the vocabulary's artefact exists; raises the errors of ``vocab.errors``."""
+
+    def answer(self, body: ChatBody, vocabulary: ResolvedVocabulary | None, request_id: str) -> AsyncGenerator[Answer]:
+        """Generates; closing the generator stops the work."""
+
+    async def is_ready(self) -> bool:
+        """Whether every part of the graph can take requests."""
+
+
+def create_app(settings: FrontSettings, backend: Backend) -> FastAPI:
+    """The ASGI application: routes, and around them the layers that every request passes."""
+    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
+    app.add_exception_handler(HTTPException, _not_found)
+    _add_health(app, backend)
+    _add_models(app, settings.model_id)
+    _add_chat(app, settings, backend)
+    # The layer added last is the outermost.
+    app.add_middleware(Gate, check=route_check(ROUTES))
+    app.add_middleware(Gate, check=header_check(settings.limits))
+    app.add_middleware(
+        Authentication,
+        secret_token=settings.secret_token,
+        allow_query_token=settings.allow_query_token,
+        open_paths=OPEN_PATHS,
+    )
+    app.add_middleware(Gate, check=check_host)
+    app.add_middleware(Envelope)
+    return app
+
+
+@serve.deployment
+@serve.ingress()
+class Ingress:
+    """The front as a Serve deployment; the application is built in the replica, where the handles work.
+
+    Its route prefix must be ``/``: paths are compared as they were sent.
+    """
+
+    def __init__(self, settings: FrontSettings, replica: DeploymentHandle, vocabulary: DeploymentHandle) -> None:
+        self._settings = settings
+        self._backend = HandleBackend(replica, vocabulary)
+
+    def __serve_build_asgi_app__(self) -> FastAPI:
+        return create_app(self._settings, self._backend)
+
+
+async def _not_found(_: Request, __: Exception) -> Response:
+    """For what the router refuses although its path is one of ours, such as a line break in a model's name."""
+    raise NotFoundError("There is nothing at this path.")
+
+
+def _add_health(app: FastAPI, backend: Backend) -> None:
+    @app.get("/health")
+    async def health() -> Response:
+        if await backend.is_ready():
+            return JSONResponse({"status": "ok"})
+        return JSONResponse({"status": "unavailable"}, status_code=503, headers={"Retry-After": "1"})
+
+
+def _add_models(app: FastAPI, model_id: str) -> None:
+    card = {"id": model_id, "object": "model", "created": 0, "owned_by": "wordbound"}
+
+    @app.get("/v1/models")
+    async def list_models() -> Response:
+        return JSONResponse({"object": "list", "data": [card]})
+
+    @app.get("/v1/models/{name:path}")
+    async def get_model(name: str) -> Response:
+        if name != model_id:
+            raise model_not_found(name)
+        return JSONResponse(card)
+
+
+def _add_chat(app: FastAPI, settings: FrontSettings, backend: Backend) -> None:
+    reader = ChatRequestReader(settings.model_id, settings.limits)
+
+    @app.post("/v1/chat/completions")
+    async def create_chat_completion(request: Request) -> Response:
+        chat = reader.read(await _read_json(request, settings.limits))
+        vocabulary = await unless_client_leaves(request.receive, _resolve(backend, chat))
+        request_id = request.state.request_id
+        answer = backend.answer(chat.body, vocabulary, request_id)
+        return await respond(request, answer, is_stream=chat.is_stream, request_id=request_id)
+
+
+async def _read_json(request: Request, limits: Limits) -> Any:
+    body = await read_json_body(request, limits)
+    try:
+        return loads(body, limits.max_json_depth)
+    except JsonError as error:
+        raise BadRequestError(f"The body is not valid JSON: {error}.") from None
+
+
+async def _resolve(backend: Backend, chat: ChatRequest) -> ResolvedVocabulary | None:
+    if chat.vocabulary is None:
+        return None
+    vocabulary = await backend.resolve(chat.vocabulary)
+    if chat.body["max_tokens"] < vocabulary.fewest_tokens:
+        raise BadRequestError(
+            f"'max_tokens' must be at least {vocabulary.fewest_tokens}: no text of this vocabulary fits into fewer.",
+            "max_tokens",
+        )
+    return vocabulary

@@ -1,0 +1,128 @@
+"""Checks the body of a chat request, field by field, and makes of it what the replica may trust.
+
+The tables of ``chat_fields`` say what each field may hold; here is the order of the checks, and what fields ask of one
+another. Whether a list or a token exists, and how long the prompt is in tokens, is not known here.
+"""
+
+import difflib
+from dataclasses import dataclass
+from typing import Any
+
+from deployments.chat_fields import COMBINABLE, VOCABULARY_FIELDS, consumed, is_refused, left_out, passed_on
+from deployments.contract import ChatBody, VocabularySpec
+from deployments.errors import BadRequestError, CallerError, ModelNotFoundError, printable
+from deployments.fields import Check, FieldError
+from deployments.limits import Limits
+
+
+@dataclass(frozen=True)
+class ChatRequest:
+    """A checked request.
+
+    Attributes:
+        body: What the replica gets.
+        vocabulary: What the client asks for, or None for free text.
+    """
+
+    body: ChatBody
+    vocabulary: VocabularySpec | None
+
+    @property
+    def is_stream(self) -> bool:
+        return bool(self.body.get("stream", False))
+
+
+class ChatRequestReader:
+    """Reads chat requests for one model under one set of limits."""
+
+    def __init__(self, model_id: str, limits: Limits) -> None:
+        self._model_id = model_id
+        self._limits = limits
+        self._passed_on = passed_on(limits)
+        self._checks = {**self._passed_on, **left_out(), **consumed(limits)}
+
+    def read(self, body: Any) -> ChatRequest:
+        """Checks a parsed JSON body.
+
+        Raises:
+            CallerError: The first fault found; ``param`` names the field.
+        """
+        if not isinstance(body, dict):
+            raise BadRequestError("The body must be a JSON object.")
+        given = {name: value for name, value in body.items() if value is not None}
+        for name in body:
+            self._check_name(name)
+        self._check_model(given)
+        if given.keys() & set(VOCABULARY_FIELDS):
+            _check_combination(given)
+        for name in filter(is_refused, given):
+            raise BadRequestError(f"'{printable(name)}' is not supported here. Leave it out.", printable(name))
+        if "messages" not in given:
+            raise BadRequestError("You must provide a messages parameter.", "messages")
+        checked = {name: _checked(name, self._checks[name], value) for name, value in given.items()}
+        return self._assemble(checked)
+
+    def _check_name(self, name: str) -> None:
+        if name in self._checks or is_refused(name):
+            return
+        shown = printable(name)
+        if name.lower().startswith("vocab"):
+            known = " and ".join(VOCABULARY_FIELDS)
+            raise BadRequestError(f"Unknown vocabulary field: '{shown}'. The vocabulary fields are {known}.", shown)
+        near = difflib.get_close_matches(name[:64], self._checks, n=1, cutoff=0.8)
+        hint = f" Did you mean '{near[0]}'?" if near else ""
+        raise BadRequestError(f"Unrecognized request argument supplied: '{shown}'.{hint}", shown)
+
+    def _check_model(self, given: dict[str, Any]) -> None:
+        name = given.get("model")
+        if name is None:
+            raise BadRequestError("You must provide a model parameter.", "model")
+        if not isinstance(name, str):
+            raise BadRequestError("'model' must be a string.", "model")
+        if name != self._model_id:
+            raise model_not_found(name)
+
+    def _assemble(self, checked: dict[str, Any]) -> ChatRequest:
+        body = {name: value for name, value in checked.items() if name in self._passed_on}
+        body["max_tokens"] = self._max_tokens(checked)
+        if body.get("min_tokens", 0) > body["max_tokens"]:
+            raise BadRequestError("'min_tokens' must not be larger than 'max_tokens'.", "min_tokens")
+        if body.get("top_logprobs") and not body.get("logprobs"):
+            raise BadRequestError("'top_logprobs' needs 'logprobs' to be true.", "top_logprobs")
+        if "stream_options" in body and not body.get("stream"):
+            raise BadRequestError("'stream_options' needs 'stream' to be true.", "stream_options")
+        if body.get("tool_choice", "none") != "none" and not body.get("tools"):
+            raise BadRequestError("'tool_choice' needs 'tools'.", "tool_choice")
+        vocabulary = None
+        if "vocab_lang" in checked:
+            vocabulary = VocabularySpec(lang=checked["vocab_lang"], n_words=checked["vocab_n_words"])
+        return ChatRequest(body, vocabulary)
+
+    def _max_tokens(self, checked: dict[str, Any]) -> int:
+        given = {checked[name] for name in ("max_tokens", "max_completion_tokens") if name in checked}
+        if len(given) > 1:
+            raise BadRequestError(
+                "'max_tokens' and 'max_completion_tokens' differ. Give one of them.", "max_completion_tokens"
+            )
+        return given.pop() if given else self._limits.max_new_tokens
+
+
+def model_not_found(name: str) -> CallerError:
+    return ModelNotFoundError(f"The model '{printable(name)}' does not exist. GET /v1/models lists what does.", "model")
+
+
+def _check_combination(given: dict[str, Any]) -> None:
+    for name, other in (VOCABULARY_FIELDS, VOCABULARY_FIELDS[::-1]):
+        if name not in given:
+            raise BadRequestError(f"'{other}' needs '{name}': add '{name}', or leave both out for free text.", name)
+    for name, harmless in COMBINABLE.items():
+        if name in given and given[name] not in harmless:
+            raise BadRequestError(f"'{name}' cannot be combined with a vocabulary. Leave it out.", name)
+
+
+def _checked(name: str, check: Check, value: Any) -> Any:
+    try:
+        return check(value)
+    except FieldError as error:
+        place = name + error.place
+        raise BadRequestError(f"'{place}' must be {error.expected}.", place) from None

@@ -1,0 +1,78 @@
+"""Checks what a request's first lines say, as pure ASGI: Host, the size of the headers, path and method.
+
+Each check takes an ASGI scope and raises an ``ApiError``. Paths are compared as they were sent, before any decoding, so
+that no second spelling reaches a handler. Bodies and keys are looked at elsewhere.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from deployments.errors import BadRequestError, HeadersTooLargeError, MethodNotAllowedError, NotFoundError
+from deployments.limits import Limits
+
+ScopeCheck: TypeAlias = Callable[[Mapping[str, Any]], None]
+
+Routes: TypeAlias = Mapping[bytes, tuple[str, ...]]
+"""Path to methods. A path that ends in ``/`` stands for everything below it, whose handler compares exactly."""
+
+_HOST: Final = re.compile(rb"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
+
+
+class Gate:
+    """Lets a request through if a check of its scope raises nothing."""
+
+    def __init__(self, app: ASGIApp, *, check: ScopeCheck) -> None:
+        self._app = app
+        self._check = check
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            self._check(scope)
+        await self._app(scope, receive, send)
+
+
+def check_host(scope: Mapping[str, Any]) -> None:
+    """One Host, made of a name and perhaps a port: anything else could make a URL say something else."""
+    hosts = [value for name, value in scope["headers"] if name == b"host"]
+    if len(hosts) != 1 or not _HOST.fullmatch(hosts[0]):
+        raise BadRequestError("The request needs exactly one Host header, with a host name and perhaps a port.")
+
+
+def header_check(limits: Limits) -> ScopeCheck:
+    def check(scope: Mapping[str, Any]) -> None:
+        headers = scope["headers"]
+        if len(headers) > limits.max_headers:
+            raise HeadersTooLargeError(f"There are more than {limits.max_headers} headers.")
+        if sum(len(name) + len(value) for name, value in headers) > limits.max_header_bytes:
+            raise HeadersTooLargeError(f"The headers have more than {limits.max_header_bytes} bytes.")
+
+    return check
+
+
+def route_check(routes: Routes) -> ScopeCheck:
+    def check(scope: Mapping[str, Any]) -> None:
+        methods = _methods(routes, raw_path(scope))
+        if methods is None:
+            raise NotFoundError("There is nothing at this path.")
+        if scope["method"] not in methods:
+            raise MethodNotAllowedError(methods)
+
+    return check
+
+
+def raw_path(scope: Mapping[str, Any]) -> bytes:
+    """The path as it was sent, without the query."""
+    path: bytes = scope.get("raw_path") or scope["path"].encode()
+    return path.partition(b"?")[0]
+
+
+def _methods(routes: Routes, path: bytes) -> tuple[str, ...] | None:
+    if path in routes and not path.endswith(b"/"):
+        return routes[path]
+    for prefix, methods in routes.items():
+        if prefix.endswith(b"/") and path.startswith(prefix) and len(path) > len(prefix):
+            return methods
+    return None
