@@ -86,8 +86,8 @@ class Settings(BaseModel):
     """The N whose mask rows are warmed at start. An artefact serves every N, so nothing else depends on it."""
     artefact_dir: Path | None = None
     """Where artefacts lie on each node; by default ``artefacts`` in the cache folder of the node's user."""
-    max_cached_vocabularies: int = Field(default=256, ge=1)
-    """Lists whose artefact is known without reading the list again. Costs the words of each, a few MB."""
+    max_cached_vocabularies: int = Field(default=64, ge=1)
+    """Lists whose artefact is known without reading the list again. Costs the words of each, 5 to 30 MB."""
 
     # The graph
     accelerator_type: str | None = None

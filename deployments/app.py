@@ -1,0 +1,100 @@
+"""Builds the Serve application: ingress, vocabulary and replica, bound from typed settings.
+
+``serve run`` and ``serve deploy`` call ``build`` with the arguments of the YAML file. This is where a request's way
+can be followed from: the ingress asks the vocabulary, then the replica.
+"""
+
+import ipaddress
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import ray
+from ray import serve
+from ray.serve.llm import build_llm_deployment
+from ray.serve.schema import LoggingConfig
+
+from deployments.engine import engine_config
+from deployments.ingress import Ingress
+from deployments.replica import Replica
+from deployments.settings import DEMO_TOKEN, Settings, SettingsError
+from deployments.vocabulary import Vocabulary
+
+logger = logging.getLogger("ray.serve")
+
+NUM_CPUS_OF_HELPERS = 0.1
+"""Ingress and vocabulary each ask Ray for this much: they share a core with the engine's node."""
+
+
+def build(args: Mapping[str, Any]) -> serve.Application:
+    """The application for these arguments, over the environment's.
+
+    Raises:
+        SettingsError: A setting is unknown, bad, or unsafe where the service would listen.
+    """
+    settings = Settings.load(args)
+    print(f"wordbound settings: {settings.as_text()}", flush=True)  # noqa: T201 - what a person looks for first
+    if settings.demo:
+        _check_demo(_http_host(), settings)
+    log = LoggingConfig(log_level=settings.log_level)
+
+    vocabulary = serve.deployment(
+        Vocabulary,
+        name="Vocabulary",
+        num_replicas=1,
+        max_ongoing_requests=1000,
+        max_queued_requests=settings.max_queued_requests,
+        ray_actor_options={"num_cpus": NUM_CPUS_OF_HELPERS, "resources": settings.vocabulary_resources},
+        logging_config=log,
+    ).bind(settings)
+
+    replica = build_llm_deployment(
+        engine_config(settings),
+        deployment_cls=Replica,
+        bind_kwargs={"settings": settings, "vocabulary": vocabulary},
+        override_serve_options={"name": "Replica", "logging_config": log},
+    )
+
+    return Ingress.options(
+        num_replicas=settings.ingress_replicas,
+        max_ongoing_requests=settings.max_ongoing_requests * settings.autoscaling.max_replicas
+        + settings.max_queued_requests,
+        max_queued_requests=settings.max_queued_requests,
+        ray_actor_options={"num_cpus": NUM_CPUS_OF_HELPERS},
+        logging_config=log,
+    ).bind(settings, replica, vocabulary)
+
+
+def _check_demo(host: str | None, settings: Settings) -> None:
+    if host is None:
+        logger.warning("demo: the address that the service listens on is not known here; keep it to 127.0.0.1")
+    elif not _is_loopback(host):
+        raise SettingsError(
+            f"http_options.host={host!r}: the demo listens on a loopback address only; set 127.0.0.1, or demo: false "
+            "and SECRET_TOKEN to a key of your own"
+        )
+    if settings.secret_token.get_secret_value() == DEMO_TOKEN:
+        logger.warning("demo: the key is %r, which everyone knows; for this machine only", DEMO_TOKEN)
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _http_host() -> str | None:
+    """Where this cluster's proxies listen; None where Serve does not run yet (``serve build``)."""
+    if not ray.is_initialized():
+        return None
+    try:
+        from ray.serve.context import _get_global_client
+
+        client = _get_global_client(raise_if_no_controller_running=False)
+        return None if client is None else str(client.http_config.host)
+    except Exception:
+        logger.exception("demo: Serve's HTTP options cannot be read")
+        return None

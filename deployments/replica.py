@@ -1,0 +1,158 @@
+"""The replica: vLLM behind Ray's ``LLMServer``, with the vocabulary around each request.
+
+The life of a request ends here: the client's text is made plain, the list brought to this node and named to the
+engine, and what comes back is read once more before it leaves. How the engine is configured and called is
+``deployments.engine``; what is done with an answer's text is ``deployments.constrained``.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Any
+
+from ray.serve.handle import DeploymentHandle
+from ray.serve.llm import LLMConfig
+from ray.serve.llm.deployment import LLMServer
+from transformers import AutoTokenizer
+
+from deployments import engine
+from deployments.constrained import AnswerRules, StreamFilter, UnlistedTextError, finish_answer
+from deployments.contract import Answer, ChatBody, ResolvedVocabulary
+from deployments.engine import EngineRefusal
+from deployments.node_lists import NodeLists
+from deployments.plain_text import PlainText
+from deployments.proof import prove_enforcement
+from deployments.settings import Settings
+from vocab.artefact import ArtefactFolder
+from vocab.errors import VocabularyError
+
+logger = logging.getLogger("ray.serve")
+
+
+class Replica(LLMServer):
+    """One engine. The constructor returns once the engine has proved that it keeps to a list."""
+
+    async def __init__(self, llm_config: LLMConfig, *, settings: Settings, vocabulary: DeploymentHandle) -> None:
+        self._settings = settings
+        self._folder = ArtefactFolder(settings.resolved_artefact_dir())
+        # Inherited by the engine's own process, where the plugin looks for artefacts.
+        os.environ["WORDBOUND_ARTEFACT_DIR"] = str(settings.resolved_artefact_dir())
+        if (known := settings.engine_kwargs.get("max_model_len")) is not None:
+            self._check_context(int(known))
+        tokenizer = await asyncio.to_thread(
+            AutoTokenizer.from_pretrained, settings.model_name, trust_remote_code=settings.trust_remote_code
+        )
+        self._plain = await asyncio.to_thread(PlainText, tokenizer)
+        self._has_chat_template = bool(tokenizer.chat_template or settings.engine_kwargs.get("chat_template"))
+        self._lists = NodeLists(
+            self._folder, lambda digest: vocabulary.fetch.remote(digest), settings.mask_engine
+        )
+        await super().__init__(llm_config)
+        self._check_context(engine.context_length(self))
+        await prove_enforcement(self, settings, self._folder)
+        logger.info("%s is ready; its engine keeps to word lists", settings.model_id)
+
+    async def answer(
+        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, request_id: str
+    ) -> AsyncGenerator[Answer, None]:
+        """Answers one request: events of a stream, or one dict.
+
+        An error is one item, ``{"error": {…, "status"}}``: the first, or the last of a stream that broke off.
+        """
+        try:
+            async for item in self._answer(body, vocabulary, request_id):
+                yield item
+        except Exception as error:
+            yield _as_refusal(error, request_id).body
+
+    def _answer(
+        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, request_id: str
+    ) -> AsyncIterator[Answer]:
+        if not self._has_chat_template:
+            raise EngineRefusal(
+                400,
+                f"The model {self._settings.model_id} has no chat template, so it cannot chat: "
+                "serve an instruction-tuned model, or set engine_kwargs.chat_template.",
+                param="model",
+                code="no_chat_template",
+            )
+        return self._free(body, request_id) if vocabulary is None else self._constrained(body, vocabulary, request_id)
+
+    async def _free(self, body: ChatBody, request_id: str) -> AsyncIterator[Answer]:
+        request = await self._request(body, request_id)
+        async for item in engine.chat(self, request):
+            yield item
+
+    async def _constrained(
+        self, body: ChatBody, vocabulary: ResolvedVocabulary, request_id: str
+    ) -> AsyncIterator[Answer]:
+        rules, grammar = await self._rules(body, vocabulary)
+        request = await self._request(body, request_id, grammar)
+        stream = StreamFilter(rules)
+        async for item in engine.chat(self, request):
+            if isinstance(item, dict):
+                # Reading a long answer takes a while, and other streams wait for this loop.
+                yield await asyncio.to_thread(finish_answer, item, rules)
+            elif (chunk := engine.parse_event(item)) is not None:
+                for passed in stream.pass_on(chunk):
+                    yield engine.write_event(passed)
+            else:
+                for passed in stream.finish():
+                    yield engine.write_event(passed)
+                yield item
+
+    async def _rules(self, body: ChatBody, vocabulary: ResolvedVocabulary) -> tuple[AnswerRules, str]:
+        settings = self._settings
+        may_be_cut = (
+            bool(body.get("stop")) or settings.mask_engine == "xgrammar" or engine.has_reasoning_parser(settings)
+        )
+        if may_be_cut and body.get("return_token_ids"):
+            raise EngineRefusal(
+                400,
+                "'return_token_ids' cannot be combined with a vocabulary and 'stop': leave one out.",
+                param="return_token_ids",
+            )
+        listed = await self._lists.get(vocabulary)
+        rules = AnswerRules(
+            reader=listed.reader,
+            block={"id": vocabulary.digest, "lang": vocabulary.lang, "n_words": vocabulary.n_words},
+            may_be_cut=may_be_cut,
+            stop_in_text=bool(body.get("include_stop_str_in_output")),
+        )
+        # A reasoning model uses up tokens that the matcher does not see.
+        budget = None if engine.has_reasoning_parser(settings) else int(body["max_tokens"])
+        return rules, listed.grammar(budget)
+
+    async def _request(self, body: ChatBody, request_id: str, grammar: str | None = None) -> Any:
+        limits = self._settings.limits
+        plain = await asyncio.to_thread(self._made_plain, body)
+        return engine.chat_request(
+            plain, request_id=request_id, max_input_tokens=limits.max_input_tokens, grammar=grammar
+        )
+
+    def _made_plain(self, body: ChatBody) -> ChatBody:
+        return {key: self._plain.of_json(value) if key in ("messages", "tools") else value for key, value in body.items()}
+
+    def _check_context(self, context_length: int) -> None:
+        limits = self._settings.limits
+        if limits.max_input_tokens + limits.max_new_tokens > context_length:
+            raise ValueError(
+                f"MAX_INPUT_TOKENS ({limits.max_input_tokens}) and the largest of ALLOWED_MAX_NEW_TOKENS "
+                f"({limits.max_new_tokens}) exceed the context of {self._settings.model_id}, {context_length} tokens "
+                "together: lower one of them, or raise engine_kwargs.max_model_len"
+            )
+
+
+def _as_refusal(error: Exception, request_id: str) -> EngineRefusal:
+    if isinstance(error, EngineRefusal):
+        return error
+    if isinstance(error, UnlistedTextError):
+        logger.error("request %s: the engine did not keep to the list (%s)", request_id, error)
+        return EngineRefusal(500, "The engine did not keep to the word list, so there is no answer.", code="unlisted_text")
+    if isinstance(error, VocabularyError):
+        logger.error("request %s: %s", request_id, error)
+    else:
+        logger.exception("request %s failed", request_id, exc_info=error)
+    return EngineRefusal(500, "The engine failed on this request; it can be sent again.", code="engine_error")
+
