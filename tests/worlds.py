@@ -1,0 +1,138 @@
+"""Small lists, each with the texts that are hardest to judge, for tests against the recogniser."""
+
+from dataclasses import dataclass
+
+from hypothesis import strategies as st
+
+from tests.recogniser import CLOSE_MARKS, DASH_GAPS, LINE_BREAK_GAPS, OPEN_MARKS
+
+_GAPS = (" ", " ", *DASH_GAPS, *LINE_BREAK_GAPS)
+_NOISE = (" ", "\n", "—", "-", "'", "’", "s", "'s", "’s", "x", *CLOSE_MARKS, *OPEN_MARKS)
+
+
+@dataclass(frozen=True)
+class World:
+    """A list and N, with texts made for it."""
+
+    name: str
+    lang: str
+    words: tuple[str, ...]
+    n_words: int
+    texts: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def likely_texts(self) -> st.SearchStrategy[str]:
+        """Strings of which many are texts, many the beginnings of texts, and many just miss being either."""
+        listed = st.sampled_from(self.words[: self.n_words])
+        # An elision is joined to a word more often than not.
+        unit = st.one_of(listed, listed.map(_with_capital), st.tuples(listed, listed).map(_joined_by_apostrophe))
+        part = st.tuples(
+            st.just("") | st.text(OPEN_MARKS, max_size=2),
+            unit,
+            st.just("") | st.sampled_from([".", ",", ":", '."']) | st.text(CLOSE_MARKS, max_size=4),
+            st.sampled_from(_GAPS),
+        )
+        parts = st.lists(part, min_size=1, max_size=4).map(lambda parts: "".join("".join(part) for part in parts)[:-1])
+        return st.one_of(
+            parts, parts, st.tuples(parts, st.integers(0, 40), st.sampled_from(("", *_NOISE))).map(_damaged)
+        )
+
+
+def _with_capital(word: str) -> str:
+    return word[:1].upper() + word[1:]
+
+
+def _joined_by_apostrophe(words: tuple[str, str]) -> str:
+    return words[0] + words[1] if words[0][-1] in "'’" else words[0]
+
+
+def _damaged(damage: tuple[str, int, str]) -> str:
+    """Cuts the text at a place, or puts a character there."""
+    text, place, insert = damage
+    return text[:place] + insert + text[place:] if insert else text[:place]
+
+
+def _split(texts: str) -> tuple[str, ...]:
+    return tuple(texts.split("|"))
+
+
+TEXTS_OF_NO_LIST = _split("| |  |\n|.|(|—| —|——|———|zzz|. |\n\n|…|\x00|\t")
+"""Texts, or beginnings, that need no word."""
+
+WORLDS = (
+    World(
+        "english",
+        "en",
+        _split("the|cat|in|don't|front|in front of|well-known|i|well|goin'|catalogue|of"),
+        10,
+        _split(
+            "the cat|The cat| the|  the|the  cat|the cat |the cat.|the. Cat|the cata|catalogue|of|in front of|"
+            "in front of's|in front cat|in front in|in front|front of|the cat's|the cat’s|Cat's|don't|don’t|"
+            "Don't|don't's|well-known|well-|well - known|well—i|well — i|well – i|well – —i|well —i|well—|"
+            "goin'|goin’ in|goin's|goin' |the.... i|the..... i|the?!\" I|the\n|the\nI|the.\nI|the.\n\nI|"
+            "the.\n\n\nI|the:\nI|the,\nI|the.) \nI|the.)\nI|the:)\nI|((the|(((the|the ((cat|the (((cat|"
+            'the. ("Cat|the: Cat|the—Cat|the.—Cat|the. —Cat|the.\n—Cat|the — —cat|the — — —cat|I|THE|the) cat|'
+            "the)(cat"
+        ),
+    ),
+    World(
+        "with capitals",
+        "en",
+        _split("London|is|will|Will|McDonald|the Thames|o'clock|london"),
+        6,
+        _split(
+            "London is|london|Is London|is. Is|is Is|is, Is|is: Is|is:\nIs|is. (Is|is.) Is|is—Is|is. - Is|"
+            "is - Is|Will|is Will|is will|The Thames|is The Thames|is the Thames|LOndon|(Is|is (Is|is! «Is| Is|"
+            " (Is|is.' Is|London's Is|O'clock|is o'clock|is.\n\n—Is"
+        ),
+    ),
+    World(
+        "french",
+        "fr",
+        _split("l'|homme|un|l'un|aujourd'hui|d’|Été|à|«|quelqu'un|île"),
+        10,
+        _split(
+            "l'homme|L'homme|l'Homme|l’homme|l'|l' homme|l'.|l'un|L'un|l'd'un|L'D'un|l'd'|un l'un|un L'un|"
+            "un. L'un|un. l'Un|un. L'Un|l'Été|été|à l'été|À l'un|l'(un|«un»|« un »|un «|« à|aujourd'hui|"
+            "aujourd’hui|quelqu'un|l'«|l'« un|un « un|l'île|un—l'un"
+        ),
+    ),
+    World(
+        "turkish",
+        "tr",
+        _split("ılık|iğne|i|ı|istanbul'da|İzmir|izmir"),
+        6,
+        _split(
+            "İğne|Iğne|Ilık|İlık|i ı|İ I|İstanbul'da|Istanbul'da|istanbul’da|i. İğne|i. Ilık|i İğne|İzmir|izmir|Izmir"
+        ),
+    ),
+    World(
+        "spanish",
+        "es",
+        _split("difícil|qué|él|niño|es|sí|a|pingüino|eso"),
+        8,
+        _split(
+            "¿Qué es?|¿qué es?|¡Él!|¿¡qué!?|¿¡¿qué|es difícil|es dificil|es di\u0301|difi\u0301cil|Es|a|eso|"
+            "es—a|a: ¿qué?|a. ¿Qué?|«es»|“es”|„es“|‹es›|pingüino|Ñiño"
+        ),
+    ),
+    World(
+        "every character counts",
+        "xx",
+        _split("a\"b|a\\b|[x]|x]-^|it's'|'|-|--|…|(|c++|3|#1|a b|b a|a|b|½|ß|ǆ|日本"),
+        21,
+        _split(
+            "a\"b|a\"b\"|a\\b|[x]|[[x]]|x]-^|it's'|it’s’|it's’|'|’|-|a - b|a - - b|--|-—-|…|….|(|((|(((|((((|"
+            'c++|3 3|#1|a b a|b a b|a  b|ß|ẞ|ǅ|Ǆ|日本|a\nb|- - -| - | -|- |— -|A"b'
+        ),
+    ),
+    World(
+        "greek and marks",
+        "el",
+        _split("Αθήνα|ένας|ΐδιος|i\u0307x|και|ﬁn|ŉ|a\u0327b|ᾳx"),
+        9,
+        _split("Αθήνα|Ένας|και. Ένας|ΐδιος|Και|İx|i\u0307x|I\u0307x|ﬁn|Fin|ʼN|ᾼx|A\u0327b|a\u0327b"),
+    ),
+)
