@@ -1,0 +1,119 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.vocab.toys import can_spell, matcher_of, toy_automaton
+from vocab.artefact import ArtefactFolder
+from vocab.automaton import TokenAutomaton
+from vocab.errors import ArtefactError
+from vocab.tokenizer import TokenizerFacts
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> tuple[ArtefactFolder, TokenAutomaton, TokenizerFacts]:
+    automaton, tokenizer = toy_automaton(["niño", "sol", "in front of"], ["sol"])
+    folder = ArtefactFolder(tmp_path / "lists")
+    folder.save(automaton)
+    return folder, automaton, tokenizer
+
+
+Saved = tuple[ArtefactFolder, TokenAutomaton, TokenizerFacts]
+
+
+def test_an_artefact_comes_back_as_it_was(saved: Saved) -> None:
+    folder, automaton, tokenizer = saved
+    loaded = folder.load(automaton.digest)
+    assert loaded.word_list == automaton.word_list
+    assert loaded.options == automaton.options
+    assert loaded.dropped_words == ()
+    assert loaded.longest_distance == automaton.longest_distance
+    np.testing.assert_array_equal(loaded.edges.tokens, automaton.edges.tokens)
+    assert can_spell(matcher_of(loaded, 3), tokenizer, "Niño, sol in front of niño.")
+
+
+def test_its_arrays_are_views_of_the_file(saved: Saved) -> None:
+    folder, automaton, _ = saved
+    tokens = folder.load(automaton.digest).edges.tokens
+    assert not tokens.flags.owndata
+    assert not tokens.flags.writeable
+
+
+def test_another_folder_takes_it_as_bytes(saved: Saved, tmp_path: Path) -> None:
+    folder, automaton, _ = saved
+    other = ArtefactFolder(tmp_path / "elsewhere")
+    assert not other.has(automaton.digest)
+    other.write_bytes(automaton.digest, folder.read_bytes(automaton.digest))
+    assert other.has(automaton.digest)
+    assert other.load(automaton.digest).digest == automaton.digest
+
+
+def test_nothing_is_left_of_a_write_that_failed(tmp_path: Path) -> None:
+    folder = ArtefactFolder(tmp_path)
+    with pytest.raises(TypeError):
+        folder.write_bytes("a" * 64, "no bytes")  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("digest", ["../../etc/passwd", "", "A" * 64, "a" * 63])
+def test_only_a_digest_names_a_file(tmp_path: Path, digest: str) -> None:
+    with pytest.raises(ArtefactError, match="64 hexadecimal digits"):
+        ArtefactFolder(tmp_path).path_of(digest)
+
+
+def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ArtefactError, match="cannot be used"):
+        ArtefactFolder(tmp_path).load("a" * 64)
+    with pytest.raises(ArtefactError, match="cannot be read"):
+        ArtefactFolder(tmp_path).read_bytes("a" * 64)
+
+
+def test_a_file_under_another_name_is_refused(saved: Saved) -> None:
+    folder, automaton, _ = saved
+    folder.write_bytes("b" * 64, folder.read_bytes(automaton.digest))
+    with pytest.raises(ArtefactError, match="that of another list"):
+        folder.load("b" * 64)
+
+
+@pytest.mark.parametrize("keep", [0, 4, 8, 300, -200])
+def test_a_file_cut_short_is_refused(saved: Saved, keep: int) -> None:
+    folder, automaton, _ = saved
+    folder.write_bytes(automaton.digest, folder.read_bytes(automaton.digest)[:keep])
+    with pytest.raises(ArtefactError, match="delete the file"):
+        folder.load(automaton.digest)
+
+
+def test_a_file_of_another_format_is_refused(saved: Saved) -> None:
+    folder, automaton, _ = saved
+    data = folder.read_bytes(automaton.digest)
+    folder.write_bytes(automaton.digest, data.replace(b'\\"format\\": 1', b'\\"format\\": 8', 1))
+    with pytest.raises(ArtefactError, match="format 8, not 1"):
+        folder.load(automaton.digest)
+
+
+@pytest.mark.parametrize("name", ["targets", "tokens", "edge_start", "links", "pair_start"])
+def test_arrays_that_point_outside_are_refused(saved: Saved, name: str) -> None:
+    folder, automaton, _ = saved
+    data = bytearray(folder.read_bytes(automaton.digest))
+    header_bytes = int.from_bytes(data[:8], "little")
+    first, last = json.loads(data[8 : 8 + header_bytes])[name]["data_offsets"]
+    middle = 8 + header_bytes + first + (last - first) // 2 // 8 * 8
+    data[middle : middle + 4] = (2**30).to_bytes(4, "little")
+    folder.write_bytes(automaton.digest, bytes(data))
+    with pytest.raises(ArtefactError, match="point outside"):
+        folder.load(automaton.digest)
+
+
+def test_arrays_that_do_not_fit_together_are_refused(saved: Saved) -> None:
+    folder, automaton, _ = saved
+    data = folder.read_bytes(automaton.digest)
+    header_bytes = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + header_bytes])
+    first, last = header["ranks"]["data_offsets"]
+    header["ranks"] = {"dtype": "I32", "shape": [1], "data_offsets": [first, first + 4]}
+    spelled = json.dumps(header).encode()
+    folder.write_bytes(automaton.digest, len(spelled).to_bytes(8, "little") + spelled + data[8 + header_bytes :])
+    with pytest.raises(ArtefactError, match="do not fit together"):
+        folder.load(automaton.digest)
+    assert last > first
