@@ -1,0 +1,39 @@
+"""The HTTP front under a real server."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+
+import pytest
+import uvicorn
+
+from deployments.ingress import create_app
+from deployments.settings import Settings
+from tests.deployments.front import KEY, LIMITS, MODEL, Front, wait_until
+from tests.deployments.stand_in import StandIn
+
+
+@pytest.fixture(scope="session", params=["httptools", "h11"])
+def served(request: pytest.FixtureRequest) -> Iterator[Front]:
+    """One server for all tests, with each of the two HTTP parsers that Serve's proxy may use."""
+    backend = StandIn()
+    settings = Settings(model_id=MODEL, secret_token=KEY, limits=LIMITS)
+    config = uvicorn.Config(
+        create_app(settings, backend), port=0, http=request.param, ws="none", lifespan="off", log_config=None
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=asyncio.run, args=(server.serve(),), daemon=True)
+    thread.start()
+    wait_until(lambda: server.started, timeout_s=10)
+    yield Front(port=server.servers[0].sockets[0].getsockname()[1], backend=backend)
+    server.should_exit = True
+    thread.join(timeout=10)
+    assert not thread.is_alive()
+
+
+@pytest.fixture
+def front(served: Front) -> Front:
+    """The server, with no calls recorded yet."""
+    served.backend.calls.clear()
+    served.backend.ready = True
+    return served

@@ -1,0 +1,112 @@
+"""A stand-in for the rest of the graph: it answers at once, and fails, stalls and lies on demand.
+
+What it does is asked for in the text of a request's last message; every call is recorded.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ray.exceptions import RayTaskError
+from ray.serve.exceptions import BackPressureError
+
+from deployments.contract import Answer, ChatBody, ResolvedVocabulary, VocabularySpec
+from vocab.errors import CompileError, TokenBudgetError, UnknownLanguageError
+
+WORDS = ("one ", "two ", "three")
+FEWEST_TOKENS = 3
+
+FAILURES_OF_LANGUAGES: dict[str, Callable[[], Exception]] = {
+    "xx": lambda: UnknownLanguageError("There is no list 'xx'. Known: en, es."),
+    "xx-remote": lambda: across_a_handle(UnknownLanguageError("There is no list 'xx-remote'. Known: en, es.")),
+    "tight": lambda: across_a_handle(TokenBudgetError("No text of 'tight' fits.")),
+    "broken": lambda: across_a_handle(CompileError("the secret reason")),
+    "busy": lambda: BackPressureError(num_queued_requests=9, max_queued_requests=9),
+}
+
+
+def across_a_handle(error: Exception) -> Exception:
+    """The exception as Serve gives it to the caller of a handle."""
+    wrapped = RayTaskError("resolve()", f"Traceback: {error}", error, proctitle="replica", pid=1, ip="127.0.0.1")
+    instance: Exception = wrapped.as_instanceof_cause()
+    return instance
+
+
+@dataclass
+class Call:
+    body: ChatBody
+    vocabulary: ResolvedVocabulary | None
+    request_id: str
+    is_closed: bool = False
+
+
+@dataclass
+class StandIn:
+    """A ``Backend``."""
+
+    calls: list[Call] = field(default_factory=list)
+    ready: bool = True
+
+    async def resolve(self, spec: VocabularySpec) -> ResolvedVocabulary:
+        if spec.lang in FAILURES_OF_LANGUAGES:
+            raise FAILURES_OF_LANGUAGES[spec.lang]()
+        return ResolvedVocabulary(digest="d" * 64, lang=spec.lang, n_words=spec.n_words, fewest_tokens=FEWEST_TOKENS)
+
+    async def answer(
+        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, request_id: str
+    ) -> AsyncGenerator[Answer]:
+        call = Call(body, vocabulary, request_id)
+        self.calls.append(call)
+        try:
+            async for item in _script(body, request_id):
+                yield item
+        finally:
+            call.is_closed = True
+
+    async def is_ready(self) -> bool:
+        return self.ready
+
+
+async def _script(body: ChatBody, request_id: str) -> AsyncGenerator[Answer]:
+    wish = body["messages"][-1]["content"]
+    if wish == "please refuse":
+        yield {"error": {"message": "Too long.", "code": "context_length_exceeded", "status": 400, "inner": "x"}}
+        return
+    if wish == "please fail":
+        raise across_a_handle(RuntimeError("the secret reason"))
+    if wish == "please be busy":
+        raise across_a_handle(BackPressureError(num_queued_requests=9, max_queued_requests=9))
+    if wish == "please say nothing":
+        return
+    if wish == "please stall":
+        await asyncio.sleep(3600)
+    if not body.get("stream"):
+        yield _chunk(request_id, {"role": "assistant", "content": "".join(WORDS)}, name="message")
+        return
+    for word in WORDS:
+        yield _event(_chunk(request_id, {"content": word}))
+        if wish == "please stall later":
+            await asyncio.sleep(3600)
+        if wish == "please fail later":
+            raise across_a_handle(RuntimeError("the secret reason"))
+        if wish == "please refuse later":
+            yield {"error": {"message": "Too long.", "status": 400}}
+        if wish == "please break off":
+            return
+    yield "data: [DONE]\n\n"
+
+
+def _chunk(request_id: str, text: dict[str, Any], name: str = "delta") -> dict[str, Any]:
+    return {
+        "id": f"chatcmpl-{request_id}",
+        "object": "chat.completion" if name == "message" else "chat.completion.chunk",
+        "created": 0,
+        "model": "stand-in",
+        "choices": [{"index": 0, name: text, "finish_reason": None, "logprobs": None}],
+    }
+
+
+def _event(chunk: dict[str, Any]) -> str:
+    return f"data: {json.dumps(chunk)}\n\n"

@@ -1,0 +1,105 @@
+"""Rows 7, 8, 9 of the faults: bodies that are too long, too slow, compressed, empty or of another kind."""
+
+import gzip
+import json
+import socket
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.deployments.front import CHAT, LIMITS, Front, assert_error, chat_body, raw_request
+
+TOO_LONG = LIMITS.max_body_bytes + 1
+
+
+def post(front: Front, body: bytes, *headers: bytes) -> tuple[int, bytes]:
+    head = raw_request(CHAT, b"Content-Type: application/json", *headers, method="POST")
+    return front.send_raw(head + body)
+
+
+def test_a_body_that_says_it_is_too_long_is_refused_before_it_is_read(front: Front) -> None:
+    status, answer = post(front, b"", b"Content-Length: %d" % TOO_LONG)
+    assert status == 413
+    assert b"bytes" in answer
+
+
+def test_a_body_with_an_absurd_length_is_refused(front: Front) -> None:
+    status, _ = post(front, b"", b"Content-Length: " + b"9" * 30)
+    assert status in (400, 413)
+
+
+def test_a_body_that_is_too_long_is_refused(front: Front) -> None:
+    assert_error(front.chat(b" " * TOO_LONG), 413)
+
+
+def test_a_chunked_body_that_is_too_long_is_refused(front: Front) -> None:
+    def chunks() -> Iterator[bytes]:
+        for _ in range(0, TOO_LONG, 2**16):
+            yield b" " * 2**16
+        yield b" "
+
+    with front.client() as client:
+        assert_error(client.post(CHAT, content=chunks(), headers={"Content-Type": "application/json"}), 413)
+
+
+def test_a_chunked_body_within_the_limit_is_served(front: Front) -> None:
+    with front.client() as client:
+        body = json.dumps(chat_body()).encode()
+        response = client.post(CHAT, content=iter([body[:9], body[9:]]), headers={"Content-Type": "application/json"})
+    assert response.status_code == 200
+
+
+def test_a_body_shorter_than_it_says_never_reaches_the_graph(front: Front) -> None:
+    status, _ = post(front, b'{"model"', b"Content-Length: 1000")
+    assert status in (0, 400, 408)
+    assert not front.backend.calls
+
+
+def test_a_body_longer_than_it_says_is_cut_there(front: Front) -> None:
+    body = json.dumps(chat_body()).encode()
+    status, _ = post(front, body + b"GET /nothing HTTP/1.1\r\n\r\n", b"Content-Length: %d" % len(body))
+    assert status in (0, 200, 400)
+    assert len(front.backend.calls) <= 1
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "br", "deflate", "gzip, identity"])
+def test_a_compressed_body_is_refused(front: Front, encoding: str) -> None:
+    bomb = gzip.compress(b" " * 10_000_000)
+    with front.client() as client:
+        headers = {"Content-Type": "application/json", "Content-Encoding": encoding}
+        assert_error(client.post(CHAT, content=bomb, headers=headers), 415)
+
+
+@pytest.mark.parametrize(
+    "kind", ["", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"]
+)
+def test_a_body_of_another_kind_is_refused(front: Front, kind: str) -> None:
+    with front.client() as client:
+        content = json.dumps(chat_body()).encode()
+        assert_error(client.post(CHAT, content=content, headers={"Content-Type": kind}), 415)
+
+
+@pytest.mark.parametrize("kind", ["application/json; charset=utf-8", "Application/JSON"])
+def test_json_may_be_named_in_other_ways(front: Front, kind: str) -> None:
+    with front.client() as client:
+        content = json.dumps(chat_body()).encode()
+        assert client.post(CHAT, content=content, headers={"Content-Type": kind}).status_code == 200
+
+
+@pytest.mark.parametrize("body", [b"", b" \r\n\t"])
+def test_an_empty_body_is_refused(front: Front, body: bytes) -> None:
+    assert_error(front.chat(body), 400)
+
+
+def test_a_body_that_trickles_is_cut_off_at_its_deadline_and_others_are_served(front: Front) -> None:
+    head = raw_request(CHAT, b"Content-Type: application/json", b"Content-Length: 1000", method="POST")
+    with socket.create_connection(("127.0.0.1", front.port), timeout=10) as connection:
+        connection.sendall(head)
+        start = time.monotonic()
+        connection.sendall(b"{")
+        assert front.chat().status_code == 200
+        answer = connection.recv(65536)
+        assert answer.startswith(b"HTTP/1.1 408 ")
+        assert LIMITS.max_body_s * 0.9 < time.monotonic() - start < LIMITS.max_body_s + 2
+    assert len(front.backend.calls) == 1

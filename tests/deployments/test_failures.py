@@ -1,0 +1,59 @@
+import pytest
+from ray.exceptions import RayActorError, RayTaskError
+from ray.serve.exceptions import BackPressureError
+
+from deployments.errors import ApiError, BadRequestError
+from deployments.failures import from_error_item, root_cause, to_api_error
+from tests.deployments.stand_in import across_a_handle
+from vocab.errors import ArtefactError, CompileError, TokenBudgetError, UnknownLanguageError, UnsupportedScriptError
+
+CASES: list[tuple[Exception, int, str | None]] = [
+    (UnknownLanguageError("Known: en."), 400, "vocab_lang"),
+    (UnsupportedScriptError("Not yet."), 400, "vocab_lang"),
+    (TokenBudgetError("At least 3."), 400, "max_tokens"),
+    (CompileError("secret"), 500, None),
+    (ArtefactError("secret"), 500, None),
+    (RuntimeError("secret"), 500, None),
+    (BackPressureError(1, 1), 503, None),
+    (RayActorError(), 503, None),
+    (BadRequestError("No.", "stop"), 400, "stop"),
+]
+
+
+@pytest.mark.parametrize(("error", "status", "param"), CASES, ids=[type(error).__name__ for error, *_ in CASES])
+def test_an_exception_means_the_same_on_both_sides_of_a_handle(
+    error: Exception, status: int, param: str | None
+) -> None:
+    for raised in (error, across_a_handle(error), across_a_handle(across_a_handle(error))):
+        seen = to_api_error(raised, "req-1")
+        assert (seen.status, seen.param) == (status, param)
+        assert "secret" not in seen.message
+        assert "Traceback" not in seen.message
+        if status == 500:
+            assert "req-1" in seen.message
+
+
+def test_the_cause_is_found_below_a_task_error_that_could_not_take_its_class() -> None:
+    error = TokenBudgetError("At least 3.")
+    plain = RayTaskError("resolve()", "Traceback", error, proctitle="replica", pid=1, ip="127.0.0.1")
+    assert root_cause(plain) is error
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "message"),
+    [
+        ({"status": 400, "message": "Too long.", "code": "context_length_exceeded"}, 400, "Too long."),
+        ({"status": 400, "message": ["odd"], "param": 3}, 400, "The request cannot be served."),
+        ({"status": 500, "message": "secret"}, 500, None),
+        ({"status": "400", "message": "secret"}, 500, None),
+        ({"status": 200, "message": "secret"}, 500, None),
+        ({"status": 503}, 503, None),
+        ("secret", 500, None),
+    ],
+)
+def test_of_a_replicas_error_only_what_is_known_is_passed_on(fields: object, status: int, message: str | None) -> None:
+    error: ApiError = from_error_item({"error": fields}, "req-1")
+    assert error.status == status
+    assert "secret" not in str(error.to_dict())
+    if message:
+        assert error.message == message
