@@ -1,0 +1,121 @@
+"""What the constraint costs the engine: tokens per second of one batch, free, with the automaton and with xgrammar.
+
+    python benchmarks/throughput.py --model PATH [--lang en] [--words 1000] [--batch 32] [--rounds 5] [--json FILE]
+
+All arms run in one engine, in turn, on the same prompts and sampling parameters; the end token is biased away, so that
+every answer has the same number of tokens. The figure of an arm is the median over the rounds.
+"""
+
+import argparse
+import json
+import os
+import re
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from vocab.artefact import ArtefactFolder
+from vocab.automaton import compile_automaton
+from vocab.forms import surface_forms
+from vocab.options import ListOptions
+from vocab.plugin import ARTEFACT_DIR_VARIABLE
+from vocab.reference import GrammarReference
+from vocab.tokenizer import load_tokenizer_facts
+from vocab.wordlists import WordList, load_word_list
+
+SUBJECTS = ("a dog", "the sea", "my house", "an old man", "the city", "a good day", "two friends", "the long road")
+
+
+def main() -> None:
+    arguments = _arguments()
+    options, facts = ListOptions(), load_tokenizer_facts(arguments.model)
+    word_list = load_word_list(arguments.lang, None)
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ[ARTEFACT_DIR_VARIABLE] = folder
+        os.environ["VLLM_XGRAMMAR_CACHE_MB"] = "512"
+        automaton = compile_automaton(word_list, options, facts)
+        ArtefactFolder(Path(folder)).save(automaton)
+        reference = GrammarReference(automaton.digest, arguments.words, arguments.max_tokens).to_ebnf()
+        first = WordList(word_list.lang, word_list.words[: arguments.words], word_list.source)
+        arms = {
+            "free": None,
+            "automaton": {"grammar": reference},
+            "xgrammar regex": {"regex": _regex_of(first, options)},
+        }
+        figures = _measure(arguments, arms)
+    _print(arguments, figures)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(figures, indent=2) + "\n")
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", required=True, help="a Hugging Face id or a local folder")
+    parser.add_argument("--lang", default="en")
+    parser.add_argument("--words", type=int, default=1000)
+    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--max-tokens", type=int, default=48)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json", type=Path)
+    return parser.parse_args()
+
+
+def _measure(arguments: argparse.Namespace, arms: dict[str, dict[str, str] | None]) -> dict[str, list[float]]:
+    from vllm import LLM, SamplingParams
+    from vllm.sampling_params import StructuredOutputsParams
+
+    engine = LLM(
+        model=arguments.model,
+        max_model_len=1024,
+        max_num_seqs=arguments.batch,
+        enforce_eager=True,
+        seed=0,
+        structured_outputs_config={"backend": "xgrammar"},
+    )
+    stop_tokens = [engine.get_tokenizer().eos_token_id]
+    prompts: list[Any] = [
+        [{"role": "user", "content": f"Tell me story {i} about {SUBJECTS[i % len(SUBJECTS)]}."}]
+        for i in range(arguments.batch)
+    ]
+
+    def tokens_per_second(constraint: dict[str, str] | None) -> float:
+        sampling = SamplingParams(
+            temperature=1.0,
+            seed=1,
+            max_tokens=arguments.max_tokens,
+            logit_bias=dict.fromkeys(stop_tokens, -100.0),
+            structured_outputs=StructuredOutputsParams(**constraint) if constraint else None,
+        )
+        started = time.perf_counter()
+        answers = engine.chat(prompts, sampling, use_tqdm=False)
+        seconds = time.perf_counter() - started
+        return sum(len(answer.outputs[0].token_ids) for answer in answers) / seconds
+
+    figures: dict[str, list[float]] = {name: [] for name in arms}
+    for round_number in range(arguments.rounds + 1):
+        for name, constraint in arms.items():
+            figure = tokens_per_second(constraint)
+            if round_number:  # the first round compiles and fills caches
+                figures[name].append(figure)
+    return figures
+
+
+def _regex_of(word_list: WordList, options: ListOptions) -> str:
+    """A regular expression for these words with the usual marks, as a user of a regex engine would write it."""
+    words = "|".join(re.escape(form.text) for form in surface_forms(word_list, options))
+    return rf" ?(?:{words})(?:(?:[,;:.!?…]{{0,3}} |—)(?:{words}))*[.!?…]{{0,3}}"
+
+
+def _print(arguments: argparse.Namespace, figures: dict[str, list[float]]) -> None:
+    free = statistics.median(figures["free"])
+    print(f"\n{arguments.batch} sequences, {arguments.words} words of {arguments.lang!r}, {arguments.model}")
+    print(f"{'arm':<16}{'tokens/s':>10}{'of free':>10}")
+    for name, values in figures.items():
+        median = statistics.median(values)
+        print(f"{name:<16}{median:>10.1f}{median / free:>10.1%}")
+
+
+if __name__ == "__main__":
+    main()
