@@ -13,9 +13,9 @@ from vocab.marks import APOSTROPHES
 from vocab.options import ListOptions
 from vocab.wordlists import WordList
 
-_ELISION_LANGUAGES: Final = frozenset({"fr", "it", "ca"})
+ELISION_LANGUAGES: Final = frozenset({"fr", "it", "ca"})
 _DOTTED_I_LANGUAGES: Final = frozenset({"tr", "az"})
-_POSSESSIVE_LANGUAGES: Final = frozenset({"en"})
+POSSESSIVE_LANGUAGES: Final = frozenset({"en"})
 
 
 class Form(NamedTuple):
@@ -50,21 +50,21 @@ def surface_forms(word_list: WordList, options: ListOptions) -> list[Form]:
     anywhere: "Will" from "will" (rank 30) beside the listed "Will" (rank 900).
     """
     case = resolve_case(word_list, options)
-    capitals = _Capitals(word_list.language)
+    capitals = Capitals(word_list.language)
     anywhere: dict[str, int] = {}
     at_start: dict[str, int] = {}
     capitalised = at_start if case == "sentence" else anywhere
-    has_possessive = word_list.language in _POSSESSIVE_LANGUAGES
+    has_possessive = word_list.language in POSSESSIVE_LANGUAGES
     for rank, word in enumerate(word_list.words, start=1):
         # The order of the words is the order of the ranks, so the first rank of a text is its best.
-        for text in _spellings(word, has_possessive):
+        for text in spellings(word, has_possessive):
             anywhere.setdefault(text, rank)
             if case != "listed" and (capital := capitals.of(text)) is not None:
                 capitalised.setdefault(capital, rank)
     forms = list(map(Form, anywhere.keys(), anywhere.values(), repeat(False), repeat(False)))
     forms += [Form(text, rank, True, False) for text, rank in at_start.items() if rank < anywhere.get(text, rank + 1)]
     forms.sort(key=_rank_of)
-    if word_list.language in _ELISION_LANGUAGES:
+    if word_list.language in ELISION_LANGUAGES:
         return [form._replace(elision=form.text[-1] in APOSTROPHES) for form in forms]
     return forms
 
@@ -73,7 +73,8 @@ def _rank_of(form: Form) -> int:
     return form.rank
 
 
-def _spellings(word: str, has_possessive: bool) -> Iterator[str]:
+def spellings(word: str, has_possessive: bool) -> Iterator[str]:
+    """The word as listed, with either apostrophe, and with the possessive; without capitals. May repeat."""
     yield word
     typewriter, curly = APOSTROPHES
     if typewriter in word or curly in word:
@@ -84,7 +85,7 @@ def _spellings(word: str, has_possessive: bool) -> Iterator[str]:
         yield word + curly + "s"
 
 
-class _Capitals:
+class Capitals:
     """Capital first letters, remembered by their first character: a list has some dozens of them."""
 
     def __init__(self, language: str) -> None:

@@ -1,0 +1,157 @@
+"""Reads finished texts: whether they are allowed, what they are made of, and where they may be cut.
+
+It walks a text once, over pairs of a position and a place between words, and looks the words up; exact on the
+definition that the token automaton enforces. Knows nothing of bytes or tokens.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Final, NamedTuple
+
+from vocab import marks
+from vocab.form_ranks import FormRanks
+from vocab.gaps import GapAutomaton, build_gap_automaton
+from vocab.options import Layout, ListOptions
+from vocab.wordlists import WordList
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """What a text is made of, in its reading with the most frequent words.
+
+    Attributes:
+        num_words: Running words.
+        num_distinct_words: Different words of the list; "The", "the" and "the's" are one.
+        max_rank: Rank of the rarest of them.
+    """
+
+    num_words: int
+    num_distinct_words: int
+    max_rank: int
+
+
+class _Step(NamedTuple):
+    """The best way to a position and place; smaller is better: the rarest word's rank, then the number of words."""
+
+    max_rank: int
+    num_words: int
+    position_before: int
+    place_before: int
+    rank: int
+    """Rank of the word that this step read; 0 for a mark or a blank."""
+
+
+_NEVER_IN_WORDS: Final = frozenset(marks.BLANK + marks.LINE_BREAK + marks.CLOSE_MARKS + marks.OPEN_MARKS)
+"""What ends a word, unless an entry of the list has it inside. Neither the hyphen nor the apostrophes do."""
+
+_Steps = list[dict[int, _Step]]
+"""For each position: the places that a reading may have reached there, each with the best way."""
+
+
+class TextReader:
+    """Reads texts of the first ``n_words`` words of a list.
+
+    Args:
+        word_list: The list.
+        options: Its options.
+        n_words: How many of its words count.
+        form_ranks: Those of the same list and options, where readers of several N share them. Without them the
+            reader keeps what its own N needs.
+    """
+
+    def __init__(
+        self, word_list: WordList, options: ListOptions, n_words: int, form_ranks: FormRanks | None = None
+    ) -> None:
+        self._forms = form_ranks or FormRanks(word_list, options, n_words)
+        self._n_words = n_words
+        self._gaps = _gap_automaton(options.layout)
+
+    def is_text(self, text: str) -> bool:
+        """Whether ``text`` is a complete allowed text."""
+        return bool(self._complete(self._read(text)[0][-1]))
+
+    def coverage(self, text: str) -> Coverage:
+        """Counts the words of ``text``.
+
+        Raises:
+            ValueError: ``text`` is not a complete allowed text.
+        """
+        steps, _ = self._read(text)
+        complete = self._complete(steps[-1])
+        if not complete:
+            raise ValueError("not a complete text of this list")
+        last = step = min(steps[-1][place] for place in complete)
+        ranks = set()
+        while step.position_before >= 0:
+            ranks.add(step.rank)
+            step = steps[step.position_before][step.place_before]
+        return Coverage(last.num_words, len(ranks - {0}), last.max_rank)
+
+    def whole_prefix_length(self, text: str, following: str = "") -> int:
+        """Length of the longest prefix of ``text`` that is a complete text and ends no word before its end; or 0.
+
+        Args:
+            text: What could be kept.
+            following: What was written behind it: "the c" is cut to "the" when "at" follows, even if "c" is a word.
+        """
+        whole = text + following[: self._forms.lengths[-1]]
+        steps, words = self._read(whole)
+        for cut in range(len(text), 0, -1):
+            complete = self._complete(steps[cut])
+            if cut == len(whole):
+                if complete:
+                    return cut
+                continue
+            # A listed word with marks inside, such as "c.e.o", goes on where a text could also end. Words of an entry
+            # with blanks are whole words.
+            is_inside = whole[cut] != marks.BLANK and any(start < cut < end for start, end in words)
+            if complete and whole[cut] in _NEVER_IN_WORDS and not is_inside:
+                return cut
+        return 0
+
+    def _complete(self, places: dict[int, _Step]) -> list[int]:
+        return [place for place in places if self._gaps.states[place].is_complete]
+
+    def _read(self, text: str) -> tuple[_Steps, set[tuple[int, int]]]:
+        """Every reading from the start as far as it goes, and the words met as (start, end)."""
+        steps: _Steps = [{} for _ in range(len(text) + 1)]
+        steps[0][self._gaps.start] = _Step(0, 0, -1, -1, 0)
+        words: set[tuple[int, int]] = set()
+        for position, places in enumerate(steps):
+            for place, step in places.items():
+                state = self._gaps.states[place]
+                if state.word_may_start:
+                    for end, rank in self._words_at(text, position, state.starts_sentence):
+                        words.add((position, end))
+                        is_elision = self._forms.is_elision(text[position:end])
+                        _offer(
+                            steps[end],
+                            self._gaps.after_elision if is_elision else self._gaps.after_word,
+                            _Step(max(step.max_rank, rank), step.num_words + 1, position, place, rank),
+                        )
+                following = state.transitions.get(text[position : position + 1])
+                if following is not None:
+                    _offer(steps[position + 1], following, _Step(step.max_rank, step.num_words, position, place, 0))
+        return steps, words
+
+    def _words_at(self, text: str, position: int, starts_sentence: bool) -> list[tuple[int, int]]:
+        """(end, rank) of every listed word that ``text`` has at ``position``."""
+        found = []
+        for length in self._forms.lengths:
+            end = position + length
+            if end > len(text):
+                break
+            rank = self._forms.rank(text[position:end], starts_sentence=starts_sentence)
+            if rank is not None and rank <= self._n_words:
+                found.append((end, rank))
+        return found
+
+
+def _offer(places: dict[int, _Step], place: int, step: _Step) -> None:
+    if place not in places or step < places[place]:
+        places[place] = step
+
+
+@cache
+def _gap_automaton(layout: Layout) -> GapAutomaton:
+    return build_gap_automaton(layout, sentences_matter=True)
