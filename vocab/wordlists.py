@@ -22,8 +22,9 @@ from vocab.marks import APOSTROPHES, BLANK
 MAX_WORD_CHARS: Final = 1_000
 """Longest line of a list file; a longer one is a file of another kind."""
 
-_UNSPACED_LANGUAGES: Final = frozenset({"zh", "yue", "wuu", "ja", "th", "lo", "km", "my"})
-"""Written without spaces between words. Korean has spaces."""
+_UNSPACED_LANGUAGE: Final = re.compile(r"(zh|yue|wuu|ja|th|lo|km|my)(-[A-Z][a-z]{3})?(-[A-Z]{2}|-\d{3})?")
+"""Tags of languages written without spaces between words ("zh-Hant-TW"); "my-words" is a list of somebody's, no
+Burmese. Korean has spaces."""
 
 _LIST_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _HYPHEN: Final = "-"
@@ -66,11 +67,8 @@ class WordList:
 
 def known_languages(wordlist_dir: Path | None) -> list[str]:
     """Names that ``load_word_list`` accepts, sorted: the files ``<name>.txt`` and wordfreq's languages."""
-    return sorted(
-        name
-        for name in {*_list_files(wordlist_dir), *_wordfreq_languages()}
-        if language_of(name) not in _UNSPACED_LANGUAGES
-    )
+    names = {*_list_files(wordlist_dir), *_wordfreq_languages()}
+    return sorted(name for name in names if not _UNSPACED_LANGUAGE.fullmatch(name))
 
 
 def load_word_list(lang: str, wordlist_dir: Path | None) -> WordList:
@@ -82,7 +80,7 @@ def load_word_list(lang: str, wordlist_dir: Path | None) -> WordList:
         InvalidWordListError: A line of the file cannot be a word.
         EmptyWordListError: No word is left.
     """
-    if _LIST_NAME.fullmatch(lang) and language_of(lang) in _UNSPACED_LANGUAGES:
+    if _UNSPACED_LANGUAGE.fullmatch(lang):
         raise UnsupportedScriptError(
             f"The language {lang!r} is written without spaces between words, which is not supported yet. "
             f"Known languages: {', '.join(known_languages(wordlist_dir))}."

@@ -1,0 +1,204 @@
+"""Word lists: what counts as a word, in which order, under which name."""
+
+import unicodedata
+from pathlib import Path
+
+import pytest
+import wordfreq
+
+from vocab.errors import EmptyWordListError, InvalidWordListError, UnknownLanguageError, UnsupportedScriptError
+from vocab.wordlists import MAX_WORD_CHARS, WordList, known_languages, language_of, load_word_list
+
+
+def words_of_file(folder: Path, content: str | bytes, name: str = "xx") -> tuple[str, ...]:
+    data = content.encode() if isinstance(content, str) else content
+    (folder / f"{name}.txt").write_bytes(data)
+    return load_word_list(name, folder).words
+
+
+class TestBuiltInLists:
+    def test_words_keep_wordfreqs_order(self) -> None:
+        word_list = load_word_list("en", None)
+        assert word_list.source == "wordfreq"
+        assert word_list.words[:5] == ("the", "to", "and", "of", "a")
+        order = {word: rank for rank, word in enumerate(wordfreq.iter_wordlist("en"))}
+        ranks = [order[word] for word in word_list.words if word in order]
+        assert ranks == sorted(ranks)
+
+    @pytest.mark.parametrize("lang", ["en", "ca", "tr", "fa", "uk"])
+    def test_entries_are_made_of_letters_and_marks_with_apostrophes_and_hyphens_inside(self, lang: str) -> None:
+        kept = set(load_word_list(lang, None).words)
+        for entry in wordfreq.iter_wordlist(lang):
+            is_word = all(unicodedata.category(char)[0] in "LM" or char in "'’-" for char in entry)
+            is_word = is_word and entry[0] not in "'’-" and entry[-1] != "-"
+            assert (unicodedata.normalize("NFC", entry) in kept) == is_word, entry
+
+    def test_digits_and_symbols_are_no_words(self) -> None:
+        words = load_word_list("en", None).words
+        assert not {"0", "00", "u.s", "😂", "_", "1st"} & set(words)
+        assert {"don't", "café", "ice-cream"} & set(words) >= {"don't", "café"}
+
+    def test_words_are_nfc_and_distinct(self) -> None:
+        # wordfreq's Greek list has entries in both forms.
+        words = load_word_list("el", None).words
+        assert all(unicodedata.is_normalized("NFC", word) for word in words)
+        assert len(set(words)) == len(words)
+
+
+class TestListFiles:
+    def test_every_line_is_a_word(self, tmp_path: Path) -> None:
+        lines = [
+            "don't",
+            "l’",
+            "well-known",
+            "in front of",
+            'a "b"',
+            "[x]",
+            "c++",
+            "3",
+            ".",
+            "\\",
+            "日本",
+            "x" * 60,
+            "-",
+        ]
+        word_list = words_of_file(tmp_path, "\n".join(lines))
+        assert word_list == tuple(lines)
+
+    def test_comments_and_blank_lines_are_ignored(self, tmp_path: Path) -> None:
+        assert words_of_file(tmp_path, "# the first\n\nthe\n   \n  # more\ncat\n\n") == ("the", "cat")
+
+    def test_white_space_around_a_word_is_ignored_and_within_it_is_one_blank(self, tmp_path: Path) -> None:
+        assert words_of_file(tmp_path, "  the \t\r\nin   front\u00a0of\r\n") == ("the", "in front of")
+
+    def test_duplicates_keep_their_best_rank(self, tmp_path: Path) -> None:
+        assert words_of_file(tmp_path, "b\na\nb\n  a\nc") == ("b", "a", "c")
+
+    def test_words_become_nfc(self, tmp_path: Path) -> None:
+        assert words_of_file(tmp_path, "cafe\u0301\ncaf\u00e9\nx") == ("caf\u00e9", "x")
+
+    def test_a_byte_order_mark_is_no_part_of_the_first_word(self, tmp_path: Path) -> None:
+        assert words_of_file(tmp_path, b"\xef\xbb\xbfthe\ncat") == ("the", "cat")
+
+    def test_joiners_are_letters_inside_a_word(self, tmp_path: Path) -> None:
+        assert words_of_file(tmp_path, "می\u200cشود\nक्\u200dया") == ("می\u200cشود", "क्\u200dया")
+
+    def test_a_file_goes_before_wordfreqs_list(self, tmp_path: Path) -> None:
+        assert words_of_file(tmp_path, "hello", "en") == ("hello",)
+        assert load_word_list("en", tmp_path).source == "file"
+        assert load_word_list("es", tmp_path).source == "wordfreq"
+
+    @pytest.mark.parametrize(
+        ("content", "complaint"),
+        [
+            (b"the\ncaf\xe9\n", "xx.txt, line 2: not UTF-8"),
+            (b"the\n\xed\xa0\x80\n", "xx.txt, line 2: not UTF-8"),
+            (b"\nthe\t12\n", r"xx.txt, line 2: control character U\+0009 at column 4"),
+            (b"a\0b", r"line 1: control character U\+0000 at column 2"),
+            (b"a\rb", r"line 1: control character U\+000D"),
+            (b"#c\nab\x1b[0m", r"line 2: control character U\+001B"),
+            ("a\u2028b", r"line 1: line separator U\+2028"),
+            ("a\u2029b", r"line 1: paragraph separator U\+2029"),
+            ("a\u200bb", r"line 1: invisible format character U\+200B"),
+            ("a\u202eb", r"line 1: invisible format character U\+202E"),
+            ("a\u00adb", r"line 1: invisible format character U\+00AD"),
+            ("\ufeffa\n\ufeffb", r"line 2: invisible format character U\+FEFF at column 1"),
+            ("a\u200d", r"line 1: invisible format character U\+200D at column 2"),
+            ("\u200ca", r"line 1: invisible format character U\+200C at column 1"),
+            ("x" * (MAX_WORD_CHARS + 1), "line 1: 1001 characters; a word has at most 1000"),
+        ],
+    )
+    def test_a_line_that_cannot_be_a_word_is_named(self, tmp_path: Path, content: str | bytes, complaint: str) -> None:
+        with pytest.raises(InvalidWordListError, match=complaint) as raised:
+            words_of_file(tmp_path, content)
+        assert str(tmp_path) not in str(raised.value)
+
+    @pytest.mark.parametrize("content", ["", "\n \n", "# nothing\n#\n", "\ufeff"])
+    def test_an_empty_list_is_refused(self, tmp_path: Path, content: str) -> None:
+        with pytest.raises(EmptyWordListError, match=r"no word in xx\.txt"):
+            words_of_file(tmp_path, content)
+
+
+class TestNames:
+    def test_files_and_wordfreqs_languages_are_known(self, tmp_path: Path) -> None:
+        for name in (
+            "list.csv",
+            "pirate.txt",
+            "my-words.txt",
+            "my_list.txt",
+            "en_basic.txt",
+            "ja.txt",
+            "bad name.txt",
+            ".hidden.txt",
+            "-x.txt",
+        ):
+            (tmp_path / name).write_text("word")
+        (tmp_path / "folder.txt").mkdir()
+        names = known_languages(tmp_path)
+        assert names == sorted(names)
+        assert {"pirate", "my-words", "my_list", "en_basic", "en", "ko"} <= set(names)
+        assert not {"list", "bad name", ".hidden", "-x", "folder", "ja", "zh"} & set(names)
+
+    def test_without_a_folder_wordfreqs_languages_are_known(self, tmp_path: Path) -> None:
+        assert known_languages(None) == known_languages(tmp_path / "missing")
+        assert len(known_languages(None)) == 40
+
+    @pytest.mark.parametrize(
+        "name",
+        [
+            *(
+                "xx",
+                "EN",
+                "e",
+                "",
+                "../secret",
+                "/secret",
+                "secret.txt",
+                "a\0b",
+                "CON",
+                "%2e%2e",
+                "ｅｎ",
+                "en ",
+                "en\n",
+                "es-",
+            ),
+            "x" * 10_000,
+        ],
+    )
+    def test_an_unknown_name_is_refused_with_the_known_ones(self, tmp_path: Path, name: str) -> None:
+        folder = tmp_path / "lists"
+        folder.mkdir()
+        (folder / "pirate.txt").write_text("arr")
+        (tmp_path / "secret.txt").write_text("secret")
+        with pytest.raises(UnknownLanguageError, match=r"Known languages: .*en, .*pirate") as raised:
+            load_word_list(name, folder)
+        assert len(str(raised.value)) < 1000
+
+    @pytest.mark.parametrize("name", ["zh", "ja", "th", "lo", "km", "my", "zh-Hant", "zh-Hant-TW", "yue-HK"])
+    def test_a_language_without_spaces_is_refused_even_with_a_file(self, tmp_path: Path, name: str) -> None:
+        (tmp_path / f"{name}.txt").write_text("word")
+        with pytest.raises(UnsupportedScriptError, match="without spaces"):
+            load_word_list(name, tmp_path)
+
+    @pytest.mark.parametrize(
+        ("name", "language"), [("en", "en"), ("pt-BR", "pt"), ("fr_children", "fr"), ("TR", "tr"), ("pirate", "pirate")]
+    )
+    def test_the_first_part_of_a_name_is_its_language(self, name: str, language: str) -> None:
+        assert language_of(name) == language
+        assert WordList(name, ("x",), "file").language == language
+
+
+class TestDigest:
+    def test_it_names_language_and_words_in_their_order(self) -> None:
+        lists = [
+            WordList("en", ("a", "b"), "file"),
+            WordList("en", ("b", "a"), "file"),
+            WordList("en", ("a b",), "file"),
+            WordList("es", ("a", "b"), "file"),
+            WordList("en", ("a",), "file"),
+        ]
+        assert len({word_list.digest for word_list in lists}) == len(lists)
+        assert all(len(word_list.digest) == 64 for word_list in lists)
+
+    def test_it_does_not_depend_on_the_source(self) -> None:
+        assert WordList("en", ("a",), "file").digest == WordList("en", ("a",), "wordfreq").digest
