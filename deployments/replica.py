@@ -94,13 +94,15 @@ class Replica(LLMServer):
             if isinstance(item, dict):
                 # Reading a long answer takes a while, and other streams wait for this loop.
                 yield await asyncio.to_thread(finish_answer, item, rules)
-            elif (chunk := engine.parse_event(item)) is not None:
-                for passed in stream.pass_on(chunk):
-                    yield engine.write_event(passed)
-            else:
-                for passed in stream.finish():
+            elif (chunk := engine.parse_event(item)) is None:
+                for passed in await asyncio.to_thread(stream.finish):
                     yield engine.write_event(passed)
                 yield item
+            else:
+                is_long_read = any(choice.get("finish_reason") for choice in chunk["choices"])
+                passed_on = await asyncio.to_thread(stream.pass_on, chunk) if is_long_read else stream.pass_on(chunk)
+                for passed in passed_on:
+                    yield engine.write_event(passed)
 
     async def _rules(self, body: ChatBody, vocabulary: ResolvedVocabulary) -> tuple[AnswerRules, str]:
         settings = self._settings
