@@ -6,11 +6,12 @@ rejects listed letters when the string has gone through ``Grammar.from_ebnf`` fi
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
 from vocab import marks
 from vocab.errors import EmptyWordListError
-from vocab.forms import Form, surface_forms
+from vocab.forms import Form, resolve_case, surface_forms
 from vocab.options import Layout, ListOptions
 from vocab.wordlists import WordList
 
@@ -24,7 +25,9 @@ def write_ebnf(word_list: WordList, options: ListOptions, n_words: int) -> str:
     Raises:
         EmptyWordListError: No text is possible, because each of these words is an elision.
     """
-    forms = [form for form in surface_forms(word_list, options) if form.rank <= n_words]
+    # The first words give all forms of their ranks; only the case is a matter of the whole list.
+    first_words = replace(word_list, words=word_list.words[:n_words])
+    forms = surface_forms(first_words, replace(options, case=resolve_case(word_list, options)))
     if all(form.elision for form in forms):
         raise EmptyWordListError(
             f"None of the first {n_words} words of {word_list.lang!r} may end a text. Ask for more words."

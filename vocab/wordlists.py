@@ -130,9 +130,8 @@ def _words_of_wordfreq(lang: str) -> Iterator[str]:
 
 def _is_word(entry: str) -> bool:
     joints = APOSTROPHES + _HYPHEN
-    if entry[0] in joints or entry[-1] == _HYPHEN:
-        return False
-    return all(char in joints or unicodedata.category(char)[0] in "LM" for char in entry)
+    is_framed = entry[0] in joints or entry[-1] == _HYPHEN
+    return not is_framed and all(char in joints or unicodedata.category(char)[0] in "LM" for char in entry)
 
 
 def _words_of_file(path: Path) -> Iterator[str]:
