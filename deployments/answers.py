@@ -34,10 +34,10 @@ async def respond(request: Request, answer: AsyncGenerator[Answer], *, is_stream
         first = await unless_client_leaves(request.receive, _first(answer))
         if isinstance(first, dict) and "error" in first:
             raise _error(first, request_id)
-        if isinstance(first, str) is not is_stream:
-            raise InternalError(request_id)
-        if isinstance(first, str):
+        if is_stream and isinstance(first, str):
             return EventStream(first, answer, request_id)
+        if is_stream or not isinstance(first, dict):
+            raise InternalError(request_id)
     except BaseException:
         await answer.aclose()
         raise

@@ -13,7 +13,7 @@
     │   └── HeadersTooLargeError       431
     ├── OverloadedError                503  no capacity now; the same request may work later
     ├── InternalError                  500  our fault; names the request id and nothing else
-    └── UpstreamError                       the caller's mistake, as the replica found it; passed on
+    └── UpstreamError                       what the replica found, passed on with its status
 
 A message never repeats what the caller sent, except names cut by ``printable``. Nothing here knows which exception
 of the graph becomes which of these; see ``failures``.
@@ -124,12 +124,14 @@ class InternalError(ApiError):
 
 
 class UpstreamError(ApiError):
-    """An error that the replica answered with, passed on."""
+    """An error that the replica found, passed on."""
 
     def __init__(self, status: int, message: str, param: str | None = None, code: str | None = None) -> None:
         super().__init__(message, param, code)
         self.status = status
-        self.type = "rate_limit_error" if status == 429 else "invalid_request_error"
+        self.type = "server_error" if status >= 500 else "invalid_request_error"
+        if status in (429, 503):
+            self.headers = OverloadedError.headers
 
 
 def cut(text: str | None, length: int) -> str | None:

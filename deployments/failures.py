@@ -15,9 +15,6 @@ from vocab.errors import TokenBudgetError, WordListError
 _UNAVAILABLE: Final = (BackPressureError, DeploymentUnavailableError, ReplicaUnavailableError, RayActorError)
 """The queue is full, or the replica just died or is not there yet: the same request may succeed a moment later."""
 
-_PASSED_ON: Final = (400, 404, 413, 422, 429)
-"""The statuses of a replica's error item that are the caller's business."""
-
 
 def to_api_error(error: BaseException, request_id: str) -> ApiError:
     """What the caller sees of an exception."""
@@ -41,19 +38,14 @@ def root_cause(error: BaseException) -> BaseException:
 
 
 def from_error_item(item: dict[str, Any], request_id: str) -> ApiError:
-    """The error that a replica gave instead of an answer: its known fields if the caller caused it, else a 500."""
+    """The error that a replica gave instead of an answer: its status, and of the rest only what is known to be text."""
     fields = item["error"] if isinstance(item["error"], dict) else {}
-    status = fields.get("status")
-    if status == 503:
-        return OverloadedError("The service has no capacity for this request now. Try again in a moment.")
-    if status not in _PASSED_ON:
+    status, message = fields.get("status"), _text(fields.get("message"))
+    if type(status) is not int or not 400 <= status < 600 or message is None:
         return InternalError(request_id)
-    return UpstreamError(
-        status,
-        message=_text(fields.get("message")) or "The request cannot be served.",
-        param=_text(fields.get("param")),
-        code=_text(fields.get("code")),
-    )
+    if status >= 500:
+        message = f"{message} Its id, for the operator: {request_id}."
+    return UpstreamError(status, message, param=_text(fields.get("param")), code=_text(fields.get("code")))
 
 
 def _text(value: object) -> str | None:

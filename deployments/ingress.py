@@ -19,9 +19,10 @@ from deployments.auth import Authentication
 from deployments.backend import HandleBackend
 from deployments.body import read_json_body
 from deployments.contract import Answer, ChatBody, ResolvedVocabulary, VocabularySpec
-from deployments.disconnect import unless_client_leaves
+from deployments.disconnect import ClientLeft, unless_client_leaves
 from deployments.envelope import Envelope
-from deployments.errors import BadRequestError, NotFoundError
+from deployments.errors import ApiError, BadRequestError, NotFoundError
+from deployments.failures import to_api_error
 from deployments.limits import Limits
 from deployments.requests import ChatRequest, ChatRequestReader, model_not_found
 from deployments.strict_json import JsonError, loads
@@ -131,11 +132,17 @@ def _add_chat(app: FastAPI, settings: FrontSettings, backend: Backend) -> None:
 
     @app.post("/v1/chat/completions")
     async def create_chat_completion(request: Request) -> Response:
-        chat = reader.read(await _read_json(request, settings.limits))
-        vocabulary = await unless_client_leaves(request.receive, _resolve(backend, chat))
         request_id = request.state.request_id
-        answer = backend.answer(chat.body, vocabulary, request_id)
-        return await respond(request, answer, is_stream=chat.is_stream, request_id=request_id)
+        chat = reader.read(await _read_json(request, settings.limits))
+        try:
+            vocabulary = await unless_client_leaves(request.receive, _resolve(backend, chat))
+            answer = backend.answer(chat.body, vocabulary, request_id)
+            return await respond(request, answer, is_stream=chat.is_stream, request_id=request_id)
+        except (ApiError, ClientLeft):
+            raise
+        except Exception as error:
+            # Here and not further out: Serve adds a handler of its own for some of them to the application.
+            raise to_api_error(error, request_id) from error
 
 
 async def _read_json(request: Request, limits: Limits) -> Any:

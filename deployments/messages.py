@@ -21,7 +21,7 @@ _TEXT_MEMBERS: Final = {
     "assistant": ("content", "name", "refusal", "reasoning", "reasoning_content", "tool_calls"),
 }
 
-_ANSWER_MEMBERS: Final = ("annotations", "audio", "function_call")
+_ANSWER_MEMBERS: Final = ("annotations", "audio", "function_call", "tool_calls")
 """An answer has these, mostly as null or empty, and clients send answers back as they came."""
 
 _MAX_NAME_CHARS: Final = 256

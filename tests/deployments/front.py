@@ -55,7 +55,6 @@ class Front:
             # The server may answer and close before it has read everything.
             with suppress(OSError):
                 connection.sendall(request)
-                connection.shutdown(socket.SHUT_WR)
             with suppress(ConnectionError):
                 while chunk := connection.recv(65536):
                     received += chunk

@@ -43,11 +43,13 @@ def test_the_cause_is_found_below_a_task_error_that_could_not_take_its_class() -
     ("fields", "status", "message"),
     [
         ({"status": 400, "message": "Too long.", "code": "context_length_exceeded"}, 400, "Too long."),
-        ({"status": 400, "message": ["odd"], "param": 3}, 400, "The request cannot be served."),
-        ({"status": 500, "message": "secret"}, 500, None),
+        ({"status": 503, "message": "Full."}, 503, "Full. Its id, for the operator: req-1."),
+        ({"status": 500, "message": "Broken.", "inner": "secret"}, 500, "Broken. Its id, for the operator: req-1."),
+        ({"status": 400, "message": ["secret"]}, 500, None),
         ({"status": "400", "message": "secret"}, 500, None),
         ({"status": 200, "message": "secret"}, 500, None),
-        ({"status": 503}, 503, None),
+        ({"status": True, "message": "secret"}, 500, None),
+        ({"message": "secret"}, 500, None),
         ("secret", 500, None),
     ],
 )

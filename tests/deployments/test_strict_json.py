@@ -72,10 +72,12 @@ def test_what_is_json_is_read_as_the_standard_library_reads_it(text: bytes) -> N
     assert loads(text, MAX_DEPTH) == json.loads(text)
 
 
-@given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")), inner)),
-    st.booleans())  # fmt: skip
+TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS
+VALUES = st.recursive(LEAVES, lambda inner: st.lists(inner) | st.dictionaries(TEXTS, inner))
+
+
+@given(VALUES, st.booleans())
 def test_every_value_that_is_written_is_read(value: Any, ensure_ascii: bool) -> None:
     assert loads(json.dumps(value, ensure_ascii=ensure_ascii).encode(), MAX_DEPTH) == value
 

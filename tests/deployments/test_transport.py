@@ -114,9 +114,7 @@ def test_headers_beyond_the_limits_are_refused(front: Front, headers: list[bytes
     assert front.get("/v1/models").status_code == 200
 
 
-@pytest.mark.parametrize(
-    "request_line", [b"GET", b"GET /v1/models HTTP/9.9", b"\x16\x03\x01\x02", b"GET /\x00 HTTP/1.1"]
-)
+@pytest.mark.parametrize("request_line", [b"GET", b"\x16\x03\x01\x02", b"GET /\x00 HTTP/1.1"])
 def test_what_is_not_http_is_refused(front: Front, request_line: bytes) -> None:
     assert front.send_raw(request_line + b"\r\nHost: localhost\r\n\r\n")[0] in (0, 400, 401)
     assert front.get("/v1/models").status_code == 200

@@ -1,0 +1,129 @@
+"""The front inside Ray Serve, over handles, with stand-ins for the other deployments."""
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator, Iterator
+
+import pytest
+import ray
+from ray import serve
+
+from deployments.contract import Answer, ChatBody, ResolvedVocabulary, VocabularySpec
+from deployments.ingress import Ingress
+from deployments.settings import Settings
+from tests.deployments.front import CHAT, KEY, LIMITS, MODEL, Front, assert_error, chat_body, raw_request, wait_until
+from tests.deployments.stand_in import WORDS, StandIn
+from vocab.errors import CompileError, UnknownLanguageError
+
+pytestmark = pytest.mark.e2e
+
+
+@serve.deployment(ray_actor_options={"num_cpus": 0})
+class Vocabulary:
+    async def resolve(self, spec: VocabularySpec) -> ResolvedVocabulary:
+        if spec.lang == "xx":
+            raise UnknownLanguageError("There is no list 'xx'. Known: en, es.")
+        if spec.lang == "broken":
+            raise CompileError("the secret reason")
+        return await StandIn().resolve(spec)
+
+
+@serve.deployment(ray_actor_options={"num_cpus": 0}, max_ongoing_requests=2, max_queued_requests=1)
+class Replica:
+    def __init__(self) -> None:
+        self._stand_in = StandIn()
+
+    async def answer(
+        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, request_id: str
+    ) -> AsyncGenerator[Answer]:
+        async for item in self._stand_in.answer(body, vocabulary, request_id):
+            yield item
+
+    async def num_open(self) -> int:
+        return sum(not call.is_closed for call in self._stand_in.calls)
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Front]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+    try:
+        serve.start(http_options={"host": "127.0.0.1", "port": port})
+        settings = Settings(model_id=MODEL, secret_token=KEY, limits=LIMITS)
+        serve.run(
+            Ingress.options(ray_actor_options={"num_cpus": 0}).bind(settings, Replica.bind(), Vocabulary.bind()),
+            name="front",
+            route_prefix="/",
+        )
+        yield Front(port=port, backend=StandIn())
+    finally:
+        serve.shutdown()
+        ray.shutdown()
+
+
+def num_open() -> int:
+    handle = serve.get_deployment_handle("Replica", app_name="front")
+    return int(handle.num_open.remote().result(timeout_s=10))
+
+
+def test_the_front_is_served(front: Front) -> None:
+    with front.client(key=None) as client:
+        assert client.get("/health").json() == {"status": "ok"}
+        assert_error(client.get("/v1/models"), 401, code="invalid_api_key")
+        assert client.get("/v1/models", params={"token": KEY}).json()["data"][0]["id"] == MODEL
+
+
+def test_an_answer_crosses_the_handles(front: Front) -> None:
+    whole = front.chat(vocab_lang="en", vocab_n_words=10)
+    assert whole.json()["choices"][0]["message"]["content"] == "".join(WORDS)
+    assert front.chat(stream=True).text.endswith("data: [DONE]\n\n")
+
+
+def test_errors_keep_their_meaning_across_the_handles(front: Front) -> None:
+    unknown = front.chat(vocab_lang="xx", vocab_n_words=10)
+    assert "Known: en, es." in assert_error(unknown, 400, param="vocab_lang", code="invalid_vocabulary")["message"]
+    assert_error(front.chat(vocab_lang="broken", vocab_n_words=10), 500, code="internal_error")
+    assert_error(front.chat(text="please refuse"), 400, code="context_length_exceeded")
+    assert_error(front.chat(text="please fail", stream=True), 500, code="internal_error")
+    broken = front.chat(text="please fail later", stream=True)
+    assert broken.status_code == 200
+    assert "[DONE]" not in broken.text
+    assert '"error"' in broken.text
+
+
+@pytest.mark.parametrize("target", ["//v1/models", "/v1/../metrics", "/%2e%2e/v1/models", "/v1/%6dodels", "/docs"])
+def test_no_second_spelling_of_a_path_gets_through_the_proxy(front: Front, target: str) -> None:
+    assert front.send_raw(raw_request(target, key=None))[0] == 401
+    assert front.send_raw(raw_request(target))[0] == 404
+
+
+def test_a_body_that_is_too_long_is_refused_through_the_proxy(front: Front) -> None:
+    assert_error(front.chat(b" " * (LIMITS.max_body_bytes + 1)), 413)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_the_replica_stops_when_the_client_leaves(front: Front, stream: bool) -> None:
+    body = (
+        str(chat_body("please stall", stream=stream))
+        .replace("'", '"')
+        .replace("True", "true")
+        .replace("False", "false")
+    )
+    head = raw_request(CHAT, b"Content-Type: application/json", b"Content-Length: %d" % len(body), method="POST")
+    with socket.create_connection(("127.0.0.1", front.port), timeout=10) as connection:
+        connection.sendall(head + body.encode())
+        wait_until(lambda: num_open() == 1, timeout_s=10)
+    wait_until(lambda: num_open() == 0, timeout_s=5)
+
+
+def test_a_burst_is_served_or_told_to_come_back(front: Front) -> None:
+    async def post_all() -> list[int]:
+        return await asyncio.gather(
+            *(asyncio.to_thread(lambda: front.chat(stream=True).status_code) for _ in range(24))
+        )
+
+    statuses = asyncio.run(post_all())
+    assert set(statuses) <= {200, 503}
+    assert 200 in statuses
