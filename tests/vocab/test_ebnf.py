@@ -98,7 +98,7 @@ def test_xgrammar_reads_the_string_rightly_and_the_parsed_grammar_wrongly() -> N
 
 
 def test_it_has_the_forms_of_the_whole_lists_first_ranks() -> None:
-    """Made from the first words alone, with the case of the whole list: "Will" before London is known to follow."""
+    """Made from the first words alone, but with the case of the whole list: London stands behind them."""
     word_list, options = load_word_list("en", None), ListOptions()
     few = WordList("en", (*word_list.words[:300], "London"), "file")
     for of_list, case in ((word_list, "any"), (few, "sentence")):
