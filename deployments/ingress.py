@@ -84,9 +84,7 @@ def create_app(settings: FrontSettings, backend: Backend) -> FastAPI:
     return app
 
 
-@serve.deployment
-@serve.ingress()
-class Ingress:
+class FrontServer:
     """The front as a Serve deployment; the application is built in the replica, where the handles work.
 
     Its route prefix must be ``/``: paths are compared as they were sent.
@@ -98,6 +96,10 @@ class Ingress:
 
     def __serve_build_asgi_app__(self) -> FastAPI:
         return create_app(self._settings, self._backend)
+
+
+Ingress: Final[Any] = serve.deployment(name="Ingress")(serve.ingress()(FrontServer))
+"""Binds with settings and the handles of replica and vocabulary. Without a type, as Ray has none for it."""
 
 
 async def _not_found(_: Request, __: Exception) -> Response:
