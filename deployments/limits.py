@@ -23,8 +23,8 @@ class Limits(BaseModel):
     max_headers: int = Field(default=100, ge=10)
     """Costs a tuple each. Set by the request with 10,000 headers; browsers behind proxies send about 40."""
 
-    max_json_depth: int = Field(default=64, ge=4)
-    """Costs a stack frame of the JSON decoder each. A deep JSON schema needs 20; 100,000 levels end a process."""
+    max_json_depth: int = Field(default=64, ge=4, le=200)
+    """Costs a stack frame of the JSON decoder each. A deep JSON schema needs 20; 100,000 levels end a process. jiter stops at 200."""
 
     max_messages: int = Field(default=1000, ge=1)
     """Costs a pass of the chat template each. Set by the body with a million messages."""

@@ -54,6 +54,8 @@ def served() -> Iterator[Front]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
+    patch = pytest.MonkeyPatch()
+    patch.setenv("RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH", "deployments.proxy:middlewares")
     ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
     try:
         serve.start(http_options={"host": "127.0.0.1", "port": port})
@@ -67,6 +69,7 @@ def served() -> Iterator[Front]:
     finally:
         serve.shutdown()
         ray.shutdown()
+        patch.undo()
 
 
 def num_open() -> int:
@@ -105,6 +108,18 @@ def test_no_second_spelling_of_a_path_gets_through_the_proxy(front: Front, targe
     assert front.send_raw(raw_request(target))[0] == 404
 
 
+@pytest.mark.parametrize("name", ["X-Request-Id", "x-request-id"])
+def test_the_request_id_is_the_servers_alone_through_the_proxy(front: Front, name: str) -> None:
+    ids = front.get("/v1/models", headers={name: "mine" + "x" * 10_240}).headers.get_list("x-request-id")
+    assert len(ids) == 1
+    assert ids[0].startswith("req-")
+
+
+def test_the_proxy_does_not_tell_its_routes(front: Front) -> None:
+    with front.client(key=None) as client:
+        assert client.get("/-/routes").status_code == 404
+
+
 def test_a_body_that_is_too_long_is_refused_through_the_proxy(front: Front) -> None:
     assert_error(front.chat(b" " * (LIMITS.max_body_bytes + 1)), 413)
 
@@ -117,7 +132,9 @@ def test_the_replica_stops_when_the_client_leaves(front: Front, stream: bool) ->
         .replace("True", "true")
         .replace("False", "false")
     )
-    head = raw_request(CHAT, b"Content-Type: application/json", b"Content-Length: %d" % len(body), method="POST")
+    length = b"Content-Length: %d" % len(body)
+    stay = b"X-Request-Disconnect-Disabled: ?1"
+    head = raw_request(CHAT, b"Content-Type: application/json", length, stay, method="POST")
     with socket.create_connection(("127.0.0.1", front.port), timeout=10) as connection:
         connection.sendall(head + body.encode())
         wait_until(lambda: num_open() == 1, timeout_s=10)
