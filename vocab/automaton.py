@@ -15,7 +15,7 @@ import numpy as np
 from vocab.byte_trie import Uint8Array
 from vocab.distance import Distances, measure_distances, rank_within
 from vocab.errors import EmptyWordListError
-from vocab.forms import surface_forms
+from vocab.forms import has_possessives, surface_forms
 from vocab.options import ListOptions
 from vocab.product import TokenEdges, multiply
 from vocab.text_automaton import NEVER, build_text_automaton
@@ -94,7 +94,8 @@ def compile_automaton(word_list: WordList, options: ListOptions, tokenizer: Toke
     """
     digest = artefact_digest(word_list, options, tokenizer)
     word_list, dropped = _spellable(word_list, tokenizer)
-    text = build_text_automaton(surface_forms(word_list, options), options.layout)
+    forms = surface_forms(word_list, options, with_possessives=False)
+    text = build_text_automaton(forms, options.layout, possessives=has_possessives(word_list))
     edges = multiply(text, TokenTrie.of(tokenizer))
     distances = measure_distances(edges)
     edges = _without_dead_ends(edges, distances)

@@ -43,18 +43,23 @@ def resolve_case(word_list: WordList, options: ListOptions) -> Literal["sentence
     return "sentence" if has_capitals else "any"
 
 
-def surface_forms(word_list: WordList, options: ListOptions) -> list[Form]:
+def surface_forms(word_list: WordList, options: ListOptions, *, with_possessives: bool = True) -> list[Form]:
     """Every surface form of the whole list, each text once, in rank order.
 
     A text stands twice only when it is a form for the start of a sentence with a better rank than the one it has
     anywhere: "Will" from "will" (rank 30) beside the listed "Will" (rank 900).
+
+    Args:
+        word_list: The list.
+        options: Its options.
+        with_possessives: Whether the forms with the English 's are among them.
     """
     case = resolve_case(word_list, options)
     capitals = Capitals(word_list.language)
     anywhere: dict[str, int] = {}
     at_start: dict[str, int] = {}
     capitalised = at_start if case == "sentence" else anywhere
-    has_possessive = word_list.language in POSSESSIVE_LANGUAGES
+    has_possessive = with_possessives and has_possessives(word_list)
     for rank, word in enumerate(word_list.words, start=1):
         # The order of the words is the order of the ranks, so the first rank of a text is its best.
         for text in spellings(word, has_possessive):
@@ -67,6 +72,11 @@ def surface_forms(word_list: WordList, options: ListOptions) -> list[Form]:
     if word_list.language in ELISION_LANGUAGES:
         return [form._replace(elision=form.text[-1] in APOSTROPHES) for form in forms]
     return forms
+
+
+def has_possessives(word_list: WordList) -> bool:
+    """Whether the list's words without an apostrophe may carry 's."""
+    return word_list.language in POSSESSIVE_LANGUAGES
 
 
 def _rank_of(form: Form) -> int:

@@ -1,8 +1,8 @@
-"""What may stand before, between and after words, as a deterministic automaton over characters.
+"""What may stand before, between and after words, the English 's among it, as a deterministic automaton.
 
-It knows the marks and the layout; it knows nothing of words, bytes or tokens. The definition is written down as a
-nondeterministic automaton (a blank may be a space or the beginning of " - "; a dash may join or open) and made
-deterministic by subset construction.
+Its letters are characters. It knows the marks and the layout; it knows nothing of words, bytes or tokens. The
+definition is written down as a nondeterministic automaton (a blank may be a space or the beginning of " - "; a dash
+may join or open) and made deterministic by subset construction.
 """
 
 from dataclasses import dataclass
@@ -24,6 +24,7 @@ class _Place(NamedTuple):
 
 _START: Final = _Place("start", seen=_SENTENCE)
 _WORD: Final = _Place("word")
+_POSSESSABLE: Final = _Place("possessable")
 _ELISION: Final = _Place("elision")
 
 _Places = frozenset[_Place]
@@ -48,11 +49,20 @@ class GapState:
 
 @dataclass(frozen=True)
 class GapAutomaton:
-    """The states between words; ``start``, ``after_word`` and ``after_elision`` are indices into ``states``."""
+    """The states between words, and indices into them.
+
+    Attributes:
+        states: All states.
+        start: The state of the empty text.
+        after_word: That after a word.
+        after_possessable: That after a word which an 's may follow.
+        after_elision: That after an entry which joins the next word.
+    """
 
     states: tuple[GapState, ...]
     start: int
     after_word: int
+    after_possessable: int
     after_elision: int
 
 
@@ -64,7 +74,7 @@ def build_gap_automaton(layout: Layout, *, sentences_matter: bool) -> GapAutomat
         sentences_matter: Whether some form may stand only at the start of a sentence. Where it is false the places
             within a sentence and at its start are the same states.
     """
-    order: list[_Places] = [frozenset({place}) for place in (_START, _WORD, _ELISION)]
+    order: list[_Places] = [frozenset({place}) for place in (_START, _WORD, _POSSESSABLE, _ELISION)]
     index = {places: i for i, places in enumerate(order)}
     states: list[GapState] = []
     while len(states) < len(order):
@@ -86,18 +96,19 @@ def build_gap_automaton(layout: Layout, *, sentences_matter: bool) -> GapAutomat
         states.append(
             GapState(
                 transitions,
-                is_complete=any(place.kind in ("word", "close") for place in places),
+                is_complete=any(place.kind in ("word", "possessable", "close") for place in places),
                 word_may_start=bool(open_to_words),
                 starts_sentence=any(place.seen == _SENTENCE for place in open_to_words),
             )
         )
-    return GapAutomaton(tuple(states), start=0, after_word=1, after_elision=2)
+    return GapAutomaton(tuple(states), start=0, after_word=1, after_possessable=2, after_elision=3)
 
 
 _ALPHABET: Final = sorted(
-    set(
-        marks.BLANK + marks.LINE_BREAK + marks.CLOSE_MARKS + marks.OPEN_MARKS + marks.JOINING_DASH + marks.SPACED_DASHES
-    )
+    {
+        *(marks.BLANK + marks.LINE_BREAK + marks.CLOSE_MARKS + marks.OPEN_MARKS),
+        *(marks.JOINING_DASH + marks.SPACED_DASHES + marks.APOSTROPHES + marks.POSSESSIVE_LETTER),
+    }
 )
 _WORD_MAY_FOLLOW: Final = frozenset({"start", "start_blank", "space", "break", "open", "elision"})
 
@@ -107,7 +118,11 @@ def _successors(place: _Place, character: str, layout: Layout) -> list[_Place]:
     reached: list[_Place] = []
     if kind == "start" and character == marks.BLANK:
         reached.append(_Place("start_blank", seen=seen))
-    if kind in ("word", "close"):
+    if kind == "possessable" and character in marks.APOSTROPHES:
+        reached.append(_Place("apostrophe"))
+    if kind == "apostrophe" and character == marks.POSSESSIVE_LETTER:
+        reached.append(_WORD)
+    if kind in ("word", "possessable", "close"):
         if character in marks.CLOSE_MARKS and run < marks.MAX_CLOSE_RUN:
             reached.append(_Place("close", run + 1, max(seen, _weight(character))))
         if character == marks.BLANK:

@@ -29,6 +29,8 @@ SPACED_DASHES: Final = "—–-"
 BLANK: Final = " "
 LINE_BREAK: Final = "\n"
 APOSTROPHES: Final = "'’"
+POSSESSIVE_LETTER: Final = "s"
+"""Follows an apostrophe in the English possessive."""
 
 MAX_CLOSE_RUN: Final = 4
 MAX_OPEN_RUN: Final = 2

@@ -10,15 +10,22 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from vocab._jit import kernel
 from vocab.byte_trie import ByteTrie, Int32Array, Uint8Array
 from vocab.forms import Form
 from vocab.gaps import GapAutomaton, build_gap_automaton
+from vocab.marks import APOSTROPHES
 from vocab.options import Layout
+
+BoolArray = npt.NDArray[np.bool_]
 
 NEVER: Final = np.int32(2**31 - 1)
 """The rank of what no list reaches."""
+
+
+_APOSTROPHES: Final = tuple(apostrophe.encode() for apostrophe in APOSTROPHES)
 
 
 @dataclass(frozen=True)
@@ -50,11 +57,17 @@ class TextAutomaton:
     hubs_first: Int32Array
 
 
-def build_text_automaton(forms: list[Form], layout: Layout) -> TextAutomaton:
-    """Builds the automaton of all texts written with ``forms``, which must not be empty."""
+def build_text_automaton(forms: list[Form], layout: Layout, *, possessives: bool = False) -> TextAutomaton:
+    """Builds the automaton of all texts written with ``forms``, which must not be empty.
+
+    Args:
+        forms: The surface forms; without possessives where the automaton is to add them.
+        layout: Where line breaks are allowed.
+        possessives: Whether a form without an apostrophe may carry 's. All words then share the nodes of it.
+    """
     words = _WordNodes.of(forms)
     gaps = build_gap_automaton(layout, sentences_matter=words.sentence_root != words.root)
-    return _Joiner(words, gaps).join()
+    return _Joiner(words, gaps, possessives=possessives).join()
 
 
 @dataclass(frozen=True)
@@ -73,6 +86,7 @@ class _WordNodes:
     edge_targets: Int32Array
     word_ranks: Int32Array
     elides: Uint8Array
+    has_apostrophe: Uint8Array
 
     @classmethod
     def of(cls, forms: list[Form]) -> "_WordNodes":
@@ -88,6 +102,10 @@ class _WordNodes:
         np.minimum.at(sentence_ranks, trie.string_nodes, ranks)
         elides = np.zeros(len(trie.parents), dtype=np.uint8)
         elides[trie.string_nodes[elision]] = 1
+
+        has_apostrophe = np.zeros(len(trie.parents), dtype=np.uint8)
+        spelled_with = np.fromiter((_has_apostrophe(text) for text, *_ in spelled), dtype=bool, count=len(spelled))
+        has_apostrophe[trie.string_nodes[spelled_with]] = 1
 
         is_anywhere = _with_ancestors(trie.parents, anywhere_ranks != NEVER)
         is_sentence = _with_ancestors(trie.parents, sentence_ranks < anywhere_ranks)
@@ -108,25 +126,29 @@ class _WordNodes:
             edge_targets=np.concatenate([anywhere_ids[within], sentence_ids[starting]]),
             word_ranks=np.concatenate([anywhere_ranks[is_anywhere], sentence_ranks[is_sentence]]),
             elides=np.concatenate([elides[is_anywhere], elides[is_sentence]]),
+            has_apostrophe=np.concatenate([has_apostrophe[is_anywhere], has_apostrophe[is_sentence]]),
         )
 
 
-def _with_ancestors(parents: Int32Array, chosen: np.ndarray) -> np.ndarray:
+def _has_apostrophe(spelled: bytes) -> bool:
+    return any(apostrophe in spelled for apostrophe in _APOSTROPHES)
+
+
+@kernel
+def _with_ancestors(parents: Int32Array, chosen: BoolArray) -> BoolArray:
     """Marks the chosen nodes and all nodes above them; parents precede their children."""
     marked = chosen.copy()
-    frontier = np.flatnonzero(marked)
-    while len(frontier):
-        above = np.unique(parents[frontier])
-        above = above[above >= 0]
-        frontier = above[~marked[above]]
-        marked[frontier] = True
+    for node in range(len(parents) - 1, 0, -1):
+        if marked[node]:
+            marked[parents[node]] = True
     return marked
 
 
 class _Joiner:
     """Lays the nodes between words behind the word nodes and connects the two."""
 
-    def __init__(self, words: _WordNodes, gaps: GapAutomaton) -> None:
+    def __init__(self, words: _WordNodes, gaps: GapAutomaton, *, possessives: bool) -> None:
+        self._possessives = possessives
         self._words = words
         self._gaps = gaps
         self._edges: list[tuple[int, int, int]] = []
@@ -178,9 +200,9 @@ class _Joiner:
         continuations = np.full(num_nodes, -1, dtype=np.int32)
         continuation_ranks = np.zeros(num_nodes, dtype=np.int32)
         ends = np.flatnonzero(words.word_ranks != NEVER)
-        continuations[ends] = np.where(
-            words.elides[ends], self._node_of(gaps.after_elision), self._node_of(gaps.after_word)
-        )
+        is_possessable = self._possessives & (words.has_apostrophe[ends] == 0)
+        after = np.where(is_possessable, self._node_of(gaps.after_possessable), self._node_of(gaps.after_word))
+        continuations[ends] = np.where(words.elides[ends], self._node_of(gaps.after_elision), after)
         continuation_ranks[ends] = words.word_ranks[ends]
         for node, target in self._continuations.items():
             continuations[node] = target
