@@ -7,6 +7,8 @@ rejects listed letters when the string has gone through ``Grammar.from_ebnf`` fi
 
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import groupby
+from operator import itemgetter
 from typing import Final
 
 from vocab import marks
@@ -36,8 +38,6 @@ def write_ebnf(word_list: WordList, options: ListOptions, n_words: int) -> str:
     return "".join(f"{name} ::= {body}\n" for name, body in rules.items() if body)
 
 
-# A star, and flat alternatives below: on 1,000 words xgrammar compiles them as fast as a factored trie, in a fifth of
-# the memory, and fills masks as fast.
 _ROOT: Final = '" "? start_unit (start_gap start_unit | gap unit)* close'
 
 
@@ -83,7 +83,20 @@ def _word_rules(forms: list[Form]) -> dict[str, str]:
 
 
 def _texts(forms: list[Form], sentence_only: bool, elision: bool) -> str:
-    return _alternatives(form.text for form in forms if (form.sentence_only, form.elision) == (sentence_only, elision))
+    """The forms of one kind, by their first letters.
+
+    On 10,000 Spanish words xgrammar compiles these in 0.4 s and fills a mask in 2.5 ms; as one flat row of alternatives
+    they take 2.9 s and 13 ms. Factored further, as a trie, they take 2.5 s and 2.8 ms. On 1,000 words all are alike.
+    """
+    texts = sorted(form.text for form in forms if (form.sentence_only, form.elision) == (sentence_only, elision))
+    return " | ".join(_with_first_letter(letter, [*group]) for letter, group in groupby(texts, key=itemgetter(0)))
+
+
+def _with_first_letter(letter: str, texts: list[str]) -> str:
+    rests = [text[1:] for text in texts if text != letter]
+    if not rests:
+        return _string(letter)
+    return f"{_string(letter)} ({_alternatives(rests)}){'?' if len(rests) < len(texts) else ''}"
 
 
 def _alternatives(texts: Iterable[str]) -> str:

@@ -11,7 +11,6 @@ from tests.recogniser import Case, Layout, Recogniser
 from tests.worlds import TEXTS_OF_NO_LIST, WORLDS, World
 from vocab.ebnf import write_ebnf
 from vocab.errors import EmptyWordListError
-from vocab.forms import surface_forms
 from vocab.options import ListOptions
 from vocab.wordlists import WordList, load_word_list
 
@@ -97,12 +96,11 @@ def test_xgrammar_reads_the_string_rightly_and_the_parsed_grammar_wrongly() -> N
     assert not parsed.accept_string("es difícil")
 
 
-def test_it_has_the_forms_of_the_whole_lists_first_ranks() -> None:
+def test_its_case_is_that_of_the_whole_list() -> None:
     """Made from the first words alone, but with the case of the whole list: London stands behind them."""
-    word_list, options = load_word_list("en", None), ListOptions()
-    few = WordList("en", (*word_list.words[:300], "London"), "file")
-    for of_list, case in ((word_list, "any"), (few, "sentence")):
-        expected = {form for form in surface_forms(of_list, options) if form.rank <= 200}
-        rules = dict(line.split(" ::= ") for line in write_ebnf(of_list, options, 200).splitlines())
-        assert set(rules["word"].split(" | ")) == {f'"{form.text}"' for form in expected if not form.sentence_only}
-        assert ("start_word" in rules) == (case == "sentence")
+    world = World("whole list", "en", ("the", "cat", "a", "London"), 3, ())
+    pair = Pair.of(world, "auto", "prose")
+    for text in ("The cat. A cat", "the Cat", "London", "the A", "A. The"):
+        pair.assert_they_agree_on(text)
+    assert "start_word" in write_ebnf(WordList("en", world.words, "file"), ListOptions(), 3)
+    assert "start_word" not in write_ebnf(WordList("en", world.words[:3], "file"), ListOptions(), 3)
