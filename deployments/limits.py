@@ -24,7 +24,7 @@ class Limits(BaseModel):
     """Costs a tuple each. Set by the request with 10,000 headers; browsers behind proxies send about 40."""
 
     max_json_depth: int = Field(default=64, ge=4, le=200)
-    """Costs a stack frame of the JSON decoder each. A deep JSON schema needs 20; 100,000 levels end a process. jiter stops at 200."""
+    """Costs a stack frame of the JSON decoder each, which itself stops at 200. A deep JSON schema needs 20."""
 
     max_messages: int = Field(default=1000, ge=1)
     """Costs a pass of the chat template each. Set by the body with a million messages."""
