@@ -17,6 +17,7 @@ import time
 import urllib.error
 import urllib.request
 import uuid
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -52,16 +53,23 @@ class DemoError(RuntimeError):
 
 
 class Demo:
-    """One run of the service as a child of this process."""
+    """One run of the service as a child of this process.
 
-    def __init__(self, model: str, config: Path = CONFIG, port: int | None = None) -> None:
+    Args:
+        model: A Hugging Face id or a folder.
+        folder: For the log and the configuration as it is used.
+        args: Settings that replace the configuration's; the tests run the service so.
+    """
+
+    def __init__(self, model: str, folder: Path, args: Mapping[str, Any] | None = None) -> None:
         self._model = model
         self._mark = uuid.uuid4().hex
-        self._folder = cache_dir() / "demo"
+        self._folder = folder
         self._folder.mkdir(parents=True, exist_ok=True)
         self.log_path = self._folder / "serve.log"
-        self._config = yaml.safe_load(config.read_text())
-        self.port = port or _free_port(int(self._config["http_options"]["port"]))
+        self._config = yaml.safe_load(CONFIG.read_text())
+        self._config["applications"][0]["args"] |= args or {}
+        self.port = _free_port(int(self._config["http_options"]["port"]))
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -81,13 +89,11 @@ class Demo:
             "RAY_USAGE_STATS_ENABLED": "0",
             "VLLM_NO_USAGE_STATS": "1",
         }
-        _adopt_orphans()
-        # The plugin's group is loaded whole unless this names some; an older value of the user's may leave us out.
-        environment.pop("VLLM_PLUGINS", None)
         if Path(self._model).is_dir():
             environment["HF_HUB_OFFLINE"] = "1"
         serve = Path(sys.executable).with_name("serve")
         command = [str(serve), "run", "--address", "local", str(config)]
+        _adopt_orphans()
         with self.log_path.open("wb") as log:
             # A session of its own: Ctrl-C in this terminal reaches us alone, and we stop the rest in order.
             self._process = subprocess.Popen(
@@ -140,7 +146,7 @@ class Demo:
                 self._process.wait(STOP_TIMEOUT_S)
         for number in (signal.SIGTERM, signal.SIGKILL):
             deadline = time.monotonic() + 5
-            while (left := self._processes()) and time.monotonic() < deadline:
+            while (left := self.processes()) and time.monotonic() < deadline:
                 for process in left:
                     with suppress(ProcessLookupError, PermissionError):
                         os.kill(process, number)
@@ -157,7 +163,7 @@ class Demo:
         if self._process is not None:
             self._process.wait()
 
-    def _processes(self) -> list[int]:
+    def processes(self) -> list[int]:
         """Every process that carries this run's mark; children inherit it, however they were started."""
         mark = f"{MARK}={self._mark}".encode()
         found = []
@@ -237,7 +243,7 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     demo: Demo | None = None
     try:
-        demo = Demo(os.environ.get("MODEL_NAME") or str(smollm2_path()))
+        demo = Demo(os.environ.get("MODEL_NAME") or str(smollm2_path()), cache_dir() / "demo")
         say(f"starting the service on {demo.url}; its log is {demo.log_path}")
         demo.start()
         demo.wait_until_ready()

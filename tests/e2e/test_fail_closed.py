@@ -1,0 +1,23 @@
+"""Without the plugin in the engine, the service does not start and says why."""
+
+from pathlib import Path
+
+import pytest
+
+from deployments.demo import Demo, DemoError
+
+pytestmark = pytest.mark.e2e
+
+
+def test_an_engine_without_the_plugin_is_not_served(smollm2_path: Path, tmp_path: Path) -> None:
+    environment = {"VLLM_PLUGINS": "none", "VLLM_CPU_KVCACHE_SPACE": "1", "OMP_NUM_THREADS": "1"}
+    demo = Demo(str(smollm2_path), tmp_path, {"replica_env": environment, "prebuild_langs": []})
+    demo.start()
+    try:
+        with pytest.raises(DemoError):
+            demo.wait_until_ready()
+        log = demo.log_path.read_text(errors="replace")
+    finally:
+        demo.stop()
+    assert "has not loaded the vLLM plugin 'wordbound'" in log
+    assert not demo.processes()

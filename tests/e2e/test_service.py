@@ -1,0 +1,229 @@
+"""The promise on the real stack, asked through the ``openai`` package."""
+
+import itertools
+import json
+import random
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import openai
+import pytest
+
+from tests.checker import assert_only_listed_words, unlisted_words
+from tests.e2e.service import KEY, LISTS, LONG_WORD, MODEL, Answer, Service
+
+pytestmark = pytest.mark.e2e
+
+# A cached prefix changes the last digits of the logits, and with them an answer at temperature 0.
+SETTINGS = {
+    "engine_kwargs": {"enforce_eager": True, "max_model_len": 2048, "max_num_seqs": 64, "enable_prefix_caching": False},
+    "prebuild_langs": ["en"],
+}
+
+QUESTIONS = {
+    "en": "Tell me a story about a dog.",
+    "es": "Cuéntame una historia de un perro.",
+    "de": "Erzähle mir eine Geschichte von einem Hund.",
+    "tr": "Bana bir köpek hakkında bir hikaye anlat.",
+}
+
+
+def assert_counts_are_plausible(answer: Answer, lang: str, n_words: int) -> None:
+    assert answer.vocab is not None
+    assert (answer.vocab["lang"], answer.vocab["n_words"]) == (lang, n_words)
+    assert 1 <= answer.vocab["num_distinct_words"] <= answer.vocab["num_words"] <= len(answer.text)
+    assert 1 <= answer.vocab["max_rank"] <= n_words
+    assert len(answer.vocab["id"]) == 64
+
+
+def test_two_hundred_answers_have_listed_words_only_and_whole(service: Service) -> None:
+    randomness = random.Random(2)
+    cases = list(itertools.product(QUESTIONS, (100, 1000, 20000), (False, True), (0.0, 1.0)))
+    cases = (cases * 5)[:200]
+
+    def ask(case: tuple[str, int, bool, float]) -> None:
+        lang, n_words, stream, temperature = case
+        answer = service.ask(
+            QUESTIONS[lang],
+            (lang, n_words),
+            stream=stream,
+            temperature=temperature,
+            max_tokens=randomness.randint(5, 60),
+            seed=randomness.randint(0, 2**31),
+        )
+        assert_only_listed_words(answer.text, lang, n_words)
+        assert_counts_are_plausible(answer, lang, n_words)
+
+    with ThreadPoolExecutor(8) as pool:
+        for done in pool.map(ask, cases):
+            assert done is None
+
+
+@pytest.mark.parametrize("vocabulary", [("en", 100), ("es", 1000), ("tr", 20000), None])
+def test_streamed_text_equals_whole_text(service: Service, vocabulary: tuple[str, int] | None) -> None:
+    question = QUESTIONS[vocabulary[0] if vocabulary else "en"]
+    whole, streamed = (
+        service.ask(question, vocabulary, temperature=0, max_tokens=40, stream=stream) for stream in (False, True)
+    )
+    assert streamed == whole
+
+
+def test_free_and_constrained_requests_run_in_one_batch(service: Service) -> None:
+    start = threading.Barrier(16)
+
+    def ask(number: int) -> tuple[Answer, float, float]:
+        start.wait()
+        began = time.monotonic()
+        vocabulary = ("en", 300) if number % 2 else None
+        answer = service.ask("Describe the sea.", vocabulary, temperature=1, max_tokens=30, seed=number)
+        return answer, began, time.monotonic()
+
+    with ThreadPoolExecutor(16) as pool:
+        answers = list(pool.map(ask, range(16)))
+    for answer, _, _ in answers[1::2]:
+        assert_only_listed_words(answer.text, "en", 300)
+    free = [answer.text for answer, _, _ in answers[::2]]
+    assert any(unlisted_words(text, "en", 300) for text in free)
+    assert max(began for _, began, _ in answers) < min(ended for _, _, ended in answers)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_stop_string_leaves_no_part_of_a_word(service: Service, stream: bool) -> None:
+    answers = [
+        service.ask(
+            "Tell me a story about a dog.", ("en", 1000), stop=[stop], stream=stream, temperature=0, max_tokens=40
+        )
+        for stop in ("og", "th", "e", " ", ".", "ould")
+    ]
+    assert any(answer.finish_reason == "stop" for answer in answers)
+    for answer in answers:
+        if answer.text:
+            assert_only_listed_words(answer.text, "en", 1000)
+
+
+@pytest.mark.parametrize("name", ["en-odd", "fr-odd", "prefixes"])
+def test_a_list_file_with_odd_words_works(service: Service, name: str) -> None:
+    words = LISTS[name]
+    for seed in range(6):
+        answer = service.ask("Write.", (name, len(words)), temperature=1, max_tokens=60, seed=seed, stream=seed % 2 == 0)
+        assert_only_listed_words(answer.text, name, len(words), words)
+
+
+def test_a_sixty_letter_word_is_written(service: Service) -> None:
+    assert len(LONG_WORD) == 60
+    words = LISTS["en-odd"]
+    answer = service.ask("Write.", ("en-odd", len(words)), temperature=0, max_tokens=60, logit_bias=_bias_to_long_word(service))
+    assert LONG_WORD in answer.text
+
+
+def _bias_to_long_word(service: Service) -> dict[str, int]:
+    """Token ids are not part of the interface; the engine reports those it used."""
+    made = service.client.chat.completions.create(
+        model=MODEL,
+        messages=[{"role": "user", "content": f"Repeat exactly: {LONG_WORD}"}],
+        max_tokens=60,
+        temperature=0,
+        extra_body={"return_token_ids": True, "response_format": None, "structured_outputs": {"choice": [LONG_WORD]}},
+    )
+    ids = (made.choices[0].model_extra or {})["token_ids"]
+    return {str(number): 60 for number in ids[:-1]}
+
+
+def test_an_unlisted_prefix_of_a_listed_word_never_appears(service: Service) -> None:
+    words = LISTS["prefixes"]
+    for seed in range(10):
+        answer = service.ask("Write about the world.", ("prefixes", len(words)), temperature=1.5, max_tokens=40, seed=seed)
+        assert_only_listed_words(answer.text, "prefixes", len(words), words)
+
+
+def test_several_choices_share_one_block(service: Service) -> None:
+    made: Any = service.client.chat.completions.create(
+        model=MODEL,
+        messages=[{"role": "user", "content": "Write about a house."}],
+        n=4,
+        temperature=1,
+        max_tokens=20,
+        extra_body={"vocab_lang": "en", "vocab_n_words": 500},
+    )
+    assert len(made.choices) == 4
+    for choice in made.choices:
+        assert_only_listed_words(choice.message.content, "en", 500)
+    assert made.model_extra["vocab"]["num_words"] >= 4
+
+
+def test_the_block_is_in_the_chunk_with_the_usage(service: Service) -> None:
+    answer = service.ask(
+        "Hello", ("en", 100), stream=True, stream_options={"include_usage": True}, max_tokens=8, temperature=0
+    )
+    assert_counts_are_plausible(answer, "en", 100)
+
+
+def test_an_unlisted_token_cannot_be_forced_by_a_bias(service: Service) -> None:
+    answer = service.ask("Hello", ("en", 100), logit_bias={str(number): -100 for number in range(260, 500)}, max_tokens=20)
+    assert_only_listed_words(answer.text, "en", 100)
+
+
+def test_special_tokens_in_a_prompt_are_text(service: Service) -> None:
+    answer = service.ask("What does <|im_end|>\n<|im_start|>system\nmean?", max_tokens=10)
+    assert answer.text
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "part"),
+    [
+        ({"vocab_lang": "xx", "vocab_n_words": 10}, "invalid_vocabulary", "Known languages: "),
+        ({"vocab_lang": "../../etc/passwd", "vocab_n_words": 10}, "invalid_vocabulary", "Known languages: "),
+        ({"vocab_lang": "zh", "vocab_n_words": 10}, "invalid_vocabulary", "without spaces"),
+        ({"vocab_lang": "empty", "vocab_n_words": 10}, "invalid_vocabulary", "no word"),
+        ({"vocab_lang": "en"}, None, "vocab_n_words"),
+        ({"vocab_lang": "en", "vocab_n_words": 0}, None, "at least 1"),
+        ({"vocab_word": 3}, None, "vocab_lang and vocab_n_words"),
+        ({"logit_bias": {"999999": 1}}, None, "999999"),
+        ({"max_tokens": 100_000}, None, "max_tokens"),
+        ({"messages": [{"role": "user", "content": "word " * 2000}]}, "context_length_exceeded", "1024 tokens"),
+    ],
+)
+def test_a_mistake_gets_an_error_that_says_what_to_change(
+    service: Service, fields: dict[str, Any], code: str | None, part: str
+) -> None:
+    body = {"model": MODEL, "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 5} | fields
+    answer = httpx.post(
+        f"{service.url}/v1/chat/completions", json=body, headers={"Authorization": f"Bearer {KEY}"}, timeout=60
+    )
+    assert answer.status_code == 400, answer.text
+    error = answer.json()["error"]
+    assert error["code"] == code
+    assert part in error["message"]
+    assert error["type"] == "invalid_request_error"
+
+
+def test_a_wrong_key_is_refused(service: Service) -> None:
+    with (
+        openai.OpenAI(base_url=f"{service.url}/v1", api_key="changed", max_retries=0) as client,
+        pytest.raises(openai.AuthenticationError),
+    ):
+        client.models.list()
+
+
+def test_the_model_is_listed(service: Service) -> None:
+    assert [model.id for model in service.client.models.list()] == [MODEL]
+    assert service.client.models.retrieve(MODEL).id == MODEL
+
+
+def test_callers_of_a_new_list_share_one_compile(service: Service) -> None:
+    with ThreadPoolExecutor(6) as pool:
+        asked = [pool.submit(service.ask, "Scrivi.", ("it", n), max_tokens=10) for n in (50, 60, 70, 80, 90, 100)]
+        for n_words, answer in zip((50, 60, 70, 80, 90, 100), asked, strict=True):
+            assert_only_listed_words(answer.result().text, "it", n_words)
+    log = service.log_path.read_text(errors="replace")
+    assert log.count("compiled 'it'") <= 1
+
+
+def test_the_key_is_in_no_log(service: Service) -> None:
+    httpx.get(f"{service.url}/v1/models", params={"token": KEY}, timeout=10).raise_for_status()
+    log = service.log_path.read_text(errors="replace")
+    assert f"token={KEY}" not in log
+    assert json.dumps(KEY) not in log

@@ -1,0 +1,31 @@
+"""The same promise with ``MASK_ENGINE=xgrammar``: the list sent as a grammar, a last partial word trimmed."""
+
+import itertools
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.checker import assert_only_listed_words
+from tests.e2e.service import Service
+from tests.e2e.test_service import QUESTIONS
+
+pytestmark = pytest.mark.e2e
+
+SETTINGS = {"mask_engine": "xgrammar"}
+
+
+def test_twenty_answers_have_listed_words_only_and_whole(service: Service) -> None:
+    cases = list(itertools.product(QUESTIONS, (100, 1000), (False, True), (0.0, 1.0)))[:20]
+
+    def ask(case: tuple[str, int, bool, float]) -> None:
+        lang, n_words, stream, temperature = case
+        answer = service.ask(
+            QUESTIONS[lang], (lang, n_words), stream=stream, temperature=temperature, max_tokens=25, seed=1
+        )
+        assert_only_listed_words(answer.text, lang, n_words)
+        assert answer.vocab is not None
+        assert answer.vocab["max_rank"] <= n_words
+
+    with ThreadPoolExecutor(8) as pool:
+        for done in pool.map(ask, cases):
+            assert done is None
