@@ -33,7 +33,7 @@ def build(args: Mapping[str, Any]) -> serve.Application:
         SettingsError: A setting is unknown, bad, or unsafe where the service would listen.
     """
     settings = Settings.load(args)
-    print(f"wordbound settings: {settings.as_text()}", flush=True)  # noqa: T201 - what a person looks for first
+    print(f"wordbound settings: {settings.as_text()}", flush=True)
     if settings.demo:
         _check_demo(_http_host(), settings)
     log = LoggingConfig(log_level=settings.log_level)

@@ -82,7 +82,7 @@ class AnswerRules:
         return length
 
     def vocab_block(self, texts: list[str]) -> dict[str, Any]:
-        """The block for an answer of these texts: words are added up; of ranks and distinct words the largest counts."""
+        """The block for an answer of these texts: words are added up; of ranks and distinct words, the largest."""
         read = [self.reader.coverage(text) for text in texts if text]
         return {
             **self.block,

@@ -45,7 +45,9 @@ _MILESTONES: Final = (
     (r"init engine .* took", "the engine is warm"),
     (r"is ready; its engine keeps", "the engine has proved that it keeps to word lists"),
 )
-_FAILURES: Final = re.compile(r"Deploying app .* failed|failed to start (with exception|\d+ times)|Received unexpected error")
+_FAILURES: Final = re.compile(
+    r"Deploying app .* failed|failed to start (with exception|\d+ times)|Received unexpected error"
+)
 
 
 class DemoError(RuntimeError):
@@ -120,7 +122,9 @@ class Demo:
             if self._is_healthy():
                 return
             time.sleep(1)
-        raise DemoError(f"the service was not ready within {READY_TIMEOUT_S} s; its log is {self.log_path}\n{self._tail()}")
+        raise DemoError(
+            f"the service was not ready within {READY_TIMEOUT_S} s; its log is {self.log_path}\n{self._tail()}"
+        )
 
     def ask(self, question: str, lang: str, n_words: int) -> dict[str, Any]:
         """One constrained answer."""
@@ -181,7 +185,9 @@ class Demo:
             return False
 
     def _get(self, path: str, body: bytes | None = None) -> dict[str, Any]:
-        token = os.environ.get("SECRET_TOKEN") or self._config["applications"][0]["args"].get("secret_token", DEMO_TOKEN)
+        token = os.environ.get("SECRET_TOKEN") or self._config["applications"][0]["args"].get(
+            "secret_token", DEMO_TOKEN
+        )
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         request = urllib.request.Request(self.url + path, body, headers)  # noqa: S310 - our own address
         with urllib.request.urlopen(request, timeout=300) as response:  # noqa: S310
@@ -223,7 +229,7 @@ def _show(demo: Demo) -> None:
     lang, n_words = "en", 1000
     answer = demo.ask(QUESTION, lang, n_words)
     vocabulary = answer["vocab"]
-    print(  # noqa: T201
+    print(
         f"\n{QUESTION} (in the {n_words:,} most frequent English words)\n\n"
         f"  {answer['choices'][0]['message']['content'].strip()}\n\n"
         f"{vocabulary['num_words']} words, {vocabulary['num_distinct_words']} distinct, "
@@ -231,7 +237,7 @@ def _show(demo: Demo) -> None:
         "Try next, in another terminal:\n\n"
         f"  curl {demo.url}/v1/chat/completions -H 'Authorization: Bearer {DEMO_TOKEN}' \\\n"
         "    -H 'Content-Type: application/json' \\\n"
-        f"    -d '{{\"model\": \"{answer['model']}\", \"vocab_lang\": \"es\", \"vocab_n_words\": 500,\n"
+        f'    -d \'{{"model": "{answer["model"]}", "vocab_lang": "es", "vocab_n_words": 500,\n'
         '         "messages": [{"role": "user", "content": "Cuéntame algo de tu casa"}]}\'\n\n'
         "Ctrl-C stops the service.",
         flush=True,
@@ -255,7 +261,7 @@ def main() -> int:
     except KeyboardInterrupt:
         return 0
     except (DemoError, DemoModelError, urllib.error.URLError) as error:
-        print(f"\n{error}", file=sys.stderr, flush=True)  # noqa: T201
+        print(f"\n{error}", file=sys.stderr, flush=True)
         return 1
     finally:
         if demo is not None:

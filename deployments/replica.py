@@ -19,7 +19,7 @@ from transformers import AutoTokenizer
 from deployments import engine
 from deployments.constrained import AnswerRules, StreamFilter, UnlistedTextError, finish_answer
 from deployments.contract import Answer, ChatBody, ResolvedVocabulary
-from deployments.engine import EngineRefusal
+from deployments.engine import EngineError
 from deployments.node_lists import NodeLists
 from deployments.plain_text import PlainText
 from deployments.proof import prove_enforcement
@@ -33,7 +33,9 @@ logger = logging.getLogger("ray.serve")
 class Replica(LLMServer):
     """One engine. The constructor returns once the engine has proved that it keeps to a list."""
 
-    async def __init__(self, llm_config: LLMConfig, *, settings: Settings, vocabulary: DeploymentHandle) -> None:
+    async def __init__(  # type: ignore[misc]  # Serve awaits a constructor
+        self, llm_config: LLMConfig, *, settings: Settings, vocabulary: DeploymentHandle
+    ) -> None:
         self._settings = settings
         self._folder = ArtefactFolder(settings.resolved_artefact_dir())
         # Inherited by the engine's own process, where the plugin looks for artefacts.
@@ -45,9 +47,7 @@ class Replica(LLMServer):
         )
         self._plain = await asyncio.to_thread(PlainText, tokenizer)
         self._has_chat_template = bool(tokenizer.chat_template or settings.engine_kwargs.get("chat_template"))
-        self._lists = NodeLists(
-            self._folder, lambda digest: vocabulary.fetch.remote(digest), settings.mask_engine
-        )
+        self._lists = NodeLists(self._folder, lambda digest: vocabulary.fetch.remote(digest), settings.mask_engine)
         await super().__init__(llm_config)
         self._check_context(engine.context_length(self))
         await prove_enforcement(self, settings, self._folder)
@@ -66,11 +66,9 @@ class Replica(LLMServer):
         except Exception as error:
             yield _as_refusal(error, request_id).body
 
-    def _answer(
-        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, request_id: str
-    ) -> AsyncIterator[Answer]:
+    def _answer(self, body: ChatBody, vocabulary: ResolvedVocabulary | None, request_id: str) -> AsyncIterator[Answer]:
         if not self._has_chat_template:
-            raise EngineRefusal(
+            raise EngineError(
                 400,
                 f"The model {self._settings.model_id} has no chat template, so it cannot chat: "
                 "serve an instruction-tuned model, or set engine_kwargs.chat_template.",
@@ -110,7 +108,7 @@ class Replica(LLMServer):
             bool(body.get("stop")) or settings.mask_engine == "xgrammar" or engine.has_reasoning_parser(settings)
         )
         if may_be_cut and body.get("return_token_ids"):
-            raise EngineRefusal(
+            raise EngineError(
                 400,
                 "'return_token_ids' cannot be combined with a vocabulary and 'stop': leave one out.",
                 param="return_token_ids",
@@ -134,7 +132,9 @@ class Replica(LLMServer):
         )
 
     def _made_plain(self, body: ChatBody) -> ChatBody:
-        return {key: self._plain.of_json(value) if key in ("messages", "tools") else value for key, value in body.items()}
+        return {
+            key: self._plain.of_json(value) if key in ("messages", "tools") else value for key, value in body.items()
+        }
 
     def _check_context(self, context_length: int) -> None:
         limits = self._settings.limits
@@ -146,15 +146,16 @@ class Replica(LLMServer):
             )
 
 
-def _as_refusal(error: Exception, request_id: str) -> EngineRefusal:
-    if isinstance(error, EngineRefusal):
+def _as_refusal(error: Exception, request_id: str) -> EngineError:
+    if isinstance(error, EngineError):
         return error
     if isinstance(error, UnlistedTextError):
         logger.error("request %s: the engine did not keep to the list (%s)", request_id, error)
-        return EngineRefusal(500, "The engine did not keep to the word list, so there is no answer.", code="unlisted_text")
+        return EngineError(
+            500, "The engine did not keep to the word list, so there is no answer.", code="unlisted_text"
+        )
     if isinstance(error, VocabularyError):
         logger.error("request %s: %s", request_id, error)
     else:
         logger.exception("request %s failed", request_id, exc_info=error)
-    return EngineRefusal(500, "The engine failed on this request; it can be sent again.", code="engine_error")
-
+    return EngineError(500, "The engine failed on this request; it can be sent again.", code="engine_error")

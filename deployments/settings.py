@@ -117,9 +117,7 @@ class Settings(BaseModel):
     @model_validator(mode="after")
     def _check_together(self) -> Self:
         if self.secret_token.get_secret_value() == DEMO_TOKEN and not self.demo:
-            raise ValueError(
-                f"secret_token: {DEMO_TOKEN!r} is the demo's key, known to everyone: set SECRET_TOKEN to a key of your own"
-            )
+            raise ValueError(f"secret_token: {DEMO_TOKEN!r} is the demo's key, which everyone knows: set SECRET_TOKEN")
         if self.autoscaling.max_replicas < max(self.autoscaling.min_replicas, 1):
             raise ValueError("autoscaling.max_replicas: expected at least autoscaling.min_replicas")
         return self
@@ -202,7 +200,9 @@ def _largest(name: str, raw: str) -> int:
     try:
         return max(int(part) for part in raw.split(",") if part.strip())
     except ValueError:
-        raise SettingsError(f"{name}={raw!r}: expected whole numbers with commas between them, such as 256,1024") from None
+        raise SettingsError(
+            f"{name}={raw!r}: expected whole numbers with commas between them, such as 256,1024"
+        ) from None
 
 
 def _describe(error: ValidationError, names: Mapping[str, str]) -> str:

@@ -46,9 +46,11 @@ class Vocabulary:
         # A compile takes all the memory of one; the machine's cores belong to the engine.
         self._one_at_a_time = asyncio.Semaphore(1)
         self._num_compiles = 0
-        self._facts = facts or await asyncio.to_thread(
-            load_tokenizer_facts, settings.model_name, trust_remote_code=settings.trust_remote_code
-        )
+        if facts is None:
+            facts = await asyncio.to_thread(
+                load_tokenizer_facts, settings.model_name, trust_remote_code=settings.trust_remote_code
+            )
+        self._facts = facts
         for lang in settings.prebuild_langs:
             await self._automaton(lang)
 
@@ -99,7 +101,7 @@ class Vocabulary:
         return await asyncio.shield(task)
 
     def _stamp(self, lang: str) -> _Stamp:
-        """Changes when the list's file does; None for a built-in list. The name is looked up, never joined to a path."""
+        """Changes when the list's file does; None for a built-in list. The name is never joined to a path."""
         folder = self._settings.wordlist_dir
         if folder is None or not folder.is_dir():
             return None

@@ -1,5 +1,6 @@
 import json
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -167,7 +168,7 @@ class TestStreams:
         kept = text[:stop_at]
         whole = finish_answer({"choices": [choice(kept, stop)]}, rules())
         cuts = sorted(data.draw(st.sets(st.integers(0, len(kept)), max_size=6)) | {0, len(kept)})
-        chunks = [chunk(kept[start:end]) for start, end in zip(cuts, cuts[1:], strict=False)]
+        chunks = [chunk(kept[start:end]) for start, end in pairwise(cuts)]
         sent = stream([*chunks, chunk("", finish_reason="stop", stop_reason=stop)], rules())
         assert text_of(sent) == whole["choices"][0]["message"]["content"]
         assert sent[-1]["vocab"] == whole["vocab"]

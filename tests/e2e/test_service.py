@@ -41,24 +41,24 @@ def assert_counts_are_plausible(answer: Answer, lang: str, n_words: int) -> None
 
 def test_two_hundred_answers_have_listed_words_only_and_whole(service: Service) -> None:
     randomness = random.Random(2)
-    cases = list(itertools.product(QUESTIONS, (100, 1000, 20000), (False, True), (0.0, 1.0)))
-    cases = (cases * 5)[:200]
+    cases = (list(itertools.product(QUESTIONS, (100, 1000, 20000), (False, True), (0.0, 1.0))) * 5)[:200]
+    budgets = [randomness.randint(5, 60) for _ in cases]
 
-    def ask(case: tuple[str, int, bool, float]) -> None:
-        lang, n_words, stream, temperature = case
+    def ask(number: int) -> None:
+        lang, n_words, stream, temperature = cases[number]
         answer = service.ask(
             QUESTIONS[lang],
             (lang, n_words),
             stream=stream,
             temperature=temperature,
-            max_tokens=randomness.randint(5, 60),
-            seed=randomness.randint(0, 2**31),
+            max_tokens=budgets[number],
+            seed=number,
         )
         assert_only_listed_words(answer.text, lang, n_words)
         assert_counts_are_plausible(answer, lang, n_words)
 
     with ThreadPoolExecutor(8) as pool:
-        for done in pool.map(ask, cases):
+        for done in pool.map(ask, range(len(cases))):
             assert done is None
 
 
@@ -108,14 +108,18 @@ def test_a_stop_string_leaves_no_part_of_a_word(service: Service, stream: bool) 
 def test_a_list_file_with_odd_words_works(service: Service, name: str) -> None:
     words = LISTS[name]
     for seed in range(6):
-        answer = service.ask("Write.", (name, len(words)), temperature=1, max_tokens=60, seed=seed, stream=seed % 2 == 0)
+        answer = service.ask(
+            "Write.", (name, len(words)), temperature=1, max_tokens=60, seed=seed, stream=seed % 2 == 0
+        )
         assert_only_listed_words(answer.text, name, len(words), words)
 
 
 def test_a_sixty_letter_word_is_written(service: Service) -> None:
     assert len(LONG_WORD) == 60
     words = LISTS["en-odd"]
-    answer = service.ask("Write.", ("en-odd", len(words)), temperature=0, max_tokens=60, logit_bias=_bias_to_long_word(service))
+    answer = service.ask(
+        "Write.", ("en-odd", len(words)), temperature=0, max_tokens=60, logit_bias=_bias_to_long_word(service)
+    )
     assert LONG_WORD in answer.text
 
 
@@ -135,7 +139,9 @@ def _bias_to_long_word(service: Service) -> dict[str, int]:
 def test_an_unlisted_prefix_of_a_listed_word_never_appears(service: Service) -> None:
     words = LISTS["prefixes"]
     for seed in range(10):
-        answer = service.ask("Write about the world.", ("prefixes", len(words)), temperature=1.5, max_tokens=40, seed=seed)
+        answer = service.ask(
+            "Write about the world.", ("prefixes", len(words)), temperature=1.5, max_tokens=40, seed=seed
+        )
         assert_only_listed_words(answer.text, "prefixes", len(words), words)
 
 
@@ -162,7 +168,9 @@ def test_the_block_is_in_the_chunk_with_the_usage(service: Service) -> None:
 
 
 def test_an_unlisted_token_cannot_be_forced_by_a_bias(service: Service) -> None:
-    answer = service.ask("Hello", ("en", 100), logit_bias={str(number): -100 for number in range(260, 500)}, max_tokens=20)
+    answer = service.ask(
+        "Hello", ("en", 100), logit_bias={str(number): -100 for number in range(260, 500)}, max_tokens=20
+    )
     assert_only_listed_words(answer.text, "en", 100)
 
 

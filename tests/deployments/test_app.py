@@ -1,0 +1,71 @@
+"""Every configuration is one that Serve takes and that the application can be built from."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+import yaml
+from ray.serve.schema import ServeDeploySchema
+
+from deployments.app import build
+from deployments.settings import SettingsError
+
+ROOT = Path(__file__).parent.parent.parent
+CONFIGS = [ROOT / "serve_config.yaml", *sorted((ROOT / "configs").glob("*.yaml"))]
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET_TOKEN", "a key of the tests")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster() -> Iterator[None]:
+    """Building asks Ray for the environment of the job."""
+    ray.init(address="local", num_cpus=1, include_dashboard=False, log_to_driver=False)
+    yield
+    ray.shutdown()
+
+
+def read(path: Path) -> dict[str, Any]:
+    document: dict[str, Any] = yaml.safe_load(path.read_text())
+    if document.get("kind") == "RayService":
+        document = yaml.safe_load(document["spec"]["serveConfigV2"])
+    return document
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
+def test_a_configuration_is_valid_and_builds(path: Path) -> None:
+    config = ServeDeploySchema.model_validate(read(path))
+    [application] = config.applications
+    assert application.import_path == "deployments.app:build"
+    assert build(application.args) is not None
+
+
+def test_the_five_configurations_are_found() -> None:
+    assert [path.name for path in CONFIGS] == [
+        "serve_config.yaml", "cluster.yaml", "demo.yaml", "kuberay.yaml", "one-gpu.yaml",
+    ]  # fmt: skip
+
+
+def test_only_the_demo_has_a_key_in_its_file() -> None:
+    with_key = [path.name for path in CONFIGS if "secret_token" in read(path)["applications"][0]["args"]]
+    assert with_key == ["demo.yaml"]
+
+
+def test_the_demo_listens_on_loopback() -> None:
+    assert read(ROOT / "configs" / "demo.yaml")["http_options"]["host"] == "127.0.0.1"
+
+
+def test_an_unknown_setting_is_refused() -> None:
+    with pytest.raises(SettingsError, match="colour"):
+        build({"colour": "red"})
+
+
+def test_settings_are_printed_without_the_key(capsys: pytest.CaptureFixture[str]) -> None:
+    build({"model_name": "some/model"})
+    printed = capsys.readouterr().out
+    assert "some/model" in printed
+    assert "a key of the tests" not in printed
