@@ -46,8 +46,10 @@ _MILESTONES: Final = (
     (r"is ready; its engine keeps", "the engine has proved that it keeps to word lists"),
 )
 _FAILURES: Final = re.compile(
-    r"Deploying app .* failed|failed to start (with exception|\d+ times)|Received unexpected error"
+    r"Deploying app .* failed|Exception in Replica\(|Failed to update the deployments|Received unexpected error"
 )
+_PREFIX: Final = re.compile(r"^(\x1b\[\d+m)?\([^)]*\)(\x1b\[0m)? ")
+"""Ray names the process before each line of the log."""
 
 
 class DemoError(RuntimeError):
@@ -195,8 +197,8 @@ class Demo:
         return answer
 
     def _tail(self) -> str:
-        lines = self.log_path.read_text(errors="replace").splitlines()
-        telling = [line for line in lines if re.search(r"Error|error:|failed|Traceback", line)]
+        lines = [_PREFIX.sub("", line) for line in self.log_path.read_text(errors="replace").splitlines()]
+        telling = [line for line in lines if re.match(r"[\w.]*Error\b", line)]
         return "\n".join((telling or lines)[-12:])
 
 
