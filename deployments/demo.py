@@ -89,8 +89,10 @@ class Demo:
             "MODEL_NAME": self._model,
             MARK: self._mark,
             "PYTHONUNBUFFERED": "1",
+            "RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH": "deployments.proxy:middlewares",
             "DO_NOT_TRACK": "1",
             "RAY_USAGE_STATS_ENABLED": "0",
+            "RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH": "deployments.proxy:middlewares",
             "VLLM_NO_USAGE_STATS": "1",
         }
         if Path(self._model).is_dir():
