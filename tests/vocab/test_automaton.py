@@ -52,7 +52,7 @@ def test_allows_a_token_exactly_where_the_recogniser_reads_the_beginning_of_a_te
     options = ListOptions(case=case, layout=layout)  # type: ignore[arg-type]
     automaton, tokenizer = toy_automaton(words, pieces + LETTERS, lang=lang, options=options)
     n_words = data.draw(st.integers(1, len(words)))
-    judge = recogniser.recogniser(tuple(words), n_words, lang, case, layout)  # type: ignore[arg-type]
+    judge = recogniser.recogniser(tuple(words), n_words, lang, case, layout)
     matcher = matcher_of(automaton, n_words)
     walk, text = random.Random(seed), ""
     for _ in range(12):
