@@ -35,7 +35,7 @@ def build(args: Mapping[str, Any]) -> serve.Application:
     settings = Settings.load(args)
     print(f"wordbound settings: {settings.as_text()}", flush=True)
     if settings.demo:
-        _check_demo(_http_host(), settings)
+        check_demo(_http_host(), settings)
     log = LoggingConfig(log_level=settings.log_level)
 
     vocabulary = serve.deployment(
@@ -65,7 +65,7 @@ def build(args: Mapping[str, Any]) -> serve.Application:
     ).bind(settings, replica, vocabulary)
 
 
-def _check_demo(host: str | None, settings: Settings) -> None:
+def check_demo(host: str | None, settings: Settings) -> None:
     if host is None:
         logger.warning("demo: the address that the service listens on is not known here; keep it to 127.0.0.1")
     elif not _is_loopback(host):

@@ -10,6 +10,7 @@ from ray import serve
 from ray.serve.handle import DeploymentHandle
 
 from deployments.contract import Answer, ChatBody, ResolvedVocabulary, VocabularySpec
+from vocab.errors import WordListError
 
 logger = logging.getLogger("ray.serve.wordbound")
 
@@ -29,7 +30,9 @@ class HandleBackend:
 
     async def resolve(self, spec: VocabularySpec) -> ResolvedVocabulary:
         # Never cancelled with its caller: others may wait for the same compile.
-        resolved: ResolvedVocabulary = await self._vocabulary.resolve.remote(spec)
+        resolved: ResolvedVocabulary | WordListError = await self._vocabulary.resolve_or_refuse.remote(spec)
+        if isinstance(resolved, WordListError):
+            raise resolved
         return resolved
 
     async def answer(

@@ -18,7 +18,7 @@ from transformers import AutoTokenizer
 
 from deployments import engine
 from deployments.constrained import AnswerRules, StreamFilter, UnlistedTextError, finish_answer
-from deployments.contract import Answer, ChatBody, ResolvedVocabulary
+from deployments.contract import Answer, ChatBody, ResolvedVocabulary, VocabularySpec
 from deployments.engine import EngineError
 from deployments.node_lists import NodeLists
 from deployments.plain_text import PlainText
@@ -51,7 +51,16 @@ class Replica(LLMServer):
         await super().__init__(llm_config)
         self._check_context(engine.context_length(self))
         await prove_enforcement(self, settings, self._folder)
+        await self._warm_up(vocabulary)
         logger.info("%s is ready; its engine keeps to word lists", settings.model_id)
+
+    async def _warm_up(self, vocabulary: DeploymentHandle) -> None:
+        """Brings the prebuilt lists to this node and into the engine, so that the first request finds them there."""
+        settings = self._settings
+        for lang in settings.prebuild_langs:
+            resolved = await vocabulary.resolve.remote(VocabularySpec(lang=lang, n_words=settings.prebuild_prefix))
+            listed = await self._lists.get(resolved)
+            await engine.complete(self, "Hello", grammar=listed.grammar(None), max_tokens=1)
 
     async def answer(
         self, body: ChatBody, vocabulary: ResolvedVocabulary | None, request_id: str

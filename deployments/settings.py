@@ -83,7 +83,7 @@ class Settings(BaseModel):
     prebuild_langs: tuple[str, ...] = ()
     """Lists compiled before the service reports ready."""
     prebuild_prefix: int = Field(default=1000, ge=1)
-    """The N whose mask rows are warmed at start. An artefact serves every N, so nothing else depends on it."""
+    """The N for which replicas warm up with these lists. One artefact serves every N, so nothing else depends on it."""
     artefact_dir: Path | None = None
     """Where artefacts lie on each node; by default ``artefacts`` in the cache folder of the node's user."""
     max_cached_vocabularies: int = Field(default=64, ge=1)

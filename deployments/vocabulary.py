@@ -15,7 +15,7 @@ from deployments.contract import ResolvedVocabulary, VocabularySpec
 from deployments.settings import Settings
 from vocab.artefact import ArtefactFolder
 from vocab.automaton import TokenAutomaton, artefact_digest, compile_automaton
-from vocab.errors import ArtefactError, EmptyWordListError
+from vocab.errors import ArtefactError, EmptyWordListError, WordListError
 from vocab.options import ListOptions
 from vocab.tokenizer import TokenizerFacts, load_tokenizer_facts
 from vocab.wordlists import WordList, load_word_list
@@ -71,6 +71,13 @@ class Vocabulary:
         return ResolvedVocabulary(
             digest=automaton.digest, lang=spec.lang, n_words=spec.n_words, fewest_tokens=max(fewest, 1)
         )
+
+    async def resolve_or_refuse(self, spec: VocabularySpec) -> ResolvedVocabulary | WordListError:
+        """Like ``resolve``, with a caller's mistake given back: one raised would fill Serve's log with tracebacks."""
+        try:
+            return await self.resolve(spec)
+        except WordListError as error:
+            return error
 
     async def fetch(self, digest: str) -> bytes:
         """The file of an artefact, for another node.

@@ -9,8 +9,8 @@ import ray
 import yaml
 from ray.serve.schema import ServeDeploySchema
 
-from deployments.app import build
-from deployments.settings import SettingsError
+from deployments.app import build, check_demo
+from deployments.settings import Settings, SettingsError
 
 ROOT = Path(__file__).parent.parent.parent
 CONFIGS = [ROOT / "serve_config.yaml", *sorted((ROOT / "configs").glob("*.yaml"))]
@@ -69,3 +69,14 @@ def test_settings_are_printed_without_the_key(capsys: pytest.CaptureFixture[str]
     printed = capsys.readouterr().out
     assert "some/model" in printed
     assert "a key of the tests" not in printed
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost"])
+def test_the_demo_may_listen_on_loopback(host: str) -> None:
+    check_demo(host, Settings.load({"demo": True, "secret_token": "changeme"}, {}))
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "example.org", ""])
+def test_the_demo_may_not_listen_anywhere_else(host: str) -> None:
+    with pytest.raises(SettingsError, match="loopback"):
+        check_demo(host, Settings.load({"demo": True, "secret_token": "changeme"}, {}))

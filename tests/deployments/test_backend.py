@@ -14,15 +14,15 @@ from deployments.ingress import Ingress
 from deployments.settings import Settings
 from tests.deployments.front import CHAT, KEY, LIMITS, MODEL, Front, assert_error, chat_body, raw_request, wait_until
 from tests.deployments.stand_in import WORDS, StandIn
-from vocab.errors import CompileError, UnknownLanguageError
+from vocab.errors import CompileError, UnknownLanguageError, WordListError
 
 pytestmark = pytest.mark.e2e
 
 
 class VocabularyStandIn:
-    async def resolve(self, spec: VocabularySpec) -> ResolvedVocabulary:
+    async def resolve_or_refuse(self, spec: VocabularySpec) -> ResolvedVocabulary | WordListError:
         if spec.lang == "xx":
-            raise UnknownLanguageError("There is no list 'xx'. Known: en, es.")
+            return UnknownLanguageError("There is no list 'xx'. Known: en, es.")
         if spec.lang == "broken":
             raise CompileError("the secret reason")
         return await StandIn().resolve(spec)

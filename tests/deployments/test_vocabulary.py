@@ -142,6 +142,13 @@ async def test_a_list_that_cannot_be_used_is_refused(world: World) -> None:
         await vocabulary.resolve(spec("bad"))
 
 
+async def test_a_refusal_can_be_had_as_a_value(world: World) -> None:
+    vocabulary = await world.vocabulary()
+    assert isinstance(await vocabulary.resolve_or_refuse(spec("nowhere")), UnknownLanguageError)
+    world.write("pets", "the", "cat")
+    assert (await vocabulary.resolve_or_refuse(spec("pets"))) == await vocabulary.resolve(spec("pets"))
+
+
 async def test_lists_are_built_before_the_service_is_ready(world: World) -> None:
     world.write("pets", "the", "cat")
     await world.vocabulary(prebuild_langs=["pets"])
