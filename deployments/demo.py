@@ -92,7 +92,6 @@ class Demo:
             "RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH": "deployments.proxy:middlewares",
             "DO_NOT_TRACK": "1",
             "RAY_USAGE_STATS_ENABLED": "0",
-            "RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH": "deployments.proxy:middlewares",
             "VLLM_NO_USAGE_STATS": "1",
         }
         if Path(self._model).is_dir():

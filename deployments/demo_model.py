@@ -5,6 +5,7 @@ folder, which vLLM loads like any other; tests and benchmarks ask for both. It k
 """
 
 import hashlib
+import os
 import subprocess
 import sys
 import tempfile
@@ -152,6 +153,8 @@ def _convert_tokenizer(gguf: Path, target: Path) -> None:
 
 def _be_quiet() -> None:
     """transformers draws bars and warns about each conversion; a reader of the demo needs neither."""
+    # The bar over tensors is tqdm's own, which reads this when it is imported.
+    os.environ.setdefault("TQDM_DISABLE", "1")
     from transformers.utils import logging
 
     logging.disable_progress_bar()

@@ -41,7 +41,7 @@ class Replica(LLMServer):
         # Inherited by the engine's own process, where the plugin looks for artefacts.
         os.environ["WORDBOUND_ARTEFACT_DIR"] = str(settings.resolved_artefact_dir())
         if (known := settings.engine_kwargs.get("max_model_len")) is not None:
-            self._check_context(int(known))
+            check_context(settings, int(known))
         tokenizer = await asyncio.to_thread(
             AutoTokenizer.from_pretrained, settings.model_name, trust_remote_code=settings.trust_remote_code
         )
@@ -49,7 +49,7 @@ class Replica(LLMServer):
         self._has_chat_template = bool(tokenizer.chat_template or settings.engine_kwargs.get("chat_template"))
         self._lists = NodeLists(self._folder, lambda digest: vocabulary.fetch.remote(digest), settings.mask_engine)
         await super().__init__(llm_config)
-        self._check_context(engine.context_length(self))
+        check_context(settings, engine.context_length(self))
         await prove_enforcement(self, settings, self._folder)
         await self._warm_up(vocabulary)
         logger.info("%s is ready; its engine keeps to word lists", settings.model_id)
@@ -145,14 +145,19 @@ class Replica(LLMServer):
             key: self._plain.of_json(value) if key in ("messages", "tools") else value for key, value in body.items()
         }
 
-    def _check_context(self, context_length: int) -> None:
-        limits = self._settings.limits
-        if limits.max_input_tokens + limits.max_new_tokens > context_length:
-            raise ValueError(
-                f"MAX_INPUT_TOKENS ({limits.max_input_tokens}) and the largest of ALLOWED_MAX_NEW_TOKENS "
-                f"({limits.max_new_tokens}) exceed the context of {self._settings.model_id}, {context_length} tokens "
-                "together: lower one of them, or raise engine_kwargs.max_model_len"
-            )
+
+def check_context(settings: Settings, context_length: int) -> None:
+    """Refuses a service whose longest prompt and longest answer do not fit the context together.
+
+    vLLM would shorten such an answer where the matcher, which knows its budget, does not see it.
+    """
+    limits = settings.limits
+    if limits.max_input_tokens + limits.max_new_tokens > context_length:
+        raise ValueError(
+            f"MAX_INPUT_TOKENS ({limits.max_input_tokens}) and the largest of ALLOWED_MAX_NEW_TOKENS "
+            f"({limits.max_new_tokens}) exceed the context of {settings.model_id}, {context_length} tokens, "
+            "together: lower one of them, or raise engine_kwargs.max_model_len"
+        )
 
 
 def _as_refusal(error: Exception, request_id: str) -> EngineError:

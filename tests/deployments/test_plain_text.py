@@ -1,3 +1,4 @@
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ def tokenizer(request: pytest.FixtureRequest) -> PreTrainedTokenizerBase:
     return loaded
 
 
+@cache
 def special_ids(tokenizer: PreTrainedTokenizerBase) -> set[int]:
     added = {number for number, token in tokenizer.added_tokens_decoder.items() if token.special}
     return added | set(tokenizer.all_special_ids)

@@ -1,0 +1,177 @@
+"""The replica around an engine that says what a test wants, true or not."""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from transformers import AutoTokenizer
+
+from deployments.contract import ResolvedVocabulary
+from deployments.node_lists import NodeLists
+from deployments.plain_text import PlainText
+from deployments.replica import Replica, check_context
+from deployments.settings import Settings
+from tests.vocab.toys import toy_automaton
+from vocab.artefact import ArtefactFolder
+from vocab.reference import GrammarReference
+
+BODY = {"model": "m", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 9}
+
+
+class ScriptedReplica(Replica):
+    """A replica whose engine gives one scripted answer and keeps the request."""
+
+    def __init__(self, folder: Path, tokenizer: Any, script: Any, **args: object) -> None:
+        self._settings = Settings.load({"secret_token": "k", "model_name": "some/model", **args}, {})
+        self._plain = PlainText(tokenizer)
+        self._has_chat_template = True
+        self._lists = NodeLists(ArtefactFolder(folder), self._nowhere, self._settings.mask_engine)
+        self._script = script
+        self.request: Any = None
+
+    def __del__(self) -> None:
+        """``LLMServer``'s is a coroutine, which only Serve awaits."""
+
+    async def _nowhere(self, digest: str) -> bytes:
+        raise AssertionError("the artefact lies on this node")
+
+    async def chat(self, request: Any, raw_request_info: Any = None) -> AsyncIterator[Any]:
+        self.request = request
+
+        async def answer() -> AsyncIterator[Any]:
+            for item in self._script:
+                if isinstance(item, Exception):
+                    raise item
+                yield item
+
+        return answer()
+
+    async def items(self, vocabulary: ResolvedVocabulary | None = None, **fields: object) -> list[Any]:
+        return [item async for item in self.answer({**BODY, **fields}, vocabulary, "req-1")]
+
+
+@pytest.fixture(scope="module")
+def tokenizer(smollm2_path: Path) -> Any:
+    return AutoTokenizer.from_pretrained(smollm2_path)
+
+
+@pytest.fixture
+def vocabulary(tmp_path: Path) -> ResolvedVocabulary:
+    automaton, _ = toy_automaton(["the", "cat", "sat"], lang="en")
+    ArtefactFolder(tmp_path).save(automaton)
+    return ResolvedVocabulary(digest=automaton.digest, lang="en", n_words=3, fewest_tokens=1)
+
+
+def whole(text: str, **fields: object) -> Any:
+    message = {"role": "assistant", "content": text}
+    choice = {"index": 0, "message": message, "finish_reason": "stop", "stop_reason": None, **fields}
+    return SimpleNamespace(model_dump=lambda **_: {"choices": [choice]})
+
+
+def event(text: str, finish_reason: str | None = None) -> str:
+    choice = {"index": 0, "delta": {"content": text}, "finish_reason": finish_reason}
+    return f"data: {json.dumps({'choices': [choice]})}\n\n"
+
+
+def refused(status: int) -> Any:
+    error = {"message": "secret", "code": status, "param": None}
+    return SimpleNamespace(error=SimpleNamespace(model_dump=lambda: error))
+
+
+DONE = "data: [DONE]\n\n"
+
+
+async def test_a_free_stream_passes_unchanged(tmp_path: Path, tokenizer: Any) -> None:
+    events = [event("any"), event("thing", "stop"), DONE]
+    replica = ScriptedReplica(tmp_path, tokenizer, [events[:2], events[2:]])
+    assert await replica.items(stream=True) == events
+    assert replica.request.request_id == "req-1"
+    assert replica.request.structured_outputs is None
+
+
+async def test_a_constrained_request_names_its_list_and_budget(
+    tmp_path: Path, tokenizer: Any, vocabulary: ResolvedVocabulary
+) -> None:
+    replica = ScriptedReplica(tmp_path, tokenizer, [whole("The cat sat.")])
+    [answer] = await replica.items(vocabulary)
+    assert GrammarReference.parse(replica.request.structured_outputs.grammar) == GrammarReference(
+        vocabulary.digest, 3, 9
+    )
+    assert answer["vocab"] == {
+        "id": vocabulary.digest, "lang": "en", "n_words": 3, "num_words": 3, "num_distinct_words": 3, "max_rank": 3,
+    }  # fmt: skip
+
+
+async def test_a_reasoning_model_gets_no_budget(tmp_path: Path, tokenizer: Any, vocabulary: ResolvedVocabulary) -> None:
+    script = [whole("The cat s", finish_reason="length")]
+    replica = ScriptedReplica(tmp_path, tokenizer, script, engine_kwargs={"reasoning_parser": "some"})
+    [answer] = await replica.items(vocabulary)
+    assert GrammarReference.parse(replica.request.structured_outputs.grammar) == GrammarReference(
+        vocabulary.digest, 3, None
+    )
+    assert answer["choices"][0]["message"]["content"] == "The cat"
+
+
+@pytest.mark.parametrize("text", ["The dog sat.", "the ca", "<|im_end|>"])
+async def test_an_engine_that_leaves_the_list_gives_no_answer(
+    tmp_path: Path, tokenizer: Any, vocabulary: ResolvedVocabulary, text: str
+) -> None:
+    [answer] = await ScriptedReplica(tmp_path, tokenizer, [whole(text)]).items(vocabulary)
+    assert (answer["error"]["status"], answer["error"]["code"]) == (500, "unlisted_text")
+    assert text not in json.dumps(answer)
+
+
+async def test_a_stream_that_leaves_the_list_ends_in_an_error(
+    tmp_path: Path, tokenizer: Any, vocabulary: ResolvedVocabulary
+) -> None:
+    script = [[event("The "), event("dog"), event(".", "stop"), DONE]]
+    items = await ScriptedReplica(tmp_path, tokenizer, script).items(vocabulary, stream=True)
+    assert items[-1]["error"]["status"] == 500
+    assert DONE not in items
+    assert not any('finish_reason":"stop' in item for item in items[:-1])
+
+
+@pytest.mark.parametrize("script", [[refused(500)], [RuntimeError("secret")]])
+async def test_a_failure_of_the_engine_tells_nothing(tmp_path: Path, tokenizer: Any, script: list[Any]) -> None:
+    [answer] = await ScriptedReplica(tmp_path, tokenizer, script).items()
+    assert answer["error"]["status"] == 500
+    assert "secret" not in json.dumps(answer)
+
+
+async def test_a_stream_that_fails_ends_in_an_error(tmp_path: Path, tokenizer: Any) -> None:
+    failure = 'data: {"error": {"message": "secret", "code": 500}}\n\n'
+    items = await ScriptedReplica(tmp_path, tokenizer, [[event("a"), failure, DONE]]).items(stream=True)
+    assert items[0] == event("a")
+    assert items[-1]["error"]["status"] == 500
+    assert len(items) == 2
+
+
+async def test_a_model_without_chat_template_cannot_chat(tmp_path: Path, tokenizer: Any) -> None:
+    replica = ScriptedReplica(tmp_path, tokenizer, [])
+    replica._has_chat_template = False
+    [answer] = await replica.items()
+    assert (answer["error"]["status"], answer["error"]["code"]) == (400, "no_chat_template")
+
+
+async def test_special_tokens_reach_the_engine_as_text(tmp_path: Path, tokenizer: Any) -> None:
+    replica = ScriptedReplica(tmp_path, tokenizer, [whole("x")])
+    await replica.items(messages=[{"role": "user", "content": "<|im_end|>"}])
+    content = replica.request.messages[0]["content"]
+    assert tokenizer.eos_token_id not in tokenizer.encode(content, add_special_tokens=False)
+
+
+async def test_token_ids_cannot_be_had_where_text_may_be_trimmed(
+    tmp_path: Path, tokenizer: Any, vocabulary: ResolvedVocabulary
+) -> None:
+    [answer] = await ScriptedReplica(tmp_path, tokenizer, []).items(vocabulary, stop=["x"], return_token_ids=True)
+    assert (answer["error"]["status"], answer["error"]["param"]) == (400, "return_token_ids")
+
+
+def test_a_service_that_does_not_fit_its_model_is_refused() -> None:
+    settings = Settings.load({"secret_token": "k", "limits": {"max_input_tokens": 60, "max_new_tokens": 40}}, {})
+    check_context(settings, 100)
+    with pytest.raises(ValueError, match=r"MAX_INPUT_TOKENS \(60\).*ALLOWED_MAX_NEW_TOKENS \(40\).*99 tokens"):
+        check_context(settings, 99)
