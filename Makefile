@@ -39,10 +39,10 @@ $(READY): pyproject.toml constraints.txt
 	@echo "[1/3] virtual environment in $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
 	@echo "[2/3] torch, built for the CPU"
-	@$(PIP) install --quiet --progress-bar off -c constraints.txt "torch==2.13.0+cpu" $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) \
+	@$(PIP) install -qq --progress-bar off -c constraints.txt "torch==2.13.0+cpu" $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) \
 	  || { echo "pip finds no CPU build of torch 2.13.0. Name an index that has it: make TORCH_INDEX=<address> $(MAKECMDGOALS)"; exit 1; }
 	@echo "[3/3] Ray, vLLM and the rest (about 2 GB; some minutes)"
-	@$(PIP) install --quiet --progress-bar off -c constraints.txt -e ".[cpu,dev]"
+	@$(PIP) install -qq --progress-bar off -c constraints.txt -e ".[cpu,dev]"
 	@# vLLM asks for these three, whose public builds do not match the CPU build of torch and break `import transformers`.
 	@$(PIP) uninstall --quiet --yes torchvision torchaudio torchcodec
 	@touch $@
