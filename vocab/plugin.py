@@ -17,6 +17,7 @@ from vllm.logger import init_logger
 from vllm.v1.structured_output.backend_types import StructuredOutputGrammar, StructuredOutputOptions
 from vllm.v1.structured_output.backend_xgrammar import XgrammarBackend
 
+from vocab import cpu_kernel
 from vocab.artefact import ArtefactFolder
 from vocab.automaton import TokenAutomaton
 from vocab.errors import ArtefactError
@@ -37,6 +38,7 @@ logger = init_logger("vllm.wordbound")
 def register() -> None:
     """Puts ``WordboundBackend`` in the place of vLLM's xgrammar backend. Called by vLLM; doing it twice is harmless."""
     structured_output.XgrammarBackend = WordboundBackend
+    cpu_kernel.install()
 
 
 class WordboundBackend(XgrammarBackend):
