@@ -11,8 +11,8 @@ from typing import Final, Self
 _VERSION: Final = 1
 _PATTERN: Final = re.compile(
     r'root ::= ""\n'
-    r"# wordbound/(?P<version>\d+) list=(?P<digest>[0-9a-f]{64}) n=(?P<n_words>\d{1,18}) "
-    r"max=(?P<max_tokens>\d{1,18}|-)\n"
+    r"# wordbound/(?P<version>\d+) list=(?P<digest>[0-9a-f]{64}) n=(?P<n_words>\d{1,19}) "
+    r"max=(?P<max_tokens>\d{1,19}|-)\n"
 )
 
 
