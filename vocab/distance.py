@@ -12,8 +12,9 @@ import numpy as np
 
 from vocab._jit import kernel
 from vocab.byte_trie import Int32Array
-from vocab.product import Int64Array, TokenEdges
+from vocab.product import TokenEdges
 from vocab.text_automaton import NEVER
+from vocab.walk import Int64Array
 
 _NEVER: Final = int(NEVER)
 

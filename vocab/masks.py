@@ -14,7 +14,7 @@ from vocab._jit import kernel
 from vocab.automaton import TokenAutomaton
 from vocab.byte_trie import Int32Array
 from vocab.distance import rank_within
-from vocab.product import Int64Array
+from vocab.walk import Int64Array
 
 DEFAULT_CACHE_BYTES: Final = 64 * 1024 * 1024
 """Two thousand rows of 262,144 tokens; a list has some dozens of dense states in use per N."""

@@ -13,7 +13,7 @@ from vocab.automaton import TokenAutomaton
 from vocab.byte_trie import Int32Array
 from vocab.errors import TokenBudgetError
 from vocab.masks import NO_BUDGET, MaskRows, set_token_bits
-from vocab.product import Int64Array
+from vocab.walk import Int64Array
 
 
 class Matcher:
