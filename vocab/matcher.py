@@ -9,6 +9,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from vocab._jit import kernel
+from vocab._search import position_of
 from vocab.automaton import TokenAutomaton
 from vocab.byte_trie import Int32Array
 from vocab.errors import TokenBudgetError
@@ -145,16 +146,9 @@ def _find_target(
 ) -> int:
     """The state that a token leads to, by the state's own edges or those of its links; -1 where it may not come."""
     while True:
-        first, last = edge_start[state], edge_start[state + 1]
-        end = last
-        while first < last:
-            middle = (first + last) >> 1
-            if tokens[middle] < token:
-                first = middle + 1
-            else:
-                last = middle
-        if first < end and tokens[first] == token:
-            return targets[first] if ranks[first] <= n_words else -1
+        edge = position_of(tokens, edge_start[state], edge_start[state + 1], token)
+        if edge >= 0:
+            return targets[edge] if ranks[edge] <= n_words else -1
         if links[state] < 0 or link_ranks[state] > n_words:
             return -1
         state = links[state]

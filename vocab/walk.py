@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vocab._jit import kernel
+from vocab._search import position_of
 from vocab.byte_trie import Int32Array, Uint8Array
 from vocab.readings import FULL, MAX_READINGS, add_reading, settle
 
@@ -98,19 +99,6 @@ class Scratch(NamedTuple):
 
 
 @kernel
-def _position(labels: Uint8Array, first: int, last: int, label: int) -> int:
-    """The position of a byte among the ascending ones from first to last, or -1."""
-    end = last
-    while first < last:
-        middle = (first + last) >> 1
-        if labels[middle] < label:
-            first = middle + 1
-        else:
-            last = middle
-    return first if first < end and labels[first] == label else -1
-
-
-@kernel
 def _add_with_continuations(
     text: TextArrays, nodes: Int32Array, owed: Int32Array, count: int, node: int, rank: int
 ) -> int:
@@ -149,6 +137,8 @@ def _split_link(state: int, text: TextArrays, states: StateArrays, work: Scratch
         for i in range(num_places):
             node, rank = places[i], place_owed[i]
             num_behind = _add_with_continuations(text, behind, behind_owed, num_behind, node, rank)
+        if num_behind == FULL:
+            return FULL
         num_places = 0
         for i in range(num_behind):
             if text.is_hub[behind[i]] and num_places == 0:
@@ -172,16 +162,9 @@ def _add_link_readings(
     while states.links[state] >= 0:
         floor = max(floor, states.link_ranks[state])
         state = states.links[state]
-        first, last = states.hub_edge_start[state], states.hub_edge_start[state + 1]
-        end = last
-        while first < last:
-            middle = (first + last) >> 1
-            if states.hub_tokens[middle] < token:
-                first = middle + 1
-            else:
-                last = middle
-        if first < end and states.hub_tokens[first] == token:
-            target, rank = states.hub_targets[first], states.hub_ranks[first]
+        edge = position_of(states.hub_tokens, states.hub_edge_start[state], states.hub_edge_start[state + 1], token)
+        if edge >= 0:
+            target, rank = states.hub_targets[edge], states.hub_ranks[edge]
             for i in range(states.reading_start[target], states.reading_start[target + 1]):
                 rest = states.reading_owed[i] if states.reading_owed[i] > 0 else rank
                 count = add_reading(nodes, owed, count, states.reading_nodes[i], max(floor, rest))
@@ -198,7 +181,7 @@ def _push_children(at: int, count: int, top: int, text: TextArrays, trie: TrieAr
             label = text.edge_bytes[edge]
             child = trie.roots[label]
             if at != 0:
-                place = _position(trie.child_labels, trie.child_start[at], trie.child_start[at + 1], label)
+                place = position_of(trie.child_labels, trie.child_start[at], trie.child_start[at + 1], label)
                 child = trie.children[place] if place >= 0 else -1
             if child < 0:
                 continue
@@ -208,7 +191,7 @@ def _push_children(at: int, count: int, top: int, text: TextArrays, trie: TrieAr
                 place = edge
                 if other != lead:
                     node = nodes[other]
-                    place = _position(text.edge_bytes, text.edge_start[node], text.edge_start[node + 1], label)
+                    place = position_of(text.edge_bytes, text.edge_start[node], text.edge_start[node + 1], label)
                 if place >= 0:
                     if other < lead:
                         size = 0
