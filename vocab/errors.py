@@ -5,9 +5,11 @@ VocabularyError                 the base; catch this to catch all of ours
 │   ├── UnknownLanguageError    no list of that name; lists the known ones
 │   ├── UnsupportedScriptError  a language written without spaces
 │   ├── EmptyWordListError      nothing is left of the list
-│   └── InvalidWordListError    a line of a list file cannot be a word; names file and line
+│   └── InvalidWordListError    a line of a list file, or an entry of a client's list, cannot be a word; names it
+├── OptionsError                options that contradict one another: the caller's mistake
 ├── TokenBudgetError            no text of the list fits into that many tokens: the caller's mistake
 ├── CompileError                the list could not be compiled for this tokenizer: our fault
+│   └── CompileTimeoutError     it took longer than the deadline allows
 └── ArtefactError               a stored artefact is missing, damaged or for another tokenizer: our fault
 """
 
@@ -36,12 +38,20 @@ class InvalidWordListError(WordListError):
     """A line of a list file cannot be a word."""
 
 
+class OptionsError(VocabularyError):
+    """Options contradict one another, or a word is both added and left out."""
+
+
 class TokenBudgetError(VocabularyError):
     """No text of the list fits into the number of tokens asked for."""
 
 
 class CompileError(VocabularyError):
     """The list could not be compiled for this tokenizer."""
+
+
+class CompileTimeoutError(CompileError):
+    """The compile took longer than its deadline allows."""
 
 
 class ArtefactError(VocabularyError):

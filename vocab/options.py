@@ -1,10 +1,14 @@
-"""What a request may choose about its list, apart from the list itself and N."""
+"""What a request may choose about its list, apart from the list itself, N, and the words it adds or leaves out."""
 
 from dataclasses import asdict, dataclass
-from typing import Literal
+from typing import Any, Final, Literal
+
+from vocab.errors import OptionsError
 
 Case = Literal["auto", "sentence", "any", "listed"]
 Layout = Literal["prose", "lines"]
+Punctuation = Literal["full", "basic", "none"]
+End = Literal["word", "sentence"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,10 +19,27 @@ class ListOptions:
         case: Where a listed word may take a capital first letter. ``auto`` is ``any`` for a list that is all lower
             case and ``sentence`` for one that has capitals.
         layout: Where line breaks are allowed: ``prose`` after a sentence mark or a colon, ``lines`` after any word.
+        numbers: Whether numbers written in digits may stand where words stand.
+        punctuation: Which marks there are: ``full``, all of ``vocab.marks``; ``basic``, the sentence marks and the
+            comma; ``none``.
+        end: Where a text may stop: after a whole ``word``, or only after a whole ``sentence`` with its mark.
+
+    Raises:
+        OptionsError: The options contradict one another.
     """
 
     case: Case = "auto"
     layout: Layout = "prose"
+    numbers: bool = False
+    punctuation: Punctuation = "full"
+    end: End = "word"
 
-    def as_dict(self) -> dict[str, str]:
+    def __post_init__(self) -> None:
+        if self.end == "sentence" and self.punctuation == "none":
+            raise OptionsError("end 'sentence' needs sentence marks: set punctuation to 'basic' or 'full'.")
+
+    def as_dict(self) -> dict[str, Any]:
         return asdict(self)
+
+
+DEFAULT_OPTIONS: Final = ListOptions()

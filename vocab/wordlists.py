@@ -8,8 +8,9 @@ wants a list twice keeps it.
 import hashlib
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from bisect import bisect_right
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Final, Literal
@@ -39,19 +40,51 @@ _REJECTED_CATEGORIES: Final = {
 }
 
 
+Source = Literal["file", "wordfreq", "inline"]
+
+
 @dataclass(frozen=True)
 class WordList:
-    """Words in rank order; the word of rank r is ``words[r - 1]``.
+    """Words in rank order.
 
     Attributes:
         lang: Name of the list, a language tag in most cases ("es", "pt-BR", "en_basic").
         words: NFC, without duplicates.
         source: Where the words come from.
+        ranks: Rank of each word, ascending from 1 without holes, where several words share one (the forms of a
+            lemma). None where the word of rank r is ``words[r - 1]``.
     """
 
     lang: str
     words: tuple[str, ...]
-    source: Literal["file", "wordfreq"]
+    source: Source
+    ranks: tuple[int, ...] | None = None
+
+    @property
+    def num_ranks(self) -> int:
+        """The largest N that makes a difference."""
+        return len(self.words) if self.ranks is None else self.ranks[-1]
+
+    def ranked(self) -> Iterator[tuple[int, str]]:
+        """(rank, word) in rank order."""
+        return enumerate(self.words, start=1) if self.ranks is None else zip(self.ranks, self.words, strict=True)
+
+    def up_to(self, n_words: int) -> "WordList":
+        """The list of the words of rank ``n_words`` and better."""
+        if n_words >= self.num_ranks:
+            return self
+        if self.ranks is None:
+            return replace(self, words=self.words[:n_words])
+        num_words = bisect_right(self.ranks, n_words)
+        return replace(self, words=self.words[:num_words], ranks=self.ranks[:num_words])
+
+    def without(self, words: Container[str]) -> "WordList":
+        """The list without some of its words; those behind move up."""
+        kept = [(rank, word) for rank, word in self.ranked() if word not in words]
+        if self.ranks is None:
+            return replace(self, words=tuple(word for _, word in kept))
+        places = {rank: place for place, rank in enumerate(dict.fromkeys(rank for rank, _ in kept), start=1)}
+        return replace(self, words=tuple(word for _, word in kept), ranks=tuple(places[rank] for rank, _ in kept))
 
     @property
     def language(self) -> str:
@@ -60,9 +93,12 @@ class WordList:
 
     @cached_property
     def digest(self) -> str:
-        """sha256 of name and words, as 64 hex digits; the source does not enter."""
+        """sha256 of name, words and ranks, as 64 hex digits; the source does not enter."""
         # No word and no name contains a line break, so the joined bytes are unambiguous.
-        return hashlib.sha256("\n".join((self.lang, *self.words)).encode()).hexdigest()
+        sha = hashlib.sha256("\n".join((self.lang, *self.words)).encode())
+        if self.ranks is not None:
+            sha.update(("\n\n" + " ".join(map(str, self.ranks))).encode())
+        return sha.hexdigest()
 
 
 def known_languages(wordlist_dir: Path | None) -> list[str]:
