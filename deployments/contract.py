@@ -5,35 +5,86 @@ anything but what the ingress put there; the vocabulary travels beside it, by di
 of Ray or of the engine.
 """
 
-from typing import Any, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from vocab.changes import ListChanges
+from vocab.options import Case, End, Layout, ListOptions, Punctuation
 
 ChatBody: TypeAlias = dict[str, Any]
-"""An OpenAI chat request, validated: JSON types only, no ``vocab_*`` field, always with ``model``, ``messages`` and an
+"""An OpenAI chat request, validated: JSON types only, no ``vocab`` field, always with ``model``, ``messages`` and an
 explicit ``max_tokens`` (never ``max_completion_tokens``)."""
 
 Answer: TypeAlias = str | dict[str, Any]
 """One item of an answer: a server-sent event (``"data: …\\n\\n"``) of a stream, or the one dict of a whole answer.
 The first item may instead be ``{"error": {"message", "type", "param", "code", "status"}}``."""
 
+Unit: TypeAlias = Literal["form", "lemma"]
+
 
 class VocabularySpec(BaseModel):
-    """The vocabulary as the client asks for it: the ``n_words`` most frequent words of the list ``lang``."""
+    """The vocabulary as the client asks for it.
+
+    Attributes:
+        lang: The list; beside ``words`` the language whose rules of spelling hold. None only beside ``words``.
+        n_words: How many of its words count, or lemmas where they are the unit; None for all of them.
+        unit: What has a rank of its own: each ``form``, or each ``lemma`` with all its forms.
+        words: The client's own list, in rank order, instead of a list of that name.
+        extra_words: Allowed besides, whatever N.
+        exclude_words: Left out, in every form.
+        case, numbers, punctuation, layout, end: See ``ListOptions``.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    lang: str = Field(min_length=1)
-    n_words: int = Field(ge=1)
+    lang: str | None = Field(default=None, min_length=1)
+    n_words: int | None = Field(default=None, ge=1)
+    unit: Unit = "form"
+    words: tuple[str, ...] | None = Field(default=None, min_length=1)
+    extra_words: tuple[str, ...] = ()
+    exclude_words: tuple[str, ...] = ()
+    case: Case = "auto"
+    numbers: bool = False
+    punctuation: Punctuation = "full"
+    layout: Layout = "prose"
+    end: End = "word"
+
+    @model_validator(mode="after")
+    def _check_together(self) -> Self:
+        if self.lang is None and self.words is None:
+            raise ValueError("a vocabulary needs lang or words")
+        if self.words is not None and self.unit == "lemma":
+            raise ValueError("the lemmas of an inline list are not known")
+        return self
+
+    @property
+    def options(self) -> ListOptions:
+        """What of it changes the artefact, besides the list.
+
+        Raises:
+            OptionsError: The options contradict one another.
+        """
+        return ListOptions(
+            case=self.case, layout=self.layout, numbers=self.numbers, punctuation=self.punctuation, end=self.end
+        )
+
+    @property
+    def changes(self) -> ListChanges:
+        """What of it needs no compile of the list; the words as they came, not yet made NFC."""
+        return ListChanges(self.extra_words, self.exclude_words)
 
 
 class ResolvedVocabulary(BaseModel):
-    """The vocabulary as the replica uses it: an artefact that exists.
+    """The vocabulary as the replica uses it: artefacts that exist.
 
     Attributes:
-        digest: Names the artefact: list, options, tokenizer and format.
-        lang: The list, as asked for.
-        n_words: As asked for, also where the list is shorter.
+        digest: Names the artefact of the list: words, options, tokenizer and format.
+        exclusion_digest: Names the artefact of what is left out of it; None for nothing.
+        extra_digest: Names the artefact of the words added to it; None for none.
+        lang: As asked for; None for a client's own list without a language.
+        n_words: As asked for, also where the list is shorter; else the size of the list in ``unit``.
+        unit: As asked for.
         fewest_tokens: How many tokens the shortest text needs, end-of-text token included: a smaller ``max_tokens``
             cannot be served.
     """
@@ -41,6 +92,14 @@ class ResolvedVocabulary(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     digest: str = Field(min_length=1)
-    lang: str
+    exclusion_digest: str | None = None
+    extra_digest: str | None = None
+    lang: str | None
     n_words: int = Field(ge=1)
+    unit: Unit = "form"
     fewest_tokens: int = Field(ge=1)
+
+    @property
+    def digests(self) -> tuple[str, ...]:
+        """Every artefact that it needs."""
+        return tuple(digest for digest in (self.digest, self.exclusion_digest, self.extra_digest) if digest)
