@@ -95,7 +95,7 @@ def compile_automaton(word_list: WordList, options: ListOptions, tokenizer: Toke
     digest = artefact_digest(word_list, options, tokenizer)
     word_list, dropped = _spellable(word_list, tokenizer)
     forms = surface_forms(word_list, options, with_possessives=False)
-    text = build_text_automaton(forms, options.layout, possessives=has_possessives(word_list))
+    text = build_text_automaton(forms, options, word_list.language, possessives=has_possessives(word_list))
     edges = multiply(text, TokenTrie.of(tokenizer))
     distances = measure_distances(edges)
     edges = _without_dead_ends(edges, distances)

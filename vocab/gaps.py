@@ -1,17 +1,21 @@
-"""What may stand before, between and after words, the English 's among it, as a deterministic automaton.
+"""What may stand before, between and after words, numbers and the English 's among it, as a deterministic automaton.
 
-Its letters are characters. It knows the marks and the layout; it knows nothing of words, bytes or tokens. The
-definition is written down as a nondeterministic automaton (a blank may be a space or the beginning of " - "; a dash
-may join or open) and made deterministic by subset construction.
+Its letters are characters. It knows the marks, the numbers and the layout; it knows nothing of words, bytes or tokens.
+The definition is written down as a nondeterministic automaton (a blank may be a space or the beginning of " - "; a dash
+may join or open; "3." may go on as a number) and made deterministic by subset construction.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from vocab import marks
-from vocab.options import Layout
+from vocab.marks import Marks, marks_of
+from vocab.options import End, Layout, ListOptions
 
-_NO_MARK, _COLON, _SENTENCE = 0, 1, 2
+_NO_MARK, _COLON, _SENTENCE, _END = 0, 1, 2, 3
+"""What a run of closing marks has seen; ``_END`` is a sentence mark with nothing but quotes and brackets behind it."""
 
 
 class _Place(NamedTuple):
@@ -66,26 +70,45 @@ class GapAutomaton:
     after_elision: int
 
 
-def build_gap_automaton(layout: Layout, *, sentences_matter: bool) -> GapAutomaton:
-    """Builds the automaton between words.
+def build_gap_automaton(options: ListOptions, language: str) -> GapAutomaton:
+    """The automaton between words: for the same options and language always the same states in the same order.
 
     Args:
-        layout: Where line breaks are allowed.
-        sentences_matter: Whether some form may stand only at the start of a sentence. Where it is false the places
-            within a sentence and at its start are the same states.
+        options: All of them but the case bear on it.
+        language: The list's; it decides which marks are basic ones.
     """
+    return _build(_Rules(marks_of(options.punctuation, language), options.layout, options.numbers, options.end))
+
+
+class _Rules(NamedTuple):
+    """What the options say about the places between words."""
+
+    marks: Marks
+    layout: Layout
+    numbers: bool
+    end: End
+
+    def is_complete(self, place: _Place) -> bool:
+        if self.end == "sentence":
+            return place.kind == "close" and place.seen == _END
+        return place.kind in _AFTER_UNIT
+
+    def alphabet(self) -> list[str]:
+        own = "".join(self.marks) + (marks.DIGITS + marks.NUMBER_JOINTS + marks.PERCENT if self.numbers else "")
+        return sorted({*own, *marks.BLANK, *marks.LINE_BREAK, *marks.APOSTROPHES, *marks.POSSESSIVE_LETTER})
+
+
+@lru_cache(maxsize=64)
+def _build(rules: _Rules) -> GapAutomaton:
     order: list[_Places] = [frozenset({place}) for place in (_START, _WORD, _POSSESSABLE, _ELISION)]
     index = {places: i for i, places in enumerate(order)}
     states: list[GapState] = []
+    alphabet = rules.alphabet()
     while len(states) < len(order):
         places = order[len(states)]
         transitions: dict[str, int] = {}
-        for character in _ALPHABET:
-            reached = frozenset(
-                target if sentences_matter else _forget_sentence(target)
-                for place in places
-                for target in _successors(place, character, layout)
-            )
+        for character in alphabet:
+            reached = frozenset(target for place in places for target in _successors(place, character, rules))
             if not reached:
                 continue
             if reached not in index:
@@ -96,7 +119,7 @@ def build_gap_automaton(layout: Layout, *, sentences_matter: bool) -> GapAutomat
         states.append(
             GapState(
                 transitions,
-                is_complete=any(place.kind in ("word", "possessable", "close") for place in places),
+                is_complete=any(map(rules.is_complete, places)),
                 word_may_start=bool(open_to_words),
                 starts_sentence=any(place.seen == _SENTENCE for place in open_to_words),
             )
@@ -104,55 +127,69 @@ def build_gap_automaton(layout: Layout, *, sentences_matter: bool) -> GapAutomat
     return GapAutomaton(tuple(states), start=0, after_word=1, after_possessable=2, after_elision=3)
 
 
-_ALPHABET: Final = sorted(
-    {
-        *(marks.BLANK + marks.LINE_BREAK + marks.CLOSE_MARKS + marks.OPEN_MARKS),
-        *(marks.JOINING_DASH + marks.SPACED_DASHES + marks.APOSTROPHES + marks.POSSESSIVE_LETTER),
-    }
-)
-_WORD_MAY_FOLLOW: Final = frozenset({"start", "start_blank", "space", "break", "open", "elision"})
+_BEFORE_UNIT: Final = frozenset({"start", "start_blank", "space", "break", "open"})
+_WORD_MAY_FOLLOW: Final = _BEFORE_UNIT | {"elision"}
+_AFTER_UNIT: Final = frozenset({"word", "possessable", "digits", "close"})
 
 
-def _successors(place: _Place, character: str, layout: Layout) -> list[_Place]:
+def _successors(place: _Place, character: str, rules: _Rules) -> Iterator[_Place]:
     kind, run, seen = place
-    reached: list[_Place] = []
     if kind == "start" and character == marks.BLANK:
-        reached.append(_Place("start_blank", seen=seen))
+        yield _Place("start_blank", seen=seen)
     if kind == "possessable" and character in marks.APOSTROPHES:
-        reached.append(_Place("apostrophe"))
+        yield _Place("apostrophe")
     if kind == "apostrophe" and character == marks.POSSESSIVE_LETTER:
-        reached.append(_WORD)
-    if kind in ("word", "possessable", "close"):
-        if character in marks.CLOSE_MARKS and run < marks.MAX_CLOSE_RUN:
-            reached.append(_Place("close", run + 1, max(seen, _weight(character))))
-        if character == marks.BLANK:
-            reached.append(_Place("space", seen=_SENTENCE if seen == _SENTENCE else _NO_MARK))
-            reached.append(_Place("dash_blank"))
-        if character == marks.JOINING_DASH:
-            reached.append(_Place("space"))
-        if character == marks.LINE_BREAK and (seen != _NO_MARK or layout == "lines"):
-            reached.append(_Place("break", 1, _SENTENCE))
+        yield _WORD
+    if kind in _AFTER_UNIT:
+        yield from _gap_successors(place, character, rules)
     if kind == "break" and character == marks.LINE_BREAK and run < marks.MAX_LINE_BREAKS:
-        reached.append(_Place("break", run + 1, seen))
-    if kind == "dash_blank" and character in marks.SPACED_DASHES:
-        reached.append(_Place("dash"))
+        yield _Place("break", run + 1, seen)
+    if kind == "dash_blank" and character in rules.marks.spaced_dashes:
+        yield _Place("dash")
     if kind == "dash" and character == marks.BLANK:
-        reached.append(_Place("space"))
-    if kind in ("start", "start_blank", "space", "break", "open") and character in marks.OPEN_MARKS:
+        yield _Place("space")
+    if kind in _BEFORE_UNIT and character in rules.marks.open:
         opened = run if kind == "open" else 0
         if opened < marks.MAX_OPEN_RUN:
-            reached.append(_Place("open", opened + 1, seen))
-    return reached
+            yield _Place("open", opened + 1, seen)
+    if rules.numbers:
+        yield from _number_successors(place, character)
 
 
-def _weight(mark: str) -> int:
-    if mark in marks.SENTENCE_MARKS:
-        return _SENTENCE
-    return _COLON if mark == marks.COLON else _NO_MARK
+def _gap_successors(place: _Place, character: str, rules: _Rules) -> Iterator[_Place]:
+    """The beginning of a gap, or the marks before it."""
+    run, seen = (place.run, place.seen) if place.kind == "close" else (0, _NO_MARK)
+    starts_sentence = seen >= _SENTENCE
+    if character in rules.marks.close and run < marks.MAX_CLOSE_RUN:
+        yield _Place("close", run + 1, _seen_with(character, seen, rules))
+    if character == marks.BLANK:
+        yield _Place("space", seen=_SENTENCE if starts_sentence else _NO_MARK)
+        if rules.marks.spaced_dashes:
+            yield _Place("dash_blank")
+    if character in rules.marks.joining_dashes:
+        yield _Place("space")
+    if character == marks.LINE_BREAK and (seen != _NO_MARK or rules.layout == "lines"):
+        yield _Place("break", 1, _SENTENCE)
 
 
-def _forget_sentence(place: _Place) -> _Place:
-    """The same place where sentence starts are of no consequence; in a run of closing marks they allow line breaks."""
-    if place.kind == "close":
-        return place._replace(seen=min(place.seen, _COLON))
-    return place._replace(seen=_NO_MARK)
+def _seen_with(mark: str, seen: int, rules: _Rules) -> int:
+    """What a run of closing marks has seen with one more mark; ``_END`` only where a text's end depends on it."""
+    if mark in rules.marks.sentence:
+        return _END if rules.end == "sentence" else _SENTENCE
+    if mark in marks.CLOSING_QUOTES:
+        return seen
+    return max(min(seen, _SENTENCE), _COLON if mark == marks.COLON else _NO_MARK)
+
+
+def _number_successors(place: _Place, character: str) -> Iterator[_Place]:
+    """The characters of a number. ``run`` counts them: behind a joint there must be room for a digit."""
+    kind, run, _ = place
+    if character in marks.DIGITS:
+        if kind in _BEFORE_UNIT:
+            yield _Place("digits", 1)
+        elif kind in ("digits", "joint") and run < marks.MAX_NUMBER_CHARS:
+            yield _Place("digits", run + 1)
+    elif kind == "digits" and character in marks.NUMBER_JOINTS and run < marks.MAX_NUMBER_CHARS - 1:
+        yield _Place("joint", run + 1)
+    elif kind == "digits" and character == marks.PERCENT and run < marks.MAX_NUMBER_CHARS:
+        yield _WORD

@@ -5,13 +5,12 @@ definition that the token automaton enforces. Knows nothing of bytes or tokens.
 """
 
 from dataclasses import dataclass
-from functools import cache
 from typing import Final, NamedTuple
 
 from vocab import marks
 from vocab.form_ranks import FormRanks
-from vocab.gaps import GapAutomaton, build_gap_automaton
-from vocab.options import Layout, ListOptions
+from vocab.gaps import build_gap_automaton
+from vocab.options import ListOptions
 from vocab.wordlists import WordList
 
 
@@ -67,7 +66,7 @@ class TextReader:
     ) -> None:
         self._forms = form_ranks or FormRanks(word_list, options, n_words)
         self._n_words = n_words
-        self._gaps = _gap_automaton(options.layout)
+        self._gaps = build_gap_automaton(options, word_list.language)
 
     def is_text(self, text: str) -> bool:
         """Whether ``text`` is a complete allowed text."""
@@ -156,8 +155,3 @@ class TextReader:
 def _offer(places: dict[int, _Step], place: int, step: _Step) -> None:
     if place not in places or step < places[place]:
         places[place] = step
-
-
-@cache
-def _gap_automaton(layout: Layout) -> GapAutomaton:
-    return build_gap_automaton(layout, sentences_matter=True)

@@ -17,7 +17,7 @@ from vocab.byte_trie import ByteTrie, Int32Array, Uint8Array
 from vocab.forms import Form
 from vocab.gaps import GapAutomaton, build_gap_automaton
 from vocab.marks import APOSTROPHES
-from vocab.options import Layout
+from vocab.options import ListOptions
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -57,16 +57,19 @@ class TextAutomaton:
     hubs_first: Int32Array
 
 
-def build_text_automaton(forms: list[Form], layout: Layout, *, possessives: bool = False) -> TextAutomaton:
+def build_text_automaton(
+    forms: list[Form], options: ListOptions, language: str, *, possessives: bool = False
+) -> TextAutomaton:
     """Builds the automaton of all texts written with ``forms``, which must not be empty.
 
     Args:
         forms: The surface forms; without possessives where the automaton is to add them.
-        layout: Where line breaks are allowed.
+        options: What there is between words.
+        language: The list's; it decides which marks are basic ones.
         possessives: Whether a form without an apostrophe may carry 's. All words then share the nodes of it.
     """
     words = _WordNodes.of(forms)
-    gaps = build_gap_automaton(layout, sentences_matter=words.sentence_root != words.root)
+    gaps = build_gap_automaton(options, language)
     return _Joiner(words, gaps, possessives=possessives).join()
 
 
@@ -211,8 +214,9 @@ class _Joiner:
         is_hub[[words.root, words.sentence_root, *self._blanks.values()]] = 1
         complete = np.full(num_nodes, NEVER, dtype=np.int32)
         complete[[self._node_of(i) for i, state in enumerate(gaps.states) if state.is_complete]] = 0
-        whole = ends[words.elides[ends] == 0]
-        complete[whole] = words.word_ranks[whole]
+        if gaps.states[gaps.after_word].is_complete:
+            whole = ends[words.elides[ends] == 0]
+            complete[whole] = words.word_ranks[whole]
 
         extra = np.asarray(self._edges, dtype=np.int32)
         sources = np.concatenate([words.edge_sources, extra[:, 0]])

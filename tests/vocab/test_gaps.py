@@ -1,7 +1,8 @@
 from vocab import marks
 from vocab.gaps import GapAutomaton, build_gap_automaton
+from vocab.options import ListOptions
 
-PROSE = build_gap_automaton("prose", sentences_matter=True)
+PROSE = build_gap_automaton(ListOptions(), "es")
 
 
 def after(automaton: GapAutomaton, state: int, text: str) -> int | None:
@@ -29,7 +30,7 @@ def test_words_are_parted_by_a_blank_a_dash_or_a_break_after_a_sentence_mark_or_
 
 
 def test_lines_allow_a_break_after_any_word_and_its_marks() -> None:
-    lines = build_gap_automaton("lines", sentences_matter=True)
+    lines = build_gap_automaton(ListOptions(layout="lines"), "es")
     assert word_follows("\n", lines)
     assert word_follows(",\n\n", lines)
 
@@ -70,13 +71,6 @@ def test_after_an_elision_comes_a_word_and_nothing_else() -> None:
     elision = PROSE.states[PROSE.after_elision]
     assert elision.word_may_start
     assert not elision.transitions
-
-
-def test_places_merge_where_sentence_starts_are_of_no_consequence() -> None:
-    merged = build_gap_automaton("prose", sentences_matter=False)
-    assert len(merged.states) < len(PROSE.states)
-    assert word_follows(".\n", merged)
-    assert not word_follows(",\n", merged)
 
 
 def test_no_apostrophe_is_a_mark() -> None:
