@@ -3,6 +3,9 @@
 The bytes come from ``xgrammar.TokenizerInfo``, which undoes byte-level and byte-fallback spellings. Special tokens
 get no bytes, so that no text can be spelled with them: ``TokenizerInfo.special_token_ids`` is empty for tokenizers
 that mark their special tokens otherwise, hence the tokenizer's own sets are read here.
+
+xgrammar and transformers are imported where a tokenizer is read, and not with the module: they bring torch along, 4 s
+and 250 MB that a process which knows the bytes already does without.
 """
 
 import hashlib
@@ -10,9 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
-
-import xgrammar
-from transformers import AutoTokenizer
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,8 @@ class TokenizerFacts:
     @classmethod
     def from_tokenizer(cls, tokenizer: Any) -> Self:
         """Facts of a loaded Hugging Face tokenizer."""
+        import xgrammar
+
         info = xgrammar.TokenizerInfo.from_huggingface(tokenizer)
         special_ids = set(tokenizer.all_special_ids)
         special_ids |= {i for i, added in tokenizer.added_tokens_decoder.items() if added.special}
@@ -54,5 +56,7 @@ class TokenizerFacts:
 
 def load_tokenizer_facts(model: str, *, trust_remote_code: bool = False) -> TokenizerFacts:
     """Facts of the tokenizer of a Hugging Face id or a local folder."""
+    from transformers import AutoTokenizer
+
     tokenizer = AutoTokenizer.from_pretrained(model, trust_remote_code=trust_remote_code)
     return TokenizerFacts.from_tokenizer(tokenizer)
