@@ -17,28 +17,16 @@ from typing import Final, Literal
 
 import wordfreq
 
+from vocab.entries import clean_entry
 from vocab.errors import EmptyWordListError, InvalidWordListError, UnknownLanguageError, UnsupportedScriptError
-from vocab.marks import APOSTROPHES, BLANK
-
-MAX_WORD_CHARS: Final = 1_000
-"""Longest line of a list file; a longer one is a file of another kind."""
+from vocab.marks import APOSTROPHES
 
 _UNSPACED_LANGUAGE: Final = re.compile(r"(zh|yue|wuu|ja|th|lo|km|my)(-[A-Z][a-z]{3})?(-[A-Z]{2}|-\d{3})?")
 """Tags of languages written without spaces between words ("zh-Hant-TW"); "my-words" is a list of somebody's, no
 Burmese. Korean has spaces."""
 
-_LIST_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+LIST_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _HYPHEN: Final = "-"
-_JOINERS: Final = "\u200c\u200d"
-"""Zero-width (non-)joiner: invisible, but Persian and Hindi spelling needs them inside a word."""
-_REJECTED_CATEGORIES: Final = {
-    "Cc": "control character",
-    "Cf": "invisible format character",
-    "Cs": "surrogate",
-    "Zl": "line separator",
-    "Zp": "paragraph separator",
-}
-
 
 Source = Literal["file", "wordfreq", "inline"]
 
@@ -116,11 +104,7 @@ def load_word_list(lang: str, wordlist_dir: Path | None) -> WordList:
         InvalidWordListError: A line of the file cannot be a word.
         EmptyWordListError: No word is left.
     """
-    if _UNSPACED_LANGUAGE.fullmatch(lang):
-        raise UnsupportedScriptError(
-            f"The language {lang!r} is written without spaces between words, which is not supported yet. "
-            f"Known languages: {', '.join(known_languages(wordlist_dir))}."
-        )
+    check_spaced(lang)
     path = _list_files(wordlist_dir).get(lang)
     if path is not None:
         return WordList(lang, _distinct(_words_of_file(path), path.name), "file")
@@ -129,6 +113,15 @@ def load_word_list(lang: str, wordlist_dir: Path | None) -> WordList:
     raise UnknownLanguageError(
         f"There is no word list {_shortened(lang)!r}. Known languages: {', '.join(known_languages(wordlist_dir))}."
     )
+
+
+def check_spaced(lang: str) -> None:
+    """Refuses the tag of a language that is written without spaces between words, with UnsupportedScriptError."""
+    if _UNSPACED_LANGUAGE.fullmatch(lang):
+        raise UnsupportedScriptError(
+            f"The language {lang!r} is written without spaces between words, which is not supported yet. "
+            "Choose one that is written with spaces."
+        )
 
 
 def language_of(name: str) -> str:
@@ -142,7 +135,7 @@ def _list_files(wordlist_dir: Path | None) -> dict[str, Path]:
     return {
         path.stem: path
         for path in wordlist_dir.iterdir()
-        if path.suffix == ".txt" and _LIST_NAME.fullmatch(path.stem) and path.is_file()
+        if path.suffix == ".txt" and LIST_NAME.fullmatch(path.stem) and path.is_file()
     }
 
 
@@ -175,28 +168,12 @@ def _words_of_file(path: Path) -> Iterator[str]:
     for number, raw in enumerate(path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
         try:
             line = raw.decode().strip()
+            if line and not line.startswith("#"):
+                yield clean_entry(line)
         except UnicodeDecodeError:
             raise InvalidWordListError(f"{path.name}, line {number}: not UTF-8. Save the file as UTF-8.") from None
-        if line and not line.startswith("#"):
-            yield _word_of_line(line, f"{path.name}, line {number}")
-
-
-def _word_of_line(line: str, place: str) -> str:
-    if len(line) > MAX_WORD_CHARS:
-        raise InvalidWordListError(
-            f"{place}: {len(line)} characters; a word has at most {MAX_WORD_CHARS}. Write one word a line."
-        )
-    if line.isascii() and line.isalpha():
-        return line
-    word = unicodedata.normalize("NFC", line)
-    for index, char in enumerate(word):
-        category = unicodedata.category(char)
-        is_joined = char in _JOINERS and 0 < index < len(word) - 1
-        if category in _REJECTED_CATEGORIES and not is_joined:
-            raise InvalidWordListError(
-                f"{place}: {_REJECTED_CATEGORIES[category]} U+{ord(char):04X} at column {index + 1}. Remove it."
-            )
-    return BLANK.join(word.split())
+        except InvalidWordListError as error:
+            raise InvalidWordListError(f"{path.name}, line {number}: {error}") from None
 
 
 def _shortened(name: str) -> str:

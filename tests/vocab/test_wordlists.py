@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 import wordfreq
 
+from vocab.entries import MAX_WORD_CHARS
 from vocab.errors import EmptyWordListError, InvalidWordListError, UnknownLanguageError, UnsupportedScriptError
-from vocab.wordlists import MAX_WORD_CHARS, WordList, known_languages, language_of, load_word_list
+from vocab.wordlists import WordList, known_languages, language_of, load_word_list
 
 
 def words_of_file(folder: Path, content: str | bytes, name: str = "xx") -> tuple[str, ...]:
