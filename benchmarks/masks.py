@@ -21,6 +21,7 @@ from vocab.ebnf import write_ebnf
 from vocab.masks import MaskRows
 from vocab.matcher import Matcher
 from vocab.options import ListOptions
+from vocab.states import ListStates
 from vocab.tokenizer import TokenizerFacts
 from vocab.wordlists import load_word_list
 
@@ -57,7 +58,7 @@ def _with_automaton(automaton: TokenAutomaton, n_words: int, tokens: list[int]) 
     rows, row = MaskRows(automaton), np.zeros((automaton.num_tokens + 31) // 32, dtype=np.int32)
 
     def follow() -> list[float]:
-        matcher = Matcher(automaton, rows, n_words, ())
+        matcher = Matcher(ListStates(automaton, rows, n_words), ())
         return _follow(tokens, lambda: matcher.fill_bitmask(row), matcher.accept_token)
 
     follow()  # the first text compiles the kernels and fills the cache of dense rows

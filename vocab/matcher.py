@@ -1,55 +1,43 @@
 """One text in the making: which tokens may come next, and where an accepted token leads.
 
 A state is one integer, so a rollback is a look back. The matcher knows its budget of tokens and keeps a way to a
-whole word open within it. It knows nothing of vLLM, whose view of it is ``vocab.plugin``'s.
+whole word open within it. It knows nothing of lists (``vocab.states`` does) or of vLLM, whose view of it is
+``vocab.plugin``'s.
 """
 
 from collections.abc import Iterable
 
 import numpy as np
 
-from vocab._jit import kernel
-from vocab._search import position_of
-from vocab.automaton import TokenAutomaton
 from vocab.byte_trie import Int32Array
 from vocab.errors import TokenBudgetError
-from vocab.masks import NO_BUDGET, MaskRows, set_token_bits
-from vocab.walk import Int64Array
+from vocab.masks import NO_BUDGET, set_token_bits
+from vocab.states import States
 
 
 class Matcher:
     """Follows one text of an automaton, token by token.
 
     Args:
-        rows: The automaton's mask rows, shared by all its matchers.
-        n_words: How many of the list's words count, at least 1; more than the list has mean all of it.
+        states: The states it walks on; they may be shared by many matchers.
         stop_token_ids: The tokens that end a text; they are never part of one.
         max_tokens: How many tokens may come, the stop token included if it comes; None where that is not known.
 
     Raises:
-        TokenBudgetError: No text of these words fits into ``max_tokens``.
+        TokenBudgetError: No text fits into ``max_tokens``.
     """
 
-    def __init__(
-        self,
-        automaton: TokenAutomaton,
-        rows: MaskRows,
-        n_words: int,
-        stop_token_ids: Iterable[int],
-        max_tokens: int | None = None,
-    ) -> None:
-        self._automaton = automaton
-        self._rows = rows
-        self._n_words = automaton.clamp(n_words)
+    def __init__(self, states: States, stop_token_ids: Iterable[int], max_tokens: int | None = None) -> None:
+        self._space = states
         self._stop_tokens = np.asarray(sorted(set(stop_token_ids)), dtype=np.int32)
         self._stops = frozenset(self._stop_tokens.tolist())
         self._max_tokens = max_tokens
-        self._states = [automaton.edges.start]
+        self._states = [states.start]
         self._is_terminated = False
         if max_tokens is not None:
-            fewest = automaton.fewest_tokens(n_words)
+            fewest = states.fewest_tokens()
             if fewest is None or fewest > max_tokens:
-                raise TokenBudgetError(f"no text of the list's first {n_words} words fits into {max_tokens} tokens")
+                raise TokenBudgetError(f"no text of these words fits into {max_tokens} tokens")
 
     @property
     def state(self) -> int:
@@ -67,11 +55,11 @@ class Matcher:
 
     def can_stop(self) -> bool:
         """Whether the text is complete."""
-        return bool(self._automaton.edges.complete_ranks[self.state] <= self._n_words)
+        return self._space.can_stop(self.state)
 
     def fill_bitmask(self, out: Int32Array) -> None:
         """Writes the tokens that may come next into ``out``, int32 (words,)."""
-        self._rows.fill(out, self.state, self._n_words, self._budget_after_next())
+        self._space.fill(out, self.state, self._budget_after_next())
         set_token_bits(out, self._stop_tokens, self.can_stop())
 
     def accept_token(self, token: int) -> bool:
@@ -81,7 +69,7 @@ class Matcher:
         if token in self._stops:
             self._is_terminated = self.can_stop()
             return self._is_terminated
-        target = self._target_of(token)
+        target = self._space.target(self.state, token, self._budget_after_next())
         if target < 0:
             return False
         self._states.append(target)
@@ -110,45 +98,3 @@ class Matcher:
             return NO_BUDGET
         # Past the budget nothing is asked any more; the last state was complete.
         return max(self._max_tokens - self.num_tokens - 1, 0)
-
-    def _target_of(self, token: int) -> int:
-        edges = self._automaton.edges
-        target = int(
-            _find_target(
-                edges.edge_start,
-                edges.tokens,
-                edges.targets,
-                edges.ranks,
-                edges.links,
-                edges.link_ranks,
-                self.state,
-                token,
-                self._n_words,
-            )
-        )
-        budget = self._budget_after_next()
-        if target < 0 or budget == NO_BUDGET or budget >= self._automaton.longest_distance:
-            return target
-        return target if self._automaton.rank_within(target, budget) <= self._n_words else -1
-
-
-@kernel
-def _find_target(
-    edge_start: Int64Array,
-    tokens: Int32Array,
-    targets: Int32Array,
-    ranks: Int32Array,
-    links: Int32Array,
-    link_ranks: Int32Array,
-    state: int,
-    token: int,
-    n_words: int,
-) -> int:
-    """The state that a token leads to, by the state's own edges or those of its links; -1 where it may not come."""
-    while True:
-        edge = position_of(tokens, edge_start[state], edge_start[state + 1], token)
-        if edge >= 0:
-            return targets[edge] if ranks[edge] <= n_words else -1
-        if links[state] < 0 or link_ranks[state] > n_words:
-            return -1
-        state = links[state]

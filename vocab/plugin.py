@@ -24,6 +24,7 @@ from vocab.errors import ArtefactError
 from vocab.masks import MaskRows
 from vocab.matcher import Matcher
 from vocab.reference import GrammarReference
+from vocab.states import ListStates
 from vocab.tokenizer import TokenizerFacts
 
 ARTEFACT_DIR_VARIABLE: Final = "WORDBOUND_ARTEFACT_DIR"
@@ -67,7 +68,7 @@ class WordboundBackend(XgrammarBackend):
             return super().compile_grammar(request_type, grammar_spec, stop_token_ids)
         automaton, rows = self._automaton(reference.digest)
         return WordGrammar(
-            Matcher(automaton, rows, reference.n_words, stop_token_ids or (), max_tokens=reference.max_tokens)
+            Matcher(ListStates(automaton, rows, reference.n_words), stop_token_ids or (), reference.max_tokens)
         )
 
     def _automaton(self, digest: str) -> tuple[TokenAutomaton, MaskRows]:

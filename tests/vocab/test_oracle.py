@@ -19,6 +19,7 @@ from vocab.ebnf import write_ebnf
 from vocab.masks import MaskRows
 from vocab.matcher import Matcher
 from vocab.options import ListOptions
+from vocab.states import ListStates
 from vocab.tokenizer import TokenizerFacts
 from vocab.wordlists import WordList, load_word_list
 
@@ -69,7 +70,7 @@ def test_masks_equal_those_of_xgrammar_in_every_state_reached(
     theirs = xgrammar.allocate_token_bitmask(1, len(facts))
     num_states = 0
     for _ in range(WALKS):
-        matcher = Matcher(automaton, rows, n_words, info.stop_token_ids)
+        matcher = Matcher(ListStates(automaton, rows, n_words), info.stop_token_ids)
         oracle = xgrammar.GrammarMatcher(grammar)
         for _ in range(STEPS):
             matcher.fill_bitmask(ours)

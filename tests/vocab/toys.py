@@ -9,6 +9,7 @@ from vocab.byte_trie import Int32Array
 from vocab.masks import MaskRows
 from vocab.matcher import Matcher
 from vocab.options import ListOptions
+from vocab.states import ListStates
 from vocab.tokenizer import TokenizerFacts
 from vocab.wordlists import WordList
 
@@ -33,7 +34,7 @@ def toy_automaton(
 
 
 def matcher_of(automaton: TokenAutomaton, n_words: int, max_tokens: int | None = None) -> Matcher:
-    return Matcher(automaton, MaskRows(automaton), n_words, [STOP], max_tokens)
+    return Matcher(ListStates(automaton, MaskRows(automaton), n_words), [STOP], max_tokens)
 
 
 def allowed_tokens(matcher: Matcher, num_tokens: int) -> set[int]:
