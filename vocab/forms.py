@@ -60,7 +60,7 @@ def surface_forms(word_list: WordList, options: ListOptions, *, with_possessives
     at_start: dict[str, int] = {}
     capitalised = at_start if case == "sentence" else anywhere
     has_possessive = with_possessives and has_possessives(word_list)
-    for rank, word in enumerate(word_list.words, start=1):
+    for rank, word in word_list.ranked():
         # The order of the words is the order of the ranks, so the first rank of a text is its best.
         for text in spellings(word, has_possessive):
             anywhere.setdefault(text, rank)
