@@ -102,5 +102,5 @@ def test_its_case_is_that_of_the_whole_list() -> None:
     pair = Pair.of(world, "auto", "prose")
     for text in ("The cat. A cat", "the Cat", "London", "the A", "A. The"):
         pair.assert_they_agree_on(text)
-    assert "start_word" in write_ebnf(WordList("en", world.words, "file"), ListOptions(), 3)
-    assert "start_word" not in write_ebnf(WordList("en", world.words[:3], "file"), ListOptions(), 3)
+    assert "start-word" in write_ebnf(WordList("en", world.words, "file"), ListOptions(), 3)
+    assert "start-word" not in write_ebnf(WordList("en", world.words[:3], "file"), ListOptions(), 3)
