@@ -50,8 +50,9 @@ def write_ebnf(word_list: WordList, options: ListOptions, n_words: int, changes:
 def _forms(word_list: WordList, options: ListOptions, n_words: int, changes: ListChanges) -> list[Form]:
     """The forms of the words that count. Their first words give all forms of their ranks; only the case is a matter of
     the whole list."""
-    left_out = set(entries_left_out(word_list, changes.exclude_words))
-    words = word_list.up_to(n_words).without(left_out)
+    words = word_list.up_to(n_words)
+    if changes.exclude_words:
+        words = words.without(set(entries_left_out(words, changes.exclude_words)))
     forms = surface_forms(words, replace(options, case=resolve_case(word_list, options)))
     extra = WordList(word_list.lang, changes.extra_words, "inline")
     return forms + surface_forms(extra, replace(options, case="sentence"))
