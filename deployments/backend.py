@@ -10,7 +10,7 @@ from ray import serve
 from ray.serve.handle import DeploymentHandle
 
 from deployments.contract import Answer, ChatBody, ResolvedVocabulary, VocabularySpec
-from vocab.errors import WordListError
+from vocab.errors import VocabularyError
 
 logger = logging.getLogger("ray.serve.wordbound")
 
@@ -30,8 +30,8 @@ class HandleBackend:
 
     async def resolve(self, spec: VocabularySpec) -> ResolvedVocabulary:
         # Never cancelled with its caller: others may wait for the same compile.
-        resolved: ResolvedVocabulary | WordListError = await self._vocabulary.resolve_or_refuse.remote(spec)
-        if isinstance(resolved, WordListError):
+        resolved: ResolvedVocabulary | VocabularyError = await self._vocabulary.resolve_or_refuse.remote(spec)
+        if isinstance(resolved, VocabularyError):
             raise resolved
         return resolved
 

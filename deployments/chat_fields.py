@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from deployments.fields import (
     Check,
-    FieldError,
     boolean,
     integer,
     json_object,
@@ -24,12 +23,11 @@ from deployments.fields import (
 from deployments.limits import Limits
 from deployments.messages import messages
 from deployments.structure import response_format, structured_outputs, tool_choice, tools
+from deployments.vocabulary_fields import vocabulary_fields
 
 _INT32_MAX: Final = 2**31 - 1
 _INT64_MAX: Final = 2**63 - 1
 _MAX_NAME_CHARS: Final = 1024
-
-VOCABULARY_FIELDS: Final = ("vocab_lang", "vocab_n_words")
 
 REFUSED: Final = frozenset(
     {
@@ -162,17 +160,4 @@ def left_out() -> dict[str, Check]:
 def consumed(limits: Limits) -> dict[str, Check]:
     """The fields that become something else in the checked request."""
     cap = integer(1, limits.max_new_tokens)
-    return {"max_tokens": cap, "max_completion_tokens": cap, "vocab_lang": _list_name, "vocab_n_words": _num_words}
-
-
-def _list_name(value: Any) -> str:
-    expected = "the name of a word list, a string of at least 1 and at most 64 characters without control characters"
-    if not isinstance(value, str) or not 1 <= len(value) <= 64 or not value.isprintable():
-        raise FieldError(expected)
-    return value
-
-
-def _num_words(value: Any) -> int:
-    if type(value) is not int or not 1 <= value <= _INT64_MAX:
-        raise FieldError("an integer of at least 1, the number of words")
-    return value
+    return {"max_tokens": cap, "max_completion_tokens": cap, **vocabulary_fields(limits)}

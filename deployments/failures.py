@@ -10,21 +10,25 @@ from ray.exceptions import RayActorError, RayTaskError
 from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError, ReplicaUnavailableError
 
 from deployments.errors import ApiError, BadRequestError, InternalError, OverloadedError, UpstreamError
-from vocab.errors import TokenBudgetError, WordListError
+from vocab.errors import CompileTimeoutError, OptionsError, TokenBudgetError, WordListError
 
 _UNAVAILABLE: Final = (BackPressureError, DeploymentUnavailableError, ReplicaUnavailableError, RayActorError)
 """The queue is full, or the replica just died or is not there yet: the same request may succeed a moment later."""
 
 
-def to_api_error(error: BaseException, request_id: str) -> ApiError:
-    """What the caller sees of an exception."""
+def to_api_error(error: BaseException, request_id: str, list_param: str = "vocab_lang") -> ApiError:
+    """What the caller sees of an exception; ``list_param`` is the field that named the list."""
     error = root_cause(error)
     if isinstance(error, ApiError):
         return error
     if isinstance(error, WordListError):
-        return BadRequestError(str(error), param="vocab_lang", code="invalid_vocabulary")
+        return BadRequestError(str(error), param=list_param, code="invalid_vocabulary")
+    if isinstance(error, OptionsError):
+        return BadRequestError(str(error), param="vocab", code="invalid_vocabulary")
     if isinstance(error, TokenBudgetError):
         return BadRequestError(str(error), param="max_tokens")
+    if isinstance(error, CompileTimeoutError):
+        return OverloadedError("The list could not be compiled in time. Try again in a moment, or with fewer words.")
     if isinstance(error, _UNAVAILABLE):
         return OverloadedError("The service has no capacity for this request now. Try again in a moment.")
     return InternalError(request_id)

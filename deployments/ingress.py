@@ -4,6 +4,7 @@ A request passes, from the outside in: envelope, Host, key, headers, route, then
 rest of the graph as a ``Backend`` only.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator
 from typing import Any, Final, Protocol
 
@@ -35,6 +36,10 @@ ROUTES: Final[Routes] = {
     b"/v1/chat/completions": ("POST",),
 }
 OPEN_PATHS: Final = (b"/health",)
+
+_LONG_BODY_BYTES: Final = 64 * 1024
+"""Longer bodies are read in a thread. Up to here it takes 2 ms, for a list of 50,000 words 25 ms, while other streams
+would wait for this loop."""
 
 
 class FrontSettings(Protocol):
@@ -135,7 +140,7 @@ def _add_chat(app: FastAPI, settings: FrontSettings, backend: Backend) -> None:
     @app.post("/v1/chat/completions")
     async def create_chat_completion(request: Request) -> Response:
         request_id = request.state.request_id
-        chat = reader.read(await _read_json(request, settings.limits))
+        chat = await _read_chat(request, reader, settings.limits)
         try:
             vocabulary = await unless_client_leaves(request.receive, _resolve(backend, chat))
             answer = backend.answer(chat.body, vocabulary, request_id)
@@ -144,11 +149,21 @@ def _add_chat(app: FastAPI, settings: FrontSettings, backend: Backend) -> None:
             raise
         except Exception as error:
             # Here and not further out: Serve adds a handler of its own for some of them to the application.
-            raise to_api_error(error, request_id) from error
+            raise to_api_error(error, request_id, chat.list_param) from error
 
 
-async def _read_json(request: Request, limits: Limits) -> Any:
+async def _read_chat(request: Request, reader: ChatRequestReader, limits: Limits) -> ChatRequest:
     body = await read_json_body(request, limits)
+    if len(body) < _LONG_BODY_BYTES:
+        return _parse(body, reader, limits)
+    return await asyncio.to_thread(_parse, body, reader, limits)
+
+
+def _parse(body: bytes, reader: ChatRequestReader, limits: Limits) -> ChatRequest:
+    return reader.read(_json_of(body, limits))
+
+
+def _json_of(body: bytes, limits: Limits) -> Any:
     try:
         return loads(body, limits.max_json_depth)
     except JsonError as error:

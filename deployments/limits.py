@@ -12,7 +12,8 @@ class Limits(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     max_body_bytes: int = Field(default=2**20, ge=1024)
-    """Costs about six times its size while it is parsed. 1 MiB holds a prompt of 250,000 tokens."""
+    """Costs about six times its size while it is parsed. 1 MiB holds a prompt of 250,000 tokens, and bounds lists of
+    words: 50,000 English or Spanish ones, 35,000 Russian ones."""
 
     max_body_s: float = Field(default=30.0, gt=0)
     """Costs one waiting task. Set by the client that sends one byte a second."""
@@ -49,6 +50,22 @@ class Limits(BaseModel):
 
     max_bad_words: int = Field(default=100, ge=0)
     """Costs a few tokenised variants each. Set by analogy with ``stop``."""
+
+    max_list_words: int = Field(default=50_000, ge=1)
+    """Entries of ``vocab.words``. Costs a second of a compile, once, and 10 ms of a thread for the check. Set by the
+    longest list that ``max_body_bytes`` lets through in most languages; a learner's dictionary has 20,000."""
+
+    max_list_bytes: int = Field(default=2**20, ge=1)
+    """A list's words together, in UTF-8. Costs about 30 times its size in the compile. Only of consequence where
+    ``max_body_bytes`` is raised."""
+
+    max_word_chars: int = Field(default=100, ge=1, le=1000)
+    """Costs as many states of the automaton. Set by the word of 10 KB; the longest in wordfreq's lists has 60 letters,
+    and longer entries are phrases."""
+
+    max_changed_words: int = Field(default=1000, ge=0)
+    """Entries of ``vocab.extra_words``, and of ``vocab.exclude_words``. Costs 0.1 ms each when they are new. Set by the
+    names of a long novel, some hundreds."""
 
     max_choices: int = Field(default=1000, ge=1)
     """Costs a branch of a grammar each; entries of ``structured_outputs.choice``. An enumeration is far smaller."""

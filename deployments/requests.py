@@ -8,11 +8,12 @@ import difflib
 from dataclasses import dataclass
 from typing import Any
 
-from deployments.chat_fields import COMBINABLE, VOCABULARY_FIELDS, consumed, is_refused, left_out, passed_on
+from deployments.chat_fields import COMBINABLE, consumed, is_refused, left_out, passed_on
 from deployments.contract import ChatBody, VocabularySpec
 from deployments.errors import BadRequestError, CallerError, ModelNotFoundError, printable
 from deployments.fields import Check, FieldError
 from deployments.limits import Limits
+from deployments.vocabulary_fields import FIELDS, vocabulary_of
 
 
 @dataclass(frozen=True)
@@ -22,10 +23,12 @@ class ChatRequest:
     Attributes:
         body: What the replica gets.
         vocabulary: What the client asks for, or None for free text.
+        list_param: The field that names the list, for errors that only the vocabulary finds.
     """
 
     body: ChatBody
     vocabulary: VocabularySpec | None
+    list_param: str = "vocab.lang"
 
     @property
     def is_stream(self) -> bool:
@@ -53,7 +56,7 @@ class ChatRequestReader:
         for name in body:
             self._check_name(name)
         self._check_model(given)
-        if given.keys() & set(VOCABULARY_FIELDS):
+        if given.keys() & set(FIELDS):
             _check_combination(given)
         for name in filter(is_refused, given):
             raise BadRequestError(f"'{printable(name)}' is not supported here. Leave it out.", printable(name))
@@ -67,7 +70,7 @@ class ChatRequestReader:
             return
         shown = printable(name)
         if name.lower().startswith("vocab"):
-            known = " and ".join(VOCABULARY_FIELDS)
+            known = ", ".join(FIELDS)
             raise BadRequestError(f"Unknown vocabulary field: '{shown}'. The vocabulary fields are {known}.", shown)
         near = difflib.get_close_matches(name[:64], self._checks, n=1, cutoff=0.8)
         hint = f" Did you mean '{near[0]}'?" if near else ""
@@ -93,10 +96,7 @@ class ChatRequestReader:
             raise BadRequestError("'stream_options' needs 'stream' to be true.", "stream_options")
         if body.get("tool_choice", "none") != "none" and not body.get("tools"):
             raise BadRequestError("'tool_choice' needs 'tools'.", "tool_choice")
-        vocabulary = None
-        if "vocab_lang" in checked:
-            vocabulary = VocabularySpec(lang=checked["vocab_lang"], n_words=checked["vocab_n_words"])
-        return ChatRequest(body, vocabulary)
+        return ChatRequest(body, vocabulary_of(checked), list_param=_list_param(checked))
 
     def _max_tokens(self, checked: dict[str, Any]) -> int:
         given = {checked[name] for name in ("max_tokens", "max_completion_tokens") if name in checked}
@@ -112,12 +112,15 @@ def model_not_found(name: str) -> CallerError:
 
 
 def _check_combination(given: dict[str, Any]) -> None:
-    for name, other in (VOCABULARY_FIELDS, VOCABULARY_FIELDS[::-1]):
-        if name not in given:
-            raise BadRequestError(f"'{other}' needs '{name}': add '{name}', or leave both out for free text.", name)
     for name, harmless in COMBINABLE.items():
         if name in given and given[name] not in harmless:
             raise BadRequestError(f"'{name}' cannot be combined with a vocabulary. Leave it out.", name)
+
+
+def _list_param(checked: dict[str, Any]) -> str:
+    if "vocab" not in checked:
+        return "vocab_lang"
+    return "vocab.words" if "words" in checked["vocab"] else "vocab.lang"
 
 
 def _checked(name: str, check: Check, value: Any) -> Any:

@@ -13,16 +13,19 @@ from ray.exceptions import RayTaskError
 from ray.serve.exceptions import BackPressureError
 
 from deployments.contract import Answer, ChatBody, ResolvedVocabulary, VocabularySpec
-from vocab.errors import CompileError, TokenBudgetError, UnknownLanguageError
+from vocab.errors import CompileError, CompileTimeoutError, OptionsError, TokenBudgetError, UnknownLanguageError
 
 WORDS = ("one ", "two ", "three")
 FEWEST_TOKENS = 3
+NUM_WORDS = 5000
 
 FAILURES_OF_LANGUAGES: dict[str, Callable[[], Exception]] = {
     "xx": lambda: UnknownLanguageError("There is no list 'xx'. Known: en, es."),
     "xx-remote": lambda: across_a_handle(UnknownLanguageError("There is no list 'xx-remote'. Known: en, es.")),
     "tight": lambda: across_a_handle(TokenBudgetError("No text of 'tight' fits.")),
     "broken": lambda: across_a_handle(CompileError("the secret reason")),
+    "slow": lambda: across_a_handle(CompileTimeoutError("the secret reason")),
+    "twisted": lambda: OptionsError("Two options contradict one another."),
     "busy": lambda: BackPressureError(num_queued_requests=9, max_queued_requests=9),
 }
 
@@ -52,7 +55,13 @@ class StandIn:
     async def resolve(self, spec: VocabularySpec) -> ResolvedVocabulary:
         if spec.lang in FAILURES_OF_LANGUAGES:
             raise FAILURES_OF_LANGUAGES[spec.lang]()
-        return ResolvedVocabulary(digest="d" * 64, lang=spec.lang, n_words=spec.n_words, fewest_tokens=FEWEST_TOKENS)
+        return ResolvedVocabulary(
+            digest="d" * 64,
+            lang=spec.lang,
+            n_words=spec.n_words or NUM_WORDS,
+            unit=spec.unit,
+            fewest_tokens=FEWEST_TOKENS,
+        )
 
     async def answer(
         self, body: ChatBody, vocabulary: ResolvedVocabulary | None, request_id: str

@@ -58,12 +58,26 @@ def test_an_unknown_language_is_refused_and_the_known_ones_named(front: Front, l
     assert "Known: en, es." in assert_error(response, 400, param="vocab_lang", code="invalid_vocabulary")["message"]
 
 
+def test_an_error_names_the_field_that_named_the_list(front: Front) -> None:
+    assert_error(front.chat(vocab={"lang": "xx"}), 400, param="vocab.lang", code="invalid_vocabulary")
+    inline = front.chat(vocab={"lang": "xx", "words": ["a"]})
+    assert_error(inline, 400, param="vocab.words", code="invalid_vocabulary")
+
+
+def test_a_list_of_fifty_thousand_words_reaches_the_vocabulary(front: Front) -> None:
+    assert front.chat(vocab={"words": [f"palabra{index}" for index in range(50_000)]}).status_code == 200
+    too_many = front.chat(vocab={"words": [f"w{index}" for index in range(50_001)]})
+    assert "at most 50000 words" in assert_error(too_many, 400, param="vocab.words")["message"]
+
+
 def test_each_failure_of_a_vocabulary_has_its_status(front: Front) -> None:
     assert_error(front.chat(vocab_lang="tight", vocab_n_words=10), 400, param="max_tokens")
     broken = front.chat(vocab_lang="broken", vocab_n_words=10)
     assert_error(broken, 500, code="internal_error")
     assert "secret" not in broken.text
     assert_error(front.chat(vocab_lang="busy", vocab_n_words=10), 503, code="overloaded")
+    assert "fewer words" in assert_error(front.chat(vocab={"lang": "slow"}), 503, code="overloaded")["message"]
+    assert_error(front.chat(vocab={"lang": "twisted"}), 400, param="vocab", code="invalid_vocabulary")
     assert front.chat().status_code == 200
 
 
@@ -75,6 +89,8 @@ HOSTILE: list[dict[str, Any]] = [
     {"chat_template": "{{ x }}"},
     {"vocab_lang": "../../etc/passwd", "vocab_n_words": 0},
     {"vocab_lang": "a\x01b", "vocab_n_words": 10},
+    {"vocab": {"words": ["\x01" * 9] * 10_000}},
+    {"vocab": {f"member_{index}": "x" for index in range(10_000)}},
     {f"unknown_{index}": index for index in range(10_000)},
 ]
 

@@ -203,11 +203,11 @@ def test_an_unknown_field_is_refused_and_a_near_one_suggested() -> None:
     assert fault(zzzzzz=None).status == 400
 
 
-@pytest.mark.parametrize("name", ["vocab_words", "vocab", "vocabulary", "vocab_nwords", "VOCAB_LANG", "vocab_lang "])
+@pytest.mark.parametrize("name", ["vocab_words", "Vocab", "vocabulary", "vocab_nwords", "VOCAB_LANG", "vocab_lang "])
 def test_an_unknown_vocabulary_field_is_an_error_that_lists_the_known_ones(name: str) -> None:
     error = fault(**{name: 5}, **VOCABULARY)
     assert error.param == name
-    assert "vocab_lang and vocab_n_words" in error.message
+    assert "vocab, vocab_lang, vocab_n_words" in error.message
 
 
 def test_ten_thousand_faults_get_one_short_answer() -> None:
@@ -274,6 +274,12 @@ def test_a_vocabulary_is_taken_out_of_the_body() -> None:
     assert read().vocabulary is None
 
 
+def test_the_field_that_names_the_list_is_remembered_for_later_errors() -> None:
+    assert read(**VOCABULARY).list_param == "vocab_lang"
+    assert read(vocab={"lang": "en"}).list_param == "vocab.lang"
+    assert read(vocab={"words": ["a"], "lang": "en"}).list_param == "vocab.words"
+
+
 @pytest.mark.parametrize(("given", "missing"), [("vocab_lang", "vocab_n_words"), ("vocab_n_words", "vocab_lang")])
 def test_half_a_vocabulary_is_refused_and_the_other_half_named(given: str, missing: str) -> None:
     for fields in ({given: VOCABULARY[given]}, {given: VOCABULARY[given], missing: None}):
@@ -316,8 +322,11 @@ HARMFUL: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", sorted(COMBINABLE))
-def test_what_could_lead_out_of_a_list_cannot_be_combined_with_a_vocabulary(name: str) -> None:
-    error = fault(**{name: HARMFUL[name]}, **VOCABULARY)
+@pytest.mark.parametrize("vocabulary", [VOCABULARY, {"vocab": {"words": ["a"]}}])
+def test_what_could_lead_out_of_a_list_cannot_be_combined_with_a_vocabulary(
+    name: str, vocabulary: dict[str, Any]
+) -> None:
+    error = fault(**{name: HARMFUL[name]}, **vocabulary)
     assert (error.status, error.param) == (400, name)
     assert "cannot be combined with a vocabulary" in error.message
 

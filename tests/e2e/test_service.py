@@ -188,7 +188,7 @@ def test_special_tokens_in_a_prompt_are_text(service: Service) -> None:
         ({"vocab_lang": "empty", "vocab_n_words": 10}, "invalid_vocabulary", "no word"),
         ({"vocab_lang": "en"}, None, "vocab_n_words"),
         ({"vocab_lang": "en", "vocab_n_words": 0}, None, "at least 1"),
-        ({"vocab_word": 3}, None, "vocab_lang and vocab_n_words"),
+        ({"vocab_word": 3}, None, "vocab, vocab_lang, vocab_n_words"),
         ({"logit_bias": {"999999": 1}}, None, "999999"),
         ({"max_tokens": 100_000}, None, "max_tokens"),
         ({"messages": [{"role": "user", "content": "word " * 2000}]}, "context_length_exceeded", "1024 tokens"),
