@@ -15,6 +15,15 @@ import wordfreq
 PUNCTUATION = '.!?…؟।:,;)]،؛"«»“”‹›¿¡([„—–- \n'
 """What may stand between words; any other character that is no part of a listed word is reported."""
 
+ELISION_STEMS = {
+    "fr": "c d entr j jusqu l lorsqu m n presqu puisqu qu quelqu quoiqu s t ç",
+    "it": "agl all anch bell c ch cinquant coll com cos d dagl dall degl dell dev dov gl gliel l m mezz n neanch negl "
+    "nell nient ogn pell pover prim quand quant quarant quart quell quest s sant senz sott sugl sull t tant terz trent "
+    "tutt v vent",
+    "ca": "d l m n s t",
+}
+"""Entries of wordfreq's that stand for the same with an apostrophe; Italian "un" stands for both."""
+
 NEVER_LAST = "¿¡([„—–- \n"
 """A text that ends so was cut before its next word."""
 
@@ -75,10 +84,13 @@ def _listing(lang: str, n_words: int, words: tuple[str, ...] | None) -> _Listing
 
 
 def _wordfreq_words(lang: str) -> Iterator[str]:
+    stems = ELISION_STEMS.get(lang, "").split()
     for entry in wordfreq.iter_wordlist(lang):
         made_of_letters = all(unicodedata.category(char)[0] in "LM" or char in "'’-" for char in entry)
         if made_of_letters and entry[0] not in "'’-" and entry[-1] != "-":
-            yield entry
+            yield entry + "'" if entry in stems else entry
+            if (lang, entry) == ("it", "un"):
+                yield "un'"
 
 
 def _straight(text: str) -> str:

@@ -5,6 +5,7 @@ VocabularyError                 the base; catch this to catch all of ours
 │   ├── UnknownLanguageError    no list of that name; lists the known ones
 │   ├── UnsupportedScriptError  a language written without spaces
 │   ├── EmptyWordListError      nothing is left of the list
+│   ├── NoLemmasError           the lemmas of the language are not known; names those with lemmas
 │   └── InvalidWordListError    a line of a list file, or an entry of a client's list, cannot be a word; names it
 ├── OptionsError                options that contradict one another: the caller's mistake
 ├── TokenBudgetError            no text of the list fits into that many tokens: the caller's mistake
@@ -34,8 +35,12 @@ class EmptyWordListError(WordListError):
     """Nothing is left of the list."""
 
 
+class NoLemmasError(WordListError):
+    """The lemmas of the language are not known."""
+
+
 class InvalidWordListError(WordListError):
-    """A line of a list file cannot be a word."""
+    """A line of a list file, or an entry of a client's list, cannot be a word."""
 
 
 class OptionsError(VocabularyError):

@@ -14,7 +14,7 @@ from vocab.options import ListOptions
 from vocab.wordlists import WordList
 
 ELISION_LANGUAGES: Final = frozenset({"fr", "it", "ca"})
-_DOTTED_I_LANGUAGES: Final = frozenset({"tr", "az"})
+DOTTED_I_LANGUAGES: Final = frozenset({"tr", "az"})
 POSSESSIVE_LANGUAGES: Final = frozenset({"en"})
 
 
@@ -99,7 +99,7 @@ class Capitals:
     """Capital first letters, remembered by their first character: a list has some dozens of them."""
 
     def __init__(self, language: str) -> None:
-        self._capital_by_letter: dict[str, str | None] = {"i": "İ"} if language in _DOTTED_I_LANGUAGES else {}
+        self._capital_by_letter: dict[str, str | None] = {"i": "İ"} if language in DOTTED_I_LANGUAGES else {}
 
     def of(self, text: str) -> str | None:
         """``text`` with a capital first letter, NFC; None where there is no such form."""

@@ -12,11 +12,13 @@ from bisect import bisect_right
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Final, Literal
 
 import wordfreq
 
+from vocab.elisions import STEMS, with_apostrophes
 from vocab.entries import clean_entry
 from vocab.errors import EmptyWordListError, InvalidWordListError, UnknownLanguageError, UnsupportedScriptError
 from vocab.marks import APOSTROPHES
@@ -29,6 +31,7 @@ LIST_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _HYPHEN: Final = "-"
 
 Source = Literal["file", "wordfreq", "inline"]
+Unit = Literal["form", "lemma"]
 
 
 @dataclass(frozen=True)
@@ -91,25 +94,43 @@ class WordList:
 
 def known_languages(wordlist_dir: Path | None) -> list[str]:
     """Names that ``load_word_list`` accepts, sorted: the files ``<name>.txt`` and wordfreq's languages."""
-    names = {*_list_files(wordlist_dir), *_wordfreq_languages()}
+    names = {*_list_files(wordlist_dir), *wordfreq.available_languages("best")}
     return sorted(name for name in names if not _UNSPACED_LANGUAGE.fullmatch(name))
 
 
-def load_word_list(lang: str, wordlist_dir: Path | None) -> WordList:
+def load_word_list(lang: str, wordlist_dir: Path | None, unit: Unit = "form") -> WordList:
     """Reads the list of that name; a file goes before wordfreq's list.
+
+    Args:
+        lang: The name.
+        wordlist_dir: Folder of the list files; None for none.
+        unit: ``form`` gives each word a rank of its own, ``lemma`` one to all words of a lemma; the latter takes
+            seconds (``vocab.lemmas``).
 
     Raises:
         UnsupportedScriptError: A language written without spaces.
         UnknownLanguageError: No list of that name.
         InvalidWordListError: A line of the file cannot be a word.
         EmptyWordListError: No word is left.
+        NoLemmasError: The lemmas of the language are not known.
     """
     check_spaced(lang)
+    word_list = _word_list(lang, wordlist_dir)
+    if unit == "form":
+        return word_list
+    # Only here: lists without lemmas do without simplemma, and `vocab.lemmas` builds on this module.
+    from vocab.lemmas import group_by_lemma
+
+    return group_by_lemma(word_list)
+
+
+def _word_list(lang: str, wordlist_dir: Path | None) -> WordList:
     path = _list_files(wordlist_dir).get(lang)
     if path is not None:
         return WordList(lang, _distinct(_words_of_file(path), path.name), "file")
-    if lang in _wordfreq_languages():
-        return WordList(lang, _distinct(_words_of_wordfreq(lang), f"wordfreq's list for {lang!r}"), "wordfreq")
+    pack = wordfreq.available_languages("best").get(lang)
+    if pack is not None:
+        return WordList(lang, _distinct(_words_of_wordfreq(pack, lang), f"wordfreq's list for {lang!r}"), "wordfreq")
     raise UnknownLanguageError(
         f"There is no word list {_shortened(lang)!r}. Known languages: {', '.join(known_languages(wordlist_dir))}."
     )
@@ -139,10 +160,6 @@ def _list_files(wordlist_dir: Path | None) -> dict[str, Path]:
     }
 
 
-def _wordfreq_languages() -> set[str]:
-    return set(wordfreq.available_languages("best"))
-
-
 def _distinct(words: Iterable[str], source: str) -> tuple[str, ...]:
     distinct = tuple(dict.fromkeys(words))
     if not distinct:
@@ -150,11 +167,12 @@ def _distinct(words: Iterable[str], source: str) -> tuple[str, ...]:
     return distinct
 
 
-def _words_of_wordfreq(lang: str) -> Iterator[str]:
-    for entry in wordfreq.iter_wordlist(lang):
-        # One in a hundred entries is not all letters; those are looked at character by character.
-        if entry.isalpha() or _is_word(entry):
-            yield unicodedata.normalize("NFC", entry)
+def _words_of_wordfreq(pack: str, lang: str) -> Iterator[str]:
+    # wordfreq.iter_wordlist() gives the same entries, but keeps every list it has read for good.
+    entries = chain.from_iterable(wordfreq.read_cBpack(pack))
+    # One in a hundred entries is not all letters; those are looked at character by character.
+    words = (unicodedata.normalize("NFC", entry) for entry in entries if entry.isalpha() or _is_word(entry))
+    return with_apostrophes(words, lang) if lang in STEMS else words
 
 
 def _is_word(entry: str) -> bool:
