@@ -1,31 +1,26 @@
 """Compiled automata as files: one safetensors file each, named by its digest and mapped into memory.
 
-Written to a temporary name and renamed, so a reader sees a whole file or none. Nothing is unpickled, and a file that
-is damaged or another artefact's is refused.
+Written to a temporary name and renamed, so a reader sees a whole file or none. A file that is damaged, by its
+checksum, or another artefact's is refused.
 """
 
-import json
 import mmap
 import os
 import tempfile
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
-from safetensors.numpy import save
 
 from vocab.automaton import FORMAT_VERSION, TokenAutomaton
 from vocab.distance import Distances
 from vocab.errors import ArtefactError
 from vocab.options import ListOptions
 from vocab.product import TokenEdges
-from vocab.wordlists import WordList
+from vocab.stored_words import StoredWords, read_words, spell
+from vocab.tensors import Array, read_tensors, write_tensors
 
-_METADATA_KEY: Final = "wordbound"
-_MAX_HEADER_BYTES: Final = 1 << 24
-_DTYPES: Final = {"I64": np.int64, "I32": np.int32, "U8": np.uint8}
-_Array = npt.NDArray[Any]
+__all__ = ["ArtefactFolder", "read_tensors", "write_tensors"]
 
 
 class ArtefactFolder:
@@ -87,28 +82,34 @@ class ArtefactFolder:
             with path.open("rb") as file:
                 mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             automaton = _from_bytes(mapped)
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, ArtefactError) as error:
             raise ArtefactError(f"the artefact {path.name} cannot be used: {error}; delete the file") from None
         if automaton.digest != digest:
             raise ArtefactError(f"the artefact {path.name} holds that of another list; delete the file")
         return automaton
 
 
+_PLACE_ARRAYS: Final = ("gap_states", "crowded_states", "place_start", "places", "place_ranks")
+
+
 def _to_bytes(automaton: TokenAutomaton) -> bytes:
-    edges, distances = automaton.edges, automaton.distances
+    words, edges, distances = automaton.words, automaton.edges, automaton.distances
     metadata = {
         "format": FORMAT_VERSION,
         "digest": automaton.digest,
         "tokenizer_digest": automaton.tokenizer_digest,
         "num_tokens": automaton.num_tokens,
-        "lang": automaton.word_list.lang,
-        "source": automaton.word_list.source,
+        "lang": words.lang,
+        "source": words.source,
+        "num_words": words.num_words,
+        "num_ranks": words.num_ranks,
         "options": automaton.options.as_dict(),
         "start": edges.start,
     }
-    arrays: dict[str, _Array] = {
-        "words": _text_array(automaton.word_list.words),
-        "dropped_words": _text_array(automaton.dropped_words),
+    arrays: dict[str, Array] = {
+        "words": words.spelled,
+        "word_ranks": words.ranks,
+        "dropped_words": spell(automaton.dropped_words),
         "edge_start": edges.edge_start,
         "tokens": edges.tokens,
         "targets": edges.targets,
@@ -121,20 +122,14 @@ def _to_bytes(automaton: TokenAutomaton) -> bytes:
         "pair_ranks": distances.ranks,
         "is_dense": automaton.is_dense,
     }
-    contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    data: bytes = save(contiguous, metadata={_METADATA_KEY: json.dumps(metadata)})
-    return data
+    arrays |= {name: getattr(automaton, name) for name in _PLACE_ARRAYS}
+    return write_tensors(arrays, metadata)
 
 
 def _from_bytes(data: mmap.mmap) -> TokenAutomaton:
-    header_bytes = int.from_bytes(data[:8], "little")
-    if not 2 <= header_bytes <= min(_MAX_HEADER_BYTES, len(data) - 8):
-        raise ValueError("it is no safetensors file")
-    header: dict[str, Any] = json.loads(data[8 : 8 + header_bytes])
-    metadata: dict[str, Any] = json.loads(header.pop("__metadata__")[_METADATA_KEY])
+    arrays, metadata = read_tensors(data)
     if metadata["format"] != FORMAT_VERSION:
         raise ValueError(f"it has format {metadata['format']}, not {FORMAT_VERSION}")
-    arrays = {name: _view(data, 8 + header_bytes, entry) for name, entry in header.items()}
     edges = TokenEdges(
         edge_start=arrays["edge_start"],
         tokens=arrays["tokens"],
@@ -145,31 +140,32 @@ def _from_bytes(data: mmap.mmap) -> TokenAutomaton:
         complete_ranks=arrays["complete_ranks"],
         start=metadata["start"],
     )
+    words = StoredWords(
+        lang=metadata["lang"],
+        source=metadata["source"],
+        num_words=metadata["num_words"],
+        num_ranks=metadata["num_ranks"],
+        spelled=arrays["words"],
+        ranks=arrays["word_ranks"],
+    )
     automaton = TokenAutomaton(
         digest=metadata["digest"],
         tokenizer_digest=metadata["tokenizer_digest"],
         num_tokens=metadata["num_tokens"],
-        word_list=WordList(metadata["lang"], _texts(arrays["words"]), metadata["source"]),
+        words=words,
         options=ListOptions(**metadata["options"]),
-        dropped_words=_texts(arrays["dropped_words"]),
+        dropped_words=read_words(arrays["dropped_words"]),
         edges=edges,
         distances=Distances(arrays["pair_start"], arrays["pair_tokens"], arrays["pair_ranks"]),
         is_dense=arrays["is_dense"],
+        **{name: arrays[name] for name in _PLACE_ARRAYS},
     )
     _check(automaton)
     return automaton
 
 
-def _view(data: mmap.mmap, offset: int, entry: dict[str, Any]) -> _Array:
-    first, last = entry["data_offsets"]
-    dtype = np.dtype(_DTYPES[entry["dtype"]])
-    if not 0 <= first <= last <= len(data) - offset or (last - first) != dtype.itemsize * entry["shape"][0]:
-        raise ValueError("it is cut short or its header is wrong")
-    return np.frombuffer(data, dtype=dtype, count=entry["shape"][0], offset=offset + first)
-
-
 def _check(automaton: TokenAutomaton) -> None:
-    """Refuses arrays whose contents would lead outside them."""
+    """Refuses arrays whose contents would lead outside them: compiled code does not look."""
     edges, distances = automaton.edges, automaton.distances
     num_states, num_edges, num_pairs = len(edges.links), len(edges.tokens), len(distances.ranks)
     sizes_agree = (
@@ -177,6 +173,8 @@ def _check(automaton: TokenAutomaton) -> None:
         and len(edges.link_ranks) == len(edges.complete_ranks) == len(automaton.is_dense) == num_states
         and len(edges.targets) == len(edges.ranks) == num_edges
         and len(distances.num_tokens) == num_pairs
+        and len(automaton.place_start) == len(automaton.crowded_states) + 1
+        and len(automaton.places) == len(automaton.place_ranks)
         and 0 <= edges.start < num_states
     )
     if not sizes_agree:
@@ -188,24 +186,18 @@ def _check(automaton: TokenAutomaton) -> None:
         and _are_within(edges.links, -1, num_states)
         and _is_rising(edges.edge_start, num_edges)
         and _is_rising(distances.pair_start, num_pairs)
+        and _are_within(automaton.gap_states, 0, num_states)
+        and _are_within(automaton.crowded_states, 0, num_states)
+        and _are_within(automaton.places, 0, len(automaton.gap_states))
+        and _is_rising(automaton.place_start, len(automaton.places))
     )
     if not inside:
         raise ValueError("its arrays point outside themselves")
 
 
-def _are_within(array: _Array, low: int, high: int) -> bool:
+def _are_within(array: Array, low: int, high: int) -> bool:
     return not len(array) or bool(array.min() >= low and array.max() < high)
 
 
-def _is_rising(starts: _Array, total: int) -> bool:
+def _is_rising(starts: Array, total: int) -> bool:
     return bool(starts[0] == 0 and starts[-1] == total and np.all(np.diff(starts) >= 0))
-
-
-def _text_array(words: tuple[str, ...]) -> npt.NDArray[np.uint8]:
-    # No word holds a line break.
-    return np.frombuffer("\n".join(words).encode(), dtype=np.uint8)
-
-
-def _texts(array: _Array) -> tuple[str, ...]:
-    text = array.tobytes().decode()
-    return tuple(text.split("\n")) if text else ()

@@ -12,18 +12,19 @@ from typing import Final
 
 import numpy as np
 
-from vocab.byte_trie import Uint8Array
+from vocab.byte_trie import Int32Array, Uint8Array
 from vocab.distance import Distances, measure_distances, rank_within
-from vocab.errors import EmptyWordListError
 from vocab.forms import has_possessives, surface_forms
 from vocab.options import ListOptions
 from vocab.product import TokenEdges, multiply
+from vocab.spelling import spellable
+from vocab.stored_words import StoredWords
 from vocab.text_automaton import NEVER, build_text_automaton
 from vocab.token_trie import TokenTrie
 from vocab.tokenizer import TokenizerFacts
 from vocab.wordlists import WordList
 
-FORMAT_VERSION: Final = 1
+FORMAT_VERSION: Final = 2
 """Part of every digest; raised when the arrays or the texts they allow change."""
 
 DENSE_EDGES: Final = 256
@@ -38,23 +39,34 @@ class TokenAutomaton:
         digest: Names the artefact: list, options, tokenizer and format.
         tokenizer_digest: The tokenizer that the token ids belong to.
         num_tokens: Size of that tokenizer's vocabulary.
-        word_list: The words, in rank order, without those that the tokenizer cannot spell.
+        words: The words, in rank order, without those that the tokenizer cannot spell.
         options: The options compiled in.
         dropped_words: What the tokenizer cannot spell.
         edges: Token edges; ranks are those from which on a text can also be completed.
-        distances: How few tokens complete a word.
+        distances: How few tokens complete a text.
         is_dense: uint8 (states,), 1 where masks keep a whole row.
+        gap_states, crowded_states, place_start, places, place_ranks: As in ``Places``.
     """
 
     digest: str
     tokenizer_digest: str
     num_tokens: int
-    word_list: WordList
+    words: StoredWords
     options: ListOptions
     dropped_words: tuple[str, ...]
     edges: TokenEdges
     distances: Distances
     is_dense: Uint8Array
+    gap_states: Int32Array
+    crowded_states: Int32Array
+    place_start: Int32Array
+    places: Int32Array
+    place_ranks: Int32Array
+
+    @property
+    def word_list(self) -> WordList:
+        """The words as a list, which are decoded when first asked for: a mask needs none of them."""
+        return self.words.word_list
 
     @cached_property
     def longest_distance(self) -> int:
@@ -63,7 +75,7 @@ class TokenAutomaton:
 
     def clamp(self, n_words: int) -> int:
         """N beyond the list means all of it."""
-        return min(n_words, len(self.word_list.words))
+        return min(n_words, self.words.num_ranks)
 
     def fewest_tokens(self, n_words: int) -> int | None:
         """The least number of tokens that any text of the first ``n_words`` words has; None where there is no text."""
@@ -85,32 +97,42 @@ def artefact_digest(word_list: WordList, options: ListOptions, tokenizer: Tokeni
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
-def compile_automaton(word_list: WordList, options: ListOptions, tokenizer: TokenizerFacts) -> TokenAutomaton:
+def compile_automaton(
+    word_list: WordList, options: ListOptions, tokenizer: TokenizerFacts, trie: TokenTrie | None = None
+) -> TokenAutomaton:
     """Compiles a list for a tokenizer: once, for every N.
+
+    Args:
+        word_list: The list.
+        options: Its options.
+        tokenizer: The tokenizer.
+        trie: That of the tokenizer, where the caller keeps it: making it takes longer than compiling most lists.
 
     Raises:
         EmptyWordListError: The tokenizer can spell no word of the list.
         CompileError: The list's entries overlap in too many ways.
     """
     digest = artefact_digest(word_list, options, tokenizer)
-    word_list, dropped = _spellable(word_list, tokenizer)
+    trie = trie or TokenTrie.of(tokenizer)
+    word_list, dropped = spellable(word_list, trie)
     forms = surface_forms(word_list, options, with_possessives=False)
     text = build_text_automaton(forms, options, word_list.language, possessives=has_possessives(word_list))
-    edges = multiply(text, TokenTrie.of(tokenizer))
+    edges, places = multiply(text, trie)
     distances = measure_distances(edges)
     edges = _without_dead_ends(edges, distances)
     is_dense = (np.diff(edges.edge_start) >= DENSE_EDGES).astype(np.uint8)
     is_dense[edges.links[edges.links >= 0]] = 1
     return TokenAutomaton(
-        digest,
-        tokenizer.digest,
-        len(tokenizer),
-        word_list,
-        options,
-        dropped,
-        edges,
-        distances,
-        is_dense,
+        digest=digest,
+        tokenizer_digest=tokenizer.digest,
+        num_tokens=len(tokenizer),
+        words=StoredWords.of(word_list),
+        options=options,
+        dropped_words=dropped,
+        edges=edges,
+        distances=distances,
+        is_dense=is_dense,
+        **vars(places),
     )
 
 
@@ -126,7 +148,7 @@ def _without_dead_ends(edges: TokenEdges, distances: Distances) -> TokenEdges:
     ranks = np.maximum(edges.ranks, needed[edges.targets])
     kept = ranks != NEVER
     source = np.repeat(np.arange(len(has_pairs)), np.diff(edges.edge_start))[kept]
-    edge_start = np.zeros(len(has_pairs) + 1, dtype=np.int64)
+    edge_start = np.zeros(len(has_pairs) + 1, dtype=np.int32)
     np.cumsum(np.bincount(source, minlength=len(has_pairs)), out=edge_start[1:])
     return TokenEdges(
         edge_start,
@@ -138,31 +160,3 @@ def _without_dead_ends(edges: TokenEdges, distances: Distances) -> TokenEdges:
         edges.complete_ranks,
         edges.start,
     )
-
-
-def _spellable(word_list: WordList, tokenizer: TokenizerFacts) -> tuple[WordList, tuple[str, ...]]:
-    """The list without the words that no tokens spell, and those words."""
-    tokens = frozenset(tokenizer.token_bytes)
-    lacking = bytes(b for b in range(256) if bytes([b]) not in tokens)
-    if not lacking:
-        return word_list, ()
-    suspects = [
-        word for word in word_list.words if len(spelled := word.encode()) != len(spelled.translate(None, lacking))
-    ]
-    dropped = tuple(word for word in suspects if not _can_spell(word.encode(), tokens))
-    if not dropped:
-        return word_list, ()
-    kept = tuple(word for word in word_list.words if word not in set(dropped))
-    if not kept:
-        raise EmptyWordListError(f"the model's tokenizer cannot spell any word of the list {word_list.lang!r}")
-    return WordList(word_list.lang, kept, word_list.source), dropped
-
-
-def _can_spell(spelled: bytes, tokens: frozenset[bytes]) -> bool:
-    reachable = [True] + [False] * len(spelled)
-    for end in range(1, len(spelled) + 1):
-        # A token may bring the blank before the word along.
-        reachable[end] = b" " + spelled[:end] in tokens or any(
-            reachable[start] and spelled[start:end] in tokens for start in range(end)
-        )
-    return reachable[-1]

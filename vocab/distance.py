@@ -14,7 +14,6 @@ from vocab._jit import kernel
 from vocab.byte_trie import Int32Array
 from vocab.product import TokenEdges
 from vocab.text_automaton import NEVER
-from vocab.walk import Int64Array
 
 _NEVER: Final = int(NEVER)
 
@@ -24,12 +23,12 @@ class Distances:
     """Pairs per state, the tokens ascending and the ranks descending.
 
     Attributes:
-        pair_start: int64 (states + 1,), where a state's pairs begin in the next two.
+        pair_start: int32 (states + 1,), where a state's pairs begin in the next two.
         num_tokens: int32, tokens until the text is complete.
         ranks: int32, the N from which on so few are enough.
     """
 
-    pair_start: Int64Array
+    pair_start: Int32Array
     num_tokens: Int32Array
     ranks: Int32Array
 
@@ -55,14 +54,14 @@ def measure_distances(edges: TokenEdges) -> Distances:
         ranks.append(reached[changed])
     all_states = np.concatenate(states)
     order = np.argsort(all_states, kind="stable")
-    pair_start = np.zeros(len(reached) + 1, dtype=np.int64)
+    pair_start = np.zeros(len(reached) + 1, dtype=np.int32)
     np.cumsum(np.bincount(all_states, minlength=len(reached)), out=pair_start[1:])
     return Distances(pair_start, np.concatenate(rounds)[order], np.concatenate(ranks)[order])
 
 
 @kernel
 def _one_token_more(
-    edge_start: Int64Array,
+    edge_start: Int32Array,
     targets: Int32Array,
     ranks: Int32Array,
     links: Int32Array,
@@ -81,7 +80,7 @@ def _one_token_more(
 
 
 @kernel
-def rank_within(pair_start: Int64Array, num_tokens: Int32Array, ranks: Int32Array, state: int, budget: int) -> int:
+def rank_within(pair_start: Int32Array, num_tokens: Int32Array, ranks: Int32Array, state: int, budget: int) -> int:
     """The N from which on ``budget`` tokens complete a text from ``state``; the largest int32 where none does."""
     best: int = _NEVER
     for pair in range(pair_start[state], pair_start[state + 1]):

@@ -14,7 +14,6 @@ from vocab._jit import kernel
 from vocab.automaton import TokenAutomaton
 from vocab.byte_trie import Int32Array
 from vocab.distance import rank_within
-from vocab.walk import Int64Array
 
 DEFAULT_CACHE_BYTES: Final = 64 * 1024 * 1024
 """Two thousand rows of 262,144 tokens; a list has some dozens of dense states in use per N."""
@@ -126,7 +125,7 @@ def _set_bits_within(
     ranks: Int32Array,
     n_words: int,
     budget: int,
-    pair_start: Int64Array,
+    pair_start: Int32Array,
     num_tokens: Int32Array,
     pair_ranks: Int32Array,
 ) -> None:

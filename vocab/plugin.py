@@ -84,7 +84,7 @@ class WordboundBackend(XgrammarBackend):
         automaton = ArtefactFolder(Path(folder)).load(digest)
         if automaton.tokenizer_digest != self._tokenizer_digest:
             raise ArtefactError(f"the artefact {digest} was compiled for another tokenizer than the engine's")
-        logger.info("Loaded %d words of list %s (%s)", len(automaton.word_list.words), automaton.word_list.lang, digest)
+        logger.info("Loaded %d words of list %s (%s)", automaton.words.num_words, automaton.words.lang, digest)
         with self._lock:
             self._automata[digest] = automaton, MaskRows(automaton)
             while len(self._automata) > MAX_AUTOMATA:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from vocab.byte_trie import Int32Array
 from vocab.errors import CompileError
+from vocab.places import Places, find_places
 from vocab.readings import FULL, MAX_READINGS, index_states, intern_sets
 from vocab.text_automaton import TextAutomaton
 from vocab.token_trie import TokenTrie
@@ -29,7 +30,7 @@ class TokenEdges:
     """Token edges between states; state arrays have one entry per state.
 
     Attributes:
-        edge_start: int64 (states + 1,), where a state's own edges begin in the next three.
+        edge_start: int32 (states + 1,), where a state's own edges begin in the next three.
         tokens: int32, ascending within a state.
         targets: int32, states.
         ranks: int32, the N from which on the token may come.
@@ -39,7 +40,7 @@ class TokenEdges:
         start: The state of the empty text.
     """
 
-    edge_start: Int64Array
+    edge_start: Int32Array
     tokens: Int32Array
     targets: Int32Array
     ranks: Int32Array
@@ -49,8 +50,8 @@ class TokenEdges:
     start: int
 
 
-def multiply(text: TextAutomaton, tokens: TokenTrie) -> TokenEdges:
-    """Walks both automata side by side, once for every N.
+def multiply(text: TextAutomaton, tokens: TokenTrie) -> tuple[TokenEdges, Places]:
+    """Walks both automata side by side, once for every N; also says which states lie between words.
 
     Raises:
         CompileError: A text of the list can be read in more than ``MAX_READINGS`` ways at once.
@@ -63,11 +64,8 @@ class _Product:
 
     def __init__(self, text: TextAutomaton, tokens: TokenTrie) -> None:
         trie = tokens.trie
-        roots = np.full(256, -1, dtype=np.int32)
-        first = trie.children[trie.child_start[0] : trie.child_start[1]]
-        roots[trie.labels[first]] = first
         self._trie = TrieArrays(
-            trie.child_start, trie.labels[trie.children], trie.children, roots, tokens.token_start, tokens.tokens
+            trie.child_start, tokens.child_labels, trie.children, tokens.roots, tokens.token_start, tokens.tokens
         )
         self._num_hubs = len(text.hubs_first)
         hub_states = np.full(len(text.continuations), -1, dtype=np.int32)
@@ -97,7 +95,7 @@ class _Product:
         self._edges: list[tuple[Int32Array, Int32Array, Int32Array]] = []
         self._hub_edges = self._concatenated_hubs()
 
-    def compute(self) -> TokenEdges:
+    def compute(self) -> tuple[TokenEdges, Places]:
         done = 0
         for level_end in self._hub_levels():
             self._process(done, level_end)
@@ -108,24 +106,21 @@ class _Product:
             self._process(done, batch_end)
             done = batch_end
         tokens, targets, ranks = (np.concatenate(parts) for parts in zip(*self._edges, strict=True))
-        complete = np.minimum.reduceat(
-            np.maximum(
-                self._reading_owed[: self._reading_start[done]],
-                self._source.complete_ranks[self._reading_nodes[: self._reading_start[done]]],
-            ),
-            self._reading_start[:done],
-        )
-        start = self._text.hub_states[self._source.start]
-        return TokenEdges(
-            _starts(np.concatenate(self._counts)),
+        reading_start = self._reading_start[: done + 1].astype(np.int32)
+        nodes, owed = self._reading_nodes[: reading_start[-1]], self._reading_owed[: reading_start[-1]]
+        complete = np.minimum.reduceat(np.maximum(owed, self._source.complete_ranks[nodes]), reading_start[:-1])
+        edges = TokenEdges(
+            _starts(np.concatenate(self._counts)).astype(np.int32),
             tokens,
             targets,
             ranks,
             self._links[:done].copy(),
             self._link_ranks[:done].copy(),
             complete,
-            int(start),
+            int(self._text.hub_states[self._source.start]),
         )
+        gap_states = self._text.hub_states[self._source.gap_nodes]
+        return edges, find_places(self._source, gap_states, reading_start, nodes, owed)
 
     def _hub_levels(self) -> list[int]:
         """Where runs of hubs end of which none links to another of its run."""

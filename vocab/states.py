@@ -10,7 +10,6 @@ from vocab._search import position_of
 from vocab.automaton import TokenAutomaton
 from vocab.byte_trie import Int32Array
 from vocab.masks import NO_BUDGET, MaskRows
-from vocab.walk import Int64Array
 
 
 class States(Protocol):
@@ -88,7 +87,7 @@ class ListStates:
 
 @kernel
 def _find_target(
-    edge_start: Int64Array,
+    edge_start: Int32Array,
     tokens: Int32Array,
     targets: Int32Array,
     ranks: Int32Array,

@@ -43,6 +43,7 @@ class TextAutomaton:
         is_hub: uint8, 1 for the nodes from which whole words start: their tokens are too many to repeat elsewhere.
         start: The node of the empty text.
         hubs_first: int32, the roots of the words and the nodes between words, those that continue as others after them.
+        gap_nodes: int32, the node of each state of the gap automaton.
     """
 
     edge_start: Int32Array
@@ -55,6 +56,7 @@ class TextAutomaton:
     is_hub: Uint8Array
     start: int
     hubs_first: Int32Array
+    gap_nodes: Int32Array
 
 
 def build_text_automaton(
@@ -238,6 +240,7 @@ class _Joiner:
             is_hub=is_hub,
             start=self._node_of(gaps.start),
             hubs_first=self._hubs_first(),
+            gap_nodes=np.arange(words.num_nodes, words.num_nodes + len(gaps.states), dtype=np.int32),
         )
 
     def _hubs_first(self) -> Int32Array:

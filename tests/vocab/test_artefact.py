@@ -1,5 +1,6 @@
-import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,12 +9,13 @@ from tests.vocab.toys import can_spell, matcher_of, toy_automaton
 from vocab.artefact import ArtefactFolder
 from vocab.automaton import TokenAutomaton
 from vocab.errors import ArtefactError
+from vocab.tensors import Array, read_tensors, write_tensors
 from vocab.tokenizer import TokenizerFacts
 
 
 @pytest.fixture
 def saved(tmp_path: Path) -> tuple[ArtefactFolder, TokenAutomaton, TokenizerFacts]:
-    automaton, tokenizer = toy_automaton(["niño", "sol", "in front of"], ["sol"])
+    automaton, tokenizer = toy_automaton(["niño", "sol", "in front of", "in"], ["sol"])
     folder = ArtefactFolder(tmp_path / "lists")
     folder.save(automaton)
     return folder, automaton, tokenizer
@@ -25,12 +27,19 @@ Saved = tuple[ArtefactFolder, TokenAutomaton, TokenizerFacts]
 def test_an_artefact_comes_back_as_it_was(saved: Saved) -> None:
     folder, automaton, tokenizer = saved
     loaded = folder.load(automaton.digest)
+    assert "word_list" not in vars(loaded.words)
     assert loaded.word_list == automaton.word_list
     assert loaded.options == automaton.options
     assert loaded.dropped_words == ()
     assert loaded.longest_distance == automaton.longest_distance
-    np.testing.assert_array_equal(loaded.edges.tokens, automaton.edges.tokens)
-    assert can_spell(matcher_of(loaded, 3), tokenizer, "Niño, sol in front of niño.")
+    for name, array in arrays_of(automaton).items():
+        np.testing.assert_array_equal(arrays_of(loaded)[name], array, err_msg=name)
+    assert can_spell(matcher_of(loaded, 4), tokenizer, "Niño, sol in front of niño.")
+
+
+def arrays_of(automaton: TokenAutomaton) -> dict[str, Array]:
+    parts = (automaton, automaton.edges, automaton.distances, automaton.words)
+    return {name: value for part in parts for name, value in vars(part).items() if isinstance(value, np.ndarray)}
 
 
 def test_its_arrays_are_views_of_the_file(saved: Saved) -> None:
@@ -84,36 +93,54 @@ def test_a_file_cut_short_is_refused(saved: Saved, keep: int) -> None:
         folder.load(automaton.digest)
 
 
+def rewritten(data: bytes, change: Callable[[dict[str, Array], dict[str, Any]], None]) -> bytes:
+    """The file with other contents and a checksum that fits."""
+    arrays, metadata = read_tensors(data)
+    arrays = {name: array.copy() for name, array in arrays.items()}
+    change(arrays, metadata)
+    return write_tensors(arrays, metadata)
+
+
 def test_a_file_of_another_format_is_refused(saved: Saved) -> None:
     folder, automaton, _ = saved
-    data = folder.read_bytes(automaton.digest)
-    folder.write_bytes(automaton.digest, data.replace(b'\\"format\\": 1', b'\\"format\\": 8', 1))
-    with pytest.raises(ArtefactError, match="format 8, not 1"):
+    data = rewritten(folder.read_bytes(automaton.digest), lambda _, metadata: metadata.update(format=8))
+    folder.write_bytes(automaton.digest, data)
+    with pytest.raises(ArtefactError, match="format 8, not 2"):
         folder.load(automaton.digest)
 
 
-@pytest.mark.parametrize("name", ["targets", "tokens", "edge_start", "links", "pair_start"])
+@pytest.mark.parametrize("name", ["targets", "tokens", "edge_start", "links", "pair_start", "gap_states"])
 def test_arrays_that_point_outside_are_refused(saved: Saved, name: str) -> None:
     folder, automaton, _ = saved
-    data = bytearray(folder.read_bytes(automaton.digest))
-    header_bytes = int.from_bytes(data[:8], "little")
-    first, last = json.loads(data[8 : 8 + header_bytes])[name]["data_offsets"]
-    middle = 8 + header_bytes + first + (last - first) // 2 // 8 * 8
-    data[middle : middle + 4] = (2**30).to_bytes(4, "little")
-    folder.write_bytes(automaton.digest, bytes(data))
+
+    def misdirect(arrays: dict[str, Array], metadata: dict[str, Any]) -> None:
+        arrays[name][len(arrays[name]) // 2] = 2**30
+
+    folder.write_bytes(automaton.digest, rewritten(folder.read_bytes(automaton.digest), misdirect))
     with pytest.raises(ArtefactError, match="point outside"):
         folder.load(automaton.digest)
 
 
-def test_arrays_that_do_not_fit_together_are_refused(saved: Saved) -> None:
+@pytest.mark.parametrize("name", ["ranks", "links", "pair_start", "place_start", "place_ranks"])
+def test_arrays_that_do_not_fit_together_are_refused(saved: Saved, name: str) -> None:
     folder, automaton, _ = saved
-    data = folder.read_bytes(automaton.digest)
-    header_bytes = int.from_bytes(data[:8], "little")
-    header = json.loads(data[8 : 8 + header_bytes])
-    first, last = header["ranks"]["data_offsets"]
-    header["ranks"] = {"dtype": "I32", "shape": [1], "data_offsets": [first, first + 4]}
-    spelled = json.dumps(header).encode()
-    folder.write_bytes(automaton.digest, len(spelled).to_bytes(8, "little") + spelled + data[8 + header_bytes :])
+
+    def lengthen(arrays: dict[str, Array], metadata: dict[str, Any]) -> None:
+        arrays[name] = np.append(arrays[name], arrays[name][-1:])
+
+    folder.write_bytes(automaton.digest, rewritten(folder.read_bytes(automaton.digest), lengthen))
     with pytest.raises(ArtefactError, match="do not fit together"):
         folder.load(automaton.digest)
-    assert last > first
+
+
+def test_a_file_with_any_byte_changed_is_refused(saved: Saved) -> None:
+    folder, automaton, _ = saved
+    sound = folder.read_bytes(automaton.digest)
+    for place in [*range(0, 3000, 7), *range(3000, len(sound), 997)]:
+        data = bytearray(sound)
+        data[place] ^= 1 << (place % 8)
+        folder.write_bytes(automaton.digest, bytes(data))
+        with pytest.raises(ArtefactError, match="cannot be used"):
+            folder.load(automaton.digest)
+    folder.write_bytes(automaton.digest, sound)
+    assert folder.load(automaton.digest).words.num_words == 4
