@@ -127,10 +127,10 @@ def load_word_list(lang: str, wordlist_dir: Path | None, unit: Unit = "form") ->
 def _word_list(lang: str, wordlist_dir: Path | None) -> WordList:
     path = _list_files(wordlist_dir).get(lang)
     if path is not None:
-        return WordList(lang, _distinct(_words_of_file(path), path.name), "file")
+        return WordList(lang, _words_of_file(path), "file")
     pack = wordfreq.available_languages("best").get(lang)
     if pack is not None:
-        return WordList(lang, _distinct(_words_of_wordfreq(pack, lang), f"wordfreq's list for {lang!r}"), "wordfreq")
+        return WordList(lang, tuple(dict.fromkeys(_words_of_wordfreq(pack, lang))), "wordfreq")
     raise UnknownLanguageError(
         f"There is no word list {_shortened(lang)!r}. Known languages: {', '.join(known_languages(wordlist_dir))}."
     )
@@ -160,13 +160,6 @@ def _list_files(wordlist_dir: Path | None) -> dict[str, Path]:
     }
 
 
-def _distinct(words: Iterable[str], source: str) -> tuple[str, ...]:
-    distinct = tuple(dict.fromkeys(words))
-    if not distinct:
-        raise EmptyWordListError(f"There is no word in {source}: write one word a line, the most frequent first.")
-    return distinct
-
-
 def _words_of_wordfreq(pack: str, lang: str) -> Iterator[str]:
     # wordfreq.iter_wordlist() gives the same entries, but keeps every list it has read for good.
     entries = chain.from_iterable(wordfreq.read_cBpack(pack))
@@ -181,17 +174,27 @@ def _is_word(entry: str) -> bool:
     return not is_framed and all(char in joints or unicodedata.category(char)[0] in "LM" for char in entry)
 
 
-def _words_of_file(path: Path) -> Iterator[str]:
+def _words_of_file(path: Path) -> tuple[str, ...]:
     # Read as bytes: only a line feed ends a line, and one damaged line is reported by its number.
-    for number, raw in enumerate(path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
+    lines = path.read_bytes().removeprefix(b"\xef\xbb\xbf").removesuffix(b"\n").split(b"\n")
+    words = tuple(dict.fromkeys(_words_of_lines(lines, path.name)))
+    if not words:
+        raise EmptyWordListError(
+            f"There is no word in {path.name}, line 1 to {len(lines)}: write one word a line, the most frequent first."
+        )
+    return words
+
+
+def _words_of_lines(lines: Iterable[bytes], file_name: str) -> Iterator[str]:
+    for number, raw in enumerate(lines, start=1):
         try:
             line = raw.decode().strip()
             if line and not line.startswith("#"):
                 yield clean_entry(line)
         except UnicodeDecodeError:
-            raise InvalidWordListError(f"{path.name}, line {number}: not UTF-8. Save the file as UTF-8.") from None
+            raise InvalidWordListError(f"{file_name}, line {number}: not UTF-8. Save the file as UTF-8.") from None
         except InvalidWordListError as error:
-            raise InvalidWordListError(f"{path.name}, line {number}: {error}") from None
+            raise InvalidWordListError(f"{file_name}, line {number}: {error}") from None
 
 
 def _shortened(name: str) -> str:

@@ -1,5 +1,8 @@
 """Word lists: what counts as a word, in which order, under which name."""
 
+import json
+import subprocess
+import sys
 import unicodedata
 from pathlib import Path
 
@@ -9,6 +12,34 @@ import wordfreq
 from vocab.entries import MAX_WORD_CHARS
 from vocab.errors import EmptyWordListError, InvalidWordListError, UnknownLanguageError, UnsupportedScriptError
 from vocab.wordlists import WordList, known_languages, language_of, load_word_list
+
+NO_NAMES = [
+    *("xx", "EN", "En", "Pirate", "PIRATE", "e", "", ".", "..", "../secret", "/secret", "secret.txt", "pirate.txt"),
+    *("../../etc/passwd", "/etc/passwd", "..\\secret", "a\0b", "pirate\0", "CON", "NUL", "%2e%2e", "%2e%2e%2fsecret"),
+    *("ｅｎ", "еn", "pir\u0430te", "pir\u200bate", "en ", " en", "en\n", "es-", "-es", "*", "~", "$HOME", "C:pirate"),
+    "x" * 10_240,
+]
+"""What no list is called, though the system might find a file by some of these; "еn" has a Cyrillic letter."""
+
+OPENED_FILES = """
+import json, sys
+from pathlib import Path
+from vocab.errors import UnknownLanguageError
+from vocab.wordlists import load_word_list
+
+opened = []
+sys.addaudithook(lambda event, arguments: opened.append(str(arguments[0])) if event == "open" else None)
+opened_by_name = {}
+for name in ["pirate", *json.loads(sys.argv[2])]:
+    opened.clear()
+    try:
+        load_word_list(name, Path(sys.argv[1]))
+    except UnknownLanguageError:
+        pass
+    opened_by_name[name] = opened[:]
+print(json.dumps(opened_by_name))
+"""
+"""Prints which files Python opens for each name; an audit hook cannot be taken out again, so this is a process."""
 
 
 def words_of_file(folder: Path, content: str | bytes, name: str = "xx") -> tuple[str, ...]:
@@ -119,9 +150,12 @@ class TestListFiles:
             words_of_file(tmp_path, content)
         assert str(tmp_path) not in str(raised.value)
 
-    @pytest.mark.parametrize("content", ["", "\n \n", "# nothing\n#\n", "\ufeff"])
-    def test_an_empty_list_is_refused(self, tmp_path: Path, content: str) -> None:
-        with pytest.raises(EmptyWordListError, match=r"no word in xx\.txt"):
+    @pytest.mark.parametrize(
+        ("content", "num_lines"),
+        [("", 1), ("\n \n", 2), ("# nothing\n#\n", 2), ("\ufeff", 1), (" \n\t\r\n\u00a0\n#\n\n# end", 6)],
+    )
+    def test_a_file_without_words_is_refused(self, tmp_path: Path, content: str, num_lines: int) -> None:
+        with pytest.raises(EmptyWordListError, match=rf"no word in xx\.txt, line 1 to {num_lines}: write one"):
             words_of_file(tmp_path, content)
 
 
@@ -149,28 +183,7 @@ class TestNames:
         assert known_languages(None) == known_languages(tmp_path / "missing")
         assert len(known_languages(None)) == 40
 
-    @pytest.mark.parametrize(
-        "name",
-        [
-            *(
-                "xx",
-                "EN",
-                "e",
-                "",
-                "../secret",
-                "/secret",
-                "secret.txt",
-                "a\0b",
-                "CON",
-                "%2e%2e",
-                "ｅｎ",
-                "en ",
-                "en\n",
-                "es-",
-            ),
-            "x" * 10_000,
-        ],
-    )
+    @pytest.mark.parametrize("name", NO_NAMES, ids=lambda name: ascii(name[:20]))
     def test_an_unknown_name_is_refused_with_the_known_ones(self, tmp_path: Path, name: str) -> None:
         folder = tmp_path / "lists"
         folder.mkdir()
@@ -179,6 +192,22 @@ class TestNames:
         with pytest.raises(UnknownLanguageError, match=r"Known languages: .*en, .*pirate") as raised:
             load_word_list(name, folder)
         assert len(str(raised.value)) < 1000
+
+    def test_no_file_is_opened_for_such_a_name(self, tmp_path: Path) -> None:
+        folder = tmp_path / "lists"
+        folder.mkdir()
+        (folder / "pirate.txt").write_text("arr")
+        (tmp_path / "secret.txt").write_text("secret")
+        child = subprocess.run(
+            [sys.executable, "-c", OPENED_FILES, str(folder), json.dumps(NO_NAMES)],
+            capture_output=True,
+            check=True,
+            text=True,
+            cwd=Path(__file__).parents[2],
+        )
+        opened = json.loads(child.stdout)
+        assert opened.pop("pirate") == [str(folder / "pirate.txt")]
+        assert opened == {name: [] for name in NO_NAMES}
 
     @pytest.mark.parametrize("name", ["zh", "ja", "th", "lo", "km", "my", "zh-Hant", "zh-Hant-TW", "yue-HK"])
     def test_a_language_without_spaces_is_refused_even_with_a_file(self, tmp_path: Path, name: str) -> None:
