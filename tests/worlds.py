@@ -1,33 +1,58 @@
 """Small lists, each with the texts that are hardest to judge, for tests against the recogniser."""
 
 from dataclasses import dataclass
+from functools import cache
 
 from hypothesis import strategies as st
 
-from tests.recogniser import CLOSE_MARKS, DASH_GAPS, LINE_BREAK_GAPS, OPEN_MARKS
+from tests.choices import Choice
+from tests.recogniser import (
+    CLOSE_MARKS,
+    DASH_GAPS,
+    LINE_BREAK_GAPS,
+    OPEN_MARKS,
+    Case,
+    End,
+    Layout,
+    Punctuation,
+    Recogniser,
+)
 
 _GAPS = (" ", " ", *DASH_GAPS, *LINE_BREAK_GAPS)
-_NOISE = (" ", "\n", "—", "-", "'", "’", "s", "'s", "’s", "x", *CLOSE_MARKS, *OPEN_MARKS)
+_NOISE = (" ", "\n", "—", "-", "'", "’", "s", "'s", "’s", "x", "0", "%", *CLOSE_MARKS, *OPEN_MARKS)
+_NUMBERS = ("3", "3.5", "1,000", "10:30", "50%", "1.2.3%", "1234567890123456")
 
 
 @dataclass(frozen=True)
 class World:
-    """A list and N, with texts made for it."""
+    """A list and N, and perhaps changes to it, with texts made for it."""
 
     name: str
     lang: str
     words: tuple[str, ...]
     n_words: int
     texts: tuple[str, ...]
+    extra_words: tuple[str, ...] = ()
+    exclude_words: tuple[str, ...] = ()
+    ranks: tuple[int, ...] | None = None
 
     def __str__(self) -> str:
         return self.name
 
+    def judge(self, choice: Choice) -> Recogniser:
+        return _judge(self, **choice)
+
+    def hand_picked_texts(self) -> tuple[str, ...]:
+        """Those made for this list, those made for none, and every kind of end behind a word of this list."""
+        words = [word for word in (*self.words[: self.n_words], *self.extra_words) if word[-1] not in "'’"][:2]
+        return (*TEXTS_OF_NO_LIST, *self.texts, *(word + end for word in words for end in _ENDS))
+
     def likely_texts(self) -> st.SearchStrategy[str]:
         """Strings of which many are texts, many the beginnings of texts, and many just miss being either."""
-        listed = st.sampled_from(self.words[: self.n_words])
+        listed = st.sampled_from((*self.words[: self.n_words], *self.extra_words))
         # An elision is joined to a word more often than not.
         unit = st.one_of(listed, listed.map(_with_capital), st.tuples(listed, listed).map(_joined_by_apostrophe))
+        unit |= st.sampled_from((*_NUMBERS, *self.exclude_words))
         part = st.tuples(
             st.just("") | st.text(OPEN_MARKS, max_size=2),
             unit,
@@ -38,6 +63,23 @@ class World:
         return st.one_of(
             parts, parts, st.tuples(parts, st.integers(0, 40), st.sampled_from(("", *_NOISE))).map(_damaged)
         )
+
+
+@cache
+def _judge(world: World, case: Case, layout: Layout, numbers: bool, punctuation: Punctuation, end: End) -> Recogniser:
+    return Recogniser(
+        world.words,
+        world.n_words,
+        world.lang,
+        case,
+        layout,
+        numbers=numbers,
+        punctuation=punctuation,
+        end=end,
+        extra_words=world.extra_words,
+        exclude_words=world.exclude_words,
+        ranks=world.ranks,
+    )
 
 
 def _with_capital(word: str) -> str:
@@ -54,20 +96,34 @@ def _damaged(damage: tuple[str, int, str]) -> str:
     return text[:place] + insert + text[place:] if insert else text[:place]
 
 
-def _split(texts: str) -> tuple[str, ...]:
+def split(texts: str) -> tuple[str, ...]:
     return tuple(texts.split("|"))
 
 
-TEXTS_OF_NO_LIST = _split("| |  |\n|.|(|—| —|——|———|zzz|. |\n\n|…|\x00|\t")
+TEXTS_OF_NO_LIST = (
+    *split("| |  |\n|.|(|—| —|——|———|zzz|. |\n\n|…|\x00|\t"),
+    *split(
+        "3|3.|3.5|3.5.|3..|3,|3, 4|1,000|10:30|10:30:00.5%|50%|%|%3|3%%|3%.|3% 4|(3)|¿3|«3»|3.)|3.\n4|3:\n4|3\n4|3—4|"
+        "3 - 4| 3|  3|3 |3's|3’s|3a|3.a|3 . 4|٣|3٣|½|3,.4|3.,|1234567890123456|12345678901234567|1234567890123456.|"
+        "1234567890123456%|123456789012345%|123456789012345.|123456789012345.6|12345678901234.5|12345678901234.56|"
+        "12345678901234.5%|1.2.3.4.5.6.7.8|1.2.3.4.5.6.7.89|1.2.3.4.5.6.7.8.|1.2.3.4.5.6.7.8.9|12345678901234,5 6"
+    ),
+)
 """Texts, or beginnings, that need no word."""
+
+_ENDS = split(
+    '|.|!|?|…|,|:|;|."|.)|.”|".|).|.,|.:|.;|,.|:.|.,.|?!|?!")|...|....|.....|...")|.)]"|.)]"»|«|.«|.—| —|. | |.\n|\n|'
+    " 3|3| 3.| 3%|. 3|.3|-3|—3|'s|'s.|'s 3|' 3|؟|،|؟،|،؟|।|।\"|؛|.؛| ¿3|¡| ¡3!|.\n\n3.|?\n3"
+)
+"""What may be tried behind a word: marks that end a sentence and marks that do not, and numbers."""
 
 WORLDS = (
     World(
         "english",
         "en",
-        _split("the|cat|in|don't|front|in front of|well-known|i|well|goin'|catalogue|of"),
+        split("the|cat|in|don't|front|in front of|well-known|i|well|goin'|catalogue|of"),
         10,
-        _split(
+        split(
             "the cat|The cat| the|  the|the  cat|the cat |the cat.|the. Cat|the cata|catalogue|of|in front of|"
             "in front of's|in front cat|in front in|in front|front of|the cat's|the cat’s|Cat's|don't|don’t|"
             "Don't|don't's|well-known|well-|well - known|well—i|well — i|well – i|well – —i|well —i|well—|"
@@ -80,9 +136,9 @@ WORLDS = (
     World(
         "with capitals",
         "en",
-        _split("London|is|will|Will|McDonald|the Thames|o'clock|london"),
+        split("London|is|will|Will|McDonald|the Thames|o'clock|london"),
         6,
-        _split(
+        split(
             "London is|london|Is London|is. Is|is Is|is, Is|is: Is|is:\nIs|is. (Is|is.) Is|is—Is|is. - Is|"
             "is - Is|Will|is Will|is will|The Thames|is The Thames|is the Thames|LOndon|(Is|is (Is|is! «Is| Is|"
             " (Is|is.' Is|London's Is|O'clock|is o'clock|is.\n\n—Is"
@@ -91,9 +147,9 @@ WORLDS = (
     World(
         "french",
         "fr",
-        _split("l'|homme|un|l'un|aujourd'hui|d’|Été|à|«|quelqu'un|île"),
+        split("l'|homme|un|l'un|aujourd'hui|d’|Été|à|«|quelqu'un|île"),
         10,
-        _split(
+        split(
             "l'homme|L'homme|l'Homme|l’homme|l'|l' homme|l'.|l'un|L'un|l'd'un|L'D'un|l'd'|un l'un|un L'un|"
             "un. L'un|un. l'Un|un. L'Un|l'Été|été|à l'été|À l'un|l'(un|«un»|« un »|un «|« à|aujourd'hui|"
             "aujourd’hui|quelqu'un|l'«|l'« un|un « un|l'île|un—l'un"
@@ -102,18 +158,18 @@ WORLDS = (
     World(
         "turkish",
         "tr",
-        _split("ılık|iğne|i|ı|istanbul'da|İzmir|izmir"),
+        split("ılık|iğne|i|ı|istanbul'da|İzmir|izmir"),
         6,
-        _split(
+        split(
             "İğne|Iğne|Ilık|İlık|i ı|İ I|İstanbul'da|Istanbul'da|istanbul’da|i. İğne|i. Ilık|i İğne|İzmir|izmir|Izmir"
         ),
     ),
     World(
         "spanish",
         "es",
-        _split("difícil|qué|él|niño|es|sí|a|pingüino|eso"),
+        split("difícil|qué|él|niño|es|sí|a|pingüino|eso"),
         8,
-        _split(
+        split(
             "¿Qué es?|¿qué es?|¡Él!|¿¡qué!?|¿¡¿qué|es difícil|es dificil|es di\u0301|difi\u0301cil|Es|a|eso|"
             "es—a|a: ¿qué?|a. ¿Qué?|«es»|“es”|„es“|‹es›|pingüino|Ñiño"
         ),
@@ -121,9 +177,9 @@ WORLDS = (
     World(
         "every character counts",
         "xx",
-        _split("a\"b|a\\b|[x]|x]-^|it's'|'|-|--|…|(|c++|3|#1|a b|b a|a|b|½|ß|ǆ|日本"),
+        split("a\"b|a\\b|[x]|x]-^|it's'|'|-|--|…|(|c++|3|#1|a b|b a|a|b|½|ß|ǆ|日本"),
         21,
-        _split(
+        split(
             "a\"b|a\"b\"|a\\b|[x]|[[x]]|x]-^|it's'|it’s’|it's’|'|’|-|a - b|a - - b|--|-—-|…|….|(|((|(((|((((|"
             'c++|3 3|#1|a b a|b a b|a  b|ß|ẞ|ǅ|Ǆ|日本|a\nb|- - -| - | -|- |— -|A"b'
         ),
@@ -131,8 +187,8 @@ WORLDS = (
     World(
         "greek and marks",
         "el",
-        _split("Αθήνα|ένας|ΐδιος|i\u0307x|και|ﬁn|ŉ|a\u0327b|ᾳx"),
+        split("Αθήνα|ένας|ΐδιος|i\u0307x|και|ﬁn|ŉ|a\u0327b|ᾳx"),
         9,
-        _split("Αθήνα|Ένας|και. Ένας|ΐδιος|Και|İx|i\u0307x|I\u0307x|ﬁn|Fin|ʼN|ᾼx|A\u0327b|a\u0327b"),
+        split("Αθήνα|Ένας|και. Ένας|ΐδιος|Και|İx|i\u0307x|I\u0307x|ﬁn|Fin|ʼN|ᾼx|A\u0327b|a\u0327b"),
     ),
 )

@@ -1,71 +1,78 @@
 """The EBNF, read by xgrammar, allows exactly what the slow recogniser allows."""
 
+import re
 from dataclasses import dataclass
+from functools import cache
 
 import pytest
 import xgrammar
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.recogniser import Case, Layout, Recogniser
-from tests.worlds import TEXTS_OF_NO_LIST, WORLDS, World
+from tests.changed_worlds import ALL_WORLDS
+from tests.choices import PLAIN, TELLING_CHOICES, Choice, choice_id, choices
+from tests.recogniser import Case, End, Layout, Punctuation, Recogniser
+from tests.worlds import World
+from vocab.changes import ListChanges
 from vocab.ebnf import write_ebnf
 from vocab.errors import EmptyWordListError
 from vocab.options import ListOptions
 from vocab.wordlists import WordList, load_word_list
 
-LAYOUTS: tuple[Layout, ...] = ("prose", "lines")
-CASES: tuple[Case, ...] = ("auto", "sentence", "any", "listed")
 BYTES = xgrammar.TokenizerInfo(
     [bytes([byte]) for byte in range(256)], vocab_type=xgrammar.VocabType.RAW, stop_token_ids=[0]
 )
 
 
+def ebnf_of(world: World, choice: Choice) -> str:
+    word_list = WordList(world.lang, world.words, "file", world.ranks)
+    changes = ListChanges(world.extra_words, world.exclude_words)
+    return write_ebnf(word_list, ListOptions(**choice), world.n_words, changes)
+
+
 @dataclass(frozen=True)
 class Pair:
-    """xgrammar's matcher of our EBNF and the recogniser of the same list."""
+    """xgrammar's matcher of our EBNF, None where no text is possible, and the recogniser of the same list."""
 
-    matcher: xgrammar.GrammarMatcher
+    matcher: xgrammar.GrammarMatcher | None
     recogniser: Recogniser
 
-    @classmethod
-    def of(cls, world: World, case: Case, layout: Layout) -> "Pair":
-        word_list = WordList(world.lang, world.words, "file")
-        ebnf = write_ebnf(word_list, ListOptions(case, layout), world.n_words)
-        compiled = xgrammar.GrammarCompiler(BYTES, max_threads=1).compile_grammar(ebnf)
-        return cls(
-            xgrammar.GrammarMatcher(compiled),
-            Recogniser(world.words, world.n_words, world.lang, case, layout),
-        )
-
     def assert_they_agree_on(self, text: str) -> None:
-        self.matcher.reset()
-        is_prefix = text == "" or self.matcher.accept_string(text)
-        is_complete = is_prefix and self.matcher.is_completed()
+        is_prefix = is_complete = False
+        if self.matcher is not None:
+            self.matcher.reset()
+            is_prefix = text == "" or self.matcher.accept_string(text)
+            is_complete = is_prefix and self.matcher.is_completed()
         assert (is_prefix, is_complete) == (self.recogniser.is_prefix(text), self.recogniser.is_text(text)), repr(text)
 
 
-PAIRS = {
-    (world.name, case, layout): Pair.of(world, case, layout) for world in WORLDS for case in CASES for layout in LAYOUTS
-}
+def pair_of(world: World, choice: Choice) -> Pair:
+    return _pair(world, **choice)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("world", WORLDS, ids=str)
-def test_it_agrees_with_the_recogniser_on_hand_picked_texts(world: World, case: Case, layout: Layout) -> None:
-    pair = PAIRS[world.name, case, layout]
-    for text in (*TEXTS_OF_NO_LIST, *world.texts):
+@cache
+def _pair(world: World, case: Case, layout: Layout, numbers: bool, punctuation: Punctuation, end: End) -> Pair:
+    choice = Choice(case=case, layout=layout, numbers=numbers, punctuation=punctuation, end=end)
+    try:
+        compiled = xgrammar.GrammarCompiler(BYTES, max_threads=1).compile_grammar(ebnf_of(world, choice))
+    except EmptyWordListError:
+        return Pair(None, world.judge(choice))
+    return Pair(xgrammar.GrammarMatcher(compiled), world.judge(choice))
+
+
+@pytest.mark.parametrize("choice", TELLING_CHOICES, ids=choice_id)
+@pytest.mark.parametrize("world", ALL_WORLDS, ids=str)
+def test_it_agrees_with_the_recogniser_on_hand_picked_texts(world: World, choice: Choice) -> None:
+    pair = pair_of(world, choice)
+    for text in world.hand_picked_texts():
         pair.assert_they_agree_on(text)
 
 
-@pytest.mark.parametrize("world", WORLDS, ids=str)
-@given(data=st.data(), case=st.sampled_from(CASES), layout=st.sampled_from(LAYOUTS))
-@settings(max_examples=300, deadline=None)
-def test_it_agrees_with_the_recogniser_on_random_texts(
-    world: World, data: st.DataObject, case: Case, layout: Layout
-) -> None:
-    PAIRS[world.name, case, layout].assert_they_agree_on(data.draw(world.likely_texts()))
+@pytest.mark.parametrize("world", ALL_WORLDS, ids=str)
+@given(data=st.data(), choice=choices())
+@settings(max_examples=100, deadline=None)
+def test_it_agrees_with_the_recogniser_on_random_texts(world: World, data: st.DataObject, choice: Choice) -> None:
+    pair_of(world, choice).assert_they_agree_on(data.draw(world.likely_texts()))
 
 
 def test_a_list_of_elisions_alone_has_no_text() -> None:
@@ -98,9 +105,37 @@ def test_xgrammar_reads_the_string_rightly_and_the_parsed_grammar_wrongly() -> N
 
 def test_its_case_is_that_of_the_whole_list() -> None:
     """Made from the first words alone, but with the case of the whole list: London stands behind them."""
-    world = World("whole list", "en", ("the", "cat", "a", "London"), 3, ())
-    pair = Pair.of(world, "auto", "prose")
-    for text in ("The cat. A cat", "the Cat", "London", "the A", "A. The"):
+    world = World("whole list", "en", ("the", "cat", "a", "London"), 3, (), extra_words=("dog",))
+    pair = pair_of(world, PLAIN)
+    for text in ("The cat. A cat", "the Cat", "London", "the A", "A. The", "Dog", "the Dog"):
         pair.assert_they_agree_on(text)
-    assert "start-word" in write_ebnf(WordList("en", world.words, "file"), ListOptions(), 3)
-    assert "start-word" not in write_ebnf(WordList("en", world.words[:3], "file"), ListOptions(), 3)
+    words = WordList("en", world.words, "file")
+    assert "start-word" in write_ebnf(words, ListOptions(), 3)
+    assert "start-word" in write_ebnf(words, ListOptions(), 3, ListChanges((), ("London",)))
+    small = WordList("en", words.words[:3], "file")
+    assert "start-word" not in write_ebnf(small, ListOptions(), 3)
+    assert "start-word" in write_ebnf(small, ListOptions(), 3, ListChanges(("dog",)))
+
+
+def test_numbers_alone_make_texts() -> None:
+    ebnf = write_ebnf(WordList("fr", ("l'", "un"), "file"), ListOptions(numbers=True), 1)
+    assert "elision" not in ebnf
+    assert "word" not in ebnf
+
+
+def test_a_list_of_which_nothing_is_left_has_no_text() -> None:
+    word_list = WordList("en", ("a", "b"), "file")
+    with pytest.raises(EmptyWordListError, match="the first 1 words of 'en'"):
+        write_ebnf(word_list, ListOptions(), 1, ListChanges((), ("A",)))
+    assert '"b"' in write_ebnf(word_list, ListOptions(), 2, ListChanges((), ("A",)))
+
+
+@pytest.mark.parametrize("choice", TELLING_CHOICES, ids=choice_id)
+def test_every_rule_that_is_named_is_there_and_every_rule_that_is_there_is_named(choice: Choice) -> None:
+    ebnf = ebnf_of(World("three", "fr", ("l'", "a", "b", "C"), 4, ()), choice)
+    defined = [line.split(" ::= ")[0] for line in ebnf.splitlines()]
+    bodies = re.sub(
+        r'"(?:\\.|[^"\\])*"|\[(?:\\.|[^\]\\])*\]', "", " ".join(line.split(" ::= ")[1] for line in ebnf.splitlines())
+    )
+    assert len(set(defined)) == len(defined)
+    assert set(re.findall(r"[a-z][a-z0-9-]*", bodies)) | {"root"} == set(defined)

@@ -48,3 +48,24 @@ def test_words_behind_the_first_n_are_left_out() -> None:
     assert ranks.rank("Cat", starts_sentence=False) is None
     assert ranks.rank("England", starts_sentence=True) is None
     assert ranks.lengths == [3, 5]
+
+
+def test_words_may_share_a_rank_and_a_spelling_may_have_several() -> None:
+    forms = WordList(
+        "en", ("the", "see", "saw", "o'k", "Saw", "o’k", "i\u0307x", "\u0130x"), "file", (1, 2, 2, 3, 4, 5, 6, 7)
+    )
+    ranks = FormRanks(forms, ListOptions("sentence"))
+    assert sorted(set(ranks.ranks("o’k", starts_sentence=False))) == [3, 5]
+    assert sorted(set(ranks.ranks("Saw", starts_sentence=True))) == [2, 4]
+    assert sorted(set(ranks.ranks("Saw's", starts_sentence=False))) == [4]
+    assert sorted(set(ranks.ranks("\u0130x", starts_sentence=True))) == [6, 7]
+    assert_same_as_table(forms, ListOptions("sentence"))
+    assert FormRanks(forms, ListOptions(), 2).rank("seen", starts_sentence=False) is None
+    assert FormRanks(forms, ListOptions(), 2).rank("saw", starts_sentence=False) == 2
+    assert FormRanks(forms, ListOptions(), 2).rank("o'k", starts_sentence=False) is None
+
+
+def test_there_may_be_no_words() -> None:
+    ranks = FormRanks(WordList("en", (), "inline"), ListOptions("sentence"))
+    assert ranks.lengths == []
+    assert ranks.rank("'s", starts_sentence=True) is None

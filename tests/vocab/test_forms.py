@@ -78,6 +78,11 @@ class TestBestRank:
         assert ("it's", 1) in forms_of("it's", "it", lang="en")
         assert ("it's", 1) in forms_of("it", "it's", lang="en")
 
+    def test_words_that_share_a_rank_give_their_forms_this_rank(self) -> None:
+        lemmas = WordList("xx", ("be", "is", "Be", "are"), "file", (1, 1, 2, 2))
+        forms = {(form.text, form.rank) for form in surface_forms(lemmas, ListOptions("any"))}
+        assert forms == {("be", 1), ("is", 1), ("Be", 1), ("Is", 1), ("are", 2), ("Are", 2)}
+
 
 class TestCapitals:
     @pytest.mark.parametrize(
