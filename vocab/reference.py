@@ -8,12 +8,14 @@ import re
 from dataclasses import dataclass
 from typing import Final, Self
 
-_VERSION: Final = 1
+_VERSION: Final = 2
+_ANY_VERSION: Final = re.compile(r'root ::= ""\n# wordbound/(?P<version>\d{1,9}) .{0,1000}\n')
 _PATTERN: Final = re.compile(
     r'root ::= ""\n'
-    r"# wordbound/(?P<version>\d+) list=(?P<digest>[0-9a-f]{64}) n=(?P<n_words>\d{1,19}) "
-    r"max=(?P<max_tokens>\d{1,19}|-)\n"
+    rf"# wordbound/{_VERSION} list=(?P<digest>[0-9a-f]{{64}}) without=(?P<without>[0-9a-f]{{64}}|-) "
+    r"extra=(?P<extra>[0-9a-f]{64}|-) n=(?P<n_words>\d{1,19}) max=(?P<max_tokens>\d{1,19}|-)\n"
 )
+_NOTHING: Final = "-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,18 +23,25 @@ class GrammarReference:
     """Names the automaton and what a request wants of it.
 
     Attributes:
-        digest: The artefact.
+        digest: The artefact of the list.
         n_words: How many of its words count.
-        max_tokens: The budget of tokens within which the text ends with a whole word; None where it is not known.
+        max_tokens: The budget of tokens within which the text ends as it should; None where it is not known.
+        without: What is left out of the list, by its artefact.
+        extra: The words added to the list, by the artefact of their own automaton.
     """
 
     digest: str
     n_words: int
     max_tokens: int | None = None
+    without: str | None = None
+    extra: str | None = None
 
     def to_ebnf(self) -> str:
-        budget = "-" if self.max_tokens is None else self.max_tokens
-        return f'root ::= ""\n# wordbound/{_VERSION} list={self.digest} n={self.n_words} max={budget}\n'
+        budget = _NOTHING if self.max_tokens is None else self.max_tokens
+        return (
+            f'root ::= ""\n# wordbound/{_VERSION} list={self.digest} without={self.without or _NOTHING} '
+            f"extra={self.extra or _NOTHING} n={self.n_words} max={budget}\n"
+        )
 
     @classmethod
     def parse(cls, grammar: str) -> Self | None:
@@ -42,11 +51,20 @@ class GrammarReference:
             ValueError: It is a reference of another version of this package.
         """
         match = _PATTERN.fullmatch(grammar)
-        if match is None:
-            return None
-        if int(match["version"]) != _VERSION:
-            raise ValueError(
-                f"wordbound reference version {match['version']}, but this engine's plugin knows {_VERSION}"
+        if match is not None:
+            named = {name: None if text == _NOTHING else text for name, text in match.groupdict().items()}
+            max_tokens = named["max_tokens"]
+            return cls(
+                match["digest"],
+                int(match["n_words"]),
+                None if max_tokens is None else int(max_tokens),
+                named["without"],
+                named["extra"],
             )
-        budget = None if match["max_tokens"] == "-" else int(match["max_tokens"])
-        return cls(match["digest"], int(match["n_words"]), budget)
+        other = _ANY_VERSION.fullmatch(grammar)
+        if other is not None and int(other["version"]) != _VERSION:
+            raise ValueError(
+                f"wordbound reference version {other['version']}, but this engine's plugin knows {_VERSION}: "
+                "install the same version of the package everywhere"
+            )
+        return None

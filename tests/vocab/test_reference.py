@@ -7,27 +7,42 @@ from tests.vocab.toys import tokens_of
 from vocab.reference import GrammarReference
 
 REFERENCE = GrammarReference("0123456789abcdef" * 4, 1000, 64)
+NUMBERS = st.integers(1, 2**63 - 1)
+DIGESTS = st.text("0123456789abcdef", min_size=64, max_size=64)
 
 
-@given(st.integers(1, 2**63 - 1), st.one_of(st.none(), st.integers(1, 2**63 - 1)))
-def test_a_reference_survives_the_journey(n_words: int, max_tokens: int | None) -> None:
-    reference = GrammarReference("ab" * 32, n_words, max_tokens)
+@given(DIGESTS, NUMBERS, st.none() | NUMBERS, st.none() | DIGESTS, st.none() | DIGESTS)
+def test_a_reference_survives_the_journey(
+    digest: str, n_words: int, max_tokens: int | None, without: str | None, extra: str | None
+) -> None:
+    reference = GrammarReference(digest, n_words, max_tokens, without, extra)
     assert GrammarReference.parse(reference.to_ebnf()) == reference
 
 
-def test_an_engine_that_does_not_know_it_can_only_stop() -> None:
+@pytest.mark.parametrize("reference", [REFERENCE, GrammarReference("a" * 64, 1, None, "b" * 64, "c" * 64)])
+def test_an_engine_that_does_not_know_it_can_only_stop(reference: GrammarReference) -> None:
     info = xgrammar.TokenizerInfo(["<stop>", "a", "b", "root", '"'], stop_token_ids=[0])
-    grammar = xgrammar.GrammarCompiler(info).compile_grammar(REFERENCE.to_ebnf())
+    grammar = xgrammar.GrammarCompiler(info).compile_grammar(reference.to_ebnf())
     row = xgrammar.allocate_token_bitmask(1, 5)
     xgrammar.GrammarMatcher(grammar).fill_next_token_bitmask(row)
     assert tokens_of(row.numpy()[0]) == {0}
 
 
-@pytest.mark.parametrize("grammar", ['root ::= "a"', "", 'root ::= ""\n# wordbound/1 list=xyz n=1 max=-\n'])
+@pytest.mark.parametrize(
+    "grammar",
+    ['root ::= "a"', "", 'root ::= ""\n# wordbound/2 list=xyz n=1 max=-\n', REFERENCE.to_ebnf() + 'root ::= "a"\n'],
+)
 def test_other_grammars_are_no_references(grammar: str) -> None:
     assert GrammarReference.parse(grammar) is None
 
 
-def test_a_reference_of_another_version_is_an_error() -> None:
-    with pytest.raises(ValueError, match="version 9, but this engine's plugin knows 1"):
-        GrammarReference.parse(REFERENCE.to_ebnf().replace("wordbound/1", "wordbound/9"))
+@pytest.mark.parametrize(
+    "grammar",
+    [
+        REFERENCE.to_ebnf().replace("wordbound/2", "wordbound/9"),
+        f'root ::= ""\n# wordbound/1 list={"ab" * 32} n=5 max=-\n',
+    ],
+)
+def test_a_reference_of_another_version_is_an_error(grammar: str) -> None:
+    with pytest.raises(ValueError, match=r"version \d, but this engine's plugin knows 2"):
+        GrammarReference.parse(grammar)
