@@ -131,7 +131,18 @@ def _word_list(lang: str, wordlist_dir: Path | None) -> WordList:
     pack = wordfreq.available_languages("best").get(lang)
     if pack is not None:
         return WordList(lang, tuple(dict.fromkeys(_words_of_wordfreq(pack, lang))), "wordfreq")
-    raise UnknownLanguageError(
+    raise _unknown(lang, wordlist_dir)
+
+
+def check_known(lang: str, wordlist_dir: Path | None) -> None:
+    """Refuses a name that ``load_word_list`` would not know, without reading a list. Raises what it would raise."""
+    check_spaced(lang)
+    if lang not in known_languages(wordlist_dir):
+        raise _unknown(lang, wordlist_dir)
+
+
+def _unknown(lang: str, wordlist_dir: Path | None) -> UnknownLanguageError:
+    return UnknownLanguageError(
         f"There is no word list {_shortened(lang)!r}. Known languages: {', '.join(known_languages(wordlist_dir))}."
     )
 

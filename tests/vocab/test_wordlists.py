@@ -11,7 +11,7 @@ import wordfreq
 
 from vocab.entries import MAX_WORD_CHARS
 from vocab.errors import EmptyWordListError, InvalidWordListError, UnknownLanguageError, UnsupportedScriptError
-from vocab.wordlists import WordList, known_languages, language_of, load_word_list
+from vocab.wordlists import WordList, check_known, known_languages, language_of, load_word_list
 
 NO_NAMES = [
     *("xx", "EN", "En", "Pirate", "PIRATE", "e", "", ".", "..", "../secret", "/secret", "secret.txt", "pirate.txt"),
@@ -237,3 +237,14 @@ class TestDigest:
 
     def test_it_does_not_depend_on_the_source(self) -> None:
         assert WordList("en", ("a",), "file").digest == WordList("en", ("a",), "wordfreq").digest
+
+
+def test_a_name_is_known_or_refused_without_reading_its_list(tmp_path: Path) -> None:
+    (tmp_path / "pets.txt").write_text("")
+    for name in ("pets", "es"):
+        check_known(name, tmp_path)
+    for name in ("Pets", "../pets", "pets.txt"):
+        with pytest.raises(UnknownLanguageError, match="Known languages: .*es.*pets"):
+            check_known(name, tmp_path)
+    with pytest.raises(UnsupportedScriptError):
+        check_known("th", tmp_path)
