@@ -5,9 +5,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests import recogniser
+from tests.changed_worlds import ALL_WORLDS
+from tests.checked_lists import Rules
 from tests.checker import assert_only_listed_words, unlisted_words
-from tests.recogniser import Recogniser
-from tests.worlds import WORLDS, World
+from tests.choices import TELLING_CHOICES, Choice, choice_id, choices
+from tests.worlds import World
 from vocab import marks
 
 WORDS = ("the", "cat", "well-known", "don't", "in front of", "London", "i", "goin'", "c++", "3")
@@ -104,13 +106,119 @@ def test_an_entry_may_end_like_a_mark() -> None:
     assert_caught("a (", "xx", 1, ("a", "("))
 
 
-@pytest.mark.parametrize("world", WORLDS, ids=str)
-@given(data=st.data())
-@settings(max_examples=200, deadline=None)
-def test_it_accepts_every_allowed_text(world: World, data: st.DataObject) -> None:
+def test_added_words_are_listed_and_left_out_words_are_not() -> None:
+    extra, excluded = ("Ana", "New York", "i.e."), ("CAT", "don’t")
+    text = "Ana, ana's the cat; Don't. New York's New i.e. the London"
+    assert unlisted_words(text, "en", 10, WORDS, extra_words=extra, exclude_words=excluded) == [
+        "ana's", "cat", "Don't", "New",
+    ]  # fmt: skip
+    assert unlisted_words("the ana", "en", 1, WORDS, extra_words=("ana",)) == []
+    assert unlisted_words("cat", "en", 2, WORDS, extra_words=("cat",), exclude_words=("the",)) == []
+
+
+def test_lists_named_by_file_have_the_rules_of_their_language() -> None:
+    assert unlisted_words("the cat's", "en_basic", 10, WORDS) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "unlisted"),
+    [
+        ("4 cat, 1,000.50: (50%)!", []),
+        ("4. Cat—4 - 4.", []),
+        ("1234567890123456", []),
+        ("12345678901234567", ["12345678901234567"]),
+        ("4cat cat4 4's", ["4cat", "cat4", "4's"]),
+        ("4%%", ["%"]),
+        ("50%cat ٣", ["50", "%", "٣"]),
+    ],
+)
+def test_numbers_are_listed_where_they_are_asked_for(text: str, unlisted: list[str]) -> None:
+    assert unlisted_words(text, "en", 2, WORDS, numbers=True) == unlisted
+    assert unlisted_words(text, "en", 2, WORDS)
+
+
+def test_marks_that_were_not_asked_for_are_named() -> None:
+    assert unlisted_words("¿The, cat?\nThe…", "en", 2, WORDS, punctuation="basic") == []
+    assert unlisted_words("the: “cat” — cat - cat،", "en", 2, WORDS, punctuation="basic") == [
+        ":",
+        "“",
+        "”",
+        "—",
+        "-",
+        "،",
+    ]
+    assert unlisted_words("the، cat؟", "fa", 2, WORDS, punctuation="basic") == []
+    assert unlisted_words("the cat\nthe.", "en", 2, WORDS, punctuation="none") == ["."]
+
+
+def test_capitals_where_none_were_asked_for_are_named() -> None:
+    assert unlisted_words("The cat, Cat. “The\nThe London: Cat", "en", 6, WORDS, case="sentence") == ["Cat", "Cat"]
+    assert unlisted_words("The London cat", "en", 6, WORDS, case="listed") == ["The"]
+    assert unlisted_words("ana the Ana. Ana", "en", 6, WORDS, case="listed", extra_words=("ana",)) == ["Ana"]
+
+
+@pytest.mark.parametrize("text", ["The cat.", 'The cat."', "The cat?!)", "the…", "The cat. 4."])
+def test_whole_sentences_are_accepted(text: str) -> None:
+    assert_only_listed_words(text, "en", 2, WORDS, end="sentence", numbers=True)
+
+
+@pytest.mark.parametrize("text", ["The cat", "The cat,", "The cat.,", "The cat. The", "The cat:", "The “cat”"])
+def test_cut_sentences_are_caught(text: str) -> None:
+    assert_only_listed_words(text, "en", 2, WORDS)
+    with pytest.raises(AssertionError, match="cut inside a sentence"):
+        assert_only_listed_words(text, "en", 2, WORDS, end="sentence")
+
+
+@pytest.mark.parametrize("text", ["the\ncat", "the,\ncat", "the.\n\n\ncat", "the.\nthe\ncat"])
+def test_breaks_inside_sentences_are_caught_in_prose(text: str) -> None:
+    assert_only_listed_words(text, "en", 2, WORDS)
+    with pytest.raises(AssertionError, match="a line break inside a sentence"):
+        assert_only_listed_words(text, "en", 2, WORDS, layout="prose")
+    assert_only_listed_words('the."\n\ncat:\nthe', "en", 2, WORDS, layout="prose")
+
+
+def rules_of(world: World, choice: Choice) -> Rules:
+    case = choice["case"]
+    if case == "auto":
+        case = "any" if all(word == word.lower() for word in world.words) else "sentence"
+    return Rules(
+        extra_words=world.extra_words,
+        # Of words that share a rank the checker is told which are left.
+        exclude_words=() if world.ranks else world.exclude_words,
+        numbers=choice["numbers"],
+        punctuation=choice["punctuation"],
+        end=choice["end"],
+        case=case,
+        layout=choice["layout"],
+    )
+
+
+def words_of(world: World) -> tuple[tuple[str, ...], int]:
+    """The words that count, and N."""
+    if world.ranks is None:
+        return world.words, world.n_words
+    left_out = {world.ranks[world.words.index(word.lower())] for word in world.exclude_words}
+    ranked = zip(world.ranks, world.words, strict=True)
+    return tuple(word for rank, word in ranked if rank <= world.n_words and rank not in left_out), len(world.words)
+
+
+@pytest.mark.parametrize("world", ALL_WORLDS, ids=str)
+@given(data=st.data(), choice=choices())
+@settings(max_examples=150, deadline=None)
+def test_it_accepts_every_allowed_text(world: World, data: st.DataObject, choice: Choice) -> None:
     text = data.draw(world.likely_texts())
-    if Recogniser(world.words, world.n_words, world.lang, "any", "lines").is_text(text):
-        assert_only_listed_words(text, world.lang, world.n_words, world.words)
+    if world.judge(choice).is_text(text):
+        words, n_words = words_of(world)
+        assert_only_listed_words(text, world.lang, n_words, words, **rules_of(world, choice))
+
+
+@pytest.mark.parametrize("choice", TELLING_CHOICES, ids=choice_id)
+@pytest.mark.parametrize("world", ALL_WORLDS, ids=str)
+def test_it_accepts_every_allowed_text_that_was_picked_by_hand(world: World, choice: Choice) -> None:
+    words, n_words = words_of(world)
+    for text in world.hand_picked_texts():
+        if world.judge(choice).is_text(text):
+            assert_only_listed_words(text, world.lang, n_words, words, **rules_of(world, choice))
 
 
 def test_the_recognisers_table_is_the_librarys() -> None:
@@ -122,6 +230,15 @@ def test_the_recognisers_table_is_the_librarys() -> None:
     assert set(recogniser.DASH_GAPS) == {marks.JOINING_DASH} | spaced
     assert tuple(marks.LINE_BREAK * num for num in range(1, marks.MAX_LINE_BREAKS + 1)) == recogniser.LINE_BREAK_GAPS
     assert (recogniser.MOST_CLOSE_MARKS, recogniser.MOST_OPEN_MARKS) == (marks.MAX_CLOSE_RUN, marks.MAX_OPEN_RUN)
+    assert set(recogniser.CLOSING_QUOTES) == set(marks.CLOSING_QUOTES)
+    assert recogniser.MOST_NUMBER_CHARACTERS == marks.MAX_NUMBER_CHARS
+    for lang in ("es", "ar", "fa", "ur", "hi", "bn", "mr", "ne", "ps"):
+        basic = marks.marks_of("basic", lang)
+        of_language = recogniser.BASIC_MARKS_OF_LANGUAGES.get(lang, "")
+        assert set(recogniser.BASIC_CLOSE_MARKS + of_language) == set(basic.close)
+        assert set(recogniser.BASIC_OPEN_MARKS) == set(basic.open)
+        assert set(basic.sentence) == set(basic.close) & set(marks.SENTENCE_MARKS)
+        assert (basic.joining_dashes, basic.spaced_dashes) == ("", "")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,140 @@
+"""What counts as a word of an answer: the list that was asked for and the rules, as the checker knows them.
+
+It knows nothing of the library: words come from wordfreq or from the caller.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import islice
+from typing import Literal, NamedTuple, TypedDict
+
+import wordfreq
+
+PUNCTUATION = '.!?…؟।:,;)]،؛"«»“”‹›¿¡([„—–- \n'
+"""What may stand between words; any other character that is no part of a listed word is reported."""
+
+BASIC_PUNCTUATION = ".,!?…¿¡ \n"
+BASIC_PUNCTUATION_OF = {**dict.fromkeys(["ar", "fa", "ur"], "؟،"), **dict.fromkeys(["hi", "bn", "mr", "ne"], "।")}
+
+ELISION_STEMS = {
+    "fr": "c d entr j jusqu l lorsqu m n presqu puisqu qu quelqu quoiqu s t ç",
+    "it": "agl all anch bell c ch cinquant coll com cos d dagl dall degl dell dev dov gl gliel l m mezz n neanch negl "
+    "nell nient ogn pell pover prim quand quant quarant quart quell quest s sant senz sott sugl sull t tant terz trent "
+    "tutt v vent",
+    "ca": "d l m n s t",
+}
+"""Entries of wordfreq's that stand for the same with an apostrophe; Italian "un" stands for both."""
+
+
+class Rules(TypedDict, total=False):
+    """What was asked for besides the list and N.
+
+    ``case``: ``any``, the default, lets any listed word have a capital anywhere; ``sentence`` only where a sentence
+    starts; ``listed`` only added words there. ``layout``: ``lines`` is the default.
+    """
+
+    extra_words: Sequence[str]
+    exclude_words: Sequence[str]
+    numbers: bool
+    punctuation: Literal["full", "basic", "none"]
+    end: Literal["word", "sentence"]
+    case: Literal["any", "sentence", "listed"]
+    layout: Literal["prose", "lines"]
+
+
+class Listing(NamedTuple):
+    """What counts as a word.
+
+    Attributes:
+        words: Entries that the splitter sees as one word.
+        phrases: Entries with blanks, marks or symbols, and with a possessive where there is one.
+        elisions: Entries that join the next word ("l'").
+        added: Those of all these that were added: a capital may start them wherever a sentence starts.
+        marks: What may stand between words.
+    """
+
+    words: frozenset[str]
+    phrases: tuple[str, ...]
+    elisions: frozenset[str]
+    added: frozenset[str]
+    lang: str
+    marks: str
+    numbers: bool
+    case: str
+
+
+def listing_of(lang: str, n_words: int, words: Sequence[str] | None, rules: Rules) -> Listing:
+    base = re.split("[-_]", lang)[0]
+    marks = {"basic": BASIC_PUNCTUATION + BASIC_PUNCTUATION_OF.get(base, ""), "none": " \n"}
+    listing = _listing(
+        lang,
+        n_words,
+        None if words is None else tuple(words),
+        tuple(rules.get("extra_words", ())),
+        tuple(rules.get("exclude_words", ())),
+    )
+    return listing._replace(
+        marks=marks.get(rules.get("punctuation", "full"), PUNCTUATION),
+        numbers=rules.get("numbers", False),
+        case=rules.get("case", "any"),
+    )
+
+
+@lru_cache(maxsize=32)
+def _listing(
+    lang: str, n_words: int, listed: tuple[str, ...] | None, extra: tuple[str, ...], excluded: tuple[str, ...]
+) -> Listing:
+    base = re.split("[-_]", lang)[0]
+    ranked = _wordfreq_words(lang) if listed is None else listed
+    entries = {
+        straight_apostrophes(entry)
+        for entry in islice(dict.fromkeys(unicodedata.normalize("NFC", word) for word in ranked), n_words)
+    }
+    left_out = {_small(straight_apostrophes(word), base) for word in excluded}
+    added = {straight_apostrophes(unicodedata.normalize("NFC", word)) for word in extra}
+    words = {entry for entry in entries if _small(entry, base) not in left_out} | added
+    elisions = {entry for entry in words if entry.endswith("'")} if base in ("fr", "it", "ca") else set()
+    phrases = {entry for entry in words if not all(map(is_word_character, entry))}
+    if base == "en":
+        phrases |= {phrase + "'s" for phrase in phrases if "'" not in phrase}
+        added |= {word + "'s" for word in added}
+    return Listing(
+        words=frozenset(words - elisions - phrases),
+        phrases=tuple(phrases - elisions),
+        elisions=frozenset(elisions),
+        added=frozenset(added),
+        lang=base,
+        marks=PUNCTUATION,
+        numbers=False,
+        case="any",
+    )
+
+
+def _wordfreq_words(lang: str) -> Iterator[str]:
+    stems = ELISION_STEMS.get(lang, "").split()
+    for entry in wordfreq.iter_wordlist(lang):
+        made_of_letters = all(unicodedata.category(char)[0] in "LM" or char in "'’-" for char in entry)
+        if made_of_letters and entry[0] not in "'’-" and entry[-1] != "-":
+            yield entry + "'" if entry in stems else entry
+            if (lang, entry) == ("it", "un"):
+                yield "un'"
+
+
+def straight_apostrophes(text: str) -> str:
+    return text.replace("’", "'")
+
+
+def is_word_character(char: str) -> bool:
+    return unicodedata.category(char)[0] in "LMN" or char in "'-\u200c\u200d"
+
+
+def with_small_first_letter(word: str, lang: str) -> str:
+    return unicodedata.normalize("NFC", _small(word[0], lang) + word[1:])
+
+
+def _small(word: str, lang: str) -> str:
+    if lang in ("tr", "az"):
+        word = word.replace("İ", "i").replace("I", "ı")
+    return word.lower()
