@@ -1,95 +1,116 @@
-"""What one mask costs, by the number of words: microseconds (median) with the automaton and with xgrammar's grammar.
+"""What one mask costs, by engine and by the number of words, on the same texts under the same definition of text.
 
-    python -m benchmarks.masks --model PATH [--lang es] [--words 50 1000 10000 50000] [--xgrammar-up-to 10000]
+    python benchmarks/masks.py --lang es --words 50 3000 50000 --tokenizer PATH [--json FILE] [--plot FILE.svg]
+        [--engines NAME ...] [--limit-s 600] [--limit-gib 8]
 
-Both follow the same text, made of the 50 most frequent words, and both know the same definition of allowed text.
+Each engine runs at each N in a process of its own, one after the other, on one core and one thread. It must first
+allow the texts, every token of them and their end, and refuse unlisted words; one that does not is reported and not
+timed. The texts of the check are its warm-up; others of the same kind are timed, without Python's garbage collector.
+One over a limit is killed and reported. The other engines come with `pip install wordbound[bench]`.
 """
 
 import argparse
-import random
-import statistics
-import time
-from collections.abc import Callable
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
 from typing import Any
 
-import numpy as np
-import xgrammar
-from transformers import AutoTokenizer
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
 
-from vocab.automaton import TokenAutomaton, compile_automaton
-from vocab.ebnf import write_ebnf
-from vocab.masks import MaskRows
-from vocab.matcher import Matcher
-from vocab.options import ListOptions
-from vocab.states import ListStates
-from vocab.tokenizer import TokenizerFacts
-from vocab.wordlists import load_word_list
-
-NUM_WORDS_OF_TEXT = 300
-FEWEST_WORDS = 50
+from benchmarks.arm import load_model_tokenizer  # noqa: E402
+from benchmarks.engines import ENGINES  # noqa: E402
+from benchmarks.limited import run_limited  # noqa: E402
+from benchmarks.machine import ONE_THREAD, facts_of_run  # noqa: E402
+from benchmarks.report import compare_masks, goals, tables  # noqa: E402
+from benchmarks.texts import text_sets  # noqa: E402
+from vocab.options import DEFAULT_OPTIONS  # noqa: E402
+from vocab.reader import TextReader  # noqa: E402
+from vocab.wordlists import WordList, load_word_list  # noqa: E402
 
 
 def main() -> None:
     arguments = _arguments()
-    tokenizer = AutoTokenizer.from_pretrained(arguments.model)
-    word_list, options = load_word_list(arguments.lang, None), ListOptions()
-    started = time.perf_counter()
-    automaton = compile_automaton(word_list, options, TokenizerFacts.from_tokenizer(tokenizer))
-    print(f"automaton of {len(word_list.words):,} words compiled in {time.perf_counter() - started:.1f} s, for every N")
-
-    text = " ".join(random.Random(0).choices(word_list.words[:FEWEST_WORDS], k=NUM_WORDS_OF_TEXT))
-    tokens = tokenizer.encode(text, add_special_tokens=False)
-    info = xgrammar.TokenizerInfo.from_huggingface(tokenizer)
-    print(f"{'words':>8}{'automaton':>12}{'xgrammar':>12}{'compile':>10}")
+    tokenizer = load_model_tokenizer(arguments.tokenizer)
+    word_list = load_word_list(arguments.lang, None)
+    run: dict[str, Any] = {
+        **facts_of_run(),
+        "lang": arguments.lang,
+        "list": {"source": word_list.source, "num_words": word_list.num_ranks},
+        "options": DEFAULT_OPTIONS.as_dict(),
+        "tokenizer": {"name": Path(arguments.tokenizer).name, "num_tokens": len(tokenizer.facts)},
+        "limits": {"seconds": arguments.limit_s, "gib": arguments.limit_gib},
+        "texts": {n_words: _checked_texts(word_list, n_words) for n_words in arguments.words},
+        "results": [],
+    }
+    del tokenizer
     for n_words in arguments.words:
-        automaton_us = _with_automaton(automaton, n_words, tokens)
-        if n_words > arguments.xgrammar_up_to:
-            print(f"{n_words:>8,}{automaton_us:>9.1f} us")
-            continue
-        started = time.perf_counter()
-        compiler = xgrammar.GrammarCompiler(info, max_threads=1, cache_enabled=False)
-        compiled = compiler.compile_grammar(write_ebnf(word_list, options, n_words))
-        compile_s = time.perf_counter() - started
-        xgrammar_us = _with_xgrammar(compiled, info.vocab_size, tokens)
-        print(f"{n_words:>8,}{automaton_us:>9.1f} us{xgrammar_us:>9.0f} us{compile_s:>8.1f} s")
+        for engine in arguments.engines:
+            print(f"{engine}, {n_words:,} words …", end=" ", file=sys.stderr, flush=True)
+            result = _measure(engine, n_words, arguments)
+            print(result["status"], file=sys.stderr)
+            run["results"].append({"engine": engine, "n_words": n_words, **result})
+    compare_masks(run)
+    run["goals"] = goals(run)
+    print(tables(run))
+    if arguments.json:
+        arguments.json.write_text(json.dumps(run, indent=1, ensure_ascii=False) + "\n")
+    if arguments.plot:
+        from benchmarks.plot import plot_masks
+
+        plot_masks(run, arguments.plot)
 
 
-def _with_automaton(automaton: TokenAutomaton, n_words: int, tokens: list[int]) -> float:
-    rows, row = MaskRows(automaton), np.zeros((automaton.num_tokens + 31) // 32, dtype=np.int32)
-
-    def follow() -> list[float]:
-        matcher = Matcher(ListStates(automaton, rows, n_words), ())
-        return _follow(tokens, lambda: matcher.fill_bitmask(row), matcher.accept_token)
-
-    follow()  # the first text compiles the kernels and fills the cache of dense rows
-    return statistics.median(follow())
+def _checked_texts(word_list: WordList, n_words: int) -> dict[str, str]:
+    """A sample of each kind of text, after the library's reader, which knows no tokens, has accepted them all."""
+    reader, sets = TextReader(word_list, DEFAULT_OPTIONS, n_words), text_sets(word_list, n_words)
+    for text in (text for texts in sets for text in (*texts.warm_up, *texts.timed)):
+        if not reader.is_text(text):
+            raise RuntimeError(f"this is no text of the list: {text[:200]!r}")
+    return {texts.name: texts.timed[0][:200] for texts in sets}
 
 
-def _with_xgrammar(compiled: Any, vocab_size: int, tokens: list[int]) -> float:
-    matcher = xgrammar.GrammarMatcher(compiled)
-    bitmask = xgrammar.allocate_token_bitmask(1, vocab_size)
-    return statistics.median(_follow(tokens, lambda: matcher.fill_next_token_bitmask(bitmask), matcher.accept_token))
-
-
-def _follow(tokens: list[int], fill: Callable[[], object], accept: Callable[[int], bool]) -> list[float]:
-    """Microseconds of each mask along the text."""
-    times = []
-    for token in tokens:
-        started = time.perf_counter()
-        fill()
-        times.append((time.perf_counter() - started) * 1e6)
-        if not accept(token):
-            raise RuntimeError(f"token {token} of a listed text was refused")
-    return times
+def _measure(engine: str, n_words: int, arguments: argparse.Namespace) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.json"
+        job = {"engine": engine, "lang": arguments.lang, "n_words": n_words, "tokenizer": arguments.tokenizer}
+        outcome = run_limited(
+            [sys.executable, "-m", "benchmarks.arm", json.dumps({**job, "report": str(report)})],
+            cwd=ROOT,
+            environment={**os.environ, **ONE_THREAD},
+            limit_s=arguments.limit_s,
+            limit_gib=arguments.limit_gib,
+            log=Path(folder) / "log",
+        )
+        result: dict[str, Any] = json.loads(report.read_text()) if report.exists() else {"phase": "starting"}
+    result |= {"wall_s": round(outcome.seconds, 1), "peak_mib": max(result.get("peak_mib", 0), outcome.peak_mib)}
+    if outcome.ending == "ended":
+        return result
+    message = {
+        "over time": f"over {arguments.limit_s:g} s while {result['phase']}",
+        "over memory": f"over {arguments.limit_gib:g} GiB while {result['phase']}",
+        "crashed": f"crashed while {result['phase']}: {outcome.errors[-300:]}",
+    }[outcome.ending]
+    return {**result, "status": outcome.ending, "message": message}
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", required=True, help="a Hugging Face id or a local folder")
-    parser.add_argument("--lang", default="es")
-    parser.add_argument("--words", type=int, nargs="+", default=[50, 1_000, 10_000, 50_000])
-    parser.add_argument("--xgrammar-up-to", type=int, default=10_000, help="leave xgrammar out for more words")
-    return parser.parse_args()
+    parser.add_argument("--tokenizer", required=True, help="a Hugging Face id or a local folder")
+    parser.add_argument("--lang", default="es", help="one of wordfreq's languages")
+    parser.add_argument("--words", type=int, nargs="+", default=[50, 3_000, 50_000], metavar="N")
+    parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES), metavar="NAME",
+                        help=f"of {', '.join(ENGINES)}")  # fmt: skip
+    parser.add_argument("--limit-s", type=float, default=600, help="for one engine and one N, all in all")
+    parser.add_argument("--limit-gib", type=float, default=8, help="of resident memory, of an engine's processes")
+    parser.add_argument("--json", type=Path, help="write everything that was found to this file")
+    parser.add_argument("--plot", type=Path, help="draw mask time against list size into this file (needs matplotlib)")
+    arguments = parser.parse_args()
+    if Path(arguments.tokenizer).is_dir():
+        arguments.tokenizer = str(Path(arguments.tokenizer).resolve())
+    return arguments
 
 
 if __name__ == "__main__":
