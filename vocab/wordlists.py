@@ -127,7 +127,7 @@ def load_word_list(lang: str, wordlist_dir: Path | None, unit: Unit = "form") ->
 def _word_list(lang: str, wordlist_dir: Path | None) -> WordList:
     path = _list_files(wordlist_dir).get(lang)
     if path is not None:
-        return WordList(lang, _words_of_file(path), "file")
+        return WordList(lang, words_of_file(path), "file")
     pack = wordfreq.available_languages("best").get(lang)
     if pack is not None:
         return WordList(lang, tuple(dict.fromkeys(_words_of_wordfreq(pack, lang))), "wordfreq")
@@ -185,7 +185,13 @@ def _is_word(entry: str) -> bool:
     return not is_framed and all(char in joints or unicodedata.category(char)[0] in "LM" for char in entry)
 
 
-def _words_of_file(path: Path) -> tuple[str, ...]:
+def words_of_file(path: Path) -> tuple[str, ...]:
+    """The words of a list file, in its order.
+
+    Raises:
+        InvalidWordListError: A line of the file cannot be a word.
+        EmptyWordListError: No word is left.
+    """
     # Read as bytes: only a line feed ends a line, and one damaged line is reported by its number.
     lines = path.read_bytes().removeprefix(b"\xef\xbb\xbf").removesuffix(b"\n").split(b"\n")
     words = tuple(dict.fromkeys(_words_of_lines(lines, path.name)))
