@@ -120,7 +120,8 @@ def _to_bytes(automaton: TokenAutomaton) -> bytes:
         "pair_start": distances.pair_start,
         "pair_tokens": distances.num_tokens,
         "pair_ranks": distances.ranks,
-        "is_dense": automaton.is_dense,
+        "dense_states": automaton.dense_states,
+        "mask_rows": automaton.mask_rows,
     }
     arrays |= {name: getattr(automaton, name) for name in _PLACE_ARRAYS}
     return write_tensors(arrays, metadata)
@@ -157,7 +158,8 @@ def _from_bytes(data: mmap.mmap) -> TokenAutomaton:
         dropped_words=read_words(arrays["dropped_words"]),
         edges=edges,
         distances=Distances(arrays["pair_start"], arrays["pair_tokens"], arrays["pair_ranks"]),
-        is_dense=arrays["is_dense"],
+        dense_states=arrays["dense_states"],
+        mask_rows=arrays["mask_rows"],
         **{name: arrays[name] for name in _PLACE_ARRAYS},
     )
     _check(automaton)
@@ -170,7 +172,7 @@ def _check(automaton: TokenAutomaton) -> None:
     num_states, num_edges, num_pairs = len(edges.links), len(edges.tokens), len(distances.ranks)
     sizes_agree = (
         len(edges.edge_start) == len(distances.pair_start) == num_states + 1
-        and len(edges.link_ranks) == len(edges.complete_ranks) == len(automaton.is_dense) == num_states
+        and len(edges.link_ranks) == len(edges.complete_ranks) == len(automaton.mask_rows) == num_states
         and len(edges.targets) == len(edges.ranks) == num_edges
         and len(distances.num_tokens) == num_pairs
         and len(automaton.place_start) == len(automaton.crowded_states) + 1
@@ -186,6 +188,8 @@ def _check(automaton: TokenAutomaton) -> None:
         and _are_within(edges.links, -1, num_states)
         and _is_rising(edges.edge_start, num_edges)
         and _is_rising(distances.pair_start, num_pairs)
+        and _are_within(automaton.dense_states, 0, num_states)
+        and _are_within(automaton.mask_rows, -1 - len(automaton.dense_states), len(automaton.dense_states))
         and _are_within(automaton.gap_states, 0, num_states)
         and _are_within(automaton.crowded_states, 0, num_states)
         and _are_within(automaton.places, 0, len(automaton.gap_states))

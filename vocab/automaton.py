@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from vocab.byte_trie import Int32Array, Uint8Array
+from vocab.byte_trie import Int32Array
 from vocab.distance import Distances, measure_distances, rank_within
 from vocab.forms import has_possessives, surface_forms
 from vocab.options import ListOptions
@@ -27,7 +27,7 @@ from vocab.wordlists import WordList
 FORMAT_VERSION: Final = 2
 """Part of every digest; raised when the arrays or the texts they allow change."""
 
-DENSE_EDGES: Final = 256
+DENSE_EDGES: Final = 1024
 """States with as many own edges keep a whole row per N; setting so many single bits would cost more than a copy."""
 
 
@@ -44,7 +44,9 @@ class TokenAutomaton:
         dropped_words: What the tokenizer cannot spell.
         edges: Token edges; ranks are those from which on a text can also be completed.
         distances: How few tokens complete a text.
-        is_dense: uint8 (states,), 1 where masks keep a whole row.
+        dense_states: int32, ascending, the states of which masks keep a whole row.
+        mask_rows: int32 (states,), where a state's mask begins: r >= 0 is its own row, that of ``dense_states[r]``, which
+            is all of it; -2 - r is the row of its link; -1 is an empty row.
         gap_states, crowded_states, place_start, places, place_ranks: As in ``Places``.
     """
 
@@ -56,7 +58,8 @@ class TokenAutomaton:
     dropped_words: tuple[str, ...]
     edges: TokenEdges
     distances: Distances
-    is_dense: Uint8Array
+    dense_states: Int32Array
+    mask_rows: Int32Array
     gap_states: Int32Array
     crowded_states: Int32Array
     place_start: Int32Array
@@ -72,6 +75,11 @@ class TokenAutomaton:
     def longest_distance(self) -> int:
         """With more tokens left than this, no budget bears on a mask."""
         return self.distances.longest
+
+    @cached_property
+    def num_hub_rows(self) -> int:
+        """How many of the dense states may be links; they come first."""
+        return int(np.searchsorted(self.dense_states, self.edges.links.max(initial=-1), side="right"))
 
     def clamp(self, n_words: int) -> int:
         """N beyond the list means all of it."""
@@ -120,8 +128,7 @@ def compile_automaton(
     edges, places = multiply(text, trie)
     distances = measure_distances(edges)
     edges = _without_dead_ends(edges, distances)
-    is_dense = (np.diff(edges.edge_start) >= DENSE_EDGES).astype(np.uint8)
-    is_dense[edges.links[edges.links >= 0]] = 1
+    dense_states, mask_rows = _mask_rows(edges)
     return TokenAutomaton(
         digest=digest,
         tokenizer_digest=tokenizer.digest,
@@ -131,9 +138,21 @@ def compile_automaton(
         dropped_words=dropped,
         edges=edges,
         distances=distances,
-        is_dense=is_dense,
+        dense_states=dense_states,
+        mask_rows=mask_rows,
         **vars(places),
     )
+
+
+def _mask_rows(edges: TokenEdges) -> tuple[Int32Array, Int32Array]:
+    """The dense states, and where the mask of each state begins."""
+    is_dense = np.diff(edges.edge_start) >= DENSE_EDGES
+    is_dense[edges.links[edges.links >= 0]] = True
+    dense_states = np.flatnonzero(is_dense).astype(np.int32)
+    row_of = np.full(len(is_dense), -1, dtype=np.int32)
+    row_of[dense_states] = np.arange(len(dense_states), dtype=np.int32)
+    of_link = np.where(edges.links >= 0, -2 - row_of[edges.links], -1)
+    return dense_states, np.where(is_dense, row_of, of_link).astype(np.int32)
 
 
 def _without_dead_ends(edges: TokenEdges, distances: Distances) -> TokenEdges:

@@ -1,7 +1,7 @@
 """Bitmask rows in xgrammar's layout: int32 words, token t at bit t % 32 of word t // 32.
 
-It makes the rows of dense states once per N (and per budget, near the end of one) and adds the few bits of all other
-states to a copy. It knows no request: ``vocab.matcher`` does.
+The rows of dense states are made once per N (and per budget, near the end of one); every other mask is a copy of one
+of these with the state's few own bits added, in one call of compiled code. It knows no request: ``vocab.matcher`` does.
 """
 
 from collections import OrderedDict
@@ -10,125 +10,84 @@ from typing import Final
 
 import numpy as np
 
-from vocab._jit import kernel
+from vocab._bound import FILLED, bind, fill_mask, find_target, make_row
 from vocab.automaton import TokenAutomaton
 from vocab.byte_trie import Int32Array
-from vocab.distance import rank_within
 
 DEFAULT_CACHE_BYTES: Final = 64 * 1024 * 1024
 """Two thousand rows of 262,144 tokens; a list has some dozens of dense states in use per N."""
 
 NO_BUDGET: Final = -1
 
+NO_TOKENS: Final = np.empty(0, dtype=np.int32)
+
+_WORDS_PER_CACHE_LINE: Final = 16
+
 
 class MaskRows:
-    """The rows of one automaton's dense states, least recently used ones dropped. Safe for threads.
+    """The rows of one automaton, those of the N used last. Safe for threads.
 
     Args:
         automaton: Where the edges come from.
-        cache_bytes: How many bytes of rows are kept.
+        cache_bytes: How many bytes of rows are kept, besides those that somebody holds.
     """
 
     def __init__(self, automaton: TokenAutomaton, cache_bytes: int = DEFAULT_CACHE_BYTES) -> None:
         self._automaton = automaton
-        self._num_words = (automaton.num_tokens + 31) // 32
-        self._most_rows = max(16, cache_bytes // (4 * self._num_words))
-        self._rows: OrderedDict[tuple[int, int, int], Int32Array] = OrderedDict()
+        self._cache_bytes = cache_bytes
+        self._tables: OrderedDict[tuple[int, int], RowTable] = OrderedDict()
         self._lock = Lock()
-        self._empty = np.zeros(self._num_words, dtype=np.int32)
 
-    def fill(self, out: Int32Array, state: int, n_words: int, budget: int) -> None:
-        """Writes the tokens that may come in ``state`` into a row.
-
-        Args:
-            out: int32 (words,), the row; words past the tokenizer's vocabulary are cleared.
-            state: The state.
-            n_words: N, not beyond the list.
-            budget: How many tokens may still come after this one, or ``NO_BUDGET``.
-        """
-        automaton, edges = self._automaton, self._automaton.edges
-        if budget >= automaton.longest_distance:
-            budget = NO_BUDGET
-        if automaton.is_dense[state]:
-            _copy_row(out, self._row(state, n_words, budget))
-            return
-        link = edges.links[state]
-        row = self._row(link, n_words, budget) if link >= 0 and edges.link_ranks[state] <= n_words else self._empty
-        _copy_row(out, row)
-        self._add_bits(out, state, n_words, budget)
-
-    def _row(self, state: int, n_words: int, budget: int) -> Int32Array:
-        key = (int(state), n_words, budget)
+    def table(self, n_words: int, budget: int) -> "RowTable":
+        """The rows for an N, not beyond the list, and a budget that bears on masks, or ``NO_BUDGET``."""
+        key = n_words, budget
         with self._lock:
-            row = self._rows.get(key)
-            if row is not None:
-                self._rows.move_to_end(key)
-                return row
-        edges = self._automaton.edges
-        link = edges.links[state]
-        has_link = link >= 0 and edges.link_ranks[state] <= n_words
-        row = self._row(link, n_words, budget).copy() if has_link else self._empty.copy()
-        self._add_bits(row, state, n_words, budget)
+            if key not in self._tables:
+                self._tables[key] = RowTable(self._automaton, n_words, budget)
+            self._tables.move_to_end(key)
+            # Tables grow while they are used, so the bound is kept when the next one is asked for.
+            num_bytes = sum(table.num_bytes for table in self._tables.values())
+            while num_bytes > self._cache_bytes and len(self._tables) > 1:
+                num_bytes -= self._tables.popitem(last=False)[1].num_bytes
+            return self._tables[key]
+
+
+class RowTable:
+    """An automaton with N and a budget fixed, and the rows of its dense states, each made when it is first needed.
+
+    Filling takes no lock: a row is marked as made when it is complete, and does not change after that.
+    """
+
+    def __init__(self, automaton: TokenAutomaton, n_words: int, budget: int) -> None:
+        # Keeps the arrays of which the table has the addresses.
+        self._automaton = automaton
+        self._num_words = (automaton.num_tokens + 31) // 32
+        # The system gives memory to those rows only that are made.
+        stride = -(-(self._num_words + 1) // _WORDS_PER_CACHE_LINE) * _WORDS_PER_CACHE_LINE
+        self._rows = np.zeros((len(automaton.dense_states), stride), dtype=np.int32)
+        self._table = bind(automaton, n_words, budget, self._rows, self._num_words)
+        self._lock = Lock()
+        self.num_bytes = 0
+        """Bytes of the rows made."""
+
+    def fill(self, out: Int32Array, state: int, stops: Int32Array) -> None:
+        """Writes the tokens that may come in a state, and of ``stops`` all or none, into a row, int32 (words,)."""
+        while (missing := fill_mask(out, stops, self._table, state)) != FILLED:
+            self._make(missing)
+
+    def target(self, state: int, token: int) -> int:
+        """The state that a token leads to; -1 where it may not come."""
+        return find_target(self._table, state, token)
+
+    def make_hubs(self) -> None:
+        """Makes the rows that other states' masks begin with."""
+        for index in range(self._automaton.num_hub_rows):
+            self._make(index)
+
+    def _make(self, index: int) -> None:
+        row = self._rows[index]
         with self._lock:
-            self._rows[key] = row
-            while len(self._rows) > self._most_rows:
-                self._rows.popitem(last=False)
-        return row
-
-    def _add_bits(self, out: Int32Array, state: int, n_words: int, budget: int) -> None:
-        edges, distances = self._automaton.edges, self._automaton.distances
-        first, last = edges.edge_start[state], edges.edge_start[state + 1]
-        if budget == NO_BUDGET:
-            _set_bits(out, edges.tokens[first:last], edges.ranks[first:last], n_words)
-        else:
-            _set_bits_within(
-                out,
-                edges.tokens[first:last],
-                edges.targets[first:last],
-                edges.ranks[first:last],
-                n_words,
-                budget,
-                distances.pair_start,
-                distances.num_tokens,
-                distances.ranks,
-            )
-
-
-def set_token_bits(out: Int32Array, tokens: Int32Array, allowed: bool) -> None:
-    """Allows or forbids single tokens in a row."""
-    for token in tokens:
-        word, bit = int(token) >> 5, np.int32(np.uint32(1 << (int(token) & 31)).view(np.int32))
-        if allowed:
-            out[word] |= bit
-        else:
-            out[word] &= ~bit
-
-
-@kernel
-def _copy_row(out: Int32Array, row: Int32Array) -> None:
-    out[: len(row)] = row
-    out[len(row) :] = 0
-
-
-@kernel
-def _set_bits(out: Int32Array, tokens: Int32Array, ranks: Int32Array, n_words: int) -> None:
-    for i in range(len(tokens)):
-        if ranks[i] <= n_words:
-            out[tokens[i] >> 5] |= np.int32(1) << np.int32(tokens[i] & 31)
-
-
-@kernel
-def _set_bits_within(
-    out: Int32Array,
-    tokens: Int32Array,
-    targets: Int32Array,
-    ranks: Int32Array,
-    n_words: int,
-    budget: int,
-    pair_start: Int32Array,
-    num_tokens: Int32Array,
-    pair_ranks: Int32Array,
-) -> None:
-    for i in range(len(tokens)):
-        if ranks[i] <= n_words and rank_within(pair_start, num_tokens, pair_ranks, targets[i], budget) <= n_words:
-            out[tokens[i] >> 5] |= np.int32(1) << np.int32(tokens[i] & 31)
+            if not row[self._num_words]:
+                make_row(row, self._table, int(self._automaton.dense_states[index]))
+                row[self._num_words] = 1
+                self.num_bytes += row.nbytes

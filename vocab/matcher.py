@@ -6,13 +6,16 @@ whole word open within it. It knows nothing of lists (``vocab.states`` does) or 
 """
 
 from collections.abc import Iterable
+from typing import Final
 
 import numpy as np
 
 from vocab.byte_trie import Int32Array
 from vocab.errors import TokenBudgetError
-from vocab.masks import NO_BUDGET, set_token_bits
+from vocab.masks import NO_BUDGET
 from vocab.states import States
+
+_MAX_TOKEN: Final = np.iinfo(np.int32).max
 
 
 class Matcher:
@@ -29,8 +32,9 @@ class Matcher:
 
     def __init__(self, states: States, stop_token_ids: Iterable[int], max_tokens: int | None = None) -> None:
         self._space = states
-        self._stop_tokens = np.asarray(sorted(set(stop_token_ids)), dtype=np.int32)
-        self._stops = frozenset(self._stop_tokens.tolist())
+        self._stops = frozenset(stop_token_ids)
+        # A client may name any number as a stop token.
+        self._stop_tokens = np.asarray([i for i in sorted(self._stops) if 0 <= i <= _MAX_TOKEN], dtype=np.int32)
         self._max_tokens = max_tokens
         self._states = [states.start]
         self._is_terminated = False
@@ -59,8 +63,7 @@ class Matcher:
 
     def fill_bitmask(self, out: Int32Array) -> None:
         """Writes the tokens that may come next into ``out``, int32 (words,)."""
-        self._space.fill(out, self.state, self._budget_after_next())
-        set_token_bits(out, self._stop_tokens, self.can_stop())
+        self._space.fill(out, self._states[-1], self._budget_after_next(), self._stop_tokens)
 
     def accept_token(self, token: int) -> bool:
         """Goes on by one token; False, and no change, where it may not come."""
@@ -69,7 +72,7 @@ class Matcher:
         if token in self._stops:
             self._is_terminated = self.can_stop()
             return self._is_terminated
-        target = self._space.target(self.state, token, self._budget_after_next())
+        target = self._space.target(self._states[-1], token, self._budget_after_next())
         if target < 0:
             return False
         self._states.append(target)
@@ -97,4 +100,4 @@ class Matcher:
         if self._max_tokens is None:
             return NO_BUDGET
         # Past the budget nothing is asked any more; the last state was complete.
-        return max(self._max_tokens - self.num_tokens - 1, 0)
+        return max(self._max_tokens - len(self._states), 0)

@@ -5,11 +5,9 @@ It knows tokens, budgets and masks; it knows no request, no stop tokens, and not
 
 from typing import Protocol
 
-from vocab._jit import kernel
-from vocab._search import position_of
 from vocab.automaton import TokenAutomaton
 from vocab.byte_trie import Int32Array
-from vocab.masks import NO_BUDGET, MaskRows
+from vocab.masks import NO_BUDGET, NO_TOKENS, MaskRows, RowTable
 
 
 class States(Protocol):
@@ -19,13 +17,14 @@ class States(Protocol):
     def start(self) -> int:
         """The state of the empty text."""
 
-    def fill(self, out: Int32Array, state: int, budget: int) -> None:
-        """Writes the tokens that may come in a state into a row, int32 (words,).
+    def fill(self, out: Int32Array, state: int, budget: int, stops: Int32Array) -> None:
+        """Writes the tokens that may come in a state into a row.
 
         Args:
-            out: The row; words past the tokenizer's vocabulary are cleared.
+            out: int32 (words,), the row; words past the tokenizer's vocabulary are cleared.
             state: The state.
             budget: How many tokens may still come after this one, or ``NO_BUDGET``.
+            stops: int32, tokens that may come where the text is complete, and only there.
         """
 
     def target(self, state: int, token: int, budget: int) -> int:
@@ -39,7 +38,7 @@ class States(Protocol):
 
 
 class ListStates:
-    """The states of one automaton for one N.
+    """The states of one automaton for one N. Safe for threads.
 
     Args:
         automaton: The automaton.
@@ -50,58 +49,26 @@ class ListStates:
     def __init__(self, automaton: TokenAutomaton, rows: MaskRows, n_words: int) -> None:
         self.automaton = automaton
         self.n_words = automaton.clamp(n_words)
+        self.start = automaton.edges.start
         self._rows = rows
+        self._table = rows.table(self.n_words, NO_BUDGET)
+        self._table.make_hubs()
+        self._longest_distance = automaton.longest_distance
+        self._complete_ranks = automaton.edges.complete_ranks
 
-    @property
-    def start(self) -> int:
-        return self.automaton.edges.start
-
-    def fill(self, out: Int32Array, state: int, budget: int) -> None:
-        self._rows.fill(out, state, self.n_words, budget)
+    def fill(self, out: Int32Array, state: int, budget: int, stops: Int32Array = NO_TOKENS) -> None:
+        self._table_of(budget).fill(out, state, stops)
 
     def target(self, state: int, token: int, budget: int) -> int:
-        edges = self.automaton.edges
-        target = int(
-            _find_target(
-                edges.edge_start,
-                edges.tokens,
-                edges.targets,
-                edges.ranks,
-                edges.links,
-                edges.link_ranks,
-                state,
-                token,
-                self.n_words,
-            )
-        )
-        if target < 0 or budget == NO_BUDGET or budget >= self.automaton.longest_distance:
-            return target
-        return target if self.automaton.rank_within(target, budget) <= self.n_words else -1
+        return self._table_of(budget).target(state, token)
+
+    def _table_of(self, budget: int) -> RowTable:
+        if budget == NO_BUDGET or budget >= self._longest_distance:
+            return self._table
+        return self._rows.table(self.n_words, budget)
 
     def can_stop(self, state: int) -> bool:
-        return bool(self.automaton.edges.complete_ranks[state] <= self.n_words)
+        return self._complete_ranks.item(state) <= self.n_words
 
     def fewest_tokens(self) -> int | None:
         return self.automaton.fewest_tokens(self.n_words)
-
-
-@kernel
-def _find_target(
-    edge_start: Int32Array,
-    tokens: Int32Array,
-    targets: Int32Array,
-    ranks: Int32Array,
-    links: Int32Array,
-    link_ranks: Int32Array,
-    state: int,
-    token: int,
-    n_words: int,
-) -> int:
-    """The state that a token leads to, by the state's own edges or those of its links; -1 where it may not come."""
-    while True:
-        edge = position_of(tokens, edge_start[state], edge_start[state + 1], token)
-        if edge >= 0:
-            return targets[edge] if ranks[edge] <= n_words else -1
-        if links[state] < 0 or link_ranks[state] > n_words:
-            return -1
-        state = links[state]

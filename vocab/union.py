@@ -18,13 +18,16 @@ from typing import Final
 
 import numpy as np
 
+from vocab._bound import set_token_bits
 from vocab._jit import kernel
 from vocab.byte_trie import Int32Array
-from vocab.masks import NO_BUDGET
+from vocab.masks import NO_BUDGET, NO_TOKENS
 from vocab.states import ListStates
 
 _CACHED_SETS: Final = 4096
 """Sets remembered in parts: some hundred bytes each."""
+
+_BYTES_OF_SET: Final = 512
 
 _CACHED_PATCHES: Final = 256
 """Patches of extra words are some kilobytes each; that of a list's place between words is twice a row."""
@@ -66,9 +69,16 @@ class UnionStates:
         self._members_of = lru_cache(_CACHED_SETS)(self._decode)
         self._set_of = lru_cache(_CACHED_SETS)(self._close)
         self._patch_of = lru_cache(_CACHED_PATCHES)(self._make_patch)
+        self._largest_patch = 0
         self.start: int = self._set_of((listed.start, self._num_listed + extra.start))
 
-    def fill(self, out: Int32Array, state: int, budget: int) -> None:
+    @property
+    def num_bytes(self) -> int:
+        """What its cache holds, at most."""
+        num_sets = self._members_of.cache_info().currsize + self._set_of.cache_info().currsize
+        return _BYTES_OF_SET * num_sets + self._patch_of.cache_info().currsize * self._largest_patch
+
+    def fill(self, out: Int32Array, state: int, budget: int, stops: Int32Array = NO_TOKENS) -> None:
         if budget >= self._longest_distance:
             budget = NO_BUDGET
         # The list's place between words comes first where there is one: its row is copied, not patched in.
@@ -77,6 +87,7 @@ class UnionStates:
         if rest:
             words, bits = self._patch_of(tuple(rest), budget)
             _add_words(out, words, bits)
+        set_token_bits(out, stops, self.can_stop(state))
 
     def target(self, state: int, token: int, budget: int) -> int:
         reached = []
@@ -152,6 +163,7 @@ class UnionStates:
             self._fill_member(row, member, budget)
             together |= row
         words = np.flatnonzero(together).astype(np.int32)
+        self._largest_patch = max(self._largest_patch, 2 * words.nbytes)
         return words, together[words]
 
 

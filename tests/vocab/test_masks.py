@@ -1,14 +1,15 @@
 import numpy as np
 
 from tests.vocab.toys import STOP, matcher_of, tokens_of, toy_automaton
+from vocab._bound import set_token_bits
 from vocab.automaton import DENSE_EDGES
-from vocab.masks import NO_BUDGET, MaskRows, set_token_bits
+from vocab.masks import NO_BUDGET, NO_TOKENS, MaskRows
 from vocab.wordlists import load_word_list
 
 
 def row_of(rows: MaskRows, state: int, n_words: int, budget: int = NO_BUDGET, num_words: int = 64) -> set[int]:
     out = np.full(num_words, -1, dtype=np.int32)
-    rows.fill(out, state, n_words, budget)
+    rows.table(n_words, budget).fill(out, state, NO_TOKENS)
     return tokens_of(out)
 
 
@@ -28,11 +29,11 @@ def test_words_past_the_vocabulary_are_cleared() -> None:
 
 
 def test_a_small_cache_gives_the_same_rows() -> None:
-    words = load_word_list("es", None).words[:400]
+    words = load_word_list("es", None).words[:1100]
     automaton, _ = toy_automaton(words, [" " + word for word in words])
     assert np.diff(automaton.edges.edge_start).max() >= DENSE_EDGES
     large, small = MaskRows(automaton), MaskRows(automaton, cache_bytes=0)
-    for n_words in range(1, 400, 19):
+    for n_words in range(1, 1100, 97):
         for state in range(0, len(automaton.edges.links), 97):
             assert row_of(large, state, n_words) == row_of(small, state, n_words)
 
