@@ -46,10 +46,14 @@ class MaskRows:
                 self._tables[key] = RowTable(self._automaton, n_words, budget)
             self._tables.move_to_end(key)
             # Tables grow while they are used, so the bound is kept when the next one is asked for.
-            num_bytes = sum(table.num_bytes for table in self._tables.values())
-            while num_bytes > self._cache_bytes and len(self._tables) > 1:
-                num_bytes -= self._tables.popitem(last=False)[1].num_bytes
+            while self.num_bytes > self._cache_bytes and len(self._tables) > 1:
+                self._tables.popitem(last=False)
             return self._tables[key]
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of the rows kept."""
+        return sum(table.num_bytes for table in list(self._tables.values()))
 
 
 class RowTable:

@@ -1,0 +1,41 @@
+"""Loads, or makes, the machine code of compile, load, mask and step, so that no request waits for it.
+
+With numba's cache on disk this takes a fraction of a second, without it a minute.
+"""
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from vocab.artefact import ArtefactFolder
+from vocab.automaton import compile_automaton
+from vocab.masks import MaskRows
+from vocab.matcher import Matcher
+from vocab.options import DEFAULT_OPTIONS
+from vocab.states import ListStates
+from vocab.token_trie import TokenTrie
+from vocab.tokenizer import TokenizerFacts
+from vocab.wordlists import WordList
+
+_STOP = 0
+
+
+def warm_up() -> None:
+    """Compiles a list of a few words, stores and loads it, and writes a text in it."""
+    # A word that this tokenizer lacks a byte for, so that spelling is looked at too.
+    lacking = "ñ".encode()[-1]
+    tokenizer = TokenizerFacts.from_token_bytes([b"", *(bytes([byte]) for byte in range(256) if byte != lacking)])
+    words = WordList("fr", ("l'", "l'un", "un", "a", "a b", "b", "ñ"), "inline")
+    trie = TokenTrie.from_bytes(TokenTrie.of(tokenizer).to_bytes())
+    with tempfile.TemporaryDirectory(prefix="wordbound-") as path:
+        folder = ArtefactFolder(Path(path))
+        made = compile_automaton(words, DEFAULT_OPTIONS, tokenizer, trie)
+        folder.save(made)
+        automaton = folder.load(made.digest)
+        rows, row = MaskRows(automaton), np.zeros((len(tokenizer) + 31) // 32, dtype=np.int32)
+        for max_tokens in (None, 4):
+            matcher = Matcher(ListStates(automaton, rows, words.num_ranks), (_STOP,), max_tokens)
+            for byte in b"a b":
+                matcher.fill_bitmask(row)
+                matcher.accept_token(tokenizer.token_bytes.index(bytes([byte])))
