@@ -40,7 +40,9 @@ class TokenTrie:
         token_start = np.zeros(len(trie.parents) + 1, dtype=np.int32)
         np.cumsum(np.bincount(trie.string_nodes, minlength=len(trie.parents)), out=token_start[1:])
         order = np.argsort(trie.string_nodes, kind="stable")
-        return cls(trie, token_start, np.asarray(ids, dtype=np.int32)[order], len(tokenizer), tokenizer.digest)
+        made = cls(trie, token_start, np.asarray(ids, dtype=np.int32)[order], len(tokenizer), tokenizer.digest)
+        # As if it came from a file: compiled code is made for arrays that may be written or that may not.
+        return cls.from_bytes(made.to_bytes())
 
     def to_bytes(self) -> bytes:
         """The trie as a file, so that another process need not sort the tokens again."""
@@ -73,7 +75,9 @@ class TokenTrie:
     @cached_property
     def child_labels(self) -> Uint8Array:
         """uint8, beside ``trie.children``: the byte that leads to each child."""
-        return self.trie.labels[self.trie.children]
+        labels = self.trie.labels[self.trie.children]
+        labels.flags.writeable = False
+        return labels
 
     @cached_property
     def roots(self) -> Int32Array:
@@ -82,6 +86,7 @@ class TokenTrie:
         roots = np.full(256, -1, dtype=np.int32)
         first = trie.children[trie.child_start[0] : trie.child_start[1]]
         roots[trie.labels[first]] = first
+        roots.flags.writeable = False
         return roots
 
     @cached_property
