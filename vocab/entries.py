@@ -40,6 +40,13 @@ def clean_entry(entry: str) -> str:
             f"{len(entry)} characters; a word has at most {MAX_WORD_CHARS}. Write each word by itself."
         )
     word = unicodedata.normalize("NFC", entry)
+    # What is rejected is not printable; of the rest, this passes over all but wide blanks, joiners and unknown letters.
+    if not word.isprintable():
+        _refuse_invisible(word)
+    return BLANK.join(word.split())
+
+
+def _refuse_invisible(word: str) -> None:
     for index, char in enumerate(word):
         category = unicodedata.category(char)
         is_joined = char in _JOINERS and 0 < index < len(word) - 1
@@ -47,4 +54,3 @@ def clean_entry(entry: str) -> str:
             raise InvalidWordListError(
                 f"{_REJECTED_CATEGORIES[category]} U+{ord(char):04X} at column {index + 1}. Remove it."
             )
-    return BLANK.join(word.split())
