@@ -55,10 +55,20 @@ def inline_word_list(words: Sequence[str], lang: str | None) -> WordList:
         UnsupportedScriptError: A language written without spaces.
     """
     if lang is not None:
-        if not LIST_NAME.fullmatch(lang):
-            raise UnknownLanguageError(f"{lang[:40]!r} is no language tag: write one such as 'es' or 'pt-BR'.")
-        check_spaced(lang)
+        check_language(lang)
     cleaned = clean_words(words, "words")
     if not cleaned:
         raise EmptyWordListError("The list has no words: name at least one, the most frequent first.")
     return WordList(lang or NO_LANGUAGE, cleaned, "inline")
+
+
+def check_language(lang: str) -> None:
+    """Refuses what cannot be the language of words that it does not come with.
+
+    Raises:
+        UnknownLanguageError: It is no tag.
+        UnsupportedScriptError: A language written without spaces.
+    """
+    if not LIST_NAME.fullmatch(lang):
+        raise UnknownLanguageError(f"{lang[:40]!r} is no language tag: write one such as 'es' or 'pt-BR'.")
+    check_spaced(lang)
