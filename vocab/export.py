@@ -1,0 +1,111 @@
+"""Writes the grammar of a list with all options, for engines that are not ours: ``python -m vocab.export --help``.
+
+    python -m vocab.export --lang es --words 3000 --numbers --end sentence -o es-3000.ebnf
+
+``--dialect ebnf``, the default, is for xgrammar and is GBNF at the same time: llama.cpp (build 11549) reads it as it is
+and agrees with our definition on all texts of the tests. ``--dialect lark`` is for llguidance. Its own conversion of
+GBNF reads word by word and greedily, and so refuses allowed texts: "3.", or "in the" where "in front of" is listed. Of
+more than 20,000 words it asks for ``LLParserLimits(initial_lexer_fuel=100_000_000)``.
+
+Knows lists, options and files; what a grammar says is ``vocab.ebnf``'s business.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import get_args
+
+from vocab.changes import ListChanges
+from vocab.ebnf import write_ebnf
+from vocab.errors import UnknownLanguageError, VocabularyError
+from vocab.inline import NO_LANGUAGE
+from vocab.lark import ebnf_to_lark
+from vocab.options import Case, End, Layout, ListOptions, Punctuation
+from vocab.wordlists import LIST_NAME, Unit, WordList, check_spaced, load_word_list, words_of_file
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Writes the grammar; the exit status: 0, or 2 with a line on standard error that says what to change."""
+    parser = _parser()
+    asked = parser.parse_args(arguments)
+    if asked.lang is None and asked.list is None:
+        parser.error("name a list: --lang TAG or --list FILE")
+    try:
+        grammar = _grammar(asked)
+        if asked.output is None:
+            sys.stdout.write(grammar)
+        else:
+            asked.output.write_text(grammar, encoding="utf-8", newline="\n")
+    except (VocabularyError, OSError) as error:
+        print(f"vocab.export: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _grammar(asked: argparse.Namespace) -> str:
+    options = ListOptions(asked.case, asked.layout, asked.numbers, asked.punctuation, asked.end)
+    word_list = _word_list(asked.lang, asked.list, asked.unit)
+    changes = ListChanges(_words(asked.extra_words), _words(asked.exclude_words))
+    changes.check(word_list.language)
+    ebnf = write_ebnf(word_list, options, asked.words or word_list.num_ranks, changes)
+    return ebnf_to_lark(ebnf) if asked.dialect == "lark" else ebnf
+
+
+def _word_list(lang: str | None, path: Path | None, unit: Unit) -> WordList:
+    if path is None:
+        return load_word_list(str(lang), None, unit)
+    if lang is not None:
+        if not LIST_NAME.fullmatch(lang):
+            raise UnknownLanguageError(f"{lang[:40]!r} is no language tag: write one such as 'es' or 'pt-BR'.")
+        check_spaced(lang)
+    word_list = WordList(lang or NO_LANGUAGE, words_of_file(path), "file")
+    if unit == "form":
+        return word_list
+    # Only here: everything else does without simplemma.
+    from vocab.lemmas import group_by_lemma
+
+    return group_by_lemma(word_list)
+
+
+def _words(path: Path | None) -> tuple[str, ...]:
+    return () if path is None else words_of_file(path)
+
+
+def _number_of_words(text: str) -> int:
+    number = int(text) if text.isascii() and text.isdigit() else 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of words: write 1 or more")
+    return number
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m vocab.export",
+        description="Writes the grammar of all texts that a word list allows.",
+        epilog="A list file has one word a line, the most frequent first; empty lines and lines with # are left out.",
+    )
+    parser.add_argument(
+        "--lang", metavar="TAG", help="wordfreq's list of a language; with --list its rules of spelling"
+    )
+    parser.add_argument("--list", type=Path, metavar="FILE", help="a list file instead of a language's list")
+    parser.add_argument("--words", type=_number_of_words, metavar="N", help="how many of its words (default: all)")
+    parser.add_argument("--unit", choices=get_args(Unit), default="form", help="what N counts (default: %(default)s)")
+    parser.add_argument("--extra-words", type=Path, metavar="FILE", help="words allowed besides, whatever N")
+    parser.add_argument("--exclude-words", type=Path, metavar="FILE", help="words left out, in every form")
+    parser.add_argument("--case", choices=get_args(Case), default="auto", help="where capitals may stand (%(default)s)")
+    parser.add_argument("--numbers", action="store_true", help="allow numbers in digits")
+    parser.add_argument(
+        "--punctuation", choices=get_args(Punctuation), default="full", help="which marks (%(default)s)"
+    )
+    parser.add_argument(
+        "--layout", choices=get_args(Layout), default="prose", help="where lines may break (%(default)s)"
+    )
+    parser.add_argument("--end", choices=get_args(End), default="word", help="what a text ends with (%(default)s)")
+    parser.add_argument("--dialect", choices=("ebnf", "lark"), default="ebnf", help="of the grammar (%(default)s)")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="where to (default: standard output)")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
