@@ -176,7 +176,14 @@ def _words_of_wordfreq(pack: str, lang: str) -> Iterator[str]:
     entries = chain.from_iterable(wordfreq.read_cBpack(pack))
     # One in a hundred entries is not all letters; those are looked at character by character.
     words = (unicodedata.normalize("NFC", entry) for entry in entries if entry.isalpha() or _is_word(entry))
+    if lang == "el":
+        return map(_with_final_sigma, words)
     return with_apostrophes(words, lang) if lang in STEMS else words
+
+
+def _with_final_sigma(word: str) -> str:
+    # wordfreq has folded its words, and with that every ς became σ: "τησ". A word of one letter is an elision, "σ'".
+    return word[:-1] + "ς" if word[-1] == "σ" and len(word) > 1 else word
 
 
 def _is_word(entry: str) -> bool:
