@@ -6,11 +6,10 @@ xgrammar as before. vLLM loads it in each of its processes through the entry poi
 """
 
 import os
-from collections import OrderedDict
 from pathlib import Path
-from threading import Lock
-from typing import Any, Final
+from typing import Any
 
+import numpy as np
 import torch
 import vllm.v1.structured_output as structured_output
 from vllm.logger import init_logger
@@ -18,20 +17,13 @@ from vllm.v1.structured_output.backend_types import StructuredOutputGrammar, Str
 from vllm.v1.structured_output.backend_xgrammar import XgrammarBackend
 
 from vocab import cpu_kernel
-from vocab.artefact import ArtefactFolder
-from vocab.automaton import TokenAutomaton
+from vocab.byte_trie import Int32Array
+from vocab.engine_cache import ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIABLE, DEFAULT_CACHE_BYTES, EngineCache
 from vocab.errors import ArtefactError
-from vocab.masks import MaskRows
 from vocab.matcher import Matcher
 from vocab.reference import GrammarReference
-from vocab.states import ListStates
 from vocab.tokenizer import TokenizerFacts
-
-ARTEFACT_DIR_VARIABLE: Final = "WORDBOUND_ARTEFACT_DIR"
-"""Environment variable with the folder of this node's artefacts."""
-
-MAX_AUTOMATA: Final = 32
-"""Automata kept mapped; their arrays lie in the page cache, their mask rows are bounded by ``MaskRows``."""
+from vocab.warm_up import warm_up
 
 logger = init_logger("vllm.wordbound")
 
@@ -47,9 +39,13 @@ class WordboundBackend(XgrammarBackend):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._tokenizer_digest = TokenizerFacts.from_tokenizer(self.tokenizer).digest
-        self._automata: OrderedDict[str, tuple[TokenAutomaton, MaskRows]] = OrderedDict()
-        self._lock = Lock()
+        folder = os.environ.get(ARTEFACT_DIR_VARIABLE)
+        max_bytes = int(os.environ.get(CACHE_BYTES_VARIABLE) or DEFAULT_CACHE_BYTES)
+        tokenizer_digest = TokenizerFacts.from_tokenizer(self.tokenizer).digest
+        self._lists = EngineCache(Path(folder), tokenizer_digest, max_bytes) if folder else None
+        self._bitmask_arrays = _BitmaskArrays()
+        # vLLM makes the backend for the first constrained request, which is the replica's own proof.
+        warm_up()
 
     def compile_grammar(
         self,
@@ -66,37 +62,34 @@ class WordboundBackend(XgrammarBackend):
         reference = GrammarReference.parse(grammar_spec) if request_type == StructuredOutputOptions.GRAMMAR else None
         if reference is None:
             return super().compile_grammar(request_type, grammar_spec, stop_token_ids)
-        automaton, rows = self._automaton(reference.digest)
-        return WordGrammar(
-            Matcher(ListStates(automaton, rows, reference.n_words), stop_token_ids or (), reference.max_tokens)
-        )
-
-    def _automaton(self, digest: str) -> tuple[TokenAutomaton, MaskRows]:
-        with self._lock:
-            if digest in self._automata:
-                self._automata.move_to_end(digest)
-                return self._automata[digest]
-        folder = os.environ.get(ARTEFACT_DIR_VARIABLE)
-        if not folder:
+        if self._lists is None:
             raise ArtefactError(
                 f"set {ARTEFACT_DIR_VARIABLE} to the folder of compiled lists in the engine's environment"
             )
-        automaton = ArtefactFolder(Path(folder)).load(digest)
-        if automaton.tokenizer_digest != self._tokenizer_digest:
-            raise ArtefactError(f"the artefact {digest} was compiled for another tokenizer than the engine's")
-        logger.info("Loaded %d words of list %s (%s)", automaton.words.num_words, automaton.words.lang, digest)
-        with self._lock:
-            self._automata[digest] = automaton, MaskRows(automaton)
-            while len(self._automata) > MAX_AUTOMATA:
-                self._automata.popitem(last=False)
-            return self._automata[digest]
+        matcher = Matcher(self._lists.states(reference), stop_token_ids or (), max_tokens=reference.max_tokens)
+        return WordGrammar(matcher, self._bitmask_arrays)
+
+
+class _BitmaskArrays:
+    """The engine's bitmask as an array over the same memory; the engine brings one tensor at every step."""
+
+    def __init__(self) -> None:
+        self._last: tuple[torch.Tensor | None, Int32Array] = None, np.zeros((0, 0), dtype=np.int32)
+
+    def of(self, bitmask: torch.Tensor) -> Int32Array:
+        tensor, array = self._last
+        if tensor is not bitmask:
+            array = bitmask.numpy()
+            self._last = bitmask, array
+        return array
 
 
 class WordGrammar(StructuredOutputGrammar):
     """A matcher as vLLM's scheduler wants to see it."""
 
-    def __init__(self, matcher: Matcher) -> None:
+    def __init__(self, matcher: Matcher, bitmask_arrays: _BitmaskArrays) -> None:
         self._matcher = matcher
+        self._bitmask_arrays = bitmask_arrays
 
     def accept_tokens(self, request_id: str, tokens: list[int]) -> bool:
         """Goes on by these tokens; those after a stop token are ignored. False where one may not come."""
@@ -122,7 +115,7 @@ class WordGrammar(StructuredOutputGrammar):
 
     def fill_bitmask(self, bitmask: torch.Tensor, batch_index: int) -> None:
         """Fills a row of ``bitmask``, int32 (sequences, words), on the CPU."""
-        self._matcher.fill_bitmask(bitmask[batch_index].numpy())
+        self._matcher.fill_bitmask(self._bitmask_arrays.of(bitmask)[batch_index])
 
     def is_terminated(self) -> bool:
         return self._matcher.is_terminated

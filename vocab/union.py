@@ -15,6 +15,7 @@ their own side may follow are not written, and near the end of a budget each sid
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
+from weakref import proxy
 
 import numpy as np
 
@@ -65,10 +66,11 @@ class UnionStates:
         self._base = self._num_listed + len(extra.automaton.edges.links) + 1
         self._longest_distance = max(listed.automaton.longest_distance, extra.automaton.longest_distance)
         self._place_index = tuple({state: place for place, state in enumerate(gaps)} for gaps in self._gaps)
-        # The caches belong to the object and go with it.
-        self._members_of = lru_cache(_CACHED_SETS)(self._decode)
-        self._set_of = lru_cache(_CACHED_SETS)(self._close)
-        self._patch_of = lru_cache(_CACHED_PATCHES)(self._make_patch)
+        # The caches belong to the object and go with it at once, and with it the mapped files: there is no cycle.
+        own = proxy(self)
+        self._members_of = lru_cache(_CACHED_SETS)(lambda state: own._decode(state))
+        self._set_of = lru_cache(_CACHED_SETS)(lambda members: own._close(members))
+        self._patch_of = lru_cache(_CACHED_PATCHES)(lambda members, budget: own._make_patch(members, budget))
         self._largest_patch = 0
         self.start: int = self._set_of((listed.start, self._num_listed + extra.start))
 

@@ -16,6 +16,7 @@ from vocab.options import DEFAULT_OPTIONS
 from vocab.states import ListStates
 from vocab.token_trie import TokenTrie
 from vocab.tokenizer import TokenizerFacts
+from vocab.union import UnionStates
 from vocab.wordlists import WordList
 
 _STOP = 0
@@ -34,8 +35,9 @@ def warm_up() -> None:
         folder.save(made)
         automaton = folder.load(made.digest)
         rows, row = MaskRows(automaton), np.zeros((len(tokenizer) + 31) // 32, dtype=np.int32)
-        for max_tokens in (None, 4):
-            matcher = Matcher(ListStates(automaton, rows, words.num_ranks), (_STOP,), max_tokens)
+        listed = ListStates(automaton, rows, words.num_ranks)
+        for states, max_tokens in ((listed, None), (listed, 4), (UnionStates(listed, listed), None)):
+            matcher = Matcher(states, (_STOP,), max_tokens)
             for byte in b"a b":
                 matcher.fill_bitmask(row)
                 matcher.accept_token(tokenizer.token_bytes.index(bytes([byte])))

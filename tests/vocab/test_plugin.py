@@ -16,9 +16,10 @@ from tests.vocab.toys import tokens_of, toy_tokenizer, word_list
 from vocab import plugin
 from vocab.artefact import ArtefactFolder
 from vocab.automaton import TokenAutomaton, compile_automaton
+from vocab.engine_cache import ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIABLE
 from vocab.errors import ArtefactError, TokenBudgetError
 from vocab.options import ListOptions
-from vocab.plugin import ARTEFACT_DIR_VARIABLE, WordboundBackend, WordGrammar
+from vocab.plugin import WordboundBackend, WordGrammar
 from vocab.reference import GrammarReference
 from vocab.tokenizer import TokenizerFacts
 
@@ -82,6 +83,16 @@ def test_a_reference_gives_masks_of_listed_words_and_padding_stays_masked(
     assert torch.equal(bitmask[0], torch.full_like(bitmask[0], -1))
 
 
+def test_the_bitmask_of_every_step_is_filled_in_place(backend: WordboundBackend, automaton: TokenAutomaton) -> None:
+    grammar = backend.compile_grammar(GRAMMAR, GrammarReference(automaton.digest, 2).to_ebnf(), {2})
+    first, second = backend.allocate_token_bitmask(1), backend.allocate_token_bitmask(3)
+    for bitmask, row in ((first, 0), (second, 2), (first, 0), (second, 1)):
+        bitmask.fill_(-1)
+        grammar.fill_bitmask(bitmask, row)
+        assert tokens_of(bitmask[row].numpy()) == tokens_of(first[0].numpy())
+        assert not torch.equal(bitmask[row], torch.full_like(bitmask[row], -1))
+
+
 def test_drafts_are_validated_without_moving_and_rolled_back(
     backend: WordboundBackend, automaton: TokenAutomaton, tokenizer: PreTrainedTokenizerBase
 ) -> None:
@@ -103,24 +114,48 @@ def test_any_other_grammar_goes_to_xgrammar(backend: WordboundBackend) -> None:
     assert isinstance(backend.compile_grammar(StructuredOutputOptions.REGEX, "yes|no", {2}), XgrammarGrammar)
 
 
-def test_an_artefact_is_loaded_once_and_old_ones_are_let_go(
-    backend: WordboundBackend, tokenizer: PreTrainedTokenizerBase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_engine_keeps_as_much_as_its_environment_says(
+    backend: WordboundBackend,
+    automaton: TokenAutomaton,
+    tokenizer: PreTrainedTokenizerBase,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(plugin, "MAX_AUTOMATA", 2)
-    facts = TokenizerFacts.from_tokenizer(tokenizer)
-    digests = []
-    for word in ("dog", "the", "runs"):
-        made = compile_automaton(word_list([word], "en"), ListOptions(), facts)
-        ArtefactFolder(tmp_path).save(made)
-        digests.append(made.digest)
-    for digest in (digests[0], digests[1], digests[0], digests[2]):
-        assert isinstance(backend.compile_grammar(GRAMMAR, GrammarReference(digest, 1).to_ebnf(), {2}), WordGrammar)
-    # The first two are gone from the folder, but the first is still mapped: it was used after the second.
-    for digest in digests[:2]:
-        ArtefactFolder(tmp_path).path_of(digest).unlink()
-    backend.compile_grammar(GRAMMAR, GrammarReference(digests[0], 1).to_ebnf(), {2})
+    other = compile_automaton(word_list(["dog"], "en"), ListOptions(), TokenizerFacts.from_tokenizer(tokenizer))
+    ArtefactFolder(tmp_path).save(other)
+    monkeypatch.setenv(CACHE_BYTES_VARIABLE, "1")
+    small = WordboundBackend(CONFIG, tokenizer=tokenizer, vocab_size=len(tokenizer))
+    for one in (backend, small):
+        for digest in (automaton.digest, other.digest):
+            assert isinstance(one.compile_grammar(GRAMMAR, GrammarReference(digest, 1).to_ebnf(), {2}), WordGrammar)
+    ArtefactFolder(tmp_path).path_of(automaton.digest).unlink()
+    backend.compile_grammar(GRAMMAR, GrammarReference(automaton.digest, 1).to_ebnf(), {2})
     with pytest.raises(ArtefactError, match="cannot be used"):
-        backend.compile_grammar(GRAMMAR, GrammarReference(digests[1], 1).to_ebnf(), {2})
+        small.compile_grammar(GRAMMAR, GrammarReference(automaton.digest, 1).to_ebnf(), {2})
+
+
+def test_a_damaged_artefact_fails_its_request_alone(
+    backend: WordboundBackend, automaton: TokenAutomaton, tmp_path: Path
+) -> None:
+    path = ArtefactFolder(tmp_path).path_of("ab" * 32)
+    path.write_bytes(ArtefactFolder(tmp_path).read_bytes(automaton.digest)[:-9])
+    with pytest.raises(ArtefactError, match="cannot be used"):
+        backend.compile_grammar(GRAMMAR, GrammarReference("ab" * 32, 1).to_ebnf(), {2})
+    assert backend.compile_grammar(GRAMMAR, GrammarReference(automaton.digest, 1).to_ebnf(), {2})
+
+
+def test_extra_words_are_allowed_beside_the_list(
+    backend: WordboundBackend, automaton: TokenAutomaton, tokenizer: PreTrainedTokenizerBase, tmp_path: Path
+) -> None:
+    extra = compile_automaton(
+        word_list(["Paris"], "en"), ListOptions(case="sentence"), TokenizerFacts.from_tokenizer(tokenizer)
+    )
+    ArtefactFolder(tmp_path).save(extra)
+    reference = GrammarReference(automaton.digest, 2, 8, extra=extra.digest)
+    grammar = backend.compile_grammar(GRAMMAR, reference.to_ebnf(), {2})
+    tokens = [token(tokenizer, text) for text in (" the", " Paris", " dog")]
+    assert grammar.accept_tokens("r", tokens)
+    assert not grammar.accept_tokens("r", [token(tokenizer, " runs")])
 
 
 def test_a_budget_that_no_text_fits_fails_the_request(backend: WordboundBackend, automaton: TokenAutomaton) -> None:
@@ -136,8 +171,9 @@ def test_an_artefact_of_another_tokenizer_is_refused(backend: WordboundBackend, 
 
 
 def test_an_engine_without_a_folder_says_which_variable_to_set(
-    backend: WordboundBackend, automaton: TokenAutomaton, monkeypatch: pytest.MonkeyPatch
+    tokenizer: PreTrainedTokenizerBase, automaton: TokenAutomaton, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv(ARTEFACT_DIR_VARIABLE)
+    monkeypatch.delenv(ARTEFACT_DIR_VARIABLE, raising=False)
+    backend = WordboundBackend(CONFIG, tokenizer=tokenizer, vocab_size=len(tokenizer))
     with pytest.raises(ArtefactError, match="set WORDBOUND_ARTEFACT_DIR"):
         backend.compile_grammar(GRAMMAR, GrammarReference(automaton.digest, 1).to_ebnf(), {2})
