@@ -16,9 +16,9 @@ from vocab.automaton import FORMAT_VERSION, TokenAutomaton
 from vocab.distance import Distances
 from vocab.errors import ArtefactError
 from vocab.options import ListOptions
-from vocab.product import TokenEdges
 from vocab.stored_words import StoredWords, read_words, spell
 from vocab.tensors import Array, read_tensors, write_tensors
+from vocab.token_edges import TokenEdges
 
 __all__ = ["ArtefactFolder", "read_tensors", "write_tensors"]
 

@@ -16,10 +16,11 @@ from vocab.byte_trie import Int32Array
 from vocab.distance import Distances, measure_distances, rank_within
 from vocab.forms import has_possessives, surface_forms
 from vocab.options import ListOptions
-from vocab.product import TokenEdges, multiply
+from vocab.product import multiply
 from vocab.spelling import spellable
 from vocab.stored_words import StoredWords
 from vocab.text_automaton import NEVER, build_text_automaton
+from vocab.token_edges import TokenEdges
 from vocab.token_trie import TokenTrie
 from vocab.tokenizer import TokenizerFacts
 from vocab.wordlists import WordList
@@ -45,8 +46,8 @@ class TokenAutomaton:
         edges: Token edges; ranks are those from which on a text can also be completed.
         distances: How few tokens complete a text.
         dense_states: int32, ascending, the states of which masks keep a whole row.
-        mask_rows: int32 (states,), where a state's mask begins: r >= 0 is its own row, that of ``dense_states[r]``, which
-            is all of it; -2 - r is the row of its link; -1 is an empty row.
+        mask_rows: int32 (states,), where a state's mask begins: r >= 0 is its own row, that of ``dense_states[r]``,
+            which is all of it; -2 - r is the row of its link; -1 is an empty row.
         gap_states, crowded_states, place_start, places, place_ranks: As in ``Places``.
     """
 

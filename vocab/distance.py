@@ -12,8 +12,8 @@ import numpy as np
 
 from vocab._jit import kernel
 from vocab.byte_trie import Int32Array
-from vocab.product import TokenEdges
 from vocab.text_automaton import NEVER
+from vocab.token_edges import TokenEdges
 
 _NEVER: Final = int(NEVER)
 

@@ -8,46 +8,18 @@ A state whose first step may also be that of a node between words *links* to tha
 its tokens; the states of those nodes come first. This module knows nothing of budgets, files or vLLM.
 """
 
-from dataclasses import dataclass
-from typing import TypeVar
-
 import numpy as np
-import numpy.typing as npt
 
-from vocab.byte_trie import Int32Array
+from vocab._addresses import address_of
 from vocab.errors import CompileError
+from vocab.interning import InternedSets, resized
 from vocab.places import Places, find_places
-from vocab.readings import FULL, MAX_READINGS, index_states, intern_sets
+from vocab.readings import FULL, MAX_READINGS
 from vocab.text_automaton import TextAutomaton
+from vocab.token_edges import TokenEdges, num_tokens_of, write_edges
 from vocab.token_trie import TokenTrie
-from vocab.walk import Int64Array, Scratch, StateArrays, Steps, TextArrays, TrieArrays, walk_states
-
-Integer = TypeVar("Integer", np.int32, np.int64)
-
-
-@dataclass(frozen=True)
-class TokenEdges:
-    """Token edges between states; state arrays have one entry per state.
-
-    Attributes:
-        edge_start: int32 (states + 1,), where a state's own edges begin in the next three.
-        tokens: int32, ascending within a state.
-        targets: int32, states.
-        ranks: int32, the N from which on the token may come.
-        links: int32, the earlier state whose edges apply besides a state's own (which come first), or -1.
-        link_ranks: int32, the N from which on the link applies.
-        complete_ranks: int32, the N from which on a text may stop here.
-        start: The state of the empty text.
-    """
-
-    edge_start: Int32Array
-    tokens: Int32Array
-    targets: Int32Array
-    ranks: Int32Array
-    links: Int32Array
-    link_ranks: Int32Array
-    complete_ranks: Int32Array
-    start: int
+from vocab.walk import walk_states
+from vocab.walk_arrays import Scratch, StateAddresses, Steps, addresses_of_text, addresses_of_trie
 
 
 def multiply(text: TextAutomaton, tokens: TokenTrie) -> tuple[TokenEdges, Places]:
@@ -63,159 +35,119 @@ class _Product:
     """Discovers states batch by batch: first those that others link to, then whatever tokens lead to."""
 
     def __init__(self, text: TextAutomaton, tokens: TokenTrie) -> None:
-        trie = tokens.trie
-        self._trie = TrieArrays(
-            trie.child_start, tokens.child_labels, trie.children, tokens.roots, tokens.token_start, tokens.tokens
-        )
+        self._text, self._tokens = text, tokens
         self._num_hubs = len(text.hubs_first)
-        hub_states = np.full(len(text.continuations), -1, dtype=np.int32)
-        hub_states[text.hubs_first] = np.arange(self._num_hubs, dtype=np.int32)
-        self._text = TextArrays(
-            text.edge_start,
-            text.edge_bytes,
-            text.edge_targets,
-            text.continuations,
-            text.continuation_ranks,
-            text.smallest_ranks,
-            text.is_hub,
-            hub_states,
-        )
-        self._source = text
-        # All bytes of a token path are on the stack at most once per child: 256 children times the longest token.
-        self._work = Scratch.empty(256 * 64)
-        self._steps = Steps.empty(1 << 16)
-        self._num_states = self._num_hubs
-        self._reading_start = np.arange(self._num_hubs + 1, dtype=np.int64)
-        self._reading_nodes = text.hubs_first.copy()
-        self._reading_owed = np.zeros(self._num_hubs, dtype=np.int32)
-        self._table = np.empty(0, dtype=np.int32)
+        self._hub_states = np.full(len(text.continuations), -1, dtype=np.int32)
+        self._hub_states[text.hubs_first] = np.arange(self._num_hubs, dtype=np.int32)
+        self._sets = InternedSets(len(text.continuations), text.hubs_first)
         self._links = np.full(self._num_hubs, -1, dtype=np.int32)
         self._link_ranks = np.zeros(self._num_hubs, dtype=np.int32)
-        self._counts: list[Int64Array] = []
-        self._edges: list[tuple[Int32Array, Int32Array, Int32Array]] = []
-        self._hub_edges = self._concatenated_hubs()
+        self._edge_start = np.zeros(self._num_hubs + 1, dtype=np.int32)
+        self._edge_tokens, self._edge_targets, self._edge_ranks = (np.empty(0, dtype=np.int32) for _ in range(3))
+        # All bytes of a token path are on the stack at most once per child: 256 children times the longest token.
+        self._scratch = Scratch(256 * 64)
+        self._steps = Steps(1 << 16)
 
     def compute(self) -> tuple[TokenEdges, Places]:
         done = 0
         for level_end in self._hub_levels():
             self._process(done, level_end)
             done = level_end
-            self._hub_edges = self._concatenated_hubs()
-        while done < self._num_states:
-            batch_end = self._num_states
+        while done < self._sets.num_states:
+            batch_end = self._sets.num_states
             self._process(done, batch_end)
             done = batch_end
-        tokens, targets, ranks = (np.concatenate(parts) for parts in zip(*self._edges, strict=True))
-        reading_start = self._reading_start[: done + 1].astype(np.int32)
-        nodes, owed = self._reading_nodes[: reading_start[-1]], self._reading_owed[: reading_start[-1]]
-        complete = np.minimum.reduceat(np.maximum(owed, self._source.complete_ranks[nodes]), reading_start[:-1])
+        reading_start = self._sets.start[: done + 1]
+        nodes, owed = self._sets.nodes[: reading_start[-1]], self._sets.owed[: reading_start[-1]]
+        num_edges = self._edge_start[done]
         edges = TokenEdges(
-            _starts(np.concatenate(self._counts)).astype(np.int32),
-            tokens,
-            targets,
-            ranks,
+            self._edge_start[: done + 1].copy(),
+            self._edge_tokens[:num_edges].copy(),
+            self._edge_targets[:num_edges].copy(),
+            self._edge_ranks[:num_edges].copy(),
             self._links[:done].copy(),
             self._link_ranks[:done].copy(),
-            complete,
-            int(self._text.hub_states[self._source.start]),
+            np.minimum.reduceat(np.maximum(owed, self._text.complete_ranks[nodes]), reading_start[:-1]),
+            int(self._hub_states[self._text.start]),
         )
-        gap_states = self._text.hub_states[self._source.gap_nodes]
-        return edges, find_places(self._source, gap_states, reading_start, nodes, owed)
+        gap_states = self._hub_states[self._text.gap_nodes]
+        return edges, find_places(self._text, gap_states, reading_start, nodes, owed)
 
     def _hub_levels(self) -> list[int]:
         """Where runs of hubs end of which none links to another of its run."""
         depth = np.zeros(self._num_hubs, dtype=np.int32)
-        for state, node in enumerate(self._source.hubs_first):
-            onward = self._source.continuations[node]
+        for state, node in enumerate(self._text.hubs_first):
+            onward = self._text.continuations[node]
             if onward >= 0:
-                depth[state] = depth[self._text.hub_states[onward]] + 1
+                depth[state] = depth[self._hub_states[onward]] + 1
         return [*(np.flatnonzero(np.diff(depth)) + 1).tolist(), self._num_hubs]
-
-    def _concatenated_hubs(self) -> tuple[Int64Array, Int32Array, Int32Array, Int32Array]:
-        counts = np.concatenate([np.empty(0, dtype=np.int64), *self._counts])
-        counts = np.concatenate([counts, np.zeros(self._num_hubs - len(counts), dtype=np.int64)])
-        none = np.empty(0, dtype=np.int32)
-        parts = [np.concatenate([none, *(edges[i] for edges in self._edges)]) for i in range(3)]
-        return _starts(counts), parts[0], parts[1], parts[2]
 
     def _process(self, first: int, last: int) -> None:
         """Walks from the states first to last, and adds their edges and the states that these lead to."""
         while first < last:
-            states = StateArrays(
-                self._reading_start,
-                self._reading_nodes,
-                self._reading_owed,
-                self._links,
-                self._link_ranks,
-                *self._hub_edges,
-            )
-            reached, num_steps, num_readings = walk_states(
-                first, last, self._text, self._trie, states, self._steps, self._work
+            reached, num_steps, _ = walk_states(
+                first,
+                last,
+                addresses_of_text(self._text, self._hub_states),
+                addresses_of_trie(self._tokens),
+                self._state_addresses(),
+                self._steps.addresses,
+                self._scratch.addresses,
             )
             if reached == FULL:
                 raise CompileError(
                     f"entries of the list overlap in more than {MAX_READINGS} ways; remove some entries with spaces"
                 )
             if reached == first:
-                self._steps = Steps.empty(2 * len(self._steps.states))
+                self._steps = Steps(2 * self._steps.size)
                 continue
-            self._add_edges(first, reached, num_steps, num_readings)
+            self._add_edges(first, reached, num_steps)
             first = reached
 
-    def _add_edges(self, first: int, last: int, num_steps: int, num_readings: int) -> None:
-        set_states = np.empty(num_steps, dtype=np.int32)
-        self._make_room(num_steps, num_readings)
-        self._num_states = intern_sets(
-            self._steps.set_start,
-            self._steps.set_nodes,
-            self._steps.set_owed,
-            num_steps,
-            self._reading_start,
-            self._reading_nodes,
-            self._reading_owed,
-            self._num_states,
-            self._table,
-            set_states,
+    def _state_addresses(self) -> StateAddresses:
+        arrays = (
+            self._sets.start,
+            self._sets.nodes,
+            self._sets.owed,
+            self._links,
+            self._link_ranks,
+            self._edge_start,
+            self._edge_tokens,
+            self._edge_targets,
+            self._edge_ranks,
         )
-        nodes = self._steps.trie_nodes[:num_steps]
-        num_tokens = (self._trie.token_start[nodes + 1] - self._trie.token_start[nodes]).astype(np.int64)
-        step = np.repeat(np.arange(num_steps), num_tokens)
-        place = np.arange(len(step)) - np.repeat(_starts(num_tokens)[:-1], num_tokens)
-        tokens = self._trie.tokens[self._trie.token_start[nodes[step]] + place]
-        sources = self._steps.states[step]
-        order = np.lexsort((tokens, sources))
-        step = step[order]
-        self._edges.append((tokens[order], set_states[step], self._steps.ranks[step]))
-        self._counts.append(np.bincount(sources - first, minlength=last - first).astype(np.int64))
+        return StateAddresses(*map(address_of, arrays))
 
-    def _make_room(self, num_steps: int, num_readings: int) -> None:
-        """Sizes the state arrays and the index for as many new states as there are steps."""
-        most = self._num_states + num_steps
-        if most + 1 > len(self._reading_start):
-            self._reading_start = _resized(self._reading_start, 2 * most + 1)
-            self._links = _resized(self._links, 2 * most, -1)
-            self._link_ranks = _resized(self._link_ranks, 2 * most)
-        most_readings = int(self._reading_start[self._num_states]) + num_readings
-        if most_readings > len(self._reading_nodes):
-            self._reading_nodes = _resized(self._reading_nodes, 2 * most_readings)
-            self._reading_owed = _resized(self._reading_owed, 2 * most_readings)
-        if 2 * most > len(self._table):
-            self._table = index_states(
-                self._reading_start,
-                self._reading_nodes,
-                self._reading_owed,
-                self._num_states,
-                1 << (4 * most).bit_length(),
+    def _add_edges(self, first: int, last: int, num_steps: int) -> None:
+        steps = self._steps
+        targets = self._sets.intern(steps.set_start, steps.set_nodes, steps.set_owed, num_steps)
+        token_start = self._tokens.token_start
+        num_edges = self._edge_start[first] + num_tokens_of(steps.trie_nodes, num_steps, token_start)
+        self._make_room(int(num_edges))
+        write_edges(
+            steps.states,
+            steps.trie_nodes,
+            steps.ranks,
+            targets,
+            token_start,
+            self._tokens.tokens,
+            first,
+            last,
+            self._edge_start,
+            self._edge_tokens,
+            self._edge_targets,
+            self._edge_ranks,
+        )
+
+    def _make_room(self, num_edges: int) -> None:
+        num_states = self._sets.num_states
+        if num_states > len(self._links):
+            known = len(self._links)
+            self._links = resized(self._links, 2 * num_states)
+            self._link_ranks = resized(self._link_ranks, 2 * num_states)
+            self._links[known:], self._link_ranks[known:] = -1, 0
+            self._edge_start = resized(self._edge_start, 2 * num_states + 1)
+        if num_edges > len(self._edge_tokens):
+            self._edge_tokens, self._edge_targets, self._edge_ranks = (
+                resized(array, 2 * num_edges) for array in (self._edge_tokens, self._edge_targets, self._edge_ranks)
             )
-
-
-def _starts(counts: Int64Array) -> Int64Array:
-    starts = np.zeros(len(counts) + 1, dtype=np.int64)
-    np.cumsum(counts, out=starts[1:])
-    return starts
-
-
-def _resized(array: npt.NDArray[Integer], size: int, fill: int = 0) -> npt.NDArray[Integer]:
-    larger = np.full(size, fill, dtype=array.dtype)
-    larger[: len(array)] = array
-    return larger

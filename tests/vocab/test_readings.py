@@ -1,6 +1,6 @@
 import numpy as np
 
-from vocab.readings import FULL, add_reading, settle
+from vocab.readings import FULL, MAX_READINGS, add_reading, settle
 
 
 def ints(*values: int) -> np.ndarray:
@@ -15,8 +15,9 @@ def test_a_node_keeps_its_least_owed_rank() -> None:
 
 
 def test_a_set_that_is_full_says_so_and_stays_full() -> None:
-    nodes, owed = ints(5), ints(0)
-    assert add_reading(nodes, owed, 1, 6, 0) == FULL
+    nodes, owed = ints(*range(MAX_READINGS)), ints(*[0] * MAX_READINGS)
+    assert add_reading(nodes, owed, MAX_READINGS, 5, 0) == MAX_READINGS
+    assert add_reading(nodes, owed, MAX_READINGS, MAX_READINGS, 0) == FULL
     assert add_reading(nodes, owed, FULL, 5, 0) == FULL
 
 
