@@ -204,7 +204,7 @@ def words_of(world: World) -> tuple[tuple[str, ...], int]:
 
 @pytest.mark.parametrize("world", ALL_WORLDS, ids=str)
 @given(data=st.data(), choice=choices())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_it_accepts_every_allowed_text(world: World, data: st.DataObject, choice: Choice) -> None:
     text = data.draw(world.likely_texts())
     if world.judge(choice).is_text(text):

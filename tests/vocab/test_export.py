@@ -1,11 +1,12 @@
 """``python -m vocab.export`` writes what the library writes, and says what is wrong with what it was asked."""
 
-import subprocess
+import runpy
 import sys
 from pathlib import Path
 
 import pytest
 
+from vocab import export
 from vocab.changes import ListChanges
 from vocab.ebnf import write_ebnf
 from vocab.export import main
@@ -114,7 +115,9 @@ def test_what_is_no_request_is_answered_with_the_usage(arguments: list[str], mes
     assert message in capsys.readouterr().err
 
 
-def test_it_is_a_command(list_file: str) -> None:
-    command = [sys.executable, "-m", "vocab.export", "--list", list_file, "--punctuation", "none"]
-    done = subprocess.run(command, capture_output=True, check=True, cwd=Path(__file__).parents[2])
-    assert done.stdout.decode().startswith('root ::= " "? start-unit (gap unit)*\n')
+def test_it_is_a_command(list_file: str, capsys: Output, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["vocab.export", "--list", list_file, "--punctuation", "none"])
+    with pytest.raises(SystemExit) as exit_info:
+        runpy.run_path(export.__file__, run_name="__main__")
+    assert exit_info.value.code == 0
+    assert capsys.readouterr().out.startswith('root ::= " "? start-unit (gap unit)*\n')
