@@ -167,7 +167,7 @@ class _Words:
     ) -> None:
         self._listed = form_ranks or FormRanks(word_list, options, n_words)
         self._n_words = n_words
-        self._left_out = ranks_left_out(word_list, changes.exclude_words)
+        self._left_out = ranks_left_out(word_list.up_to(n_words), changes.exclude_words)
         extra_words = WordList(word_list.lang, changes.extra_words, "inline")
         self._extra = FormRanks(extra_words, replace(options, case="sentence"))
         # "Ana" may be written in a way that only the added word has, and is the listed word all the same.
