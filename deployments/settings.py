@@ -12,7 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
+from fsspec import get_filesystem_class
+from fsspec.utils import get_protocol
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
 from deployments.limits import Limits
 
@@ -28,6 +30,7 @@ ENVIRONMENT: Final[dict[str, str]] = {
     "PREBUILD_PREFIX": "prebuild_prefix",
     "PREBUILD_LANGS": "prebuild_langs",
     "WORDLIST_DIR": "wordlist_dir",
+    "ARTEFACT_STORE": "artefact_store",
     "LOG_LEVEL": "log_level",
     "MASK_ENGINE": "mask_engine",
 }
@@ -86,8 +89,29 @@ class Settings(BaseModel):
     """The N for which replicas warm up with these lists. One artefact serves every N, so nothing else depends on it."""
     artefact_dir: Path | None = None
     """Where artefacts lie on each node; by default ``artefacts`` in the cache folder of the node's user."""
-    max_cached_vocabularies: int = Field(default=64, ge=1)
-    """Lists whose artefact is known without reading the list again. Costs the words of each, 5 to 30 MB."""
+    artefact_bytes: int = Field(default=4 * 2**30, ge=2**20)
+    """Bytes of them on each node; those used longest ago go. Costs disk, and page cache for those in use: 25 MB for
+    50,000 words and 262,144 tokens, 0.3 MB and up for a client's own list."""
+    artefact_store: str | None = None
+    """An fsspec URL (``s3://bucket/lists``, ``gs://…``, ``file:///mnt/…``) where artefacts outlive the nodes and which
+    clusters may share. Costs an upload per new list; without it a node with an empty disk compiles again."""
+    artefact_store_bytes: int = Field(default=64 * 2**30, ge=2**20)
+    """Bytes of them behind that URL; those written longest ago go."""
+    max_cached_vocabularies: int = Field(default=4096, ge=1)
+    """Lists whose artefact is known without asking the compiler. Costs about 2 KB each; set by clients that send a list
+    of their own with every request."""
+    compile_deadline_s: float = Field(default=120.0, gt=0)
+    """A list that takes longer is given up, and its compile process killed. All 337,000 Spanish words of wordfreq take
+    10 to 30 s for 262,144 tokens on one core; ten times as many or a compiler that hangs must not block the rest."""
+    compile_memory_bytes: int = Field(default=4 * 2**30, ge=2**28)
+    """Memory of a compile process, of which there are two at most; one that exceeds it is killed. All Spanish words
+    take 2 GB. A process that still holds a quarter of it after a list is ended, so that the memory goes back."""
+    compile_idle_s: float = Field(default=60.0, gt=0)
+    """The process that compiles named lists ends after so long without one. Its start costs 1 to 2 s, its memory
+    150 to 700 MB; the one for clients' lists stays."""
+    engine_cache_bytes: int = Field(default=2**30, ge=2**20)
+    """Memory for lists in each engine process: mask rows, and mapped artefacts, whose pages the processes of a node
+    share. 20 MB for 50,000 words and 262,144 tokens."""
 
     # The graph
     accelerator_type: str | None = None
@@ -121,6 +145,16 @@ class Settings(BaseModel):
         if self.autoscaling.max_replicas < max(self.autoscaling.min_replicas, 1):
             raise ValueError("autoscaling.max_replicas: expected at least autoscaling.min_replicas")
         return self
+
+    @field_validator("artefact_store")
+    @classmethod
+    def _check_store(cls, url: str | None) -> str | None:
+        if url is not None:
+            try:
+                get_filesystem_class(get_protocol(url))
+            except (ImportError, ValueError) as error:
+                raise ValueError(f"expected a URL that fsspec can open: {error}") from None
+        return url
 
     @classmethod
     def load(cls, args: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> Self:

@@ -28,6 +28,7 @@ def test_every_environment_name_keeps_its_meaning() -> None:
             "PREBUILD_PREFIX": "500",
             "PREBUILD_LANGS": "en, es",
             "WORDLIST_DIR": "/lists",
+            "ARTEFACT_STORE": "file:///shared/lists",
             "LOG_LEVEL": "warning",
             "MASK_ENGINE": "xgrammar",
         },
@@ -41,6 +42,7 @@ def test_every_environment_name_keeps_its_meaning() -> None:
     assert settings.prebuild_prefix == 500
     assert settings.prebuild_langs == ("en", "es")
     assert str(settings.wordlist_dir) == "/lists"
+    assert settings.artefact_store == "file:///shared/lists"
     assert settings.log_level == "WARNING"
     assert settings.mask_engine == "xgrammar"
 
@@ -63,6 +65,9 @@ def test_a_model_in_a_folder_is_named_for_the_folder() -> None:
         ({"limits": 3}, {}, ["limits=3", "keys and values"]),
         ({"prebuild_prefix": "many"}, {}, ["prebuild_prefix='many'", "integer"]),
         ({"max_ongoing_requests": 0}, {}, ["max_ongoing_requests=0", "greater than or equal to 1"]),
+        ({"artefact_bytes": 1000}, {}, ["artefact_bytes=1000", "greater than or equal to 1048576"]),
+        ({"compile_deadline_s": 0}, {}, ["compile_deadline_s=0", "greater than 0"]),
+        ({}, {"ARTEFACT_STORE": "magic://lists"}, ["ARTEFACT_STORE='magic://lists'", "fsspec"]),
         ({}, {"MASK_ENGINE": "magic"}, ["MASK_ENGINE='magic'", "'automaton' or 'xgrammar'"]),
         ({}, {"MAX_INPUT_TOKENS": "-1"}, ["MAX_INPUT_TOKENS='-1'", "greater than or equal to 1"]),
         ({}, {"ALLOWED_MAX_NEW_TOKENS": "16;256"}, ["ALLOWED_MAX_NEW_TOKENS='16;256'", "commas"]),

@@ -1,0 +1,47 @@
+"""The compile process as it is, but some words make it fail in ways that lists cannot bring about on demand."""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from vocab import list_compiler, worker
+from vocab.automaton import TokenAutomaton, compile_automaton
+from vocab.wordlists import WordList
+
+_kept: list[bytes] = []
+
+
+def _take_memory() -> None:
+    while True:
+        _kept.append(b"x" * (1 << 24))
+        time.sleep(0.01)
+
+
+def _hang() -> None:
+    while True:
+        pass
+
+
+FAULTS: Final[dict[str, Callable[[], Any]]] = {
+    "segfault": lambda: os.kill(os.getpid(), signal.SIGSEGV),
+    "hang": _hang,
+    "memory": _take_memory,
+    "exit": lambda: os._exit(3),
+    "garbage": lambda: setattr(worker, "write_reply", lambda reply: b"garbage\n"),
+    "slow": lambda: time.sleep(1),
+    "grow": lambda: _kept.append(b"x" * (1 << 28)),
+}
+
+
+def compile_or_fail(word_list: WordList, *arguments: Any) -> TokenAutomaton:
+    for word in word_list.words:
+        FAULTS.get(word, lambda: None)()
+    return compile_automaton(word_list, *arguments)
+
+
+if __name__ == "__main__":
+    vars(list_compiler)["compile_automaton"] = compile_or_fail
+    worker.main(sys.argv[1:])

@@ -1,0 +1,46 @@
+"""Compile processes for tests: the real one over a toy tokenizer, and one that fails on demand."""
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from deployments.compile_process import WorkerCommand
+from tests.vocab.toys import toy_tokenizer
+from vocab.store import ArtefactStore
+from vocab.stored_tokenizer import store_tokenizer
+
+MAX_BYTES = 10**8
+
+
+@dataclass(frozen=True)
+class FaultyCommand(WorkerCommand):
+    def arguments(self) -> list[str]:
+        assert super().arguments()[:3] == [sys.executable, "-m", "vocab.worker"]
+        return [sys.executable, "-m", "tests.deployments.faulty_worker", *super().arguments()[3:]]
+
+
+def toy_command(folder: Path, *, is_faulty: bool = False, lists: Path | None = None) -> WorkerCommand:
+    """A command whose tokenizer is a toy that lies in the store already."""
+    tokenizer = toy_tokenizer(["the", "cat"])
+    store_tokenizer(tokenizer, ArtefactStore(folder, MAX_BYTES))
+    kind = FaultyCommand if is_faulty else WorkerCommand
+    return kind(folder, MAX_BYTES, tokenizer=tokenizer.digest, wordlist_dir=lists)
+
+
+def is_gone(pid: int) -> bool:
+    """Whether there is no such process, not even a dead one that nobody waited for."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def wait_until(condition: Callable[[], bool], timeout_s: float = 10) -> None:
+    end = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < end, "it took too long"
+        time.sleep(0.02)
