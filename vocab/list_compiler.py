@@ -16,6 +16,7 @@ from vocab.automaton import TokenAutomaton, artefact_digest, compile_automaton
 from vocab.changes import entries_left_out
 from vocab.errors import ArtefactError, CompileError, EmptyWordListError, VocabularyError
 from vocab.exclusion import Exclusion, exclude, exclusion_digest
+from vocab.forms import resolve_case
 from vocab.inline import inline_word_list
 from vocab.jobs import Compiled, CompileList, CompileWithout, Job, Reply
 from vocab.options import ListOptions
@@ -67,8 +68,12 @@ class ListCompiler:
         automaton = self._artefact(job.digest)
         entries = entries_left_out(automaton.word_list, job.words)
         if isinstance(job, CompileWithout):
-            word_list = _shortened(automaton.word_list, entries) if entries else automaton.word_list
-            return Reply(self._compiled(word_list, job.options or automaton.options))
+            options = job.options or automaton.options
+            if not entries:
+                return Reply(self._compiled(automaton.word_list, options))
+            # The words left out may be all that have capitals.
+            options = replace(options, case=resolve_case(automaton.word_list, options))
+            return Reply(self._compiled(_shortened(automaton.word_list, entries), options))
         return Reply(self._excluded(automaton, entries) if entries else _described(automaton, was_stored=True))
 
     def _word_list(self, job: CompileList) -> WordList:

@@ -148,6 +148,14 @@ def test_words_that_are_not_in_the_list_leave_it_as_it_is(world: World) -> None:
     assert world.make(ExcludeWords(base.digest, ("dog",))).digest == base.digest
 
 
+def test_the_case_is_that_of_the_list_that_was_asked_for(world: World) -> None:
+    """The words left out may be all that have capitals."""
+    base = world.make(CompileList("en", ("the", "London", "of London")))
+    shorter = world.store.load(world.make(CompileWithout(base.digest, ("London", "of London"))).digest)
+    assert can_spell(matcher_of(shorter, 3), world.tokenizer, "The the")
+    assert not can_spell(matcher_of(shorter, 3), world.tokenizer, "the The")
+
+
 def test_all_words_cannot_be_left_out(world: World) -> None:
     base = world.make(CompileList(None, ("the", "cat")))
     assert isinstance(world.fail(CompileWithout(base.digest, ("the", "cat"))), EmptyWordListError)
