@@ -20,7 +20,7 @@ from vocab.wordlists import WordList
 _DICTIONARY_OF: Final = {"sh": "hbs", "sr": "hbs", "hr": "hbs", "bs": "hbs", "fil": "tl", "no": "nb"}
 """simplemma's name of a language where lists have another."""
 
-_CAPITAL_NOUN_LANGUAGES: Final = frozenset({"de", "lb"})
+_GERMAN: Final = frozenset({"de", "lb"})
 """Where every noun has a capital, so that a list without capitals has lost which of its words are nouns."""
 
 
@@ -71,31 +71,36 @@ class _Lemmas:
         self._dictionary = dictionaries.get_dictionary(code)
         self._strategy = DefaultStrategy(dictionary_factory=dictionaries)
         self._has_lost_capitals = resolve_case(word_list, DEFAULT_OPTIONS) == "any"
-        self._has_lost_nouns = self._has_lost_capitals and code in _CAPITAL_NOUN_LANGUAGES
+        self._is_german = code in _GERMAN
         self._has_dotted_i = code in DOTTED_I_LANGUAGES
 
     def of(self, word: str) -> tuple[str, ...]:
         """Names of the word's lemmas, in small letters where the list is so; first one that it is itself."""
         if BLANK in word:
             return (word,)
-        lemma = self._strategy.get_lemma(word, self._code) or word
+        lemma = self._strategy.get_lemma(word, self._code)
         if lemma == _without_apostrophes(word):
             # English "it's" is listed as a spelling of "its".
             lemma = word
         if not self._has_lost_capitals:
-            return (lemma,)
-        lemma = self._small(lemma)
-        noun = self._dictionary.get(word.capitalize()) if self._has_lost_nouns else None
-        if noun is None:
-            return (lemma,)
+            return (lemma or word,)
+        if not self._is_german:
+            return (self._small(lemma or word),)
         # "haus" is a form of "hausen", but "Haus" is what it stands for.
-        noun = self._small(noun)
-        return (noun, lemma) if noun == word else (lemma, noun)
+        lemmas = (lemma, *map(self._dictionary.get, _german_spellings(word)))
+        names = {self._small(lemma).replace("ß", "ss"): None for lemma in lemmas if lemma is not None}
+        return tuple(sorted(names, key=word.__ne__)) or (word,)
 
     def _small(self, lemma: str) -> str:
         if self._has_dotted_i:
             lemma = lemma.replace("İ", "i").replace("I", "ı")
         return lemma.lower()
+
+
+def _german_spellings(word: str) -> tuple[str, ...]:
+    """What a word may have been before a list lost its capitals and, like wordfreq's, its ß."""
+    spellings = (word, word.replace("ss", "ß")) if "ss" in word else (word,)
+    return (*spellings[1:], *(spelling.capitalize() for spelling in spellings))
 
 
 def _without_apostrophes(word: str) -> str:
