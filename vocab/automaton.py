@@ -14,9 +14,10 @@ import numpy as np
 
 from vocab.byte_trie import Int32Array
 from vocab.distance import Distances, measure_distances, rank_within
-from vocab.forms import has_possessives, surface_forms
+from vocab.forms import has_possessives
 from vocab.options import ListOptions
 from vocab.product import multiply
+from vocab.spelled_forms import spell_forms
 from vocab.spelling import spellable
 from vocab.stored_words import StoredWords
 from vocab.text_automaton import NEVER, build_text_automaton
@@ -124,7 +125,7 @@ def compile_automaton(
     digest = artefact_digest(word_list, options, tokenizer)
     trie = trie or TokenTrie.of(tokenizer)
     word_list, dropped = spellable(word_list, trie)
-    forms = surface_forms(word_list, options, with_possessives=False)
+    forms = spell_forms(word_list, options)
     text = build_text_automaton(forms, options, word_list.language, possessives=has_possessives(word_list))
     edges, places = multiply(text, trie)
     distances = measure_distances(edges)

@@ -1,5 +1,6 @@
 """A trie of byte strings in flat arrays. It knows nothing of words or tokens."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,27 @@ from vocab._jit import kernel
 
 Int32Array = npt.NDArray[np.int32]
 Uint8Array = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class ByteStrings:
+    """Byte strings one behind the other, with or without something between them.
+
+    Attributes:
+        data: uint8, the bytes.
+        starts: int32 (strings,), where each string begins.
+        ends: int32 (strings,), and where it ends.
+    """
+
+    data: Uint8Array
+    starts: Int32Array
+    ends: Int32Array
+
+    @classmethod
+    def of(cls, strings: Iterable[bytes]) -> "ByteStrings":
+        lengths = np.fromiter(map(len, strings := list(strings)), dtype=np.int32, count=len(strings))
+        ends = np.cumsum(lengths, dtype=np.int32)
+        return cls(np.frombuffer(b"".join(strings), dtype=np.uint8), ends - lengths, ends)
 
 
 @dataclass(frozen=True)
@@ -30,41 +52,86 @@ class ByteTrie:
     string_nodes: Int32Array
 
     @classmethod
-    def of_sorted(cls, strings: list[bytes]) -> "ByteTrie":
-        """The trie of byte strings that are sorted and none of them empty; equal ones end at one node."""
-        data = np.frombuffer(b"".join(strings), dtype=np.uint8)
-        ends = np.cumsum(np.fromiter((len(s) for s in strings), dtype=np.int64, count=len(strings)))
-        longest = max((len(s) for s in strings), default=0)
-        parents, labels, string_nodes = _insert_sorted(data, ends, longest)
-        order = np.argsort(parents[1:], kind="stable").astype(np.int32) + np.int32(1)
-        child_start = np.zeros(len(parents) + 1, dtype=np.int32)
-        np.cumsum(np.bincount(parents[1:], minlength=len(parents)), out=child_start[1:])
-        return cls(parents, labels, child_start, order, string_nodes)
+    def of(cls, strings: ByteStrings) -> "ByteTrie":
+        """The trie of byte strings of which none is empty; equal ones end at one node."""
+        num_bytes = int((strings.ends - strings.starts).sum())
+        parents, labels, string_nodes = _insert(strings.data, strings.starts, strings.ends, num_bytes + 1)
+        child_start, order = order_edges(parents[1:], labels[1:], len(parents))
+        # Nodes that are visited together lie together: walks take three quarters of the time.
+        numbers = _depth_first(child_start, order + np.int32(1))
+        ordered_parents, ordered_labels = np.empty_like(parents), np.empty_like(labels)
+        ordered_parents[numbers[1:]], ordered_labels[numbers] = numbers[parents[1:]], labels
+        ordered_parents[0] = -1
+        child_start, order = order_edges(ordered_parents[1:], ordered_labels[1:], len(parents))
+        return cls(ordered_parents, ordered_labels, child_start, order + np.int32(1), numbers[string_nodes])
 
 
 @kernel
-def _insert_sorted(
-    data: Uint8Array, ends: npt.NDArray[np.int64], longest: int
+def _insert(
+    data: Uint8Array, starts: Int32Array, ends: Int32Array, most_nodes: int
 ) -> tuple[Int32Array, Uint8Array, Int32Array]:
-    parents = np.empty(len(data) + 1, np.int32)
-    labels = np.zeros(len(data) + 1, np.uint8)
+    """Parents, labels and the nodes of strings; nodes are numbered in the order in which strings need them."""
+    parents = np.empty(most_nodes, np.int32)
+    labels = np.empty(most_nodes, np.uint8)
+    first_children, siblings = np.full(most_nodes, -1, np.int32), np.full(most_nodes, -1, np.int32)
     string_nodes = np.empty(len(ends), np.int32)
-    path = np.zeros(longest + 1, np.int32)
-    parents[0] = -1
+    parents[0], labels[0] = -1, 0
     num_nodes = 1
-    previous_start, previous_length = 0, 0
-    start = 0
     for i in range(len(ends)):
-        length = ends[i] - start
-        shared = 0
-        while shared < length and shared < previous_length and data[start + shared] == data[previous_start + shared]:
-            shared += 1
-        for depth in range(shared, length):
-            parents[num_nodes] = path[depth]
-            labels[num_nodes] = data[start + depth]
-            path[depth + 1] = num_nodes
-            num_nodes += 1
-        string_nodes[i] = path[length]
-        previous_start, previous_length = start, length
-        start = ends[i]
+        node = 0
+        for at in range(starts[i], ends[i]):
+            child, last = first_children[node], -1
+            while child >= 0 and labels[child] != data[at]:
+                last, child = child, siblings[child]
+            if child < 0:
+                child = num_nodes
+                num_nodes += 1
+                parents[child], labels[child] = node, data[at]
+                if last < 0:
+                    first_children[node] = child
+                else:
+                    siblings[last] = child
+            node = child
+        string_nodes[i] = node
     return parents[:num_nodes].copy(), labels[:num_nodes].copy(), string_nodes
+
+
+@kernel
+def _depth_first(child_start: Int32Array, children: Int32Array) -> Int32Array:
+    """The place of each node when a parent comes before its children, and these in order."""
+    numbers = np.empty(len(child_start) - 1, np.int32)
+    stack = np.empty(len(numbers), np.int32)
+    stack[0], top = 0, 1
+    for number in range(len(numbers)):
+        top -= 1
+        node = stack[top]
+        numbers[node] = number
+        for place in range(child_start[node + 1] - 1, child_start[node] - 1, -1):
+            stack[top] = children[place]
+            top += 1
+    return numbers
+
+
+@kernel
+def order_edges(sources: Int32Array, labels: Uint8Array, num_nodes: int) -> tuple[Int32Array, Int32Array]:
+    """Where each node's edges begin, and the edges ordered by node and byte."""
+    by_label = np.empty(len(sources), np.int32)
+    place = np.zeros(257, np.int32)
+    for label in labels:
+        place[label + 1] += 1
+    for byte in range(256):
+        place[byte + 1] += place[byte]
+    for edge in range(len(sources)):
+        by_label[place[labels[edge]]] = edge
+        place[labels[edge]] += 1
+    starts = np.zeros(num_nodes + 1, np.int32)
+    for source in sources:
+        starts[source + 1] += 1
+    for node in range(num_nodes):
+        starts[node + 1] += starts[node]
+    order, following = np.empty(len(sources), np.int32), starts.copy()
+    for i in range(len(by_label)):
+        source = sources[by_label[i]]
+        order[following[source]] = by_label[i]
+        following[source] += 1
+    return starts, order

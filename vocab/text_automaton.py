@@ -13,19 +13,16 @@ import numpy as np
 import numpy.typing as npt
 
 from vocab._jit import kernel
-from vocab.byte_trie import ByteTrie, Int32Array, Uint8Array
+from vocab.byte_trie import ByteTrie, Int32Array, Uint8Array, order_edges
 from vocab.forms import Form
 from vocab.gaps import GapAutomaton, build_gap_automaton
-from vocab.marks import APOSTROPHES
 from vocab.options import ListOptions
+from vocab.spelled_forms import SpelledForms
 
 BoolArray = npt.NDArray[np.bool_]
 
 NEVER: Final = np.int32(2**31 - 1)
 """The rank of what no list reaches."""
-
-
-_APOSTROPHES: Final = tuple(apostrophe.encode() for apostrophe in APOSTROPHES)
 
 
 @dataclass(frozen=True)
@@ -60,7 +57,7 @@ class TextAutomaton:
 
 
 def build_text_automaton(
-    forms: list[Form], options: ListOptions, language: str, *, possessives: bool = False
+    forms: list[Form] | SpelledForms, options: ListOptions, language: str, *, possessives: bool = False
 ) -> TextAutomaton:
     """Builds the automaton of all texts written with ``forms``, which must not be empty.
 
@@ -70,7 +67,7 @@ def build_text_automaton(
         language: The list's; it decides which marks are basic ones.
         possessives: Whether a form without an apostrophe may carry 's. All words then share the nodes of it.
     """
-    words = _WordNodes.of(forms)
+    words = _WordNodes.of(forms if isinstance(forms, SpelledForms) else SpelledForms.of(forms))
     gaps = build_gap_automaton(options, language)
     return _Joiner(words, gaps, possessives=possessives).join()
 
@@ -94,23 +91,16 @@ class _WordNodes:
     has_apostrophe: Uint8Array
 
     @classmethod
-    def of(cls, forms: list[Form]) -> "_WordNodes":
-        spelled = sorted((form.text.encode(), form.rank, form.sentence_only, form.elision) for form in forms)
-        trie = ByteTrie.of_sorted([text for text, *_ in spelled])
-        ranks = np.fromiter((rank for _, rank, *_ in spelled), dtype=np.int32, count=len(spelled))
-        sentence_only = np.fromiter((only for *_, only, _ in spelled), dtype=bool, count=len(spelled))
-        elision = np.fromiter((elides for *_, elides in spelled), dtype=bool, count=len(spelled))
-
-        anywhere_ranks = np.full(len(trie.parents), NEVER, dtype=np.int32)
-        np.minimum.at(anywhere_ranks, trie.string_nodes[~sentence_only], ranks[~sentence_only])
+    def of(cls, forms: SpelledForms) -> "_WordNodes":
+        trie = ByteTrie.of(forms.strings)
+        num_trie_nodes, ends = len(trie.parents), trie.string_nodes
+        anywhere_ranks = np.full(num_trie_nodes, NEVER, dtype=np.int32)
+        np.minimum.at(anywhere_ranks, ends[~forms.sentence_only], forms.ranks[~forms.sentence_only])
         sentence_ranks = anywhere_ranks.copy()
-        np.minimum.at(sentence_ranks, trie.string_nodes, ranks)
-        elides = np.zeros(len(trie.parents), dtype=np.uint8)
-        elides[trie.string_nodes[elision]] = 1
-
-        has_apostrophe = np.zeros(len(trie.parents), dtype=np.uint8)
-        spelled_with = np.fromiter((_has_apostrophe(text) for text, *_ in spelled), dtype=bool, count=len(spelled))
-        has_apostrophe[trie.string_nodes[spelled_with]] = 1
+        np.minimum.at(sentence_ranks, ends[forms.sentence_only], forms.ranks[forms.sentence_only])
+        elides, has_apostrophe = np.zeros((2, num_trie_nodes), dtype=np.uint8)
+        elides[ends[forms.elides]] = 1
+        has_apostrophe[ends[forms.has_apostrophe]] = 1
 
         is_anywhere = _with_ancestors(trie.parents, anywhere_ranks != NEVER)
         is_sentence = _with_ancestors(trie.parents, sentence_ranks < anywhere_ranks)
@@ -118,7 +108,7 @@ class _WordNodes:
         num_anywhere = int(is_anywhere.sum())
         sentence_ids = np.where(is_sentence, num_anywhere + np.cumsum(is_sentence) - 1, anywhere_ids).astype(np.int32)
 
-        child = np.arange(1, len(trie.parents), dtype=np.int32)
+        child = np.arange(1, num_trie_nodes, dtype=np.int32)
         within = child[is_anywhere[1:]]
         starting = child[is_sentence[trie.parents[1:]]]
         parents = trie.parents
@@ -133,10 +123,6 @@ class _WordNodes:
             elides=np.concatenate([elides[is_anywhere], elides[is_sentence]]),
             has_apostrophe=np.concatenate([has_apostrophe[is_anywhere], has_apostrophe[is_sentence]]),
         )
-
-
-def _has_apostrophe(spelled: bytes) -> bool:
-    return any(apostrophe in spelled for apostrophe in _APOSTROPHES)
 
 
 @kernel
@@ -224,10 +210,8 @@ class _Joiner:
         sources = np.concatenate([words.edge_sources, extra[:, 0]])
         labels = np.concatenate([words.edge_bytes, extra[:, 1].astype(np.uint8)])
         targets = np.concatenate([words.edge_targets, extra[:, 2]])
-        order = np.lexsort((labels, sources))
-        sources, labels, targets = sources[order], labels[order], targets[order]
-        edge_start = np.zeros(num_nodes + 1, dtype=np.int32)
-        np.cumsum(np.bincount(sources, minlength=num_nodes), out=edge_start[1:])
+        edge_start, order = order_edges(sources, labels, num_nodes)
+        labels, targets = labels[order], targets[order]
         smallest = _smallest_ranks(edge_start, targets, continuations, continuation_ranks, complete)
         return TextAutomaton(
             edge_start=edge_start,
