@@ -1,4 +1,4 @@
-"""Reads a constrained answer: trims what stands past the last whole word, and adds the ``vocab`` block.
+"""Reads a constrained answer: trims what stands past the last whole word or sentence, and adds the ``vocab`` block.
 
 It works on the JSON of an answer or of a stream's chunks and asks a reader of text, which shares nothing with the
 automaton, what is a whole text. It knows nothing of the engine, of HTTP or of how the reader came to be.
@@ -17,8 +17,10 @@ from vocab.marks import CLOSE_MARKS, SENTENCE_MARKS
 UNKNOWN_FOLLOWING: Final = "a"
 """Stands for text that followed and is not known: it may have continued the word, so the word counts as cut."""
 
-_SENTENCE_START: Final = re.compile(rf"[{re.escape(SENTENCE_MARKS)}][{re.escape(CLOSE_MARKS)}]{{0,3}}[ \n]+(?=[^\W_])")
-"""Up to a place where a text goes on as a new text would begin."""
+_SENTENCE_START: Final = re.compile(
+    rf"(?:[{re.escape(SENTENCE_MARKS)}][{re.escape(CLOSE_MARKS)}]{{0,3}} |\n)(?=[^\W_])"
+)
+"""Up to a place where a text goes on as a new text would begin: after a sentence, or a line."""
 
 
 class Coverage(Protocol):

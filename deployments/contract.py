@@ -5,6 +5,7 @@ anything but what the ingress put there; the vocabulary travels beside it, by di
 of Ray or of the engine.
 """
 
+import hashlib
 from typing import Any, Literal, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -98,6 +99,14 @@ class ResolvedVocabulary(BaseModel):
     n_words: int = Field(ge=1)
     unit: Unit = "form"
     fewest_tokens: int = Field(ge=1)
+
+    @property
+    def id(self) -> str:
+        """Names the list together with its changes: that of the list where there are none."""
+        if len(self.digests) == 1:
+            return self.digest
+        parts = (self.digest, self.exclusion_digest or "-", self.extra_digest or "-")
+        return hashlib.sha256(" ".join(parts).encode()).hexdigest()
 
     @property
     def digests(self) -> tuple[str, ...]:

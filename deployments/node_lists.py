@@ -1,97 +1,147 @@
-"""The artefacts on a replica's node, and the lists in them, as the replica needs them.
+"""The lists of a replica's node as its requests need them: a reader for answers, and the grammar for the engine.
 
-An artefact that is not there is fetched from the vocabulary deployment, once however many wait for it, and written so
-that the engine's process finds it whole. It knows nothing of requests or of the engine.
+Brings the artefacts of a vocabulary to the node, the list's and those of what is left out and added, and keeps the
+readers made last, bounded in bytes. It knows nothing of requests or of the engine.
 """
 
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
-from typing import Literal
+from typing import Any, Final, Literal
 
 from deployments.contract import ResolvedVocabulary
-from vocab.artefact import ArtefactFolder
+from deployments.node_artefacts import NodeArtefacts
+from deployments.node_words import ListedWords, NodeWords
+from vocab.changes import ListChanges
 from vocab.ebnf import write_ebnf
 from vocab.errors import ArtefactError
+from vocab.exclusion import Exclusion
+from vocab.options import DEFAULT_OPTIONS
 from vocab.reader import TextReader
 from vocab.reference import GrammarReference
+from vocab.store import ArtefactStore
 
 logger = logging.getLogger("ray.serve")
 
-MAX_LISTS = 32
-"""Lists kept with a reader, for one N each. Costs the words of each, 5 to 50 MB."""
+MAX_BYTES: Final = 512 * 1024 * 1024
+"""Of words, tables and grammars. The longest list takes 30 MB, and 35 MB more where a request wants all of it."""
+
+MAX_LISTS: Final = 1024
+"""Readers, each for one N of one list; a small one takes some kilobytes."""
+
+MaskEngine = Literal["automaton", "xgrammar"]
 
 
 class NodeList:
-    """One list at one N on this node: its reader, and the grammar that asks the engine for it."""
+    """One vocabulary on this node.
 
-    def __init__(self, folder: ArtefactFolder, vocabulary: ResolvedVocabulary, mask_engine: str) -> None:
-        automaton = folder.load(vocabulary.digest)
+    Attributes:
+        reader: Reads its texts.
+        listed: The words of its list, shared with other N.
+        block: What its answers say of it.
+    """
+
+    def __init__(
+        self, listed: ListedWords, changes: ListChanges, vocabulary: ResolvedVocabulary, mask_engine: MaskEngine
+    ) -> None:
+        self.listed = listed
         self._vocabulary = vocabulary
-        self.reader = TextReader(automaton.word_list, automaton.options, vocabulary.n_words)
-        self._ebnf: str | None = None
-        if mask_engine == "xgrammar":
-            self._ebnf = write_ebnf(automaton.word_list, automaton.options, vocabulary.n_words)
+        word_list, options, n_words = listed.word_list, listed.options, vocabulary.n_words
+        self.reader = TextReader(word_list, options, n_words, listed.form_ranks(n_words), changes)
+        self.block: dict[str, Any] = {
+            "id": vocabulary.id,
+            "list_id": vocabulary.digest,
+            "lang": vocabulary.lang,
+            "n_words": vocabulary.n_words,
+            "unit": vocabulary.unit,
+            **{name: value for name, value in options.as_dict().items() if value != getattr(DEFAULT_OPTIONS, name)},
+        }
+        self._ebnf = write_ebnf(word_list, options, n_words, changes) if mask_engine == "xgrammar" else None
+
+    @property
+    def num_bytes(self) -> int:
+        """Without the words that are shared."""
+        return 4096 + len(self._ebnf or "")
 
     def grammar(self, max_tokens: int | None) -> str:
         """What goes to the engine as the request's grammar."""
         if self._ebnf is not None:
             return self._ebnf
-        return GrammarReference(self._vocabulary.digest, self._vocabulary.n_words, max_tokens).to_ebnf()
+        vocabulary = self._vocabulary
+        return GrammarReference(
+            vocabulary.digest,
+            vocabulary.n_words,
+            max_tokens,
+            without=vocabulary.exclusion_digest,
+            extra=vocabulary.extra_digest,
+        ).to_ebnf()
 
 
 class NodeLists:
-    """The lists of one node.
+    """The lists of one node."""
 
-    Args:
-        fetch: Gives the bytes of an artefact, from wherever it was made.
-    """
-
-    def __init__(
-        self,
-        folder: ArtefactFolder,
-        fetch: Callable[[str], Awaitable[bytes]],
-        mask_engine: Literal["automaton", "xgrammar"],
-    ) -> None:
-        self._folder = folder
-        self._fetch = fetch
+    def __init__(self, artefacts: NodeArtefacts, mask_engine: MaskEngine, max_bytes: int = MAX_BYTES) -> None:
+        self._artefacts = artefacts
+        self._words = NodeWords(artefacts.store)
         self._mask_engine = mask_engine
-        self._one_fetch = asyncio.Lock()
-        self._lists: OrderedDict[tuple[str, int], asyncio.Task[NodeList]] = OrderedDict()
+        self._max_bytes = max_bytes
+        self._lists: OrderedDict[ResolvedVocabulary, asyncio.Task[NodeList]] = OrderedDict()
 
     async def get(self, vocabulary: ResolvedVocabulary) -> NodeList:
-        """The list, its artefact fetched to this node if need be.
+        """The list, its artefacts fetched to this node if need be.
 
         Raises:
-            ArtefactError: It is neither here nor where it was made.
+            ArtefactError: One is neither here nor where it was made.
         """
-        key = (vocabulary.digest, vocabulary.n_words)
-        task = self._lists.get(key)
-        if task is None or (task.done() and not self._folder.has(vocabulary.digest)):
+        task = self._lists.get(vocabulary)
+        # The engine maps the files by itself, so they must be here even where the reader is.
+        if task is None or (task.done() and not self._artefacts.has(vocabulary.digests)):
             task = asyncio.create_task(self._make(vocabulary))
-            self._lists[key] = task
-            task.add_done_callback(lambda done: self._forget_if_failed(key, done))
-        self._lists.move_to_end(key)
-        while len(self._lists) > MAX_LISTS:
-            self._lists.popitem(last=False)
+            self._lists[vocabulary] = task
+            task.add_done_callback(lambda done: self._settle(vocabulary, done))
+        self._lists.move_to_end(vocabulary)
         return await asyncio.shield(task)
 
-    def _forget_if_failed(self, key: tuple[str, int], task: asyncio.Task[NodeList]) -> None:
-        failed = task.cancelled() or task.exception() is not None
-        if failed and self._lists.get(key) is task:
-            del self._lists[key]
+    @property
+    def num_bytes(self) -> int:
+        """Of all that is kept, words that several share once."""
+        made = [task.result() for task in self._lists.values() if _is_made(task)]
+        shared = {id(one.listed): one.listed.num_bytes for one in made}
+        return sum(one.num_bytes for one in made) + sum(shared.values())
+
+    def _settle(self, vocabulary: ResolvedVocabulary, task: asyncio.Task[NodeList]) -> None:
+        """A failure is not remembered; what was made may push out what was used longest ago."""
+        if not _is_made(task) and self._lists.get(vocabulary) is task:
+            del self._lists[vocabulary]
+        while len(self._lists) > 1 and (len(self._lists) > MAX_LISTS or self.num_bytes > self._max_bytes):
+            self._lists.popitem(last=False)
 
     async def _make(self, vocabulary: ResolvedVocabulary) -> NodeList:
-        if self._folder.has(vocabulary.digest):
-            try:
-                return await asyncio.to_thread(NodeList, self._folder, vocabulary, self._mask_engine)
-            except ArtefactError as error:
-                logger.warning("%s; it is fetched again", error)
-                self._folder.path_of(vocabulary.digest).unlink(missing_ok=True)
-        async with self._one_fetch:
-            if not self._folder.has(vocabulary.digest):
-                data = await self._fetch(vocabulary.digest)
-                await asyncio.to_thread(self._folder.write_bytes, vocabulary.digest, data)
-                logger.info("fetched artefact %s, %.1f MB", vocabulary.digest[:12], len(data) / 1e6)
-        return await asyncio.to_thread(NodeList, self._folder, vocabulary, self._mask_engine)
+        await self._artefacts.bring(vocabulary.digests)
+        try:
+            return await asyncio.to_thread(self._read, vocabulary)
+        except ArtefactError as error:
+            logger.warning("%s; it is fetched again", error)
+        await self._artefacts.bring_again(vocabulary.digests)
+        return await asyncio.to_thread(self._read, vocabulary)
+
+    def _read(self, vocabulary: ResolvedVocabulary) -> NodeList:
+        """Runs in a thread."""
+        store = self._artefacts.store
+        changes = ListChanges(
+            extra_words=_extra_words(store, vocabulary.extra_digest),
+            exclude_words=_excluded_words(store, vocabulary.exclusion_digest),
+        )
+        return NodeList(self._words.get(vocabulary.digest), changes, vocabulary, self._mask_engine)
+
+
+def _is_made(task: asyncio.Task[NodeList]) -> bool:
+    return task.done() and not task.cancelled() and task.exception() is None
+
+
+def _extra_words(store: ArtefactStore, digest: str | None) -> tuple[str, ...]:
+    return () if digest is None else store.load(digest).word_list.words
+
+
+def _excluded_words(store: ArtefactStore, digest: str | None) -> tuple[str, ...]:
+    return () if digest is None else Exclusion.from_bytes(store.read_bytes(digest)).entries

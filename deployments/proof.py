@@ -14,10 +14,12 @@ from deployments import engine
 from deployments.contract import ResolvedVocabulary
 from deployments.engine import EngineError
 from deployments.node_lists import NodeList
+from deployments.node_words import ListedWords
 from deployments.settings import Settings
-from vocab.artefact import ArtefactFolder
 from vocab.automaton import compile_automaton
+from vocab.changes import NO_CHANGES
 from vocab.options import ListOptions
+from vocab.store import ArtefactStore
 from vocab.tokenizer import load_tokenizer_facts
 from vocab.wordlists import WordList
 
@@ -30,13 +32,13 @@ class EngineProofError(RuntimeError):
     """The engine does not enforce word lists; the service must not start."""
 
 
-async def prove_enforcement(server: LLMServer, settings: Settings, folder: ArtefactFolder) -> None:
+async def prove_enforcement(server: LLMServer, settings: Settings, store: ArtefactStore) -> None:
     """Returns if the engine wrote a text of the list.
 
     Raises:
         EngineProofError: It did not; says why.
     """
-    listed = await asyncio.to_thread(_prepare, settings, folder)
+    listed = await asyncio.to_thread(_prepare, settings, store)
     try:
         text = await engine.complete(server, _PROMPT, grammar=listed.grammar(_MAX_TOKENS), max_tokens=_MAX_TOKENS)
     except EngineError as error:
@@ -48,14 +50,15 @@ async def prove_enforcement(server: LLMServer, settings: Settings, folder: Artef
         raise EngineProofError(_explain(f"it wrote {text!r}"))
 
 
-def _prepare(settings: Settings, folder: ArtefactFolder) -> NodeList:
+def _prepare(settings: Settings, store: ArtefactStore) -> NodeList:
     """Compiles the list as the vocabulary deployment would; runs in a thread."""
     facts = load_tokenizer_facts(settings.model_name, trust_remote_code=settings.trust_remote_code)
     automaton = compile_automaton(PROOF_LIST, ListOptions(), facts)
-    folder.save(automaton)
-    num_words = len(automaton.word_list.words)
-    vocabulary = ResolvedVocabulary(digest=automaton.digest, lang="proof", n_words=num_words, fewest_tokens=1)
-    return NodeList(folder, vocabulary, settings.mask_engine)
+    store.save(automaton)
+    vocabulary = ResolvedVocabulary(
+        digest=automaton.digest, lang=PROOF_LIST.lang, n_words=automaton.words.num_ranks, fewest_tokens=1
+    )
+    return NodeList(ListedWords(store, automaton.digest), NO_CHANGES, vocabulary, settings.mask_engine)
 
 
 def _explain(fault: str) -> str:

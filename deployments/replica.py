@@ -20,12 +20,14 @@ from deployments import engine
 from deployments.constrained import AnswerRules, StreamFilter, UnlistedTextError, finish_answer
 from deployments.contract import Answer, ChatBody, ResolvedVocabulary, VocabularySpec
 from deployments.engine import EngineError
+from deployments.node_artefacts import NodeArtefacts
 from deployments.node_lists import NodeLists
 from deployments.plain_text import PlainText
 from deployments.proof import prove_enforcement
 from deployments.settings import Settings
-from vocab.artefact import ArtefactFolder
+from vocab.engine_cache import ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIABLE
 from vocab.errors import VocabularyError
+from vocab.store import ArtefactStore
 
 logger = logging.getLogger("ray.serve")
 
@@ -37,9 +39,10 @@ class Replica(LLMServer):
         self, llm_config: LLMConfig, *, settings: Settings, vocabulary: DeploymentHandle
     ) -> None:
         self._settings = settings
-        self._folder = ArtefactFolder(settings.resolved_artefact_dir())
-        # Inherited by the engine's own process, where the plugin looks for artefacts.
-        os.environ["WORDBOUND_ARTEFACT_DIR"] = str(settings.resolved_artefact_dir())
+        store = ArtefactStore(settings.resolved_artefact_dir(), settings.artefact_bytes)
+        # Inherited by the engine's own process, where the plugin reads them.
+        os.environ[ARTEFACT_DIR_VARIABLE] = str(settings.resolved_artefact_dir())
+        os.environ[CACHE_BYTES_VARIABLE] = str(settings.engine_cache_bytes)
         if (known := settings.engine_kwargs.get("max_model_len")) is not None:
             check_context(settings, int(known))
         tokenizer = await asyncio.to_thread(
@@ -47,10 +50,11 @@ class Replica(LLMServer):
         )
         self._plain = await asyncio.to_thread(PlainText, tokenizer)
         self._has_chat_template = bool(tokenizer.chat_template or settings.engine_kwargs.get("chat_template"))
-        self._lists = NodeLists(self._folder, lambda digest: vocabulary.fetch.remote(digest), settings.mask_engine)
+        artefacts = NodeArtefacts(store, lambda digest: vocabulary.fetch.remote(digest))
+        self._lists = NodeLists(artefacts, settings.mask_engine)
         await super().__init__(llm_config)
         check_context(settings, engine.context_length(self))
-        await prove_enforcement(self, settings, self._folder)
+        await prove_enforcement(self, settings, store)
         await self._warm_up(vocabulary)
         logger.info("%s is ready; its engine keeps to word lists", settings.model_id)
 
@@ -125,7 +129,7 @@ class Replica(LLMServer):
         listed = await self._lists.get(vocabulary)
         rules = AnswerRules(
             reader=listed.reader,
-            block={"id": vocabulary.digest, "lang": vocabulary.lang, "n_words": vocabulary.n_words},
+            block=listed.block,
             may_be_cut=may_be_cut,
             stop_in_text=bool(body.get("include_stop_str_in_output")),
         )

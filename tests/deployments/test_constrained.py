@@ -14,6 +14,7 @@ from vocab.wordlists import WordList
 
 WORDS = ("the", "cat", "sat", "a", "c", "on", "in front of", "mat", "hat", "at")
 READER = TextReader(WordList("en", WORDS, "file"), ListOptions(), len(WORDS))
+SENTENCES = TextReader(WordList("en", WORDS, "file"), ListOptions(end="sentence"), len(WORDS))
 BLOCK = {"id": "digest", "lang": "en", "n_words": 10}
 
 
@@ -147,6 +148,19 @@ class TestStreams:
         chunks = [chunk(f"{word} ") for word in ("The cat sat. " * 50).split()]
         sent = stream([*chunks, chunk("The hat", finish_reason="stop")], rules())
         assert text_of(sent) == "The cat sat. " * 50 + "The hat"
+
+    def test_reads_on_from_the_last_line(self) -> None:
+        reader = TextReader(WordList("en", WORDS, "file"), ListOptions(layout="lines", punctuation="none"), len(WORDS))
+        by = AnswerRules(reader, BLOCK, may_be_cut=True, stop_in_text=False)
+        chunks = [chunk(f"{word}\n") for word in ("The cat sat " * 50).split()]
+        sent = stream([*chunks, chunk("The hat i", finish_reason="stop", stop_reason="n")], by)
+        assert text_of(sent) == "\n".join("The cat sat".split() * 50) + "\nThe hat"
+
+    def test_holds_a_sentence_until_it_is_whole(self) -> None:
+        by = AnswerRules(SENTENCES, BLOCK, may_be_cut=True, stop_in_text=False)
+        chunks = [chunk(text) for text in ("The cat", " sat. The", " hat! A", " mat", '." c')]
+        sent = stream([*chunks, chunk("at", finish_reason="length")], by)
+        assert [text_of([one]) for one in sent if text_of([one])] == ["The cat sat.", " The hat!", ' A mat."']
 
     def test_refuses_unlisted_text_before_the_end(self) -> None:
         with pytest.raises(UnlistedTextError):

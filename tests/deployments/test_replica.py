@@ -10,13 +10,16 @@ import pytest
 from transformers import AutoTokenizer
 
 from deployments.contract import ResolvedVocabulary
+from deployments.node_artefacts import NodeArtefacts
 from deployments.node_lists import NodeLists
 from deployments.plain_text import PlainText
 from deployments.replica import Replica, check_context
 from deployments.settings import Settings
 from tests.vocab.toys import toy_automaton
 from vocab.artefact import ArtefactFolder
+from vocab.options import ListOptions
 from vocab.reference import GrammarReference
+from vocab.store import ArtefactStore
 
 BODY = {"model": "m", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 9}
 
@@ -28,7 +31,8 @@ class ScriptedReplica(Replica):
         self._settings = Settings.load({"secret_token": "k", "model_name": "some/model", **args}, {})
         self._plain = PlainText(tokenizer)
         self._has_chat_template = True
-        self._lists = NodeLists(ArtefactFolder(folder), self._nowhere, self._settings.mask_engine)
+        artefacts = NodeArtefacts(ArtefactStore(folder, 2**30), self._nowhere)
+        self._lists = NodeLists(artefacts, self._settings.mask_engine)
         self._script = script
         self.request: Any = None
 
@@ -101,8 +105,40 @@ async def test_a_constrained_request_names_its_list_and_budget(
         vocabulary.digest, 3, 9
     )
     assert answer["vocab"] == {
-        "id": vocabulary.digest, "lang": "en", "n_words": 3, "num_words": 3, "num_distinct_words": 3, "max_rank": 3,
+        "id": vocabulary.digest, "list_id": vocabulary.digest, "lang": "en", "n_words": 3, "unit": "form",
+        "num_words": 3, "num_distinct_words": 3, "max_rank": 3,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_text_of_whole_sentences_that_may_be_cut_is_cut_to_whole_sentences(
+    tmp_path: Path, tokenizer: Any, stream: bool
+) -> None:
+    automaton, _ = toy_automaton(["the", "cat", "sat"], lang="en", options=ListOptions(end="sentence"))
+    ArtefactFolder(tmp_path).save(automaton)
+    vocabulary = ResolvedVocabulary(digest=automaton.digest, lang="en", n_words=3, fewest_tokens=2)
+    text = "The cat sat. The cat"
+    script = [[event(text[:9]), event(text[9:17]), event(text[17:], "length"), DONE] if stream else whole(text)]
+    replica = ScriptedReplica(tmp_path, tokenizer, script, engine_kwargs={"reasoning_parser": "some"})
+    answer = await replica.items(vocabulary, stream=stream)
+    if stream:
+        chunks = [json.loads(item.removeprefix("data:")) for item in answer[:-1]]
+        sent = "".join(chunk["choices"][0]["delta"]["content"] for chunk in chunks)
+        block = chunks[-1]["vocab"]
+    else:
+        sent, block = answer[0]["choices"][0]["message"]["content"], answer[0]["vocab"]
+    assert sent == "The cat sat."
+    assert (block["end"], block["num_words"]) == ("sentence", 3)
+
+
+async def test_a_text_cut_within_its_sentence_is_no_answer_where_nothing_may_cut_it(
+    tmp_path: Path, tokenizer: Any
+) -> None:
+    automaton, _ = toy_automaton(["the", "cat", "sat"], lang="en", options=ListOptions(end="sentence"))
+    ArtefactFolder(tmp_path).save(automaton)
+    vocabulary = ResolvedVocabulary(digest=automaton.digest, lang="en", n_words=3, fewest_tokens=2)
+    [answer] = await ScriptedReplica(tmp_path, tokenizer, [whole("The cat")]).items(vocabulary)
+    assert (answer["error"]["status"], answer["error"]["code"]) == (500, "unlisted_text")
 
 
 async def test_a_reasoning_model_gets_no_budget(tmp_path: Path, tokenizer: Any, vocabulary: ResolvedVocabulary) -> None:
