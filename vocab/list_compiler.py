@@ -21,7 +21,7 @@ from vocab.inline import inline_word_list
 from vocab.jobs import Compiled, CompileList, CompileWithout, Job, Reply
 from vocab.options import ListOptions
 from vocab.store import ArtefactStore
-from vocab.token_trie import TokenTrie
+from vocab.stored_tokenizer import stored_trie
 from vocab.tokenizer import TokenizerFacts
 from vocab.wordlists import WordList, load_word_list
 
@@ -42,7 +42,7 @@ class ListCompiler:
 
     def __init__(self, tokenizer: TokenizerFacts, store: ArtefactStore, wordlist_dir: Path | None = None) -> None:
         self._tokenizer = tokenizer
-        self._trie = TokenTrie.of(tokenizer)
+        self._trie = stored_trie(tokenizer, store)
         self._store = store
         self._wordlist_dir = wordlist_dir
         self._lists = _Recent[WordList](MAX_LISTS)

@@ -1,8 +1,10 @@
-"""What is known of a tokenizer as a file, so that a process needs neither the tokenizer nor the libraries that read it.
+"""What is known of a tokenizer as files, so that a process needs neither the tokenizer nor the libraries that read it.
 
-Named by the digest of its contents, which is computed anew when it is read: a damaged or foreign file is refused.
+One holds the bytes of all tokens and is named by their digest, which is computed anew when it is read; another their
+trie, which takes as long to make as a list of 20,000 words to compile. A damaged or foreign file is refused.
 """
 
+import hashlib
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from safetensors.numpy import load, save
 
 from vocab.errors import ArtefactError
 from vocab.store import ArtefactStore
+from vocab.token_trie import TokenTrie
 from vocab.tokenizer import TokenizerFacts
 
 
@@ -44,3 +47,24 @@ def load_stored_tokenizer(digest: str, store: ArtefactStore) -> TokenizerFacts:
     if facts.digest != digest:
         raise ArtefactError(f"the file of tokenizer {digest} holds another one")
     return facts
+
+
+def stored_trie(tokenizer: TokenizerFacts, store: ArtefactStore) -> TokenTrie:
+    """The trie of a tokenizer, from its file or made now and stored.
+
+    Raises:
+        ArtefactError: It cannot be written.
+    """
+    digest = hashlib.sha256(f"token trie of {tokenizer.digest}".encode()).hexdigest()
+
+    def load_trie(digest: str) -> TokenTrie:
+        trie = TokenTrie.from_bytes(store.read_bytes(digest))
+        if trie.digest != tokenizer.digest:
+            raise ArtefactError(f"the file {digest} holds another tokenizer's trie")
+        return trie
+
+    trie = store.find(digest, load_trie)
+    if trie is None:
+        trie = TokenTrie.of(tokenizer)
+        store.write_bytes(digest, trie.to_bytes())
+    return trie

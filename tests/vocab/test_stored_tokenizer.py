@@ -5,7 +5,8 @@ import pytest
 from tests.vocab.toys import toy_tokenizer
 from vocab.errors import ArtefactError
 from vocab.store import ArtefactStore
-from vocab.stored_tokenizer import load_stored_tokenizer, store_tokenizer
+from vocab.stored_tokenizer import load_stored_tokenizer, store_tokenizer, stored_trie
+from vocab.token_trie import TokenTrie
 from vocab.tokenizer import TokenizerFacts
 
 
@@ -30,3 +31,21 @@ def test_a_damaged_or_foreign_file_is_refused(store: ArtefactStore) -> None:
             load_stored_tokenizer(tokenizer.digest, store)
     with pytest.raises(ArtefactError):
         load_stored_tokenizer("0" * 64, store)
+
+
+def test_a_trie_is_made_once(store: ArtefactStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    tokenizer = toy_tokenizer(["the", "niño"])
+    made = stored_trie(tokenizer, store)
+    monkeypatch.setattr(TokenTrie, "of", None)
+    found = stored_trie(tokenizer, store)
+    assert found.to_bytes() == made.to_bytes()
+
+
+def test_a_damaged_or_foreign_trie_is_made_again(store: ArtefactStore, tmp_path: Path) -> None:
+    tokenizer = toy_tokenizer(["the", "niño"])
+    good = stored_trie(tokenizer, store).to_bytes()
+    [path] = tmp_path.iterdir()
+    for bad in (b"nonsense", good[:-3], TokenTrie.of(toy_tokenizer(["cat"])).to_bytes()):
+        path.write_bytes(bad)
+        assert stored_trie(tokenizer, store).to_bytes() == good
+        assert path.read_bytes() == good
