@@ -223,6 +223,27 @@ class TestNames:
         assert WordList(name, ("x",), "file").language == language
 
 
+class TestRanks:
+    plain = WordList("xx", ("a", "b", "c"), "file")
+    shared = WordList("xx", ("a", "b", "c", "d"), "file", (1, 1, 2, 3))
+
+    def test_a_word_has_the_rank_of_its_place_unless_the_list_says_otherwise(self) -> None:
+        assert list(self.plain.ranked()) == [(1, "a"), (2, "b"), (3, "c")]
+        assert list(self.shared.ranked()) == [(1, "a"), (1, "b"), (2, "c"), (3, "d")]
+        assert (self.plain.num_ranks, self.shared.num_ranks) == (3, 3)
+
+    def test_the_first_ranks_are_a_list(self) -> None:
+        assert self.plain.up_to(2).words == ("a", "b")
+        assert list(self.shared.up_to(1).ranked()) == [(1, "a"), (1, "b")]
+        assert self.plain.up_to(3) is self.plain
+        assert self.shared.up_to(99) is self.shared
+
+    def test_without_a_word_those_behind_it_move_up(self) -> None:
+        assert list(self.plain.without({"a"}).ranked()) == [(1, "b"), (2, "c")]
+        assert list(self.shared.without({"a"}).ranked()) == [(1, "b"), (2, "c"), (3, "d")]
+        assert list(self.shared.without({"c", "x"}).ranked()) == [(1, "a"), (1, "b"), (2, "d")]
+
+
 class TestDigest:
     def test_it_names_language_and_words_in_their_order(self) -> None:
         lists = [
@@ -235,6 +256,11 @@ class TestDigest:
         assert len({word_list.digest for word_list in lists}) == len(lists)
         assert all(len(word_list.digest) == 64 for word_list in lists)
 
+    def test_it_depends_on_shared_ranks(self) -> None:
+        words = ("a", "b", "c")
+        digests = {WordList("en", words, "file", ranks).digest for ranks in (None, (1, 1, 2), (1, 2, 2), (1, 2, 3))}
+        assert len(digests) == 4
+
     def test_it_does_not_depend_on_the_source(self) -> None:
         assert WordList("en", ("a",), "file").digest == WordList("en", ("a",), "wordfreq").digest
 
@@ -244,7 +270,7 @@ def test_a_name_is_known_or_refused_without_reading_its_list(tmp_path: Path) -> 
     for name in ("pets", "es"):
         check_known(name, tmp_path)
     for name in ("Pets", "../pets", "pets.txt"):
-        with pytest.raises(UnknownLanguageError, match="Known languages: .*es.*pets"):
+        with pytest.raises(UnknownLanguageError, match=r"Known languages: .*es.*pets"):
             check_known(name, tmp_path)
     with pytest.raises(UnsupportedScriptError):
         check_known("th", tmp_path)
