@@ -2,10 +2,10 @@
 
     python -m vocab.export --lang es --words 3000 --numbers --end sentence -o es-3000.ebnf
 
-``--dialect ebnf``, the default, is for xgrammar and is GBNF at the same time: llama.cpp (build 11549) reads it as it is
-and agrees with our definition on all texts of the tests. ``--dialect lark`` is for llguidance. Its own conversion of
-GBNF reads word by word and greedily, and so refuses allowed texts: "3.", or "in the" where "in front of" is listed. Of
-more than 20,000 words it asks for ``LLParserLimits(initial_lexer_fuel=100_000_000)``.
+``--dialect ebnf``, the default, is for xgrammar, and llama.cpp reads it as it is (GBNF; build 11549 agrees with our
+definition on all texts of the tests). ``--dialect lark`` is for llguidance, whose own conversion of GBNF reads word by
+word and greedily, and so refuses allowed texts: "3.", or "in the" where "in front of" is listed.
+`docs/other-engines.md` shows each engine.
 
 Knows lists, options and files; what a grammar says is ``vocab.ebnf``'s business.
 """
@@ -27,10 +27,10 @@ from vocab.wordlists import LIST_NAME, Unit, WordList, check_spaced, load_word_l
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Writes the grammar; the exit status: 0, or 2 with a line on standard error that says what to change."""
-    parser = _parser()
-    asked = parser.parse_args(arguments)
+    command = parser()
+    asked = command.parse_args(arguments)
     if asked.lang is None and asked.list is None:
-        parser.error("name a list: --lang TAG or --list FILE")
+        command.error("name a list: --lang TAG or --list FILE")
     try:
         grammar = _grammar(asked)
         if asked.output is None:
@@ -79,32 +79,35 @@ def _number_of_words(text: str) -> int:
     return number
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """What may be asked for."""
+    command = argparse.ArgumentParser(
         prog="python -m vocab.export",
         description="Writes the grammar of all texts that a word list allows.",
         epilog="A list file has one word a line, the most frequent first; empty lines and lines with # are left out.",
     )
-    parser.add_argument(
+    command.add_argument(
         "--lang", metavar="TAG", help="wordfreq's list of a language; with --list its rules of spelling"
     )
-    parser.add_argument("--list", type=Path, metavar="FILE", help="a list file instead of a language's list")
-    parser.add_argument("--words", type=_number_of_words, metavar="N", help="how many of its words (default: all)")
-    parser.add_argument("--unit", choices=get_args(Unit), default="form", help="what N counts (default: %(default)s)")
-    parser.add_argument("--extra-words", type=Path, metavar="FILE", help="words allowed besides, whatever N")
-    parser.add_argument("--exclude-words", type=Path, metavar="FILE", help="words left out, in every form")
-    parser.add_argument("--case", choices=get_args(Case), default="auto", help="where capitals may stand (%(default)s)")
-    parser.add_argument("--numbers", action="store_true", help="allow numbers in digits")
-    parser.add_argument(
+    command.add_argument("--list", type=Path, metavar="FILE", help="a list file instead of a language's list")
+    command.add_argument("--words", type=_number_of_words, metavar="N", help="how many of its words (default: all)")
+    command.add_argument("--unit", choices=get_args(Unit), default="form", help="what N counts (default: %(default)s)")
+    command.add_argument("--extra-words", type=Path, metavar="FILE", help="words allowed besides, whatever N")
+    command.add_argument("--exclude-words", type=Path, metavar="FILE", help="words left out, in every form")
+    command.add_argument(
+        "--case", choices=get_args(Case), default="auto", help="where capitals may stand (%(default)s)"
+    )
+    command.add_argument("--numbers", action="store_true", help="allow numbers in digits")
+    command.add_argument(
         "--punctuation", choices=get_args(Punctuation), default="full", help="which marks (%(default)s)"
     )
-    parser.add_argument(
+    command.add_argument(
         "--layout", choices=get_args(Layout), default="prose", help="where lines may break (%(default)s)"
     )
-    parser.add_argument("--end", choices=get_args(End), default="word", help="what a text ends with (%(default)s)")
-    parser.add_argument("--dialect", choices=("ebnf", "lark"), default="ebnf", help="of the grammar (%(default)s)")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="where to (default: standard output)")
-    return parser
+    command.add_argument("--end", choices=get_args(End), default="word", help="what a text ends with (%(default)s)")
+    command.add_argument("--dialect", choices=("ebnf", "lark"), default="ebnf", help="of the grammar (%(default)s)")
+    command.add_argument("-o", "--output", type=Path, metavar="FILE", help="where to (default: standard output)")
+    return command
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ _TEXT: Final = "TEXT"
 
 def ebnf_to_lark(ebnf: str) -> str:
     """Rewrites a grammar that ``write_ebnf`` has written."""
-    rules = (line.split(" ::= ", 1) for line in ebnf.splitlines())
+    rules = (line.split(" ::= ", 1) for line in ebnf.removesuffix("\n").split("\n"))
     return f"start: {_TEXT}\n" + "".join(f"{_terminal(name)}: {_body(body)}\n" for name, body in rules)
 
 

@@ -1,11 +1,13 @@
 """``python -m vocab.export`` writes what the library writes, and says what is wrong with what it was asked."""
 
+import re
 import runpy
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.vocab.test_lark import Bytes
 from vocab import export
 from vocab.changes import ListChanges
 from vocab.ebnf import write_ebnf
@@ -121,3 +123,23 @@ def test_it_is_a_command(list_file: str, capsys: Output, monkeypatch: pytest.Mon
         runpy.run_path(export.__file__, run_name="__main__")
     assert exit_info.value.code == 0
     assert capsys.readouterr().out.startswith('root ::= " "? start-unit (gap unit)*\n')
+
+
+def test_the_page_for_other_engines_does_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    llguidance = pytest.importorskip("llguidance")
+    page = (Path(__file__).parents[2] / "docs" / "other-engines.md").read_text(encoding="utf-8")
+    commands = re.findall(r"^python -m vocab\.export (.+)$", page, re.MULTILINE)
+    programs = re.findall(r"```python\n(.+?)```", page, re.DOTALL)
+    assert (len(commands), len(programs)) == (2, 2)
+    monkeypatch.chdir(tmp_path)
+    for command in commands:
+        assert main(command.split()) == 0
+    for program in programs:
+        exec(program, {"tokenizer": llguidance.LLTokenizer(llguidance.TokenizerWrapper(Bytes()))})  # noqa: S102
+
+
+def test_the_page_names_every_option() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "other-engines.md").read_text(encoding="utf-8")
+    option = re.compile(r"--[a-z][a-z-]*")
+    of_command = set(option.findall(export.parser().format_help())) - {"--help", "--output"}
+    assert of_command == set(option.findall(page)) - {"--grammar-file"}
