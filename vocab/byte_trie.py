@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +11,11 @@ from vocab._jit import kernel
 
 Int32Array = npt.NDArray[np.int32]
 Uint8Array = npt.NDArray[np.uint8]
+Integer = TypeVar("Integer", np.int32, np.uint8)
+
+
+_MOST_NODES: Final = 2**31 - 2
+_FEWEST_NODES: Final = 1024
 
 
 @dataclass(frozen=True)
@@ -52,10 +58,15 @@ class ByteTrie:
     string_nodes: Int32Array
 
     @classmethod
-    def of(cls, strings: ByteStrings) -> "ByteTrie":
-        """The trie of byte strings of which none is empty; equal ones end at one node."""
-        num_bytes = int((strings.ends - strings.starts).sum())
-        parents, labels, string_nodes = _insert(strings.data, strings.starts, strings.ends, num_bytes + 1)
+    def of(cls, strings: ByteStrings, max_nodes: int = _MOST_NODES) -> "ByteTrie":
+        """The trie of byte strings of which none is empty; equal ones end at one node.
+
+        Raises:
+            OverflowError: It has more than ``max_nodes`` nodes; found before there is memory for as many.
+        """
+        parents, labels, string_nodes = _insert(strings.data, strings.starts, strings.ends, max_nodes)
+        if len(parents) > max_nodes:
+            raise OverflowError(f"a trie of more than {max_nodes} nodes")
         child_start, order = order_edges(parents[1:], labels[1:], len(parents))
         # Nodes that are visited together lie together: walks take three quarters of the time.
         numbers = _depth_first(child_start, order + np.int32(1))
@@ -68,32 +79,48 @@ class ByteTrie:
 
 @kernel
 def _insert(
-    data: Uint8Array, starts: Int32Array, ends: Int32Array, most_nodes: int
+    data: Uint8Array, starts: Int32Array, ends: Int32Array, max_nodes: int
 ) -> tuple[Int32Array, Uint8Array, Int32Array]:
-    """Parents, labels and the nodes of strings; nodes are numbered in the order in which strings need them."""
-    parents = np.empty(most_nodes, np.int32)
-    labels = np.empty(most_nodes, np.uint8)
-    first_children, siblings = np.full(most_nodes, -1, np.int32), np.full(most_nodes, -1, np.int32)
+    """Parents, labels and the nodes of strings, as far as there are no more than ``max_nodes`` and one string's."""
+    labels = np.empty(_FEWEST_NODES, np.uint8)
+    # Beside the parent of each node its first child and its next sibling, or 0.
+    parents = np.zeros(_FEWEST_NODES, np.int32)
+    first_children, siblings = np.zeros(_FEWEST_NODES, np.int32), np.zeros(_FEWEST_NODES, np.int32)
     string_nodes = np.empty(len(ends), np.int32)
     parents[0], labels[0] = -1, 0
     num_nodes = 1
     for i in range(len(ends)):
+        if num_nodes > max_nodes:
+            break
+        if num_nodes + ends[i] - starts[i] > len(labels):
+            size = 2 * len(labels) + ends[i] - starts[i]
+            labels = _grown(labels, size)
+            parents = _grown(parents, size)
+            first_children = _grown(first_children, size)
+            siblings = _grown(siblings, size)
         node = 0
         for at in range(starts[i], ends[i]):
-            child, last = first_children[node], -1
-            while child >= 0 and labels[child] != data[at]:
+            child, last = first_children[node], 0
+            while child > 0 and labels[child] != data[at]:
                 last, child = child, siblings[child]
-            if child < 0:
+            if child == 0:
                 child = num_nodes
                 num_nodes += 1
                 parents[child], labels[child] = node, data[at]
-                if last < 0:
+                if last == 0:
                     first_children[node] = child
                 else:
                     siblings[last] = child
             node = child
         string_nodes[i] = node
     return parents[:num_nodes].copy(), labels[:num_nodes].copy(), string_nodes
+
+
+@kernel
+def _grown(array: npt.NDArray[Integer], size: int) -> npt.NDArray[Integer]:
+    larger = np.zeros(size, array.dtype)
+    larger[: len(array)] = array
+    return larger
 
 
 @kernel

@@ -8,6 +8,8 @@ A state whose first step may also be that of a node between words *links* to tha
 its tokens; the states of those nodes come first. This module knows nothing of budgets, files or vLLM.
 """
 
+from typing import Final
+
 import numpy as np
 
 from vocab._addresses import address_of
@@ -21,12 +23,16 @@ from vocab.token_trie import TokenTrie
 from vocab.walk import walk_states
 from vocab.walk_arrays import Scratch, StateAddresses, Steps, addresses_of_text, addresses_of_trie
 
+MAX_EDGES: Final = 1 << 27
+"""Twelve bytes each, and as much again while they are made; wordfreq's largest lists have 7 million."""
+
 
 def multiply(text: TextAutomaton, tokens: TokenTrie) -> tuple[TokenEdges, Places]:
     """Walks both automata side by side, once for every N; also says which states lie between words.
 
     Raises:
-        CompileError: A text of the list can be read in more than ``MAX_READINGS`` ways at once.
+        CompileError: A text of the list can be read in more than ``MAX_READINGS`` ways at once, or there are more than
+            ``MAX_EDGES`` edges.
     """
     return _Product(text, tokens).compute()
 
@@ -147,6 +153,8 @@ class _Product:
             self._link_ranks = resized(self._link_ranks, 2 * num_states)
             self._links[known:], self._link_ranks[known:] = -1, 0
             self._edge_start = resized(self._edge_start, 2 * num_states + 1)
+        if num_edges > MAX_EDGES:
+            raise CompileError(f"the list has more than {MAX_EDGES} token edges; take fewer words")
         if num_edges > len(self._edge_tokens):
             self._edge_tokens, self._edge_targets, self._edge_ranks = (
                 resized(array, 2 * num_edges) for array in (self._edge_tokens, self._edge_targets, self._edge_ranks)

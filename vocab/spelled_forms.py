@@ -12,10 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from vocab.byte_trie import ByteStrings, Int32Array, Uint8Array
+from vocab.errors import CompileError
 from vocab.forms import ELISION_LANGUAGES, Capitals, Form, resolve_case, spellings
 from vocab.marks import APOSTROPHES
 from vocab.options import ListOptions
 from vocab.wordlists import WordList
+
+MAX_BYTES: Final = 1 << 30
+"""UTF-8 of all forms together: a hundred times that of wordfreq's largest lists."""
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -49,7 +53,11 @@ class SpelledForms:
 
 
 def spell_forms(word_list: WordList, options: ListOptions) -> SpelledForms:
-    """The forms of the whole list, without possessives."""
+    """The forms of the whole list, without possessives.
+
+    Raises:
+        CompileError: They have more than ``MAX_BYTES``.
+    """
     case = resolve_case(word_list, options)
     ranks = range(1, len(word_list.words) + 1) if word_list.ranks is None else word_list.ranks
     texts, text_ranks = list(word_list.words), np.asarray(ranks, dtype=np.int32)
@@ -75,6 +83,8 @@ def _has_apostrophe(text: str) -> bool:
 def _spell(texts: list[str], ranks: Int32Array, sentence_only: BoolArray, elides: Iterable[bool]) -> SpelledForms:
     """Joins the texts by line breaks, which none of them holds."""
     data = np.frombuffer("\n".join(texts).encode(), dtype=np.uint8)
+    if len(data) > MAX_BYTES:
+        raise CompileError(f"the list's words have more than {MAX_BYTES} bytes; take fewer or shorter words")
     breaks = np.flatnonzero(data == ord("\n")).astype(np.int32)
     starts, ends = np.append(np.int32(0), breaks + 1), np.append(breaks, np.int32(len(data)))
     elision = np.zeros(len(texts), dtype=bool)

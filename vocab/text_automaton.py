@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from vocab._jit import kernel
 from vocab.byte_trie import ByteTrie, Int32Array, Uint8Array, order_edges
+from vocab.errors import CompileError
 from vocab.forms import Form
 from vocab.gaps import GapAutomaton, build_gap_automaton
 from vocab.options import ListOptions
@@ -23,6 +24,9 @@ BoolArray = npt.NDArray[np.bool_]
 
 NEVER: Final = np.int32(2**31 - 1)
 """The rank of what no list reaches."""
+
+MAX_NODES: Final = 1 << 23
+"""Nodes of the words' trie: a list of so many takes about 3 GB to compile; wordfreq's largest have 1.6 million."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +96,12 @@ class _WordNodes:
 
     @classmethod
     def of(cls, forms: SpelledForms) -> "_WordNodes":
-        trie = ByteTrie.of(forms.strings)
+        try:
+            trie = ByteTrie.of(forms.strings, MAX_NODES)
+        except OverflowError:
+            raise CompileError(
+                f"the list's words have more than {MAX_NODES} different beginnings; take fewer or shorter words"
+            ) from None
         num_trie_nodes, ends = len(trie.parents), trie.string_nodes
         anywhere_ranks = np.full(num_trie_nodes, NEVER, dtype=np.int32)
         np.minimum.at(anywhere_ranks, ends[~forms.sentence_only], forms.ranks[~forms.sentence_only])
