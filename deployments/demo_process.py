@@ -37,7 +37,7 @@ STOP_TIMEOUT_S: Final = 25
 _MILESTONES: Final = (
     (r"Started a local Ray instance", "Ray is up"),
     (r"Building application", "building the application"),
-    (r"compiled '(\w+)': (\d+) words in ([\d.]+) s", r"compiled the list '\1': \2 words in \3 s"),
+    (r"compiled (\d+) words in ([\d.]+) s", r"compiled a list: \1 words in \2 s"),
     (r"Initializing a V1 LLM engine", "the engine is starting"),
     (r"Loading weights took", "the model's weights are loaded"),
     (r"init engine .* took", "the engine is warm"),

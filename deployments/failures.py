@@ -10,7 +10,7 @@ from ray.exceptions import RayActorError, RayTaskError
 from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError, ReplicaUnavailableError
 
 from deployments.errors import ApiError, BadRequestError, InternalError, OverloadedError, UpstreamError
-from vocab.errors import CompileTimeoutError, OptionsError, TokenBudgetError, WordListError
+from vocab.errors import CompileTimeoutError, NoLemmasError, OptionsError, TokenBudgetError, WordListError
 
 _UNAVAILABLE: Final = (BackPressureError, DeploymentUnavailableError, ReplicaUnavailableError, RayActorError)
 """The queue is full, or the replica just died or is not there yet: the same request may succeed a moment later."""
@@ -21,6 +21,8 @@ def to_api_error(error: BaseException, request_id: str, list_param: str = "vocab
     error = root_cause(error)
     if isinstance(error, ApiError):
         return error
+    if isinstance(error, NoLemmasError):
+        return BadRequestError(str(error), param="vocab.unit", code="invalid_vocabulary")
     if isinstance(error, WordListError):
         return BadRequestError(str(error), param=list_param, code="invalid_vocabulary")
     if isinstance(error, OptionsError):

@@ -1,10 +1,14 @@
 """What the tests of the real application share: its lists, a client, and one way to ask."""
 
+import re
+import time
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import openai
+import wordfreq
 
 KEY = "changeme"
 MODEL = "SmolLM2-135M-Instruct"
@@ -17,9 +21,13 @@ LISTS: dict[str, tuple[str, ...]] = {
         'so"called', "(sic)", "über", "goin'", "Monday", LONG_WORD, "rock'n'roll", "[x]", "back\\slash", "it",
     ),
     "fr-odd": ("l'", "homme", "est", "là", "un", "chien", "l'un", "d'", "eau", "aujourd'hui"),
+    "en-school": tuple(islice((word for word in wordfreq.iter_wordlist("en") if word.isalpha()), 1500)),
     "prefixes": ("the", "international", "house", "seventeen", "understanding", "in", "a"),
 }  # fmt: skip
 """The 60-letter word is long for a reason; "so"called" and its like hold marks that a text may also have."""
+
+Vocabulary = tuple[str, int] | dict[str, Any] | None
+"""List and N as the two flat fields, or the object ``vocab``."""
 
 
 @dataclass(frozen=True)
@@ -39,20 +47,39 @@ class Service:
     client: openai.OpenAI
     log_path: Path
 
-    def ask(self, question: str, vocabulary: tuple[str, int] | None = None, **fields: Any) -> Answer:
+    def ask(self, question: str, vocabulary: Vocabulary = None, **fields: Any) -> Answer:
         """Asks one question; ``stream=True`` reads the answer as a stream."""
-        extra = {} if vocabulary is None else {"vocab_lang": vocabulary[0], "vocab_n_words": vocabulary[1]}
-        extra |= fields.pop("extra_body", {})
-        messages = [{"role": "user", "content": question}]
-        create: Any = self.client.chat.completions.create
-        made = create(model=MODEL, messages=messages, extra_body=extra, **fields)
+        made = self.start(question, vocabulary, **fields)
         if fields.get("stream"):
-            return _read_stream(made)
+            return read_stream(made)
         choice = made.choices[0]
         return Answer(choice.message.content, choice.finish_reason, (made.model_extra or {}).get("vocab"))
 
+    def start(self, question: str, vocabulary: Vocabulary = None, **fields: Any) -> Any:
+        """Asks one question, for what the ``openai`` package gives back."""
+        extra: dict[str, Any] = {}
+        if isinstance(vocabulary, tuple):
+            extra = {"vocab_lang": vocabulary[0], "vocab_n_words": vocabulary[1]}
+        elif vocabulary is not None:
+            extra = {"vocab": vocabulary}
+        extra |= fields.pop("extra_body", {})
+        messages = [{"role": "user", "content": question}]
+        create: Any = self.client.chat.completions.create
+        return create(model=MODEL, messages=messages, extra_body=extra, **fields)
 
-def _read_stream(chunks: Any) -> Answer:
+    def num_compiles(self, digest: str | None = None, *, at_least: int = 0) -> int:
+        """Compiles in the log, of one artefact or of all; waits a little for as many, for the log comes late."""
+        name = ".{12}" if digest is None else digest[:12]
+        pattern = re.compile(rf"compiled \d+ words in [\d.]+ s, artefact {name}")
+        deadline = time.monotonic() + 5
+        while True:
+            found = len(pattern.findall(self.log_path.read_text(errors="replace")))
+            if found >= at_least or time.monotonic() > deadline:
+                return found
+            time.sleep(0.2)
+
+
+def read_stream(chunks: Any) -> Answer:
     text, finish_reason, vocab, is_last = "", "", None, False
     for chunk in chunks:
         assert not is_last, "a chunk came after the one with the vocab block"

@@ -1,0 +1,118 @@
+"""Ten thousand different lists of clients, through the real compile processes and an engine's cache: nothing grows."""
+
+import asyncio
+import gc
+import random
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from deployments.compile_process import WorkerCommand
+from deployments.compiler import Compiler, CompilerLimits
+from deployments.contract import ResolvedVocabulary, VocabularySpec
+from deployments.settings import Settings
+from deployments.vocabulary import Vocabulary
+from tests.deployments.processes import is_gone
+from vocab.engine_cache import EngineCache
+from vocab.matcher import Matcher
+from vocab.reference import GrammarReference
+from vocab.tokenizer import load_tokenizer_facts
+from vocab.wordlists import load_word_list
+from vocab.worker import resident_bytes
+
+pytestmark = pytest.mark.e2e
+
+NUM_LISTS = 10_000
+AT_ONCE = 64
+WORDS_EACH = 20
+STORE_BYTES = 64 * 2**20
+CACHE_BYTES = 64 * 2**20
+MAX_CACHED = 256
+MEMORY_BYTES = 2**30
+
+
+class World:
+    """A vocabulary over real processes, and the engine's side of its artefacts."""
+
+    def __init__(self, folder: Path, model: Path) -> None:
+        settings = Settings.load(
+            {
+                "secret_token": "k",
+                "artefact_dir": str(folder),
+                "artefact_bytes": STORE_BYTES,
+                "max_cached_vocabularies": MAX_CACHED,
+            },
+            {},
+        )
+        self.compiler = Compiler(
+            WorkerCommand(folder, STORE_BYTES, model=str(model)), CompilerLimits(max_memory_bytes=MEMORY_BYTES)
+        )
+        tokenizer = load_tokenizer_facts(str(model))
+        self.cache = EngineCache(folder, tokenizer.digest, CACHE_BYTES)
+        self.row = np.zeros((len(tokenizer) + 31) // 32, dtype=np.int32)
+        self.folder = folder
+        self.settings = settings
+        self.vocabulary = Vocabulary.__new__(Vocabulary)
+        self.most_on_disk = 0
+        self.pids: set[int] = set()
+
+    async def start(self) -> None:
+        await self.vocabulary.__init__(self.settings, compiler=self.compiler)  # type: ignore[misc]
+
+    async def use(self, spec: VocabularySpec) -> ResolvedVocabulary:
+        """What a request does with a list up to its first mask."""
+        resolved = await self.vocabulary.resolve(spec)
+        reference = GrammarReference(
+            resolved.digest, resolved.n_words, 100, resolved.exclusion_digest, resolved.extra_digest
+        )
+        Matcher(self.cache.states(reference), [2], 100).fill_bitmask(self.row)
+        return resolved
+
+    def look(self) -> None:
+        on_disk = sum(path.stat().st_size for path in self.folder.iterdir() if path.suffix == ".safetensors")
+        self.most_on_disk = max(self.most_on_disk, on_disk)
+        self.pids.update(self.compiler.pids())
+
+
+@pytest.fixture
+async def world(tmp_path: Path, smollm2_path: Path) -> AsyncIterator[World]:
+    world = World(tmp_path / "artefacts", smollm2_path)
+    await world.start()
+    yield world
+    await world.vocabulary.close()
+    assert all(is_gone(pid) for pid in world.pids)
+
+
+async def test_ten_thousand_lists_stay_within_all_bounds(world: World) -> None:
+    words = load_word_list("en", None).words[:20_000]
+    chance = random.Random(20)
+    start, resident = time.monotonic(), 0
+    digests: set[str] = set()
+    for first in range(0, NUM_LISTS, AT_ONCE):
+        count = min(AT_ONCE, NUM_LISTS - first)
+        specs = [VocabularySpec(lang="en", words=tuple(chance.sample(words, WORDS_EACH))) for _ in range(count)]
+        digests.update(one.digest for one in await asyncio.gather(*map(world.use, specs)))
+        world.look()
+        if first <= NUM_LISTS // 5 < first + AT_ONCE:
+            # By then every cache is full.
+            gc.collect()
+            resident = resident_bytes()
+    gc.collect()
+    stats = await world.vocabulary.stats()
+    grown = resident_bytes() - resident
+    seconds = time.monotonic() - start
+    print(
+        f"\n{NUM_LISTS} lists in {seconds:.0f} s; at most {world.most_on_disk / 1e6:.0f} MB on disk, "
+        f"{world.cache.num_bytes / 1e6:.0f} MB in the engine's cache, {grown / 1e6:+.0f} MB of memory since the first "
+        f"fifth, {len(world.pids)} compile processes of {[resident_bytes(pid) // 10**6 for pid in world.pids]} MB; "
+        f"{stats}"
+    )
+    assert len(digests) == stats["num_compiles"] == NUM_LISTS
+    assert stats["num_cached"] <= MAX_CACHED
+    assert world.most_on_disk <= 2 * STORE_BYTES
+    assert world.cache.num_bytes <= CACHE_BYTES
+    assert grown < 100 * 2**20
+    assert all(resident_bytes(pid) < MEMORY_BYTES // 2 for pid in world.pids)

@@ -1,0 +1,38 @@
+"""A service that is started again with its store of artefacts compiles nothing."""
+
+from pathlib import Path
+
+import openai
+import pytest
+
+from deployments.demo_process import Demo
+from tests.e2e.service import KEY, Service
+
+pytestmark = pytest.mark.e2e
+
+QUESTIONS = (
+    {"lang": "nl", "n_words": 400},
+    {"words": ["river", "stone", "lamp"], "extra_words": ["Ana"], "numbers": True},
+    {"words": ["river", "stone", "lamp"], "exclude_words": ["stone"], "end": "sentence"},
+)
+
+
+def test_a_restarted_service_compiles_nothing(smollm2_path: Path, tmp_path: Path) -> None:
+    args = {"artefact_dir": str(tmp_path / "artefacts"), "prebuild_langs": ["nl"]}
+    first, second = (_blocks_and_compiles(Demo(str(smollm2_path), tmp_path / run, args)) for run in ("first", "second"))
+    assert first[0] == second[0]
+    assert first[1] > 0
+    assert second[1] == 0
+
+
+def _blocks_and_compiles(demo: Demo) -> tuple[list[str], int]:
+    """Names of the lists used, and how many were compiled."""
+    demo.start()
+    try:
+        demo.wait_until_ready()
+        with openai.OpenAI(base_url=f"{demo.url}/v1", api_key=KEY, max_retries=0, timeout=300) as client:
+            service = Service(demo.url, client, demo.log_path)
+            answers = [service.ask("Hello", vocab, max_tokens=9) for vocab in QUESTIONS]
+            return [(answer.vocab or {})["id"] for answer in answers], service.num_compiles(at_least=1)
+    finally:
+        demo.stop()
