@@ -5,7 +5,7 @@ It knows nothing of the library: words come from wordfreq or from the caller.
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
 from typing import Literal, NamedTuple, TypedDict
@@ -87,11 +87,8 @@ def _listing(
     lang: str, n_words: int, listed: tuple[str, ...] | None, extra: tuple[str, ...], excluded: tuple[str, ...]
 ) -> Listing:
     base = re.split("[-_]", lang)[0]
-    ranked = _wordfreq_words(lang) if listed is None else listed
-    entries = {
-        straight_apostrophes(entry)
-        for entry in islice(dict.fromkeys(unicodedata.normalize("NFC", word) for word in ranked), n_words)
-    }
+    ranked = wordfreq_words(lang, n_words) if listed is None else _distinct(listed, n_words)
+    entries = set(map(straight_apostrophes, ranked))
     left_out = {_small(straight_apostrophes(word), base) for word in excluded}
     added = {straight_apostrophes(unicodedata.normalize("NFC", word)) for word in extra}
     words = {entry for entry in entries if _small(entry, base) not in left_out} | added
@@ -112,11 +109,23 @@ def _listing(
     )
 
 
+def wordfreq_words(lang: str, n_words: int) -> list[str]:
+    """The first words of wordfreq's list that are words."""
+    return _distinct(_wordfreq_words(lang), n_words)
+
+
+def _distinct(words: Iterable[str], n_words: int) -> list[str]:
+    return list(islice(dict.fromkeys(unicodedata.normalize("NFC", word) for word in words), n_words))
+
+
 def _wordfreq_words(lang: str) -> Iterator[str]:
     stems = ELISION_STEMS.get(lang, "").split()
     for entry in wordfreq.iter_wordlist(lang):
         made_of_letters = all(unicodedata.category(char)[0] in "LM" or char in "'’-" for char in entry)
         if made_of_letters and entry[0] not in "'’-" and entry[-1] != "-":
+            if lang == "el" and len(entry) > 1 and entry.endswith("σ"):
+                # wordfreq has folded "της" to "τησ".
+                entry = entry[:-1] + "ς"
             yield entry + "'" if entry in stems else entry
             if (lang, entry) == ("it", "un"):
                 yield "un'"

@@ -6,11 +6,12 @@ from hypothesis import strategies as st
 
 from tests import recogniser
 from tests.changed_worlds import ALL_WORLDS
-from tests.checked_lists import Rules
+from tests.checked_lists import Rules, wordfreq_words
 from tests.checker import assert_only_listed_words, unlisted_words
 from tests.choices import TELLING_CHOICES, Choice, choice_id, choices
 from tests.worlds import World
 from vocab import marks
+from vocab.wordlists import load_word_list
 
 WORDS = ("the", "cat", "well-known", "don't", "in front of", "London", "i", "goin'", "c++", "3")
 
@@ -73,6 +74,8 @@ def test_duplicates_take_no_rank() -> None:
 def test_wordfreqs_words_are_ranked_as_they_are_kept() -> None:
     assert unlisted_words("The cat sat on the mat.", "en", 100) == ["cat", "sat", "mat"]
     assert unlisted_words("Çok güzel bir gün, İstanbul!", "tr", 1000) == []
+    assert unlisted_words("Της ίδια; τησ", "el", 1000) == ["τησ"]
+    assert unlisted_words("L'homme", "fr", 1000) == unlisted_words("Un'altra, un altro", "it", 1000) == []
     assert unlisted_words("0 00 u.s", "en", 10**9) == ["0", "00"]
 
 
@@ -200,6 +203,11 @@ def words_of(world: World) -> tuple[tuple[str, ...], int]:
     left_out = {world.ranks[world.words.index(word.lower())] for word in world.exclude_words}
     ranked = zip(world.ranks, world.words, strict=True)
     return tuple(word for rank, word in ranked if rank <= world.n_words and rank not in left_out), len(world.words)
+
+
+@pytest.mark.parametrize("lang", ["ca", "de", "el", "en", "fr", "it", "tr"])
+def test_its_lists_of_wordfreqs_words_are_the_librarys(lang: str) -> None:
+    assert wordfreq_words(lang, 20_000) == list(load_word_list(lang, None).words[:20_000])
 
 
 @pytest.mark.parametrize("world", ALL_WORLDS, ids=str)
