@@ -20,6 +20,7 @@ from vocab.masks import MaskRows
 from vocab.matcher import Matcher
 from vocab.options import ListOptions
 from vocab.states import ListStates
+from vocab.token_trie import TokenTrie
 from vocab.tokenizer import TokenizerFacts
 from vocab.wordlists import WordList, load_word_list
 
@@ -42,29 +43,48 @@ def loaded(path: Path) -> tuple[TokenizerFacts, xgrammar.TokenizerInfo]:
     return TokenizerFacts.from_tokenizer(tokenizer), xgrammar.TokenizerInfo.from_huggingface(tokenizer)
 
 
+@cache
+def trie_of(path: Path) -> TokenTrie:
+    return TokenTrie.of(loaded(path)[0])
+
+
 def first(lang: str, num_words: int) -> WordList:
     return WordList(lang, load_word_list(lang, None).words[:num_words], "wordfreq")
 
 
+PLAIN = ListOptions()
+
+LEMMAS = WordList("es", ("comer", "como", "comió", "el", "la", "pan", "panes"), "file", (1, 1, 1, 2, 2, 3, 3))
+
+
 @pytest.mark.parametrize(
-    ("word_list", "n_words"),
+    ("word_list", "n_words", "options"),
     [
-        pytest.param(first("en", 200), 200, id="en-200"),
-        pytest.param(first("es", 1000), 1000, id="es-1000"),
-        pytest.param(first("tr", 1000), 150, id="tr-150-of-1000"),
-        pytest.param(AWKWARD, len(AWKWARD.words), id="awkward"),
-        pytest.param(AWKWARD, 11, id="awkward-11"),
+        pytest.param(first("en", 200), 200, PLAIN, id="en-200"),
+        pytest.param(first("es", 1000), 1000, PLAIN, id="es-1000"),
+        pytest.param(first("tr", 1000), 150, PLAIN, id="tr-150-of-1000"),
+        pytest.param(AWKWARD, len(AWKWARD.words), PLAIN, id="awkward"),
+        pytest.param(AWKWARD, 11, PLAIN, id="awkward-11"),
+        pytest.param(AWKWARD, 20, ListOptions(numbers=True, end="sentence"), id="awkward-numbers-sentence"),
+        pytest.param(first("en", 100), 100, ListOptions(numbers=True, layout="lines"), id="en-numbers-lines"),
+        pytest.param(first("en", 100), 80, ListOptions(punctuation="none", numbers=True), id="en-no-marks-numbers"),
+        pytest.param(first("es", 100), 100, ListOptions(punctuation="basic", end="sentence"), id="es-basic-sentence"),
+        pytest.param(first("fa", 100), 100, ListOptions(punctuation="basic", layout="lines"), id="fa-basic-lines"),
+        pytest.param(first("fr", 100), 60, ListOptions(case="sentence", punctuation="none"), id="fr-case-no-marks"),
+        pytest.param(LEMMAS, 2, ListOptions(case="listed"), id="es-lemmas"),
     ],
 )
 @pytest.mark.parametrize("tokenizer_fixture", ["smollm2_path", "gemma_tokenizer_path"])
 def test_masks_equal_those_of_xgrammar_in_every_state_reached(
-    tokenizer_fixture: str, word_list: WordList, n_words: int, request: pytest.FixtureRequest
+    tokenizer_fixture: str,
+    word_list: WordList,
+    n_words: int,
+    options: ListOptions,
+    request: pytest.FixtureRequest,
 ) -> None:
     facts, info = loaded(request.getfixturevalue(tokenizer_fixture))
-    automaton = compile_automaton(word_list, ListOptions(), facts)
-    grammar = xgrammar.GrammarCompiler(info, max_threads=1).compile_grammar(
-        write_ebnf(word_list, ListOptions(), n_words)
-    )
+    automaton = compile_automaton(word_list, options, facts, trie_of(request.getfixturevalue(tokenizer_fixture)))
+    grammar = xgrammar.GrammarCompiler(info, max_threads=1).compile_grammar(write_ebnf(word_list, options, n_words))
     rows, walk = MaskRows(automaton), random.Random(7)
     ours = np.empty((len(facts) + 31) // 32, dtype=np.int32)
     theirs = xgrammar.allocate_token_bitmask(1, len(facts))
