@@ -114,7 +114,7 @@ def passed_on(limits: Limits) -> dict[str, Check]:
             max_pattern_size=integer(0, 1000), min_pattern_size=integer(0, 1000), min_count=integer(0, 1000)
         ),
         "repetition_penalty": number(0, 10, low_excluded=True),
-        "response_format": response_format,
+        "response_format": response_format(limits),
         "return_token_ids": boolean,
         "return_tokens_as_token_ids": boolean,
         "seed": integer(-_INT64_MAX - 1, _INT64_MAX),

@@ -70,6 +70,17 @@ class Limits(BaseModel):
     max_choices: int = Field(default=1000, ge=1)
     """Costs a branch of a grammar each; entries of ``structured_outputs.choice``. An enumeration is far smaller."""
 
+    max_schema_parts: int = Field(default=1000, ge=1)
+    """Names and values of a JSON schema, or of those of all tools. Costs 1 s of a compile where they are 500 optional
+    members; 1,900 take minutes. A form of 100 members has 600."""
+
+    max_schema_chars: int = Field(default=32 * 1024, ge=1)
+    """Names and strings of a JSON schema, or choices, together. Costs 1 s of a compile."""
+
+    max_schema_repeats: int = Field(default=2000, ge=0)
+    """Sum of the lengths and numbers of items that a JSON schema names. Costs up to 5 s of a compile where they
+    overlap, 0.1 s elsewhere; a sum of 10,000 took more than 30 s."""
+
     max_tools: int = Field(default=128, ge=0)
     """Costs a piece of the prompt each. OpenAI's limit."""
 
