@@ -182,7 +182,10 @@ class StreamFilter:
         end = max(end, state.num_sent)
         ready, state.num_sent = state.text[state.num_sent : end], end
         for found in _SENTENCE_START.finditer(state.text, state.sentence_start, end):
-            state.sentence_start = found.end()
+            # In "Dr. Ana", one entry, no sentence starts: what follows cannot be read without its beginning.
+            sentence = state.text[found.end() : end]
+            if self._rules.reader.whole_prefix_length(sentence) == len(sentence):
+                state.sentence_start = found.end()
         if not ready and "content" not in delta:
             return True
         delta["content"] = ready

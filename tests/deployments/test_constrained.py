@@ -174,6 +174,12 @@ class TestStreams:
         tokens = [e["token"] for one in sent for e in one["choices"][0]["logprobs"]["content"]]
         assert tokens == ["The", " cat"]
 
+    def test_goes_on_behind_an_entry_that_looks_like_the_end_of_a_sentence(self) -> None:
+        reader = TextReader(WordList("en", ("the", "Dr. Ana", "sat"), "file"), ListOptions(), 3)
+        filter_ = StreamFilter(AnswerRules(reader, BLOCK, may_be_cut=True, stop_in_text=False))
+        sent = [text_of(filter_.pass_on(chunk(part))) for part in ("The Dr. Ana", " sat. The", " the sat", " the")]
+        assert sent == ["The", " Dr. Ana sat.", " The the", " sat"]
+
     @given(st.lists(st.sampled_from(WORDS[:5] + WORDS[6:]), min_size=1, max_size=12), st.data())
     def test_streamed_text_equals_whole_text_for_every_cut(self, words: list[str], data: st.DataObject) -> None:
         text = " ".join(words).capitalize() + "."
