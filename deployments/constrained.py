@@ -17,6 +17,9 @@ from vocab.marks import CLOSE_MARKS, SENTENCE_MARKS
 UNKNOWN_FOLLOWING: Final = "a"
 """Stands for text that followed and is not known: it may have continued the word, so the word counts as cut."""
 
+_LOOKS: Final = 32
+"""A text without sentences, as ``punctuation: none`` gives, is read again when it has grown by this part of itself."""
+
 _SENTENCE_START: Final = re.compile(
     rf"(?:[{re.escape(SENTENCE_MARKS)}][{re.escape(CLOSE_MARKS)}]{{0,3}} |\n)(?=[^\W_])"
 )
@@ -117,11 +120,13 @@ class _ChoiceText:
     """One choice of a stream: its text so far, and how much of it was sent.
 
     ``sentence_start`` is the last place in the sent text where a sentence starts: what comes later can be read from
-    there. Reading 4,000 characters takes 60 ms, too much to do for each chunk.
+    there. Reading 4,000 characters takes 60 ms, too much to do for each chunk; ``num_read`` says how long the text was
+    when it was read last.
     """
 
     text: str = ""
     num_sent: int = 0
+    num_read: int = 0
     sentence_start: int = 0
     logprobs: list[dict[str, Any]] = field(default_factory=list)
     num_logprob_bytes_sent: int = 0
@@ -176,21 +181,33 @@ class StreamFilter:
             return True
         end = len(state.text)
         if not is_finished:
-            rest = state.text[state.sentence_start :]
-            end = state.sentence_start + self._rules.reader.whole_prefix_length(rest, UNKNOWN_FOLLOWING)
+            end = self._whole_so_far(state)
         # What was sent stays sent: a later look may find a shorter prefix (a boundary inside a longer entry).
         end = max(end, state.num_sent)
         ready, state.num_sent = state.text[state.num_sent : end], end
-        for found in _SENTENCE_START.finditer(state.text, state.sentence_start, end):
-            # In "Dr. Ana", one entry, no sentence starts: what follows cannot be read without its beginning.
-            sentence = state.text[found.end() : end]
-            if self._rules.reader.whole_prefix_length(sentence) == len(sentence):
-                state.sentence_start = found.end()
+        if ready:
+            self._move_on(state, end)
         if not ready and "content" not in delta:
             return True
         delta["content"] = ready
         has_logprobs = _take_logprobs(choice, state, end)
         return bool(ready) or has_logprobs or is_finished or "role" in delta
+
+    def _move_on(self, state: _ChoiceText, end: int) -> None:
+        """Finds the last place in the sent text from which the rest can be read."""
+        for found in _SENTENCE_START.finditer(state.text, state.sentence_start, end):
+            # In "Dr. Ana", one entry, no sentence starts: what follows cannot be read without its beginning.
+            sentence = state.text[found.end() : end]
+            if self._rules.reader.whole_prefix_length(sentence) == len(sentence):
+                state.sentence_start = found.end()
+
+    def _whole_so_far(self, state: _ChoiceText) -> int:
+        """How much of an unfinished text is known to be whole; looked at again when it has grown by a part."""
+        rest = state.text[state.sentence_start :]
+        if len(state.text) - state.num_read < len(rest) // _LOOKS:
+            return state.num_sent
+        state.num_read = len(state.text)
+        return state.sentence_start + self._rules.reader.whole_prefix_length(rest, UNKNOWN_FOLLOWING)
 
 
 def _take_logprobs(choice: dict[str, Any], state: _ChoiceText, end: int) -> bool:

@@ -154,7 +154,22 @@ class TestStreams:
         by = AnswerRules(reader, BLOCK, may_be_cut=True, stop_in_text=False)
         chunks = [chunk(f"{word}\n") for word in ("The cat sat " * 50).split()]
         sent = stream([*chunks, chunk("The hat i", finish_reason="stop", stop_reason="n")], by)
-        assert text_of(sent) == "\n".join("The cat sat".split() * 50) + "\nThe hat"
+        assert text_of(sent) == "\n".join(["The", "cat", "sat"] * 50) + "\nThe hat"
+
+    def test_a_long_text_without_sentences_is_not_read_for_every_chunk(self) -> None:
+        reads: list[int] = []
+
+        class Counting(TextReader):
+            def whole_prefix_length(self, text: str, following: str = "") -> int:
+                reads.append(len(text))
+                return super().whole_prefix_length(text, following)
+
+        reader = Counting(WordList("en", WORDS, "file"), ListOptions(punctuation="none"), len(WORDS))
+        chunks = [chunk(f"{word} ") for word in ["cat"] * 1000]
+        sent = stream([*chunks, chunk("hat", finish_reason="stop")], AnswerRules(reader, BLOCK, True, False))
+        assert text_of(sent) == "cat " * 1000 + "hat"
+        assert len(sent) > 100
+        assert sum(reads) < 40 * len(text_of(sent))
 
     def test_holds_a_sentence_until_it_is_whole(self) -> None:
         by = AnswerRules(SENTENCES, BLOCK, may_be_cut=True, stop_in_text=False)
