@@ -14,9 +14,11 @@ from typing import Any, Final, Self
 
 import numpy as np
 
+from vocab._jit import kernel
 from vocab.automaton import TokenAutomaton
-from vocab.byte_trie import Int32Array
+from vocab.byte_trie import Int32Array, Uint8Array
 from vocab.distance import Distances, measure_distances
+from vocab.distance_update import measure_again
 from vocab.errors import ArtefactError
 from vocab.exclusion_walk import Findings, follow
 from vocab.gaps import build_gap_automaton
@@ -180,56 +182,80 @@ def exclude(
         return None
     gaps = build_gap_automaton(automaton.options, language)
     may_start = np.fromiter((state.word_may_start for state in gaps.states), dtype=np.uint8)
+    # The states between words come first; the last of them is a place of its own, not a part of a mark.
+    num_hubs = int(automaton.gap_states.max()) + 1
     try:
-        findings = follow(watch, trie, automaton.edges, automaton.gap_states, may_start)
+        findings = follow(watch, trie, automaton.edges, automaton.gap_states, may_start, num_hubs)
     except ValueError:
         return None
-    return _differences(automaton, entries, findings)
+    return _differences(automaton, entries, findings, num_hubs)
 
 
-def _differences(automaton: TokenAutomaton, entries: tuple[str, ...], findings: Findings) -> Exclusion:
+def _differences(automaton: TokenAutomaton, entries: tuple[str, ...], findings: Findings, num_hubs: int) -> Exclusion:
     base = automaton.edges
-    ranks = np.where(findings.edges, NEVER, base.ranks)
     edges: TokenEdges = replace(
         base,
-        ranks=ranks,
+        ranks=np.where(findings.edges, NEVER, base.ranks),
         link_ranks=np.where(findings.links, NEVER, base.link_ranks),
         complete_ranks=np.where(findings.ends, NEVER, base.complete_ranks),
     )
-    distances = measure_distances(edges)
-    ranks = np.maximum(ranks, _needed(distances)[base.targets])
-    raised = np.flatnonzero(ranks != base.ranks).astype(np.int32)
-    states = _states_that_differ(automaton.distances, distances)
-    counts = np.diff(distances.pair_start)
-    pairs = np.repeat(np.isin(np.arange(len(counts)), states), counts)
+    touched = findings.links | findings.ends
+    _mark_owners(base.edge_start, findings.edges, touched)
+    update = measure_again(edges, automaton.distances, touched, num_hubs)
+    states, needed, pairs = _everywhere(edges) if update is None else (update.states, update.needed, update.pairs())
+    raised, edge_ranks = _raised(edges, states, needed, findings.edges)
     return Exclusion(
         base_digest=automaton.digest,
         entries=tuple(sorted(entries)),
         edges=raised,
-        edge_ranks=ranks[raised],
+        edge_ranks=edge_ranks,
         links=np.flatnonzero(findings.links).astype(np.int32),
         ends=np.flatnonzero(findings.ends).astype(np.int32),
         states=states,
-        pair_start=np.concatenate([[0], np.cumsum(counts[states])]).astype(np.int32),
-        pair_tokens=distances.num_tokens[pairs],
-        pair_ranks=distances.ranks[pairs],
+        pair_start=pairs[0],
+        pair_tokens=pairs[1],
+        pair_ranks=pairs[2],
     )
 
 
-def _needed(distances: Distances) -> Int32Array:
-    """The least N from which on each state leads to a whole text."""
+def _everywhere(edges: TokenEdges) -> tuple[Int32Array, Int32Array, tuple[Int32Array, Int32Array, Int32Array]]:
+    """The distances of all states: after so frequent words that those between words have changed."""
+    distances = measure_distances(edges)
     has_pairs = np.diff(distances.pair_start) > 0
     needed = np.full(len(has_pairs), NEVER, dtype=np.int32)
     needed[has_pairs] = distances.ranks[distances.pair_start[1:][has_pairs] - 1]
-    return needed
+    states = np.arange(len(has_pairs), dtype=np.int32)
+    return states, needed, (distances.pair_start, distances.num_tokens, distances.ranks)
 
 
-def _states_that_differ(old: Distances, new: Distances) -> Int32Array:
-    same_size = np.diff(old.pair_start) == np.diff(new.pair_start)
-    differs = ~same_size
-    old_pairs = np.repeat(same_size, np.diff(old.pair_start))
-    new_pairs = np.repeat(same_size, np.diff(new.pair_start))
-    other = (old.num_tokens[old_pairs] != new.num_tokens[new_pairs]) | (old.ranks[old_pairs] != new.ranks[new_pairs])
-    owner = np.repeat(np.flatnonzero(same_size), np.diff(new.pair_start)[same_size])
-    differs[owner[other]] = True
-    return np.flatnonzero(differs).astype(np.int32)
+def _raised(
+    edges: TokenEdges, states: Int32Array, needed: Int32Array, has_gone: Uint8Array
+) -> tuple[Int32Array, Int32Array]:
+    """The edges that have gone, or that ask for more because the states they lead to do; and their ranks."""
+    needed_anywhere = np.zeros(len(edges.links), dtype=np.int32)
+    needed_anywhere[states] = needed
+    chosen = np.empty(len(edges.tokens), dtype=np.int32)
+    chosen = chosen[: _choose_raised(edges.targets, edges.ranks, needed_anywhere, has_gone, chosen)]
+    return chosen, np.maximum(edges.ranks[chosen], needed_anywhere[edges.targets[chosen]])
+
+
+@kernel
+def _choose_raised(
+    targets: Int32Array, ranks: Int32Array, needed: Int32Array, has_gone: Uint8Array, chosen: Int32Array
+) -> int:
+    count = 0
+    for edge in range(len(targets)):
+        if has_gone[edge] or needed[targets[edge]] > ranks[edge]:
+            chosen[count] = edge
+            count += 1
+    return count
+
+
+@kernel
+def _mark_owners(edge_start: Int32Array, has_gone: Uint8Array, touched: Uint8Array) -> None:
+    """Marks the states that have lost edges."""
+    for state in range(len(touched)):
+        for edge in range(edge_start[state], edge_start[state + 1]):
+            if has_gone[edge]:
+                touched[state] = 1
+                break

@@ -49,7 +49,9 @@ class Findings(NamedTuple):
     ends: Uint8Array
 
 
-def follow(watch: Watch, trie: TokenTrie, edges: TokenEdges, gap_states: Int32Array, may_start: Uint8Array) -> Findings:
+def follow(
+    watch: Watch, trie: TokenTrie, edges: TokenEdges, gap_states: Int32Array, may_start: Uint8Array, num_hubs: int
+) -> Findings:
     """Follows the search along all edges.
 
     Args:
@@ -58,13 +60,13 @@ def follow(watch: Watch, trie: TokenTrie, edges: TokenEdges, gap_states: Int32Ar
         edges: The list's edges.
         gap_states: int32, the state of each place between words.
         may_start: uint8, 1 for those of these places where a word may start.
+        num_hubs: The states before this one lie between words.
 
     Raises:
         ValueError: The search stands in several places in one state.
     """
-    # The states between words come first; the last of them is a place of its own, not a part of a mark.
-    num_hubs = int(gap_states.max()) + 1
-    searched = np.full(len(edges.links), _UNKNOWN, dtype=np.int32)
+    searched = np.full(len(edges.links), OUTSIDE, dtype=np.int32)
+    searched[:num_hubs] = _UNKNOWN
     searched[gap_states] = np.where(may_start, AT_START, OUTSIDE)
     found = Findings(
         np.zeros(len(edges.tokens), dtype=np.uint8),
@@ -108,8 +110,11 @@ def _run_tokens(
         parent, label = parents[node], labels[node]
         for way in range(2):
             before = by_node[parent, way]
-            result = step(step_start, step_bytes, step_results, other_steps, before & ~FOUND, label)
-            by_node[node, way] = result | (before & FOUND)
+            if before == OUTSIDE:
+                by_node[node, way] = other_steps[label]
+            else:
+                result = step(step_start, step_bytes, step_results, other_steps, before & ~FOUND, label)
+                by_node[node, way] = result | (before & FOUND)
         for place in range(token_start[node], token_start[node + 1]):
             token = tokens[place]
             nodes[token], outside[token], start[token] = node, by_node[node, 0], by_node[node, 1]
@@ -132,6 +137,14 @@ def _run(watch: Watch, tokens: _Tokens, state: int, token: int, spelled: Uint8Ar
         result = step(watch.step_start, watch.step_bytes, watch.step_results, watch.other_steps, state, spelled[place])
         state, found = result & ~FOUND, found | (result & FOUND)
     return state | found
+
+
+@kernel
+def _run_all(watch: Watch, tokens: _Tokens, state: int, chosen: Int32Array, spelled: Uint8Array) -> Int32Array:
+    results = np.empty(len(chosen), np.int32)
+    for i in range(len(chosen)):
+        results[i] = _run(watch, tokens, state, chosen[i], spelled)
+    return results
 
 
 @kernel
@@ -168,20 +181,26 @@ def _search_edges(
     from_outside, from_start = tokens.from_outside, tokens.from_start
     has_word, has_word_before = watch.has_word, watch.has_word_before
     spelled = np.empty(len(tokens.parents), np.uint8)
-    # A state is first reached from an earlier one.
+    # Nearly all tokens begin no excluded word, and nearly all states are in no such word: 262,144 bytes stay at hand.
+    is_telling = np.empty(len(from_outside), np.uint8)
+    for token in range(len(from_outside)):
+        is_telling[token] = from_outside[token] != OUTSIDE
+    results = np.empty(0, np.int32)
     for state in range(len(searched)):
-        place = searched[state]
-        if place < 0:
-            continue
-        for edge in range(edge_start[state], edge_start[state + 1]):
-            target, token = targets[edge], edge_tokens[edge]
+        place, first, last = searched[state], edge_start[state], edge_start[state + 1]
+        if place > AT_START:
+            results = _run_all(watch, tokens, place, edge_tokens[first:last], spelled)
+        for edge in range(first, last):
+            token = edge_tokens[edge]
             if place == OUTSIDE:
+                if not is_telling[token]:
+                    continue
                 result = from_outside[token]
             elif place == AT_START:
                 result = from_start[token]
             else:
-                result = _run(watch, tokens, place, token, spelled)
-            reached = result & ~FOUND
+                result = results[edge - first]
+            target, reached = targets[edge], result & ~FOUND
             if result & FOUND:
                 found[edge] = 1
             if target < num_hubs:
@@ -190,9 +209,8 @@ def _search_edges(
                     found[edge] = 1
                 if has_word[reached]:
                     return False
-            elif searched[target] < 0:
-                if target <= state:
-                    return False
+            elif searched[target] == OUTSIDE and (reached <= AT_START or target > state):
+                # A state is first reached from an earlier one, so nothing has been concluded from it yet.
                 searched[target] = reached
             elif searched[target] != reached and (searched[target] > AT_START or reached > AT_START):
                 return False

@@ -61,6 +61,7 @@ class _State(NamedTuple):
 
 _NO_NODE: Final = -1
 _ROOT: Final = 0
+_LAST: Final = 1
 
 
 @dataclass
@@ -68,8 +69,8 @@ class _Builder:
     """Finds the states and their steps, beginning with ``OUTSIDE`` and ``AT_START``."""
 
     joints: Joints
-    children: list[dict[int, int]] = field(default_factory=lambda: [{}])
-    ends: set[int] = field(default_factory=set)
+    children: list[dict[int, int]] = field(default_factory=lambda: [{}, {}])
+    ends: set[int] = field(default_factory=lambda: {_LAST})
     states: dict[_State, int] = field(default_factory=lambda: {_State(_NO_NODE): OUTSIDE, _State(_ROOT): AT_START})
 
     def __post_init__(self) -> None:
@@ -86,6 +87,11 @@ class _Builder:
                 self.children.append({})
             node = self.children[node][byte]
         self.ends.add(node)
+
+    def _node_at(self, node: int, byte: int) -> int:
+        """The node behind another one. The last letters of all forms share one: what may follow is the same."""
+        onward = self.children[node].get(byte, _NO_NODE) if node != _NO_NODE else _NO_NODE
+        return onward if onward == _NO_NODE or self.children[onward] else _LAST
 
     def build(self) -> Watch:
         outside = _State(_NO_NODE)
@@ -126,7 +132,7 @@ class _Builder:
         last = bytes([byte])
         behind = [begun + last for begun in self._behind_of(state)]
         found = any(joint in self.joints.behind for joint in behind)
-        node = self.children[state.node].get(byte, _NO_NODE) if state.node != _NO_NODE else _NO_NODE
+        node = self._node_at(state.node, byte)
         # A longer beginning first; where it fails the byte may begin a character anew.
         for before in (state.before + last, last):
             if before in self.joints.before:

@@ -1,0 +1,158 @@
+"""Distances after some edges have gone: measured again where they can have changed, if all others can be seen to stay.
+
+Words lie behind places between words, which reach the end of a text by very many ways. So the distances from these
+places are not measured again: it is checked that each of them still has a way. Where one has lost its last, the caller
+measures everything. It knows states and edges only.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from vocab._jit import kernel
+from vocab.byte_trie import Int32Array, Uint8Array
+from vocab.distance import Distances, rank_within
+from vocab.text_automaton import NEVER
+from vocab.token_edges import TokenEdges
+
+
+@dataclass(frozen=True)
+class Update:
+    """Distances of some states, as in ``Distances``.
+
+    Attributes:
+        states: int32, ascending.
+        by_tokens: int32 (tokens + 1, states), the N from which on so many tokens complete a text from a state.
+    """
+
+    states: Int32Array
+    by_tokens: Int32Array
+
+    @property
+    def needed(self) -> Int32Array:
+        """int32 (states,), the N from which on a text can be completed at all."""
+        last: Int32Array = self.by_tokens[-1]
+        return last
+
+    def pairs(self) -> tuple[Int32Array, Int32Array, Int32Array]:
+        """``pair_start``, ``num_tokens`` and ``ranks``, as in ``Distances``."""
+        is_pair = np.vstack([self.by_tokens[:1] != NEVER, self.by_tokens[1:] < self.by_tokens[:-1]]).T
+        num_tokens = np.nonzero(is_pair)[1].astype(np.int32)
+        pair_start = np.concatenate([[0], np.cumsum(is_pair.sum(axis=1))]).astype(np.int32)
+        return pair_start, num_tokens, self.by_tokens.T[is_pair]
+
+
+def measure_again(edges: TokenEdges, old: Distances, touched: Uint8Array, num_hubs: int) -> Update | None:
+    """The distances of all states where they can have changed; None where others can have changed too.
+
+    Args:
+        edges: The edges, without those that are gone.
+        old: The distances when these were there.
+        touched: uint8 (states,), 1 for the states that have lost edges, their link or the end of a text. All states
+            that lead to them without passing a place between words are marked as well.
+        num_hubs: The states before this one lie between words.
+    """
+    parts = (edges.edge_start, edges.targets, edges.ranks, edges.links, edges.link_ranks)
+    _mark_ways_to(edges.edge_start, edges.targets, touched, num_hubs)
+    states = np.flatnonzero(touched[num_hubs:]).astype(np.int32) + np.int32(num_hubs)
+    columns = np.full(len(touched), -1, dtype=np.int32)
+    columns[states] = np.arange(len(states), dtype=np.int32)
+    pairs = (old.pair_start, old.num_tokens, old.ranks)
+    rounds = [edges.complete_ranks[states]]
+    # Further away than the old distances only states of this update can lie, one by one.
+    while len(rounds) <= old.longest or (rounds[-1] != rounds[-2]).any():
+        rounds.append(np.empty_like(rounds[0]))
+        _one_token_more(*parts, *pairs, states, columns, len(rounds) - 1, rounds[-2], rounds[-1])
+    by_tokens = np.vstack(rounds)
+    if not _hubs_stay(*parts, edges.complete_ranks, *pairs, columns, by_tokens, num_hubs):
+        return None
+    return Update(states, by_tokens)
+
+
+@kernel
+def _mark_ways_to(edge_start: Int32Array, targets: Int32Array, touched: Uint8Array, num_hubs: int) -> None:
+    changed = True
+    while changed:
+        changed = False
+        # Most edges lead to a later state.
+        for state in range(len(touched) - 1, num_hubs - 1, -1):
+            if touched[state]:
+                continue
+            for edge in range(edge_start[state], edge_start[state + 1]):
+                if targets[edge] >= num_hubs and touched[targets[edge]]:
+                    touched[state] = 1
+                    changed = True
+                    break
+
+
+@kernel
+def _one_token_more(
+    edge_start: Int32Array,
+    targets: Int32Array,
+    ranks: Int32Array,
+    links: Int32Array,
+    link_ranks: Int32Array,
+    pair_start: Int32Array,
+    pair_tokens: Int32Array,
+    pair_ranks: Int32Array,
+    states: Int32Array,
+    columns: Int32Array,
+    num_tokens: int,
+    previous: Int32Array,
+    reached: Int32Array,
+) -> None:
+    """The ranks from which on ``num_tokens`` complete a text, given those for one token less."""
+    for column in range(len(states)):
+        state = states[column]
+        best = previous[column]
+        for edge in range(edge_start[state], edge_start[state + 1]):
+            if ranks[edge] < best:
+                target = targets[edge]
+                if columns[target] >= 0:
+                    rest = previous[columns[target]]
+                else:
+                    rest = rank_within(pair_start, pair_tokens, pair_ranks, target, num_tokens - 1)
+                best = min(best, max(ranks[edge], rest))
+        if links[state] >= 0 and link_ranks[state] < best:
+            rest = rank_within(pair_start, pair_tokens, pair_ranks, links[state], num_tokens)
+            best = min(best, max(link_ranks[state], rest))
+        reached[column] = best
+
+
+@kernel
+def _hubs_stay(
+    edge_start: Int32Array,
+    targets: Int32Array,
+    ranks: Int32Array,
+    links: Int32Array,
+    link_ranks: Int32Array,
+    complete_ranks: Int32Array,
+    pair_start: Int32Array,
+    pair_tokens: Int32Array,
+    pair_ranks: Int32Array,
+    columns: Int32Array,
+    by_tokens: Int32Array,
+    num_hubs: int,
+) -> bool:
+    """Whether each old distance of a place between words still has a way of so many tokens.
+
+    Such a way may lead through another place: its first step is a token, or a link to a place without links."""
+    for state in range(num_hubs):
+        for pair in range(pair_start[state], pair_start[state + 1]):
+            rank, budget = pair_ranks[pair], pair_tokens[pair]
+            stays = complete_ranks[state] <= rank
+            if not stays and links[state] >= 0 and link_ranks[state] <= rank:
+                stays = rank_within(pair_start, pair_tokens, pair_ranks, links[state], budget) <= rank
+            if not stays and budget > 0:
+                for edge in range(edge_start[state], edge_start[state + 1]):
+                    if ranks[edge] <= rank:
+                        column = columns[targets[edge]]
+                        if column >= 0:
+                            stays = by_tokens[budget - 1, column] <= rank
+                        else:
+                            stays = rank_within(pair_start, pair_tokens, pair_ranks, targets[edge], budget - 1) <= rank
+                        if stays:
+                            break
+            if not stays:
+                return False
+    return True
