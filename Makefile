@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo test unit lint types bench clean
+.PHONY: demo test unit lint types bench bench-masks clean
 .DEFAULT_GOAL := demo
 
 demo: $(READY)
@@ -29,6 +29,11 @@ types: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks
+
+# What a mask costs with each engine; other tokenizers and languages: python benchmarks/masks.py --help
+bench-masks: $(READY)
+	@$(PIP) install -qq --progress-bar off -c constraints.txt -e ".[bench]"
+	$(BIN)/python -m benchmarks.masks --tokenizer "$$($(BIN)/python -c 'from deployments.demo_model import smollm2_path; print(smollm2_path())')"
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .coverage

@@ -1,9 +1,13 @@
 """What a run of the mask benchmark says: its tables, how far the engines agree, and the goals it is held against.
 
-Works on the record that is also written as JSON; measures nothing.
+Works on the record that is also written as JSON; measures nothing. `python -m benchmarks.report RUN.json` prints a run
+again, and the table of it that the README has.
 """
 
+import json
+import sys
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any, Final
 
 Run = dict[str, Any]
@@ -166,3 +170,33 @@ def _thousandth(value: float | None) -> float | None:
 
 def _number(value: float | None, digits: int) -> str:
     return "" if value is None else f"{value:,.{digits}f}"
+
+
+def markdown(run: Run, kind: str = "whole") -> str:
+    """Median (99th percentile) of each engine's masks, and what it compiled in, as a table for a page."""
+    engines = list(dict.fromkeys(result["engine"] for result in run["results"]))
+    lines = ["| words | " + " | ".join(engines) + " | copy of a row |", "|---:|" + "---:|" * (len(engines) + 1)]
+    for n_words in _sizes(run):
+        results = [_result(run, engine, n_words) for engine in engines]
+        copies = [result["copy_us"]["p50"] for result in results if result and "copy_us" in result]
+        cells = [_cell(result, kind) for result in results] + [f"{min(copies):.1f}" if copies else ""]
+        lines.append(f"| {n_words:,} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _cell(result: Result | None, kind: str) -> str:
+    if result is None:
+        return ""
+    if result["status"] != "measured":
+        return str(result.get("message") or result["status"])
+    figures = result["sets"][kind]
+    if "refused" in figures:
+        return f"refuses {figures['refused']}"
+    mask = figures["mask_us"]
+    digits = 1 if mask["p99"] < 100 else 0
+    return f"{mask['p50']:,.{digits}f} ({mask['p99']:,.{digits}f}); {result['compile_s']:,.1f} s"
+
+
+if __name__ == "__main__":
+    record = json.loads(Path(sys.argv[1]).read_text())
+    print(tables(record), markdown(record), sep="\n\n")

@@ -18,7 +18,7 @@ NUM_FREQUENT: Final = 50
 """Words of the texts "frequent": what a text is mostly made of, whatever the list."""
 
 WORDS_OF_TEXT: Final = 100
-NUM_TEXTS: Final = 5
+NUM_TEXTS: Final = 3
 
 _SENTENCES: Final = {
     "frequent": ("{}.", "{}.", "{}.", "{}.", "{}!", "{}?", '"{}."', "({}):"),

@@ -28,7 +28,10 @@ class Llguidance:
         self._tokenizer = llguidance.hf.from_tokenizer(tokenizer.hugging_face, n_vocab=len(tokenizer.facts))
         self._bitmask = llguidance.numpy.allocate_token_bitmask(1, self._tokenizer.vocab_size)
         self.row = self._bitmask[0]
-        self.note = "grammar_from_regex, limits raised; LLMatcher, its default slices; numpy.fill_next_token_bitmask"
+        self.note = (
+            "grammar_from_regex, limits raised; LLMatcher, its default slices; numpy.fill_next_token_bitmask; where only "
+            "one text can follow, it allows that text's usual tokens alone, so some masks have fewer bits than ours"
+        )
 
     def compile(self, definition: Definition) -> Compiled:
         regex = definition.regex
