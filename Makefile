@@ -33,7 +33,7 @@ bench: $(READY)
 # What a mask costs with each engine; other tokenizers and languages: python benchmarks/masks.py --help
 bench-masks: $(READY)
 	@$(PIP) install -qq --progress-bar off -c constraints.txt -e ".[bench]"
-	$(BIN)/python -m benchmarks.masks --tokenizer "$$($(BIN)/python -c 'from deployments.demo_model import smollm2_path; print(smollm2_path())')"
+	@$(BIN)/python -m benchmarks masks
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .coverage

@@ -1,9 +1,13 @@
-"""`make bench`: the benchmarks behind the README's figures, on the demo model."""
+"""`make bench` and `make bench-masks`: the benchmarks behind the README's figures, on the demo model."""
 
 import runpy
 import sys
 
 from deployments.demo_model import smollm2_path
 
-sys.argv = ["benchmarks.throughput", "--model", str(smollm2_path()), *sys.argv[1:]]
-runpy.run_module("benchmarks.throughput", run_name="__main__")
+NAMES = {"throughput": "--model", "masks": "--tokenizer", "compile": "--tokenizer"}
+"""Each benchmark, and its option for the model."""
+
+name, *arguments = sys.argv[1:] if sys.argv[1:2] and sys.argv[1] in NAMES else ["throughput", *sys.argv[1:]]
+sys.argv = [f"benchmarks.{name}", NAMES[name], str(smollm2_path()), *arguments]
+runpy.run_module(f"benchmarks.{name}", run_name="__main__")

@@ -18,9 +18,9 @@ from typing import Any
 
 from vocab.artefact import ArtefactFolder
 from vocab.automaton import compile_automaton
+from vocab.engine_cache import ARTEFACT_DIR_VARIABLE
 from vocab.forms import surface_forms
 from vocab.options import ListOptions
-from vocab.plugin import ARTEFACT_DIR_VARIABLE
 from vocab.reference import GrammarReference
 from vocab.tokenizer import load_tokenizer_facts
 from vocab.wordlists import WordList, load_word_list

@@ -29,8 +29,8 @@ class Llguidance:
         self._bitmask = llguidance.numpy.allocate_token_bitmask(1, self._tokenizer.vocab_size)
         self.row = self._bitmask[0]
         self.note = (
-            "grammar_from_regex, limits raised; LLMatcher, its default slices; numpy.fill_next_token_bitmask; where only "
-            "one text can follow, it allows that text's usual tokens alone, so some masks have fewer bits than ours"
+            "grammar_from_regex, limits raised; LLMatcher, its default slices; numpy.fill_next_token_bitmask; where "
+            "only one text can follow, it allows that text's usual tokens alone, so some masks have fewer bits"
         )
 
     def compile(self, definition: Definition) -> Compiled:
