@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.checker import assert_only_listed_words
-from tests.e2e.service import Service
+from tests.e2e.service import LISTS, Service
 from tests.e2e.test_service import QUESTIONS
 
 pytestmark = pytest.mark.e2e
@@ -29,4 +29,42 @@ def test_twenty_answers_have_listed_words_only_and_whole(service: Service) -> No
 
     with ThreadPoolExecutor(8) as pool:
         for done in pool.map(ask, cases):
+            assert done is None
+
+
+def test_answers_keep_to_options_and_changes_and_end_with_whole_sentences(service: Service) -> None:
+    options = {
+        "numbers": True,
+        "punctuation": "basic",
+        "layout": "lines",
+        "end": "sentence",
+        "extra_words": ["Zaragoza"],
+        "exclude_words": ["the"],
+    }
+
+    def ask(number: int) -> None:
+        answer = service.ask(
+            "Write three short sentences about Zaragoza.",
+            {"lang": "en-school", "n_words": 400, **options},
+            stream=number % 2 == 0,
+            temperature=1,
+            max_tokens=40,
+            seed=number,
+        )
+        # A budget that the grammar does not see may end before the first sentence does: then there is no text.
+        if answer.text:
+            assert_only_listed_words(
+                answer.text,
+                "en-school",
+                400,
+                LISTS["en-school"],
+                numbers=True,
+                punctuation="basic",
+                end="sentence",
+                extra_words=["Zaragoza"],
+                exclude_words=["the"],
+            )
+
+    with ThreadPoolExecutor(8) as pool:
+        for done in pool.map(ask, range(10)):
             assert done is None
