@@ -12,6 +12,7 @@ One over a limit is killed and reported. The other engines come with `pip instal
 import argparse
 import json
 import os
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -32,6 +33,8 @@ from vocab.wordlists import WordList, load_word_list  # noqa: E402
 
 
 def main() -> None:
+    # Ended from outside, it ends the engine that is running too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))
     arguments = _arguments()
     tokenizer = load_model_tokenizer(arguments.tokenizer)
     word_list = load_word_list(arguments.lang, None)
