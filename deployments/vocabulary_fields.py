@@ -12,8 +12,8 @@ from deployments.contract import Unit, VocabularySpec
 from deployments.errors import BadRequestError, printable
 from deployments.fields import Check, FieldError, at, boolean, json_object, one_of
 from deployments.limits import Limits
-from vocab.errors import InvalidWordListError, OptionsError
-from vocab.inline import NO_LANGUAGE, clean_words
+from vocab.errors import InvalidWordListError, OptionsError, WordListError
+from vocab.inline import NO_LANGUAGE, check_language, clean_words
 from vocab.options import Case, End, Layout, Punctuation
 from vocab.wordlists import language_of
 
@@ -128,6 +128,11 @@ def _spec_of(members: Mapping[str, Any]) -> VocabularySpec:
             "leave 'unit' out, or name a list by 'lang' and leave 'words' out.",
             "vocab.unit",
         )
+    if "words" in members and "lang" in members:
+        try:
+            check_language(members["lang"])
+        except WordListError as error:
+            raise BadRequestError(str(error), "vocab.lang", "invalid_vocabulary") from None
     spec = VocabularySpec(**{**members, **{name: _cleaned(name, members[name]) for name in _LISTS if name in members}})
     try:
         _ = spec.options

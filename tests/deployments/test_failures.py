@@ -5,12 +5,24 @@ from ray.serve.exceptions import BackPressureError
 from deployments.errors import ApiError, BadRequestError
 from deployments.failures import from_error_item, root_cause, to_api_error
 from tests.deployments.stand_in import across_a_handle
-from vocab.errors import ArtefactError, CompileError, TokenBudgetError, UnknownLanguageError, UnsupportedScriptError
+from vocab.errors import (
+    ArtefactError,
+    CompileError,
+    CompileTimeoutError,
+    NoLemmasError,
+    OptionsError,
+    TokenBudgetError,
+    UnknownLanguageError,
+    UnsupportedScriptError,
+)
 
 CASES: list[tuple[Exception, int, str | None]] = [
     (UnknownLanguageError("Known: en."), 400, "vocab_lang"),
     (UnsupportedScriptError("Not yet."), 400, "vocab_lang"),
+    (NoLemmasError("Known: es."), 400, "vocab.unit"),
+    (OptionsError("Not both."), 400, "vocab"),
     (TokenBudgetError("At least 3."), 400, "max_tokens"),
+    (CompileTimeoutError("secret"), 503, None),
     (CompileError("secret"), 500, None),
     (ArtefactError("secret"), 500, None),
     (RuntimeError("secret"), 500, None),

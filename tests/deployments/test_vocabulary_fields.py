@@ -143,6 +143,8 @@ def test_a_vocabulary_needs_a_list(vocab: Any) -> None:
     ("vocab", "param", "part"),
     [
         ({"words": ["a"], "unit": "lemma"}, "vocab.unit", "leave 'unit' out"),
+        ({"words": ["a"], "lang": "../../etc/passwd"}, "vocab.lang", "language tag"),
+        ({"words": ["a"], "lang": "zh-Hant"}, "vocab.lang", "without spaces"),
         ({"lang": "es", "end": "sentence", "punctuation": "none"}, "vocab.end", "set punctuation"),
         ({"lang": "es", "extra_words": ["Ana"], "exclude_words": ["ana"]}, "vocab.extra_words", "one of them"),
         ({"words": ["b"], "extra_words": ["l’a"], "exclude_words": ["L'A"]}, "vocab.extra_words", "one of them"),
