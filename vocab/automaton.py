@@ -30,7 +30,10 @@ FORMAT_VERSION: Final = 2
 """Part of every digest; raised when the arrays or the texts they allow change."""
 
 DENSE_EDGES: Final = 1024
-"""States with as many own edges keep a whole row per N; setting so many single bits would cost more than a copy."""
+"""States with as many own edges keep a whole row per N; setting so many single bits costs as much as two copies."""
+
+MAX_DENSE_STATES: Final = 512
+"""The largest ones, besides links: 16 MB of rows per N at 262,144 tokens. Whole languages have 200."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +151,10 @@ def compile_automaton(
 
 def _mask_rows(edges: TokenEdges) -> tuple[Int32Array, Int32Array]:
     """The dense states, and where the mask of each state begins."""
-    is_dense = np.diff(edges.edge_start) >= DENSE_EDGES
+    num_edges = np.diff(edges.edge_start)
+    is_dense = num_edges >= DENSE_EDGES
+    if is_dense.sum() > MAX_DENSE_STATES:
+        is_dense[np.argsort(num_edges, kind="stable")[:-MAX_DENSE_STATES]] = False
     is_dense[edges.links[edges.links >= 0]] = True
     dense_states = np.flatnonzero(is_dense).astype(np.int32)
     row_of = np.full(len(is_dense), -1, dtype=np.int32)

@@ -23,8 +23,9 @@ from vocab.token_trie import TokenTrie
 from vocab.walk import walk_states
 from vocab.walk_arrays import Scratch, StateAddresses, Steps, addresses_of_text, addresses_of_trie
 
-MAX_EDGES: Final = 1 << 27
-"""Twelve bytes each, and as much again while they are made; wordfreq's largest lists have 7 million."""
+MAX_EDGES: Final = 1 << 25
+"""Twelve bytes each, and as much again while they are made; wordfreq's largest lists have 7 million. Lists that have
+most words twice, with a mark behind them and without, or that chain hundreds of phrases reach it."""
 
 
 def multiply(text: TextAutomaton, tokens: TokenTrie) -> tuple[TokenEdges, Places]:
@@ -154,7 +155,7 @@ class _Product:
             self._links[known:], self._link_ranks[known:] = -1, 0
             self._edge_start = resized(self._edge_start, 2 * num_states + 1)
         if num_edges > MAX_EDGES:
-            raise CompileError(f"the list has more than {MAX_EDGES} token edges; take fewer words")
+            raise CompileError(f"the list has more than {MAX_EDGES} token edges; take fewer words or fewer phrases")
         if num_edges > len(self._edge_tokens):
             self._edge_tokens, self._edge_targets, self._edge_ranks = (
                 resized(array, 2 * num_edges) for array in (self._edge_tokens, self._edge_targets, self._edge_ranks)

@@ -1,6 +1,10 @@
+import itertools
+
 import numpy as np
+import pytest
 
 from tests.vocab.toys import STOP, matcher_of, tokens_of, toy_automaton
+from vocab import automaton as automaton_module
 from vocab._bound import set_token_bits
 from vocab.automaton import DENSE_EDGES
 from vocab.masks import NO_BUDGET, NO_TOKENS, MaskRows
@@ -53,3 +57,15 @@ def test_single_bits_are_set_and_cleared_up_to_the_sign_bit() -> None:
     assert tokens_of(row) == {0, 31, 32, 63}
     set_token_bits(row, tokens[1:3], False)
     assert tokens_of(row) == {0, 63}
+
+
+def test_few_dense_states_give_the_same_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ["".join(pair) for pair in itertools.product("abcdefghij", repeat=3)]
+    pieces = [*words, *(word[1:] for word in words)]
+    monkeypatch.setattr(automaton_module, "DENSE_EDGES", 2)
+    many, _ = toy_automaton(words, pieces)
+    monkeypatch.setattr(automaton_module, "MAX_DENSE_STATES", 3)
+    few, _ = toy_automaton(words, pieces)
+    assert len(few.dense_states) < len(many.dense_states)
+    for state in range(0, len(few.edges.links), 17):
+        assert row_of(MaskRows(few), state, 500) == row_of(MaskRows(many), state, 500)
