@@ -1,8 +1,8 @@
 """Distances after some edges have gone: measured again where they can have changed, if all others can be seen to stay.
 
 Words lie behind places between words, which reach the end of a text by very many ways. So the distances from these
-places are not measured again: it is checked that each of them still has a way. Where one has lost its last, the caller
-measures everything. It knows states and edges only.
+places are not measured again: it is checked that each of them still has a way. Where one has lost its last, everything
+is measured. It knows states and edges only.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ import numpy as np
 
 from vocab._jit import kernel
 from vocab.byte_trie import Int32Array, Uint8Array
-from vocab.distance import Distances, rank_within
+from vocab.distance import Distances, measure_distances, rank_within
 from vocab.text_automaton import NEVER
 from vocab.token_edges import TokenEdges
 
@@ -28,12 +28,6 @@ class Update:
     states: Int32Array
     by_tokens: Int32Array
 
-    @property
-    def needed(self) -> Int32Array:
-        """int32 (states,), the N from which on a text can be completed at all."""
-        last: Int32Array = self.by_tokens[-1]
-        return last
-
     def pairs(self) -> tuple[Int32Array, Int32Array, Int32Array]:
         """``pair_start``, ``num_tokens`` and ``ranks``, as in ``Distances``."""
         is_pair = np.vstack([self.by_tokens[:1] != NEVER, self.by_tokens[1:] < self.by_tokens[:-1]]).T
@@ -42,35 +36,76 @@ class Update:
         return pair_start, num_tokens, self.by_tokens.T[is_pair]
 
 
-def measure_again(edges: TokenEdges, old: Distances, touched: Uint8Array, num_hubs: int) -> Update | None:
-    """The distances of all states where they can have changed; None where others can have changed too.
+def measure_again(edges: TokenEdges, old: Distances, touched: Uint8Array, gone: Uint8Array, num_hubs: int) -> Update:
+    """The distances of all states where they can have changed.
 
     Args:
-        edges: The edges, without those that are gone.
-        old: The distances when these were there.
-        touched: uint8 (states,), 1 for the states that have lost edges, their link or the end of a text. All states
-            that lead to them without passing a place between words are marked as well.
+        edges: The edges; those that are gone have the rank ``NEVER``.
+        old: The distances when none was gone.
+        touched: uint8 (states,), 1 for the states that have lost their link or the end of a text. It is changed.
+        gone: uint8 (edges,), 1 for the edges that are gone.
         num_hubs: The states before this one lie between words.
     """
     parts = (edges.edge_start, edges.targets, edges.ranks, edges.links, edges.link_ranks)
+    pairs = (old.pair_start, old.num_tokens, old.ranks)
+    _mark_owners(edges.edge_start, gone, touched)
     _mark_ways_to(edges.edge_start, edges.targets, touched, num_hubs)
     states = np.flatnonzero(touched[num_hubs:]).astype(np.int32) + np.int32(num_hubs)
     columns = np.full(len(touched), -1, dtype=np.int32)
     columns[states] = np.arange(len(states), dtype=np.int32)
-    pairs = (old.pair_start, old.num_tokens, old.ranks)
     rounds = [edges.complete_ranks[states]]
     # Further away than the old distances only states of this update can lie, one by one.
     while len(rounds) <= old.longest or (rounds[-1] != rounds[-2]).any():
         rounds.append(np.empty_like(rounds[0]))
         _one_token_more(*parts, *pairs, states, columns, len(rounds) - 1, rounds[-2], rounds[-1])
     by_tokens = np.vstack(rounds)
-    if not _hubs_stay(*parts, edges.complete_ranks, *pairs, columns, by_tokens, num_hubs):
-        return None
-    return Update(states, by_tokens)
+    if _hubs_stay(*parts, edges.complete_ranks, *pairs, columns, by_tokens, num_hubs):
+        return Update(states, by_tokens)
+    return _measure_all(edges)
+
+
+def _measure_all(edges: TokenEdges) -> Update:
+    distances = measure_distances(edges)
+    counts = np.diff(distances.pair_start)
+    by_tokens = np.full((distances.longest + 1, len(counts)), NEVER, dtype=np.int32)
+    by_tokens[distances.num_tokens, np.repeat(np.arange(len(counts)), counts)] = distances.ranks
+    np.minimum.accumulate(by_tokens, axis=0, out=by_tokens)
+    return Update(np.arange(len(counts), dtype=np.int32), by_tokens)
+
+
+def raised_edges(edges: TokenEdges, update: Update, gone: Uint8Array) -> tuple[Int32Array, Int32Array]:
+    """The edges that are gone, or that ask for more because the states they lead to do; and their ranks."""
+    needed = np.zeros(len(edges.links), dtype=np.int32)
+    needed[update.states] = update.by_tokens[-1]
+    chosen = np.empty(len(edges.tokens), dtype=np.int32)
+    chosen = chosen[: _choose_raised(edges.targets, edges.ranks, needed, gone, chosen)].copy()
+    return chosen, np.maximum(edges.ranks[chosen], needed[edges.targets[chosen]])
+
+
+@kernel
+def _choose_raised(
+    targets: Int32Array, ranks: Int32Array, needed: Int32Array, gone: Uint8Array, chosen: Int32Array
+) -> int:
+    count = 0
+    for edge in range(len(targets)):
+        if gone[edge] or needed[targets[edge]] > ranks[edge]:
+            chosen[count] = edge
+            count += 1
+    return count
+
+
+@kernel
+def _mark_owners(edge_start: Int32Array, gone: Uint8Array, touched: Uint8Array) -> None:
+    for state in range(len(touched)):
+        for edge in range(edge_start[state], edge_start[state + 1]):
+            if gone[edge]:
+                touched[state] = 1
+                break
 
 
 @kernel
 def _mark_ways_to(edge_start: Int32Array, targets: Int32Array, touched: Uint8Array, num_hubs: int) -> None:
+    """Marks the states that lead to marked ones without passing a place between words."""
     changed = True
     while changed:
         changed = False

@@ -14,11 +14,10 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-from vocab._jit import kernel
 from vocab.automaton import TokenAutomaton
-from vocab.byte_trie import Int32Array, Uint8Array
-from vocab.distance import Distances, measure_distances
-from vocab.distance_update import measure_again
+from vocab.byte_trie import Int32Array
+from vocab.distance import Distances
+from vocab.distance_update import measure_again, raised_edges
 from vocab.errors import ArtefactError
 from vocab.exclusion_walk import Findings, follow
 from vocab.gaps import build_gap_automaton
@@ -199,11 +198,9 @@ def _differences(automaton: TokenAutomaton, entries: tuple[str, ...], findings: 
         link_ranks=np.where(findings.links, NEVER, base.link_ranks),
         complete_ranks=np.where(findings.ends, NEVER, base.complete_ranks),
     )
-    touched = findings.links | findings.ends
-    _mark_owners(base.edge_start, findings.edges, touched)
-    update = measure_again(edges, automaton.distances, touched, num_hubs)
-    states, needed, pairs = _everywhere(edges) if update is None else (update.states, update.needed, update.pairs())
-    raised, edge_ranks = _raised(edges, states, needed, findings.edges)
+    update = measure_again(edges, automaton.distances, findings.links | findings.ends, findings.edges, num_hubs)
+    raised, edge_ranks = raised_edges(edges, update, findings.edges)
+    pair_start, pair_tokens, pair_ranks = update.pairs()
     return Exclusion(
         base_digest=automaton.digest,
         entries=tuple(sorted(entries)),
@@ -211,51 +208,8 @@ def _differences(automaton: TokenAutomaton, entries: tuple[str, ...], findings: 
         edge_ranks=edge_ranks,
         links=np.flatnonzero(findings.links).astype(np.int32),
         ends=np.flatnonzero(findings.ends).astype(np.int32),
-        states=states,
-        pair_start=pairs[0],
-        pair_tokens=pairs[1],
-        pair_ranks=pairs[2],
+        states=update.states,
+        pair_start=pair_start,
+        pair_tokens=pair_tokens,
+        pair_ranks=pair_ranks,
     )
-
-
-def _everywhere(edges: TokenEdges) -> tuple[Int32Array, Int32Array, tuple[Int32Array, Int32Array, Int32Array]]:
-    """The distances of all states: after so frequent words that those between words have changed."""
-    distances = measure_distances(edges)
-    has_pairs = np.diff(distances.pair_start) > 0
-    needed = np.full(len(has_pairs), NEVER, dtype=np.int32)
-    needed[has_pairs] = distances.ranks[distances.pair_start[1:][has_pairs] - 1]
-    states = np.arange(len(has_pairs), dtype=np.int32)
-    return states, needed, (distances.pair_start, distances.num_tokens, distances.ranks)
-
-
-def _raised(
-    edges: TokenEdges, states: Int32Array, needed: Int32Array, has_gone: Uint8Array
-) -> tuple[Int32Array, Int32Array]:
-    """The edges that have gone, or that ask for more because the states they lead to do; and their ranks."""
-    needed_anywhere = np.zeros(len(edges.links), dtype=np.int32)
-    needed_anywhere[states] = needed
-    chosen = np.empty(len(edges.tokens), dtype=np.int32)
-    chosen = chosen[: _choose_raised(edges.targets, edges.ranks, needed_anywhere, has_gone, chosen)]
-    return chosen, np.maximum(edges.ranks[chosen], needed_anywhere[edges.targets[chosen]])
-
-
-@kernel
-def _choose_raised(
-    targets: Int32Array, ranks: Int32Array, needed: Int32Array, has_gone: Uint8Array, chosen: Int32Array
-) -> int:
-    count = 0
-    for edge in range(len(targets)):
-        if has_gone[edge] or needed[targets[edge]] > ranks[edge]:
-            chosen[count] = edge
-            count += 1
-    return count
-
-
-@kernel
-def _mark_owners(edge_start: Int32Array, has_gone: Uint8Array, touched: Uint8Array) -> None:
-    """Marks the states that have lost edges."""
-    for state in range(len(touched)):
-        for edge in range(edge_start[state], edge_start[state + 1]):
-            if has_gone[edge]:
-                touched[state] = 1
-                break

@@ -12,6 +12,7 @@ from vocab import marks
 from vocab.forms import ELISION_LANGUAGES, POSSESSIVE_LANGUAGES, Capitals, spellings
 
 _DASHES: Final = frozenset(marks.SPACED_DASHES)
+_POSSESSIVES: Final = tuple(apostrophe + marks.POSSESSIVE_LETTER for apostrophe in marks.APOSTROPHES)
 
 
 class Joints(NamedTuple):
@@ -25,9 +26,7 @@ class Joints(NamedTuple):
         """Of all marks, whatever the options: a joint that the options forbid is in no text."""
         gaps = marks.BLANK + marks.LINE_BREAK + marks.JOINING_DASH
         before = gaps + marks.OPEN_MARKS + (marks.APOSTROPHES if language in ELISION_LANGUAGES else "")
-        behind = [*(gaps + marks.CLOSE_MARKS)]
-        if language in POSSESSIVE_LANGUAGES:
-            behind += [apostrophe + marks.POSSESSIVE_LETTER for apostrophe in marks.APOSTROPHES]
+        behind = [*(gaps + marks.CLOSE_MARKS), *(_POSSESSIVES if language in POSSESSIVE_LANGUAGES else ())]
         return cls(frozenset(char.encode() for char in before), frozenset(text.encode() for text in behind))
 
 
@@ -42,6 +41,9 @@ def excluded_forms(entries: Iterable[str], language: str) -> set[str]:
             letter = small.get(spelling[0], spelling[0].lower())
             if capitals.of(letter + spelling[1:]) == spelling:
                 forms.add(letter + spelling[1:])
+    if language in POSSESSIVE_LANGUAGES:
+        # "dog's" is found with "dog": its 's is a joint.
+        return {form for form in forms if not (form.endswith(_POSSESSIVES) and form[:-2] in forms)}
     return forms
 
 

@@ -192,26 +192,26 @@ def find_entries(watch: Watch, spelled: Uint8Array, found: Int32Array) -> int:
     Args:
         watch: The automaton.
         spelled: uint8, the entries.
-        found: int32, receives where the entries begin that end in an excluded word.
+        found: int32, receives where the entries begin that are written like an excluded word, or hold one between
+            joints.
 
     Returns:
-        How many those are, or -1 where there are more than ``found`` holds, or where an entry has an excluded word
-        before a joint inside of itself.
+        How many those are; more than ``found`` holds are not counted.
     """
     step_start, step_bytes, step_results, other_steps, has_word, _, _ = watch
-    num_found, begin, state = 0, 0, AT_START
+    num_found, begin, state, has_found = 0, 0, AT_START, False
     for place in range(len(spelled) + 1):
         if place < len(spelled) and spelled[place] != _LINE_BREAK:
-            state = step(step_start, step_bytes, step_results, other_steps, state, spelled[place])
-            if state & FOUND:
-                return -1
+            result = step(step_start, step_bytes, step_results, other_steps, state, spelled[place])
+            state = result & ~FOUND
+            has_found |= result != state
             continue
-        if has_word[state]:
+        if has_found or has_word[state]:
             if num_found == len(found):
-                return -1
+                break
             found[num_found] = begin
             num_found += 1
-        begin, state = place + 1, AT_START
+        begin, state, has_found = place + 1, AT_START, False
     return num_found
 
 
@@ -225,8 +225,6 @@ def disturbs(watch: Watch, spelled: Uint8Array, entries: frozenset[str]) -> bool
     """
     found = np.empty(len(entries) + 1, dtype=np.int32)
     num_found = find_entries(watch, spelled, found)
-    if num_found < 0:
-        return True
     text = spelled.tobytes()
     return any(_entry_at(text, begin) not in entries for begin in found[:num_found].tolist())
 

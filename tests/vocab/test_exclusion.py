@@ -93,7 +93,7 @@ WORDS = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(
     words=WORDS,
     lang=st.sampled_from(["en", "es", "fr", "tr"]),
@@ -190,6 +190,30 @@ def test_apostrophes_hyphens_and_letters_like_the_beginning_of_a_mark_do_not_sta
     theirs = compiled_without(automaton.word_list, excluded, ListOptions(), tokenizer)
     for seed in range(40):
         assert_same_masks(ours, theirs, len(words), random.Random(seed), tokenizer)
+
+
+def test_an_entry_with_the_possessive_may_go_together_with_its_word() -> None:
+    automaton, tokenizer = toy_automaton(("dog", "dog's", "dogs"), lang="en")
+    exclusion = exclude(automaton, ("dog", "dog's"), tokenizer, TokenTrie.of(tokenizer))
+    assert exclusion is not None
+    matcher = matcher_of(exclusion.apply(automaton), 3)
+    assert not any(can_spell(matcher, tokenizer, text) for text in ("dog", "dog's", "Dog’s", "dogs dog's", "dog."))
+    assert can_spell(matcher, tokenizer, "dogs. Dogs's")
+
+
+def test_words_between_which_all_ways_lead_are_measured_anew() -> None:
+    """Without its most frequent words, nothing is left of the first ranks: every place between words is further off."""
+    listed = load_word_list("fi", None).up_to(60)
+    tokenizer = toy_tokenizer([f" {word}" for word in listed.words[::2]])
+    automaton = compile_automaton(listed, ListOptions(), tokenizer)
+    excluded = listed.words[:30]
+    ours = without(automaton, excluded, tokenizer)
+    assert ours is not None
+    assert ours.fewest_tokens(30) is None
+    theirs = compiled_without(listed, excluded, ListOptions(), tokenizer)
+    for seed in range(10):
+        assert_same_masks(ours, theirs, 60, random.Random(seed), tokenizer)
+        assert_same_masks(ours, theirs, 20, random.Random(seed), tokenizer)
 
 
 def test_numbers_may_be_written_like_entries() -> None:
