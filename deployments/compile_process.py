@@ -6,6 +6,7 @@ answers nonsense is killed and waited for, and the one who asked gets an error o
 
 import json
 import logging
+import os
 import select
 import signal
 import subprocess
@@ -78,8 +79,13 @@ class CompileProcess:
     def __init__(self, arguments: Sequence[str], max_memory_bytes: int) -> None:
         self._max_memory_bytes = max_memory_bytes
         self._unread = b""
+        packages = os.pathsep.join(filter(None, [str(Path(__file__).parent.parent), os.environ.get("PYTHONPATH")]))
         self._process = subprocess.Popen(
-            arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, cwd=Path(__file__).parent.parent
+            arguments,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=0,
+            env={**os.environ, "PYTHONPATH": packages},
         )
 
     def wait_until_ready(self) -> str:

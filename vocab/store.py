@@ -4,9 +4,10 @@ Knows which files were used last and how many bytes they take; knows nothing of 
 use the folder at once, each through a store of its own; what they know of one another is in the files: a use sets a
 file's time of modification, so the order of uses survives restarts without an index.
 
-After a write the folder holds at most ``max_bytes``. Files used during the last ``GRACE_S`` seconds are kept beyond
-that, for a request may be on its way to map them, up to twice ``max_bytes``; beyond that the oldest go whatever their
-age, except what was just written. Who has mapped a file keeps its pages when the file goes.
+After a write the folder holds at most ``max_bytes``. Files used during the last ``GRACE_S`` seconds, which a request
+may be on its way to map, are kept beyond that (with a sixteenth of ``max_bytes`` that may have grown old meanwhile),
+but never beyond twice ``max_bytes``: then the oldest go whatever their age, except what was just written. Who has
+mapped a file keeps its pages when the file goes.
 """
 
 import logging
@@ -188,8 +189,13 @@ class ArtefactStore:
                 file.path.unlink(missing_ok=True)
                 total -= file.num_bytes
                 num_deleted += 1
+        if num_deleted:
             logger.info("deleted %d artefacts used longest ago; %.1f MB are left", num_deleted, total / 1e6)
-        self._room = max(self._max_bytes - total, 0) // _MAX_WRITERS
+        if total <= self._max_bytes:
+            self._room = (self._max_bytes - total) // _MAX_WRITERS
+        else:
+            # All of it is in use. Not every write needs a look at as many files.
+            self._room = min(2 * self._max_bytes - total, self._max_bytes // 16) // _MAX_WRITERS
 
     def _files(self) -> list[_File]:
         files = []

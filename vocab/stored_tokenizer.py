@@ -5,6 +5,7 @@ trie, which takes as long to make as a list of 20,000 words to compile. A damage
 """
 
 import hashlib
+import logging
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from vocab.errors import ArtefactError
 from vocab.store import ArtefactStore
 from vocab.token_trie import TokenTrie
 from vocab.tokenizer import TokenizerFacts
+
+logger = logging.getLogger(__name__)
 
 
 def store_tokenizer(tokenizer: TokenizerFacts, store: ArtefactStore) -> Path:
@@ -50,11 +53,7 @@ def load_stored_tokenizer(digest: str, store: ArtefactStore) -> TokenizerFacts:
 
 
 def stored_trie(tokenizer: TokenizerFacts, store: ArtefactStore) -> TokenTrie:
-    """The trie of a tokenizer, from its file or made now and stored.
-
-    Raises:
-        ArtefactError: It cannot be written.
-    """
+    """The trie of a tokenizer, from its file or made now and stored."""
     digest = hashlib.sha256(f"token trie of {tokenizer.digest}".encode()).hexdigest()
 
     def load_trie(digest: str) -> TokenTrie:
@@ -66,5 +65,9 @@ def stored_trie(tokenizer: TokenizerFacts, store: ArtefactStore) -> TokenTrie:
     trie = store.find(digest, load_trie)
     if trie is None:
         trie = TokenTrie.of(tokenizer)
-        store.write_bytes(digest, trie.to_bytes())
+        try:
+            store.write_bytes(digest, trie.to_bytes())
+        except ArtefactError as error:
+            # What is in the store can be served from a full disk, too.
+            logger.warning("%s", error)
     return trie

@@ -127,11 +127,13 @@ def _jobs_until_eof(lines: BinaryIO) -> Iterable[Job]:
     jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
 
     def read() -> None:
-        for line in lines:
-            jobs.put(read_job(line))
-        jobs.put(None)
-        time.sleep(EXIT_S)
-        os._exit(0)
+        try:
+            for line in lines:
+                jobs.put(read_job(line))
+        finally:
+            jobs.put(None)
+            time.sleep(EXIT_S)
+            os._exit(0)
 
     threading.Thread(target=read, name="jobs", daemon=True).start()
     while (job := jobs.get()) is not None:

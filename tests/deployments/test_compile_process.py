@@ -13,7 +13,8 @@ from deployments import compile_process
 from deployments.compile_process import CompileProcess, NotBegunError, WorkerCommand
 from tests.deployments.processes import is_gone, toy_command, wait_until
 from vocab.errors import CompileError, CompileTimeoutError, EmptyWordListError
-from vocab.jobs import CompileList, Job
+from vocab.jobs import CompileList, Job, write_job
+from vocab.worker import EXIT_S
 
 MEMORY = 2**30
 GOOD = CompileList("en", ("the", "cat"))
@@ -140,6 +141,20 @@ def test_no_process_outlives_its_parent(folder: Path, how: signal.Signals, word:
         parent.send_signal(how)
     # Whoever adopts it may take a moment to wait for it.
     wait_until(lambda: is_gone(child) or Path(f"/proc/{child}/stat").read_text().split()[2] == "Z")
+
+
+@pytest.mark.parametrize("closes_output", [False, True])
+def test_a_job_does_not_outlive_the_end_of_input_or_output(folder: Path, closes_output: bool) -> None:
+    arguments = toy_command(folder, is_faulty=True).arguments()
+    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert b"ready" in process.stdout.readline()
+        process.stdin.write(write_job(with_word("slow" if closes_output else "hang")))
+        process.stdin.flush()
+        assert b"started" in process.stdout.readline()
+        (process.stdout if closes_output else process.stdin).close()
+        assert process.wait(EXIT_S + 10) == 0
 
 
 @pytest.mark.parametrize(

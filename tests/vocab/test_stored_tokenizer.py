@@ -49,3 +49,9 @@ def test_a_damaged_or_foreign_trie_is_made_again(store: ArtefactStore, tmp_path:
         path.write_bytes(bad)
         assert stored_trie(tokenizer, store).to_bytes() == good
         assert path.read_bytes() == good
+
+
+def test_a_trie_that_cannot_be_stored_is_of_use_still(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    tokenizer = toy_tokenizer(["the"])
+    assert stored_trie(tokenizer, ArtefactStore(tmp_path / "file", 10**6)).digest == tokenizer.digest
