@@ -10,48 +10,13 @@ import pytest
 
 from tests.checked_lists import Rules
 from tests.checker import assert_only_listed_words, unlisted_words
+from tests.e2e.list_cases import MISTAKES, ODD_WORDS, OPTIONS, SCHOOL
 from tests.e2e.service import KEY, LISTS, MODEL, Answer, Service, read_stream
 from vocab.wordlists import load_word_list
 
 pytestmark = pytest.mark.e2e
 
-SCHOOL = LISTS["en-school"]
-NAMES = ["Xochitl", "Zaragoza", "New York"]
 NUM_ANSWERS = 20
-
-OPTIONS: dict[str, tuple[dict[str, Any], Rules]] = {
-    "case auto": ({"case": "auto"}, {"case": "any"}),
-    "case any": ({"case": "any"}, {"case": "any"}),
-    "case sentence": ({"case": "sentence"}, {"case": "sentence"}),
-    "case listed": ({"case": "listed"}, {"case": "listed"}),
-    "numbers": ({"numbers": True}, {"numbers": True}),
-    "basic punctuation": ({"punctuation": "basic"}, {"punctuation": "basic"}),
-    "no punctuation": ({"punctuation": "none"}, {"punctuation": "none"}),
-    "lines": ({"layout": "lines"}, {"layout": "lines"}),
-    "whole sentences": ({"end": "sentence"}, {"end": "sentence"}),
-    "extra words": ({"extra_words": NAMES}, {"extra_words": NAMES}),
-    "words left out": ({"exclude_words": ["the", "a", "it's"]}, {"exclude_words": ["the", "a", "it's"]}),
-    "all together": (
-        {
-            "case": "sentence",
-            "numbers": True,
-            "punctuation": "basic",
-            "layout": "lines",
-            "end": "sentence",
-            "extra_words": NAMES,
-            "exclude_words": ["the"],
-        },
-        {
-            "case": "sentence",
-            "numbers": True,
-            "punctuation": "basic",
-            "layout": "lines",
-            "end": "sentence",
-            "extra_words": NAMES,
-            "exclude_words": ["the"],
-        },
-    ),
-}  # fmt: skip
 
 QUESTIONS = (
     "Tell me about the dog of a king.",
@@ -241,37 +206,6 @@ def test_a_list_file_that_cannot_be_used_leaves_the_old_version_serving(service:
     assert block_of(service.ask("Write.", {"lang": "en-broken"}, max_tokens=8))["id"] == before["id"]
 
 
-MISTAKES: list[tuple[dict[str, Any], str, str]] = [
-    ({}, "vocab.lang", "'words'"),
-    ({"lang": "xx"}, "vocab.lang", "Known languages: "),
-    ({"lang": "../../etc/passwd"}, "vocab.lang", "Known languages: "),
-    ({"lang": "/etc/passwd"}, "vocab.lang", "Known languages: "),
-    ({"lang": "%2e%2e"}, "vocab.lang", "Known languages: "),
-    ({"lang": "CON"}, "vocab.lang", "Known languages: "),
-    ({"lang": "EN"}, "vocab.lang", "Known languages: "),
-    ({"lang": "еn"}, "vocab.lang", "Known languages: "),
-    ({"lang": "zh"}, "vocab.lang", "without spaces"),
-    ({"lang": "empty"}, "vocab.lang", "no word"),
-    ({"lang": "a\nb"}, "vocab.lang", "control characters"),
-    ({"lang": "x" * 10_000}, "vocab.lang", "64 characters"),
-    ({"lang": "en-school", "nwords": 5}, "vocab.nwords", "Did you mean 'n_words'?"),
-    ({"lang": "en-school", "n_words": 0}, "vocab.n_words", "at least 1"),
-    ({"lang": "en-school", "unit": "root"}, "vocab.unit", "'lemma'"),
-    ({"lang": "en-school", "end": "sentence", "punctuation": "none"}, "vocab.end", "punctuation"),
-    ({"lang": "en-school", "extra_words": ["Ana"], "exclude_words": ["ana"]}, "vocab.extra_words", "one of them"),
-    ({"words": ["a"], "unit": "lemma"}, "vocab.unit", "leave"),
-    ({"words": []}, "vocab.words", "at least 1"),
-    ({"words": ["a", "b\x07"]}, "vocab.words[1]", "U+0007"),
-    ({"words": ["a", "b\nc"]}, "vocab.words[1]", "U+000A"),
-    ({"words": ["a", "\u200bb"]}, "vocab.words[1]", "U+200B"),
-    ({"words": ["a", "\u200fb"]}, "vocab.words[1]", "U+200F"),
-    ({"words": ["a", "x" * 10_000]}, "vocab.words[1]", "100 characters"),
-    ({"words": ["a", 5]}, "vocab.words[1]", "a string"),
-    ({"words": ["a"] * 50_001}, "vocab.words", "50000 words"),
-    ({"words": ["\x01"] * 10_000}, "vocab.words[0]", "U+0001"),
-]
-
-
 @pytest.mark.parametrize(("vocab", "param", "part"), MISTAKES, ids=[str(vocab)[:40] for vocab, _, _ in MISTAKES])
 def test_a_mistake_gets_an_error_that_names_the_place(
     service: Service, vocab: dict[str, Any], param: str, part: str
@@ -284,9 +218,6 @@ def test_a_mistake_gets_an_error_that_names_the_place(
 def test_both_forms_of_a_vocabulary_together_are_refused(service: Service) -> None:
     error = refused(service, {"lang": "en-school"}, vocab_lang="en-school", vocab_n_words=5)
     assert "not both" in error["message"]
-
-
-ODD_WORDS = ['say"so', "back\\slash", "a]b", "x|y", "n*", "café", "naïve", "::=", "#tag", "{2}", "e\u0301t", "ok"]
 
 
 def test_words_made_of_operators_are_written_as_they_are(service: Service) -> None:
