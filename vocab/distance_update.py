@@ -61,16 +61,22 @@ def measure_again(edges: TokenEdges, old: Distances, touched: Uint8Array, gone: 
     by_tokens = np.vstack(rounds)
     if _hubs_stay(*parts, edges.complete_ranks, *pairs, columns, by_tokens, num_hubs):
         return Update(states, by_tokens)
-    return _measure_all(edges)
+    return _difference(measure_distances(edges), old)
 
 
-def _measure_all(edges: TokenEdges) -> Update:
-    distances = measure_distances(edges)
+def _difference(new: Distances, old: Distances) -> Update:
+    longest = max(new.longest, old.longest)
+    by_tokens = _by_tokens(new, longest)
+    states = np.flatnonzero((by_tokens != _by_tokens(old, longest)).any(axis=0)).astype(np.int32)
+    return Update(states, by_tokens[:, states])
+
+
+def _by_tokens(distances: Distances, longest: int) -> Int32Array:
+    """As in ``Update``, for all states."""
     counts = np.diff(distances.pair_start)
-    by_tokens = np.full((distances.longest + 1, len(counts)), NEVER, dtype=np.int32)
+    by_tokens = np.full((longest + 1, len(counts)), NEVER, dtype=np.int32)
     by_tokens[distances.num_tokens, np.repeat(np.arange(len(counts)), counts)] = distances.ranks
-    np.minimum.accumulate(by_tokens, axis=0, out=by_tokens)
-    return Update(np.arange(len(counts), dtype=np.int32), by_tokens)
+    return np.minimum.accumulate(by_tokens, axis=0, out=by_tokens)
 
 
 def raised_edges(edges: TokenEdges, update: Update, gone: Uint8Array) -> tuple[Int32Array, Int32Array]:
