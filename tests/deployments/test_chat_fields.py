@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
 
-from deployments.chat_fields import COMBINABLE, REFUSED, VOCABULARY_FIELDS, consumed, left_out, passed_on
+from deployments.chat_fields import COMBINABLE, REFUSED, consumed, left_out, passed_on
 from deployments.requests import ChatRequestReader
+from deployments.vocabulary_fields import FIELDS
 from tests.deployments.front import LIMITS, MODEL, chat_body
 from tests.deployments.test_requests import GOOD
 
@@ -31,7 +32,7 @@ def test_nothing_is_passed_on_that_the_engine_would_ignore() -> None:
 
 
 def test_the_fields_that_do_not_go_with_a_vocabulary_exist() -> None:
-    assert COMBINABLE.keys() <= set().union(*TABLES.values()) - set(VOCABULARY_FIELDS)
+    assert COMBINABLE.keys() <= set().union(*TABLES.values()) - set(FIELDS)
 
 
 @pytest.mark.parametrize(("name", "value"), GOOD)
