@@ -142,10 +142,12 @@ def set_token_bits(out: Int32Array, tokens: Int32Array, allowed: bool) -> None:
 
 @kernel
 def _add_bits(out: Int32Array, table: AddressTable, state: int) -> None:
-    edge_start, tokens = int32_at(table[_EDGE_START]), int32_at(table[_TOKENS])
+    edge_start, tokens, ranks = int32_at(table[_EDGE_START]), int32_at(table[_TOKENS]), int32_at(table[_RANKS])
+    n_words, has_budget = table[_N_WORDS], table[_BUDGET] >= 0
     for edge in range(edge_start[state], edge_start[state + 1]):
-        if _may_come(table, edge):
-            out[tokens[edge] >> 5] |= np.int32(1) << np.int32(tokens[edge] & 31)
+        # No branch on the rank: which of a hub's tokens N allows cannot be guessed.
+        may_come = _may_come(table, edge) if has_budget else ranks[edge] <= n_words
+        out[tokens[edge] >> 5] |= np.int32(may_come) << np.int32(tokens[edge] & 31)
 
 
 @kernel

@@ -80,7 +80,9 @@ class ArtefactFolder:
         path = self.path_of(digest)
         try:
             with path.open("rb") as file:
-                mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+                # All of it is read for its checksum; mapping it at once is quicker than page by page.
+                flags = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)
+                mapped = mmap.mmap(file.fileno(), 0, flags, mmap.PROT_READ)
             automaton = _from_bytes(mapped)
         except (OSError, ValueError, KeyError, TypeError, ArtefactError) as error:
             raise ArtefactError(f"the artefact {path.name} cannot be used: {error}; delete the file") from None
@@ -184,7 +186,7 @@ def _check(automaton: TokenAutomaton) -> None:
     inside = (
         _are_within(edges.tokens, 0, automaton.num_tokens)
         and _are_within(edges.targets, 0, num_states)
-        and bool(np.all(edges.links < np.arange(num_states)))
+        and bool(np.all(edges.links < np.arange(num_states, dtype=np.int32)))
         and _are_within(edges.links, -1, num_states)
         and _is_rising(edges.edge_start, num_edges)
         and _is_rising(distances.pair_start, num_pairs)
