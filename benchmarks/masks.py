@@ -49,14 +49,21 @@ def main() -> None:
         "results": [],
     }
     del tokenizer
-    for n_words in arguments.words:
-        for engine in arguments.engines:
-            print(f"{engine}, {n_words:,} words …", end=" ", file=sys.stderr, flush=True)
-            result = _measure(engine, n_words, arguments)
-            print(result["status"], file=sys.stderr)
-            run["results"].append({"engine": engine, "n_words": n_words, **result})
+    try:
+        for n_words in arguments.words:
+            for engine in arguments.engines:
+                print(f"{engine}, {n_words:,} words …", end=" ", file=sys.stderr, flush=True)
+                result = _measure(engine, n_words, arguments)
+                print(result["status"], file=sys.stderr)
+                run["results"].append({"engine": engine, "n_words": n_words, **result})
+    finally:
+        # A run that is ended early tells what it has.
+        _tell(run, arguments)
+
+
+def _tell(run: dict[str, Any], arguments: argparse.Namespace) -> None:
     compare_masks(run)
-    run["goals"] = goals(run)
+    run["goals"] = goals(run) if run["results"] else []
     print(tables(run))
     if arguments.json:
         arguments.json.write_text(json.dumps(run, indent=1, ensure_ascii=False) + "\n")
