@@ -262,6 +262,18 @@ def test_no_words_to_exclude_change_nothing() -> None:
     assert ours.distances is automaton.distances
 
 
+def test_a_state_that_other_words_share_needs_a_compile() -> None:
+    """No compiled list has such a state; were there one, excluding a word would take others along."""
+    automaton, tokenizer = toy_automaton(("sol", "zar"))
+    edges = automaton.edges
+    root = slice(edges.edge_start[0], edges.edge_start[1])
+    targets = edges.targets.copy()
+    own = targets[root]
+    own[:] = own[edges.tokens[root] == tokenizer.token_bytes.index(b"s")]
+    shared = replace(automaton, edges=replace(edges, targets=targets))
+    assert exclude(shared, ("sol",), tokenizer, TokenTrie.of(tokenizer)) is None
+
+
 def test_differences_of_another_list_or_damaged_ones_are_refused() -> None:
     automaton, tokenizer = toy_automaton(SPANISH)
     other, _ = toy_automaton(SPANISH[1:])

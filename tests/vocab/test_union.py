@@ -31,7 +31,8 @@ from vocab.union import UnionStates
 from vocab.wordlists import WordList, load_word_list
 
 PIECES = (
-    " a", " b", "ab", ". A", "a.", " ", " — ", '"a', "b'", "’s", " B", "ba ", "é", "É", "’", "—", "Mart", "in", " (",
+    " a", " b", "ab", ". A", "a.", " ", " — ", '"a', "b'", "’s", " B", "ba ", "é", "É", "ß", "’", "—", "Mart", "in",
+    " (",
 )  # fmt: skip
 
 
