@@ -21,6 +21,7 @@ from vocab.inline import inline_word_list
 from vocab.jobs import Compiled, CompileList, CompileWithout, Job, Reply
 from vocab.options import ListOptions
 from vocab.store import ArtefactStore
+from vocab.stored_lemmas import grouped_by_lemma
 from vocab.stored_tokenizer import stored_trie
 from vocab.tokenizer import TokenizerFacts
 from vocab.wordlists import WordList, load_word_list
@@ -82,7 +83,9 @@ class ListCompiler:
         name, unit = job.lang or "", job.unit
         word_list = self._lists.get((name, unit))
         if word_list is None or self._is_file(name):
-            word_list = load_word_list(name, self._wordlist_dir, unit)
+            word_list = load_word_list(name, self._wordlist_dir)
+            if unit == "lemma":
+                word_list = grouped_by_lemma(word_list, self._store)
             if word_list.source == "wordfreq":
                 self._lists.put((name, unit), word_list)
         return word_list

@@ -71,7 +71,7 @@ def test_a_file_is_read_again_each_time(world: World) -> None:
 def test_a_built_in_list_is_read_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     names = []
 
-    def counting(name: str, folder: Path | None, unit: str) -> object:
+    def counting(name: str, folder: Path | None) -> object:
         names.append(name)
         return load_word_list(name, folder)
 
