@@ -90,6 +90,8 @@ def _listing(
     ranked = wordfreq_words(lang, n_words) if listed is None else _distinct(listed, n_words)
     entries = set(map(straight_apostrophes, ranked))
     left_out = {_small(straight_apostrophes(word), base) for word in excluded}
+    if base == "en":
+        left_out |= {word + "'s" for word in left_out}
     added = {straight_apostrophes(unicodedata.normalize("NFC", word)) for word in extra}
     words = {entry for entry in entries if _small(entry, base) not in left_out} | added
     elisions = {entry for entry in words if entry.endswith("'")} if base in ("fr", "it", "ca") else set()

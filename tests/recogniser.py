@@ -97,6 +97,8 @@ class Recogniser:
             # From the whole list, whatever N and whatever is added or left out.
             case = "any" if all(word == word.lower() for word in distinct) else "sentence"
         excluded = {_bare(word, lang) for word in exclude_words}
+        if lang == "en":
+            excluded |= {word + "'s" for word in excluded}
         excluded_ranks = {rank for word, rank in ranked if _bare(word, lang) in excluded}
         listed = [word for word, rank in ranked if rank <= n_words and rank not in excluded_ranks]
         pieces = {piece for word in listed for piece in _pieces(word, lang, case)}

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from vocab.errors import OptionsError
-from vocab.forms import Capitals
-from vocab.marks import APOSTROPHES
+from vocab.forms import POSSESSIVE_LANGUAGES, Capitals
+from vocab.marks import APOSTROPHES, POSSESSIVE_LETTER
 from vocab.wordlists import WordList
 
 
@@ -63,8 +63,8 @@ def _small(char: str) -> str:
 def entries_left_out(word_list: WordList, exclude_words: tuple[str, ...]) -> tuple[str, ...]:
     """The words of the list that ``exclude_words`` means, in rank order.
 
-    A word means all entries that differ from it in capitals or the kind of apostrophe only; where words share a rank
-    (``unit: lemma``), all words of the same rank.
+    A word means all entries that differ from it in capitals or the kind of apostrophe only; in English also those that
+    have its 's besides ("it's" of "it"); where words share a rank (``unit: lemma``), all words of the same rank.
     """
     words, ranks = word_list.words, word_list.ranks
     left_out = sorted(ranks_left_out(word_list, exclude_words))
@@ -77,9 +77,13 @@ def ranks_left_out(word_list: WordList, exclude_words: tuple[str, ...]) -> froze
     """The ranks of ``entries_left_out``: no other words have them."""
     if not exclude_words:
         return frozenset()
+    typewriter, _ = APOSTROPHES
     language = word_list.language
-    left_out = {folded(word, language) for word in exclude_words}
-    likely = {_roughly_folded(word) for word in exclude_words}
+    meant = set(exclude_words)
+    if language in POSSESSIVE_LANGUAGES:
+        meant |= {f"{word}{typewriter}{POSSESSIVE_LETTER}" for word in exclude_words}
+    left_out = {folded(word, language) for word in meant}
+    likely = {_roughly_folded(word) for word in meant}
     # The whole list in one go, and word by word only what may be meant: 8 ms, not 120, for 50,000 words.
     spellings = _roughly_folded("\n".join(word_list.words)).split("\n")
     places = (

@@ -62,7 +62,5 @@ def test_a_list_of_too_many_bytes_is_refused(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_the_same_list_gives_the_same_file(tmp_path: Path) -> None:
     words = WordList("fr", (*load_word_list("fr", None).words[:2000], "l'un", "pomme de terre"), "file")
-    first, second = (
-        ArtefactFolder(tmp_path / name).save(compiled(words)).read_bytes() for name in ("first", "second")
-    )
+    first, second = (ArtefactFolder(tmp_path / name).save(compiled(words)).read_bytes() for name in ("first", "second"))
     assert first == second

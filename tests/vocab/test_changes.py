@@ -25,7 +25,9 @@ def test_a_word_means_all_its_spellings_with_capitals_and_apostrophes() -> None:
 
 def test_no_other_word_is_meant() -> None:
     assert left_out(("Maße", "Masse", "MASSE", "MAẞE"), "maße", lang="de") == ("Maße", "MAẞE")
-    assert left_out(("it's", "it", "its"), "it", lang="en") == ("it",)
+    assert left_out(("it's", "it", "its"), "it", lang="en") == ("it's", "it")
+    assert left_out(("it's", "it", "its"), "it's", lang="en") == ("it's",)
+    assert left_out(("it's", "it", "its"), "it", lang="xx") == ("it",)
     assert left_out(("ílk", "ilk"), "ilk", lang="es") == ("ilk",)
 
 
