@@ -2,8 +2,8 @@
 
 An excluded word is found in the text itself (``vocab.watch``). What would complete one may not come, what leads
 nowhere else may not come either, and the distances grow; everything else stays, the ranks of the other words too. It
-is exact, or refused: a list in which an excluded word is part of other entries ("he" of "he'll", "front" of "in front
-of") is compiled anew without it. Knows nothing of requests or of how entries are chosen.
+is exact, or refused: a list in which an excluded word is part of other entries ("front" of "in front of")
+is compiled anew without it. Knows nothing of requests or of how entries are chosen.
 """
 
 import hashlib

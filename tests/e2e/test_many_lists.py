@@ -1,7 +1,11 @@
-"""Ten thousand different lists of clients, through the real compile processes and an engine's cache: nothing grows."""
+"""Many different lists of clients, through the real compile processes and an engine's cache: nothing grows.
+
+Set WORDBOUND_MANY_LISTS to 10000 for as many lists; an ordinary run makes do with a tenth.
+"""
 
 import asyncio
 import gc
+import os
 import random
 import time
 from collections.abc import AsyncIterator
@@ -25,11 +29,11 @@ from vocab.worker import resident_bytes
 
 pytestmark = pytest.mark.e2e
 
-NUM_LISTS = 10_000
+NUM_LISTS = int(os.environ.get("WORDBOUND_MANY_LISTS", "1000"))
 AT_ONCE = 64
 WORDS_EACH = 20
-STORE_BYTES = 64 * 2**20
-CACHE_BYTES = 64 * 2**20
+STORE_BYTES = 16 * 2**20
+CACHE_BYTES = 16 * 2**20
 MAX_CACHED = 256
 MEMORY_BYTES = 2**30
 
@@ -86,7 +90,7 @@ async def world(tmp_path: Path, smollm2_path: Path) -> AsyncIterator[World]:
     assert all(is_gone(pid) for pid in world.pids)
 
 
-async def test_ten_thousand_lists_stay_within_all_bounds(world: World) -> None:
+async def test_many_lists_stay_within_all_bounds(world: World) -> None:
     words = load_word_list("en", None).words[:20_000]
     chance = random.Random(20)
     start, resident = time.monotonic(), 0
