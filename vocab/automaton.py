@@ -30,8 +30,8 @@ FORMAT_VERSION: Final = 2
 """Part of every digest; raised when the arrays or the texts they allow change."""
 
 DENSE_EDGES: Final = 4096
-"""States with as many own edges keep a whole row per N. Setting so many single bits takes 5 us where a copy takes 1, but
-a row takes 100 us to make: with 1,024 that was the p99 of texts over a whole language, with 4,096 it is 5 us."""
+"""States with as many own edges keep a whole row per N. Setting so many single bits takes 5 us where a copy takes 1,
+but a row takes 100 us to make: with 1,024 that was the p99 of texts over a whole language, with 4,096 it is 5 us."""
 
 MAX_DENSE_STATES: Final = 512
 """The largest ones, besides links: 16 MB of rows per N at 262,144 tokens. Whole languages have 200."""
