@@ -166,8 +166,9 @@ async def test_the_event_loop_is_free_while_a_list_is_compiled(world: World) -> 
     vocabulary = await world.vocabulary()
     world.compiler.may_go_on.clear()
     waiting = asyncio.create_task(vocabulary.resolve(own("the", "cat")))
-    await asyncio.sleep(0.05)
-    assert world.num_jobs == 1
+    async with asyncio.timeout(10):
+        while world.num_jobs < 1:
+            await asyncio.sleep(0.01)
     assert not waiting.done()
     world.compiler.may_go_on.set()
     await waiting
@@ -326,7 +327,11 @@ async def test_a_failed_compile_is_tried_again_by_the_next_caller(world: World) 
     world.write("pets", "the", "cat")
     vocabulary = await world.vocabulary()
     world.compiler.fault = CompileError("too many readings")
-    failed = await asyncio.gather(*(vocabulary.resolve(spec("pets")) for _ in range(5)), return_exceptions=True)
+    world.compiler.may_go_on.clear()
+    waiting = [asyncio.create_task(vocabulary.resolve(spec("pets"))) for _ in range(5)]
+    await asyncio.sleep(0.5)
+    world.compiler.may_go_on.set()
+    failed = await asyncio.gather(*waiting, return_exceptions=True)
     assert {type(error) for error in failed} == {CompileError}
     assert world.num_jobs == 1
     world.compiler.fault = None
