@@ -76,6 +76,47 @@ class VocabularySpec(BaseModel):
         return ListChanges(self.extra_words, self.exclude_words)
 
 
+Select: TypeAlias = Literal["likelihood", "posterior"]
+
+
+class Decoding(BaseModel):
+    """How the text is chosen; the default is one sample, as the engine draws it.
+
+    Attributes:
+        num_beams: Beam search of this width; 1 for none.
+        length_penalty: Finished beams are ranked by log p divided by their length to this power.
+        early_stopping: When a search ends, as in transformers: ``True`` when there are ``num_beams`` finished texts,
+            ``False`` when no better one is likely, ``"never"`` when no better one is possible.
+        best_of: How many samples are drawn to choose from; 1 for no choice.
+        search_width: How many continuations are drawn up to each sentence end; 1 for no such search.
+        select: How one of several is chosen: the likeliest by p, or drawn in proportion to p/q.
+        no_repeat_ngram_size: How many tokens in a row may not come twice; 0 for any number.
+        score: Whether the answer says what the constraint cost, also where the method would not compute it.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    num_beams: int = Field(default=1, ge=1, le=16)
+    length_penalty: float = 1.0
+    early_stopping: bool | Literal["never"] = False
+    best_of: int = Field(default=1, ge=1, le=16)
+    search_width: int = Field(default=1, ge=1, le=16)
+    select: Select = "likelihood"
+    no_repeat_ngram_size: int = Field(default=0, ge=0, le=64)
+    score: bool = False
+
+    @model_validator(mode="after")
+    def _check_together(self) -> Self:
+        if sum(width > 1 for width in (self.num_beams, self.best_of, self.search_width)) > 1:
+            raise ValueError("beams, candidates and sentence search exclude one another")
+        return self
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the engine's own sample is the answer, and nothing more is asked of it."""
+        return not self.score and max(self.num_beams, self.best_of, self.search_width) == 1
+
+
 class ResolvedVocabulary(BaseModel):
     """The vocabulary as the replica uses it: artefacts that exist.
 

@@ -63,8 +63,8 @@ class NodeList:
         """Without the words that are shared."""
         return 4096 + len(self._ebnf or "")
 
-    def grammar(self, max_tokens: int | None) -> str:
-        """What goes to the engine as the request's grammar."""
+    def grammar(self, max_tokens: int | None, no_repeat: int | None = None) -> str:
+        """What goes to the engine as the request's grammar; ``no_repeat`` as in ``GrammarReference``."""
         if self._ebnf is not None:
             return self._ebnf
         vocabulary = self._vocabulary
@@ -74,6 +74,7 @@ class NodeList:
             max_tokens,
             without=vocabulary.exclusion_digest,
             extra=vocabulary.extra_digest,
+            no_repeat=no_repeat,
         ).to_ebnf()
 
 

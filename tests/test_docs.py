@@ -14,7 +14,7 @@ def test_the_life_of_a_request_has_a_line_for_every_module() -> None:
     modules = {
         str(path.relative_to(ROOT))
         for package in ("vocab", "deployments")
-        for path in (ROOT / package).glob("*.py")
+        for path in (ROOT / package).rglob("*.py")
         if path.name != "__init__.py"
     }
     assert modules - set(re.findall(r"`([\w/]+\.py)`", page)) == set()

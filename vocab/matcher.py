@@ -13,6 +13,7 @@ import numpy as np
 from vocab.byte_trie import Int32Array
 from vocab.errors import TokenBudgetError
 from vocab.masks import NO_BUDGET
+from vocab.repeats import Repeats
 from vocab.states import States
 
 _MAX_TOKEN: Final = np.iinfo(np.int32).max
@@ -25,20 +26,32 @@ class Matcher:
         states: The states it walks on; they may be shared by many matchers.
         stop_token_ids: The tokens that end a text; they are never part of one.
         max_tokens: How many tokens may come, the stop token included if it comes; None where that is not known.
+        start: The state in which the text goes on; None for the empty text.
+        repeats: Forbids tokens that would repeat what came; None for no such rule.
 
     Raises:
         TokenBudgetError: No text fits into ``max_tokens``.
     """
 
-    def __init__(self, states: States, stop_token_ids: Iterable[int], max_tokens: int | None = None) -> None:
+    def __init__(
+        self,
+        states: States,
+        stop_token_ids: Iterable[int],
+        max_tokens: int | None = None,
+        *,
+        start: int | None = None,
+        repeats: Repeats | None = None,
+    ) -> None:
         self._space = states
         self._stops = frozenset(stop_token_ids)
         # A client may name any number as a stop token.
         self._stop_tokens = np.asarray([i for i in sorted(self._stops) if 0 <= i <= _MAX_TOKEN], dtype=np.int32)
         self._max_tokens = max_tokens
-        self._states = [states.start]
+        self._states = [states.start if start is None else start]
+        self._repeats = repeats
         self._is_terminated = False
-        if max_tokens is not None:
+        # A text that goes on came here by tokens that left a way to its end open.
+        if max_tokens is not None and start is None:
             fewest = states.fewest_tokens()
             if fewest is None or fewest > max_tokens:
                 raise TokenBudgetError(f"no text of these words fits into {max_tokens} tokens")
@@ -64,6 +77,8 @@ class Matcher:
     def fill_bitmask(self, out: Int32Array) -> None:
         """Writes the tokens that may come next into ``out``, int32 (words,)."""
         self._space.fill(out, self._states[-1], self._budget_after_next(), self._stop_tokens)
+        if self._repeats is not None:
+            self._repeats.clear(out)
 
     def accept_token(self, token: int) -> bool:
         """Goes on by one token; False, and no change, where it may not come."""
@@ -76,6 +91,8 @@ class Matcher:
         if target < 0:
             return False
         self._states.append(target)
+        if self._repeats is not None:
+            self._repeats.append(token)
         return True
 
     def rollback(self, num_tokens: int) -> None:
@@ -91,6 +108,8 @@ class Matcher:
             num_tokens -= 1
         if num_tokens:
             del self._states[-num_tokens:]
+            if self._repeats is not None:
+                self._repeats.rollback(num_tokens)
 
     def reset(self) -> None:
         """Takes all tokens back."""

@@ -22,6 +22,7 @@ from vocab.engine_cache import ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIABLE, DEFA
 from vocab.errors import ArtefactError
 from vocab.matcher import Matcher
 from vocab.reference import GrammarReference
+from vocab.repeats import Repeats
 from vocab.tokenizer import TokenizerFacts
 from vocab.warm_up import warm_up
 
@@ -66,7 +67,13 @@ class WordboundBackend(XgrammarBackend):
             raise ArtefactError(
                 f"set {ARTEFACT_DIR_VARIABLE} to the folder of compiled lists in the engine's environment"
             )
-        matcher = Matcher(self._lists.states(reference), stop_token_ids or (), max_tokens=reference.max_tokens)
+        matcher = Matcher(
+            self._lists.states(reference),
+            stop_token_ids or (),
+            max_tokens=reference.max_tokens,
+            start=reference.start,
+            repeats=None if reference.no_repeat is None else Repeats(reference.no_repeat, reference.seen),
+        )
         return WordGrammar(matcher, self._bitmask_arrays)
 
 

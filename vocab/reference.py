@@ -8,12 +8,13 @@ import re
 from dataclasses import dataclass
 from typing import Final, Self
 
-_VERSION: Final = 2
-_ANY_VERSION: Final = re.compile(r'root ::= ""\n# wordbound/(?P<version>\d{1,9}) .{0,1000}\n')
+_VERSION: Final = 3
+_ANY_VERSION: Final = re.compile(r'root ::= ""\n# wordbound/(?P<version>\d{1,9}) .{0,100000}\n')
 _PATTERN: Final = re.compile(
     r'root ::= ""\n'
     rf"# wordbound/{_VERSION} list=(?P<digest>[0-9a-f]{{64}}) without=(?P<without>[0-9a-f]{{64}}|-) "
-    r"extra=(?P<extra>[0-9a-f]{64}|-) n=(?P<n_words>\d{1,19}) max=(?P<max_tokens>\d{1,19}|-)\n"
+    r"extra=(?P<extra>[0-9a-f]{64}|-) n=(?P<n_words>\d{1,19}) max=(?P<max_tokens>\d{1,19}|-) "
+    r"at=(?P<start>\d{1,40}|-) norepeat=(?P<no_repeat>\d{1,3}|-) seen=(?P<seen>\d{1,10}(?:\.\d{1,10})*|-)\n"
 )
 _NOTHING: Final = "-"
 
@@ -28,6 +29,9 @@ class GrammarReference:
         max_tokens: The budget of tokens within which the text ends as it should; None where it is not known.
         without: What is left out of the list, by its artefact.
         extra: The words added to the list, by the artefact of their own automaton.
+        start: The state in which the text goes on; None where it begins. ``max_tokens`` counts from there.
+        no_repeat: How many tokens in a row may not come twice; None for any number.
+        seen: The tokens before ``start``, or the last of them, for ``no_repeat`` to look at.
     """
 
     digest: str
@@ -35,12 +39,16 @@ class GrammarReference:
     max_tokens: int | None = None
     without: str | None = None
     extra: str | None = None
+    start: int | None = None
+    no_repeat: int | None = None
+    seen: tuple[int, ...] = ()
 
     def to_ebnf(self) -> str:
-        budget = _NOTHING if self.max_tokens is None else self.max_tokens
+        seen = ".".join(map(str, self.seen))
         return (
             f'root ::= ""\n# wordbound/{_VERSION} list={self.digest} without={self.without or _NOTHING} '
-            f"extra={self.extra or _NOTHING} n={self.n_words} max={budget}\n"
+            f"extra={self.extra or _NOTHING} n={self.n_words} max={_shown(self.max_tokens)} "
+            f"at={_shown(self.start)} norepeat={_shown(self.no_repeat)} seen={seen or _NOTHING}\n"
         )
 
     @classmethod
@@ -52,14 +60,16 @@ class GrammarReference:
         """
         match = _PATTERN.fullmatch(grammar)
         if match is not None:
-            named = {name: None if text == _NOTHING else text for name, text in match.groupdict().items()}
-            max_tokens = named["max_tokens"]
+            seen = match["seen"]
             return cls(
                 match["digest"],
                 int(match["n_words"]),
-                None if max_tokens is None else int(max_tokens),
-                named["without"],
-                named["extra"],
+                _number(match["max_tokens"]),
+                _text(match["without"]),
+                _text(match["extra"]),
+                _number(match["start"]),
+                _number(match["no_repeat"]),
+                () if seen == _NOTHING else tuple(map(int, seen.split("."))),
             )
         other = _ANY_VERSION.fullmatch(grammar)
         if other is not None and int(other["version"]) != _VERSION:
@@ -68,3 +78,15 @@ class GrammarReference:
                 "install the same version of the package everywhere"
             )
         return None
+
+
+def _shown(number: int | None) -> str:
+    return _NOTHING if number is None else str(number)
+
+
+def _number(text: str) -> int | None:
+    return None if text == _NOTHING else int(text)
+
+
+def _text(text: str) -> str | None:
+    return None if text == _NOTHING else text
