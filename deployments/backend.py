@@ -9,7 +9,7 @@ from typing import Any, Final
 from ray import serve
 from ray.serve.handle import DeploymentHandle
 
-from deployments.contract import Answer, ChatBody, ResolvedVocabulary, VocabularySpec
+from deployments.contract import Answer, ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
 from vocab.errors import VocabularyError
 
 logger = logging.getLogger("ray.serve.wordbound")
@@ -36,9 +36,9 @@ class HandleBackend:
         return resolved
 
     async def answer(
-        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, request_id: str
+        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, request_id: str
     ) -> AsyncGenerator[Answer]:
-        response = self._replica.answer.remote(body, vocabulary, request_id)
+        response = self._replica.answer.remote(body, vocabulary, decoding, request_id)
         try:
             async for item in response:
                 yield item

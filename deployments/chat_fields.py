@@ -7,6 +7,7 @@ fields ask of one another, and nothing of what exists: models, lists and tokens.
 from collections.abc import Mapping
 from typing import Any, Final
 
+from deployments.decoding_fields import decoding_fields
 from deployments.fields import (
     Check,
     boolean,
@@ -98,7 +99,6 @@ def passed_on(limits: Limits) -> dict[str, Check]:
         "ignore_eos": boolean,
         "include_reasoning": boolean,
         "include_stop_str_in_output": boolean,
-        "length_penalty": number(-10, 10),
         "logit_bias": logit_bias(limits.max_logit_bias),
         "logprob_token_ids": token_ids,
         "logprobs": boolean,
@@ -160,4 +160,9 @@ def left_out() -> dict[str, Check]:
 def consumed(limits: Limits) -> dict[str, Check]:
     """The fields that become something else in the checked request."""
     cap = integer(1, limits.max_new_tokens)
-    return {"max_tokens": cap, "max_completion_tokens": cap, **vocabulary_fields(limits)}
+    return {
+        "max_tokens": cap,
+        "max_completion_tokens": cap,
+        **vocabulary_fields(limits),
+        **decoding_fields(limits),
+    }

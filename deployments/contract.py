@@ -92,6 +92,7 @@ class Decoding(BaseModel):
         select: How one of several is chosen: the likeliest by p, or drawn in proportion to p/q.
         no_repeat_ngram_size: How many tokens in a row may not come twice; 0 for any number.
         score: Whether the answer says what the constraint cost, also where the method would not compute it.
+        hint: Whether the model is told, in a line of its own, to use simple words.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -104,6 +105,7 @@ class Decoding(BaseModel):
     select: Select = "likelihood"
     no_repeat_ngram_size: int = Field(default=0, ge=0, le=64)
     score: bool = False
+    hint: bool = False
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:

@@ -19,7 +19,7 @@ from deployments.answers import respond
 from deployments.auth import Authentication
 from deployments.backend import HandleBackend
 from deployments.body import read_json_body
-from deployments.contract import Answer, ChatBody, ResolvedVocabulary, VocabularySpec
+from deployments.contract import Answer, ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
 from deployments.disconnect import ClientLeft, unless_client_leaves
 from deployments.envelope import Envelope
 from deployments.errors import ApiError, BadRequestError, NotFoundError
@@ -53,6 +53,8 @@ class FrontSettings(Protocol):
     def model_id(self) -> str: ...
     @property
     def limits(self) -> Limits: ...
+    @property
+    def hint(self) -> bool: ...
 
 
 class Backend(Protocol):
@@ -61,7 +63,9 @@ class Backend(Protocol):
     async def resolve(self, spec: VocabularySpec) -> ResolvedVocabulary:
         """Makes sure that the vocabulary's artefact exists; raises the errors of ``vocab.errors``."""
 
-    def answer(self, body: ChatBody, vocabulary: ResolvedVocabulary | None, request_id: str) -> AsyncGenerator[Answer]:
+    def answer(
+        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, request_id: str
+    ) -> AsyncGenerator[Answer]:
         """Generates; closing the generator stops the work."""
 
     async def is_ready(self) -> bool:
@@ -135,7 +139,7 @@ def _add_models(app: FastAPI, model_id: str) -> None:
 
 
 def _add_chat(app: FastAPI, settings: FrontSettings, backend: Backend) -> None:
-    reader = ChatRequestReader(settings.model_id, settings.limits)
+    reader = ChatRequestReader(settings.model_id, settings.limits, hint=settings.hint)
 
     @app.post("/v1/chat/completions")
     async def create_chat_completion(request: Request) -> Response:
@@ -143,7 +147,7 @@ def _add_chat(app: FastAPI, settings: FrontSettings, backend: Backend) -> None:
         chat = await _read_chat(request, reader, settings.limits)
         try:
             vocabulary = await unless_client_leaves(request.receive, _resolve(backend, chat))
-            answer = backend.answer(chat.body, vocabulary, request_id)
+            answer = backend.answer(chat.body, vocabulary, chat.decoding, request_id)
             return await respond(request, answer, is_stream=chat.is_stream, request_id=request_id)
         except (ApiError, ClientLeft):
             raise

@@ -39,6 +39,10 @@ class Limits(BaseModel):
     max_n: int = Field(default=8, ge=1)
     """Costs a sequence of the batch and its KV cache each. Set by ``n = 10**9``."""
 
+    max_width: int = Field(default=16, ge=2, le=16)
+    """Costs a sequence of the batch and its KV cache each: beams, samples to choose from, continuations of a sentence.
+    Set by ``num_beams = 17``."""
+
     max_top_logprobs: int = Field(default=20, ge=0)
     """Costs a detokenised token per step each. OpenAI's limit and vLLM's default."""
 

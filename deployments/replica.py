@@ -18,7 +18,8 @@ from transformers import AutoTokenizer
 
 from deployments import engine
 from deployments.constrained import AnswerRules, StreamFilter, UnlistedTextError, finish_answer
-from deployments.contract import Answer, ChatBody, ResolvedVocabulary, VocabularySpec
+from deployments.contract import Answer, ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
+from deployments.decoding_support import check_supported
 from deployments.engine import EngineError
 from deployments.node_artefacts import NodeArtefacts
 from deployments.node_lists import NodeLists
@@ -67,19 +68,21 @@ class Replica(LLMServer):
             await engine.complete(self, "Hello", grammar=listed.grammar(None), max_tokens=1)
 
     async def answer(
-        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, request_id: str
+        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, request_id: str
     ) -> AsyncGenerator[Answer, None]:
         """Answers one request: events of a stream, or one dict.
 
         An error is one item, ``{"error": {…, "status"}}``: the first, or the last of a stream that broke off.
         """
         try:
-            async for item in self._answer(body, vocabulary, request_id):
+            async for item in self._answer(body, vocabulary, decoding, request_id):
                 yield item
         except Exception as error:
             yield _as_refusal(error, request_id).body
 
-    def _answer(self, body: ChatBody, vocabulary: ResolvedVocabulary | None, request_id: str) -> AsyncIterator[Answer]:
+    def _answer(
+        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, request_id: str
+    ) -> AsyncIterator[Answer]:
         if not self._has_chat_template:
             raise EngineError(
                 400,
@@ -88,6 +91,7 @@ class Replica(LLMServer):
                 param="model",
                 code="no_chat_template",
             )
+        check_supported(decoding, self._settings, is_constrained=vocabulary is not None)
         return self._free(body, request_id) if vocabulary is None else self._constrained(body, vocabulary, request_id)
 
     async def _free(self, body: ChatBody, request_id: str) -> AsyncIterator[Answer]:

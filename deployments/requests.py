@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from deployments.chat_fields import COMBINABLE, consumed, is_refused, left_out, passed_on
-from deployments.contract import ChatBody, VocabularySpec
+from deployments.contract import ChatBody, Decoding, VocabularySpec
+from deployments.decoding_fields import decoding_of
 from deployments.errors import BadRequestError, CallerError, ModelNotFoundError, printable
 from deployments.fields import Check, FieldError
 from deployments.limits import Limits
@@ -23,11 +24,13 @@ class ChatRequest:
     Attributes:
         body: What the replica gets.
         vocabulary: What the client asks for, or None for free text.
+        decoding: How the text is to be chosen.
         list_param: The field that names the list, for errors that only the vocabulary finds.
     """
 
     body: ChatBody
     vocabulary: VocabularySpec | None
+    decoding: Decoding
     list_param: str = "vocab.lang"
 
     @property
@@ -36,11 +39,15 @@ class ChatRequest:
 
 
 class ChatRequestReader:
-    """Reads chat requests for one model under one set of limits."""
+    """Reads chat requests for one model under one set of limits.
 
-    def __init__(self, model_id: str, limits: Limits) -> None:
+    ``hint`` says whether the model is told of its vocabulary where a request does not say.
+    """
+
+    def __init__(self, model_id: str, limits: Limits, *, hint: bool = True) -> None:
         self._model_id = model_id
         self._limits = limits
+        self._hint = hint
         self._passed_on = passed_on(limits)
         self._checks = {**self._passed_on, **left_out(), **consumed(limits)}
 
@@ -96,7 +103,9 @@ class ChatRequestReader:
             raise BadRequestError("'stream_options' needs 'stream' to be true.", "stream_options")
         if body.get("tool_choice", "none") != "none" and not body.get("tools"):
             raise BadRequestError("'tool_choice' needs 'tools'.", "tool_choice")
-        return ChatRequest(body, vocabulary_of(checked), list_param=_list_param(checked))
+        vocabulary = vocabulary_of(checked)
+        decoding = decoding_of(checked, has_vocabulary=vocabulary is not None, hint=self._hint)
+        return ChatRequest(body, vocabulary, decoding, list_param=_list_param(checked))
 
     def _max_tokens(self, checked: dict[str, Any]) -> int:
         given = {checked[name] for name in ("max_tokens", "max_completion_tokens") if name in checked}

@@ -113,6 +113,10 @@ class Settings(BaseModel):
     """Memory for lists in each engine process: mask rows, and mapped artefacts, whose pages the processes of a node
     share. 20 MB for 50,000 words and 262,144 tokens."""
 
+    hint: bool = True
+    """Tells the model, in one line of the answer's language, to use simple, common words. Costs 20 to 40 tokens of the
+    prompt; a request may say otherwise (``vocab.hint``)."""
+
     # The graph
     accelerator_type: str | None = None
     """A GPU type that Ray knows, such as ``H100``."""

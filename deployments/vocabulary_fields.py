@@ -1,6 +1,7 @@
 """The vocabulary in a request: the members of ``vocab``, the two flat fields that stand for it, and what they hold.
 
-It checks types, ranges, single words, and what the members ask of one another, and makes the ``VocabularySpec``.
+It checks types, ranges, single words, and what the members ask of one another, and makes the ``VocabularySpec``. The
+members that say how the text is chosen are those of ``decoding_fields``.
 Whether there is such a list, and whether the model can spell its words, is not known here.
 """
 
@@ -9,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final, get_args
 
 from deployments.contract import Unit, VocabularySpec
+from deployments.decoding_fields import MEMBERS, decoding_members
 from deployments.errors import BadRequestError, printable
 from deployments.fields import Check, FieldError, at, boolean, json_object, one_of
 from deployments.limits import Limits
@@ -40,7 +42,7 @@ def vocabulary_of(checked: Mapping[str, Any]) -> VocabularySpec | None:
     if "vocab" in checked:
         if flat:
             raise BadRequestError("Give either 'vocab' or the two flat fields, not both: leave one out.", flat[0])
-        return _spec_of(checked["vocab"])
+        return _spec_of({name: value for name, value in checked["vocab"].items() if name not in MEMBERS})
     if not flat:
         return None
     for name in FLAT_FIELDS:
@@ -94,6 +96,7 @@ def _vocab_object(limits: Limits) -> Check:
         "punctuation": one_of(*get_args(Punctuation)),
         "layout": one_of(*get_args(Layout)),
         "end": one_of(*get_args(End)),
+        **decoding_members(limits),
     }
 
     def check(value: Any) -> dict[str, Any]:

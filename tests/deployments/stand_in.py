@@ -12,7 +12,7 @@ from typing import Any
 from ray.exceptions import RayTaskError
 from ray.serve.exceptions import BackPressureError
 
-from deployments.contract import Answer, ChatBody, ResolvedVocabulary, VocabularySpec
+from deployments.contract import Answer, ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
 from vocab.errors import CompileError, CompileTimeoutError, OptionsError, TokenBudgetError, UnknownLanguageError
 
 WORDS = ("one ", "two ", "three")
@@ -41,6 +41,7 @@ def across_a_handle(error: Exception) -> Exception:
 class Call:
     body: ChatBody
     vocabulary: ResolvedVocabulary | None
+    decoding: Decoding
     request_id: str
     is_closed: bool = False
 
@@ -64,9 +65,9 @@ class StandIn:
         )
 
     async def answer(
-        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, request_id: str
+        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, request_id: str
     ) -> AsyncGenerator[Answer]:
-        call = Call(body, vocabulary, request_id)
+        call = Call(body, vocabulary, decoding, request_id)
         self.calls.append(call)
         try:
             async for item in _script(body, request_id):

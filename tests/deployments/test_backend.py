@@ -9,7 +9,7 @@ import pytest
 import ray
 from ray import serve
 
-from deployments.contract import Answer, ChatBody, ResolvedVocabulary, VocabularySpec
+from deployments.contract import Answer, ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
 from deployments.ingress import Ingress
 from deployments.settings import Settings
 from tests.deployments.front import CHAT, KEY, LIMITS, MODEL, Front, assert_error, chat_body, raw_request, wait_until
@@ -33,9 +33,9 @@ class ReplicaStandIn:
         self._stand_in = StandIn()
 
     async def answer(
-        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, request_id: str
+        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, request_id: str
     ) -> AsyncGenerator[Answer]:
-        async for item in self._stand_in.answer(body, vocabulary, request_id):
+        async for item in self._stand_in.answer(body, vocabulary, decoding, request_id):
             yield item
 
     async def num_open(self) -> int:

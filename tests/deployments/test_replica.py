@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from transformers import AutoTokenizer
 
-from deployments.contract import ResolvedVocabulary
+from deployments.contract import Decoding, ResolvedVocabulary
 from deployments.node_artefacts import NodeArtefacts
 from deployments.node_lists import NodeLists
 from deployments.plain_text import PlainText
@@ -53,8 +53,10 @@ class ScriptedReplica(Replica):
 
         return answer()
 
-    async def items(self, vocabulary: ResolvedVocabulary | None = None, **fields: object) -> list[Any]:
-        return [item async for item in self.answer({**BODY, **fields}, vocabulary, "req-1")]
+    async def items(
+        self, vocabulary: ResolvedVocabulary | None = None, decoding: Decoding | None = None, **fields: object
+    ) -> list[Any]:
+        return [item async for item in self.answer({**BODY, **fields}, vocabulary, decoding or Decoding(), "req-1")]
 
 
 @pytest.fixture(scope="module")

@@ -44,7 +44,6 @@ GOOD: list[tuple[str, Any]] = [
     ("frequency_penalty", -2.0),
     ("presence_penalty", 2.0),
     ("repetition_penalty", 1.1),
-    ("length_penalty", 1.0),
     ("seed", -(2**63)),
     ("seed", 2**63 - 1),
     ("n", 8),
