@@ -82,4 +82,5 @@ def distinct_ngram_share(text: str, length: int = 2) -> float:
 
 def repeated_ngram_share(text: str, length: int = 4) -> float:
     """The share of the runs of ``length`` words that came before; 0 for a text that has none."""
-    return 1.0 - distinct_ngram_share(text, length)
+    ngrams = ngrams_of(words_of(text), length)
+    return (len(ngrams) - len(set(ngrams))) / len(ngrams) if ngrams else 0.0
