@@ -5,7 +5,7 @@ from typing import Any
 import openai
 import pytest
 
-from deployments.contract import ResolvedVocabulary
+from deployments.contract import Decoding, ResolvedVocabulary
 from tests.deployments.front import CHAT, KEY, LIMITS, MODEL, Front, assert_error, chat_body
 from tests.deployments.stand_in import FEWEST_TOKENS, WORDS
 
@@ -44,6 +44,16 @@ def test_a_vocabulary_reaches_the_replica_resolved_and_beside_the_body(front: Fr
     call = front.backend.calls[0]
     assert call.vocabulary == ResolvedVocabulary(digest="d" * 64, lang="en", n_words=1000, fewest_tokens=FEWEST_TOKENS)
     assert call.body == chat_body(max_tokens=FEWEST_TOKENS)
+
+
+def test_how_the_text_is_chosen_reaches_the_replica_beside_the_body(front: Front) -> None:
+    front.chat(num_beams=4, length_penalty=0.8, n=2)
+    front.chat(vocab={"lang": "en", "search": {"width": 4}, "score": True}, max_tokens=FEWEST_TOKENS)
+    beams, sentences = front.backend.calls
+    assert beams.decoding == Decoding(num_beams=4, length_penalty=0.8)
+    assert beams.body == chat_body(n=2, max_tokens=LIMITS.max_new_tokens)
+    assert sentences.decoding == Decoding(search_width=4, select="posterior", score=True, hint=True)
+    assert sentences.body == chat_body(max_tokens=FEWEST_TOKENS)
 
 
 def test_a_budget_that_no_text_fits_is_refused_and_the_least_named(front: Front) -> None:
@@ -92,6 +102,10 @@ HOSTILE: list[dict[str, Any]] = [
     {"vocab": {"words": ["\x01" * 9] * 10_000}},
     {"vocab": {f"member_{index}": "x" for index in range(10_000)}},
     {f"unknown_{index}": index for index in range(10_000)},
+    {"num_beams": 10**9},
+    {"num_beams": 4, "length_penalty": float("nan")},
+    {"num_beams": 4, "best_of": 4},
+    {"vocab": {"lang": "en", "search": {f"member_{index}": "x" for index in range(10_000)}}},
 ]
 
 
@@ -100,7 +114,7 @@ def test_a_bad_request_gets_one_short_answer_and_never_reaches_the_graph(front: 
     response = front.chat({**chat_body(), **fields})
     assert response.status_code == 400
     assert len(response.content) <= 4096
-    assert response.json()["error"]["param"]
+    assert response.json()["error"]["param"] or "not valid JSON" in response.json()["error"]["message"]
     assert not front.backend.calls
 
 

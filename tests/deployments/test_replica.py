@@ -208,6 +208,14 @@ async def test_token_ids_cannot_be_had_where_text_may_be_trimmed(
     assert (answer["error"]["status"], answer["error"]["param"]) == (400, "return_token_ids")
 
 
+async def test_a_search_that_the_engine_cannot_do_is_refused(
+    tmp_path: Path, tokenizer: Any, vocabulary: ResolvedVocabulary
+) -> None:
+    replica = ScriptedReplica(tmp_path, tokenizer, [], mask_engine="xgrammar")
+    [answer] = await replica.items(vocabulary, Decoding(num_beams=4))
+    assert (answer["error"]["status"], answer["error"]["param"]) == (400, "num_beams")
+
+
 def test_a_service_that_does_not_fit_its_model_is_refused() -> None:
     settings = Settings.load({"secret_token": "k", "limits": {"max_input_tokens": 60, "max_new_tokens": 40}}, {})
     check_context(settings, 100)
