@@ -1,0 +1,78 @@
+"""The methods that are compared, one line each: what a request asks for besides the prompt, the list and N.
+
+To add a method, add a line. A method whose line changes is measured again; one under a new name stands beside the old.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal, NamedTuple
+
+Kind = Literal["free", "service", "transformers"]
+
+
+class Method(NamedTuple):
+    """One way to get a text.
+
+    Attributes:
+        name: As the table has it.
+        kind: Asked of the service without a vocabulary, or with one, or done by transformers' own ``generate``.
+        fields: Of the request, or arguments of ``generate``.
+        vocab: Fields of the ``vocab`` object besides the list and N.
+        most_prompts: No more prompts than these, unless the command says so.
+    """
+
+    name: str
+    kind: Kind
+    fields: Mapping[str, Any]
+    vocab: Mapping[str, Any] = {}
+    most_prompts: int | None = None
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """What makes it this method, for the record."""
+        return {"kind": self.kind, "fields": dict(self.fields), "vocab": dict(self.vocab)}
+
+
+SCORE: Final = {"score": True}
+"""A single answer says what it cost only if asked."""
+
+NO_HINT: Final = {"hint": False}
+
+METHODS: Final[tuple[Method, ...]] = (
+    Method("free-greedy", "free", {"temperature": 0}),
+    Method("free-sampled-0.7", "free", {"temperature": 0.7}),
+    Method("default", "service", {}),
+    Method("greedy", "service", {"temperature": 0}, SCORE),
+    Method("greedy-no-hint", "service", {"temperature": 0}, SCORE | NO_HINT),
+    Method("greedy-no-repeat-4", "service", {"temperature": 0, "no_repeat_ngram_size": 4}, SCORE),
+    Method("sampled-0.7", "service", {"temperature": 0.7}, SCORE),
+    Method("sampled-0.7-no-hint", "service", {"temperature": 0.7}, SCORE | NO_HINT),
+    Method("sampled-1.0", "service", {"temperature": 1.0}, SCORE),
+    Method("beams-4", "service", {"num_beams": 4}),
+    Method("beams-4-no-repeat-4", "service", {"num_beams": 4, "no_repeat_ngram_size": 4}),
+    Method("beams-10", "service", {"num_beams": 10}),
+    Method("best-of-4", "service", {"best_of": 4, "temperature": 0.7}, {"select": "likelihood"}),
+    Method("best-of-8", "service", {"best_of": 8, "temperature": 0.7}, {"select": "likelihood"}),
+    Method("best-of-8-posterior", "service", {"best_of": 8, "temperature": 0.7}, {"select": "posterior"}),
+    Method("sentences-4", "service", {"temperature": 0.7}, {"search": {"width": 4}}),
+    Method("sentences-4-no-hint", "service", {"temperature": 0.7}, {"search": {"width": 4}} | NO_HINT),
+    Method("sentences-4-likelihood", "service", {"temperature": 0.7},
+           {"search": {"width": 4}, "select": "likelihood"}),
+    Method("sentences-4-no-repeat-4", "service", {"temperature": 0.7, "no_repeat_ngram_size": 4},
+           {"search": {"width": 4}}),
+    Method("sentences-8", "service", {"temperature": 0.7}, {"search": {"width": 8}}),
+    Method("sentences-8-no-repeat-4", "service", {"temperature": 0.7, "no_repeat_ngram_size": 4},
+           {"search": {"width": 8}}),
+    Method("transformers-beam-sampling-10", "transformers", {"num_beams": 10, "do_sample": True}, most_prompts=8),
+)  # fmt: skip
+
+
+def named(names: str | None) -> list[Method]:
+    """The methods of these names, which commas part; all of them for None.
+
+    Raises:
+        KeyError: There is no method of a name.
+    """
+    if names is None:
+        return list(METHODS)
+    by_name = {method.name: method for method in METHODS}
+    return [by_name[name.strip()] for name in names.split(",")]
