@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from vocab.byte_trie import Int32Array
+from vocab.byte_trie import Int32Array, group_starts
 from vocab.distance import Distances, measure_distances, rank_within
 from vocab.forms import has_possessives
 from vocab.options import ListOptions
@@ -176,10 +176,8 @@ def _without_dead_ends(edges: TokenEdges, distances: Distances) -> TokenEdges:
     ranks = np.maximum(edges.ranks, needed[edges.targets])
     kept = ranks != NEVER
     source = np.repeat(np.arange(len(has_pairs)), np.diff(edges.edge_start))[kept]
-    edge_start = np.zeros(len(has_pairs) + 1, dtype=np.int32)
-    np.cumsum(np.bincount(source, minlength=len(has_pairs)), out=edge_start[1:])
     return TokenEdges(
-        edge_start,
+        group_starts(source, len(has_pairs)),
         edges.tokens[kept],
         edges.targets[kept],
         ranks[kept],

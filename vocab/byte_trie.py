@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,18 @@ Integer = TypeVar("Integer", np.int32, np.uint8)
 
 _MOST_NODES: Final = 2**31 - 2
 _FEWEST_NODES: Final = 1024
+
+
+def group_starts(owners: npt.NDArray[np.integer[Any]], num_groups: int) -> Int32Array:
+    """int32 (groups + 1,), where the members of each group begin when they stand in the order of their groups.
+
+    Args:
+        owners: (members,), the group of each.
+        num_groups: How many groups there are.
+    """
+    starts = np.zeros(num_groups + 1, dtype=np.int32)
+    np.cumsum(np.bincount(owners, minlength=num_groups), out=starts[1:])
+    return starts
 
 
 @dataclass(frozen=True)

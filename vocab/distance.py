@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from vocab._jit import kernel
-from vocab.byte_trie import Int32Array
+from vocab.byte_trie import Int32Array, group_starts
 from vocab.text_automaton import NEVER
 from vocab.token_edges import TokenEdges
 
@@ -54,8 +54,7 @@ def measure_distances(edges: TokenEdges) -> Distances:
         ranks.append(reached[changed])
     all_states = np.concatenate(states)
     order = np.argsort(all_states, kind="stable")
-    pair_start = np.zeros(len(reached) + 1, dtype=np.int32)
-    np.cumsum(np.bincount(all_states, minlength=len(reached)), out=pair_start[1:])
+    pair_start = group_starts(all_states, len(reached))
     return Distances(pair_start, np.concatenate(rounds)[order], np.concatenate(ranks)[order])
 
 

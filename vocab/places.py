@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vocab.byte_trie import Int32Array
+from vocab.byte_trie import Int32Array, group_starts
 from vocab.text_automaton import TextAutomaton
 
 
@@ -57,6 +57,5 @@ def find_places(
     order, place, rank = order[by_rank], place[by_rank], rank[by_rank]
     is_best = np.ones(len(order), dtype=bool)
     is_best[1:] = (np.diff(order) != 0) | (np.diff(place) != 0)
-    place_start = np.zeros(len(crowded) + 1, dtype=np.int32)
-    np.cumsum(np.bincount(order[is_best], minlength=len(crowded)), out=place_start[1:])
+    place_start = group_starts(order[is_best], len(crowded))
     return Places(gap_states, crowded, place_start, place[is_best], rank[is_best])

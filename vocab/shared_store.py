@@ -96,6 +96,7 @@ class SharedStore:
             data: bytes = files.cat_file(path)
         except FileNotFoundError:
             return None
+        # Only some file systems can record a use; elsewhere the time of writing decides what goes.
         with suppress(NotImplementedError, ValueError, OSError):
             files.touch(path, truncate=False)
         return data

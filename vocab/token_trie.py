@@ -6,7 +6,7 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-from vocab.byte_trie import ByteStrings, ByteTrie, Int32Array, Uint8Array
+from vocab.byte_trie import ByteStrings, ByteTrie, Int32Array, Uint8Array, group_starts
 from vocab.errors import ArtefactError
 from vocab.tensors import Array, read_tensors, write_tensors
 from vocab.tokenizer import TokenizerFacts
@@ -36,8 +36,7 @@ class TokenTrie:
     def of(cls, tokenizer: TokenizerFacts) -> Self:
         ids = np.flatnonzero(np.fromiter(map(bool, tokenizer.token_bytes), dtype=bool)).astype(np.int32)
         trie = ByteTrie.of(ByteStrings.of(tokenizer.token_bytes[i] for i in ids))
-        token_start = np.zeros(len(trie.parents) + 1, dtype=np.int32)
-        np.cumsum(np.bincount(trie.string_nodes, minlength=len(trie.parents)), out=token_start[1:])
+        token_start = group_starts(trie.string_nodes, len(trie.parents))
         order = np.argsort(trie.string_nodes, kind="stable")
         made = cls(trie, token_start, ids[order], len(tokenizer), tokenizer.digest)
         # As if it came from a file: compiled code is made for arrays that may be written or that may not.

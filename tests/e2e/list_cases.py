@@ -8,6 +8,16 @@ from tests.e2e.service import LISTS
 SCHOOL = LISTS["en-school"]
 NAMES = ["Xochitl", "Zaragoza", "New York"]
 
+ALL_TOGETHER = {
+    "case": "sentence",
+    "numbers": True,
+    "punctuation": "basic",
+    "layout": "lines",
+    "end": "sentence",
+    "extra_words": NAMES,
+    "exclude_words": ["the"],
+}
+
 OPTIONS: dict[str, tuple[dict[str, Any], Rules]] = {
     "case auto": ({"case": "auto"}, {"case": "any"}),
     "case any": ({"case": "any"}, {"case": "any"}),
@@ -20,26 +30,7 @@ OPTIONS: dict[str, tuple[dict[str, Any], Rules]] = {
     "whole sentences": ({"end": "sentence"}, {"end": "sentence"}),
     "extra words": ({"extra_words": NAMES}, {"extra_words": NAMES}),
     "words left out": ({"exclude_words": ["the", "a", "it's"]}, {"exclude_words": ["the", "a", "it's"]}),
-    "all together": (
-        {
-            "case": "sentence",
-            "numbers": True,
-            "punctuation": "basic",
-            "layout": "lines",
-            "end": "sentence",
-            "extra_words": NAMES,
-            "exclude_words": ["the"],
-        },
-        {
-            "case": "sentence",
-            "numbers": True,
-            "punctuation": "basic",
-            "layout": "lines",
-            "end": "sentence",
-            "extra_words": NAMES,
-            "exclude_words": ["the"],
-        },
-    ),
+    "all together": (ALL_TOGETHER, ALL_TOGETHER),
 }  # fmt: skip
 
 ODD_WORDS = ['say"so', "back\\slash", "a]b", "x|y", "n*", "café", "naïve", "::=", "#tag", "{2}", "e\u0301t", "ok"]
