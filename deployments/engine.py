@@ -17,6 +17,7 @@ from ray.serve.llm.openai_api_models import ChatCompletionRequest, CompletionReq
 
 from deployments.contract import Answer, ChatBody
 from deployments.settings import Settings
+from vocab.fork import TRANSFER_CONFIG
 
 OFFLINE_STATISTICS: Final = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
 """Neither vLLM nor a library below it reports to its makers."""
@@ -24,6 +25,18 @@ OFFLINE_STATISTICS: Final = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
 CONTEXT_LENGTH_EXCEEDED: Final = "context_length_exceeded"
 
 _ERROR_EVENT: Final = 'data: {"error"'
+_EXCLUDE_CONNECTORS: Final = frozenset(
+    {
+        "kv_transfer_config",
+        "kv_offloading_size",
+        "enable_return_routed_experts",
+        "use_replayssm",
+        # No search, so no use for it.
+        "speculative_config",
+    }
+)
+"""Where one of these is set, vLLM has a KV connector already, wants none, or refuses to start with one."""
+
 _PROMPT_PARAMETERS: Final = frozenset({"input_tokens", "input_text", "max_model_len"})
 
 
@@ -60,6 +73,8 @@ def engine_config(settings: Settings) -> LLMConfig:
         "trust_remote_code": settings.trust_remote_code,
         **settings.engine_kwargs,
     }
+    if not _EXCLUDE_CONNECTORS & engine_kwargs.keys():
+        engine_kwargs["kv_transfer_config"] = dict(TRANSFER_CONFIG)
     structured = dict(engine_kwargs.get("structured_outputs_config") or {})
     # With "auto", the first request would decide for all.
     engine_kwargs["structured_outputs_config"] = {**structured, "backend": "xgrammar"}

@@ -5,6 +5,7 @@ import pytest
 from deployments import engine
 from deployments.engine import EngineError
 from deployments.settings import Settings
+from vocab.fork import TRANSFER_CONFIG
 
 BODY: dict[str, Any] = {
     "model": "m",
@@ -24,6 +25,18 @@ def settings(**args: object) -> Settings:
 def test_the_engine_always_gets_one_structured_output_backend() -> None:
     config = engine.engine_config(settings(engine_kwargs={"structured_outputs_config": {"reasoning_parser": "r"}}))
     assert config.engine_kwargs["structured_outputs_config"] == {"reasoning_parser": "r", "backend": "xgrammar"}
+
+
+def test_steps_of_a_search_share_their_work() -> None:
+    assert engine.engine_config(settings()).engine_kwargs["kv_transfer_config"] == TRANSFER_CONFIG
+
+
+@pytest.mark.parametrize("name", ["kv_transfer_config", "kv_offloading_size", "enable_return_routed_experts"])
+def test_an_operators_own_use_of_the_kv_cache_stays(name: str) -> None:
+    for value in (None, {"kv_connector": "Own"}):
+        kwargs = engine.engine_config(settings(engine_kwargs={name: value})).engine_kwargs
+        assert kwargs[name] == value
+        assert kwargs.get("kv_transfer_config") != TRANSFER_CONFIG
 
 
 def test_queues_are_bounded() -> None:

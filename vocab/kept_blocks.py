@@ -1,0 +1,140 @@
+"""The blocks of finished requests that an engine keeps for those that go on from them.
+
+A block holds what the engine computed for a run of tokens. Keeping one is holding a reference to it in the engine's
+pool, so that it is neither overwritten nor given to another request. What is kept is bounded in blocks and in time, and
+goes when the pool runs low: the oldest first. Nothing here knows what is in a block, or how one is copied.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+KEEP_S: Final = 30.0
+"""Longer than any step of a search: a name that nobody released belongs to a request that was given up."""
+
+
+class Block(Protocol):
+    """A block of the engine's pool; its number is the engine's."""
+
+    @property
+    def block_id(self) -> int: ...
+
+
+class Pool(Protocol):
+    """vLLM's ``BlockPool``, as far as it is used here."""
+
+    def touch(self, blocks: Sequence[Block]) -> None:
+        """Takes one more reference to each."""
+
+    def free_blocks(self, ordered_blocks: Iterable[Block]) -> None:
+        """Gives one reference to each back; those given first are used again first."""
+
+    def get_num_free_blocks(self) -> int:
+        """How many nobody holds a reference to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What is kept of one request.
+
+    Attributes:
+        tokens: The tokens that were computed, from the first on.
+        context: What else their computation depended on; work under another one is not the same.
+        blocks: The blocks that hold them, in order; the last may be partly filled.
+        until_s: When it goes, on the clock of the whole.
+    """
+
+    tokens: Sequence[int]
+    context: Hashable
+    blocks: Sequence[Block]
+    until_s: float
+
+    def num_shared(self, tokens: Sequence[int], context: Hashable) -> int:
+        """With how many of the kept tokens these begin."""
+        if context != self.context:
+            return 0
+        length = min(len(tokens), len(self.tokens))
+        if tokens[:length] == self.tokens[:length]:
+            return length
+        return next(place for place in range(length) if tokens[place] != self.tokens[place])
+
+
+class KeptBlocks:
+    """What is kept, by name.
+
+    Args:
+        pool: Where the blocks come from.
+        max_blocks: How many of them may be kept; shared ones count once.
+        keep_s: How long one is kept, in seconds.
+        clock: Tells the time, in seconds.
+    """
+
+    def __init__(
+        self, pool: Pool, max_blocks: int, *, keep_s: float = KEEP_S, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._pool = pool
+        self._max_blocks = max_blocks
+        self._keep_s = keep_s
+        self._clock = clock
+        self._kept: dict[str, Kept] = {}
+        self._holders: Counter[int] = Counter()
+        self._lent: list[Block] = []
+
+    @property
+    def num_blocks(self) -> int:
+        """How many blocks are kept; shared ones count once."""
+        return len(self._holders)
+
+    def keep(self, name: str, tokens: Sequence[int], context: Hashable, blocks: Sequence[Block]) -> None:
+        """Keeps these blocks under a name; what had it before goes, and the oldest where there are too many then."""
+        self._pool.touch(blocks)
+        self._holders.update(block.block_id for block in blocks)
+        self.release(name)
+        self._kept[name] = Kept(tokens, context, blocks, self._clock() + self._keep_s)
+        while self.num_blocks > self._max_blocks:
+            self._release_oldest()
+
+    def find(self, name: str) -> Kept | None:
+        return self._kept.get(name)
+
+    def release(self, name: str) -> None:
+        """Keeps what has this name no longer; harmless where nothing has."""
+        kept = self._kept.pop(name, None)
+        if kept is None:
+            return
+        for block in kept.blocks:
+            self._holders[block.block_id] -= 1
+            if not self._holders[block.block_id]:
+                del self._holders[block.block_id]
+        # As vLLM frees a request's: the tail of a text is of use to fewer others than its start.
+        self._pool.free_blocks(reversed(kept.blocks))
+
+    def release_expired(self) -> None:
+        now = self._clock()
+        while self._kept and next(iter(self._kept.values())).until_s <= now:
+            self._release_oldest()
+
+    def release_all(self) -> None:
+        while self._kept:
+            self._release_oldest()
+
+    def make_room(self, num_free: int, *, spare: str | None = None) -> None:
+        """Lets the oldest go until the pool has this many free blocks, or nothing is kept; ``spare`` goes last."""
+        for name in sorted(self._kept, key=lambda name: name == spare):
+            if self._pool.get_num_free_blocks() >= num_free:
+                return
+            self.release(name)
+
+    def lend(self, blocks: Sequence[Block]) -> None:
+        """Holds these until ``take_back``, whatever is released meanwhile: they are about to be read."""
+        self._pool.touch(blocks)
+        self._lent.extend(blocks)
+
+    def take_back(self) -> None:
+        self._pool.free_blocks(self._lent)
+        self._lent = []
+
+    def _release_oldest(self) -> None:
+        self.release(next(iter(self._kept)))
