@@ -18,7 +18,7 @@ from vocab.errors import ArtefactError
 from vocab.exclusion import Exclusion
 from vocab.options import DEFAULT_OPTIONS
 from vocab.reader import TextReader
-from vocab.reference import GrammarReference
+from vocab.reference import MARK, GrammarReference
 from vocab.store import ArtefactStore
 
 logger = logging.getLogger("ray.serve")
@@ -56,7 +56,9 @@ class NodeList:
             "unit": vocabulary.unit,
             **{name: value for name, value in options.as_dict().items() if value != getattr(DEFAULT_OPTIONS, name)},
         }
-        self._ebnf = write_ebnf(word_list, options, n_words, changes) if mask_engine == "xgrammar" else None
+        self._ebnf = (
+            f"{MARK}\n{write_ebnf(word_list, options, n_words, changes)}" if mask_engine == "xgrammar" else None
+        )
 
     @property
     def num_bytes(self) -> int:

@@ -8,6 +8,9 @@ import re
 from dataclasses import dataclass
 from typing import Final, Self
 
+MARK: Final = "# wordbound"
+"""A comment that stands in the first two lines of every grammar of ours, references and others."""
+
 _VERSION: Final = 3
 _ANY_VERSION: Final = re.compile(r'root ::= ""\n# wordbound/(?P<version>\d{1,9}) .{0,100000}\n')
 _PATTERN: Final = re.compile(
@@ -17,6 +20,7 @@ _PATTERN: Final = re.compile(
     r"at=(?P<start>\d{1,40}|-) norepeat=(?P<no_repeat>\d{1,3}|-) seen=(?P<seen>\d{1,10}(?:\.\d{1,10})*|-)\n"
 )
 _NOTHING: Final = "-"
+_MARK_WITHIN: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +82,11 @@ class GrammarReference:
                 "install the same version of the package everywhere"
             )
         return None
+
+
+def is_ours(grammar: str) -> bool:
+    """Whether a grammar is one of ours, of whatever kind and version."""
+    return MARK in grammar[:_MARK_WITHIN]
 
 
 def _shown(number: int | None) -> str:

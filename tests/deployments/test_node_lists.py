@@ -119,7 +119,7 @@ async def test_the_plain_road_gets_the_list_itself(source: Source, here: Artefac
     assert GrammarReference.parse(listed.grammar(9)) is None
     expected = toy_automaton(WORDS, options=options)[0]
     changes = ListChanges(extra_words=("Ana",), exclude_words=("cat",))
-    assert listed.grammar(9) == write_ebnf(expected.word_list, options, 2, changes)
+    assert listed.grammar(9) == "# wordbound\n" + write_ebnf(expected.word_list, options, 2, changes)
 
 
 async def test_the_block_names_the_list_its_changes_and_what_is_not_usual(source: Source, here: ArtefactStore) -> None:
