@@ -139,6 +139,26 @@ def test_the_page_keeps_what_people_wrote(tmp_path: Path) -> None:
     assert page.read_text().endswith("My word.\n")
 
 
+def test_labels_of_points_that_are_near_do_not_meet() -> None:
+    pytest.importorskip("matplotlib")
+    from benchmarks.prose.picture import spread
+
+    assert spread([(1.0, 1.0), (1.1, 1.0), (4.0, 1.0), (1.0, 0.0)]) == [1.0, pytest.approx(0.972), 1.0, 0.0]
+    assert spread([]) == []
+
+
+def test_the_picture_has_a_point_for_each_method_with_figures(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    from benchmarks.prose.picture import plot_quality
+
+    answer = _answer(CELL, "one")
+    row = make_row(CELL, [answer], [answer], {bits_key(answer): 9.0})
+    plot_quality([row, make_row(CELL._replace(method=FREE), [answer], [], {})], tmp_path / "quality.svg")
+    drawn = (tmp_path / "quality.svg").read_text()
+    assert drawn.count(">greedy<") == 2
+    assert ">free-greedy<" not in drawn
+
+
 def _answer(cell: Cell, prompt: str, **changes: Any) -> Record:
     return {
         "kind": "answer",

@@ -17,19 +17,23 @@ class Method(NamedTuple):
         kind: Asked of the service without a vocabulary, or with one, or done by transformers' own ``generate``.
         fields: Of the request, or arguments of ``generate``.
         vocab: Fields of the ``vocab`` object besides the list and N.
-        most_prompts: No more prompts than these, unless the command says so.
     """
 
     name: str
     kind: Kind
     fields: Mapping[str, Any]
     vocab: Mapping[str, Any] = {}
-    most_prompts: int | None = None
 
     @property
     def asked(self) -> dict[str, Any]:
         """What makes it this method, for the record."""
         return {"kind": self.kind, "fields": dict(self.fields), "vocab": dict(self.vocab)}
+
+    @property
+    def searches(self) -> bool:
+        """Whether the service is to generate more than it returns, and to say how much."""
+        searches = {"num_beams", "best_of", "search"}
+        return self.kind == "service" and not searches.isdisjoint([*self.fields, *self.vocab])
 
 
 SCORE: Final = {"score": True}
@@ -62,7 +66,7 @@ METHODS: Final[tuple[Method, ...]] = (
     Method("sentences-8", "service", {"temperature": 0.7}, {"search": {"width": 8}}),
     Method("sentences-8-no-repeat-4", "service", {"temperature": 0.7, "no_repeat_ngram_size": 4},
            {"search": {"width": 8}}),
-    Method("transformers-beam-sampling-10", "transformers", {"num_beams": 10, "do_sample": True}, most_prompts=8),
+    Method("transformers-beam-sampling-10", "transformers", {"num_beams": 10, "do_sample": True}),
 )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 What people wrote on that page stays: only what stands between two marks is written anew.
 """
 
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -67,7 +68,7 @@ def figures(
     parts += ["## What the columns say", _LEGEND, *_made_on(tables, runs)]
     for key in pictures:
         model, lang, n_words = key
-        parts.append(f"## Texts: {n_words:,} words, {lang!r}, {model}\n\n" + "\n\n".join(_texts(tables[key])))
+        parts.append(f"## Texts: {n_words:,} words, {lang!r}, {model}\n" + "\n".join(_texts(tables[key])))
     return "\n\n".join(parts)
 
 
@@ -96,7 +97,7 @@ def _texts(rows: Sequence[Row]) -> Iterator[str]:
     """Two texts of each method, below their prompts."""
     prompts = list(dict.fromkeys(answer["prompt"] for row in rows for answer in _in_order(row)))[:NUM_TEXTS]
     for prompt in prompts:
-        yield f"**{prompt}**"
+        yield f"\n**{prompt}**\n"
         for row in rows:
             for answer in _in_order(row):
                 if answer["prompt"] == prompt:
@@ -117,10 +118,12 @@ def _made_on(tables: Mapping[tuple[str, str, int], Sequence[Row]], runs: Sequenc
     days = sorted({run["date"][:10] for run in of_use})
     hardware, versions = of_use[-1]["hardware"], of_use[-1]["versions"]
     named = ", ".join(f"{name} {version}" for name, version in versions.items() if version[0].isdigit())
-    yield (
+    yield textwrap.fill(
         f"Made {' to '.join(dict.fromkeys((days[0], days[-1])))} on {hardware['cpu']}, {hardware['cores']} cores, "
         f"{hardware['memory_gib']} GiB: the service with the settings of `configs/demo.yaml`, transformers in float32 "
-        f"on all cores, one text at a time. {named}."
+        f"on all cores, one text at a time. {named}.",
+        width=120,
+        break_on_hyphens=False,
     )
 
 

@@ -18,7 +18,7 @@ NUM_ALONE: Final = 4
 
 
 class RefusedError(Exception):
-    """The service does not take this method's requests; the text says why."""
+    """The service does not take this method's requests, or does something else; the text says why."""
 
 
 def measure_served(
@@ -27,7 +27,7 @@ def measure_served(
     """Asks what is not known yet of a cell; how many answers came.
 
     Raises:
-        RefusedError: A request got a 4xx.
+        RefusedError: A request got a 4xx, or an answer that does not say what its search generated.
     """
 
     def ask(index: int, kind: str) -> bool:
@@ -80,6 +80,8 @@ def _answer(client: openai.OpenAI, cell: Cell, prompt: str, seed: int) -> Record
     )
     choice, vocab = made.choices[0], (made.model_extra or {}).get("vocab")
     num_tokens = made.usage.completion_tokens
+    if cell.method.searches and "generated_tokens" not in (vocab or {}):
+        raise RefusedError("the answer is no search's: its vocab block has no generated_tokens")
     return {
         "text": choice.message.content or "",
         "is_ended": choice.finish_reason == "stop",
