@@ -11,6 +11,7 @@ needs a chat template, a Jinja file.
 """
 
 import argparse
+import signal
 import sys
 import tempfile
 import uuid
@@ -45,6 +46,8 @@ REQUEST_TIMEOUT_S: Final = 900
 
 
 def main() -> int:
+    # Ended from outside, it ends the service that is running too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))
     arguments = _arguments()
     records = Records(arguments.file)
     if not arguments.report:
