@@ -109,6 +109,18 @@ def has_reasoning_parser(settings: Settings) -> bool:
     return bool(settings.engine_kwargs.get("reasoning_parser") or structured.get("reasoning_parser"))
 
 
+def chat_template(settings: Settings) -> str | None:
+    """The chat template that the settings give, as text or as a file; None for the tokenizer's own.
+
+    Raises:
+        ValueError: There is no such file.
+    """
+    from vllm.entrypoints.chat_utils import load_chat_template
+
+    template: str | None = load_chat_template(settings.engine_kwargs.get("chat_template"))
+    return template
+
+
 def chat_request(
     body: ChatBody, *, request_id: str, max_input_tokens: int, grammar: str | None = None
 ) -> ChatCompletionRequest:

@@ -21,6 +21,7 @@ from deployments.constrained import AnswerRules, StreamFilter, UnlistedTextError
 from deployments.contract import Answer, ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
 from deployments.decoding_support import check_supported
 from deployments.engine import EngineError
+from deployments.hint import hint_line, takes_system_messages, with_line
 from deployments.node_artefacts import NodeArtefacts
 from deployments.node_lists import NodeLists
 from deployments.plain_text import PlainText
@@ -51,6 +52,8 @@ class Replica(LLMServer):
         )
         self._plain = await asyncio.to_thread(PlainText, tokenizer)
         self._has_chat_template = bool(tokenizer.chat_template or settings.engine_kwargs.get("chat_template"))
+        template = await asyncio.to_thread(engine.chat_template, settings)
+        self._takes_system = await asyncio.to_thread(takes_system_messages, tokenizer, template)
         artefacts = NodeArtefacts(store, lambda digest: vocabulary.fetch.remote(digest))
         self._lists = NodeLists(artefacts, settings.mask_engine)
         await super().__init__(llm_config)
@@ -92,6 +95,9 @@ class Replica(LLMServer):
                 code="no_chat_template",
             )
         check_supported(decoding, self._settings, is_constrained=vocabulary is not None)
+        if vocabulary is not None and decoding.hint:
+            told = with_line(body["messages"], hint_line(vocabulary.lang), takes_system=self._takes_system)
+            body = {**body, "messages": told}
         return self._free(body, request_id) if vocabulary is None else self._constrained(body, vocabulary, request_id)
 
     async def _free(self, body: ChatBody, request_id: str) -> AsyncIterator[Answer]:

@@ -10,6 +10,7 @@ import pytest
 from transformers import AutoTokenizer
 
 from deployments.contract import Decoding, ResolvedVocabulary
+from deployments.hint import hint_line
 from deployments.node_artefacts import NodeArtefacts
 from deployments.node_lists import NodeLists
 from deployments.plain_text import PlainText
@@ -31,6 +32,7 @@ class ScriptedReplica(Replica):
         self._settings = Settings.load({"secret_token": "k", "model_name": "some/model", **args}, {})
         self._plain = PlainText(tokenizer)
         self._has_chat_template = True
+        self._takes_system = True
         artefacts = NodeArtefacts(ArtefactStore(folder, 2**30), self._nowhere)
         self._lists = NodeLists(artefacts, self._settings.mask_engine)
         self._script = script
@@ -206,6 +208,23 @@ async def test_token_ids_cannot_be_had_where_text_may_be_trimmed(
 ) -> None:
     [answer] = await ScriptedReplica(tmp_path, tokenizer, []).items(vocabulary, stop=["x"], return_token_ids=True)
     assert (answer["error"]["status"], answer["error"]["param"]) == (400, "return_token_ids")
+
+
+@pytest.mark.parametrize("takes_system", [True, False])
+async def test_the_model_is_told_of_its_vocabulary_where_that_is_asked_for(
+    tmp_path: Path, tokenizer: Any, vocabulary: ResolvedVocabulary, takes_system: bool
+) -> None:
+    replica = ScriptedReplica(tmp_path, tokenizer, [whole("The cat sat.")])
+    replica._takes_system = takes_system
+    await replica.items(vocabulary)
+    plain = replica.request.messages
+    await replica.items(vocabulary, Decoding(hint=True))
+    told = replica.request.messages
+    await replica.items(None, Decoding(hint=True))
+    assert replica.request.messages == plain
+    assert [message["role"] for message in told] == (["system", "user"] if takes_system else ["user"])
+    assert hint_line("en") in told[0]["content"]
+    assert told[-1]["content"].endswith("Hello")
 
 
 async def test_a_search_that_the_engine_cannot_do_is_refused(
