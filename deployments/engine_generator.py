@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from vllm.logprobs import Logprob
+from vllm.logprobs import FlatLogprobs
 from vllm.outputs import CompletionOutput
 from vllm.sampling_params import RequestOutputKind, SamplingParams, StructuredOutputsParams
 
@@ -83,17 +83,19 @@ class EngineGenerator:
             temperature=0.0,
             max_tokens=1,
             logprobs=min(num_tokens, MAX_STEP_TOKENS),
+            # The other container forgets the rank of a token that is among the likeliest.
+            flat_logprobs=True,
             detokenize=False,
             output_kind=RequestOutputKind.FINAL_ONLY,
             structured_outputs=self._grammar(place, budget),
         )
         output, source = await self._steps.ask(place, params, keep=budget > 1)
-        [token], [logprobs] = output.token_ids, _logprobs(output)
+        [logprobs] = _logprobs(output)
         # A mask may leave fewer tokens than were asked for: the others come with no probability at all.
         ranked = [(one.logprob, token) for token, one in logprobs.items() if one.logprob != -math.inf]
         ranked.sort(key=lambda entry: -entry[0])
         ranked = ranked[:num_tokens]
-        log_mass, _ = self._log_masses(logprobs[token])
+        log_mass, _ = self._log_masses(_sampled_rank(output.logprobs))
         return Expansion(
             tuple(token for _, token in ranked), tuple(_finite(log_p) for log_p, _ in ranked), source, log_mass
         )
@@ -123,7 +125,7 @@ class EngineGenerator:
             stop_string, finish = None, "sentence" if len(tokens) < budget else "length"
             text = self._texts.of(place.tokens + tokens)[len(self._texts.of(place.tokens)) :]
         chosen = [logprobs[token] for token, logprobs in zip(tokens, _logprobs(output), strict=True)]
-        masses = [self._log_masses(one) for one in chosen]
+        masses = [self._log_masses(one.rank) for one in chosen]
         return Continuation(
             tokens=tokens,
             text=text,
@@ -176,10 +178,19 @@ class EngineGenerator:
             return None
         return self._constraint.after(place.state, tokens, budget, self._end_tokens)
 
-    def _log_masses(self, sampled: Logprob) -> tuple[float, float]:
-        """For a sampled token: log mass, and log weight."""
+    def _log_masses(self, rank: int | None) -> tuple[float, float]:
+        """For a sampled token, by its rank: log mass, and log weight.
+
+        Raises:
+            EngineStepError: The engine reports no masses.
+        """
         # Only in constrained rows does a rank hold anything of ours.
-        return unpack(sampled.rank or 0) if self._is_masked else (0.0, 0.0)
+        if not self._is_masked:
+            return 0.0, 0.0
+        try:
+            return unpack(rank or 0)
+        except ValueError as error:
+            raise EngineStepError(str(error)) from None
 
 
 def end_tokens(client: Any, params: SamplingParams) -> frozenset[int]:
@@ -203,6 +214,11 @@ def _logprobs(output: CompletionOutput) -> list[Any]:
     if logprobs is None or len(logprobs) != len(output.token_ids):
         raise EngineStepError("the engine did not say how likely its tokens are")
     return list(logprobs)
+
+
+def _sampled_rank(logprobs: Any) -> int | None:
+    """The rank of the first position's own token; its ``Logprob`` by token may be that of the top tokens."""
+    return logprobs.ranks[logprobs.start_indices[0]] if isinstance(logprobs, FlatLogprobs) else None
 
 
 def _finite(log_p: float) -> float:
