@@ -1,6 +1,7 @@
 """Which ways of choosing a text the engine that is served can do: what its settings rule out is refused.
 
-Knows the settings and what is asked for; how it is done, and what the request says besides, are not known here.
+Knows the settings, what the engine proved and what is asked for; how it is done, and what the request says besides,
+are not known here.
 """
 
 from typing import Final
@@ -17,8 +18,8 @@ _NEEDS_SCORES: Final = frozenset({"num_beams", "best_of", "vocab.search", "vocab
 """They go by the probability of every token of the answer."""
 
 
-def check_supported(decoding: Decoding, settings: Settings, *, is_constrained: bool) -> None:
-    """Refuses what this engine cannot do.
+def check_supported(decoding: Decoding, settings: Settings, *, is_constrained: bool, tells_cost: bool = True) -> None:
+    """Refuses what this engine cannot do; ``tells_cost`` is whether it says what a word list costs.
 
     Raises:
         EngineError: With status 400; it names the field and the setting.
@@ -26,6 +27,8 @@ def check_supported(decoding: Decoding, settings: Settings, *, is_constrained: b
     asked = _fields_of(decoding)
     if settings.mask_engine == "xgrammar" and is_constrained:
         _refuse(asked, _NEEDS_AUTOMATON, "with a vocabulary, for this service runs with MASK_ENGINE=xgrammar")
+    if not tells_cost and is_constrained:
+        _refuse(asked, _NEEDS_SCORES, "with a vocabulary, for this service's engine does not say what a list costs")
     if engine.has_reasoning_parser(settings):
         _refuse(asked, _NEEDS_SCORES, "for the model of this service thinks before it answers")
     if settings.engine_kwargs.get("speculative_config"):

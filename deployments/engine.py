@@ -16,7 +16,11 @@ from ray.serve.llm.deployment import LLMServer
 from ray.serve.llm.openai_api_models import ChatCompletionRequest, CompletionRequest
 
 from deployments.contract import Answer, ChatBody
+from deployments.engine_generator import MAX_STEP_TOKENS
+from deployments.search_client import SearchClient
+from deployments.search_order import ORDER_ARGUMENT, SearchOrder
 from deployments.settings import Settings
+from vocab.engine_cache import EngineCache
 from vocab.fork import TRANSFER_CONFIG
 
 OFFLINE_STATISTICS: Final = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
@@ -55,15 +59,23 @@ class EngineError(Exception):
         }
 
 
-class _BoundedChatRequest(ChatCompletionRequest):
-    """vLLM's chat request, with the service's own limit on the prompt checked by vLLM when it tokenizes."""
+class _ChatRequest(ChatCompletionRequest):
+    """vLLM's chat request, with what vLLM does not know of: the service's own limit on the prompt, which vLLM checks
+    when it tokenizes, and the order that ``deployments.search_client`` finds in the parameters."""
 
     _max_input_tokens: int = PrivateAttr(default=2**31)
+    _order: SearchOrder | None = PrivateAttr(default=None)
 
     def build_tok_params(self, model_config: Any) -> Any:
         params = super().build_tok_params(model_config)
         limit = min(self._max_input_tokens + params.max_output_tokens, params.max_total_tokens)
         return replace(params, max_total_tokens=limit)
+
+    def to_sampling_params(self, *args: Any, **kwargs: Any) -> Any:
+        params = super().to_sampling_params(*args, **kwargs)
+        if self._order is not None:
+            params.extra_args = {**(params.extra_args or {}), ORDER_ARGUMENT: self._order}
+        return params
 
 
 def engine_config(settings: Settings) -> LLMConfig:
@@ -75,6 +87,8 @@ def engine_config(settings: Settings) -> LLMConfig:
     }
     if not _EXCLUDE_CONNECTORS & engine_kwargs.keys():
         engine_kwargs["kv_transfer_config"] = dict(TRANSFER_CONFIG)
+    if 0 <= engine_kwargs.get("max_logprobs", 0) < MAX_STEP_TOKENS:
+        engine_kwargs["max_logprobs"] = MAX_STEP_TOKENS
     structured = dict(engine_kwargs.get("structured_outputs_config") or {})
     # With "auto", the first request would decide for all.
     engine_kwargs["structured_outputs_config"] = {**structured, "backend": "xgrammar"}
@@ -100,7 +114,19 @@ def engine_config(settings: Settings) -> LLMConfig:
 def context_length(server: LLMServer) -> int:
     """The engine's context in tokens, prompt and answer together."""
     # Ray 2.60 has no public way: its tokenize method, which reports this, is not connected on vLLM 0.29.
-    return int(server.engine._engine_client.model_config.max_model_len)
+    return int(client(server).model_config.max_model_len)
+
+
+def client(server: LLMServer) -> Any:
+    """vLLM's own client of the engine, an ``EngineClient``."""
+    # Ray 2.60 keeps it to itself: its server speaks requests of OpenAI's API only.
+    return server.engine._engine_client
+
+
+def install_search(server: LLMServer, lists: EngineCache) -> None:
+    """Lets chats be answered by a search; ``lists`` are those of this node."""
+    # vLLM's server takes any client that looks like its own, and Ray 2.60 has no public way to give it one.
+    server.engine._oai_serving_chat.engine_client = SearchClient(client(server), lists)
 
 
 def has_reasoning_parser(settings: Settings) -> bool:
@@ -122,7 +148,12 @@ def chat_template(settings: Settings) -> str | None:
 
 
 def chat_request(
-    body: ChatBody, *, request_id: str, max_input_tokens: int, grammar: str | None = None
+    body: ChatBody,
+    *,
+    request_id: str,
+    max_input_tokens: int,
+    grammar: str | None = None,
+    order: SearchOrder | None = None,
 ) -> ChatCompletionRequest:
     """vLLM's own request for a body that the ingress has checked.
 
@@ -130,10 +161,13 @@ def chat_request(
         EngineError: The body is not one that vLLM takes.
     """
     fields = {**body, "request_id": request_id}
+    if order is not None and order.decoding.num_beams > 1:
+        # Beams draw nothing, and vLLM refuses several choices at temperature 0.
+        fields["temperature"] = 1.0
     if grammar is not None:
         fields["structured_outputs"] = {"grammar": grammar}
     try:
-        request = _BoundedChatRequest.model_validate(fields)
+        request = _ChatRequest.model_validate(fields)
     except ValidationError as error:
         fault = error.errors(include_url=False, include_input=False)[0]
         param = ".".join(str(part) for part in fault["loc"]) or None
@@ -144,6 +178,7 @@ def chat_request(
             raise
         raise EngineError(400, _without_suffix(str(error)), param=getattr(error, "parameter", None)) from None
     request._max_input_tokens = max_input_tokens
+    request._order = order
     return request
 
 

@@ -1,14 +1,18 @@
 """The proof, at start-up, that an engine enforces word lists.
 
 Without the plugin in the engine's process a list would be asked for and not kept. So a replica has its engine write
-a few tokens in a list of three words, and does not start unless the text has these words and no other. It knows
-nothing of requests.
+a few tokens in a list of three words, and does not start unless the text has these words and no other. Then it looks
+whether the engine says what the mask left of the model's probability, without which nothing can be searched or scored.
+It knows nothing of requests.
 """
 
 import asyncio
-from typing import Final
+import logging
+from typing import Any, Final
+from uuid import uuid4
 
 from ray.serve.llm.deployment import LLMServer
+from vllm.sampling_params import SamplingParams, StructuredOutputsParams
 
 from deployments import engine
 from deployments.contract import ResolvedVocabulary
@@ -18,10 +22,13 @@ from deployments.node_words import ListedWords
 from deployments.settings import Settings
 from vocab.automaton import compile_automaton
 from vocab.changes import NO_CHANGES
+from vocab.log_mass import unpack
 from vocab.options import ListOptions
 from vocab.store import ArtefactStore
 from vocab.tokenizer import load_tokenizer_facts
 from vocab.wordlists import WordList
+
+logger = logging.getLogger("ray.serve")
 
 PROOF_LIST: Final = WordList("proof", ("river", "stone", "lamp"), "file")
 _PROMPT: Final = "Once upon a time, there was"
@@ -32,8 +39,8 @@ class EngineProofError(RuntimeError):
     """The engine does not enforce word lists; the service must not start."""
 
 
-async def prove_enforcement(server: LLMServer, settings: Settings, store: ArtefactStore) -> None:
-    """Returns if the engine wrote a text of the list.
+async def prove_enforcement(server: LLMServer, settings: Settings, store: ArtefactStore) -> bool:
+    """Returns if the engine wrote a text of the list: whether it also tells what the list cost.
 
     Raises:
         EngineProofError: It did not; says why.
@@ -48,6 +55,28 @@ async def prove_enforcement(server: LLMServer, settings: Settings, store: Artefa
         raise EngineProofError(_explain("it wrote nothing"))
     if listed.reader.whole_prefix_length(text) != len(text):
         raise EngineProofError(_explain(f"it wrote {text!r}"))
+    tells_cost = await tells_log_mass(engine.client(server), listed.grammar(_MAX_TOKENS))
+    if not tells_cost:
+        logger.warning(
+            "the engine does not say what a word list costs, so with a vocabulary nothing can be searched or scored: "
+            "its vLLM is not one that the plugin knows, or logprobs_mode is not raw_logprobs"
+        )
+    return tells_cost
+
+
+async def tells_log_mass(client: Any, grammar: str) -> bool:
+    """Whether the engine says of a token what the mask left of the model's probability, and so p and not q."""
+    params = SamplingParams(
+        temperature=0.0, max_tokens=1, logprobs=0, structured_outputs=StructuredOutputsParams(grammar=grammar)
+    )
+    try:
+        async for answer in client.generate(_PROMPT, params, f"proof-{uuid4().hex}"):
+            [first] = answer.outputs[0].logprobs[0].values()
+            unpack(first.rank)
+            return True
+    except Exception as error:
+        logger.warning("asked for the cost of a word list, the engine failed: %s", error)
+    return False
 
 
 def _prepare(settings: Settings, store: ArtefactStore) -> NodeList:

@@ -23,13 +23,16 @@ from deployments.decoding_support import check_supported
 from deployments.engine import EngineError
 from deployments.hint import hint_line, takes_system_messages, with_line
 from deployments.node_artefacts import NodeArtefacts
-from deployments.node_lists import NodeLists
+from deployments.node_lists import NodeList, NodeLists
 from deployments.plain_text import PlainText
 from deployments.proof import prove_enforcement
+from deployments.search_order import SearchOrder
 from deployments.settings import Settings
-from vocab.engine_cache import ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIABLE
+from vocab.engine_cache import ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIABLE, EngineCache
 from vocab.errors import VocabularyError
 from vocab.store import ArtefactStore
+from vocab.tokenizer import TokenizerFacts
+from vocab.warm_up import warm_up
 
 logger = logging.getLogger("ray.serve")
 
@@ -58,7 +61,13 @@ class Replica(LLMServer):
         self._lists = NodeLists(artefacts, settings.mask_engine)
         await super().__init__(llm_config)
         check_context(settings, engine.context_length(self))
-        await prove_enforcement(self, settings, store)
+        self._tells_cost = await prove_enforcement(self, settings, store)
+        facts = await asyncio.to_thread(TokenizerFacts.from_tokenizer, tokenizer)
+        # A search follows its texts here, too.
+        await asyncio.to_thread(warm_up)
+        engine.install_search(
+            self, EngineCache(settings.resolved_artefact_dir(), facts.digest, settings.engine_cache_bytes)
+        )
         await self._warm_up(vocabulary)
         logger.info("%s is ready; its engine keeps to word lists", settings.model_id)
 
@@ -94,22 +103,33 @@ class Replica(LLMServer):
                 param="model",
                 code="no_chat_template",
             )
-        check_supported(decoding, self._settings, is_constrained=vocabulary is not None)
+        check_supported(decoding, self._settings, is_constrained=vocabulary is not None, tells_cost=self._tells_cost)
         if vocabulary is not None and decoding.hint:
             told = with_line(body["messages"], hint_line(vocabulary.lang), takes_system=self._takes_system)
             body = {**body, "messages": told}
-        return self._free(body, request_id) if vocabulary is None else self._constrained(body, vocabulary, request_id)
+        order = None if decoding.is_plain else SearchOrder(decoding)
+        if vocabulary is None:
+            return self._free(body, order, request_id)
+        return self._constrained(body, vocabulary, decoding.no_repeat_ngram_size or None, order, request_id)
 
-    async def _free(self, body: ChatBody, request_id: str) -> AsyncIterator[Answer]:
-        request = await self._request(body, request_id)
+    async def _free(self, body: ChatBody, order: SearchOrder | None, request_id: str) -> AsyncIterator[Answer]:
+        request = await self._request(body, request_id, order)
         async for item in engine.chat(self, request):
             yield item
 
     async def _constrained(
-        self, body: ChatBody, vocabulary: ResolvedVocabulary, request_id: str
+        self,
+        body: ChatBody,
+        vocabulary: ResolvedVocabulary,
+        no_repeat: int | None,
+        order: SearchOrder | None,
+        request_id: str,
     ) -> AsyncIterator[Answer]:
-        rules, grammar = await self._rules(body, vocabulary)
-        request = await self._request(body, request_id, grammar)
+        listed = await self._lists.get(vocabulary)
+        rules = self._rules(body, listed, order)
+        # A reasoning model uses up tokens that the matcher does not see.
+        budget = None if engine.has_reasoning_parser(self._settings) else int(body["max_tokens"])
+        request = await self._request(body, request_id, order, listed.grammar(budget, no_repeat))
         stream = StreamFilter(rules)
         async for item in engine.chat(self, request):
             if isinstance(item, dict):
@@ -125,7 +145,7 @@ class Replica(LLMServer):
                 for passed in passed_on:
                     yield engine.write_event(passed)
 
-    async def _rules(self, body: ChatBody, vocabulary: ResolvedVocabulary) -> tuple[AnswerRules, str]:
+    def _rules(self, body: ChatBody, listed: NodeList, order: SearchOrder | None) -> AnswerRules:
         settings = self._settings
         may_be_cut = (
             bool(body.get("stop")) or settings.mask_engine == "xgrammar" or engine.has_reasoning_parser(settings)
@@ -136,22 +156,21 @@ class Replica(LLMServer):
                 "'return_token_ids' cannot be combined with a vocabulary and 'stop': leave one out.",
                 param="return_token_ids",
             )
-        listed = await self._lists.get(vocabulary)
-        rules = AnswerRules(
+        return AnswerRules(
             reader=listed.reader,
             block=listed.block,
             may_be_cut=may_be_cut,
             stop_in_text=bool(body.get("include_stop_str_in_output")),
+            cost=None if order is None else order.cost,
         )
-        # A reasoning model uses up tokens that the matcher does not see.
-        budget = None if engine.has_reasoning_parser(settings) else int(body["max_tokens"])
-        return rules, listed.grammar(budget)
 
-    async def _request(self, body: ChatBody, request_id: str, grammar: str | None = None) -> Any:
+    async def _request(
+        self, body: ChatBody, request_id: str, order: SearchOrder | None, grammar: str | None = None
+    ) -> Any:
         limits = self._settings.limits
         plain = await asyncio.to_thread(self._made_plain, body)
         return engine.chat_request(
-            plain, request_id=request_id, max_input_tokens=limits.max_input_tokens, grammar=grammar
+            plain, request_id=request_id, max_input_tokens=limits.max_input_tokens, grammar=grammar, order=order
         )
 
     def _made_plain(self, body: ChatBody) -> ChatBody:

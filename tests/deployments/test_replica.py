@@ -31,7 +31,7 @@ class ScriptedReplica(Replica):
     def __init__(self, folder: Path, tokenizer: Any, script: Any, **args: object) -> None:
         self._settings = Settings.load({"secret_token": "k", "model_name": "some/model", **args}, {})
         self._plain = PlainText(tokenizer)
-        self._has_chat_template = True
+        self._has_chat_template = self._tells_cost = True
         self._takes_system = True
         artefacts = NodeArtefacts(ArtefactStore(folder, 2**30), self._nowhere)
         self._lists = NodeLists(artefacts, self._settings.mask_engine)
