@@ -11,6 +11,7 @@ VocabularyError                 the base; catch this to catch all of ours
 ├── TokenBudgetError            no text of the list fits into that many tokens: the caller's mistake
 ├── CompileError                the list could not be compiled for this tokenizer: our fault
 │   └── CompileTimeoutError     it took longer than the deadline allows
+├── DeadEndError                a search came to where no token may come: our fault
 └── ArtefactError               a stored artefact is missing, damaged or for another tokenizer: our fault
 """
 
@@ -57,6 +58,10 @@ class CompileError(VocabularyError):
 
 class CompileTimeoutError(CompileError):
     """The compile took longer than its deadline allows."""
+
+
+class DeadEndError(VocabularyError):
+    """A search came to where no token may come, which no list leads to."""
 
 
 class ArtefactError(VocabularyError):

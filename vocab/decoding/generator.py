@@ -35,11 +35,13 @@ class Expansion:
         tokens: Best first; tokens that end the text among them, and none that may not come.
         log_p: log p of each, natural logarithm.
         source: As in ``Place``, for the places that these tokens lead to.
+        log_mass: log of the sum of p over all tokens that may come; 0 for free text.
     """
 
     tokens: tuple[int, ...]
     log_p: tuple[float, ...]
     source: str | None = None
+    log_mass: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

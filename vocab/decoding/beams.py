@@ -1,0 +1,262 @@
+"""Beam search as transformers does it, step by step, over texts of which someone else knows the likeliest next tokens.
+
+The order of every decision is that of ``GenerationMixin._beam_search`` (transformers 5.23), so the texts and scores
+are the same: candidates are taken over all beams by the sum of log p; those that end a text and stand among the first
+``num_beams`` are finished; the best of the others go on. Three things differ, on purpose:
+
+- Where fewer tokens may come than there are beams, there are fewer beams; transformers fills up with copies.
+- Beams that spell the same text by different tokens can count once.
+- ``no_repeat_ngram_size`` looks at what was generated, not at the prompt, and never takes a beam's last continuation.
+
+Knows no engine and waits for nothing: it names the places that it wants to see expanded, and takes the expansions.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, Protocol
+
+from vocab.decoding.generator import Continuation, Expansion, Place
+from vocab.errors import DeadEndError
+from vocab.repeats import Repeats
+
+_CUT_CHARACTER: Final = "\N{REPLACEMENT CHARACTER}"
+
+
+class Walk(Protocol):
+    """What a search asks at once; as in ``Generator``."""
+
+    @property
+    def start(self) -> Place: ...
+
+    @property
+    def end_tokens(self) -> frozenset[int]: ...
+
+    def follow(self, place: Place, token: int, budget: int, source: str | None) -> Place: ...
+
+    def text(self, tokens: tuple[int, ...]) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class BeamRules:
+    """How beams are kept and ranked.
+
+    Attributes:
+        num_beams: How many go on at once, and how many finished texts are kept; at least 1.
+        length_penalty: A finished text is ranked by its log p divided by its number of tokens to this power.
+        early_stopping: When a search with ``num_beams`` finished texts ends: ``True`` at once, ``False`` when the best
+            beam would not be ranked above the last of them at its present length, ``"never"`` when it would not even
+            at the greatest length.
+        no_repeat_ngram_size: How many tokens in a row may not come twice; 0 for any number.
+        merge_equal_texts: Whether beams that spell the same text by different tokens count once, the likelier.
+    """
+
+    num_beams: int
+    length_penalty: float = 1.0
+    early_stopping: bool | Literal["never"] = False
+    no_repeat_ngram_size: int = 0
+    merge_equal_texts: bool = True
+
+    def score(self, log_p: float, num_tokens: int) -> float:
+        """By which finished texts are ranked."""
+        return float(log_p / num_tokens**self.length_penalty)
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A place to expand, and how many of its likeliest tokens are asked for."""
+
+    place: Place
+    num_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedBeam:
+    """A text that a search found, and its score."""
+
+    continuation: Continuation
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Beam:
+    """A text in the making; ``sum_log_p`` is the sum of ``log_p``."""
+
+    place: Place
+    sum_log_p: float = 0.0
+    log_p: tuple[float, ...] = ()
+    log_mass: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A beam and a token that may come next."""
+
+    beam: _Beam
+    token: int
+    log_p: float
+    expansion: Expansion
+
+    @property
+    def sum_log_p(self) -> float:
+        return self.beam.sum_log_p + self.log_p
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        return (*self.beam.place.tokens, self.token)
+
+
+class BeamSearch:
+    """One search.
+
+    Args:
+        walk: The texts: where tokens lead, and how they read.
+        rules: How beams are kept and ranked.
+        budget: How many tokens a text has at most, its end token included; at least 1.
+    """
+
+    def __init__(self, walk: Walk, rules: BeamRules, budget: int) -> None:
+        self._walk = walk
+        self._rules = rules
+        self._num_tokens = 0
+        self._max_tokens = budget
+        # As many that none is missed where every beam ends in all ways, and num_beams others go on.
+        self._num_candidates = max(2, 1 + len(walk.end_tokens)) * rules.num_beams
+        self._running = [_Beam(walk.start)]
+        self._finished: list[FinishedBeam] = []
+        self._is_over = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more is wanted."""
+        return self._is_over
+
+    @property
+    def budget(self) -> int:
+        """How many tokens may still come."""
+        return self._max_tokens - self._num_tokens
+
+    @property
+    def wishes(self) -> tuple[Wish, ...]:
+        """The places to expand for the next step, none once the search is over."""
+        if self._is_over:
+            return ()
+        return tuple(
+            Wish(beam.place, self._num_candidates + len(self._repeating(beam.place))) for beam in self._running
+        )
+
+    def take(self, expansions: Sequence[Expansion]) -> None:
+        """Goes one token on.
+
+        Args:
+            expansions: One for each wish, in their order.
+
+        Raises:
+            DeadEndError: No token may come anywhere, and no text is finished.
+        """
+        candidates = self._candidates(zip(self._running, expansions, strict=True))
+        if not candidates and not self._finished:
+            raise DeadEndError(f"no token may come after {self._num_tokens} tokens of any beam")
+        budget = self.budget
+        self._num_tokens += 1
+        running: list[_Beam] = []
+        for rank, candidate in enumerate(candidates):
+            if not self._finishes(candidate):
+                if len(running) < self._rules.num_beams:
+                    running.append(self._go_on(candidate, budget))
+            elif rank < self._rules.num_beams:
+                self._finish(candidate)
+        self._finished.sort(key=lambda finished: -finished.score)
+        del self._finished[self._rules.num_beams :]
+        self._running = running
+        self._is_over = not running or not self._may_improve(running[0])
+
+    def best(self, num_texts: int) -> tuple[FinishedBeam, ...]:
+        """The finished texts with the best scores, best first; fewer where there are fewer."""
+        return tuple(self._finished[:num_texts])
+
+    def _candidates(self, expanded: Iterable[tuple[_Beam, Expansion]]) -> list[_Candidate]:
+        """The likeliest ways to go on, over all beams, best first."""
+        found = []
+        for beam, expansion in expanded:
+            repeating = self._repeating(beam.place)
+            if repeating.issuperset(expansion.tokens):
+                repeating = frozenset()
+            found += [
+                _Candidate(beam, token, log_p, expansion)
+                for token, log_p in zip(expansion.tokens, expansion.log_p, strict=True)
+                if token not in repeating
+            ]
+        found.sort(key=lambda candidate: -candidate.sum_log_p)
+        if self._rules.merge_equal_texts:
+            found = self._merged(found)
+        return found[: self._num_candidates]
+
+    def _merged(self, candidates: list[_Candidate]) -> list[_Candidate]:
+        """The first of those with equal texts, as many as are needed."""
+        kept: dict[tuple[bool, int | None, str | tuple[int, ...]], _Candidate] = {}
+        budget = self.budget
+        for candidate in candidates:
+            if len(kept) == self._num_candidates:
+                break
+            ends = candidate.token in self._walk.end_tokens
+            is_last = ends or budget == 1
+            state = None if is_last else self._go_on(candidate, budget).place.state
+            text = self._readable(candidate.beam.place.tokens if ends else candidate.tokens)
+            kept.setdefault((is_last, state, text), candidate)
+        return list(kept.values())
+
+    def _readable(self, tokens: tuple[int, ...]) -> str | tuple[int, ...]:
+        """The text; or the tokens themselves where it ends inside a character, which says not which."""
+        text = self._walk.text(tokens)
+        return tokens if text.endswith(_CUT_CHARACTER) else text
+
+    def _repeating(self, place: Place) -> frozenset[int]:
+        """The tokens that would repeat a run of tokens."""
+        size = self._rules.no_repeat_ngram_size
+        return frozenset(Repeats(size, place.tokens).next_tokens()) if size else frozenset()
+
+    def _finishes(self, candidate: _Candidate) -> bool:
+        return candidate.token in self._walk.end_tokens or self._num_tokens == self._max_tokens
+
+    def _go_on(self, candidate: _Candidate, budget: int) -> _Beam:
+        beam, expansion = candidate.beam, candidate.expansion
+        return _Beam(
+            self._walk.follow(beam.place, candidate.token, budget, expansion.source),
+            candidate.sum_log_p,
+            (*beam.log_p, candidate.log_p),
+            (*beam.log_mass, expansion.log_mass),
+        )
+
+    def _finish(self, candidate: _Candidate) -> None:
+        beam, tokens = candidate.beam, candidate.tokens
+        ends = candidate.token in self._walk.end_tokens
+        text = self._walk.text(beam.place.tokens if ends else tokens)
+        score = self._rules.score(candidate.sum_log_p, len(tokens))
+        if self._rules.merge_equal_texts:
+            equal = [other for other in self._finished if other.continuation.text == text]
+            if any(other.score >= score for other in equal):
+                return
+            for other in equal:
+                self._finished.remove(other)
+        continuation = Continuation(
+            tokens=tokens,
+            text=text,
+            log_p=(*beam.log_p, candidate.log_p),
+            log_mass=(*beam.log_mass, candidate.expansion.log_mass),
+            log_weight=(0.0,) * len(tokens),
+            finish="stop" if ends else "length",
+            stop_reason=None,
+            place=Place(tokens, beam.place.state, candidate.expansion.source),
+        )
+        self._finished.append(FinishedBeam(continuation, score))
+
+    def _may_improve(self, best: _Beam) -> bool:
+        """Whether the search goes on: transformers' ``_check_early_stop_heuristic`` and the rule of early stopping."""
+        rules = self._rules
+        if len(self._finished) < rules.num_beams:
+            return True
+        if rules.early_stopping is True:
+            return False
+        reaches_far = rules.early_stopping == "never" and rules.length_penalty > 0
+        length = self._max_tokens if reaches_far else self._num_tokens
+        return rules.score(best.sum_log_p, length) > self._finished[-1].score
