@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
+from deployments.search_order import AnswerCost
 from vocab.marks import CLOSE_MARKS, SENTENCE_MARKS
 
 UNKNOWN_FOLLOWING: Final = "a"
@@ -60,12 +61,14 @@ class AnswerRules:
         block: The part of the ``vocab`` block that does not depend on the answer.
         may_be_cut: The engine may end a text inside a word.
         stop_in_text: The client wants the stop string in the text, so what followed it is not known.
+        cost: Of the answer, known when it ends; None where nobody finds it out.
     """
 
     reader: Reader
     block: dict[str, Any]
     may_be_cut: bool
     stop_in_text: bool
+    cost: AnswerCost | None = None
 
     def following(self, choice: dict[str, Any]) -> str:
         """The text that came next where this choice's text was ended."""
@@ -87,14 +90,20 @@ class AnswerRules:
         return length
 
     def vocab_block(self, texts: list[str]) -> dict[str, Any]:
-        """The block for an answer of these texts: words are added up; of ranks and distinct words, the largest."""
+        """The block for an answer of these texts: words are added up; of ranks and distinct words, the largest.
+
+        What a text cost is said of the first.
+        """
         read = [self.reader.coverage(text) for text in texts if text]
-        return {
+        block = {
             **self.block,
             "num_words": sum(coverage.num_words for coverage in read),
             "num_distinct_words": max((coverage.num_distinct_words for coverage in read), default=0),
             "max_rank": max((coverage.max_rank for coverage in read), default=0),
         }
+        if self.cost is None or not texts:
+            return block
+        return block | self.cost.block(texts[0], read[0].num_words if texts[0] else 0)
 
 
 def finish_answer(answer: dict[str, Any], rules: AnswerRules) -> dict[str, Any]:

@@ -6,21 +6,19 @@ a search takes.
 """
 
 import hashlib
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from vllm.logprobs import FlatLogprobs
 from vllm.outputs import CompletionOutput
 from vllm.sampling_params import RequestOutputKind, SamplingParams, StructuredOutputsParams
 
 from deployments.constraint import Constraint
-from deployments.engine_steps import EngineStepError, EngineSteps
+from deployments.engine_steps import EngineSteps
 from deployments.kept_work import KeptWork
+from deployments.token_scores import EngineStepError, likeliest, scores_of
 from deployments.token_text import CUT_CHARACTER, TokenText
 from vocab.decoding.generator import Continuation, Expansion, Finish, Place
-from vocab.log_mass import unpack
 from vocab.marks import SENTENCE_MARKS
 
 MAX_STEP_TOKENS: Final = 64
@@ -90,15 +88,9 @@ class EngineGenerator:
             structured_outputs=self._grammar(place, budget),
         )
         output, source = await self._steps.ask(place, params, keep=budget > 1)
-        [logprobs] = _logprobs(output)
-        # A mask may leave fewer tokens than were asked for: the others come with no probability at all.
-        ranked = [(one.logprob, token) for token, one in logprobs.items() if one.logprob != -math.inf]
-        ranked.sort(key=lambda entry: -entry[0])
-        ranked = ranked[:num_tokens]
-        log_mass, _ = self._log_masses(_sampled_rank(output.logprobs))
-        return Expansion(
-            tuple(token for _, token in ranked), tuple(_finite(log_p) for log_p, _ in ranked), source, log_mass
-        )
+        best = likeliest(output)[:num_tokens]
+        [sampled] = scores_of(output, is_masked=self._is_masked)
+        return Expansion(tuple(token for token, _ in best), tuple(log_p for _, log_p in best), source, sampled.log_mass)
 
     def follow(self, place: Place, token: int, budget: int, source: str | None) -> Place:
         """As ``Generator.follow``.
@@ -124,14 +116,13 @@ class EngineGenerator:
             # vLLM's text ends with the mark, the tokens perhaps after it, and the search goes on from the tokens.
             stop_string, finish = None, "sentence" if len(tokens) < budget else "length"
             text = self._texts.of(place.tokens + tokens)[len(self._texts.of(place.tokens)) :]
-        chosen = [logprobs[token] for token, logprobs in zip(tokens, _logprobs(output), strict=True)]
-        masses = [self._log_masses(one.rank) for one in chosen]
+        scores = scores_of(output, is_masked=self._is_masked)
         return Continuation(
             tokens=tokens,
             text=text,
-            log_p=tuple(_finite(one.logprob) for one in chosen),
-            log_mass=tuple(log_mass for log_mass, _ in masses),
-            log_weight=tuple(log_weight for _, log_weight in masses),
+            log_p=tuple(one.log_p for one in scores),
+            log_mass=tuple(one.log_mass for one in scores),
+            log_weight=tuple(one.log_weight for one in scores),
             finish=finish,
             stop_reason=stop_string,
             place=Place(place.tokens + tokens, self._after(place, tokens, budget), source),
@@ -178,20 +169,6 @@ class EngineGenerator:
             return None
         return self._constraint.after(place.state, tokens, budget, self._end_tokens)
 
-    def _log_masses(self, rank: int | None) -> tuple[float, float]:
-        """For a sampled token, by its rank: log mass, and log weight.
-
-        Raises:
-            EngineStepError: The engine reports no masses.
-        """
-        # Only in constrained rows does a rank hold anything of ours.
-        if not self._is_masked:
-            return 0.0, 0.0
-        try:
-            return unpack(rank or 0)
-        except ValueError as error:
-            raise EngineStepError(str(error)) from None
-
 
 def end_tokens(client: Any, params: SamplingParams) -> frozenset[int]:
     """The tokens that end a text of this request, as vLLM finds them: of the tokenizer, the model and the request."""
@@ -206,25 +183,6 @@ def end_tokens(client: Any, params: SamplingParams) -> frozenset[int]:
 
 def _finish(output: CompletionOutput) -> Finish:
     return "stop" if output.finish_reason == "stop" else "length"
-
-
-def _logprobs(output: CompletionOutput) -> list[Any]:
-    """For each token, logprobs by token."""
-    logprobs = output.logprobs
-    if logprobs is None or len(logprobs) != len(output.token_ids):
-        raise EngineStepError("the engine did not say how likely its tokens are")
-    return list(logprobs)
-
-
-def _sampled_rank(logprobs: Any) -> int | None:
-    """The rank of the first position's own token; its ``Logprob`` by token may be that of the top tokens."""
-    return logprobs.ranks[logprobs.start_indices[0]] if isinstance(logprobs, FlatLogprobs) else None
-
-
-def _finite(log_p: float) -> float:
-    if not math.isfinite(log_p):
-        raise EngineStepError(f"the engine gave a token whose log p is {log_p}")
-    return log_p
 
 
 def _seed(seed: int, index: int, num_tokens: int) -> int:

@@ -8,21 +8,17 @@ from collections.abc import Mapping
 from itertools import count
 from typing import Any, Final
 
-from vllm.exceptions import GenerationError
 from vllm.outputs import CompletionOutput, RequestOutput
 from vllm.sampling_params import SamplingParams
 
 from deployments.kept_work import KeptWork
+from deployments.token_scores import EngineStepError
 from vocab.decoding.generator import Place
 
 _PROMPT_ONLY: Final = frozenset({"prompt", "prompt_token_offsets", "assistant_tokens_mask", "arrival_time"})
 """What vLLM knows of a prompt besides its tokens, and what no longer holds when text follows it."""
 
 _FINISHES: Final = ("stop", "length")
-
-
-class EngineStepError(GenerationError):
-    """The engine gave a step no answer, or one that cannot be."""
 
 
 class EngineSteps:
