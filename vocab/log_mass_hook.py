@@ -33,13 +33,13 @@ _asking: WeakKeyDictionary[Any, dict[str, float]] = WeakKeyDictionary()
 
 
 def install() -> None:
-    """Puts the wrappers in place. Doing it twice is harmless; where vLLM's insides have changed it says so and does
-    nothing, and vLLM reports q and ranks of its own as before."""
-    try:
-        _install_in_first_runner()
-        _install_in_second_runner()
-    except (ImportError, AttributeError) as error:
-        logger.warning("This vLLM will not report what a word list costs, so nothing can be searched: %s", error)
+    """Puts the wrappers in place. Doing it twice is harmless; where vLLM's insides have changed it says so, and vLLM
+    reports q and ranks of its own as before, which the replica notices at start-up."""
+    for install_in_runner in (_install_in_first_runner, _install_in_second_runner):
+        try:
+            install_in_runner()
+        except (ImportError, AttributeError) as error:
+            logger.warning("A model runner of this vLLM cannot be made to say what a word list costs: %s", error)
 
 
 def _install_in_first_runner() -> None:
