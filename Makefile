@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo test unit lint types bench bench-masks clean
+.PHONY: demo test unit lint types bench bench-masks bench-quality clean
 .DEFAULT_GOAL := demo
 
 demo: $(READY)
@@ -34,6 +34,11 @@ bench: $(READY)
 bench-masks: $(READY)
 	@$(PIP) install -qq --progress-bar off -c constraints.txt -e ".[bench]"
 	@$(BIN)/python -m benchmarks masks
+
+# How well each way to choose a text reads; takes hours, and goes on where it was ended: benchmarks/quality.py --help
+bench-quality: $(READY)
+	@$(PIP) install -qq --progress-bar off -c constraints.txt -e ".[bench]"
+	@$(BIN)/python -m benchmarks quality
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .coverage

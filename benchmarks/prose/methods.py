@@ -44,7 +44,7 @@ NO_HINT: Final = {"hint": False}
 METHODS: Final[tuple[Method, ...]] = (
     Method("free-greedy", "free", {"temperature": 0}),
     Method("free-sampled-0.7", "free", {"temperature": 0.7}),
-    Method("default", "service", {}),
+    Method("default", "service", {}, SCORE),
     Method("greedy", "service", {"temperature": 0}, SCORE),
     Method("greedy-no-hint", "service", {"temperature": 0}, SCORE | NO_HINT),
     Method("greedy-no-repeat-4", "service", {"temperature": 0, "no_repeat_ngram_size": 4}, SCORE),
