@@ -1,9 +1,12 @@
+from collections.abc import Callable, Sequence
+
 import pytest
 import torch
 
-from vocab.block_copies import BlockCopies
+from vocab.block_copies import BlockCopies, at_once, one_by_one
 
 NUM_BLOCKS = 6
+Copy = Callable[[Sequence[torch.Tensor], Sequence[tuple[int, int]]], None]
 
 
 @pytest.mark.parametrize(
@@ -37,3 +40,18 @@ def test_nothing_to_copy_is_no_work() -> None:
 def test_a_cache_of_unknown_shape_is_refused() -> None:
     with pytest.raises(ValueError, match="6 blocks cannot be told"):
         BlockCopies([torch.zeros(7, 5)], NUM_BLOCKS)
+
+
+@pytest.mark.parametrize("copy", [one_by_one, at_once])
+def test_both_ways_do_the_same(copy: Copy) -> None:
+    layers = [torch.rand(NUM_BLOCKS, 3, 4) for _ in range(3)]
+    expected = [layer[[0, 1, 2, 0, 0, 1]] for layer in layers]
+    copy(layers, [(0, 3), (0, 4), (1, 5)])
+    assert all(torch.equal(layer, other) for layer, other in zip(layers, expected, strict=True))
+
+
+def test_numbers_of_eight_bits_are_copied() -> None:
+    cache = torch.rand(NUM_BLOCKS, 4).to(torch.float8_e4m3fn)
+    expected = cache.view(torch.uint8)[[0, 1, 2, 3, 0, 5]]
+    BlockCopies([cache], NUM_BLOCKS).copy([(0, 4)])
+    assert torch.equal(cache.view(torch.uint8), expected)
