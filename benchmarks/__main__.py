@@ -5,7 +5,13 @@ import sys
 
 from deployments.demo_model import smollm2_path
 
-NAMES = {"throughput": "--model", "masks": "--tokenizer", "compile": "--tokenizer", "quality": "--model"}
+NAMES = {
+    "throughput": "--model",
+    "beams": "--model",
+    "masks": "--tokenizer",
+    "compile": "--tokenizer",
+    "quality": "--model",
+}
 """Each benchmark, and its option for the model."""
 
 name, *arguments = sys.argv[1:] if sys.argv[1:2] and sys.argv[1] in NAMES else ["throughput", *sys.argv[1:]]

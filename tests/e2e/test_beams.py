@@ -1,0 +1,36 @@
+"""A real engine's beams are those of transformers: a small part of ``benchmarks.beams``, in float32."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture(scope="module", params=[(), ("--forgetful",)], ids=["work kept", "work not kept"])
+def pairs(
+    request: pytest.FixtureRequest, smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> list[dict[str, Any]]:
+    folder = tmp_path_factory.mktemp("beams")
+    results, log = folder / "run.json", folder / "run.log"
+    command = [sys.executable, "-m", "benchmarks.beams", "--model", str(smollm2_path), "--prompts", "4"]
+    command += ["--tokens", "16", "--rounds", "0", "--json", str(results), *request.param]
+    with log.open("w") as output:
+        done = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, timeout=600, check=False)
+    assert done.returncode == 0, log.read_text()[-3000:]
+    found: list[dict[str, Any]] = json.loads(results.read_text())["pairs"]
+    return found
+
+
+def test_texts_are_equal_but_for_near_ties(pairs: list[dict[str, Any]]) -> None:
+    assert len(pairs) == 7
+    assert [pair for pair in pairs if not pair["is_equal"] and not pair["is_near_tie"]] == []
+    assert sum(not pair["is_equal"] for pair in pairs) <= 1
+
+
+def test_scores_are_those_of_transformers(pairs: list[dict[str, Any]]) -> None:
+    assert max(pair["score_difference"] for pair in pairs) <= 1e-3
