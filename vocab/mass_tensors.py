@@ -42,25 +42,39 @@ def measure(
         temperatures: For each of them, above 0.
         apply_mask: Sets the logits of tokens that may not come to minus infinity.
     """
-    index = None if len(rows) == len(logits) else _to(logits.device, torch.tensor(rows))
-    # Dividing costs as much as measuring, and most rows need none of it.
-    warm = [i for i, temperature in enumerate(temperatures) if temperature != 1.0]
-    warm_index = _to(logits.device, torch.tensor(warm, dtype=torch.int64))
-    divisors = _to(logits.device, torch.tensor([[temperatures[i]] for i in warm], dtype=torch.float32))
-
-    def totals() -> tuple[torch.Tensor, torch.Tensor | None]:
-        chosen = (logits if index is None else logits[index]).float()
-        warmed = chosen if len(warm) == len(chosen) else chosen[warm_index]
-        return _log_sum_exp(chosen), _log_sum_exp(warmed / divisors) if warm else None
-
-    before, before_warm = totals()
+    total = total_row_by_row if logits.is_cpu else total_at_once
+    before, warm_before = total(logits, rows, temperatures)
     apply_mask()
-    after, after_warm = totals()
-    log_mass = after - before
-    log_weight_mass = log_mass
-    if before_warm is not None and after_warm is not None:
-        log_weight_mass = log_mass.index_copy(0, warm_index, after_warm - before_warm)
-    vars(logits)[_ATTRIBUTE] = MaskedMass(index, log_mass, log_weight_mass)
+    after, warm_after = total(logits, rows, temperatures)
+    index = None if len(rows) == len(logits) else _like(logits, rows, torch.int64)
+    vars(logits)[_ATTRIBUTE] = MaskedMass(index, after - before, warm_after - warm_before)
+
+
+def total_row_by_row(
+    logits: torch.Tensor, rows: Sequence[int], temperatures: Sequence[float]
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """log of the sum of exp over each row, at temperature 1 and at its own: float32 (rows,) each. For a CPU, where
+    rows that stay in its cache take a third of the time."""
+    totals, warm_totals = [], []
+    for row, temperature in zip(rows, temperatures, strict=True):
+        values = logits[row].float()
+        totals.append(_log_sum_exp(values))
+        warm_totals.append(totals[-1] if temperature == 1.0 else _log_sum_exp(values / temperature))
+    return torch.stack(totals), torch.stack(warm_totals)
+
+
+def total_at_once(
+    logits: torch.Tensor, rows: Sequence[int], temperatures: Sequence[float]
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The same for a GPU, in few kernels; rows whose temperature is 1 are not divided by it."""
+    values = (logits if len(rows) == len(logits) else logits[_like(logits, rows, torch.int64)]).float()
+    totals = _log_sum_exp(values)
+    warm = [i for i, temperature in enumerate(temperatures) if temperature != 1.0]
+    if not warm:
+        return totals, totals
+    index = _like(logits, warm, torch.int64)
+    divisors = _like(logits, [temperatures[i] for i in warm], torch.float32)
+    return totals, totals.index_copy(0, index, _log_sum_exp(values[index] / divisors[:, None]))
 
 
 def take(logits: torch.Tensor) -> MaskedMass | None:
@@ -103,7 +117,7 @@ def _log_sum_exp(logits: torch.Tensor) -> torch.Tensor:
     return logits.amax(-1) - logits.log_softmax(-1).amax(-1)
 
 
-def _to(device: torch.device, tensor: torch.Tensor) -> torch.Tensor:
-    if device.type == "cpu":
-        return tensor
-    return tensor.pin_memory().to(device, non_blocking=True)
+def _like(logits: torch.Tensor, values: Sequence[float], dtype: torch.dtype) -> torch.Tensor:
+    """A tensor on the device of the logits, without waiting for it."""
+    on_host = torch.tensor(values, dtype=dtype, pin_memory=logits.is_cuda)
+    return on_host.to(logits.device, non_blocking=True)

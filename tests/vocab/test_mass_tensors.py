@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from vocab.log_mass import pack, unpack
-from vocab.mass_tensors import MaskedMass, measure, pack_all, report, take
+from vocab.mass_tensors import MaskedMass, measure, pack_all, report, take, total_at_once, total_row_by_row
 
 ALLOWED = [[0, 3], [1], [2, 4, 5], list(range(6))]
 
@@ -102,3 +102,16 @@ def test_a_row_in_which_nothing_may_come_has_no_mass() -> None:
     mass = take(nothing)
     assert isinstance(mass, MaskedMass)
     assert unpack(int(pack_all(mass.log_mass, mass.log_weight_mass)[0]))[0] < -2000
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("rows", [[2], [0, 3], [0, 1, 2, 3]])
+@pytest.mark.parametrize("temperatures", [[1.0] * 4, [0.5, 1.0, 1.0, 2.0], [0.7] * 4])
+def test_a_gpu_counts_as_a_cpu_does(dtype: torch.dtype, rows: list[int], temperatures: list[float]) -> None:
+    logits, own = logits_of(dtype), temperatures[: len(rows)]
+    masking(logits, [2])()
+    expected = [logits[rows].double().logsumexp(-1), (logits[rows].double() / torch.tensor(own)[:, None]).logsumexp(-1)]
+    for total in (total_row_by_row, total_at_once):
+        for found, correct in zip(total(logits, rows, own), expected, strict=True):
+            assert found.dtype == torch.float32
+            assert found.tolist() == pytest.approx(correct.tolist(), abs=1e-5)
