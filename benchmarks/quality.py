@@ -51,7 +51,7 @@ def main() -> int:
     arguments = _arguments()
     records = Records(arguments.file)
     if not arguments.report:
-        with _with_template(arguments.model, arguments.chat_template) as model:
+        with with_template(arguments.model, arguments.chat_template) as model:
             _measure(arguments, records, model)
     found = tables(records, arguments.tokens)
     for (model_name, lang, n_words), rows in found.items():
@@ -78,6 +78,8 @@ def _arguments() -> argparse.Namespace:
     arguments = parser.parse_args()
     if not arguments.report and not arguments.model:
         parser.error("--model is needed to measure")
+    if arguments.chat_template and not Path(arguments.model or "").is_dir():
+        parser.error("--chat-template needs a model in a local folder")
     return arguments
 
 
@@ -168,7 +170,7 @@ def _warm_up(client: openai.OpenAI, cell: Cell) -> None:
 
 
 @contextmanager
-def _with_template(model: str, chat_template: Path | None) -> Iterator[str]:
+def with_template(model: str, chat_template: Path | None) -> Iterator[str]:
     """The model's folder, or one that looks the same and has the template too."""
     if chat_template is None:
         yield str(Path(model).resolve()) if Path(model).is_dir() else model

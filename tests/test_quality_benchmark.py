@@ -12,6 +12,7 @@ from benchmarks.prose.prompts import languages, load_prompts
 from benchmarks.prose.records import Cell, Record, Records
 from benchmarks.prose.rows import bits_per_char, ends_sentence, make_row, seconds_at_8, tables
 from benchmarks.prose.served import missing
+from benchmarks.quality import with_template
 from deployments.contract import Decoding
 
 GREEDY, FREE = named("greedy")[0], named("free-greedy")[0]
@@ -137,6 +138,21 @@ def test_the_page_keeps_what_people_wrote(tmp_path: Path) -> None:
     write_page(page, markdown(found["m", "en", 1000]))
     assert page.read_text().startswith("# My quality")
     assert page.read_text().endswith("My word.\n")
+
+
+def test_a_model_gets_a_template_and_keeps_its_name_and_its_own_files(tmp_path: Path) -> None:
+    model, template = tmp_path / "base", tmp_path / "chat.jinja"
+    model.mkdir()
+    (model / "config.json").write_text("{}")
+    (model / "chat_template.jinja").write_text("its own")
+    template.write_text("{{ messages }}")
+    with with_template(str(model), template) as folder:
+        assert Path(folder).name == "base"
+        assert (Path(folder) / "config.json").read_text() == "{}"
+        assert (Path(folder) / "chat_template.jinja").read_text() == "{{ messages }}"
+    assert (model / "chat_template.jinja").read_text() == "its own"
+    with with_template(str(model), None) as folder:
+        assert Path(folder) == model
 
 
 def test_labels_of_points_that_are_near_do_not_meet() -> None:
