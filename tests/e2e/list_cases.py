@@ -8,7 +8,7 @@ from tests.e2e.service import LISTS
 SCHOOL = LISTS["en-school"]
 NAMES = ["Xochitl", "Zaragoza", "New York"]
 
-ALL_TOGETHER = {
+ALL_TOGETHER: dict[str, Any] = {
     "case": "sentence",
     "numbers": True,
     "punctuation": "basic",
