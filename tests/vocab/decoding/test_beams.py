@@ -17,6 +17,7 @@ from vocab.states import ListStates, States
 
 WORDS = ("de", "la", "que", "el", "en", "y", "a", "los", "se", "del", "las", "un", "por", "con", "no", "una", "su")
 PIECES = (" de", " la", "que", " el", "en", " a", " lo", "s ", "De", "La", ", ", ". ", " un", "una ", "d", "e", " s")
+KINDS = ("gpt2", "llama")
 PLAIN = BeamRules(4, merge_equal_texts=False)
 
 
@@ -104,10 +105,9 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize("kind", ["gpt2", "llama"])
 @pytest.mark.parametrize("rules", RULES, ids=lambda r: f"{r.num_beams}-{r.length_penalty}-{r.early_stopping}")
-def test_free_texts_equal_those_of_transformers(kind: str, rules: BeamRules) -> None:
-    for seed in range(2):
+def test_free_texts_equal_those_of_transformers(rules: BeamRules) -> None:
+    for seed, kind in enumerate(KINDS):
         model = tiny_model(kind, 40, seed)
         # With several end tokens, many texts end early and the rules of stopping are all met.
         for end_tokens in ((STOP,), (STOP, 7, 21)):
@@ -115,11 +115,10 @@ def test_free_texts_equal_those_of_transformers(kind: str, rules: BeamRules) -> 
             assert_same(search(texts, rules, 14), from_transformers(model, rules, 14, end_tokens, None))
 
 
-@pytest.mark.parametrize("kind", ["gpt2", "llama"])
 @pytest.mark.parametrize("rules", RULES, ids=lambda r: f"{r.num_beams}-{r.length_penalty}-{r.early_stopping}")
-def test_texts_of_a_list_equal_those_of_transformers(kind: str, rules: BeamRules) -> None:
+def test_texts_of_a_list_equal_those_of_transformers(rules: BeamRules) -> None:
     states, spell, num_tokens = listed()
-    for seed in range(2):
+    for seed, kind in enumerate(KINDS):
         model = tiny_model(kind, num_tokens, seed)
         texts = TinyTexts(model, states, spell)
         expected = from_transformers(model, rules, 12, [STOP], allowed_by(states, texts, 12))
