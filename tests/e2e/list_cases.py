@@ -8,7 +8,7 @@ from tests.e2e.service import LISTS
 SCHOOL = LISTS["en-school"]
 NAMES = ["Xochitl", "Zaragoza", "New York"]
 
-ALL_TOGETHER: dict[str, Any] = {
+ALL_TOGETHER: Rules = {
     "case": "sentence",
     "numbers": True,
     "punctuation": "basic",
@@ -30,7 +30,7 @@ OPTIONS: dict[str, tuple[dict[str, Any], Rules]] = {
     "whole sentences": ({"end": "sentence"}, {"end": "sentence"}),
     "extra words": ({"extra_words": NAMES}, {"extra_words": NAMES}),
     "words left out": ({"exclude_words": ["the", "a", "it's"]}, {"exclude_words": ["the", "a", "it's"]}),
-    "all together": (ALL_TOGETHER, ALL_TOGETHER),
+    "all together": ({**ALL_TOGETHER}, ALL_TOGETHER),
 }  # fmt: skip
 
 ODD_WORDS = ['say"so', "back\\slash", "a]b", "x|y", "n*", "café", "naïve", "::=", "#tag", "{2}", "e\u0301t", "ok"]
