@@ -44,10 +44,18 @@ class EngineWorld:
         model: Any model that vLLM knows; only its configuration is read.
         num_blocks: Of ``BLOCK_SIZE`` tokens each.
         is_async: Steps are scheduled while the one before them runs.
+        groups: The kinds of blocks that the model has; one of full attention for none.
+        knows_cache: Whether the worker can make out the blocks in its cache.
     """
 
     def __init__(
-        self, model: Path, num_blocks: int = 40, *, is_async: bool = False, groups: Sequence[KVCacheSpec] = ()
+        self,
+        model: Path,
+        num_blocks: int = 40,
+        *,
+        is_async: bool = False,
+        groups: Sequence[KVCacheSpec] = (),
+        knows_cache: bool = True,
     ) -> None:
         config = EngineArgs(
             model=str(model),
@@ -74,7 +82,7 @@ class EngineWorld:
         self.pool = self.scheduler.kv_cache_manager.block_pool
         self._worker = KVFork(config, KVConnectorRole.WORKER, cache)
         self._memory = torch.full((num_blocks, 1, BLOCK_SIZE, 1), -1)
-        self._worker.register_kv_caches({"layer": self._memory})
+        self._worker.register_kv_caches({"layer": self._memory if knows_cache else self._memory[:, 0, 0, 0][1:]})
         self.connector.set_xfer_handshake_metadata_pp_aware(
             {(0, 0): word} if (word := self._worker.get_handshake_metadata()) is not None else {}
         )

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from vllm.v1.kv_cache_interface import SlidingWindowSpec
 
 from tests.vocab.engine_world import BLOCK_SIZE, NUM_TOKENS, EngineWorld, specs
 from vocab.fork import Fork
+from vocab.kv_fork import _context, _is_certain
 
 World = Callable[..., EngineWorld]
 PROMPT = [0, 1, 2, 0, 1, 1, 2, 2, 0, 1]
@@ -137,6 +139,48 @@ def test_a_model_with_several_kinds_of_blocks_computes_everything(world: World) 
         assert engine.connector.get_num_new_matched_tokens(object(), 0) == (0, False)
         engine.ask("parent", PROMPT, Fork(keep="p"))
         assert engine.num_kept_blocks == 0
+
+
+def test_an_engine_whose_cache_cannot_be_read_computes_everything(world: World) -> None:
+    engine = world(knows_cache=False)
+    tokens = engine.ask("parent", PROMPT, Fork(keep="p"))
+    engine.ask("child", tokens, Fork(parent="p"))
+    assert engine.num_computed["child"] == len(tokens) - 2 * BLOCK_SIZE
+    assert engine.connector.reset_cache()
+
+
+def test_nothing_is_shared_across_salts_and_adapters_or_with_images(world: World) -> None:
+    requests = [
+        SimpleNamespace(mm_features=images, prompt_embeds=embeds, lora_request=adapter, cache_salt=salt)
+        for images, embeds, adapter, salt in [
+            ([], None, None, None),
+            ([], None, None, "salt"),
+            ([], None, SimpleNamespace(lora_int_id=1), None),
+            ([], None, SimpleNamespace(lora_int_id=2), None),
+            (["image"], None, None, None),
+            ([], torch.zeros(1), None, None),
+        ]
+    ]
+    contexts = [_context(request) for request in requests]
+    assert len(set(contexts)) == len(requests)
+    assert contexts[:4] == [_context(request) for request in requests[:4]]
+    assert not set(contexts[4:]) & {_context(request) for request in requests[4:]}
+
+
+def test_blocks_that_several_ranks_share_are_left_alone() -> None:
+    cache = SimpleNamespace(kv_cache_groups=[SimpleNamespace(kv_cache_spec=specs()[0])])
+    for num_ranks, certain in ((1, True), (2, False)):
+        config = SimpleNamespace(
+            speculative_config=None, parallel_config=SimpleNamespace(decode_context_parallel_size=num_ranks)
+        )
+        assert _is_certain(config, cache) is certain
+
+
+def test_a_promise_that_cannot_be_kept_stops_the_engine(world: World) -> None:
+    engine = world()
+    engine.add("child", PROMPT, Fork(parent="gone"))
+    with pytest.raises(RuntimeError, match="given away"):
+        engine.connector.update_state_after_alloc(engine.requests["child"], None, 3)
 
 
 @pytest.mark.parametrize("seed", range(24))
