@@ -87,7 +87,7 @@ def engine_config(settings: Settings) -> LLMConfig:
     }
     if not _EXCLUDE_CONNECTORS & engine_kwargs.keys():
         engine_kwargs["kv_transfer_config"] = dict(TRANSFER_CONFIG)
-    if 0 <= engine_kwargs.get("max_logprobs", 0) < MAX_STEP_TOKENS:
+    if 0 <= (engine_kwargs.get("max_logprobs") or 0) < MAX_STEP_TOKENS:
         engine_kwargs["max_logprobs"] = MAX_STEP_TOKENS
     structured = dict(engine_kwargs.get("structured_outputs_config") or {})
     # With "auto", the first request would decide for all.

@@ -1,4 +1,5 @@
 import json
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -8,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deployments.constrained import AnswerRules, StreamFilter, UnlistedTextError, finish_answer
+from deployments.search_order import AnswerCost
+from vocab.decoding.scores import TextScore
 from vocab.options import ListOptions
 from vocab.reader import TextReader
 from vocab.wordlists import WordList
@@ -207,3 +210,21 @@ class TestStreams:
         sent = stream([*chunks, chunk("", finish_reason="stop", stop_reason=stop)], rules())
         assert text_of(sent) == whole["choices"][0]["message"]["content"]
         assert sent[-1]["vocab"] == whole["vocab"]
+
+
+def test_the_price_of_the_first_text_is_told_whole_and_in_a_stream() -> None:
+    score = TextScore(log_p=-8 * math.log(2), log_mass=-1.5, num_tokens=4)
+    by = AnswerRules(READER, BLOCK, may_be_cut=False, stop_in_text=False, cost=AnswerCost(score, 9))
+    price = {"log_mass_per_word": 0.5, "bits_per_char": 0.8, "generated_tokens": 9}
+    answer = {"choices": [choice("a cat sat."), choice("the mat", index=1)]}
+    whole = finish_answer(answer, by)["vocab"]
+    assert {name: whole[name] for name in price} == price
+    assert whole["num_words"] == 5
+    assert stream([chunk("a cat sat.", finish_reason="stop")], by)[-1]["vocab"].items() >= price.items()
+
+
+def test_an_empty_first_text_has_no_price() -> None:
+    cost = AnswerCost(TextScore(log_p=-1.0), 1)
+    by = AnswerRules(READER, BLOCK, may_be_cut=True, stop_in_text=False, cost=cost)
+    block = finish_answer({"choices": [choice(""), choice("the mat", index=1)]}, by)["vocab"]
+    assert (block["bits_per_char"], block["log_mass_per_word"], block["num_words"]) == (None, None, 2)

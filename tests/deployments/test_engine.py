@@ -3,7 +3,9 @@ from typing import Any
 import pytest
 
 from deployments import engine
+from deployments.contract import Decoding
 from deployments.engine import EngineError
+from deployments.search_order import ORDER_ARGUMENT, SearchOrder
 from deployments.settings import Settings
 from vocab.fork import TRANSFER_CONFIG
 
@@ -39,6 +41,12 @@ def test_an_operators_own_use_of_the_kv_cache_stays(name: str) -> None:
         assert kwargs.get("kv_transfer_config") != TRANSFER_CONFIG
 
 
+@pytest.mark.parametrize(("given", "used"), [(None, 64), (20, 64), (100, 100), (-1, -1)])
+def test_an_engine_tells_as_many_tokens_as_beams_need(given: int | None, used: int) -> None:
+    config = engine.engine_config(settings(engine_kwargs={} if given is None else {"max_logprobs": given}))
+    assert config.engine_kwargs["max_logprobs"] == used
+
+
 def test_queues_are_bounded() -> None:
     config = engine.engine_config(settings(max_ongoing_requests=5, max_queued_requests=6))
     assert config.deployment_config["max_ongoing_requests"] == 5
@@ -49,6 +57,23 @@ def test_a_request_carries_our_id_and_the_grammar() -> None:
     request = engine.chat_request(BODY, request_id="req-1", max_input_tokens=10, grammar='root ::= ""\n')
     assert request.request_id == "req-1"
     assert request.structured_outputs.grammar == 'root ::= ""\n'
+
+
+def test_an_order_reaches_the_client_beside_the_parameters() -> None:
+    order = SearchOrder(Decoding(best_of=4))
+    request = engine.chat_request(BODY, request_id="r", max_input_tokens=10, order=order)
+    params = request.to_sampling_params(9, {})
+    assert params.extra_args[ORDER_ARGUMENT] is order
+    assert ORDER_ARGUMENT not in request.model_dump_json()
+    plain = engine.chat_request(BODY, request_id="r", max_input_tokens=10)
+    assert plain.to_sampling_params(9, {}).extra_args is None
+
+
+def test_several_beams_may_be_asked_for_without_temperature() -> None:
+    order = SearchOrder(Decoding(num_beams=4))
+    fields = {"n": 2, "temperature": 0}
+    request = engine.chat_request(BODY | fields, request_id="r", max_input_tokens=10, order=order)
+    assert request.to_sampling_params(9, {}).n == 2
 
 
 def test_the_prompt_limit_is_the_services_own() -> None:

@@ -145,6 +145,27 @@ async def test_a_text_cut_within_its_sentence_is_no_answer_where_nothing_may_cut
     assert (answer["error"]["status"], answer["error"]["code"]) == (500, "unlisted_text")
 
 
+async def test_an_order_goes_with_a_request_that_asks_for_more_than_a_sample(
+    tmp_path: Path, tokenizer: Any, vocabulary: ResolvedVocabulary
+) -> None:
+    for listed in (vocabulary, None):
+        replica = ScriptedReplica(tmp_path, tokenizer, [whole("The cat sat.")])
+        await replica.items(listed, Decoding(best_of=4))
+        assert replica.request._order.decoding == Decoding(best_of=4)
+        await replica.items(listed, Decoding())
+        assert replica.request._order is None
+
+
+async def test_what_must_not_come_twice_is_part_of_the_constraint(
+    tmp_path: Path, tokenizer: Any, vocabulary: ResolvedVocabulary
+) -> None:
+    replica = ScriptedReplica(tmp_path, tokenizer, [whole("The cat sat.")])
+    await replica.items(vocabulary, Decoding(no_repeat_ngram_size=3))
+    reference = GrammarReference.parse(replica.request.structured_outputs.grammar)
+    assert reference is not None and reference.no_repeat == 3
+    assert replica.request._order is None
+
+
 async def test_a_reasoning_model_gets_no_budget(tmp_path: Path, tokenizer: Any, vocabulary: ResolvedVocabulary) -> None:
     script = [whole("The cat s", finish_reason="length")]
     replica = ScriptedReplica(tmp_path, tokenizer, script, engine_kwargs={"reasoning_parser": "some"})

@@ -1,0 +1,115 @@
+"""An engine of its own with a client that searches, whose searches are given up midway: read by ``test_given_up``.
+
+Run as a program, with the model, the folder of artefacts, a reference and a file for the results: for each search, how
+many requests the client still knows of, and how many the engine runs beside the next one.
+"""
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from vllm import SamplingParams
+from vllm.engine.arg_utils import AsyncEngineArgs
+from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
+from vllm.v1.engine.async_llm import AsyncLLM
+from vllm.v1.metrics.loggers import StatLoggerBase
+
+from deployments.contract import Decoding
+from deployments.engine_generator import MAX_STEP_TOKENS
+from deployments.search_client import SearchClient
+from deployments.search_order import ORDER_ARGUMENT, SearchOrder
+from vocab.engine_cache import EngineCache
+from vocab.fork import TRANSFER_CONFIG
+from vocab.tokenizer import TokenizerFacts
+
+SEARCHES = {
+    "beams": Decoding(num_beams=4),
+    "candidates": Decoding(best_of=4),
+    "sentences": Decoding(search_width=4, select="posterior"),
+}
+
+
+class Running(StatLoggerBase):
+    """How many requests ran at each step of the engine."""
+
+    numbers: list[int]
+
+    def __init__(self, vllm_config: Any, engine_index: int = 0) -> None:
+        del vllm_config, engine_index
+        Running.numbers = []
+
+    def record(
+        self, scheduler_stats: Any, iteration_stats: Any, mm_cache_stats: Any = None, engine_idx: int = 0
+    ) -> None:
+        del iteration_stats, mm_cache_stats, engine_idx
+        if scheduler_stats is not None:
+            Running.numbers.append(scheduler_stats.num_running_reqs + scheduler_stats.num_waiting_reqs)
+
+    def log_engine_initialized(self) -> None:
+        """Nothing to say."""
+
+
+async def give_up(client: SearchClient, grammar: str, decoding: Decoding, *, by_closing: bool) -> dict[str, int]:
+    """Starts a long search, ends it after two seconds or its first part, and asks for one token more."""
+    answer = client.generate(prompt(client), params(grammar, 400, decoding), "given-up")
+    Running.numbers.clear()
+    if by_closing:
+        await anext(answer)
+        await answer.aclose()
+    else:
+        task = asyncio.create_task(anext(answer))
+        await asyncio.sleep(2)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    most = max(Running.numbers, default=0)
+    unfinished = client.get_num_unfinished_requests()
+    Running.numbers.clear()
+    async for _ in client.generate(prompt(client), params(grammar, 8, None), "next"):
+        pass
+    return {"most": most, "unfinished": unfinished, "beside_next": Running.numbers[-2]}
+
+
+def params(grammar: str, max_tokens: int, decoding: Decoding | None) -> SamplingParams:
+    return SamplingParams(
+        max_tokens=max_tokens,
+        temperature=0.8,
+        output_kind=RequestOutputKind.DELTA,
+        structured_outputs=StructuredOutputsParams(grammar=grammar),
+        extra_args=None if decoding is None else {ORDER_ARGUMENT: SearchOrder(decoding)},
+    )
+
+
+def prompt(client: SearchClient) -> dict[str, Any]:
+    tokens = client.renderer.get_tokenizer().encode("Once upon a time there was a river, and")
+    return {"type": "token", "prompt_token_ids": list(tokens)}
+
+
+async def measure(model: str, folder: str, grammar: str) -> dict[str, dict[str, int]]:
+    arguments = AsyncEngineArgs(
+        model,
+        dtype="float32",
+        enforce_eager=True,
+        max_model_len=512,
+        max_logprobs=MAX_STEP_TOKENS,
+        kv_transfer_config=dict(TRANSFER_CONFIG),
+        structured_outputs_config={"backend": "xgrammar"},
+    )
+    engine = AsyncLLM.from_engine_args(arguments, stat_loggers=[Running])
+    try:
+        facts = TokenizerFacts.from_tokenizer(engine.renderer.get_tokenizer())
+        client = SearchClient(engine, EngineCache(Path(folder), facts.digest))
+        told = {name: await give_up(client, grammar, decoding, by_closing=False) for name, decoding in SEARCHES.items()}
+        told["a stream"] = await give_up(client, grammar, SEARCHES["sentences"], by_closing=True)
+        return told
+    finally:
+        engine.shutdown()
+
+
+def main(model: str, folder: str, grammar: str, results: str) -> None:
+    Path(results).write_text(json.dumps(asyncio.run(measure(model, folder, grammar))))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

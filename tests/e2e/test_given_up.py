@@ -1,0 +1,48 @@
+"""A search that nobody waits for any more leaves nothing running in a real engine."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from vocab.artefact import ArtefactFolder
+from vocab.automaton import compile_automaton
+from vocab.engine_cache import ARTEFACT_DIR_VARIABLE
+from vocab.options import ListOptions
+from vocab.reference import GrammarReference
+from vocab.tokenizer import load_tokenizer_facts
+from vocab.wordlists import load_word_list
+
+pytestmark = pytest.mark.e2e
+
+
+def test_no_step_outlives_its_search(smollm2_path: Path, tmp_path: Path) -> None:
+    automaton = compile_automaton(load_word_list("en", None), ListOptions(), load_tokenizer_facts(str(smollm2_path)))
+    ArtefactFolder(tmp_path).save(automaton)
+    grammar = GrammarReference(automaton.digest, 1000, 400).to_ebnf()
+    results, log = tmp_path / "results.json", tmp_path / "engine.log"
+    variables = {
+        ARTEFACT_DIR_VARIABLE: str(tmp_path),
+        "VLLM_CPU_KVCACHE_SPACE": "1",
+        "VLLM_NO_USAGE_STATS": "1",
+        "HF_HUB_OFFLINE": "1",
+    }
+    command = [sys.executable, "-m", "tests.e2e.searching_engine", str(smollm2_path), str(tmp_path), grammar]
+    with log.open("w") as output:
+        done = subprocess.run(
+            [*command, str(results)],
+            env=os.environ | variables,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            timeout=400,
+            check=False,
+        )
+    assert done.returncode == 0, log.read_text()[-3000:]
+    told = json.loads(results.read_text())
+    assert len(told) == 4
+    for name, counts in told.items():
+        assert counts["most"] > 1, f"{name} did not run"
+        assert (counts["unfinished"], counts["beside_next"]) == (0, 1), f"{name}: {counts}"
