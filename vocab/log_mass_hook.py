@@ -19,6 +19,7 @@ from weakref import WeakKeyDictionary
 import torch
 from vllm.logger import init_logger
 
+from vocab._wrap import wrap
 from vocab.mass_tensors import measure, report, take
 from vocab.reference import is_ours
 
@@ -26,7 +27,6 @@ logger = init_logger("vllm.wordbound")
 
 _GREEDY_BELOW: Final = 1e-5
 """vLLM's own bound: a lower temperature means that nothing is drawn."""
-_WRAPPED: Final = "_wordbound_wrapped"
 
 _asking: WeakKeyDictionary[Any, dict[str, float]] = WeakKeyDictionary()
 """For each model runner's table of requests, those that want their mass, with their temperature."""
@@ -59,9 +59,9 @@ def _install_in_first_runner() -> None:
     def sample(original: Callable[..., Any], sampler: Any, logits: Any, *args: Any, **kwargs: Any) -> Any:
         return sample_and_report(sampler, logits, lambda: original(sampler, logits, *args, **kwargs))
 
-    _wrap(InputBatch, "add_request", add_request)
-    _wrap(runner, "apply_grammar_bitmask", apply_mask)
-    _wrap(Sampler, "forward", sample)
+    wrap(InputBatch, "add_request", add_request)
+    wrap(runner, "apply_grammar_bitmask", apply_mask)
+    wrap(Sampler, "forward", sample)
 
 
 def _install_in_second_runner() -> None:
@@ -81,9 +81,9 @@ def _install_in_second_runner() -> None:
     def sample(original: Callable[..., Any], sampler: Any, logits: Any, batch: Any) -> Any:
         return sample_and_report(sampler, logits, lambda: original(sampler, logits, batch))
 
-    _wrap(Sampler, "add_request", add_request)
-    _wrap(StructuredOutputsWorker, "apply_grammar_bitmask", apply_mask)
-    _wrap(Sampler, "__call__", sample)
+    wrap(Sampler, "add_request", add_request)
+    wrap(StructuredOutputsWorker, "apply_grammar_bitmask", apply_mask)
+    wrap(Sampler, "__call__", sample)
 
 
 def remember(runner: Any, live: Container[str], request_id: str, params: Any) -> None:
@@ -134,15 +134,3 @@ def sample_and_report(sampler: Any, logits: torch.Tensor, sample: Callable[[], A
     if mass is not None and output.logprobs_tensors is not None and sampler.logprobs_mode == "raw_logprobs":
         output.logprobs_tensors = report(mass, output.logprobs_tensors)
     return output
-
-
-def _wrap(owner: Any, name: str, wrapper: Callable[..., Any]) -> None:
-    original = getattr(owner, name)
-    if hasattr(original, _WRAPPED):
-        return
-
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        return wrapper(original, *args, **kwargs)
-
-    setattr(wrapped, _WRAPPED, original)
-    setattr(owner, name, wrapped)

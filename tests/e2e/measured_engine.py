@@ -40,6 +40,7 @@ def sampling_params(request: dict[str, Any]) -> SamplingParams:
     return SamplingParams(
         max_tokens=request["max_tokens"],
         temperature=request["temperature"],
+        seed=request.get("seed"),
         logprobs=request["logprobs"],
         flat_logprobs=True,
         detokenize=False,

@@ -51,6 +51,8 @@ class World:
             "long": self.request(LONG, listed, temperature=1.0, logprobs=3),
             "free": self.request("Tell me a story.", None, temperature=0.7, logprobs=2),
             "other grammar": self.request("Tell me a story.", {"regex": "[a-z ]{200}"}, temperature=0.0, logprobs=2),
+            "seeded": self.request(LONG, listed, temperature=1.0, logprobs=0, seed=7),
+            "seeded again": self.request(LONG + LONG[:99], listed, temperature=1.0, logprobs=0, seed=7),
             "unasked": self.request("What is a river?", listed, temperature=0.7, logprobs=None),
         }
 
@@ -123,6 +125,13 @@ def test_p_is_the_models_own_for_the_sampled_token_and_the_top_ones(
     errors = log_p_errors(world, name, report)
     assert len(errors) >= len(report["tokens"])
     assert max(errors) < TOLERANCE
+
+
+def test_a_seed_with_a_prompt_of_several_steps_does_not_end_the_engine(
+    world: World, reports: dict[str, dict[str, Any]]
+) -> None:
+    for name in ("seeded", "seeded again"):
+        assert len(world.allowed(reports[name]["tokens"])) > 1
 
 
 @pytest.mark.parametrize("name", ["greedy", "cool", "long"])

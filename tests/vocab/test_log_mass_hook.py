@@ -1,5 +1,6 @@
 """The wrappers around vLLM's own classes; a whole engine is ``tests/e2e/test_log_mass.py``."""
 
+import inspect
 import logging
 import sys
 from collections.abc import Callable, Iterator
@@ -41,8 +42,7 @@ ALLOWED = [3, 4, 40]
 def unwrapped(monkeypatch: pytest.MonkeyPatch) -> None:
     """vLLM as it was, and as it will be again."""
     for owner, name in PLACES:
-        original = getattr(owner, name)
-        monkeypatch.setattr(owner, name, getattr(original, "_wordbound_wrapped", original))
+        monkeypatch.setattr(owner, name, inspect.unwrap(getattr(owner, name)))
 
 
 def params(grammar: str | None = OURS, **fields: Any) -> SamplingParams:
