@@ -10,7 +10,7 @@ from benchmarks.prose.methods import METHODS, named
 from benchmarks.prose.page import FIRST_MARK, LAST_MARK, figures, markdown, write_page
 from benchmarks.prose.prompts import languages, load_prompts
 from benchmarks.prose.records import Cell, Record, Records
-from benchmarks.prose.rows import bits_per_char, ends_sentence, make_row, seconds_at_8, tables
+from benchmarks.prose.rows import bits_per_char, ends_sentence, log_mass_per_word, make_row, seconds_at_8, tables
 from benchmarks.prose.served import missing
 from benchmarks.quality import with_template
 from deployments.contract import Decoding
@@ -100,13 +100,22 @@ def test_a_row_says_what_its_texts_are_worth() -> None:
     alone = [{**looping, "kind": "alone", "started": 1.0, "ended": 3.0}]
     row = make_row(CELL, [looping, unlisted], alone, bits)
     assert row.bits_per_char == 1.0
-    assert row.log_mass_per_word == 0.5
+    assert row.log_mass_per_word is None
     assert row.repeated_4 == pytest.approx(1 / 5 / 2)
     assert row.distinct_2 == pytest.approx((4 / 7 + 1) / 2)
     assert row.finished == 0.5
     assert row.num_unlisted == 1
     assert row.tokens_per_token == 50 / 20
     assert (row.seconds_alone, row.seconds_at_8) == (2.0, None)
+
+
+def test_the_mass_of_long_texts_counts_more() -> None:
+    answers = [
+        _answer(CELL, "one", vocab={"log_mass_per_word": 0.5, "num_words": 9}),
+        _answer(CELL, "two", vocab={"log_mass_per_word": 5.5, "num_words": 1}),
+    ]
+    assert log_mass_per_word(answers) == 1.0
+    assert log_mass_per_word([*answers, _answer(CELL, "three", vocab={"log_mass_per_word": None})]) is None
 
 
 def test_free_texts_stand_beside_those_of_each_list(tmp_path: Path) -> None:

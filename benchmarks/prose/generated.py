@@ -66,12 +66,13 @@ def generate(model: FreeModel, states: ListStates, prompt: str, cell: Cell, seed
     text = model.tokenizer.decode(text_tokens, skip_special_tokens=True)
     num_generated = allowed.num_calls
     log_mass = -sum(model.log_masses(prompt_tokens, with_end, allowed.after))
+    num_words = max(len(words_of(text)), 1)
     return {
         "text": text,
         "is_ended": end is not None,
         "num_answer_tokens": len(with_end),
         "num_generated_tokens": num_generated,
-        "vocab": {"log_mass_per_word": log_mass / max(len(words_of(text)), 1)},
+        "vocab": {"log_mass_per_word": log_mass / num_words, "num_words": num_words},
     }
 
 

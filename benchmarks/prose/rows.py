@@ -30,7 +30,7 @@ class Row:
         cell: What it is about; N is that of the table, also for a free method.
         answers: The records behind it.
         bits_per_char: Under the free model without hint: the bits of all texts by their characters.
-        log_mass_per_word: Nats of mass that the masks took, by word; None where nobody said.
+        log_mass_per_word: Nats of mass that the masks took, of all texts by their words; None where nobody said.
         distinct_2: Different pairs of words by pairs of words, mean of the texts.
         repeated_4: Share of the runs of 4 words that came before, mean of the texts.
         finished: Share of the texts that end a sentence.
@@ -78,16 +78,11 @@ def tables(records: Records, num_tokens: int) -> dict[tuple[str, str, int], list
 def make_row(cell: Cell, answers: Sequence[Record], alone: Sequence[Record], bits: BitsOf) -> Row:
     """The row of these answers; ``alone`` are those that were asked one at a time."""
     texts = [answer["text"] for answer in answers]
-    masses = [
-        mass
-        for answer in answers
-        if (mass := (answer["vocab"] or {}).get("log_mass_per_word")) is not None and cell.method.kind != "free"
-    ]
     return Row(
         cell=cell,
         answers=answers,
         bits_per_char=bits_per_char(answers, bits),
-        log_mass_per_word=statistics.fmean(masses) if masses else None,
+        log_mass_per_word=log_mass_per_word(answers) if cell.method.kind != "free" else None,
         distinct_2=statistics.fmean(distinct_ngram_share(text, 2) for text in texts),
         repeated_4=statistics.fmean(repeated_ngram_share(text, 4) for text in texts),
         finished=statistics.fmean(ends_sentence(text) for text in texts),
@@ -103,6 +98,15 @@ def bits_per_char(answers: Sequence[Record], bits: BitsOf) -> float | None:
     if any(bits_key(answer) not in bits for answer in answers):
         return None
     return sum(bits[bits_key(answer)] for answer in answers) / max(sum(len(answer["text"]) for answer in answers), 1)
+
+
+def log_mass_per_word(answers: Sequence[Record]) -> float | None:
+    """What the masks took of all texts by their words; None where not every answer says."""
+    blocks = [answer["vocab"] or {} for answer in answers]
+    if any(block.get("log_mass_per_word") is None for block in blocks):
+        return None
+    log_mass = sum(block["log_mass_per_word"] * block["num_words"] for block in blocks)
+    return float(log_mass / max(_sum(blocks, "num_words"), 1))
 
 
 def ends_sentence(text: str) -> bool:
