@@ -36,6 +36,7 @@ from vllm.v1.request import Request
 
 from vocab.block_copies import BlockCopies
 from vocab.fork import Fork
+from vocab.gathering import Gathering
 from vocab.kept_blocks import KeptBlocks
 
 logger = init_logger("vllm.wordbound")
@@ -64,6 +65,7 @@ class KVFork(KVConnectorBase_V1, SupportsHMA):
         self._is_certain = _is_certain(vllm_config, kv_cache_config)
         self._block_size = vllm_config.cache_config.block_size
         self._kept: KeptBlocks | None = None
+        self._gathering = Gathering()
         self._copies = Copies()
         self._cache: BlockCopies | None = None
 
@@ -118,11 +120,16 @@ class KVFork(KVConnectorBase_V1, SupportsHMA):
         if self._is_certain and len(metadata) == num_workers and all(isinstance(m, CanCopy) for m in metadata.values()):
             self._kept = self._bound
 
-    def get_num_new_matched_tokens(self, request: Request, num_computed_tokens: int) -> tuple[int, bool]:
+    def on_new_request(self, request: Request) -> None:
+        if _parent(request) is not None:
+            self._gathering.arrived()
+
+    def get_num_new_matched_tokens(self, request: Request, num_computed_tokens: int) -> tuple[int | None, bool]:
         if self._kept is None:
             return 0, False
-        fork = Fork.parse(request.kv_transfer_params)
-        parent = fork.parent if fork else None
+        parent = _parent(request)
+        if parent is not None and self._gathering.is_open():
+            return None, False
         # What is kept must never be what a request waits for.
         self._kept.make_room(-(-request.num_tokens // self._block_size) + 1, spare=parent)
         kept = self._kept.find(parent) if parent else None
@@ -153,6 +160,7 @@ class KVFork(KVConnectorBase_V1, SupportsHMA):
 
     def build_connector_meta(self, scheduler_output: SchedulerOutput) -> KVConnectorMetadata:
         copies, self._copies = self._copies, Copies()
+        self._gathering.stepped(scheduler_output.total_num_scheduled_tokens)
         if self._kept is not None:
             # Steps are executed in order: what is freed now is not written before these copies are made.
             self._kept.take_back()
@@ -194,6 +202,11 @@ def _is_certain(vllm_config: VllmConfig, kv_cache_config: KVCacheConfig) -> bool
     specs = spec.kv_cache_specs.values() if isinstance(spec, UniformTypeKVCacheSpecs) else [spec]
     # Of these two exactly: their subclasses drop blocks, or keep more than tokens in them.
     return all(type(spec) in (FullAttentionSpec, MLAAttentionSpec) for spec in specs)
+
+
+def _parent(request: Request) -> str | None:
+    fork = Fork.parse(request.kv_transfer_params)
+    return fork.parent if fork else None
 
 
 def _context(request: Request) -> Hashable:

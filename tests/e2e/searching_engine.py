@@ -1,7 +1,7 @@
 """An engine of its own with a client that searches, whose searches are given up midway: read by ``test_given_up``.
 
 Run as a program, with the model, the folder of artefacts, a reference and a file for the results: for each search, how
-many requests the client still knows of, and how many the engine runs beside the next one.
+many requests the client still knows of, and how many tokens the engine makes at a step of the next one.
 """
 
 import asyncio
@@ -31,21 +31,21 @@ SEARCHES = {
 }
 
 
-class Running(StatLoggerBase):
-    """How many requests ran at each step of the engine."""
+class Generated(StatLoggerBase):
+    """How many tokens were made at each step of the engine, one for each request that ran."""
 
     numbers: list[int]
 
     def __init__(self, vllm_config: Any, engine_index: int = 0) -> None:
         del vllm_config, engine_index
-        Running.numbers = []
+        Generated.numbers = []
 
     def record(
         self, scheduler_stats: Any, iteration_stats: Any, mm_cache_stats: Any = None, engine_idx: int = 0
     ) -> None:
-        del iteration_stats, mm_cache_stats, engine_idx
-        if scheduler_stats is not None:
-            Running.numbers.append(scheduler_stats.num_running_reqs + scheduler_stats.num_waiting_reqs)
+        del scheduler_stats, mm_cache_stats, engine_idx
+        if iteration_stats is not None:
+            Generated.numbers.append(iteration_stats.num_generation_tokens)
 
     def log_engine_initialized(self) -> None:
         """Nothing to say."""
@@ -54,7 +54,7 @@ class Running(StatLoggerBase):
 async def give_up(client: SearchClient, grammar: str, decoding: Decoding, *, by_closing: bool) -> dict[str, int]:
     """Starts a long search, ends it after two seconds or its first part, and asks for one token more."""
     answer = client.generate(prompt(client), params(grammar, 400, decoding), "given-up")
-    Running.numbers.clear()
+    Generated.numbers.clear()
     if by_closing:
         await anext(answer)
         await answer.aclose()
@@ -63,12 +63,12 @@ async def give_up(client: SearchClient, grammar: str, decoding: Decoding, *, by_
         await asyncio.sleep(2)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-    most = max(Running.numbers, default=0)
+    most = max(Generated.numbers, default=0)
     unfinished = client.get_num_unfinished_requests()
-    Running.numbers.clear()
+    Generated.numbers.clear()
     async for _ in client.generate(prompt(client), params(grammar, 8, None), "next"):
         pass
-    return {"most": most, "unfinished": unfinished, "beside_next": Running.numbers[-2]}
+    return {"most": most, "unfinished": unfinished, "at_next": Generated.numbers[-1]}
 
 
 def params(grammar: str, max_tokens: int, decoding: Decoding | None) -> SamplingParams:
@@ -96,7 +96,7 @@ async def measure(model: str, folder: str, grammar: str) -> dict[str, dict[str, 
         kv_transfer_config=dict(TRANSFER_CONFIG),
         structured_outputs_config={"backend": "xgrammar"},
     )
-    engine = AsyncLLM.from_engine_args(arguments, stat_loggers=[Running])
+    engine = AsyncLLM.from_engine_args(arguments, stat_loggers=[Generated])
     try:
         facts = TokenizerFacts.from_tokenizer(engine.renderer.get_tokenizer())
         client = SearchClient(engine, EngineCache(Path(folder), facts.digest))

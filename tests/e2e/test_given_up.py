@@ -45,4 +45,4 @@ def test_no_step_outlives_its_search(smollm2_path: Path, tmp_path: Path) -> None
     assert len(told) == 4
     for name, counts in told.items():
         assert counts["most"] > 1, f"{name} did not run"
-        assert (counts["unfinished"], counts["beside_next"]) == (0, 1), f"{name}: {counts}"
+        assert (counts["unfinished"], counts["at_next"]) == (0, 1), f"{name}: {counts}"

@@ -24,6 +24,7 @@ from vllm.v1.request import Request, RequestStatus
 from vllm.v1.structured_output import StructuredOutputManager
 
 from vocab.fork import TRANSFER_CONFIG, Fork
+from vocab.gathering import Gathering
 from vocab.kv_fork import KVFork
 
 NUM_TOKENS = 3
@@ -79,6 +80,9 @@ class EngineWorld:
         for manager in self.scheduler.kv_cache_manager.coordinator.single_type_managers:
             manager._record_new_block_ids = True
         self.connector: KVFork = self.scheduler.connector
+        # A step takes a millisecond.
+        self.connector._gathering = Gathering(lambda: self.num_steps / 1000)
+        self.num_steps = 0
         self.pool = self.scheduler.kv_cache_manager.block_pool
         self._worker = KVFork(config, KVConnectorRole.WORKER, cache)
         self._memory = torch.full((num_blocks, 1, BLOCK_SIZE, 1), -1)
@@ -129,6 +133,7 @@ class EngineWorld:
 
     def step(self) -> None:
         output = self.scheduler.schedule()
+        self.num_steps += 1
         self._in_flight.append((output, self._execute(output)))
         while len(self._in_flight) > (self._depth if output.total_num_scheduled_tokens else 0):
             self.scheduler.update_from_output(*self._in_flight.popleft())

@@ -41,6 +41,29 @@ def test_children_of_one_parent_run_together(world: World) -> None:
     assert [engine.num_computed[str(child)] for child in range(NUM_TOKENS)] == [1] * NUM_TOKENS
 
 
+def test_an_idle_engine_begins_with_children_that_come_one_after_the_other_at_once(world: World) -> None:
+    engine = world()
+    tokens = engine.ask("parent", PROMPT, Fork(keep="p"))
+    engine.step()
+    for child in range(NUM_TOKENS):
+        engine.add(f"{child}", [*tokens[:-1], child], Fork(parent="p"))
+        engine.step()
+    assert not engine.num_computed.keys() & {str(child) for child in range(NUM_TOKENS)}
+    for _ in range(3):
+        engine.step()
+    assert all(request.is_finished() for request in engine.requests.values())
+
+
+def test_an_engine_at_work_makes_nobody_wait(world: World) -> None:
+    engine = world()
+    tokens = engine.ask("parent", PROMPT, Fork(keep="p"))
+    engine.add("other", PROMPT, max_tokens=20)
+    engine.step()
+    engine.add("child", tokens, Fork(parent="p"))
+    engine.step()
+    assert engine.requests["child"].is_finished()
+
+
 def test_a_child_of_a_longer_answer_goes_on_from_its_end(world: World) -> None:
     engine = world()
     tokens = engine.ask("parent", PROMPT, Fork(keep="p"), max_tokens=9)
