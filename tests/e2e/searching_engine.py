@@ -66,9 +66,13 @@ async def give_up(client: SearchClient, grammar: str, decoding: Decoding, *, by_
     most = max(Generated.numbers, default=0)
     unfinished = client.get_num_unfinished_requests()
     Generated.numbers.clear()
-    async for _ in client.generate(prompt(client), params(grammar, 8, None), "next"):
-        pass
+    await write(client, grammar)
     return {"most": most, "unfinished": unfinished, "at_next": Generated.numbers[-1]}
+
+
+async def write(client: SearchClient, grammar: str) -> None:
+    async for _ in client.generate(prompt(client), params(grammar, 8, None), "plain"):
+        pass
 
 
 def params(grammar: str, max_tokens: int, decoding: Decoding | None) -> SamplingParams:
