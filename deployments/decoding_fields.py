@@ -8,14 +8,13 @@ from collections.abc import Mapping
 from typing import Any, Final, get_args
 
 from deployments.contract import Decoding, Select
+from deployments.decoding_defaults import MAX_NGRAM_SIZE
 from deployments.errors import BadRequestError, printable
 from deployments.fields import Check, FieldError, at, boolean, integer, json_object, number, one_of
 from deployments.limits import Limits
 
 MEMBERS: Final = ("select", "search", "hint", "score")
 """The members of ``vocab`` that are no part of the vocabulary."""
-
-_MAX_NGRAM_SIZE: Final = 64
 
 _GREEDY_BELOW: Final = 1e-5
 """Up to here vLLM takes a temperature for 0 (``vllm.sampling_params._SAMPLING_EPS``)."""
@@ -53,7 +52,7 @@ REFUSED_WITH: Final[Mapping[str, Mapping[str, tuple[Any, ...]]]] = {
         "top_p": (1,),
     },
     "best_of": _NEITHER,
-    "vocab.search": {**_NEITHER, "min_tokens": (0,), "stop": ([],)},
+    "vocab.search": {**_NEITHER, "min_tokens": (0,), "stop": ([],), "stop_token_ids": ([],)},
 }
 """Fields that a search would have to ignore, and the values that ask for nothing. Beams are not drawn, so they know no
 sampling; a text that is put together of several answers has no log probabilities of one, and no tool calls."""
@@ -65,7 +64,7 @@ def decoding_fields(limits: Limits) -> dict[str, Check]:
         "best_of": integer(1, limits.max_width),
         "early_stopping": _early_stopping,
         "length_penalty": number(-10, 10),
-        "no_repeat_ngram_size": integer(0, _MAX_NGRAM_SIZE),
+        "no_repeat_ngram_size": integer(0, MAX_NGRAM_SIZE),
         "num_beams": integer(1, limits.max_width),
     }
 
@@ -80,13 +79,14 @@ def decoding_members(limits: Limits) -> dict[str, Check]:
     }
 
 
-def decoding_of(checked: Mapping[str, Any], *, has_vocabulary: bool, hint: bool) -> Decoding:
+def decoding_of(checked: Mapping[str, Any], *, has_vocabulary: bool, hint: bool, no_repeat_ngram_size: int) -> Decoding:
     """What checked fields ask for.
 
     Args:
         checked: All fields of the request.
         has_vocabulary: Whether they name a vocabulary.
         hint: Whether the model is told of it where the request does not say.
+        no_repeat_ngram_size: That of a request with a vocabulary that does not say.
 
     Raises:
         BadRequestError: They do not go together.
@@ -112,9 +112,8 @@ def decoding_of(checked: Mapping[str, Any], *, has_vocabulary: bool, hint: bool)
         early_stopping=checked.get("early_stopping", False),
         best_of=widths["best_of"],
         search_width=widths["vocab.search"],
-        # A likeliest sentence after a likeliest sentence ends in a loop; see docs/decoding.md.
-        select=vocab.get("select", "posterior" if widths["vocab.search"] > 1 else "likelihood"),
-        no_repeat_ngram_size=checked.get("no_repeat_ngram_size", 0),
+        select=vocab.get("select", "likelihood"),
+        no_repeat_ngram_size=checked.get("no_repeat_ngram_size", no_repeat_ngram_size if has_vocabulary else 0),
         score=vocab.get("score", False),
         hint=has_vocabulary and vocab.get("hint", hint),
     )

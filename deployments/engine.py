@@ -22,6 +22,7 @@ from deployments.search_order import ORDER_ARGUMENT, SearchOrder
 from deployments.settings import Settings
 from vocab.engine_cache import EngineCache
 from vocab.fork import TRANSFER_CONFIG
+from vocab.tokenizer import TokenizerFacts
 
 OFFLINE_STATISTICS: Final = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
 """Neither vLLM nor a library below it reports to its makers."""
@@ -123,10 +124,10 @@ def client(server: LLMServer) -> Any:
     return server.engine._engine_client
 
 
-def install_search(server: LLMServer, lists: EngineCache) -> None:
-    """Lets chats be answered by a search; ``lists`` are those of this node."""
+def install_search(server: LLMServer, lists: EngineCache, facts: TokenizerFacts) -> None:
+    """Lets chats be answered by a search; ``lists`` are those of this node, ``facts`` the model's."""
     # vLLM's server takes any client that looks like its own, and Ray 2.60 has no public way to give it one.
-    server.engine._oai_serving_chat.engine_client = SearchClient(client(server), lists)
+    server.engine._oai_serving_chat.engine_client = SearchClient(client(server), lists, facts)
 
 
 def has_reasoning_parser(settings: Settings) -> bool:

@@ -6,7 +6,7 @@ a search takes.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from deployments.token_scores import EngineStepError, likeliest, scores_of
 from deployments.token_text import CUT_CHARACTER, TokenText
 from vocab.decoding.generator import Continuation, Expansion, Finish, Place
 from vocab.marks import SENTENCE_MARKS
+from vocab.tokenizer import TokenizerFacts
 
 MAX_STEP_TOKENS: Final = 64
 """How many tokens the engine says the probability of at a step, so its ``max_logprobs``: two for each of 16 beams, and
@@ -36,6 +37,8 @@ class EngineGenerator:
             ``constraint``, nobody follows it, and every draw must begin at the text's start.
         request_id: Begins the ids of all steps.
         constraint: None for free text.
+        sentence_tokens: Those in which a sentence ends (``sentence_tokens``). The engine's own process stops at them;
+            at a mark that is spelled by several tokens vLLM stops a step late.
         kept: Lets the engine keep the work of a step for the next; None where it cannot.
         options: Passed with every step: priority, adapter and the like.
     """
@@ -48,6 +51,7 @@ class EngineGenerator:
         request_id: str,
         *,
         constraint: Constraint | None = None,
+        sentence_tokens: Sequence[int] = (),
         kept: KeptWork | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
@@ -57,6 +61,7 @@ class EngineGenerator:
         self._is_masked = constraint is not None or params.structured_outputs is not None
         self._texts = TokenText(client.renderer.get_tokenizer(), self._steps.prompt_tokens, params)
         self._end_tokens = end_tokens(client, params)
+        self._sentence_tokens = sentence_tokens
 
     @property
     def start(self) -> Place:
@@ -112,7 +117,7 @@ class EngineGenerator:
         tokens, stop = tuple(output.token_ids), output.stop_reason
         stop_string = stop if isinstance(stop, str) else None
         text, finish = output.text, _finish(output)
-        if stop_string is not None and stop_string not in (self._params.stop or ()):
+        if to_sentence_end and stop is not None and tokens[-1] not in self._end_tokens:
             # vLLM's text ends with the mark, the tokens perhaps after it, and the search goes on from the tokens.
             stop_string, finish = None, "sentence" if len(tokens) < budget else "length"
             text = self._texts.of(place.tokens + tokens)[len(self._texts.of(place.tokens)) :]
@@ -149,7 +154,8 @@ class EngineGenerator:
         params.stream_interval = None
         params.structured_outputs = self._grammar(place, budget)
         if to_sentence_end:
-            params.stop = [*(own.stop or ()), *SENTENCE_MARKS]
+            params.stop = list(SENTENCE_MARKS)
+            params.stop_token_ids = [*(own.stop_token_ids or ()), *self._sentence_tokens]
             params.include_stop_str_in_output = True
         return params
 
@@ -179,6 +185,12 @@ def end_tokens(client: Any, params: SamplingParams) -> frozenset[int]:
     if eos is not None and not params.ignore_eos:
         ends.add(eos)
     return frozenset(ends)
+
+
+def sentence_tokens(facts: TokenizerFacts) -> list[int]:
+    """The tokens that hold a mark with which a sentence may end: 199 of SmolLM2's, 966 of Gemma's."""
+    marks = [mark.encode() for mark in SENTENCE_MARKS]
+    return [token for token, spelled in enumerate(facts.token_bytes) if any(mark in spelled for mark in marks)]
 
 
 def _finish(output: CompletionOutput) -> Finish:

@@ -55,6 +55,8 @@ class FrontSettings(Protocol):
     def limits(self) -> Limits: ...
     @property
     def hint(self) -> bool: ...
+    @property
+    def default_no_repeat(self) -> int: ...
 
 
 class Backend(Protocol):
@@ -139,7 +141,9 @@ def _add_models(app: FastAPI, model_id: str) -> None:
 
 
 def _add_chat(app: FastAPI, settings: FrontSettings, backend: Backend) -> None:
-    reader = ChatRequestReader(settings.model_id, settings.limits, hint=settings.hint)
+    reader = ChatRequestReader(
+        settings.model_id, settings.limits, hint=settings.hint, no_repeat_ngram_size=settings.default_no_repeat
+    )
 
     @app.post("/v1/chat/completions")
     async def create_chat_completion(request: Request) -> Response:

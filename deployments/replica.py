@@ -65,9 +65,8 @@ class Replica(LLMServer):
         facts = await asyncio.to_thread(TokenizerFacts.from_tokenizer, tokenizer)
         # A search follows its texts here, too.
         await asyncio.to_thread(warm_up)
-        engine.install_search(
-            self, EngineCache(settings.resolved_artefact_dir(), facts.digest, settings.engine_cache_bytes)
-        )
+        lists = EngineCache(settings.resolved_artefact_dir(), facts.digest, settings.engine_cache_bytes)
+        engine.install_search(self, lists, facts)
         await self._warm_up(vocabulary)
         logger.info("%s is ready; its engine keeps to word lists", settings.model_id)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from deployments.chat_fields import COMBINABLE, consumed, is_refused, left_out, passed_on
 from deployments.contract import ChatBody, Decoding, VocabularySpec
+from deployments.decoding_defaults import NO_REPEAT_NGRAM_SIZE, sampling_defaults
 from deployments.decoding_fields import decoding_of
 from deployments.errors import BadRequestError, CallerError, ModelNotFoundError, printable
 from deployments.fields import Check, FieldError
@@ -41,13 +42,21 @@ class ChatRequest:
 class ChatRequestReader:
     """Reads chat requests for one model under one set of limits.
 
-    ``hint`` says whether the model is told of its vocabulary where a request does not say.
+    ``hint`` and ``no_repeat_ngram_size`` are those of a request with a vocabulary that does not say.
     """
 
-    def __init__(self, model_id: str, limits: Limits, *, hint: bool = True) -> None:
+    def __init__(
+        self,
+        model_id: str,
+        limits: Limits,
+        *,
+        hint: bool = True,
+        no_repeat_ngram_size: int = NO_REPEAT_NGRAM_SIZE,
+    ) -> None:
         self._model_id = model_id
         self._limits = limits
         self._hint = hint
+        self._no_repeat_ngram_size = no_repeat_ngram_size
         self._passed_on = passed_on(limits)
         self._checks = {**self._passed_on, **left_out(), **consumed(limits)}
 
@@ -104,7 +113,15 @@ class ChatRequestReader:
         if body.get("tool_choice", "none") != "none" and not body.get("tools"):
             raise BadRequestError("'tool_choice' needs 'tools'.", "tool_choice")
         vocabulary = vocabulary_of(checked)
-        decoding = decoding_of(checked, has_vocabulary=vocabulary is not None, hint=self._hint)
+        decoding = decoding_of(
+            checked,
+            has_vocabulary=vocabulary is not None,
+            hint=self._hint,
+            no_repeat_ngram_size=self._no_repeat_ngram_size,
+        )
+        if vocabulary is not None:
+            has_draws = max(decoding.best_of, decoding.search_width) > 1
+            body |= sampling_defaults(checked, has_beams=decoding.num_beams > 1, has_draws=has_draws)
         return ChatRequest(body, vocabulary, decoding, list_param=_list_param(checked))
 
     def _max_tokens(self, checked: dict[str, Any]) -> int:

@@ -18,7 +18,7 @@ from vllm.sampling_params import RequestOutputKind, SamplingParams
 
 from deployments.constraint import Constraint
 from deployments.contract import Decoding
-from deployments.engine_generator import EngineGenerator
+from deployments.engine_generator import EngineGenerator, sentence_tokens
 from deployments.kept_work import KeptWork
 from deployments.search_order import ORDER_ARGUMENT, AnswerCost, SearchOrder
 from deployments.search_outputs import SearchOutputs
@@ -32,6 +32,7 @@ from vocab.decoding.sentences import search_sentences
 from vocab.engine_cache import EngineCache
 from vocab.fork import TRANSFER_CONFIG
 from vocab.reference import GrammarReference
+from vocab.tokenizer import TokenizerFacts
 
 
 class SearchClient:
@@ -40,11 +41,13 @@ class SearchClient:
     Args:
         client: The engine's own client, which answers whatever is not asked for here.
         lists: The states of the lists on this node.
+        facts: Of the model's tokenizer.
     """
 
-    def __init__(self, client: Any, lists: EngineCache) -> None:
+    def __init__(self, client: Any, lists: EngineCache, facts: TokenizerFacts) -> None:
         self._client = client
         self._lists = lists
+        self._sentence_tokens = sentence_tokens(facts)
         self._unused_work: list[str] = []
         transfer = client.vllm_config.kv_transfer_config
         self._keeps_work = transfer is not None and transfer.kv_connector == TRANSFER_CONFIG["kv_connector"]
@@ -84,7 +87,14 @@ class SearchClient:
         kept = KeptWork(uuid4().hex, self._unused_work) if self._keeps_work else None
         constraint = await self._constraint(params)
         generator = EngineGenerator(
-            self._client, prompt, params, request_id, constraint=constraint, kept=kept, options=options
+            self._client,
+            prompt,
+            params,
+            request_id,
+            constraint=constraint,
+            sentence_tokens=self._sentence_tokens,
+            kept=kept,
+            options=options,
         )
         eos = self._client.renderer.get_eos_token_id()
         outputs = SearchOutputs(request_id, prompt, eos, generator.end_tokens)

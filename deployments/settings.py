@@ -16,6 +16,7 @@ from fsspec import get_filesystem_class
 from fsspec.utils import get_protocol
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
+from deployments.decoding_defaults import MAX_NGRAM_SIZE, NO_REPEAT_NGRAM_SIZE
 from deployments.limits import Limits
 
 DEMO_TOKEN: Final = "changeme"  # noqa: S105 - the well-known key of the demo, refused everywhere else
@@ -116,6 +117,9 @@ class Settings(BaseModel):
     hint: bool = True
     """Tells the model, in one line of the answer's language, to use simple, common words. Costs 20 to 40 tokens of the
     prompt; a request may say otherwise (``vocab.hint``)."""
+    no_repeat_ngram_size: int = Field(default=NO_REPEAT_NGRAM_SIZE, ge=0, le=MAX_NGRAM_SIZE)
+    """So many tokens in a row never come twice in a text of a vocabulary; a request may say otherwise. 0 for no such
+    rule, which leaves refrains and loops; with MASK_ENGINE=xgrammar there is none."""
 
     # The graph
     accelerator_type: str | None = None
@@ -185,6 +189,11 @@ class Settings(BaseModel):
     def resolved_artefact_dir(self) -> Path:
         """The artefact folder on the node of the calling process."""
         return self.artefact_dir or cache_dir() / "artefacts"
+
+    @property
+    def default_no_repeat(self) -> int:
+        """``no_repeat_ngram_size``, or 0 where the masks are not ours and nobody looks for repeats."""
+        return 0 if self.mask_engine == "xgrammar" else self.no_repeat_ngram_size
 
     def as_text(self) -> str:
         """The settings as indented JSON, secrets hidden."""

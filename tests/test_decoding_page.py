@@ -19,6 +19,8 @@ PAGE = (Path(__file__).parent.parent / "docs" / "decoding.md").read_text()
 EXAMPLES = [json.loads(text) for text in re.findall(r"^```json\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)]
 ERRORS = [(json.loads(text), param) for text, param in re.findall(r"^\| `(\{.*\})` \| `([\w.]+)` \|$", PAGE, re.M)]
 READER = ChatRequestReader(MODEL, LIMITS)
+CONSTRAINED = Decoding(hint=True, no_repeat_ngram_size=4)
+"""Of a request with a vocabulary that says nothing of how its text is chosen."""
 
 
 def test_the_page_has_examples_and_errors() -> None:
@@ -29,12 +31,12 @@ def test_the_page_has_examples_and_errors() -> None:
 @pytest.mark.parametrize("fields", EXAMPLES, ids=str)
 def test_every_example_is_taken_and_asks_for_something(fields: dict[str, Any]) -> None:
     chat = READER.read(chat_body(**fields))
-    assert chat.decoding != Decoding(hint=True)
+    assert chat.decoding != CONSTRAINED
 
 
 def test_the_example_for_the_openai_package_is_taken() -> None:
     [extra] = re.findall(r"extra_body=(\{.*\}),$", PAGE, re.MULTILINE)
-    assert READER.read(chat_body(**ast.literal_eval(extra))).decoding == Decoding(best_of=4, hint=True)
+    assert READER.read(chat_body(**ast.literal_eval(extra))).decoding == CONSTRAINED.model_copy(update={"best_of": 4})
 
 
 @pytest.mark.parametrize(("fields", "param"), ERRORS, ids=str)

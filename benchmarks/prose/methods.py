@@ -41,31 +41,32 @@ SCORE: Final = {"score": True}
 
 NO_HINT: Final = {"hint": False}
 
+REPEATS: Final = {"no_repeat_ngram_size": 0}
+"""Without the rule that is the default."""
+
 METHODS: Final[tuple[Method, ...]] = (
     Method("free-greedy", "free", {"temperature": 0}),
     Method("free-sampled-0.7", "free", {"temperature": 0.7}),
     Method("default", "service", {}, SCORE),
+    Method("default-no-hint", "service", {}, SCORE | NO_HINT),
+    Method("default-repeats", "service", {"temperature": 0.3, "min_p": 0.1} | REPEATS, SCORE),
     Method("greedy", "service", {"temperature": 0}, SCORE),
-    Method("greedy-no-hint", "service", {"temperature": 0}, SCORE | NO_HINT),
-    Method("greedy-no-repeat-4", "service", {"temperature": 0, "no_repeat_ngram_size": 4}, SCORE),
+    Method("greedy-repeats", "service", {"temperature": 0} | REPEATS, SCORE),
+    Method("greedy-repeats-no-hint", "service", {"temperature": 0} | REPEATS, SCORE | NO_HINT),
     Method("sampled-0.7", "service", {"temperature": 0.7}, SCORE),
-    Method("sampled-0.7-no-hint", "service", {"temperature": 0.7}, SCORE | NO_HINT),
-    Method("sampled-1.0", "service", {"temperature": 1.0}, SCORE),
+    Method("sampled-0.7-repeats", "service", {"temperature": 0.7} | REPEATS, SCORE),
+    Method("sampled-1.0-repeats", "service", {"temperature": 1.0} | REPEATS, SCORE),
+    Method("best-of-4", "service", {"best_of": 4}),
+    Method("sentences-4", "service", {}, {"search": {"width": 4}}),
+    Method("sentences-3", "service", {}, {"search": {"width": 3}}),
+    Method("sentences-4-no-hint", "service", {}, {"search": {"width": 4}} | NO_HINT),
+    Method("sentences-4-posterior", "service", {}, {"search": {"width": 4}, "select": "posterior"}),
     Method("beams-4", "service", {"num_beams": 4}),
-    Method("beams-4-no-repeat-4", "service", {"num_beams": 4, "no_repeat_ngram_size": 4}),
+    Method("beams-4-repeats", "service", {"num_beams": 4} | REPEATS),
+    Method("best-of-8", "service", {"best_of": 8}),
+    Method("best-of-8-posterior", "service", {"best_of": 8}, {"select": "posterior"}),
+    Method("sentences-8", "service", {}, {"search": {"width": 8}}),
     Method("beams-10", "service", {"num_beams": 10}),
-    Method("best-of-4", "service", {"best_of": 4, "temperature": 0.7}, {"select": "likelihood"}),
-    Method("best-of-8", "service", {"best_of": 8, "temperature": 0.7}, {"select": "likelihood"}),
-    Method("best-of-8-posterior", "service", {"best_of": 8, "temperature": 0.7}, {"select": "posterior"}),
-    Method("sentences-4", "service", {"temperature": 0.7}, {"search": {"width": 4}}),
-    Method("sentences-4-no-hint", "service", {"temperature": 0.7}, {"search": {"width": 4}} | NO_HINT),
-    Method("sentences-4-likelihood", "service", {"temperature": 0.7},
-           {"search": {"width": 4}, "select": "likelihood"}),
-    Method("sentences-4-no-repeat-4", "service", {"temperature": 0.7, "no_repeat_ngram_size": 4},
-           {"search": {"width": 4}}),
-    Method("sentences-8", "service", {"temperature": 0.7}, {"search": {"width": 8}}),
-    Method("sentences-8-no-repeat-4", "service", {"temperature": 0.7, "no_repeat_ngram_size": 4},
-           {"search": {"width": 8}}),
     Method("transformers-beam-sampling-10", "transformers", {"num_beams": 10, "do_sample": True}),
 )  # fmt: skip
 

@@ -14,6 +14,8 @@ from tests.deployments.test_requests import TOKEN_IDS, TOOL
 
 READER = ChatRequestReader(MODEL, LIMITS)
 LIST = {"lang": "es"}
+CONSTRAINED = Decoding(hint=True, no_repeat_ngram_size=4)
+"""Of a request with a vocabulary that says nothing of how its text is chosen."""
 SENTENCES = {"vocab": {**LIST, "search": {"width": 4}}}
 SEARCHES: dict[str, dict[str, Any]] = {
     "num_beams": {"num_beams": 4},
@@ -37,7 +39,45 @@ def fault(**fields: Any) -> ApiError:
 def test_a_request_that_says_nothing_gets_one_plain_sample() -> None:
     assert decoding() == Decoding()
     assert decoding().is_plain
-    assert decoding(vocab=LIST) == Decoding(hint=True)
+    assert decoding(vocab=LIST) == CONSTRAINED
+    assert decoding(vocab=LIST).is_plain
+
+
+SAMPLING = ("temperature", "top_p", "top_k", "min_p")
+
+
+@pytest.mark.parametrize(
+    ("fields", "sampling"),
+    [
+        ({}, {}),
+        ({"best_of": 4}, {}),
+        ({"vocab": LIST}, {"temperature": 0.3, "min_p": 0.1}),
+        ({"vocab_lang": "es", "vocab_n_words": 9}, {"temperature": 0.3, "min_p": 0.1}),
+        ({"vocab": LIST, "best_of": 1, "num_beams": 1}, {"temperature": 0.3, "min_p": 0.1}),
+        ({"vocab": LIST, "best_of": 4}, {"temperature": 0.5}),
+        (SENTENCES, {"temperature": 0.5}),
+        ({"vocab": LIST, "num_beams": 4}, {}),
+        ({"vocab": LIST, "temperature": None}, {"temperature": 0.3, "min_p": 0.1}),
+        *[({"vocab": LIST, name: 1}, {name: 1}) for name in SAMPLING],
+        ({"vocab": LIST, "temperature": 0}, {"temperature": 0}),
+        ({"vocab": LIST, "best_of": 4, "top_p": 0.9}, {"top_p": 0.9}),
+    ],
+    ids=str,
+)
+def test_constrained_text_is_drawn_colder_unless_the_request_says_how(
+    fields: dict[str, Any], sampling: dict[str, float]
+) -> None:
+    body = READER.read(chat_body(**fields)).body
+    assert {name: body[name] for name in SAMPLING if name in body} == sampling
+
+
+def test_a_service_says_whether_runs_come_twice_in_constrained_text() -> None:
+    for service, expected in ((READER, 4), (ChatRequestReader(MODEL, LIMITS, no_repeat_ngram_size=0), 0)):
+        for fields in ({}, {"num_beams": 4}, {"best_of": 4}, {"temperature": 0}):
+            assert service.read(chat_body(vocab=LIST, **fields)).decoding.no_repeat_ngram_size == expected
+            assert service.read(chat_body(**fields)).decoding.no_repeat_ngram_size == 0
+        asked = service.read(chat_body(vocab=LIST, no_repeat_ngram_size=0)).decoding
+        assert asked.no_repeat_ngram_size == 0
 
 
 def test_every_field_reaches_the_decoding_and_none_the_engine() -> None:
@@ -56,15 +96,15 @@ def test_every_field_reaches_the_decoding_and_none_the_engine() -> None:
 def test_the_members_of_a_vocabulary_that_say_how_do_not_change_the_vocabulary() -> None:
     members = {"select": "posterior", "search": {"width": 16}, "hint": False, "score": True}
     request = READER.read(chat_body(vocab={**LIST, **members}))
-    assert request.decoding == Decoding(search_width=16, select="posterior", score=True)
+    assert request.decoding == Decoding(search_width=16, select="posterior", score=True, no_repeat_ngram_size=4)
     assert request.vocabulary == READER.read(chat_body(vocab=LIST)).vocabulary
 
 
-def test_texts_are_chosen_by_likelihood_and_sentences_by_weight_unless_asked_otherwise() -> None:
-    assert decoding(best_of=4).select == "likelihood"
-    assert decoding(best_of=4, vocab={**LIST, "select": "posterior"}).select == "posterior"
-    assert decoding(**SENTENCES).select == "posterior"
-    assert decoding(vocab={**LIST, "search": {"width": 2}, "select": "likelihood"}).select == "likelihood"
+def test_texts_and_sentences_are_chosen_by_likelihood_unless_asked_otherwise() -> None:
+    for fields in ({"best_of": 4, "vocab": LIST}, SENTENCES):
+        assert decoding(**fields).select == "likelihood"
+        vocab = {**fields["vocab"], "select": "posterior"}
+        assert decoding(**{**fields, "vocab": vocab}).select == "posterior"
 
 
 def test_the_shorthand_for_a_vocabulary_goes_with_every_top_level_field() -> None:
@@ -78,7 +118,7 @@ def test_null_is_the_same_as_nothing(name: str) -> None:
 
 
 def test_a_null_member_is_the_same_as_nothing() -> None:
-    assert decoding(vocab={**LIST, "select": None, "search": None, "hint": None, "score": None}) == Decoding(hint=True)
+    assert decoding(vocab={**LIST, "select": None, "search": None, "hint": None, "score": None}) == CONSTRAINED
 
 
 @pytest.mark.parametrize("fields", [{"num_beams": 1}, {"best_of": 1}, {"num_beams": 1, "best_of": 1, "temperature": 0}])

@@ -6,6 +6,7 @@ import pytest
 
 from deployments.chat_fields import COMBINABLE, REFUSED
 from deployments.contract import VocabularySpec
+from deployments.decoding_defaults import SAMPLE
 from deployments.errors import ApiError, BadRequestError, ModelNotFoundError
 from deployments.requests import ChatRequest, ChatRequestReader
 from tests.deployments.front import LIMITS, MODEL, chat_body
@@ -269,7 +270,7 @@ def test_a_stop_string_becomes_a_list_of_one() -> None:
 def test_a_vocabulary_is_taken_out_of_the_body() -> None:
     request = read(**VOCABULARY)
     assert request.vocabulary == VocabularySpec(lang="en", n_words=1000)
-    assert request.body == read().body
+    assert request.body == read(**SAMPLE).body
     assert read().vocabulary is None
 
 

@@ -22,6 +22,7 @@ from vocab.artefact import ArtefactFolder
 from vocab.automaton import compile_automaton
 from vocab.engine_cache import EngineCache
 from vocab.fork import Fork
+from vocab.marks import SENTENCE_MARKS
 from vocab.options import ListOptions
 from vocab.reference import GrammarReference
 from vocab.tokenizer import TokenizerFacts
@@ -44,17 +45,17 @@ class World:
 
     def __init__(self, model_path: Path, folder: Path) -> None:
         self.tokenizer: Any = AutoTokenizer.from_pretrained(model_path)
-        facts = TokenizerFacts.from_tokenizer(self.tokenizer)
-        automaton = compile_automaton(WordList("en", WORDS, "file"), ListOptions(), facts)
+        self.facts = TokenizerFacts.from_tokenizer(self.tokenizer)
+        automaton = compile_automaton(WordList("en", WORDS, "file"), ListOptions(), self.facts)
         ArtefactFolder(folder).save(automaton)
-        self.lists = EngineCache(folder, facts.digest)
+        self.lists = EngineCache(folder, self.facts.digest)
         self.reference = GrammarReference(automaton.digest, len(WORDS), BUDGET)
 
     def engine(self, **options: bool) -> ToyEngine:
         return ToyEngine(self.tokenizer, self.lists, **options)
 
     def client(self, engine: ToyEngine) -> SearchClient:
-        return SearchClient(engine, self.lists)
+        return SearchClient(engine, self.lists, self.facts)
 
 
 @pytest.fixture(scope="module")
@@ -126,6 +127,21 @@ async def test_a_stream_of_sentences_adds_up_to_the_whole(world: World) -> None:
             assert all(set(answer.outputs[0].text[-4:]) & set(".!?…") for answer in answers[:-1])
     assert texts[0] == texts[1]
     assert_listed(texts[0])
+
+
+async def test_the_engine_itself_stops_at_the_end_of_a_sentence(world: World) -> None:
+    engine = world.engine()
+    params, _ = order_for(world, SEARCHES["sentences"], max_tokens=40, seed=4)
+    await outputs_of(world.client(engine).generate(PROMPT, params, "r"))
+    spelled = {world.facts.token_bytes[token] for token in engine.requests[0][1].stop_token_ids}
+    assert spelled >= {b".", b"!", b"?", b'."', "…".encode()}
+    assert all(set(text.decode()) & set(SENTENCE_MARKS) for text in spelled)
+    assert all(step.stop_token_ids == engine.requests[0][1].stop_token_ids for _, step, _, _ in engine.requests)
+    assert not params.stop_token_ids
+    params, _ = order_for(world, SEARCHES["candidates"], seed=4)
+    engine = world.engine()
+    await outputs_of(world.client(engine).generate(PROMPT, params, "r"))
+    assert not any(step.stop_token_ids for _, step, _, _ in engine.requests)
 
 
 async def test_a_step_names_the_state_and_what_is_left_of_the_budget(world: World) -> None:

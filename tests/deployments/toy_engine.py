@@ -106,8 +106,10 @@ class ToyEngine:
             tokens = [*tokens, token]
             before, text = text, self.tokenizer.decode(tokens[num_prompt:], skip_special_tokens=True)
             stop = next((one for one in params.stop or () if one in text), None)
-            finish = "stop" if token == end or stop else "length" if place == params.max_tokens else None
-            if stop is not None:
+            if stop is None and token != end and token in (params.stop_token_ids or ()):
+                stop = token
+            finish = "stop" if token == end or stop is not None else "length" if place == params.max_tokens else None
+            if isinstance(stop, str):
                 text = text[: text.index(stop) + len(stop) * params.include_stop_str_in_output]
             outputs.append(
                 CompletionOutput(

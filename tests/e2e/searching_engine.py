@@ -7,6 +7,7 @@ many requests the client still knows of, and how many tokens the engine makes at
 import asyncio
 import json
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +36,12 @@ class Generated(StatLoggerBase):
     """How many tokens were made at each step of the engine, one for each request that ran."""
 
     numbers: list[int]
+    several: asyncio.Event
+    """Set when a step made more than one."""
 
     def __init__(self, vllm_config: Any, engine_index: int = 0) -> None:
         del vllm_config, engine_index
-        Generated.numbers = []
+        Generated.numbers, Generated.several = [], asyncio.Event()
 
     def record(
         self, scheduler_stats: Any, iteration_stats: Any, mm_cache_stats: Any = None, engine_idx: int = 0
@@ -46,23 +49,28 @@ class Generated(StatLoggerBase):
         del scheduler_stats, mm_cache_stats, engine_idx
         if iteration_stats is not None:
             Generated.numbers.append(iteration_stats.num_generation_tokens)
+            if iteration_stats.num_generation_tokens > 1:
+                Generated.several.set()
 
     def log_engine_initialized(self) -> None:
         """Nothing to say."""
 
 
 async def give_up(client: SearchClient, grammar: str, decoding: Decoding, *, by_closing: bool) -> dict[str, int]:
-    """Starts a long search, ends it after two seconds or its first part, and asks for one token more."""
+    """Starts a long search, ends it in its midst or after its first part, and asks for some tokens more."""
     answer = client.generate(prompt(client), params(grammar, 400, decoding), "given-up")
     Generated.numbers.clear()
+    Generated.several.clear()
     if by_closing:
         await anext(answer)
         await answer.aclose()
     else:
         task = asyncio.create_task(anext(answer))
-        await asyncio.sleep(2)
+        # The first one of a machine takes long to begin: its kernels are compiled.
+        await asyncio.wait([task, asyncio.create_task(Generated.several.wait())], return_when="FIRST_COMPLETED")
         task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        with suppress(asyncio.CancelledError):
+            await task
     most = max(Generated.numbers, default=0)
     unfinished = client.get_num_unfinished_requests()
     Generated.numbers.clear()
@@ -103,7 +111,7 @@ async def measure(model: str, folder: str, grammar: str) -> dict[str, dict[str, 
     engine = AsyncLLM.from_engine_args(arguments, stat_loggers=[Generated])
     try:
         facts = TokenizerFacts.from_tokenizer(engine.renderer.get_tokenizer())
-        client = SearchClient(engine, EngineCache(Path(folder), facts.digest))
+        client = SearchClient(engine, EngineCache(Path(folder), facts.digest), facts)
         told = {name: await give_up(client, grammar, decoding, by_closing=False) for name, decoding in SEARCHES.items()}
         told["a stream"] = await give_up(client, grammar, SEARCHES["sentences"], by_closing=True)
         return told
