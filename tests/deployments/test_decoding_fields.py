@@ -16,7 +16,7 @@ READER = ChatRequestReader(MODEL, LIMITS)
 LIST = {"lang": "es"}
 CONSTRAINED = Decoding(hint=True, no_repeat_ngram_size=4)
 """Of a request with a vocabulary that says nothing of how its text is chosen."""
-SENTENCES = {"vocab": {**LIST, "search": {"width": 4}}}
+SENTENCES: dict[str, Any] = {"vocab": {**LIST, "search": {"width": 4}}}
 SEARCHES: dict[str, dict[str, Any]] = {
     "num_beams": {"num_beams": 4},
     "best_of": {"best_of": 4},
@@ -73,7 +73,8 @@ def test_constrained_text_is_drawn_colder_unless_the_request_says_how(
 
 def test_a_service_says_whether_runs_come_twice_in_constrained_text() -> None:
     for service, expected in ((READER, 4), (ChatRequestReader(MODEL, LIMITS, no_repeat_ngram_size=0), 0)):
-        for fields in ({}, {"num_beams": 4}, {"best_of": 4}, {"temperature": 0}):
+        ways: list[dict[str, Any]] = [{}, {"num_beams": 4}, {"best_of": 4}, {"temperature": 0}]
+        for fields in ways:
             assert service.read(chat_body(vocab=LIST, **fields)).decoding.no_repeat_ngram_size == expected
             assert service.read(chat_body(**fields)).decoding.no_repeat_ngram_size == 0
         asked = service.read(chat_body(vocab=LIST, no_repeat_ngram_size=0)).decoding
@@ -101,7 +102,8 @@ def test_the_members_of_a_vocabulary_that_say_how_do_not_change_the_vocabulary()
 
 
 def test_texts_and_sentences_are_chosen_by_likelihood_unless_asked_otherwise() -> None:
-    for fields in ({"best_of": 4, "vocab": LIST}, SENTENCES):
+    searches: list[dict[str, Any]] = [{"best_of": 4, "vocab": LIST}, SENTENCES]
+    for fields in searches:
         assert decoding(**fields).select == "likelihood"
         vocab = {**fields["vocab"], "select": "posterior"}
         assert decoding(**{**fields, "vocab": vocab}).select == "posterior"

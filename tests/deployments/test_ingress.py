@@ -44,7 +44,7 @@ def test_a_vocabulary_reaches_the_replica_resolved_and_beside_the_body(front: Fr
     assert front.chat(**VOCABULARY, max_tokens=FEWEST_TOKENS).status_code == 200
     call = front.backend.calls[0]
     assert call.vocabulary == ResolvedVocabulary(digest="d" * 64, lang="en", n_words=1000, fewest_tokens=FEWEST_TOKENS)
-    assert call.body == chat_body(max_tokens=FEWEST_TOKENS, **SAMPLE)
+    assert call.body == chat_body(max_tokens=FEWEST_TOKENS) | dict(SAMPLE)
 
 
 def test_how_the_text_is_chosen_reaches_the_replica_beside_the_body(front: Front) -> None:
@@ -54,7 +54,7 @@ def test_how_the_text_is_chosen_reaches_the_replica_beside_the_body(front: Front
     assert beams.decoding == Decoding(num_beams=4, length_penalty=0.8)
     assert beams.body == chat_body(n=2, max_tokens=LIMITS.max_new_tokens)
     assert sentences.decoding == Decoding(search_width=4, no_repeat_ngram_size=4, score=True, hint=True)
-    assert sentences.body == chat_body(max_tokens=FEWEST_TOKENS, **DRAW)
+    assert sentences.body == chat_body(max_tokens=FEWEST_TOKENS) | dict(DRAW)
 
 
 def test_a_budget_that_no_text_fits_is_refused_and_the_least_named(front: Front) -> None:
