@@ -189,6 +189,7 @@ def with_template(model: str, chat_template: Path | None) -> Iterator[str]:
 def _report(docs: Path, found: dict[tuple[str, str, int], list[Row]], records: Records) -> None:
     from benchmarks.prose.picture import plot_quality
 
+    docs.mkdir(parents=True, exist_ok=True)
     pictures = {}
     for model, lang in dict.fromkeys(key[:2] for key in found):
         sizes = [key for key in found if key[:2] == (model, lang)]
