@@ -1,4 +1,4 @@
-"""What a request with a vocabulary is given where it does not say: the ways that read best (``benchmarks/quality.py``).
+"""What a request with a vocabulary is given where it does not say: the ways that read best in ``docs/quality.md``.
 
 A model that is kept from most of its wishes reads worse at random than a free one: what is left after the mask is flat.
 So constrained text is drawn colder than free text, which keeps the engine's own defaults.

@@ -18,8 +18,10 @@ QUESTION: Final = "Tell me a story about a dog"
 
 
 def _show(demo: Demo) -> None:
-    lang, n_words = "en", 1000
-    answer = demo.ask(QUESTION, lang, n_words)
+    n_words = 1000
+    # xgrammar's masks know no beams.
+    search = {"best_of": 4} if os.environ.get("MASK_ENGINE") == "xgrammar" else {"num_beams": 4}
+    answer = demo.ask(QUESTION, {"lang": "en", "n_words": n_words, "end": "sentence"}, **search)
     vocabulary = answer["vocab"]
     print(
         f"\n{QUESTION} (in the {n_words:,} most frequent English words)\n\n"

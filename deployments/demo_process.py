@@ -127,17 +127,15 @@ class Demo:
             f"the service was not ready within {READY_TIMEOUT_S} s; its log is {self.log_path}\n{self._tail()}"
         )
 
-    def ask(self, question: str, lang: str, n_words: int) -> dict[str, Any]:
+    def ask(self, question: str, vocab: Mapping[str, Any], **fields: Any) -> dict[str, Any]:
         """One constrained answer."""
         name = self._get("/v1/models")["data"][0]["id"]
         body = {
             "model": name,
             "messages": [{"role": "user", "content": question}],
-            "vocab_lang": lang,
-            "vocab_n_words": n_words,
+            "vocab": vocab,
             "max_tokens": 120,
-            "temperature": 0.7,
-            "seed": 1,
+            **fields,
         }
         return self._get("/v1/chat/completions", json.dumps(body).encode())
 

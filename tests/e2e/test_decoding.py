@@ -27,9 +27,11 @@ METHODS: Final[dict[str, dict[str, Any]]] = {
     "candidates by likelihood": {"best_of": 4, "temperature": 0.7},
     "two candidates by posterior": {"best_of": 4, "n": 2, "vocab": {"select": "posterior"}},
     "candidates up to a stop string": {"best_of": 3, "stop": [","]},
-    "sentences by posterior": {"vocab": {"search": {"width": 3}}},
-    "sentences by likelihood": {"vocab": {"search": {"width": 3}, "select": "likelihood", "end": "sentence"}},
-    "a scored sample": {"vocab": {"score": True}, "temperature": 0.7},
+    "sentences by posterior": {"vocab": {"search": {"width": 3}, "select": "posterior"}},
+    "sentences by likelihood": {"vocab": {"search": {"width": 3}, "end": "sentence"}},
+    "no field at all": {"vocab": {"score": True}},
+    "a sample that may repeat itself": {"vocab": {"score": True}, "temperature": 0.7, "no_repeat_ngram_size": 0},
+    "the likeliest token each time": {"vocab": {"score": True}, "temperature": 0},
     "a sample that does not repeat itself": {"no_repeat_ngram_size": 3, "vocab": {"score": True}},
 }
 

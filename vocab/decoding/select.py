@@ -36,17 +36,21 @@ def random_source(seed: int | None) -> np.random.Generator:
 def choose(
     select: Select, texts: Sequence[ScoredText], num_chosen: int = 1, random: np.random.Generator | None = None
 ) -> list[int]:
-    """The indices of the texts to take, best or drawn first.
+    """The indices of the texts to take, best or drawn first; one that reads the same as another only after all others.
 
     Args:
         select: How.
         texts: At least one.
-        num_chosen: How many different ones of them; all of them where it is more.
+        num_chosen: How many of them; all of them where it is more.
         random: Used by ``posterior`` only.
     """
     if select == "likelihood":
-        return rank_by_likelihood(texts)[:num_chosen]
-    return draw_by_weight([text.score.log_weight for text in texts], num_chosen, random or random_source(None))
+        order = rank_by_likelihood(texts)
+    else:
+        order = draw_by_weight([text.score.log_weight for text in texts], len(texts), random or random_source(None))
+    # The first of each text comes as it would if equal texts were one, with the sum of their weights.
+    firsts = {texts[index].text: index for index in reversed(order)}
+    return sorted(order, key=lambda index: firsts[texts[index].text] != index)[:num_chosen]
 
 
 def rank_by_likelihood(texts: Sequence[ScoredText]) -> list[int]:
