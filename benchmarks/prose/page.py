@@ -120,8 +120,8 @@ def _made_on(tables: Mapping[tuple[str, str, int], Sequence[Row]], runs: Sequenc
     named = ", ".join(f"{name} {version}" for name, version in versions.items() if version[0].isdigit())
     yield textwrap.fill(
         f"Made {' to '.join(dict.fromkeys((days[0], days[-1])))} on {hardware['cpu']}, {hardware['cores']} cores, "
-        f"{hardware['memory_gib']} GiB: the service with the settings of `configs/demo.yaml`, transformers in float32 "
-        f"on all cores, one text at a time. {named}.",
+        f"{hardware['memory_gib']} GiB: the service with the settings of `configs/demo.yaml`, transformers in float32, "
+        f"one text at a time. {named}.",
         width=120,
         break_on_hyphens=False,
     )

@@ -20,17 +20,17 @@ _COSTS: Final[tuple[tuple[str, Callable[[Row], float | None]], ...]] = (
 )
 
 
-_LABEL_GAP: Final = 0.028
+_LABEL_GAP: Final = 0.019
 """Height of a label by that of the panel."""
 
-_LABEL_WIDTH: Final = 2.5
+_LABEL_WIDTH: Final = 1.9
 """Labels of points whose costs are farther apart than this factor do not meet."""
 
 
 def plot_quality(rows: Sequence[Row], path: Path) -> None:
     """One point for each method, on two scales of cost, both logarithmic."""
     with pyplot.rc_context({"svg.fonttype": "none", "svg.hashsalt": "wordbound", "font.family": "sans-serif"}):
-        figure, panels = pyplot.subplots(1, 2, figsize=(12, 5.6), sharey=True)
+        figure, panels = pyplot.subplots(1, 2, figsize=(13, 8), sharey=True)
         for axes, (label, cost_of) in zip(panels, _COSTS, strict=True):
             points = [
                 (cost, row.bits_per_char, row)
@@ -51,7 +51,7 @@ def plot_quality(rows: Sequence[Row], path: Path) -> None:
             axes.set_xlabel(label)
             if points:
                 costs = [cost for cost, _, _ in points]
-                axes.set_xlim(min(costs) / 1.3, max(costs) * _LABEL_WIDTH)
+                axes.set_xlim(min(costs) / 1.3, max(costs) * 3.5)
             axes.grid(visible=True, which="major", color="#dddddd", linewidth=0.6)
         panels[0].set_ylabel("bits per character under the free model")
         cell = rows[0].cell
