@@ -7,7 +7,7 @@
 Answers come from the real service, started here, through the ``openai`` package, and from transformers; what they are
 worth is found out afterwards. All of it goes into FILE as JSON lines: a run that was ended goes on where it was, and
 one with more prompts, methods or N adds to it. Names of methods are in ``benchmarks/prose/methods.py``. A base model
-needs a chat template, a Jinja file.
+needs a chat template, a Jinja file: ``benchmarks/prose/base-model.jinja`` is one.
 """
 
 import argparse
