@@ -46,8 +46,9 @@ class WordboundBackend(XgrammarBackend):
         super().__post_init__()
         folder = os.environ.get(ARTEFACT_DIR_VARIABLE)
         max_bytes = int(os.environ.get(CACHE_BYTES_VARIABLE) or DEFAULT_CACHE_BYTES)
-        tokenizer_digest = TokenizerFacts.from_tokenizer(self.tokenizer).digest
-        self._lists = EngineCache(Path(folder), tokenizer_digest, max_bytes) if folder else None
+        facts = TokenizerFacts.from_tokenizer(self.tokenizer)
+        self._lists = EngineCache(Path(folder), facts.digest, max_bytes) if folder else None
+        self._textless = frozenset(token for token, spelled in enumerate(facts.token_bytes) if not spelled)
         self._bitmask_arrays = _BitmaskArrays()
         # vLLM makes the backend for the first constrained request, which is the replica's own proof.
         warm_up()
@@ -59,6 +60,8 @@ class WordboundBackend(XgrammarBackend):
         stop_token_ids: set[int] | None = None,
     ) -> StructuredOutputGrammar:
         """A matcher where the grammar is one of our references, else what xgrammar makes of it.
+
+        To the matcher a stop token that has a text is text, at which a search may stop in the middle of an answer.
 
         Raises:
             ArtefactError: The artefact is missing, damaged or made for another tokenizer.
@@ -73,7 +76,7 @@ class WordboundBackend(XgrammarBackend):
             )
         matcher = Matcher(
             self._lists.states(reference),
-            stop_token_ids or (),
+            self._textless.intersection(stop_token_ids or ()),
             max_tokens=reference.max_tokens,
             start=reference.start,
             repeats=None if reference.no_repeat is None else Repeats(reference.no_repeat, reference.seen),

@@ -109,6 +109,27 @@ def test_drafts_are_validated_without_moving_and_rolled_back(
     assert not grammar.is_terminated()
 
 
+def test_a_stop_token_that_has_a_text_is_text(
+    backend: WordboundBackend, tokenizer: PreTrainedTokenizerBase, tmp_path: Path
+) -> None:
+    facts = TokenizerFacts.from_tokenizer(tokenizer)
+    whole_sentences = compile_automaton(word_list(["the", "dog", "runs"], "en"), ListOptions(end="sentence"), facts)
+    ArtefactFolder(tmp_path).save(whole_sentences)
+    dot = token(tokenizer, ".")
+    # With room for the mark and nothing more: were it the end of a text, nothing might come.
+    grammar = backend.compile_grammar(GRAMMAR, GrammarReference(whole_sentences.digest, 3, 3).to_ebnf(), {2, dot})
+    assert grammar.accept_tokens("r", [token(tokenizer, "The")])
+    bitmask = backend.allocate_token_bitmask(1)
+    grammar.fill_bitmask(bitmask, 0)
+    allowed = tokens_of(bitmask[0].numpy())
+    assert dot in allowed
+    assert 2 not in allowed
+    assert grammar.accept_tokens("r", [dot])
+    assert not grammar.is_terminated()
+    assert grammar.accept_tokens("r", [2])
+    assert grammar.is_terminated()
+
+
 def test_any_other_grammar_goes_to_xgrammar(backend: WordboundBackend) -> None:
     assert isinstance(backend.compile_grammar(GRAMMAR, 'root ::= "yes" | "no"', {2}), XgrammarGrammar)
     assert isinstance(backend.compile_grammar(StructuredOutputOptions.REGEX, "yes|no", {2}), XgrammarGrammar)
