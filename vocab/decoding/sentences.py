@@ -19,7 +19,7 @@ async def search_sentences(
     budget: int,
     *,
     width: int,
-    select: Select = "posterior",
+    select: Select = "likelihood",
     seed: int | None = None,
 ) -> AsyncGenerator[Continuation, None]:
     """Yields the parts of one text, each as soon as it is chosen; the last one, and no other, ends by stop or length.
