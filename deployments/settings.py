@@ -16,6 +16,7 @@ from fsspec import get_filesystem_class
 from fsspec.utils import get_protocol
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
+from deployments.batch.settings import BatchSettings
 from deployments.decoding_defaults import MAX_NGRAM_SIZE, NO_REPEAT_NGRAM_SIZE
 from deployments.limits import Limits
 
@@ -78,6 +79,9 @@ class Settings(BaseModel):
     limits: Limits = Limits()
     demo: bool = False
     """Allows the key ``changeme``, on a loopback address only."""
+
+    # Batches
+    batch: BatchSettings = BatchSettings()
 
     # The vocabulary
     mask_engine: Literal["automaton", "xgrammar"] = "automaton"

@@ -1,0 +1,1 @@
+"""Batches without the service: files of rows through engines of one's own."""
