@@ -29,11 +29,7 @@ class HandleBackend:
         self._readiness = _Readiness(replica.app_name, (replica.deployment_name, vocabulary.deployment_name))
 
     async def resolve(self, spec: VocabularySpec) -> ResolvedVocabulary:
-        # Never cancelled with its caller: others may wait for the same compile.
-        resolved: ResolvedVocabulary | VocabularyError = await self._vocabulary.resolve_or_refuse.remote(spec)
-        if isinstance(resolved, VocabularyError):
-            raise resolved
-        return resolved
+        return await resolve(self._vocabulary, spec)
 
     async def answer(
         self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, request_id: str
@@ -48,6 +44,15 @@ class HandleBackend:
 
     async def is_ready(self) -> bool:
         return await self._readiness.get()
+
+
+async def resolve(vocabulary: DeploymentHandle, spec: VocabularySpec) -> ResolvedVocabulary:
+    """The artefacts of a vocabulary, made if they are new; raises the errors of ``vocab.errors``."""
+    # Never cancelled with its caller: others may wait for the same compile.
+    resolved: ResolvedVocabulary | VocabularyError = await vocabulary.resolve_or_refuse.remote(spec)
+    if isinstance(resolved, VocabularyError):
+        raise resolved
+    return resolved
 
 
 class _Readiness:

@@ -15,7 +15,8 @@ from vocab.options import Case, End, Layout, ListOptions, Punctuation
 
 ChatBody: TypeAlias = dict[str, Any]
 """An OpenAI chat request, validated: JSON types only, no ``vocab`` field, always with ``model``, ``messages`` and an
-explicit ``max_tokens`` (never ``max_completion_tokens``)."""
+explicit ``max_tokens`` (never ``max_completion_tokens``). Lines of batches have a ``priority``; a client's never comes
+so far."""
 
 Answer: TypeAlias = str | dict[str, Any]
 """One item of an answer: a server-sent event (``"data: …\\n\\n"``) of a stream, or the one dict of a whole answer.

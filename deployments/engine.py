@@ -90,6 +90,8 @@ def engine_config(settings: Settings) -> LLMConfig:
         engine_kwargs["kv_transfer_config"] = dict(TRANSFER_CONFIG)
     if 0 <= (engine_kwargs.get("max_logprobs") or 0) < MAX_STEP_TOKENS:
         engine_kwargs["max_logprobs"] = MAX_STEP_TOKENS
+    # Batches wait for interactive requests.
+    engine_kwargs.setdefault("scheduling_policy", "priority")
     structured = dict(engine_kwargs.get("structured_outputs_config") or {})
     # With "auto", the first request would decide for all.
     engine_kwargs["structured_outputs_config"] = {**structured, "backend": "xgrammar"}
@@ -103,8 +105,9 @@ def engine_config(settings: Settings) -> LLMConfig:
         ),
         deployment_config={
             "autoscaling_config": scaling.model_dump(),
-            "max_ongoing_requests": settings.max_ongoing_requests,
-            "max_queued_requests": settings.max_queued_requests,
+            # The lines of batches have places of their own, so that no interactive request waits behind them.
+            "max_ongoing_requests": settings.max_ongoing_requests + settings.max_batch_lines,
+            "max_queued_requests": settings.max_queued_requests + settings.max_batch_lines,
             # The engine's bundle has the processors; the replica itself only passes requests on.
             "ray_actor_options": {"num_cpus": 0},
         },
@@ -122,6 +125,22 @@ def client(server: LLMServer) -> Any:
     """vLLM's own client of the engine, an ``EngineClient``."""
     # Ray 2.60 keeps it to itself: its server speaks requests of OpenAI's API only.
     return server.engine._engine_client
+
+
+def is_dead(server: LLMServer) -> bool:
+    """Whether the engine has ended and will answer nothing any more."""
+    return bool(client(server).errored)
+
+
+def batch_places(server: LLMServer, settings: Settings) -> int:
+    """How many sequences of batches may run at once: as the settings say, and less than the engine runs, for it takes
+    a running sequence's place away for want of memory only."""
+    most = int(client(server).vllm_config.scheduler_config.max_num_seqs)
+    return max(min(settings.batch.lines_in_flight, most - max(most // 8, 1)), 1)
+
+
+def knows_priorities(settings: Settings) -> bool:
+    return bool(settings.engine_kwargs.get("scheduling_policy", "priority") == "priority")
 
 
 def install_search(server: LLMServer, lists: EngineCache, facts: TokenizerFacts) -> None:

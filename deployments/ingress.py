@@ -25,7 +25,7 @@ from deployments.envelope import Envelope
 from deployments.errors import ApiError, BadRequestError, NotFoundError
 from deployments.failures import to_api_error
 from deployments.limits import Limits
-from deployments.requests import ChatRequest, ChatRequestReader, model_not_found
+from deployments.requests import ChatRequest, ChatRequestReader, check_budget, model_not_found
 from deployments.strict_json import JsonError, loads
 from deployments.transport import Gate, Routes, check_host, header_check, route_check
 
@@ -141,9 +141,7 @@ def _add_models(app: FastAPI, model_id: str) -> None:
 
 
 def _add_chat(app: FastAPI, settings: FrontSettings, backend: Backend) -> None:
-    reader = ChatRequestReader(
-        settings.model_id, settings.limits, hint=settings.hint, no_repeat_ngram_size=settings.default_no_repeat
-    )
+    reader = ChatRequestReader.of(settings)
 
     @app.post("/v1/chat/completions")
     async def create_chat_completion(request: Request) -> Response:
@@ -182,9 +180,5 @@ async def _resolve(backend: Backend, chat: ChatRequest) -> ResolvedVocabulary | 
     if chat.vocabulary is None:
         return None
     vocabulary = await backend.resolve(chat.vocabulary)
-    if chat.body["max_tokens"] < vocabulary.fewest_tokens:
-        raise BadRequestError(
-            f"'max_tokens' must be at least {vocabulary.fewest_tokens}: no text of this vocabulary fits into fewer.",
-            "max_tokens",
-        )
+    check_budget(chat, vocabulary)
     return vocabulary

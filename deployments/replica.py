@@ -17,6 +17,9 @@ from ray.serve.llm.deployment import LLMServer
 from transformers import AutoTokenizer
 
 from deployments import engine
+from deployments.backend import resolve
+from deployments.batch.answer_line import PRIORITY, LineAnswer, LineAnswerer, LineRequest
+from deployments.batch.share import Share
 from deployments.constrained import AnswerRules, StreamFilter, UnlistedTextError, finish_answer
 from deployments.contract import Answer, ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
 from deployments.decoding_support import check_supported
@@ -26,6 +29,7 @@ from deployments.node_artefacts import NodeArtefacts
 from deployments.node_lists import NodeList, NodeLists
 from deployments.plain_text import PlainText
 from deployments.proof import prove_enforcement
+from deployments.requests import ChatRequestReader
 from deployments.search_order import SearchOrder
 from deployments.settings import Settings
 from vocab.engine_cache import ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIABLE, EngineCache
@@ -68,6 +72,8 @@ class Replica(LLMServer):
         lists = EngineCache(settings.resolved_artefact_dir(), facts.digest, settings.engine_cache_bytes)
         engine.install_search(self, lists, facts)
         await self._warm_up(vocabulary)
+        share = Share(engine.batch_places(self, settings))
+        self._batch_lines = LineAnswerer(_LinesEngine(self, vocabulary), ChatRequestReader.of(settings), share)
         logger.info("%s is ready; its engine keeps to word lists", settings.model_id)
 
     async def _warm_up(self, vocabulary: DeploymentHandle) -> None:
@@ -77,6 +83,10 @@ class Replica(LLMServer):
             resolved = await vocabulary.resolve.remote(VocabularySpec(lang=lang, n_words=settings.prebuild_prefix))
             listed = await self._lists.get(resolved)
             await engine.complete(self, "Hello", grammar=listed.grammar(None), max_tokens=1)
+
+    async def answer_line(self, request: LineRequest) -> AsyncGenerator[LineAnswer, None]:
+        """Answers one line of a batch, with one item: what Ray Data's Serve processor asks for."""
+        yield await self._batch_lines.answer(request)
 
     async def answer(
         self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, request_id: str
@@ -176,6 +186,26 @@ class Replica(LLMServer):
         return {
             key: self._plain.of_json(value) if key in ("messages", "tools") else value for key, value in body.items()
         }
+
+
+class _LinesEngine:
+    """The replica, as the lines of batches see it."""
+
+    def __init__(self, replica: Replica, vocabulary: DeploymentHandle) -> None:
+        self._replica = replica
+        self._vocabulary = vocabulary
+        self._priority = PRIORITY if engine.knows_priorities(replica._settings) else 0
+
+    async def resolve(self, spec: VocabularySpec) -> ResolvedVocabulary:
+        return await resolve(self._vocabulary, spec)
+
+    def answer(
+        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, request_id: str
+    ) -> AsyncGenerator[Answer, None]:
+        return self._replica.answer({**body, "priority": self._priority}, vocabulary, decoding, request_id)
+
+    def is_dead(self) -> bool:
+        return engine.is_dead(self._replica)
 
 
 def check_context(settings: Settings, context_length: int) -> None:

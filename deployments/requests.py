@@ -6,10 +6,10 @@ another. Whether a list or a token exists, and how long the prompt is in tokens,
 
 import difflib
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, Self
 
 from deployments.chat_fields import COMBINABLE, consumed, is_refused, left_out, passed_on
-from deployments.contract import ChatBody, Decoding, VocabularySpec
+from deployments.contract import ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
 from deployments.decoding_defaults import NO_REPEAT_NGRAM_SIZE, sampling_defaults
 from deployments.decoding_fields import decoding_of
 from deployments.errors import BadRequestError, CallerError, ModelNotFoundError, printable
@@ -39,6 +39,19 @@ class ChatRequest:
         return bool(self.body.get("stream", False))
 
 
+class ReaderSettings(Protocol):
+    """What the reader needs of the settings."""
+
+    @property
+    def model_id(self) -> str: ...
+    @property
+    def limits(self) -> Limits: ...
+    @property
+    def hint(self) -> bool: ...
+    @property
+    def default_no_repeat(self) -> int: ...
+
+
 class ChatRequestReader:
     """Reads chat requests for one model under one set of limits.
 
@@ -59,6 +72,13 @@ class ChatRequestReader:
         self._no_repeat_ngram_size = no_repeat_ngram_size
         self._passed_on = passed_on(limits)
         self._checks = {**self._passed_on, **left_out(), **consumed(limits)}
+
+    @classmethod
+    def of(cls, settings: ReaderSettings) -> Self:
+        """The reader of a service."""
+        return cls(
+            settings.model_id, settings.limits, hint=settings.hint, no_repeat_ngram_size=settings.default_no_repeat
+        )
 
     def read(self, body: Any) -> ChatRequest:
         """Checks a parsed JSON body.
@@ -131,6 +151,19 @@ class ChatRequestReader:
                 "'max_tokens' and 'max_completion_tokens' differ. Give one of them.", "max_completion_tokens"
             )
         return given.pop() if given else self._limits.max_new_tokens
+
+
+def check_budget(chat: ChatRequest, vocabulary: ResolvedVocabulary) -> None:
+    """Refuses a request whose answer has no room for the shortest text of its vocabulary.
+
+    Raises:
+        BadRequestError: So it is.
+    """
+    if chat.body["max_tokens"] < vocabulary.fewest_tokens:
+        raise BadRequestError(
+            f"'max_tokens' must be at least {vocabulary.fewest_tokens}: no text of this vocabulary fits into fewer.",
+            "max_tokens",
+        )
 
 
 def model_not_found(name: str) -> CallerError:

@@ -199,6 +199,12 @@ class Settings(BaseModel):
         """``no_repeat_ngram_size``, or 0 where the masks are not ours and nobody looks for repeats."""
         return 0 if self.mask_engine == "xgrammar" else self.no_repeat_ngram_size
 
+    @property
+    def max_batch_lines(self) -> int:
+        """Lines of batches that may be under way in all replicas together."""
+        batch = self.batch
+        return batch.jobs_at_once * batch.lines_in_flight * self.autoscaling.max_replicas if batch.enabled else 0
+
     def as_text(self) -> str:
         """The settings as indented JSON, secrets hidden."""
         return json.dumps(_without_secrets(self.model_dump(mode="json")), indent=2, ensure_ascii=False)

@@ -46,9 +46,9 @@ class BatchSettings(BaseModel):
     """A folder or an fsspec URL (``s3://bucket/files``) for what files hold; by default ``files`` in ``state_dir``."""
     state_dir: Path | None = None
     """By default ``WORDBOUND_STATE``, else ``wordbound`` in the user's folder for state."""
-    lines_in_flight: int = Field(default=32, ge=1)
+    lines_in_flight: int = Field(default=128, ge=1)
     """The share of batches in each engine: so many sequences of theirs run at once, a line with beams or several
-    choices counting for each. Keep it below ``max_num_seqs``, so that interactive requests always find a place."""
+    choices counting for each. An eighth of the engine's ``max_num_seqs`` is kept from them in any case."""
     jobs_at_once: int = Field(default=2, ge=1)
     """Batches that run at once; later ones wait. Costs a process of 250 MB each, which feeds the engines."""
     max_attempts: int = Field(default=3, ge=1)

@@ -1,3 +1,4 @@
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -48,9 +49,36 @@ def test_an_engine_tells_as_many_tokens_as_beams_need(given: int | None, used: i
 
 
 def test_queues_are_bounded() -> None:
-    config = engine.engine_config(settings(max_ongoing_requests=5, max_queued_requests=6))
+    config = engine.engine_config(settings(max_ongoing_requests=5, max_queued_requests=6, batch={"enabled": False}))
     assert config.deployment_config["max_ongoing_requests"] == 5
     assert config.deployment_config["max_queued_requests"] == 6
+
+
+def test_the_lines_of_batches_take_no_place_of_a_request() -> None:
+    batch = {"lines_in_flight": 10, "jobs_at_once": 2}
+    config = engine.engine_config(
+        settings(max_ongoing_requests=5, max_queued_requests=6, batch=batch, autoscaling={"max_replicas": 3})
+    )
+    assert config.deployment_config["max_ongoing_requests"] == 5 + 60
+    assert config.deployment_config["max_queued_requests"] == 6 + 60
+
+
+@pytest.mark.parametrize(
+    ("lines_in_flight", "max_num_seqs", "places"), [(10, 64, 10), (64, 64, 56), (500, 64, 56), (9, 4, 3), (9, 1, 1)]
+)
+def test_batches_leave_places_of_the_engine_free(lines_in_flight: int, max_num_seqs: int, places: int) -> None:
+    scheduler = SimpleNamespace(max_num_seqs=max_num_seqs)
+    client = SimpleNamespace(vllm_config=SimpleNamespace(scheduler_config=scheduler))
+    server = SimpleNamespace(engine=SimpleNamespace(_engine_client=client))
+    assert engine.batch_places(server, settings(batch={"lines_in_flight": lines_in_flight})) == places
+
+
+@pytest.mark.parametrize(("given", "knows"), [({}, True), ({"scheduling_policy": "fcfs"}, False)])
+def test_the_engine_orders_by_priority_unless_the_operator_says_otherwise(given: dict[str, str], knows: bool) -> None:
+    chosen = settings(engine_kwargs=given)
+    assert engine.knows_priorities(chosen) is knows
+    policy = engine.engine_config(chosen).engine_kwargs["scheduling_policy"]
+    assert policy == given.get("scheduling_policy", "priority")
 
 
 def test_a_request_carries_our_id_and_the_grammar() -> None:

@@ -1,0 +1,120 @@
+"""One line of a batch in a replica: checked again, held back until the share of batches has a place, answered whole.
+
+It never raises, for an exception would end the batch that the line came with; and it never tries again. Which lines
+there are, and what becomes of an answer, is not known here.
+"""
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from typing import Final, Protocol, TypedDict
+
+from deployments.batch.share import Share
+from deployments.contract import Answer, ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
+from deployments.errors import ApiError, InternalError
+from deployments.failures import from_error_item, to_api_error
+from deployments.requests import ChatRequest, ChatRequestReader, check_budget
+
+logger = logging.getLogger("ray.serve")
+
+PRIORITY: Final = 1
+"""vLLM's: a larger number waits longer. Interactive requests have 0."""
+
+NOT_STARTED: Final = 0
+"""Stands for a status: the line did not reach the engine and says nothing of it."""
+
+EXPIRED: Final = -1
+"""Stands for a status: the deadline had passed before the line's turn."""
+
+_DEAD_ENGINE_WAIT_S: Final = 2.0
+"""Serve needs some seconds to find and replace a dead engine, and would be given all lines of a batch meanwhile."""
+
+
+class LineRequest(TypedDict):
+    """A line as it travels: ``body`` as JSON text, ``deadline`` in seconds since 1970, an id for logs."""
+
+    body: str
+    deadline: float
+    request_id: str
+
+
+class LineAnswer(TypedDict):
+    """Its answer: an HTTP status or one of the two above, and the body as JSON text (an answer, or OpenAI's error)."""
+
+    status: int
+    body: str
+
+
+class Engine(Protocol):
+    """What a replica does, as far as it is needed here."""
+
+    async def resolve(self, spec: VocabularySpec) -> ResolvedVocabulary: ...
+
+    def answer(
+        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, request_id: str
+    ) -> AsyncGenerator[Answer]: ...
+
+    def is_dead(self) -> bool: ...
+
+
+class LineAnswerer:
+    """Answers lines, as many at once as the share has places for."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        reader: ChatRequestReader,
+        share: Share,
+        *,
+        clock: Callable[[], float] = time.time,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._engine = engine
+        self._reader = reader
+        self._share = share
+        self._clock = clock
+        self._sleep = sleep
+
+    async def answer(self, request: LineRequest) -> LineAnswer:
+        list_param = "vocab.lang"
+        try:
+            chat = self._reader.read(json.loads(request["body"]))
+            list_param = chat.list_param
+            async with self._share.take(_num_sequences(chat)):
+                if self._clock() >= request["deadline"]:
+                    return {"status": EXPIRED, "body": "null"}
+                if self._engine.is_dead():
+                    await self._sleep(_DEAD_ENGINE_WAIT_S)
+                    return {"status": NOT_STARTED, "body": "null"}
+                return await self._answer(chat, request["request_id"])
+        except Exception as exception:
+            error = to_api_error(exception, request["request_id"], list_param)
+            if isinstance(error, InternalError):
+                logger.exception("line %s failed", request["request_id"])
+            return _refused(error)
+
+    async def _answer(self, chat: ChatRequest, request_id: str) -> LineAnswer:
+        vocabulary = None
+        if chat.vocabulary is not None:
+            vocabulary = await self._engine.resolve(chat.vocabulary)
+            check_budget(chat, vocabulary)
+        async with aclosing(self._engine.answer(chat.body, vocabulary, chat.decoding, request_id)) as items:
+            async for item in items:
+                if isinstance(item, dict) and "error" not in item:
+                    return {"status": 200, "body": json.dumps(item, ensure_ascii=False, separators=(",", ":"))}
+                if isinstance(item, dict):
+                    return _refused(from_error_item(item, request_id))
+                break
+        return _refused(InternalError(request_id))
+
+
+def _num_sequences(chat: ChatRequest) -> int:
+    decoding = chat.decoding
+    return max(int(chat.body.get("n", 1)), decoding.num_beams, decoding.best_of, decoding.search_width)
+
+
+def _refused(error: ApiError) -> LineAnswer:
+    return {"status": error.status, "body": error.to_json().decode()}
