@@ -237,6 +237,6 @@ def _errors(what: str) -> Iterator[None]:
     except ContentsError:
         raise
     except FileNotFoundError as error:
-        raise ContentsMissingError(f"{what}: there is none") from error
+        raise ContentsMissingError(f"{what}: {error}"[:500]) from error
     except Exception as error:
         raise ContentsError(f"{what}: {type(error).__name__}: {error}"[:500]) from error

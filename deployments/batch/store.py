@@ -4,23 +4,17 @@ Each method is one transaction. Knows what must change together; knows nothing o
 what files hold. May be called from several threads, and while another process uses the same database.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeAlias, TypeVar
+from collections.abc import Collection, Sequence
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, Table, delete, func, insert, select, update
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import ColumnElement, delete, func, insert, select, update
 
-from deployments.batch import tables
+from deployments.batch import queries, tables
 from deployments.batch.database import Database, StoreError
+from deployments.batch.queries import UnknownCursorError
 from deployments.batch.records import OPEN, TERMINAL, BatchRecord, FileRecord, Kind, LineResult, Status
 
 __all__ = ["Store", "StoreError", "TooManyOpenError", "UnknownCursorError"]
-
-_CHUNK: Final = 500
-"""Values looked for in one statement; SQLite took 999 before 2020."""
-
-Record = TypeVar("Record", FileRecord, BatchRecord)
-Row: TypeAlias = Mapping[Any, Any]
 
 
 class TooManyOpenError(Exception):
@@ -33,10 +27,6 @@ class TooManyOpenError(Exception):
     def __init__(self, *, of_owner: bool) -> None:
         super().__init__("too many open batches" + (" of this owner" if of_owner else ""))
         self.of_owner = of_owner
-
-
-class UnknownCursorError(Exception):
-    """The owner has nothing of the id after which a list was to go on."""
 
 
 class Store:
@@ -63,12 +53,12 @@ class Store:
     def add_file(self, file: FileRecord) -> None:
         """Adds it, or replaces the one of the same id."""
         with self._database.writing() as connection:
-            _put_file(connection, file)
+            queries.put_file(connection, file)
 
     def file(self, owner: str | None, file_id: str) -> FileRecord | None:
         """The file if it is the owner's; with None, whoever's."""
         with self._database.reading() as connection:
-            query = select(tables.files).where(*_named(tables.files, owner, file_id))
+            query = select(tables.files).where(*queries.is_named(tables.files, owner, file_id))
             row = connection.execute(query).mappings().one_or_none()
         return tables.to_file(row) if row else None
 
@@ -84,13 +74,16 @@ class Store:
         if purpose is not None:
             query = query.where(tables.files.c.purpose == purpose)
         with self._database.reading() as connection:
-            query = _page_of(connection, query, tables.files, owner, after, newest_first)
-            return _cut(connection, query, limit, tables.to_file)
+            query = queries.page_of(connection, query, tables.files, owner, after, newest_first)
+            return queries.first_of(connection, query, limit, tables.to_file)
 
     def delete_file(self, owner: str | None, file_id: str) -> bool:
         """Whether there was one."""
         with self._database.writing() as connection:
-            return connection.execute(delete(tables.files).where(*_named(tables.files, owner, file_id))).rowcount > 0
+            return (
+                connection.execute(delete(tables.files).where(*queries.is_named(tables.files, owner, file_id))).rowcount
+                > 0
+            )
 
     def expired_files(self, now: int) -> list[FileRecord]:
         with self._database.reading() as connection:
@@ -114,16 +107,16 @@ class Store:
         is_open = tables.batches.c.status.in_(OPEN)
         with self._database.writing() as connection:
             connection.execute(select(tables.schema.c.version).with_for_update())
-            if _count(connection, is_open, tables.batches.c.owner == batch.owner) >= max_open_of_owner:
+            if queries.count_batches(connection, is_open, tables.batches.c.owner == batch.owner) >= max_open_of_owner:
                 raise TooManyOpenError(of_owner=True)
-            if _count(connection, is_open) >= max_open:
+            if queries.count_batches(connection, is_open) >= max_open:
                 raise TooManyOpenError(of_owner=False)
             connection.execute(insert(tables.batches).values(batch.model_dump()))
 
     def batch(self, owner: str | None, batch_id: str) -> BatchRecord | None:
         """The batch if it is the owner's; with None, whoever's."""
         with self._database.reading() as connection:
-            query = select(tables.batches).where(*_named(tables.batches, owner, batch_id))
+            query = select(tables.batches).where(*queries.is_named(tables.batches, owner, batch_id))
             row = connection.execute(query).mappings().one_or_none()
         return tables.to_batch(row) if row else None
 
@@ -135,8 +128,8 @@ class Store:
         """
         query = select(tables.batches).where(tables.batches.c.owner == owner, tables.batches.c.kind == kind)
         with self._database.reading() as connection:
-            query = _page_of(connection, query, tables.batches, owner, after, newest_first=True)
-            return _cut(connection, query, limit, tables.to_batch)
+            query = queries.page_of(connection, query, tables.batches, owner, after, newest_first=True)
+            return queries.first_of(connection, query, limit, tables.to_batch)
 
     def open_batches(self) -> list[BatchRecord]:
         """Those that are not at their end, oldest first."""
@@ -151,9 +144,9 @@ class Store:
     def delete_batch(self, batch_id: str) -> None:
         """With what is remembered of its lines, but without its files. One that is gone is fine."""
         with self._database.writing() as connection:
-            row = _lock(connection, batch_id, (*OPEN, *TERMINAL))
+            row = queries.lock_batch(connection, batch_id, (*OPEN, *TERMINAL))
             if row is not None:
-                _delete_lines(connection, row["number"])
+                queries.delete_lines(connection, row["number"])
                 connection.execute(delete(tables.batches).where(tables.batches.c.number == row["number"]))
 
     def update_batch(self, batch_id: str, *, only_from: Collection[Status], **changes: Any) -> BatchRecord | None:
@@ -163,8 +156,8 @@ class Store:
             ValueError: A change is no field of a batch, or has a value that the field cannot have.
         """
         with self._database.writing() as connection:
-            row = _lock(connection, batch_id, only_from)
-            return None if row is None else _change(connection, row, changes)
+            row = queries.lock_batch(connection, batch_id, only_from)
+            return None if row is None else queries.change_batch(connection, row, changes)
 
     def finish(
         self, batch_id: str, *, only_from: Collection[Status], files: Sequence[FileRecord], **changes: Any
@@ -175,13 +168,13 @@ class Store:
             ValueError: As ``update_batch``.
         """
         with self._database.writing() as connection:
-            row = _lock(connection, batch_id, only_from)
+            row = queries.lock_batch(connection, batch_id, only_from)
             if row is None:
                 return None
             for file in files:
-                _put_file(connection, file)
-            _delete_lines(connection, row["number"])
-            return _change(connection, row, changes)
+                queries.put_file(connection, file)
+            queries.delete_lines(connection, row["number"])
+            return queries.change_batch(connection, row, changes)
 
     # Lines
 
@@ -192,12 +185,12 @@ class Store:
             How many lines had none before; 0 where the batch is at its end or gone.
         """
         with self._database.writing() as connection:
-            row = _lock(connection, batch_id, OPEN)
+            row = queries.lock_batch(connection, batch_id, OPEN)
             if row is None:
                 return 0
             # The batch is locked: nobody adds results between the look and the insertion.
             new = {result.line: result for result in reversed(results)}
-            for line in _recorded_among(connection, row["number"], sorted(new)):
+            for line in queries.recorded_among(connection, row["number"], sorted(new)):
                 del new[line]
             if new:
                 rows = [{"batch": row["number"], **result.model_dump()} for result in new.values()]
@@ -209,12 +202,16 @@ class Store:
 
     def recorded_lines(self, batch_id: str) -> set[int]:
         with self._database.reading() as connection:
-            return set(connection.scalars(select(tables.results.c.line).where(_lines_of(tables.results, batch_id))))
+            return set(
+                connection.scalars(select(tables.results.c.line).where(queries.is_line_of(tables.results, batch_id)))
+            )
 
     def results(self, batch_id: str, *, after_line: int, limit: int) -> list[LineResult]:
         """At most ``limit`` results, in the order of the lines, those of lines after ``after_line``."""
         of = tables.results.c
-        query = select(of.line, of.is_error, of.record).where(_lines_of(tables.results, batch_id), of.line > after_line)
+        query = select(of.line, of.is_error, of.record).where(
+            queries.is_line_of(tables.results, batch_id), of.line > after_line
+        )
         with self._database.reading() as connection:
             rows = connection.execute(query.order_by(of.line).limit(limit)).mappings()
             return [LineResult.model_validate(dict(row)) for row in rows]
@@ -223,16 +220,16 @@ class Store:
         """How often each line was counted by ``add_attempts``; lines that never were are left out."""
         of = tables.attempts.c
         with self._database.reading() as connection:
-            rows = connection.execute(select(of.line, of.attempts).where(_lines_of(tables.attempts, batch_id)))
+            rows = connection.execute(select(of.line, of.attempts).where(queries.is_line_of(tables.attempts, batch_id)))
             return {row.line: row.attempts for row in rows}
 
     def add_attempts(self, batch_id: str, lines: Collection[int]) -> None:
         """Counts one more attempt for each of these lines of an open batch."""
         with self._database.writing() as connection:
-            row = _lock(connection, batch_id, OPEN)
+            row = queries.lock_batch(connection, batch_id, OPEN)
             if row is not None and lines:
                 one_more = {"attempts": tables.attempts.c.attempts + 1}
-                put = _upsert(connection, tables.attempts, ("batch", "line"), one_more)
+                put = queries.upsert(connection, tables.attempts, ("batch", "line"), one_more)
                 connection.execute(
                     put, [{"batch": row["number"], "line": line, "attempts": 1} for line in sorted(set(lines))]
                 )
@@ -241,74 +238,3 @@ class Store:
         query = select(tables.batches).where(*conditions).order_by(tables.batches.c.number)
         with self._database.reading() as connection:
             return [tables.to_batch(row) for row in connection.execute(query).mappings()]
-
-
-def _named(table: Table, owner: str | None, record_id: str) -> list[ColumnElement[bool]]:
-    return [table.c.id == record_id, *([] if owner is None else [table.c.owner == owner])]
-
-
-def _page_of(
-    connection: Connection, query: Select[Any], table: Table, owner: str, after: str | None, newest_first: bool
-) -> Select[Any]:
-    number = table.c.number
-    if after is not None:
-        cursor = connection.scalar(select(number).where(*_named(table, owner, after)))
-        if cursor is None:
-            raise UnknownCursorError
-        query = query.where(number < cursor if newest_first else number > cursor)
-    return query.order_by(number.desc() if newest_first else number)
-
-
-def _cut(
-    connection: Connection, query: Select[Any], limit: int, to_record: Callable[[Row], Record]
-) -> tuple[list[Record], bool]:
-    records = [to_record(row) for row in connection.execute(query.limit(limit + 1)).mappings()]
-    return records[:limit], len(records) > limit
-
-
-def _count(connection: Connection, *conditions: ColumnElement[bool]) -> int:
-    return connection.scalar(select(func.count()).select_from(tables.batches).where(*conditions)) or 0
-
-
-def _lock(connection: Connection, batch_id: str, statuses: Collection[Status]) -> Row | None:
-    """The batch's row if it has one of these statuses; it stays so until the transaction ends."""
-    of = tables.batches.c
-    query = select(tables.batches).where(of.id == batch_id, of.status.in_(statuses)).with_for_update()
-    return connection.execute(query).mappings().one_or_none()
-
-
-def _change(connection: Connection, row: Row, changes: Mapping[str, Any]) -> BatchRecord:
-    changed = BatchRecord.model_validate({**tables.to_batch(row).model_dump(), **changes})
-    values = {name: value for name, value in changed.model_dump().items() if name in changes}
-    if values:
-        connection.execute(update(tables.batches).where(tables.batches.c.number == row["number"]).values(values))
-    return changed
-
-
-def _put_file(connection: Connection, file: FileRecord) -> None:
-    values = file.model_dump()
-    connection.execute(_upsert(connection, tables.files, ("id",), values), values)
-
-
-def _upsert(connection: Connection, table: Table, key: Sequence[str], changes: Mapping[str, Any]) -> Any:
-    """An insertion that makes these changes to a row which has the key already."""
-    is_sqlite = connection.dialect.name == "sqlite"
-    into: Any = sqlite.insert(table) if is_sqlite else postgresql.insert(table)
-    return into.on_conflict_do_update(index_elements=list(key), set_=dict(changes))
-
-
-def _recorded_among(connection: Connection, number: int, lines: Sequence[int]) -> Iterator[int]:
-    of = tables.results.c
-    for start in range(0, len(lines), _CHUNK):
-        query = select(of.line).where(of.batch == number, of.line.in_(lines[start : start + _CHUNK]))
-        yield from connection.scalars(query)
-
-
-def _lines_of(table: Table, batch_id: str) -> ColumnElement[bool]:
-    number = select(tables.batches.c.number).where(tables.batches.c.id == batch_id).scalar_subquery()
-    return table.c.batch == number
-
-
-def _delete_lines(connection: Connection, number: int) -> None:
-    for table in (tables.results, tables.attempts):
-        connection.execute(delete(table).where(table.c.batch == number))
