@@ -1,0 +1,162 @@
+"""The lines of a batch through Ray Data to the service's replicas: the one module that touches ``ray.data.llm``.
+
+A process of its own, the feeder, runs Ray Data: it keeps so many lines under way, and gives each answer back as it
+comes. A line is a block of its own as long as there are few, so that the death of a replica costs those that it was at
+work on and no other. What lines and answers mean is not known here.
+"""
+
+import logging
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import ray
+from ray import serve
+from ray.exceptions import RayError
+
+from deployments.batch.answer_line import LineAnswer, LineRequest
+
+logger = logging.getLogger("ray.serve")
+
+METHOD: Final = "answer_line"
+
+_MAX_BLOCKS: Final = 2500
+"""Of one dataset. Each costs 15 ms of the feeder, and 1 ms before the first line is sent."""
+
+_LINES_PER_ACTOR: Final = 128
+"""Each costs a thread of the actor that waits for it."""
+
+_POLL_S: Final = 0.5
+
+
+@dataclass(frozen=True)
+class FeederSettings:
+    """Where the lines go.
+
+    Attributes:
+        app_name: The Serve application.
+        deployment_name: Its deployment that answers lines.
+        num_lines: How many may be under way at once.
+    """
+
+    app_name: str
+    deployment_name: str
+    num_lines: int
+
+
+class FeederDiedError(Exception):
+    """The process that feeds the engines ended. What it gave back before stands; nothing is known of the rest."""
+
+
+class Engines:
+    """The replicas of the running service."""
+
+    def __init__(self, settings: FeederSettings) -> None:
+        self._settings = settings
+
+    def answer_many(
+        self, lines: Sequence[tuple[int, LineRequest]], should_stop: Callable[[], bool]
+    ) -> Iterator[list[tuple[int, LineAnswer]]]:
+        """Answers as they come, with the number that each line was given with.
+
+        A line without an answer at the end was under way when the replica, or the engine's process in it, died.
+
+        Args:
+            lines: Any number; all of them are in memory.
+            should_stop: Asked twice a second; the rest is given up as soon as it is true.
+
+        Raises:
+            FeederDiedError: Nothing is known of the lines without an answer.
+        """
+        feeder: Any = ray.remote(num_cpus=0, max_restarts=0)(Feeder).remote(self._settings)
+        try:
+            answers = feeder.feed.remote(list(lines))
+            while not should_stop():
+                ready, _ = ray.wait([answers], timeout=_POLL_S, fetch_local=False)
+                if ready:
+                    yield ray.get(next(answers))
+        except StopIteration:
+            pass
+        except RayError as error:
+            raise FeederDiedError(f"{type(error).__name__}: {error}"[:2000]) from error
+        finally:
+            # With it go its tasks and actors.
+            ray.kill(feeder)
+
+    def answer_one(self, line: LineRequest) -> LineAnswer | None:
+        """The answer of a line that is under way alone; None where the replica died of it."""
+        replica = serve.get_deployment_handle(self._settings.deployment_name, self._settings.app_name)
+        try:
+            response = replica.options(stream=True).answer_line.remote(line)
+            answer: LineAnswer = next(iter(response))
+        except RayError as error:
+            logger.warning("a replica died at the work on line %s: %s", line["request_id"], type(error).__name__)
+            return None
+        return answer
+
+    def are_ready(self) -> bool:
+        """Whether a replica runs, as the controller knows it."""
+        application = serve.status().applications.get(self._settings.app_name)
+        deployment = application.deployments.get(self._settings.deployment_name) if application else None
+        return deployment is not None and deployment.replica_states.get("RUNNING", 0) > 0
+
+
+class Feeder:
+    """Runs Ray Data, which its caller's process is spared."""
+
+    def __init__(self, settings: FeederSettings) -> None:
+        self._settings = settings
+
+    def feed(self, lines: list[tuple[int, LineRequest]]) -> Iterator[list[tuple[int, LineAnswer]]]:
+        dataset = answered(lines, self._settings)
+        for batch in dataset.iter_batches(batch_size=None, prefetch_batches=0):
+            yield [
+                (int(row["number"]), {"status": int(row["status"]), "body": str(row["body"])})
+                for row in batch["__data"]
+            ]
+
+
+def answered(lines: Sequence[tuple[int, LineRequest]], settings: FeederSettings) -> Any:
+    """A ``ray.data.Dataset`` of the answers, in any order, in blocks of a few; lines that killed something are missing.
+
+    Each row has one column ``__data``, a struct with ``number``, ``status`` and ``body``.
+    """
+    from ray.data import ActorPoolStrategy, DataContext, from_items
+    from ray.data.llm import ServeDeploymentProcessorConfig, build_processor
+
+    context = DataContext.get_current()
+    # A block that fails is left out, and its lines are seen to be missing.
+    context.max_errored_blocks = -1
+    context.enable_progress_bars = False
+    context.print_on_execution_start = False
+    rows = [{"number": number, "request": request} for number, request in lines]
+    per_block = math.ceil(len(rows) / _MAX_BLOCKS)
+    num_actors = math.ceil(settings.num_lines / _LINES_PER_ACTOR)
+    num_tasks = max(math.ceil(settings.num_lines / num_actors / per_block), 1)
+    config = ServeDeploymentProcessorConfig(
+        deployment_name=settings.deployment_name,
+        app_name=settings.app_name,
+        batch_size=per_block,
+        concurrency=num_actors,
+    )
+    processor = build_processor(config, preprocess=_to_call, preprocess_map_kwargs={"num_cpus": 0})
+    # It would be one more process, which only takes the rows out of their column.
+    processor.postprocess = None
+    stage = processor.get_stage_by_name("ServeDeploymentStage")
+    stage.map_batches_kwargs = {
+        "compute": ActorPoolStrategy(
+            size=num_actors,
+            # As many more wait in the actor: a place that gets free is filled without asking Ray Data.
+            max_tasks_in_flight_per_actor=2 * num_tasks,
+            max_concurrent_calls_per_actor=num_tasks,
+        ),
+        "num_cpus": 0,
+    }
+    return processor(from_items(rows, override_num_blocks=math.ceil(len(rows) / per_block)))
+
+
+def _to_call(row: dict[str, Any]) -> dict[str, Any]:
+    """What the Serve processor wants to know. Runs in its process, whose log would get a line per block."""
+    logging.getLogger("ray.llm").setLevel(logging.WARNING)
+    return {"method": METHOD, "request_kwargs": row["request"]}

@@ -1,0 +1,157 @@
+"""One round of a batch: every line that has no result is sent to the engines once.
+
+Lines go together until they were under way too often when an engine died; then each goes alone, so that one that kills
+engines is found and the others are answered. Knows nothing of files and statuses beyond whether to go on.
+"""
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from deployments.batch import results
+from deployments.batch.answer_line import EXPIRED, NOT_STARTED, LineAnswer, LineRequest
+from deployments.batch.lines import Line, LineFault
+from deployments.batch.objects import line_id
+from deployments.batch.pipeline import FeederDiedError
+from deployments.batch.records import BatchRecord
+from deployments.batch.tools import Tools
+
+logger = logging.getLogger("ray.serve")
+
+_WINDOW_LINES: Final = 10_000
+_WINDOW_BYTES: Final = 64 * 2**20
+"""Lines that are given to the engines in one go; they are in memory, three times."""
+
+_MAX_ALONE: Final = 1000
+"""Lines of a round that go alone; the rest waits for the next."""
+
+_PAUSE_S: Final = 2.0
+_READY_TIMEOUT_S: Final = 600.0
+
+
+class Round:
+    """One round of a batch that is in progress."""
+
+    def __init__(self, tools: Tools, batch: BatchRecord) -> None:
+        self._tools = tools
+        self._store = tools.store
+        self._batch = batch
+
+    def run(self, recorded: set[int]) -> None:
+        """Has the lines without a result answered, as far as they can be."""
+        attempts = self._store.attempts(self._batch.id)
+        alone_from = max(self._tools.settings.max_attempts - 1, 1)
+        together: list[Line] = []
+        alone: list[Line] = []
+        num_bytes, did_something = 0, False
+        for line in self._tools.lines(self._batch):
+            if isinstance(line, LineFault) or line.number in recorded:
+                continue
+            if attempts.get(line.number, 0) >= alone_from:
+                if len(alone) < _MAX_ALONE:
+                    alone.append(line)
+                continue
+            together.append(line)
+            num_bytes += len(line.to_request())
+            if len(together) >= _WINDOW_LINES or num_bytes >= _WINDOW_BYTES:
+                did_something |= self._answer_together(together)
+                together, num_bytes = [], 0
+                if self._should_stop():
+                    return
+        if together:
+            did_something |= self._answer_together(together)
+        for line in alone:
+            if self._should_stop():
+                return
+            did_something |= self._answer_alone(line, attempts[line.number])
+        if not did_something and not self._should_stop():
+            self._tools.sleep(_PAUSE_S)
+
+    def _answer_together(self, lines: list[Line]) -> bool:
+        """Whether something is known of a line that was not before."""
+        waiting = {line.number: line for line in lines}
+        requests = [(line.number, self._request(line)) for line in lines]
+        failed: list[int] = []
+        did_something = False
+        stopped = False
+
+        def should_stop() -> bool:
+            nonlocal stopped
+            stopped = stopped or self._should_stop()
+            return stopped
+
+        try:
+            for answers in self._tools.engines.answer_many(requests, should_stop):
+                ready = []
+                for number, answer in answers:
+                    line = waiting.pop(number, None)
+                    if line is None or answer["status"] in (NOT_STARTED, EXPIRED):
+                        continue
+                    if answer["status"] >= 500 and self._tools.settings.max_attempts > 1:
+                        failed.append(number)
+                    else:
+                        ready.append(results.answered(self._batch, line, answer["status"], answer["body"]))
+                did_something = self._store.record(self._batch.id, ready) > 0 or did_something
+        except FeederDiedError as error:
+            logger.warning("batch %s goes on where it was: %s", self._batch.id, error)
+            stopped = True
+        if not stopped:
+            failed += waiting
+            if waiting:
+                logger.warning("batch %s: an engine died at the work on %d lines", self._batch.id, len(waiting))
+        if failed:
+            self._store.add_attempts(self._batch.id, failed)
+            if self._tools.settings.max_attempts == 1:
+                self._record_killed([waiting[number] for number in failed], 1)
+        return did_something or bool(failed)
+
+    def _answer_alone(self, line: Line, num_attempts: int) -> bool:
+        """Gives a line that may be what kills engines a last chance, with no other line of its batch beside it."""
+        if num_attempts >= self._tools.settings.max_attempts:
+            self._record_killed([line], num_attempts)
+            return True
+        if not self._wait_until_ready():
+            return False
+        answer = self._tools.engines.answer_one(self._request(line))
+        if answer is not None and answer["status"] in (NOT_STARTED, EXPIRED):
+            return False
+        if answer is not None and answer["status"] < 500:
+            self._record_answer(line, answer)
+            return True
+        self._store.add_attempts(self._batch.id, [line.number])
+        if num_attempts + 1 >= self._tools.settings.max_attempts:
+            if answer is None:
+                self._record_killed([line], num_attempts + 1)
+            else:
+                self._record_answer(line, answer)
+        # Serve needs a moment to see that a replica is dead.
+        self._tools.sleep(_PAUSE_S)
+        return True
+
+    def _wait_until_ready(self) -> bool:
+        deadline = self._tools.clock() + _READY_TIMEOUT_S
+        while not self._tools.engines.are_ready():
+            if self._should_stop() or self._tools.clock() >= deadline:
+                return False
+            self._tools.sleep(_PAUSE_S)
+        return True
+
+    def _record_answer(self, line: Line, answer: LineAnswer) -> None:
+        result = results.answered(self._batch, line, answer["status"], answer["body"])
+        self._store.record(self._batch.id, [result])
+
+    def _record_killed(self, lines: Sequence[Line], num_attempts: int) -> None:
+        self._store.record(self._batch.id, [results.killed(self._batch, line, num_attempts) for line in lines])
+
+    def _request(self, line: Line) -> LineRequest:
+        return {
+            "body": line.to_request(),
+            "deadline": float(self._batch.deadline),
+            "request_id": line_id(self._batch.id, line.number),
+        }
+
+    def _should_stop(self) -> bool:
+        if self._tools.is_stopping():
+            return True
+        batch = self._store.batch(None, self._batch.id)
+        return batch is None or batch.status != "in_progress" or self._tools.clock() >= batch.deadline

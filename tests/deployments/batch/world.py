@@ -1,0 +1,164 @@
+"""Batches on a real database and real files, with engines that answer, die or stall as a test wants."""
+
+import json
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from deployments.batch.answer_line import LineAnswer, LineRequest
+from deployments.batch.contents import Contents
+from deployments.batch.pipeline import FeederDiedError
+from deployments.batch.records import BatchRecord, FileRecord, Kind
+from deployments.batch.settings import BatchSettings
+from deployments.batch.store import Store
+from deployments.batch.tools import Tools
+from deployments.limits import Limits
+from deployments.requests import ChatRequestReader
+
+MODEL = "stand-in"
+ENDPOINT = "/v1/chat/completions"
+OWNER = "default"
+
+
+def line_of(number: int, text: str = "Hello", **fields: Any) -> bytes:
+    body = {"model": MODEL, "messages": [{"role": "user", "content": text}], **fields}
+    return json.dumps({"custom_id": f"row-{number}", "method": "POST", "url": ENDPOINT, "body": body}).encode()
+
+
+def text_of(request: LineRequest) -> str:
+    text: str = json.loads(request["body"])["messages"][-1]["content"]
+    return text
+
+
+@dataclass
+class StandInEngines:
+    """Engines of which a line's text says what it does to them; ``asked`` counts how often each text came.
+
+    Attributes:
+        after_answer: Called after each answer that is given back; may raise.
+        window: Lines under way at once, which die together.
+    """
+
+    asked: Counter[str] = field(default_factory=Counter)
+    alone: Counter[str] = field(default_factory=Counter)
+    after_answer: Callable[[], None] = lambda: None
+    window: int = 4
+    ready: bool = True
+    order: random.Random = field(default_factory=lambda: random.Random(7))
+
+    def answer_many(
+        self, lines: Sequence[tuple[int, LineRequest]], should_stop: Callable[[], bool]
+    ) -> Iterator[list[tuple[int, LineAnswer]]]:
+        rest = list(lines)
+        while rest:
+            if should_stop():
+                return
+            under_way, rest = rest[: self.window], rest[self.window :]
+            self.order.shuffle(under_way)
+            for _, request in under_way:
+                self.asked[text_of(request)] += 1
+                if text_of(request) == "feeder dies":
+                    raise FeederDiedError("killed")
+            if any(text_of(request) == "poison" for _, request in under_way):
+                continue
+            for number, request in under_way:
+                yield [(number, self._answer(request))]
+                self.after_answer()
+
+    def answer_one(self, line: LineRequest) -> LineAnswer | None:
+        self.asked[text_of(line)] += 1
+        self.alone[text_of(line)] += 1
+        return None if text_of(line) == "poison" else self._answer(line)
+
+    def are_ready(self) -> bool:
+        return self.ready
+
+    def _answer(self, line: LineRequest) -> LineAnswer:
+        text = text_of(line)
+        if text.startswith("status "):
+            status = int(text.split()[1])
+            error = {"message": "It failed.", "type": "server_error", "param": None, "code": "engine_error"}
+            return {"status": status, "body": json.dumps({"error": error})}
+        return {"status": 200, "body": json.dumps({"object": "chat.completion", "text": text})}
+
+
+class World:
+    """A folder with the state of batches, and what may be done with it."""
+
+    def __init__(self, folder: Path, **settings: Any) -> None:
+        self.folder = folder
+        self.settings = BatchSettings.model_validate({"state_dir": folder, **settings})
+        self.store = Store(self.settings.resolved_database())
+        self.contents = Contents(self.settings.resolved_files())
+        self.engines = StandInEngines()
+        self.now = 1_000_000.0
+        self.stopping = False
+        self.slept: list[float] = []
+        self._num_batches = 0
+
+    def tools(self, is_stopping: Callable[[], bool] | None = None) -> Tools:
+        limits = Limits()
+        return Tools(
+            store=self.store,
+            contents=self.contents,
+            engines=self.engines,
+            reader=ChatRequestReader(MODEL, limits),
+            limits=limits,
+            settings=self.settings,
+            is_stopping=is_stopping or (lambda: self.stopping),
+            clock=lambda: self.now,
+            sleep=self.slept.append,
+        )
+
+    def batch_of(self, lines: Iterable[bytes], *, kind: Kind = "batch", **fields: Any) -> BatchRecord:
+        self._num_batches += 1
+        file_id = f"file-{self._num_batches:032x}"
+        size = self.contents.write(file_id, [b"".join(line + b"\n" for line in lines)])
+        now = int(self.now)
+        self.store.add_file(
+            FileRecord(
+                id=file_id, owner=OWNER, purpose="batch", filename="in.jsonl", num_bytes=size, created_at=now,
+                expires_at=now + 10**6,
+            )
+        )  # fmt: skip
+        batch = BatchRecord.model_validate(
+            {
+                "id": f"batch_{self._num_batches:032x}", "owner": OWNER, "kind": kind, "endpoint": ENDPOINT,
+                "input_file_id": file_id, "completion_window": "24h", "created_at": now, "deadline": now + 86400,
+                **fields,
+            }
+        )  # fmt: skip
+        self.store.add_batch(batch, max_open=1000, max_open_of_owner=1000)
+        return batch
+
+    def now_of(self, batch: BatchRecord) -> BatchRecord:
+        found = self.store.batch(None, batch.id)
+        assert found is not None
+        return found
+
+    def lines_of(self, file_id: str | None) -> list[dict[str, Any]]:
+        if file_id is None:
+            return []
+        with self.contents.open(file_id) as stream:
+            text = stream.read()
+        assert text.endswith(b"\n")
+        return [json.loads(line) for line in text.splitlines()]
+
+
+def assert_every_line_once(world: World, batch: BatchRecord, total: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Output and errors by the client's name for the line."""
+    ended = world.now_of(batch)
+    output, errors = world.lines_of(ended.output_file_id), world.lines_of(ended.error_file_id)
+    assert (ended.total, ended.completed, ended.failed) == (total, len(output), len(errors))
+    assert ended.completed + ended.failed == total
+    names = [line["id"] for line in output + errors]
+    assert len(set(names)) == total
+    assert not world.store.recorded_lines(batch.id)
+    assert all(line["error"] is None and line["response"]["status_code"] == 200 for line in output)
+    assert all(line["error"]["message"].startswith(f"Line {line['error']['line']}: ") for line in errors)
+    by_name = [{line["custom_id"]: line for line in lines if line["custom_id"]} for lines in (output, errors)]
+    assert not by_name[0].keys() & by_name[1].keys()
+    return by_name[0], by_name[1]
