@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo test unit lint types bench bench-masks bench-quality clean
+.PHONY: demo test unit test-postgres lint types bench bench-masks bench-quality clean
 .DEFAULT_GOAL := demo
 
 demo: $(READY)
@@ -18,6 +18,11 @@ test: $(READY)
 
 unit: $(READY)
 	$(BIN)/python -m pytest -m "not e2e"
+
+# Starts a server of its own from the machine's PostgreSQL programs; installs none, and says so where there are none.
+test-postgres: $(READY)
+	@$(BIN)/python -m tests.deployments.batch.postgresql_server
+	$(BIN)/python -m pytest -m postgres tests/deployments/batch
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -6,7 +6,7 @@ Each takes the connection of a transaction and knows one or two tables. None of 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Select, Table, delete, func, select, update
+from sqlalchemy import ColumnElement, Connection, Select, Table, delete, false, func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from deployments.batch import tables
@@ -24,6 +24,8 @@ class UnknownCursorError(Exception):
 
 
 def is_named(table: Table, owner: str | None, record_id: str) -> list[ColumnElement[bool]]:
+    if not (record_id.isascii() and record_id.isprintable()):
+        return [false()]  # comes from a client; PostgreSQL refuses a statement with a NUL in it
     return [table.c.id == record_id, *([] if owner is None else [table.c.owner == owner])]
 
 
