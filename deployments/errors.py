@@ -8,8 +8,10 @@
     │   │   └── ModelNotFoundError     404  code model_not_found
     │   ├── MethodNotAllowedError      405
     │   ├── RequestTimeoutError        408  the body did not arrive in time
+    │   ├── ConflictError              409  not in the state that it is in; code says which
     │   ├── PayloadTooLargeError       413
     │   ├── UnsupportedMediaTypeError  415
+    │   ├── TooManyRequestsError       429  the caller has as much going on as it may have
     │   └── HeadersTooLargeError       431
     ├── OverloadedError                503  no capacity now; the same request may work later
     ├── InternalError                  500  our fault; names the request id and nothing else
@@ -96,6 +98,10 @@ class RequestTimeoutError(CallerError):
     headers = (("Connection", "close"),)
 
 
+class ConflictError(CallerError):
+    status = 409
+
+
 class PayloadTooLargeError(CallerError):
     status = 413
     headers = (("Connection", "close"),)
@@ -103,6 +109,11 @@ class PayloadTooLargeError(CallerError):
 
 class UnsupportedMediaTypeError(CallerError):
     status = 415
+
+
+class TooManyRequestsError(CallerError):
+    status = 429
+    headers = (("Retry-After", "1"),)
 
 
 class HeadersTooLargeError(CallerError):

@@ -16,6 +16,8 @@ _UNUSUAL_BREAKS: Final = {character: f"\\u{ord(character):04x}" for character in
 
 BATCH_EXPIRED: Final = "batch_expired"
 BATCH_CANCELLED: Final = "batch_cancelled"
+ENGINE_DIED: Final = "engine_died"
+_NOT_THE_CALLERS: Final = (BATCH_EXPIRED, BATCH_CANCELLED, ENGINE_DIED)
 
 JOB_STATUS: Final[Mapping[Status, str]] = {
     "validating": "pending",
@@ -165,8 +167,11 @@ def job_result(record: Mapping[str, Any]) -> dict[str, Any]:
     if response is not None:
         body: dict[str, Any] = response["body"]
         return body
-    kind = "server_error" if error["code"] in (BATCH_EXPIRED, BATCH_CANCELLED) else "invalid_request_error"
-    return {"error": {"message": error["message"], "type": kind, "param": error["param"], "code": error["code"]}}
+    kind = "server_error" if error["code"] in _NOT_THE_CALLERS else "invalid_request_error"
+    # Its place among the results says which it is.
+    message = error["message"].removeprefix(f"Line {error['line']}: ")
+    message = message[:1].upper() + message[1:]
+    return {"error": {"message": message, "type": kind, "param": error["param"], "code": error["code"]}}
 
 
 def to_json(value: Mapping[str, Any]) -> str:

@@ -131,6 +131,7 @@ def test_a_line_without_an_answer_has_an_error_alone() -> None:
     assert (expired["error"]["code"], cancelled["error"]["code"]) == ("batch_expired", "batch_cancelled")
     kinds = [objects.job_result(record)["error"]["type"] for record in (faulty, expired, cancelled)]
     assert kinds == ["invalid_request_error", "server_error", "server_error"]
+    assert objects.job_result(faulty)["error"]["message"] == "It is blank."
 
 
 def test_a_result_is_the_completion() -> None:
