@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Protocol
+from typing import Any, BinaryIO, Final, Protocol, cast
 
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
@@ -63,8 +63,8 @@ class Contents:
             ContentsMissingError: There is none.
             ContentsError: It cannot be opened.
         """
-        with _errors(f"file {name} cannot be opened"):
-            return self._place.open(_checked(name))
+        with _errors(f"file {_checked(name)} cannot be opened"):
+            return self._place.open(name)
 
     def read(self, name: str, offset: int, num_bytes: int) -> bytes:
         """At most ``num_bytes`` of a file from ``offset`` on; fewer where it ends.
@@ -72,8 +72,8 @@ class Contents:
         Raises:
             ContentsError: As ``open``.
         """
-        with _errors(f"file {name} cannot be read"):
-            return self._place.read(_checked(name), offset, num_bytes)
+        with _errors(f"file {_checked(name)} cannot be read"):
+            return self._place.read(name, offset, num_bytes)
 
     def size(self, name: str) -> int:
         """Bytes of a file.
@@ -81,8 +81,8 @@ class Contents:
         Raises:
             ContentsError: As ``open``.
         """
-        with _errors(f"file {name} cannot be looked at"):
-            return self._place.size(_checked(name))
+        with _errors(f"file {_checked(name)} cannot be looked at"):
+            return self._place.size(name)
 
     def delete(self, name: str) -> None:
         """One that is gone is fine.
@@ -90,8 +90,8 @@ class Contents:
         Raises:
             ContentsError: It is still there.
         """
-        with _errors(f"file {name} cannot be deleted"), suppress(FileNotFoundError):
-            self._place.delete(_checked(name))
+        with _errors(f"file {_checked(name)} cannot be deleted"), suppress(FileNotFoundError):
+            self._place.delete(name)
 
 
 class _Place(Protocol):
@@ -125,7 +125,7 @@ class _Folder:
         try:
             with _errors(f"file {name} cannot be written"):
                 file = temporary.open("xb")
-            with file:
+            with _closing(file, name):
                 with suppress(OSError):  # some network file systems have no locks
                     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 num_bytes = _copy(chunks, file, name)
@@ -175,8 +175,8 @@ class _Remote:
     def write(self, name: str, chunks: Iterable[bytes]) -> int:
         with _errors(f"file {name} cannot be written"):
             # It has no name, so that nothing is left of it if the process is killed.
-            collected = tempfile.TemporaryFile()  # noqa: SIM115 - closed by the next statement
-        with collected as file:
+            file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by the next statement
+        with _closing(file, name):
             num_bytes = _copy(chunks, file, name)
             with _errors(f"file {name} cannot be written"):
                 file.seek(0)
@@ -188,14 +188,12 @@ class _Remote:
         return num_bytes
 
     def open(self, name: str) -> BinaryIO:
-        file: BinaryIO = self._files.open(self._path(name), "rb")
-        return file
+        return cast("BinaryIO", self._files.open(self._path(name), "rb"))
 
     def read(self, name: str, offset: int, num_bytes: int) -> bytes:
         # Object stores take a range that begins at the end for an error.
         end = min(offset + num_bytes, self.size(name))
-        data: bytes = self._files.cat_file(self._path(name), start=offset, end=end) if offset < end else b""
-        return data
+        return bytes(self._files.cat_file(self._path(name), start=offset, end=end)) if offset < end else b""
 
     def size(self, name: str) -> int:
         return int(self._files.size(self._path(name)))
@@ -211,6 +209,16 @@ def _checked(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise ValueError("the name of a file is of small letters, digits, - and _")
     return name
+
+
+@contextmanager
+def _closing(file: Any, name: str) -> Iterator[None]:
+    """Closing writes what is still in the buffer, and fails where writing does."""
+    try:
+        yield
+    finally:
+        with _errors(f"file {name} cannot be written"):
+            file.close()
 
 
 def _copy(chunks: Iterable[bytes], file: Any, name: str) -> int:

@@ -1,6 +1,6 @@
 """A process that works on a batch and may be killed: ``python -m tests.deployments.batch.recorder URL WHAT``.
 
-``record`` records lines 1 to 1000 of the batch ``batch_1`` from two threads, ``finish`` dies inside the transaction that
+``record`` records 1000 lines of the batch ``batch_1`` from two threads; ``finish`` dies inside the transaction that
 finishes it.
 """
 
