@@ -1,0 +1,121 @@
+"""A batch service of its own for each test: a database and files in a folder, and a clock that stands."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from deployments.batch.contents import Contents
+from deployments.batch.handle import Operation, reply_of
+from deployments.batch.records import OPEN, FileRecord
+from deployments.batch.service import BatchService
+from deployments.batch.settings import BatchLimits, BatchSettings
+from deployments.batch.store import Store
+from deployments.failures import from_error_item
+from deployments.limits import Limits
+from tests.deployments.front import LIMITS, MODEL, chat_body
+
+ME = "me"
+ENDPOINT = "/v1/chat/completions"
+NOW = 1_750_000_000
+
+FEW = BatchLimits(
+    max_file_bytes=100_000,
+    max_lines=5,
+    max_open=4,
+    max_open_per_key=3,
+    max_bytes_per_key=150_000,
+    retention_s=10 * 86400,
+)
+
+
+def jsonl(num_lines: int = 1) -> bytes:
+    lines = [
+        {"custom_id": f"line-{number}", "method": "POST", "url": ENDPOINT, "body": chat_body()}
+        for number in range(1, num_lines + 1)
+    ]
+    return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+
+
+@dataclass
+class Front:
+    model_id: str = MODEL
+    limits: Limits = LIMITS
+
+
+@dataclass
+class World:
+    """A service, what is under it, and how often it said that something changed."""
+
+    folder: Path
+    limits: BatchLimits = FEW
+    now: float = NOW
+    num_changes: int = 0
+    store: Store = field(init=False)
+    contents: Contents = field(init=False)
+    service: BatchService = field(init=False)
+
+    def __post_init__(self) -> None:
+        settings = BatchSettings(state_dir=self.folder, limits=self.limits)
+        self.store = Store(settings.resolved_database())
+        self.contents = Contents(settings.resolved_files())
+        self.service = BatchService(
+            settings, Front(), self.store, self.contents, clock=lambda: self.now, on_change=self._count
+        )
+
+    def upload(self, content: bytes | None = None, owner: str = ME, **options: Any) -> str:
+        """The id of a new file."""
+        file_id: str = self.service.create_file(owner, "in.jsonl", "batch", content or jsonl(), **options)["id"]
+        return file_id
+
+    def batch(self, owner: str = ME, file_id: str | None = None, **fields: Any) -> dict[str, Any]:
+        """A new batch, of a new file unless one is named."""
+        given = {
+            "input_file_id": file_id or self.upload(owner=owner),
+            "endpoint": ENDPOINT,
+            "completion_window": "24h",
+            **fields,
+        }
+        return self.service.create_batch(owner, given)
+
+    def end(self, batch_id: str, output: bytes = b"[]", status: str = "completed", **changes: Any) -> str:
+        """Brings a batch to its end, as the runner does; gives the id of its output file."""
+        batch = self.store.batch(None, batch_id)
+        assert batch is not None
+        file = FileRecord(
+            id=f"file-{len(output):032x}",
+            owner=batch.owner,
+            purpose="batch_output",
+            filename="out.jsonl",
+            num_bytes=self.contents.write(f"file-{len(output):032x}", [output]),
+            created_at=NOW,
+        )
+        ended = self.store.finish(batch_id, only_from=OPEN, files=[file], status=status, **changes)
+        assert ended is not None
+        return file.id
+
+    def set_status(self, batch_id: str, status: str, **changes: Any) -> None:
+        assert self.store.update_batch(batch_id, only_from=OPEN, status=status, **changes)
+
+    def num_contents(self) -> int:
+        return len(list((self.folder / "files").iterdir()))
+
+    def close(self) -> None:
+        self.store.close()
+
+    def _count(self) -> None:
+        self.num_changes += 1
+
+
+class DirectBatches:
+    """``Batches`` without a handle between the front and the service."""
+
+    def __init__(self, service: Callable[[], BatchService]) -> None:
+        self._service = service
+
+    async def call(self, request_id: str, operation: Operation, *args: Any) -> Any:
+        reply = reply_of(getattr(self._service(), operation), args, {})
+        if "value" not in reply:
+            raise from_error_item(reply, request_id)
+        return reply["value"]
