@@ -188,6 +188,27 @@ def test_a_folder_that_cannot_be_written_to_is_refused_at_the_start() -> None:
         Contents("/proc/self")
 
 
+def test_files_that_were_written_long_ago_can_be_told(place: str) -> None:
+    contents = Contents(place)
+    assert contents.old_names(0) == []
+    contents.write("file-1", [b"words"])
+    contents.write("file-2", [b"words"])
+    assert contents.old_names(3600) == []
+    assert sorted(contents.old_names(-1)) == ["file-1", "file-2"]
+
+
+def test_what_is_being_written_is_no_old_file(tmp_path: Path) -> None:
+    contents = Contents(str(tmp_path))
+    seen = []
+
+    def chunks() -> Iterator[bytes]:
+        yield b"words"
+        seen.append(contents.old_names(-1))
+
+    contents.write("file-1", chunks())
+    assert seen == [[]]
+
+
 class LossyFileSystem(MemoryFileSystem):
     """Keeps the first bytes only and reports no error; or raises one that belongs to no family."""
 
