@@ -1,0 +1,145 @@
+"""The configuration of an offline run: the service's own settings, and a block ``offline`` beside them.
+
+The same YAML file serves both, as far as its settings speak of the model, the lists and the limits; those of the HTTP
+front and of the Serve graph mean nothing here. Nothing here imports Ray or the engine.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Self
+from uuid import uuid4
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from deployments.errors import CallerError
+from deployments.requests import ChatRequestReader
+from deployments.settings import Settings, SettingsError
+
+BLOCK: Final = "offline"
+
+_PLAIN_TARGETS: Final = frozenset({"prompt", "system", "custom_id"})
+"""What a column may give besides fields of a chat request."""
+
+_ENGINE_KEYS: Final = ("chat_template", "quantization", "reasoning_parser", "revision", "tokenizer")
+"""Arguments of the engine that change what is answered, and not only how fast."""
+
+
+class OfflineSettings(BaseModel):
+    """How a run reads, and how much of the machines it takes."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    columns: dict[str, str] = {}
+    """For tables that hold no chat requests: what comes from which column. ``prompt`` or ``messages`` is needed;
+    ``system``, ``custom_id`` and every field of a chat request may be named too, members of ``vocab`` with a dot:
+    ``{prompt: question, vocab_lang: language, vocab_n_words: level, max_tokens: length}``."""
+    request: dict[str, Any] = {}
+    """Fields that every request has which does not say otherwise, such as ``{max_tokens: 200, vocab_lang: es}``."""
+    engines: int = Field(default=1, ge=1)
+    """Engines at once, if the cluster has room for them. Each costs what ``placement_bundles`` says."""
+    rows_per_task: int = Field(default=16, ge=1)
+    """Rows that are given to an engine together, and lost together where it dies."""
+    tasks_per_engine: int = Field(default=8, ge=1)
+    """Such tasks at an engine at once. Together with ``rows_per_task`` at least ``max_num_seqs`` of the engine, or it
+    is not busy; rows beyond that wait in its process, at some KB each."""
+    max_attempts: int = Field(default=3, ge=1)
+    """So often may a row be under way when an engine dies, the later times alone; then it becomes an error."""
+    part_rows: int = Field(default=1000, ge=1)
+    """A part of the output is written when it has so many rows. Costs their memory in the driver."""
+    part_s: float = Field(default=60.0, gt=0)
+    """And at the latest after so long: a run that is killed has no more than this to do again."""
+    allowed_roots: tuple[str, ...] = ()
+    """Folders or URLs within which everything that is read or written must lie; empty for anywhere."""
+
+
+@dataclass(frozen=True)
+class OfflineConfig:
+    """All that a run needs to know besides its input and output."""
+
+    settings: Settings
+    offline: OfflineSettings
+
+    @classmethod
+    def load(cls, args: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> Self:
+        """The configuration of YAML arguments, which override the environment.
+
+        Raises:
+            SettingsError: Names each bad key, its value and what was expected.
+        """
+        args = dict(args)
+        block = args.pop(BLOCK, None) or {}
+        # There is no door here, so no key to it.
+        args["secret_token"] = uuid4().hex
+        settings = Settings.load(args, environment)
+        try:
+            config = cls(settings, OfflineSettings.model_validate(block))
+        except ValidationError as error:
+            raise SettingsError(_describe(error)) from None
+        _check_requests(config)
+        return config
+
+    @classmethod
+    def read(cls, path: Path, environment: Mapping[str, str] | None = None) -> Self:
+        """The configuration in a YAML file.
+
+        Raises:
+            SettingsError: The file cannot be read, or as ``load``.
+        """
+        try:
+            args = yaml.safe_load(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            raise SettingsError(f"{path}: cannot be read: {error}") from None
+        if not isinstance(args, Mapping):
+            raise SettingsError(f"{path}: expected keys and values, such as model_name: …")
+        return cls.load(args, environment)
+
+    @property
+    def digest(self) -> str:
+        """Changes with all that answers depend on, and with nothing that only makes them come sooner or later."""
+        settings = self.settings
+        kwargs = settings.engine_kwargs
+        content = {
+            "model": [settings.model_name, settings.model_id, settings.torch_dtype],
+            "engine": {name: kwargs[name] for name in _ENGINE_KEYS if name in kwargs},
+            "lists": [str(settings.wordlist_dir), settings.mask_engine],
+            "defaults": [settings.hint, settings.default_no_repeat, settings.limits.model_dump()],
+            "rows": [self.offline.columns, self.offline.request],
+        }
+        return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _check_requests(config: OfflineConfig) -> None:
+    """Has the reader of requests look at what every row will have, so that not every row fails of it."""
+    offline = config.offline
+    if offline.columns and len({"prompt", "messages"} & set(offline.columns)) != 1:
+        raise SettingsError("offline.columns: name the column that holds the prompt, or the one that holds messages")
+    sample: dict[str, Any] = {"model": config.settings.model_id, "messages": [{"role": "user", "content": "Hello"}]}
+    named = [name for name in offline.columns if name not in _PLAIN_TARGETS]
+    fields = {name: None for name in named if "." not in name and name != "messages"}
+    vocab_only = [name for name in named if "." in name and not name.startswith("vocab.")]
+    if vocab_only:
+        raise SettingsError(f"offline.columns.{vocab_only[0]}: only members of vocab may be named with a dot")
+    reader = ChatRequestReader.of(config.settings)
+    names = dict.fromkeys(offline.request)
+    for key, given in (("columns", fields), ("request", names), ("request", offline.request)):
+        try:
+            reader.read({**sample, **given})
+        except CallerError as error:
+            # Part of a vocabulary may come from the configuration and part from the row.
+            if given is not offline.request or not (error.param or "").startswith("vocab"):
+                raise SettingsError(f"offline.{key}: {error.message}") from None
+
+
+def _describe(error: ValidationError) -> str:
+    lines = []
+    for fault in error.errors(include_url=False):
+        key = ".".join([BLOCK, *(str(part) for part in fault["loc"])])
+        if fault["type"] == "extra_forbidden":
+            lines.append(f"{key}: unknown setting; known are {', '.join(sorted(OfflineSettings.model_fields))}")
+        else:
+            lines.append(f"{key}={fault['input']!r}: {fault['msg']}")
+    return "; ".join(lines)

@@ -1,0 +1,202 @@
+"""The output of a run: parts, each a whole file of rows that appears at once, under ``answers`` or ``errors``.
+
+A row is in one part or in none, so the parts themselves say what is done. Knows how rows look in both formats; it does
+not know how they came to be.
+"""
+
+import hashlib
+import io
+import json
+import os
+import posixpath
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from deployments.offline.places import FORMATS, Format, Place, RefusedError
+
+ANSWERS: Final = "answers"
+ERRORS: Final = "errors"
+
+_TEMPORARY: Final = ".writing-"
+
+_PLACE_COLUMNS: Final = (("custom_id", pa.string()), ("file", pa.string()), ("row", pa.int64()))
+_ANSWER_COLUMNS: Final = (
+    ("answer", pa.string()),
+    ("finish_reason", pa.string()),
+    ("prompt_tokens", pa.int64()),
+    ("completion_tokens", pa.int64()),
+    ("completion", pa.string()),
+)
+_ERROR_COLUMNS: Final = (
+    ("status", pa.int64()),
+    ("code", pa.string()),
+    ("message", pa.string()),
+    ("param", pa.string()),
+)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of one row.
+
+    Attributes:
+        file, row: Its place in the input.
+        custom_id: Its own name; None for none.
+        kept: What of it goes to the output.
+        status: As HTTP has it; 200 for an answer.
+        body: The chat completion, or OpenAI's error object.
+    """
+
+    file: str
+    row: int
+    custom_id: str | None
+    kept: Mapping[str, Any]
+    status: int
+    body: Mapping[str, Any]
+
+    @property
+    def is_answer(self) -> bool:
+        return self.status == 200
+
+
+class Parts:
+    """The folder of one run's output.
+
+    Args:
+        place: Where.
+        kind: The format.
+        kept: Of Parquet, the columns that come from the input.
+    """
+
+    def __init__(self, place: Place, kind: Format, kept: pa.Schema) -> None:
+        self._place = place
+        self._format: Format = kind
+        self._kept = kept
+
+    def clean(self) -> None:
+        """Removes what a killed run had not written to its end."""
+        for folder in self._folders():
+            for path in self._listed(folder):
+                if posixpath.basename(path).startswith(_TEMPORARY):
+                    folder.filesystem.rm_file(path)
+
+    def write(self, results: list[Result]) -> None:
+        """Writes the rows as parts of their own; each part is there wholly or not at all.
+
+        Raises:
+            OSError: The disk is full, or the like; then a part of these rows may be there, and no half of one.
+        """
+        for name, is_answer in ((ANSWERS, True), (ERRORS, False)):
+            rows = [result for result in results if result.is_answer == is_answer]
+            if rows:
+                data = self._parquet(rows) if self._format == "parquet" else _json_lines(rows)
+                write_whole(self._place.child(name).child(f"part-{uuid4().hex}.{self._format}"), data)
+
+    def done(self) -> Iterator[tuple[str, int, bool]]:
+        """Each row that is written: its file, its number, whether it is an answer.
+
+        Raises:
+            RefusedError: A part cannot be read.
+        """
+        for folder in self._folders():
+            is_answer = folder.path.endswith(f"/{ANSWERS}")
+            for path in self._listed(folder):
+                if posixpath.splitext(path)[1] not in FORMATS:
+                    continue
+                try:
+                    with folder.filesystem.open(path, "rb") as stream:
+                        for file, row in self._places(stream):
+                            yield file, row, is_answer
+                except (OSError, ValueError, KeyError, pa.ArrowException) as error:
+                    raise RefusedError(f"{path}: cannot be read, so what is done is not known: {error}") from None
+
+    def _places(self, stream: Any) -> Iterator[tuple[str, int]]:
+        if self._format == "parquet":
+            table = pq.read_table(stream, columns=["file", "row"])
+            yield from zip(table["file"].to_pylist(), table["row"].to_pylist(), strict=True)
+            return
+        for line in stream:
+            row = json.loads(line)
+            yield row["file"], row["row"]
+
+    def _folders(self) -> tuple[Place, Place]:
+        return self._place.child(ANSWERS), self._place.child(ERRORS)
+
+    def _listed(self, folder: Place) -> list[str]:
+        folder.filesystem.invalidate_cache()
+        return sorted(folder.filesystem.find(folder.path)) if folder.filesystem.isdir(folder.path) else []
+
+    def _parquet(self, results: list[Result]) -> bytes:
+        ours = (*_PLACE_COLUMNS, *(_ANSWER_COLUMNS if results[0].is_answer else _ERROR_COLUMNS))
+        taken = {name for name, _ in ours}
+        names = {name: f"input_{name}" if name in taken else name for name in self._kept.names}
+        kept = [pa.field(names[column.name], column.type) for column in self._kept]
+        rows = [
+            {**{names[name]: value for name, value in result.kept.items()}, **_columns(result)} for result in results
+        ]
+        sink = io.BytesIO()
+        pq.write_table(pa.Table.from_pylist(rows, schema=pa.schema([*kept, *ours])), sink)
+        return sink.getvalue()
+
+
+def write_whole(place: Place, data: bytes) -> None:
+    """Writes a file that appears with all of its bytes, or not at all."""
+    filesystem = place.filesystem
+    if not place.is_local:
+        # A put of an object store is whole or nothing.
+        filesystem.pipe_file(place.path, data)
+        return
+    path = Path(place.path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f"{_TEMPORARY}{path.name}")
+    try:
+        with temporary.open("wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _json_lines(results: list[Result]) -> bytes:
+    lines = (json.dumps(_record(result), ensure_ascii=False, separators=(",", ":")) for result in results)
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def _record(result: Result) -> dict[str, Any]:
+    """A line of an output file of OpenAI's batches, and where its row came from."""
+    name = hashlib.sha256(f"{result.file}\n{result.row}".encode()).hexdigest()[:32]
+    error = None if result.is_answer else {name: result.body.get(name) for name in ("code", "message", "param")}
+    body = dict(result.body) if result.is_answer else {"error": dict(result.body)}
+    return {
+        "id": f"batch_req_{name}",
+        "custom_id": result.custom_id,
+        "response": {"status_code": result.status, "request_id": f"{result.file}:{result.row}", "body": body},
+        "error": error,
+        "file": result.file,
+        "row": result.row,
+        **({"input": dict(result.kept)} if result.kept else {}),
+    }
+
+
+def _columns(result: Result) -> dict[str, Any]:
+    place = {"custom_id": result.custom_id, "file": result.file, "row": result.row}
+    body = result.body
+    if not result.is_answer:
+        return {**place, "status": result.status, **{name: body.get(name) for name in ("code", "message", "param")}}
+    choice, usage = body["choices"][0], body.get("usage") or {}
+    return {
+        **place,
+        "answer": choice["message"].get("content"),
+        "finish_reason": choice.get("finish_reason"),
+        "prompt_tokens": usage.get("prompt_tokens"),
+        "completion_tokens": usage.get("completion_tokens"),
+        "completion": json.dumps(body, ensure_ascii=False),
+    }

@@ -1,0 +1,150 @@
+"""Makes of a row, whatever its shape, the chat request that it asks for.
+
+Three shapes: a line of OpenAI's batches (``custom_id``, ``body``), a bare chat request (``messages`` and the rest), or
+any row, where ``offline.columns`` says what comes from which column. Values may be those of JSON, Arrow or NumPy.
+Whether the request is a good one is the reader's to say, where it is answered; nothing here knows of files or Ray.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from deployments.errors import ApiError, BadRequestError
+from deployments.offline.config import OfflineConfig
+from deployments.strict_json import JsonError, loads
+
+ENDPOINT: Final = "/v1/chat/completions"
+
+_MAX_ID_CHARS: Final = 512
+_SIMPLE: Final = (str, int, float, bool)
+
+
+@dataclass(frozen=True, slots=True)
+class RowRequest:
+    """What a row asks for: ``body`` is its chat request as JSON text."""
+
+    custom_id: str | None
+    body: str
+
+
+def to_request(row: Mapping[str, Any], config: OfflineConfig, *, is_table: bool) -> RowRequest:
+    """The request of a row.
+
+    Args:
+        is_table: In tables a member that is not there is null, or not a number; in JSON a null may mean something.
+
+    Raises:
+        BadRequestError: The row holds no request.
+    """
+    try:
+        body = _mapped(row, config.offline.columns) if config.offline.columns else _given(row, config)
+        if is_table:
+            body = _without_nulls(body)
+        body = {"model": config.settings.model_id, **_merged(config.offline.request, body)}
+        if body.get("stream"):
+            raise BadRequestError("'stream' must be false: a row is answered whole.", "stream")
+        return RowRequest(custom_id_of(row, config), json.dumps(body, ensure_ascii=False, allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise BadRequestError(f"The row cannot be written as JSON: {error}.") from None
+
+
+def custom_id_of(row: Mapping[str, Any], config: OfflineConfig) -> str | None:
+    """The row's own name, where it has one.
+
+    Raises:
+        BadRequestError: It is none.
+    """
+    given = row.get(config.offline.columns.get("custom_id", "custom_id"))
+    if given is None:
+        return None
+    name = str(_plain(given)) if isinstance(_plain(given), (str, int)) else ""
+    if not 1 <= len(name) <= _MAX_ID_CHARS:
+        raise BadRequestError(f"'custom_id' must be a string of 1 to {_MAX_ID_CHARS} characters.", "custom_id")
+    return name
+
+
+def error_body(error: ApiError) -> dict[str, Any]:
+    """An error as an answer carries it, with its status."""
+    fields: dict[str, Any] = error.to_dict()["error"]
+    return fields
+
+
+def _given(row: Mapping[str, Any], config: OfflineConfig) -> dict[str, Any]:
+    if row.get("body") is not None:
+        for name, expected in (("method", "POST"), ("url", ENDPOINT)):
+            if row.get(name) is not None and row[name] != expected:
+                raise BadRequestError(f"'{name}' must be '{expected}'.", name)
+        body = _plain(row["body"])
+        if isinstance(body, str):
+            try:
+                body = loads(body.encode(), config.settings.limits.max_json_depth)
+            except JsonError as error:
+                raise BadRequestError(f"'body' is not valid JSON: {error}.", "body") from None
+        if not isinstance(body, dict):
+            raise BadRequestError("'body' must be a JSON object.", "body")
+        return body
+    if row.get("messages") is not None:
+        return {name: _plain(value) for name, value in row.items() if name != "custom_id"}
+    raise BadRequestError(
+        "The row has neither 'body' nor 'messages': give a chat request, or name the column of the prompt in the "
+        "configuration (offline.columns.prompt)."
+    )
+
+
+def _mapped(row: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, Any]:
+    body: dict[str, Any] = {}
+    for target, column in columns.items():
+        if target in ("prompt", "system", "custom_id") or (value := _plain(row.get(column))) is None:
+            continue
+        if target.startswith("vocab."):
+            body.setdefault("vocab", {})[target.removeprefix("vocab.")] = value
+        else:
+            body[target] = value
+    if "messages" in columns:
+        return body
+    messages = [
+        {"role": role, "content": _plain(text)}
+        for role, target in (("system", "system"), ("user", "prompt"))
+        if (text := row.get(columns.get(target, ""))) is not None
+    ]
+    if not messages or messages[-1]["role"] != "user":
+        raise BadRequestError(f"The column {columns['prompt']!r} has no prompt here.", "prompt")
+    return {**body, "messages": messages}
+
+
+def _merged(defaults: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
+    """The body over the defaults, where they do not say the same in another way."""
+    defaults = dict(defaults)
+    if body.get("max_completion_tokens") is not None:
+        defaults.pop("max_tokens", None)
+    if isinstance(body.get("vocab"), dict) and isinstance(defaults.get("vocab"), dict):
+        return {**defaults, **body, "vocab": {**defaults["vocab"], **body["vocab"]}}
+    if body.get("vocab") is not None or any(name.startswith("vocab_") for name in body):
+        kept = {name: value for name, value in defaults.items() if name.startswith("vocab_") and "vocab" not in body}
+        defaults = {name: value for name, value in defaults.items() if not name.startswith("vocab")} | kept
+    return {**defaults, **body}
+
+
+def _plain(value: Any) -> Any:
+    """The value as JSON has it: NumPy's scalars and arrays too."""
+    if isinstance(value, (*_SIMPLE, type(None))):
+        return value
+    if isinstance(value, Mapping):
+        return {str(name): _plain(member) for name, member in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(member) for member in value]
+    if hasattr(value, "tolist"):
+        return _plain(value.tolist())
+    raise TypeError(f"a value of type {type(value).__name__} has no place in a request")
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_nulls(member) for name, member in value.items() if not _is_missing(member)}
+    return [_without_nulls(member) for member in value] if isinstance(value, list) else value
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))

@@ -1,0 +1,162 @@
+"""A run from its input to its summary; begun again with the same arguments, it goes on where it was.
+
+The driver reads the input once, Ray Data carries what is not answered to the engines, and each row that comes back goes
+to a part of the output here, in this process. How rows are answered is ``pipeline``'s.
+"""
+
+import json
+import os
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final, TypeAlias
+
+import ray
+
+from deployments.offline.columns import ANSWER
+from deployments.offline.config import OfflineConfig
+from deployments.offline.manifest import begin_or_go_on, only_run
+from deployments.offline.parts import Parts, Result, write_whole
+from deployments.offline.pipeline import SMALL_TASK, answer_requests
+from deployments.offline.places import find_output, find_source
+from deployments.offline.reading import read_piece
+from deployments.offline.survey import Piece, Survey, survey
+
+SUMMARY_NAME: Final = "_summary.json"
+
+Done: TypeAlias = Mapping[str, set[int]]
+"""Of each file, the rows that are in the output."""
+
+Engines: TypeAlias = Callable[[Survey, Done, OfflineConfig], Iterator[Result]]
+
+
+@dataclass
+class Summary:
+    """What a run did; rows of earlier runs are counted apart.
+
+    Attributes:
+        num_rows: Of the input.
+        num_skipped: Done by earlier runs.
+        num_answers, num_errors: Of this run.
+        prompt_tokens, completion_tokens: Of this run's answers.
+        seconds: Of this run, the start of the engines included.
+        answering_s: From the first answer to the last.
+    """
+
+    num_rows: int
+    num_skipped: int = 0
+    num_answers: int = 0
+    num_errors: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    seconds: float = 0.0
+    answering_s: float = 0.0
+
+    def add(self, result: Result) -> None:
+        if not result.is_answer:
+            self.num_errors += 1
+            return
+        self.num_answers += 1
+        usage = result.body.get("usage") or {}
+        self.prompt_tokens += usage.get("prompt_tokens") or 0
+        self.completion_tokens += usage.get("completion_tokens") or 0
+
+    def as_text(self) -> str:
+        rate = self.completion_tokens / self.seconds if self.seconds else 0.0
+        return (
+            f"{self.num_rows} rows: {self.num_answers} answered, {self.num_errors} errors, {self.num_skipped} done "
+            f"before; {self.completion_tokens} tokens ({self.prompt_tokens} of prompts) in {self.seconds:.0f} s, "
+            f"{rate:.1f} tokens/s"
+        )
+
+
+def run(source: str, output: str, config: OfflineConfig, engines: Engines | None = None) -> Summary:
+    """Answers what is not answered yet; ``engines`` are those that ``answered`` starts.
+
+    Raises:
+        RefusedError: The run cannot begin, and nothing was changed.
+        OSError: The output cannot be written; what was written before stays.
+        RayError: Ray gave up, as when an engine does not keep to lists; what was written before stays.
+    """
+    begun = time.monotonic()
+    roots = config.offline.allowed_roots
+    place = find_output(output, source, roots)
+    found = survey(find_source(source, roots), config)
+    with only_run(place):
+        begin_or_go_on(place, found, config)
+        parts = Parts(place, found.format, found.kept)
+        parts.clean()
+        done: dict[str, set[int]] = defaultdict(set)
+        for file, row, _ in parts.done():
+            done[file].add(row)
+        summary = Summary(found.num_rows, num_skipped=sum(map(len, done.values())))
+        if summary.num_skipped < summary.num_rows:
+            _write((engines or answered)(found, done, config), parts, summary, config)
+        summary.seconds = time.monotonic() - begun
+        write_whole(place.child(SUMMARY_NAME), json.dumps(asdict(summary), indent=2).encode())
+    return summary
+
+
+def answered(found: Survey, done: Done, config: OfflineConfig) -> Iterator[Result]:
+    """What becomes of each row that is not done, as it comes from the engines that are started for it."""
+    if not ray.is_initialized():
+        _start_ray()
+    pieces = [
+        {"piece": piece.to_json(), "done": json.dumps(sorted(rows))}
+        for piece in found.pieces
+        if len(rows := done.get(piece.file, set()).intersection(piece.rows)) < piece.num_rows
+    ]
+
+    def read(item: dict[str, Any]) -> Iterable[dict[str, Any]]:
+        return read_piece(Piece.from_json(item["piece"]), frozenset(json.loads(item["done"])), config)
+
+    rows = ray.data.from_items(pieces, override_num_blocks=len(pieces)).flat_map(read, **SMALL_TASK)
+    for batch in answer_requests(rows, config).iter_batches(batch_size=None, batch_format="pyarrow"):
+        for row in batch.to_pylist():
+            yield _result(row)
+
+
+def _start_ray() -> None:
+    """Joins the cluster that ``RAY_ADDRESS`` names, or starts Ray on this machine."""
+    if os.environ.get("RAY_ADDRESS"):
+        ray.init()
+    else:
+        # One more than there are, so that what prepares rows finds a place beside engines that take all of them.
+        ray.init(num_cpus=(os.cpu_count() or 1) + 1, include_dashboard=False)
+
+
+def _result(row: dict[str, Any]) -> Result:
+    answer = json.loads(row[ANSWER])
+    body = json.loads(answer["body"])
+    return Result(
+        file=row["file"],
+        row=row["row"],
+        custom_id=row["custom_id"] or None,
+        kept=json.loads(row["kept"]),
+        status=answer["status"],
+        body=body if answer["status"] == 200 else body["error"],
+    )
+
+
+def _write(results: Iterable[Result], parts: Parts, summary: Summary, config: OfflineConfig) -> None:
+    waiting: list[Result] = []
+    written_at = first_at = time.monotonic()
+    try:
+        for result in results:
+            first_at = first_at if summary.num_answers + summary.num_errors else time.monotonic()
+            waiting.append(result)
+            summary.add(result)
+            now = time.monotonic()
+            summary.answering_s = now - first_at
+            if len(waiting) >= config.offline.part_rows or now - written_at >= config.offline.part_s:
+                parts.write(waiting)
+                waiting, written_at = [], now
+    finally:
+        _write_rest(parts, waiting)
+
+
+def _write_rest(parts: Parts, waiting: list[Result]) -> None:
+    """What is there is worth keeping, whatever ended the run."""
+    if waiting:
+        parts.write(waiting)

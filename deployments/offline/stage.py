@@ -1,0 +1,119 @@
+"""Ray Data's vLLM stage, with the service's replica between the rows and the engine.
+
+Ray starts the engine, places it and hands it tasks of rows; the replica answers each row as the service would. An
+engine that died takes its process with it, so that Ray starts another and gives it the rows again. What rows hold
+besides a request is not known here.
+"""
+
+import asyncio
+import json
+import logging
+import os
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+from ray.llm._internal.batch.stages.vllm_engine_stage import vLLMEngineStageUDF
+
+from deployments.batch.answer_line import LineRequest
+from deployments.engine import is_dead
+from deployments.errors import UpstreamError
+from deployments.offline.attempts import Gate
+from deployments.offline.columns import ANSWER, REQUEST
+from deployments.offline.replica import OfflineReplica, make_replica, normalized
+from deployments.settings import Settings
+from vocab.engine_cache import ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIABLE
+
+logger = logging.getLogger("ray.data")
+
+_NO_DEADLINE: Final = float("inf")
+
+
+class AnswerStage(vLLMEngineStageUDF):
+    """One engine.
+
+    Args:
+        settings: Of the service.
+        helper: The run's actor.
+        max_attempts: How often a row may be under way when an engine dies.
+    """
+
+    def __init__(
+        self,
+        data_column: str,
+        expected_input_keys: list[str],
+        *,
+        settings: Settings,
+        helper: Any,
+        max_attempts: int,
+        **kwargs: Any,
+    ) -> None:
+        del expected_input_keys
+        # Inherited by the engine's own process, where the plugin reads them.
+        os.environ[ARTEFACT_DIR_VARIABLE] = str(settings.resolved_artefact_dir())
+        os.environ[CACHE_BYTES_VARIABLE] = str(settings.engine_cache_bytes)
+        super().__init__(data_column, [REQUEST], **kwargs)
+        self._settings = settings
+        self._helper = helper
+        self._max_attempts = max_attempts
+        self._gate = Gate()
+        self._replica: asyncio.Task[OfflineReplica] | None = None
+
+    def normalize_engine_kwargs(self, engine_kwargs: dict[str, Any]) -> dict[str, Any]:
+        return normalized(super().normalize_engine_kwargs(engine_kwargs))
+
+    async def udf(self, batch: list[dict[str, Any]]) -> AsyncIterator[dict[str, Any]]:
+        """Answers the rows of a task, each as soon as it can be."""
+        requests = [json.loads(row[REQUEST]) for row in batch]
+        ids = [request["id"] for request in requests if "id" in request]
+        replica = await self._ready()
+        suspects = await self._helper.begin_new.remote(ids)
+        answers = [
+            asyncio.create_task(self._answer(replica, row[self.IDX_IN_BATCH_COLUMN], request, suspects))
+            for row, request in zip(batch, requests, strict=True)
+        ]
+        for answer in asyncio.as_completed(answers):
+            yield await answer
+        await self._helper.end.remote(ids)
+
+    async def _ready(self) -> OfflineReplica:
+        """The replica; made here, for the constructor has no event loop."""
+        if self._replica is None:
+            self._replica = asyncio.create_task(
+                make_replica(self._settings, vocabulary=self._helper, client=self.llm.engine)
+            )
+        return await asyncio.shield(self._replica)
+
+    async def _answer(
+        self, replica: OfflineReplica, index: int, request: dict[str, Any], suspects: dict[str, int]
+    ) -> dict[str, Any]:
+        if "answer" in request:
+            return {self.IDX_IN_BATCH_COLUMN: index, ANSWER: json.dumps(request["answer"])}
+        num_attempts = suspects.get(request["id"], 0)
+        if num_attempts >= self._max_attempts:
+            answer = _given_up(num_attempts)
+        elif num_attempts:
+            async with self._gate.alone():
+                await self._helper.begin.remote(request["id"])
+                answer = await self._ask(replica, request)
+        else:
+            async with self._gate.together():
+                answer = await self._ask(replica, request)
+        return {self.IDX_IN_BATCH_COLUMN: index, ANSWER: json.dumps(answer, ensure_ascii=False)}
+
+    async def _ask(self, replica: OfflineReplica, request: dict[str, Any]) -> dict[str, Any]:
+        line: LineRequest = {"body": request["body"], "deadline": _NO_DEADLINE, "request_id": request["id"]}
+        async for answer in replica.answer_line(line):
+            if answer["status"] == 200 or not is_dead(replica):
+                return dict(answer)
+        logger.error("the engine died; it is started again, and its rows are given to it again")
+        # As Ray's own stage does: an actor that ends so is started anew, and its tasks are sent again.
+        os._exit(1)
+
+
+def _given_up(num_attempts: int) -> dict[str, Any]:
+    error = UpstreamError(
+        500,
+        f"The engine died {num_attempts} times with this row under way, so it is not tried again.",
+        code="engine_died",
+    )
+    return {"status": error.status, "body": error.to_json().decode()}

@@ -1,0 +1,68 @@
+"""The configuration of an offline run."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deployments.offline.config import OfflineConfig
+from deployments.settings import SettingsError
+from tests.deployments.offline.conftest import MakeConfig
+
+
+def test_a_run_needs_no_key() -> None:
+    config = OfflineConfig.load({"model_name": "/models/toy"}, {})
+    assert config.settings.model_id == "toy"
+    assert config.offline.engines == 1
+
+
+def test_a_key_in_the_environment_is_of_no_use_and_does_no_harm() -> None:
+    assert OfflineConfig.load({"model_name": "/models/toy"}, {"SECRET_TOKEN": "changeme"}).settings.demo is False
+
+
+def test_a_file_gives_settings_and_the_block_of_the_run(tmp_path: Path) -> None:
+    path = tmp_path / "offline.yaml"
+    path.write_text("model_name: /models/toy\nlimits: {max_new_tokens: 50}\noffline: {engines: 3}\n")
+    config = OfflineConfig.read(path, {})
+    assert (config.settings.limits.max_new_tokens, config.offline.engines) == (50, 3)
+
+
+@pytest.mark.parametrize("content", ["- a list", "just text", "{", "\x00"])
+def test_a_file_that_is_no_mapping_is_refused(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "offline.yaml"
+    path.write_text(content)
+    with pytest.raises(SettingsError, match=r"offline\.yaml"):
+        OfflineConfig.read(path, {})
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="cannot be read"):
+        OfflineConfig.read(tmp_path / "none.yaml", {})
+
+
+@pytest.mark.parametrize(
+    ("offline", "named"),
+    [
+        ({"engine": 2}, r"offline\.engine: unknown setting; known are .*engines"),
+        ({"engines": 0}, r"offline\.engines=0"),
+        ({"columns": {"system": "s"}}, "column that holds the prompt"),
+        ({"columns": {"prompt": "p", "messages": "m"}}, "column that holds the prompt"),
+        ({"columns": {"prompt": "p", "vocab_langg": "l"}}, r"offline\.columns: .*vocab_langg"),
+        ({"columns": {"prompt": "p", "stop.first": "l"}}, "only members of vocab"),
+        ({"request": {"temprature": 1}}, r"offline\.request: .*temprature"),
+        ({"request": {"temperature": "hot"}}, r"offline\.request: .*temperature"),
+    ],
+)
+def test_a_bad_key_or_value_is_named(make_config: MakeConfig, offline: dict[str, Any], named: str) -> None:
+    with pytest.raises(SettingsError, match=named):
+        make_config(**offline)
+
+
+def test_the_digest_changes_with_what_is_answered_and_not_with_how_fast(make_config: MakeConfig) -> None:
+    digest = make_config().digest
+    assert make_config().digest == digest
+    assert make_config({"engine_kwargs": {"max_num_seqs": 8}}, engines=4, part_rows=5).digest == digest
+    assert make_config({"engine_kwargs": {"chat_template": "x"}}).digest != digest
+    assert make_config(request={"max_tokens": 5}).digest != digest
+    assert make_config({"model_name": "/models/other"}).digest != digest
+    assert make_config({"hint": False}).digest != digest

@@ -1,0 +1,117 @@
+"""The parts of an output."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from deployments.offline.parts import Parts, Result, write_whole
+from deployments.offline.places import Place, RefusedError
+
+COMPLETION = {
+    "choices": [{"message": {"role": "assistant", "content": "Hola."}, "finish_reason": "stop"}],
+    "usage": {"prompt_tokens": 3, "completion_tokens": 2},
+    "vocab": {"lang": "es"},
+}
+ERROR = {"message": "No.", "type": "invalid_request_error", "param": "messages", "code": None}
+
+
+def answer(row: int, **fields: Any) -> Result:
+    return Result(
+        **{"file": "in", "row": row, "custom_id": None, "kept": {}, "status": 200, "body": COMPLETION, **fields}
+    )
+
+
+def error(row: int, **fields: Any) -> Result:
+    return answer(row, **{"status": 400, "body": ERROR, **fields})
+
+
+def lines(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for path in sorted(folder.glob("*.jsonl")) for line in path.read_text().splitlines()]
+
+
+def test_answers_and_errors_are_lines_of_output_files_of_batches(tmp_path: Path) -> None:
+    parts = Parts(Place.of(str(tmp_path)), "jsonl", pa.schema([]))
+    parts.write([answer(1, custom_id="a", kept={"title": "t"}), error(2)])
+    [good], [bad] = lines(tmp_path / "answers"), lines(tmp_path / "errors")
+    assert good.pop("id").startswith("batch_req_")
+    assert good == {
+        "custom_id": "a",
+        "response": {"status_code": 200, "request_id": "in:1", "body": COMPLETION},
+        "error": None,
+        "file": "in",
+        "row": 1,
+        "input": {"title": "t"},
+    }
+    assert bad.pop("id") != good
+    assert bad == {
+        "custom_id": None,
+        "response": {"status_code": 400, "request_id": "in:2", "body": {"error": ERROR}},
+        "error": {"code": None, "message": "No.", "param": "messages"},
+        "file": "in",
+        "row": 2,
+    }
+    assert set(parts.done()) == {("in", 1, True), ("in", 2, False)}
+
+
+def test_of_a_table_the_columns_stay(tmp_path: Path) -> None:
+    kept = pa.schema([("title", pa.string()), ("level", pa.int32()), ("answer", pa.string())])
+    parts = Parts(Place.of(str(tmp_path)), "parquet", kept)
+    parts.write([answer(1, kept={"title": "t", "level": 3, "answer": "mine"}), error(2, kept={"title": "u"})])
+    [good] = pq.read_table(tmp_path / "answers").to_pylist()
+    assert json.loads(good.pop("completion")) == COMPLETION
+    assert good == {
+        "title": "t", "level": 3, "input_answer": "mine", "custom_id": None, "file": "in", "row": 1,
+        "answer": "Hola.", "finish_reason": "stop", "prompt_tokens": 3, "completion_tokens": 2,
+    }  # fmt: skip
+    [bad] = pq.read_table(tmp_path / "errors").to_pylist()
+    assert bad == {
+        "title": "u", "level": None, "answer": None, "custom_id": None, "file": "in", "row": 2,
+        "status": 400, "code": None, "message": "No.", "param": "messages",
+    }  # fmt: skip
+    assert set(parts.done()) == {("in", 1, True), ("in", 2, False)}
+
+
+def test_parts_of_one_run_can_be_read_together(tmp_path: Path) -> None:
+    parts = Parts(Place.of(str(tmp_path)), "parquet", pa.schema([("level", pa.int64())]))
+    for row in range(5):
+        parts.write([answer(row, custom_id=None if row % 2 else "x", kept={} if row % 2 else {"level": row})])
+    assert sorted(pq.read_table(tmp_path / "answers")["row"].to_pylist()) == [0, 1, 2, 3, 4]
+
+
+def test_what_a_killed_run_left_is_removed(tmp_path: Path) -> None:
+    parts = Parts(Place.of(str(tmp_path)), "jsonl", pa.schema([]))
+    parts.write([answer(1)])
+    (tmp_path / "answers" / ".writing-part-x.jsonl").write_text('{"half')
+    parts.clean()
+    assert len(list((tmp_path / "answers").iterdir())) == 1
+    assert list(parts.done()) == [("in", 1, True)]
+
+
+def test_a_part_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "answers").mkdir()
+    (tmp_path / "answers" / "part-x.jsonl").write_text('{"half')
+    with pytest.raises(RefusedError, match="what is done is not known"):
+        list(Parts(Place.of(str(tmp_path)), "jsonl", pa.schema([])).done())
+
+
+def test_a_disk_that_is_full_leaves_nothing_half_written(tmp_path: Path) -> None:
+    # Every write to /dev/full fails as on a full disk.
+    target = tmp_path / "answers" / "part.jsonl"
+    target.parent.mkdir()
+    (target.parent / ".writing-part.jsonl").symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space left"):
+        write_whole(Place.of(str(tmp_path)).child("answers").child("part.jsonl"), b"x")
+    assert list(target.parent.iterdir()) == []
+
+
+def test_a_url_is_written_through_fsspec() -> None:
+    parts = Parts(Place.of("memory://out/run"), "jsonl", pa.schema([]))
+    parts.clean()
+    parts.write([answer(1), error(2)])
+    assert len(fsspec.filesystem("memory").ls("/out/run/answers")) == 1
+    assert set(parts.done()) == {("in", 1, True), ("in", 2, False)}
