@@ -1,12 +1,13 @@
-"""Lets a request through if it carries the service's key, as pure ASGI.
+"""Lets a request through if it carries one of the service's keys, as pure ASGI, and says whose key it is.
 
-Stands outside routing, so that without the key nothing can be learned, not even which paths exist. The key never gets
+Stands outside routing, so that without a key nothing can be learned, not even which paths exist. A key never gets
 further than this module: ``?token=`` is taken out of the query before anything else, an access log too, can read it.
+What goes further is the key's name, as ``owner`` in the scope's state.
 """
 
 import hashlib
 import hmac
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from urllib.parse import unquote_to_bytes
 
 from pydantic import SecretStr
@@ -22,20 +23,20 @@ _MESSAGE = (
 
 
 class Authentication:
-    """Raises ``UnauthorizedError`` for a request without the key.
+    """Raises ``UnauthorizedError`` for a request without a key.
 
     Args:
-        app: What the key gives access to.
-        secret_token: The key.
+        app: What a key gives access to.
+        keys: Name of each key, and the key.
         allow_query_token: Whether the key may come as ``?token=``. It is removed from the query in any case.
         open_paths: Paths that need no key.
     """
 
     def __init__(
-        self, app: ASGIApp, *, secret_token: SecretStr, allow_query_token: bool, open_paths: Collection[bytes]
+        self, app: ASGIApp, *, keys: Mapping[str, SecretStr], allow_query_token: bool, open_paths: Collection[bytes]
     ) -> None:
         self._app = app
-        self._digest = _digest(secret_token.get_secret_value().encode())
+        self._digests = {name: _digest(key.get_secret_value().encode()) for name, key in keys.items()}
         self._allow_query_token = allow_query_token
         self._open_paths = frozenset(open_paths)
 
@@ -43,14 +44,18 @@ class Authentication:
         if scope["type"] == "http":
             query_tokens = _take_query_tokens(scope)
             keys = [*_keys_in_headers(scope), *(query_tokens if self._allow_query_token else [])]
-            if not self._is_valid(keys) and raw_path(scope) not in self._open_paths:
+            owner = self._owner(keys)
+            if owner is not None:
+                scope.setdefault("state", {})["owner"] = owner
+            elif raw_path(scope) not in self._open_paths:
                 raise UnauthorizedError(_MESSAGE)
         await self._app(scope, receive, send)
 
-    def _is_valid(self, keys: list[bytes]) -> bool:
-        """Compares every key, and digests of one length, so that the time taken says nothing about the right one."""
-        matches = [hmac.compare_digest(_digest(key), self._digest) for key in keys]
-        return any(matches)
+    def _owner(self, keys: list[bytes]) -> str | None:
+        """Compares every key with all, and digests of one length, so that the time taken says nothing of the right."""
+        given = [_digest(key) for key in keys]
+        names = [name for name, digest in self._digests.items() for key in given if hmac.compare_digest(key, digest)]
+        return names[0] if names else None
 
 
 def _digest(key: bytes) -> bytes:

@@ -1,12 +1,14 @@
 """Reads the body of a request within its limits, without ever holding more of it than is allowed."""
 
 import asyncio
+from typing import Any
 
 from starlette.requests import Request
 
 from deployments.disconnect import ClientLeft
 from deployments.errors import BadRequestError, PayloadTooLargeError, RequestTimeoutError, UnsupportedMediaTypeError
 from deployments.limits import Limits
+from deployments.strict_json import JsonError, loads
 
 
 async def read_json_body(request: Request, limits: Limits) -> bytes:
@@ -28,6 +30,18 @@ async def read_json_body(request: Request, limits: Limits) -> bytes:
     if not body.strip():
         raise BadRequestError("The body is empty; it must be a JSON object.")
     return body
+
+
+def parse_json(body: bytes, limits: Limits) -> Any:
+    """The value of a body.
+
+    Raises:
+        BadRequestError: It is not strict JSON, or nested too deeply.
+    """
+    try:
+        return loads(body, limits.max_json_depth)
+    except JsonError as error:
+        raise BadRequestError(f"The body is not valid JSON: {error}.") from None
 
 
 def _check_headers(request: Request, limits: Limits) -> None:

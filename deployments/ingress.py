@@ -5,7 +5,7 @@ rest of the graph as a ``Backend`` only.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Final, Protocol
 
 from fastapi import FastAPI, Request, Response
@@ -18,15 +18,17 @@ from starlette.responses import JSONResponse
 from deployments.answers import respond
 from deployments.auth import Authentication
 from deployments.backend import HandleBackend
-from deployments.body import read_json_body
+from deployments.batch.handle import Batches, HandleBatches
+from deployments.batch.routes import BATCH_ROUTES, add_batch_routes
+from deployments.batch.settings import BatchSettings
+from deployments.body import parse_json, read_json_body
 from deployments.contract import Answer, ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
 from deployments.disconnect import ClientLeft, unless_client_leaves
 from deployments.envelope import Envelope
-from deployments.errors import ApiError, BadRequestError, NotFoundError
+from deployments.errors import ApiError, NotFoundError
 from deployments.failures import to_api_error
 from deployments.limits import Limits
 from deployments.requests import ChatRequest, ChatRequestReader, check_budget, model_not_found
-from deployments.strict_json import JsonError, loads
 from deployments.transport import Gate, Routes, check_host, header_check, route_check
 
 ROUTES: Final[Routes] = {
@@ -46,7 +48,7 @@ class FrontSettings(Protocol):
     """What the front reads of the settings."""
 
     @property
-    def secret_token(self) -> SecretStr: ...
+    def named_keys(self) -> Mapping[str, SecretStr]: ...
     @property
     def allow_query_token(self) -> bool: ...
     @property
@@ -57,6 +59,8 @@ class FrontSettings(Protocol):
     def hint(self) -> bool: ...
     @property
     def default_no_repeat(self) -> int: ...
+    @property
+    def batch(self) -> BatchSettings: ...
 
 
 class Backend(Protocol):
@@ -74,19 +78,26 @@ class Backend(Protocol):
         """Whether every part of the graph can take requests."""
 
 
-def create_app(settings: FrontSettings, backend: Backend) -> FastAPI:
-    """The ASGI application: routes, and around them the layers that every request passes."""
+def create_app(settings: FrontSettings, backend: Backend, batches: Batches | None = None) -> FastAPI:
+    """The ASGI application: routes, and around them the layers that every request passes.
+
+    Without ``batches`` there are no routes for them.
+    """
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     app.add_exception_handler(HTTPException, _not_found)
     _add_health(app, backend)
     _add_models(app, settings.model_id)
     _add_chat(app, settings, backend)
+    routes = ROUTES
+    if batches is not None:
+        add_batch_routes(app, settings, settings.batch.limits, batches)
+        routes = {**ROUTES, **BATCH_ROUTES}
     # The layer added last is the outermost.
-    app.add_middleware(Gate, check=route_check(ROUTES))
+    app.add_middleware(Gate, check=route_check(routes))
     app.add_middleware(Gate, check=header_check(settings.limits))
     app.add_middleware(
         Authentication,
-        secret_token=settings.secret_token,
+        keys=settings.named_keys,
         allow_query_token=settings.allow_query_token,
         open_paths=OPEN_PATHS,
     )
@@ -101,16 +112,23 @@ class FrontServer:
     Its route prefix must be ``/``: paths are compared as they were sent.
     """
 
-    def __init__(self, settings: FrontSettings, replica: DeploymentHandle, vocabulary: DeploymentHandle) -> None:
+    def __init__(
+        self,
+        settings: FrontSettings,
+        replica: DeploymentHandle,
+        vocabulary: DeploymentHandle,
+        batches: DeploymentHandle | None = None,
+    ) -> None:
         self._settings = settings
         self._backend = HandleBackend(replica, vocabulary)
+        self._batches = None if batches is None else HandleBatches(batches)
 
     def __serve_build_asgi_app__(self) -> FastAPI:
-        return create_app(self._settings, self._backend)
+        return create_app(self._settings, self._backend, self._batches)
 
 
 Ingress: Final[Any] = serve.deployment(name="Ingress")(serve.ingress()(FrontServer))
-"""Binds with settings and the handles of replica and vocabulary. Without a type, as Ray has none for it."""
+"""Binds with settings and the handles of replica, vocabulary and, perhaps, batches. Without a type: Ray has none."""
 
 
 async def _not_found(_: Request, __: Exception) -> Response:
@@ -166,14 +184,7 @@ async def _read_chat(request: Request, reader: ChatRequestReader, limits: Limits
 
 
 def _parse(body: bytes, reader: ChatRequestReader, limits: Limits) -> ChatRequest:
-    return reader.read(_json_of(body, limits))
-
-
-def _json_of(body: bytes, limits: Limits) -> Any:
-    try:
-        return loads(body, limits.max_json_depth)
-    except JsonError as error:
-        raise BadRequestError(f"The body is not valid JSON: {error}.") from None
+    return reader.read(parse_json(body, limits))
 
 
 async def _resolve(backend: Backend, chat: ChatRequest) -> ResolvedVocabulary | None:

@@ -22,6 +22,9 @@ from deployments.limits import Limits
 
 DEMO_TOKEN: Final = "changeme"  # noqa: S105 - the well-known key of the demo, refused everywhere else
 
+DEFAULT_OWNER: Final = "default"
+"""The name of ``secret_token``."""
+
 ENVIRONMENT: Final[dict[str, str]] = {
     "SECRET_TOKEN": "secret_token",
     "MODEL_NAME": "model_name",
@@ -38,6 +41,8 @@ ENVIRONMENT: Final[dict[str, str]] = {
 }
 """The environment names, and the setting that each gives."""
 
+
+_KEY_NAME: Final = re.compile(r"[a-z0-9_-]{1,64}")
 
 _SECRET_NAME: Final = re.compile(r"token$|secret|password|api_?key", re.IGNORECASE)
 
@@ -74,6 +79,9 @@ class Settings(BaseModel):
 
     # The front
     secret_token: SecretStr = Field(min_length=1)
+    more_tokens: dict[str, SecretStr] = {}
+    """Further keys, each with a name: small letters, digits, ``_`` and ``-``, up to 64. Files and batches belong to the
+    name, so that a key can be replaced without losing them; ``secret_token``'s name is ``default``."""
     allow_query_token: bool = True
     """Accept the key as ``?token=`` too, for clients that can set no header."""
     limits: Limits = Limits()
@@ -152,11 +160,24 @@ class Settings(BaseModel):
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:
-        if self.secret_token.get_secret_value() == DEMO_TOKEN and not self.demo:
+        keys = [key.get_secret_value() for key in self.named_keys.values()]
+        if DEMO_TOKEN in keys and not self.demo:
             raise ValueError(f"secret_token: {DEMO_TOKEN!r} is the demo's key, which everyone knows: set SECRET_TOKEN")
+        if len(set(keys)) < len(keys):
+            raise ValueError("more_tokens: expected keys that differ from each other and from secret_token")
         if self.autoscaling.max_replicas < max(self.autoscaling.min_replicas, 1):
             raise ValueError("autoscaling.max_replicas: expected at least autoscaling.min_replicas")
         return self
+
+    @field_validator("more_tokens")
+    @classmethod
+    def _check_names(cls, keys: dict[str, SecretStr]) -> dict[str, SecretStr]:
+        # Not by the names' type: its error would show what may be a key in the place of a name.
+        if not all(_KEY_NAME.fullmatch(name) and key.get_secret_value() for name, key in keys.items()):
+            raise ValueError("expected names of 1 to 64 small letters, digits, _ and -, each with a key")
+        if DEFAULT_OWNER in keys:
+            raise ValueError(f"{DEFAULT_OWNER!r} is the name of secret_token: expected another")
+        return keys
 
     @field_validator("artefact_store")
     @classmethod
@@ -193,6 +214,11 @@ class Settings(BaseModel):
     def resolved_artefact_dir(self) -> Path:
         """The artefact folder on the node of the calling process."""
         return self.artefact_dir or cache_dir() / "artefacts"
+
+    @property
+    def named_keys(self) -> dict[str, SecretStr]:
+        """All keys of the service, by name."""
+        return {DEFAULT_OWNER: self.secret_token, **self.more_tokens}
 
     @property
     def default_no_repeat(self) -> int:
@@ -274,7 +300,7 @@ def _describe(error: ValidationError, names: Mapping[str, str]) -> str:
         elif fault["type"] == "missing":
             lines.append(f"{key}: missing; set {_variable_of(key)} or the key in the YAML file")
         else:
-            shown = "**********" if "secret" in key else repr(fault["input"])
+            shown = "**********" if "secret" in key or key.startswith("more_tokens") else repr(fault["input"])
             lines.append(f"{names.get(key, key)}={shown}: {expected}")
     return "; ".join(lines)
 

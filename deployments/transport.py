@@ -16,7 +16,10 @@ from deployments.limits import Limits
 ScopeCheck: TypeAlias = Callable[[Mapping[str, Any]], None]
 
 Routes: TypeAlias = Mapping[bytes, tuple[str, ...]]
-"""Path to methods. A path that ends in ``/`` stands for everything below it, whose handler compares exactly."""
+"""Path to methods. A path that ends in ``/`` stands for everything below it, whose handler compares exactly; a ``*``
+between slashes for one of our ids."""
+
+_ID: Final = rb"[a-z0-9_-]{1,64}"
 
 _HOST: Final = re.compile(rb"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
 
@@ -72,7 +75,10 @@ def raw_path(scope: Mapping[str, Any]) -> bytes:
 def _methods(routes: Routes, path: bytes) -> tuple[str, ...] | None:
     if path in routes and not path.endswith(b"/"):
         return routes[path]
-    for prefix, methods in routes.items():
-        if prefix.endswith(b"/") and path.startswith(prefix) and len(path) > len(prefix):
+    for pattern, methods in routes.items():
+        if b"*" in pattern:
+            if re.fullmatch(re.escape(pattern).replace(rb"\*", _ID), path):
+                return methods
+        elif pattern.endswith(b"/") and path.startswith(pattern) and len(path) > len(pattern):
             return methods
     return None

@@ -7,9 +7,12 @@ from collections.abc import Iterator
 import pytest
 import uvicorn
 
+from deployments.batch.settings import BatchSettings
 from deployments.ingress import create_app
 from deployments.settings import Settings
-from tests.deployments.front import KEY, LIMITS, MODEL, Front, wait_until
+from tests.deployments.batch.direct import DirectBatches
+from tests.deployments.batch.served import FEW
+from tests.deployments.front import KEY, KEYS, LIMITS, MODEL, Front, wait_until
 from tests.deployments.stand_in import StandIn
 
 
@@ -17,15 +20,18 @@ from tests.deployments.stand_in import StandIn
 def served(request: pytest.FixtureRequest) -> Iterator[Front]:
     """One server for all tests, with each of the two HTTP parsers that Serve's proxy may use."""
     backend = StandIn()
-    settings = Settings(model_id=MODEL, secret_token=KEY, limits=LIMITS)
+    batches = DirectBatches()
+    settings = Settings(
+        model_id=MODEL, secret_token=KEY, more_tokens=KEYS, limits=LIMITS, batch=BatchSettings(limits=FEW)
+    )
     config = uvicorn.Config(
-        create_app(settings, backend), port=0, http=request.param, ws="none", lifespan="off", log_config=None
+        create_app(settings, backend, batches), port=0, http=request.param, ws="none", lifespan="off", log_config=None
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=asyncio.run, args=(server.serve(),), daemon=True)
     thread.start()
     wait_until(lambda: server.started, timeout_s=10)
-    yield Front(port=server.servers[0].sockets[0].getsockname()[1], backend=backend)
+    yield Front(port=server.servers[0].sockets[0].getsockname()[1], backend=backend, batches=batches)
     server.should_exit = True
     thread.join(timeout=10)
     assert not thread.is_alive()
@@ -36,4 +42,5 @@ def front(served: Front) -> Front:
     """The server, with no calls recorded yet."""
     served.backend.calls.clear()
     served.backend.ready = True
+    served.batches.service = None
     return served

@@ -11,9 +11,12 @@ from typing import Any
 import httpx
 
 from deployments.limits import Limits
+from tests.deployments.batch.direct import DirectBatches
 from tests.deployments.stand_in import StandIn
 
 KEY = "a-key-of-the-tests-7c1f"
+KEYS = {"other": "a-key-of-another-52aa"}
+"""The other keys of the service, by name."""
 MODEL = "stand-in"
 LIMITS = Limits(max_body_s=0.5)
 CHAT = "/v1/chat/completions"
@@ -29,6 +32,7 @@ class Front:
 
     port: int
     backend: StandIn
+    batches: DirectBatches
 
     @contextmanager
     def client(self, key: str | None = KEY) -> Iterator[httpx.Client]:

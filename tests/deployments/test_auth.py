@@ -94,7 +94,8 @@ async def test_a_key_in_the_query_is_refused_where_the_setting_says_so_and_taken
     async def inner(scope: Scope, _: Receive, __: Send) -> None:
         seen.append(scope)
 
-    app = Authentication(inner, secret_token=SecretStr(KEY), allow_query_token=False, open_paths=(b"/health",))
+    keys = {"default": SecretStr(KEY)}
+    app = Authentication(inner, keys=keys, allow_query_token=False, open_paths=(b"/health",))
     scope = {"type": "http", "path": "/v1/models", "headers": [], "query_string": f"a=1&token={KEY}&b=2".encode()}
     with pytest.raises(UnauthorizedError):
         await app(scope, _never, _never)
@@ -102,6 +103,26 @@ async def test_a_key_in_the_query_is_refused_where_the_setting_says_so_and_taken
     scope = {"type": "http", "path": "/health", "headers": [], "query_string": f"token={KEY}".encode()}
     await app(scope, _never, _never)
     assert seen[0]["query_string"] == b""
+
+
+async def test_a_key_gives_its_owners_name_and_goes_no_further() -> None:
+    seen: list[Scope] = []
+
+    async def inner(scope: Scope, _: Receive, __: Send) -> None:
+        seen.append(scope)
+
+    keys = {"default": SecretStr(KEY), "alice": SecretStr("a-key-of-alices")}
+    app = Authentication(inner, keys=keys, allow_query_token=True, open_paths=(b"/health",))
+    for header, query in [(b"a-key-of-alices", b""), (b"wrong", b"token=a-key-of-alices"), (KEY.encode(), b"")]:
+        headers = [(b"x-api-key", header)]
+        await app({"type": "http", "path": "/v1/models", "headers": headers, "query_string": query}, _never, _never)
+    await app({"type": "http", "path": "/health", "headers": [], "query_string": b""}, _never, _never)
+    assert [scope.get("state", {}).get("owner") for scope in seen] == ["alice", "alice", "default", None]
+    assert not any(b"alices" in scope["query_string"] for scope in seen)
+    for key in (b"", b"alice", b"a-key-of-alice", b"a-key-of-alicess"):
+        with pytest.raises(UnauthorizedError):
+            headers = [(b"x-api-key", key)]
+            await app({"type": "http", "path": "/v1/models", "headers": headers, "query_string": b""}, _never, _never)
 
 
 async def _never(*_: object) -> Any:

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from deployments.settings import Settings, SettingsError, cache_dir
@@ -94,6 +96,34 @@ def test_the_key_of_the_demo_is_refused_outside_it() -> None:
     assert Settings.load({"demo": True}, {"SECRET_TOKEN": "changeme"}).demo
 
 
+def test_more_keys_have_names_and_the_first_is_the_default() -> None:
+    settings = load(more_tokens={"alice": "a", "bob_2-x": "b"})
+    keys = {name: key.get_secret_value() for name, key in settings.named_keys.items()}
+    assert keys == {"default": "a key", "alice": "a", "bob_2-x": "b"}
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [{"Alice": "k"}, {"": "k"}, {"a" * 65: "k"}, {"a b": "k"}, {"alice": ""}, {"default": "k"}, {"alice": 5}, ["k"]],
+)
+def test_a_bad_name_of_a_key_is_refused(tokens: Any) -> None:
+    with pytest.raises(SettingsError, match=r"^more_tokens"):
+        load(more_tokens=tokens)
+
+
+@pytest.mark.parametrize("tokens", [{"alice": "a key"}, {"alice": "k", "bob": "k"}, {"alice": "changeme"}])
+def test_every_key_is_somebodys_own(tokens: dict[str, str]) -> None:
+    with pytest.raises(SettingsError):
+        load(more_tokens=tokens)
+
+
+@pytest.mark.parametrize("tokens", [{"Hunter2-swapped": "alice"}, {"alice": ["hunter2"]}, "hunter2"])
+def test_no_bad_key_of_several_is_shown(tokens: Any) -> None:
+    with pytest.raises(SettingsError) as error:
+        load(more_tokens=tokens)
+    assert "unter2" not in str(error.value)
+
+
 def test_a_bad_key_is_not_shown() -> None:
     with pytest.raises(SettingsError) as error:
         Settings.load({"secret_token": ["hunter2"]}, {})
@@ -103,6 +133,7 @@ def test_a_bad_key_is_not_shown() -> None:
 def test_the_text_hides_every_secret() -> None:
     settings = load(
         secret_token="hunter2",
+        more_tokens={"alice": "hunter5"},
         replica_env={"HF_TOKEN": "hunter3", "OMP_NUM_THREADS": "1"},
         engine_kwargs={"hf_token": "hunter4"},
     )

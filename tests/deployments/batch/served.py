@@ -1,18 +1,15 @@
 """A batch service of its own for each test: a database and files in a folder, and a clock that stands."""
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from deployments.batch.contents import Contents
-from deployments.batch.handle import Operation, reply_of
 from deployments.batch.records import OPEN, FileRecord
 from deployments.batch.service import BatchService
 from deployments.batch.settings import BatchLimits, BatchSettings
 from deployments.batch.store import Store
-from deployments.failures import from_error_item
 from deployments.limits import Limits
 from tests.deployments.front import LIMITS, MODEL, chat_body
 
@@ -106,16 +103,3 @@ class World:
 
     def _count(self) -> None:
         self.num_changes += 1
-
-
-class DirectBatches:
-    """``Batches`` without a handle between the front and the service."""
-
-    def __init__(self, service: Callable[[], BatchService]) -> None:
-        self._service = service
-
-    async def call(self, request_id: str, operation: Operation, *args: Any) -> Any:
-        reply = reply_of(getattr(self._service(), operation), args, {})
-        if "value" not in reply:
-            raise from_error_item(reply, request_id)
-        return reply["value"]
