@@ -123,11 +123,7 @@ def test_a_summary_without_time_has_no_rate() -> None:
 
 
 @pytest.mark.parametrize(
-    ("config", "message"),
-    [
-        ("model_name: /models/toy\noffline: {engine: 1}\n", "unknown setting"),
-        ("model_name: /models/toy\n", "in the input"),
-    ],
+    ("offline", "message"), [("{engine: 1}", "unknown setting"), ("{engines: 1}", "must not be the input")]
 )
 def test_the_command_says_why_it_cannot_begin(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], offline: str, message: str
