@@ -11,6 +11,7 @@ NAMES = {
     "masks": "--tokenizer",
     "compile": "--tokenizer",
     "quality": "--model",
+    "batch": "--model",
 }
 """Each benchmark, and its option for the model."""
 

@@ -1,7 +1,7 @@
-"""Builds the Serve application: ingress, vocabulary and replica, bound from typed settings.
+"""Builds the Serve application: ingress, vocabulary, replica and batches, bound from typed settings.
 
 ``serve run`` and ``serve deploy`` call ``build`` with the arguments of the YAML file. This is where a request's way
-can be followed from: the ingress asks the vocabulary, then the replica.
+can be followed from: the ingress asks the vocabulary, then the replica; batches have their lines answered by replicas.
 """
 
 import ipaddress
@@ -14,6 +14,7 @@ from ray import serve
 from ray.serve.llm import build_llm_deployment
 from ray.serve.schema import LoggingConfig
 
+from deployments.batch.deployment import Batches
 from deployments.engine import engine_config
 from deployments.ingress import Ingress
 from deployments.replica import Replica
@@ -23,7 +24,7 @@ from deployments.vocabulary import Vocabulary
 logger = logging.getLogger("ray.serve")
 
 NUM_CPUS_OF_HELPERS = 0.1
-"""Ingress and vocabulary each ask Ray for this much: they share a core with the engine's node."""
+"""Ingress, vocabulary and batches each ask Ray for this much: they share a core with the engine's node."""
 
 
 def build(args: Mapping[str, Any]) -> serve.Application:
@@ -55,6 +56,19 @@ def build(args: Mapping[str, Any]) -> serve.Application:
         override_serve_options={"name": "Replica", "logging_config": log},
     )
 
+    batches = None
+    if settings.batch.enabled:
+        batches = serve.deployment(
+            Batches,
+            name="Batches",
+            # The one that runs batches; what it knows outlives it.
+            num_replicas=1,
+            max_ongoing_requests=100,
+            max_queued_requests=settings.max_queued_requests,
+            ray_actor_options={"num_cpus": NUM_CPUS_OF_HELPERS, "resources": settings.batch.resources},
+            logging_config=log,
+        ).bind(settings, replica)
+
     return Ingress.options(
         num_replicas=settings.ingress_replicas,
         max_ongoing_requests=settings.max_ongoing_requests * settings.autoscaling.max_replicas
@@ -62,7 +76,7 @@ def build(args: Mapping[str, Any]) -> serve.Application:
         max_queued_requests=settings.max_queued_requests,
         ray_actor_options={"num_cpus": NUM_CPUS_OF_HELPERS},
         logging_config=log,
-    ).bind(settings, replica, vocabulary)
+    ).bind(settings, replica, vocabulary, batches)
 
 
 def check_demo(host: str | None, settings: Settings) -> None:

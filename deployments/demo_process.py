@@ -71,6 +71,9 @@ class Demo:
         self.log_path = self._folder / "serve.log"
         self._config = yaml.safe_load(CONFIG.read_text())
         self._config["applications"][0]["args"] |= args or {}
+        # Batches of a run before go on, and those of another folder are left alone.
+        settings = self._config["applications"][0]["args"]
+        settings["batch"] = {"state_dir": str(self._folder / "state"), **settings.get("batch", {})}
         self.port = _free_port(int(self._config["http_options"]["port"]))
         self._process: subprocess.Popen[bytes] | None = None
 

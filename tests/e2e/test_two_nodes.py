@@ -25,6 +25,7 @@ def test_a_new_list_is_compiled_once_and_reaches_the_engines_node(smollm2_path: 
         "prebuild_langs": [],
         "vocabulary_resources": {"vocabulary": 1},
         "placement_bundles": [{"CPU": 1, "engine": 1}],
+        "batch": {"enabled": False},
     }
     log_path = tmp_path / "serve.log"
     command = [sys.executable, "-m", "tests.e2e.two_nodes", str(port), *map(str, caches), json.dumps(args)]

@@ -1,0 +1,60 @@
+"""The batch deployment: one replica that keeps the state of batches, answers what is asked of them, and runs them.
+
+Whatever it knows is in the database and the files, so it may die at any time: Serve starts it again, and it goes on.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from ray.serve.handle import DeploymentHandle
+
+from deployments.batch.contents import Contents
+from deployments.batch.handle import CALLS, Reply, reply_of
+from deployments.batch.pipeline import Engines, FeederSettings
+from deployments.batch.runner import Runner
+from deployments.batch.service import BatchService
+from deployments.batch.store import Store
+from deployments.batch.tools import Tools
+from deployments.requests import ChatRequestReader
+from deployments.settings import Settings
+
+logger = logging.getLogger("ray.serve")
+
+_STOP_S: Final = 5.0
+
+
+class Batches:
+    """Started by Serve; ``replica`` is the deployment that answers lines."""
+
+    async def __init__(self, settings: Settings, replica: DeploymentHandle) -> None:  # type: ignore[misc]
+        batch = settings.batch
+        self._store = await asyncio.to_thread(Store, batch.resolved_database())
+        contents = await asyncio.to_thread(Contents, batch.resolved_files())
+        num_lines = batch.lines_in_flight * settings.autoscaling.max_replicas
+        engines = Engines(FeederSettings(replica.app_name, replica.deployment_name, num_lines))
+        reader = ChatRequestReader.of(settings)
+
+        def make_tools(is_stopping: Callable[[], bool]) -> Tools:
+            return Tools(self._store, contents, engines, reader, settings.limits, batch, is_stopping)
+
+        self._runner = Runner(make_tools)
+        self._service = BatchService(batch, settings, self._store, contents, on_change=self._runner.wake)
+        self._runner.start()
+
+    async def call(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Reply:
+        """One of the operations of ``BatchService``; an error is given back, for one raised would fill the log."""
+        if name not in CALLS:
+            raise ValueError(f"there is no such operation: {name!r}")
+        return await asyncio.to_thread(reply_of, getattr(self._service, name), args, kwargs)
+
+    def check_health(self) -> None:
+        """Asked by Serve, which replaces a replica that raises."""
+        if not self._runner.is_alive():
+            raise RuntimeError("the runner of batches has ended")
+
+    async def __del__(self) -> None:
+        """Serve waits for it when it ends the replica."""
+        await asyncio.to_thread(self._runner.stop, _STOP_S)
+        self._store.close()

@@ -1,0 +1,114 @@
+"""Ray Data and Serve carry lines to a deployment that stands in for the engines: it can die when it is told to."""
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+import ray
+from ray import serve
+
+from deployments.batch.answer_line import LineAnswer, LineRequest
+from deployments.batch.pipeline import Engines, FeederDiedError, FeederSettings
+from tests.e2e.processes import processes_named
+
+pytestmark = pytest.mark.e2e
+
+NUM_LINES_AT_ONCE = 8
+
+
+class Answers:
+    """Answers each line after a moment, or does what its body says."""
+
+    def __init__(self) -> None:
+        self._running = self._most = self._num_asked = 0
+
+    async def answer_line(self, request: LineRequest) -> AsyncIterator[LineAnswer]:
+        self._running += 1
+        self._num_asked += 1
+        self._most = max(self._most, self._running)
+        try:
+            await asyncio.sleep(0.3)
+            if request["body"] == "die":
+                os.kill(os.getpid(), signal.SIGKILL)
+            yield {"status": 200, "body": json.dumps({"text": request["body"], "id": request["request_id"]})}
+        finally:
+            self._running -= 1
+
+    async def counts(self) -> tuple[int, int]:
+        return self._most, self._num_asked
+
+
+@pytest.fixture(scope="module")
+def engines() -> Iterator[Engines]:
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, configure_logging=False)
+    try:
+        deployment = serve.deployment(Answers, max_ongoing_requests=100, ray_actor_options={"num_cpus": 0.1})
+        serve.run(deployment.bind(), name="app", route_prefix=None)
+        yield Engines(FeederSettings("app", "Answers", NUM_LINES_AT_ONCE))
+    finally:
+        serve.shutdown()
+        ray.shutdown()
+
+
+def lines(*bodies: str) -> list[tuple[int, LineRequest]]:
+    return [
+        (number, {"body": body, "deadline": 0.0, "request_id": f"line-{number}"}) for number, body in enumerate(bodies)
+    ]
+
+
+def counts() -> Any:
+    return serve.get_deployment_handle("Answers", "app").counts.remote().result()
+
+
+def test_every_line_is_answered_as_many_at_once_as_there_may_be(engines: Engines) -> None:
+    asked = lines(*(f"text {number}" for number in range(60)))
+    sizes: list[int] = []
+    answers: dict[int, LineAnswer] = {}
+    for some in engines.answer_many(asked, lambda: False):
+        sizes.append(len(some))
+        answers.update(some)
+    assert {number: json.loads(answer["body"])["text"] for number, answer in answers.items()} == {
+        number: request["body"] for number, request in asked
+    }
+    most, num_asked = counts()
+    assert most == NUM_LINES_AT_ONCE
+    assert num_asked == 60
+    assert max(sizes) == 1, "answers do not come as they are ready"
+
+
+def test_a_death_costs_only_what_was_under_way(engines: Engines) -> None:
+    asked = lines(*(f"text {number}" for number in range(40)))
+    asked[11] = (11, {**asked[11][1], "body": "die"})
+    answered = {number for some in engines.answer_many(asked, lambda: False) for number, _ in some}
+    missing = set(range(40)) - answered
+    assert 11 in missing
+    assert len(missing) <= NUM_LINES_AT_ONCE
+    assert engines.answer_one(asked[11][1]) is None
+    again = [asked[number] for number in missing - {11}]
+    assert {number for some in engines.answer_many(again, lambda: False) for number, _ in some} == missing - {11}
+    alone = engines.answer_one(asked[0][1])
+    assert alone is not None
+    assert alone["status"] == 200
+    assert engines.are_ready()
+
+
+def test_what_is_not_wanted_any_more_is_given_up(engines: Engines) -> None:
+    asked = lines(*(f"text {number}" for number in range(200)))
+    answered: list[int] = []
+    answers = engines.answer_many(asked, lambda: len(answered) >= 10)
+    for some in answers:
+        answered.extend(number for number, _ in some)
+    assert 10 <= len(answered) < 100
+
+
+def test_the_death_of_the_feeder_is_told(engines: Engines) -> None:
+    answers = engines.answer_many(lines(*(f"text {number}" for number in range(100))), lambda: False)
+    next(answers)
+    [feeder] = processes_named("ray::Feeder")
+    os.kill(feeder, signal.SIGKILL)
+    with pytest.raises(FeederDiedError):
+        list(answers)
