@@ -187,8 +187,6 @@ def errors(what: str) -> Iterator[None]:
     """Drivers of object stores raise errors of their own kinds, which have nothing in common."""
     try:
         yield
-    except ContentsError:
-        raise
     except FileNotFoundError as error:
         raise ContentsMissingError(f"{what}: {error}"[:500]) from error
     except Exception as error:

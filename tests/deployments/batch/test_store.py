@@ -176,6 +176,7 @@ def test_a_batch_changes_from_the_statuses_it_may_have(store: Store) -> None:
     changed = store.update_batch("batch_1", only_from=["validating"], status="in_progress", in_progress_at=101, total=3)
     assert changed == a_batch(status="in_progress", in_progress_at=101, total=3)
     assert store.batch("anna", "batch_1") == changed
+    assert store.update_batch("batch_1", only_from=["in_progress"]) == changed
     assert store.update_batch("batch_1", only_from=["validating"], status="failed") is None
     assert store.update_batch("batch_1", only_from=[], status="failed") is None
     assert store.update_batch("batch_2", only_from=OPEN, status="failed") is None
