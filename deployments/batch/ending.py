@@ -22,9 +22,9 @@ _ENDED_AT: Final[dict[Status, str]] = {
 
 
 def fail(tools: Tools, batch: BatchRecord, code: str, message: str) -> None:
-    """Ends a batch of which no line was sent."""
+    """Ends a batch that cannot have results."""
     errors = ({"code": code, "message": message, "param": None, "line": None},)
-    _finish(tools, batch, "failed", [], errors=errors, failed=0)
+    _finish(tools, batch, "failed", [], errors=errors, total=0, completed=0, failed=0)
 
 
 def complete(tools: Tools, batch: BatchRecord) -> None:

@@ -26,7 +26,7 @@ _MAX_ALONE: Final = 1000
 """Lines of a round that go alone; the rest waits for the next."""
 
 _PAUSE_S: Final = 2.0
-_READY_TIMEOUT_S: Final = 600.0
+_READY_TIMEOUT_S: Final = 300.0
 
 
 class Round:
@@ -129,9 +129,10 @@ class Round:
         return True
 
     def _wait_until_ready(self) -> bool:
+        """False where the line is not wanted any more. After a while it goes all the same, and wakes a replica."""
         deadline = self._tools.clock() + _READY_TIMEOUT_S
-        while not self._tools.engines.are_ready():
-            if self._should_stop() or self._tools.clock() >= deadline:
+        while not self._tools.engines.are_ready() and self._tools.clock() < deadline:
+            if self._should_stop():
                 return False
             self._tools.sleep(_PAUSE_S)
         return True

@@ -5,6 +5,7 @@ blocks its thread. How lines reach an engine is not known here.
 """
 
 from deployments.batch import ending, results
+from deployments.batch.contents import ContentsMissingError
 from deployments.batch.lines import LineFault
 from deployments.batch.records import TERMINAL, BatchRecord
 from deployments.batch.rounds import Round
@@ -18,6 +19,15 @@ def run_batch(tools: Tools, batch_id: str) -> None:
         StoreError: The database does not work.
         ContentsError: A file cannot be read or written; nothing of it is there.
     """
+    try:
+        _run(tools, batch_id)
+    except ContentsMissingError:
+        batch = tools.store.batch(None, batch_id)
+        if batch is not None and batch.status not in TERMINAL:
+            ending.fail(tools, batch, "input_file_missing", "The input file is not there any more: upload it again.")
+
+
+def _run(tools: Tools, batch_id: str) -> None:
     while not tools.is_stopping():
         batch = tools.store.batch(None, batch_id)
         if batch is None or batch.status in TERMINAL:

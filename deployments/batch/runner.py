@@ -18,6 +18,7 @@ logger = logging.getLogger("ray.serve")
 
 _LOOK_S: Final = 1.0
 _CLEAN_S: Final = 600.0
+_ORPHAN_S: Final = 86400.0
 
 _RETRY_S: Final = (1.0, 5.0, 30.0, 60.0)
 """After so many seconds a batch is tried again: its first, second … failure in a row."""
@@ -120,3 +121,7 @@ class Runner:
                 store.delete_file(None, file.id)
         for batch in store.old_batches(now - self._tools.settings.limits.retention_s):
             store.delete_batch(batch.id)
+        # Written by a process that died before it could say so. What is being written now is young.
+        for name in self._tools.contents.old_names(_ORPHAN_S):
+            if store.file(None, name) is None:
+                self._tools.contents.delete(name)

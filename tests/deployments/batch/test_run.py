@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,11 @@ from tests.deployments.batch.world import World, assert_every_line_once, line_of
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path)
+def world(tmp_path: Path, database_url: str) -> Iterator[World]:
+    """Over each of the databases."""
+    world = World(tmp_path, database=database_url)
+    yield world
+    world.store.close()
 
 
 def test_good_lines_are_answered_and_bad_ones_named(world: World) -> None:
@@ -43,6 +47,29 @@ def test_times_are_told(world: World) -> None:
     file = world.store.file("default", ended.output_file_id or "")
     assert file is not None
     assert (file.expires_at, file.num_bytes) == (int(world.now) + 3600, world.contents.size(file.id))
+
+
+def test_a_batch_whose_file_is_gone_fails_and_says_why(world: World) -> None:
+    batch = world.batch_of([line_of(1)])
+    world.contents.delete(batch.input_file_id)
+    run_batch(world.tools(), batch.id)
+    ended = world.now_of(batch)
+    assert (ended.status, ended.errors[0]["code"]) == ("failed", "input_file_missing")
+
+
+def test_a_line_alone_waits_for_a_replica_and_then_wakes_one(world: World) -> None:
+    batch = world.batch_of([line_of(1, "poison"), line_of(2)])
+    world.engines.ready = False
+    world.engines.window = 1
+    tools = world.tools()
+
+    def sleep(seconds: float) -> None:
+        world.now += seconds
+
+    object.__setattr__(tools, "sleep", sleep)
+    run_batch(tools, batch.id)
+    assert_every_line_once(world, batch, 2)
+    assert world.now >= 1_000_000 + 300
 
 
 @pytest.mark.parametrize("kind", ["batch", "job"])
@@ -116,12 +143,12 @@ class Killed(BaseException):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_killed_process_goes_on_where_it_was(tmp_path: Path, seed: int) -> None:
+def test_a_killed_process_goes_on_where_it_was(tmp_path: Path, database_url: str, seed: int) -> None:
     randomness = random.Random(seed)
     lines = [line_of(number, f"text {number}") for number in range(60)]
     for number in randomness.sample(range(60), 6):
         lines[number] = randomness.choice([b"", b"nonsense", line_of(number, "poison"), line_of(number, top_p=3)])
-    world = World(tmp_path)
+    world = World(tmp_path, database=database_url)
     batch = world.batch_of(lines)
     num_deaths = 0
     for _ in range(200):
@@ -133,7 +160,7 @@ def test_a_killed_process_goes_on_where_it_was(tmp_path: Path, seed: int) -> Non
             if countdown == 0:
                 raise Killed
 
-        again = World(tmp_path)
+        again = World(tmp_path, database=database_url)
         again.engines.after_answer = die
         again.engines.order = randomness
         try:
@@ -141,9 +168,12 @@ def test_a_killed_process_goes_on_where_it_was(tmp_path: Path, seed: int) -> Non
             break
         except Killed:
             num_deaths += 1
+        finally:
+            again.store.close()
     assert num_deaths
     assert world.now_of(batch).status == "completed"
     assert_every_line_once(world, batch, 60)
+    world.store.close()
 
 
 @pytest.mark.parametrize("place", ["write", "finish"])

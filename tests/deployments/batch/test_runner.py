@@ -1,12 +1,14 @@
 """The threads that run batches, and what they delete."""
 
+import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from deployments.batch.contents import ContentsMissingError
 from deployments.batch.runner import Runner
 from deployments.batch.tools import Tools
 from tests.deployments.batch.world import World, assert_every_line_once, line_of
@@ -14,8 +16,11 @@ from tests.deployments.front import wait_until
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path)
+def world(tmp_path: Path, database_url: str) -> Iterator[World]:
+    """Over each of the databases."""
+    world = World(tmp_path, database=database_url)
+    yield world
+    world.store.close()
 
 
 def runner_of(world: World, run: Callable[[Tools, str], None] | None = None) -> Runner:
@@ -135,11 +140,17 @@ def test_old_files_and_batches_are_deleted_but_not_what_an_open_batch_reads(worl
             batch.id, only_from=["validating"], files=[], status="failed", failed_at=int(world.now), errors=()
         )
     world.now += world.settings.limits.retention_s + 10
+    world.contents.write("file-orphan", [b"x"])
+    world.contents.write("file-young", [b"x"])
+    path = world.folder / "files" / "file-orphan"
+    os.utime(path, (path.stat().st_mtime - 90_000,) * 2)
     runner.start()
     wait_until(lambda: world.store.batch(None, ended.id) is None, timeout_s=5)
     runner.stop()
     assert world.store.file(None, ended.input_file_id) is None
     assert world.store.file(None, still_open.input_file_id) is not None
     assert world.contents.size(still_open.input_file_id)
-    with pytest.raises(Exception, match=ended.input_file_id):
-        world.contents.size(ended.input_file_id)
+    assert world.contents.size("file-young")
+    for name in (ended.input_file_id, "file-orphan"):
+        with pytest.raises(ContentsMissingError):
+            world.contents.size(name)
