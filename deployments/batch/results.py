@@ -50,14 +50,14 @@ def faulty(batch: BatchRecord, fault: LineFault) -> LineResult:
     return LineResult(line=fault.number, is_error=True, record=to_json(record))
 
 
-def killed(batch: BatchRecord, line: Line, num_attempts: int) -> LineResult:
-    """The result of a line at whose work an engine died each time."""
-    message = (
-        f"Line {line.number}: the engine died {num_attempts} times while it worked on this request, the last time with "
-        "no other. Change the request, or ask the operator, who finds the reason in the log."
-    )
+def given_up(batch: BatchRecord, line: Line, num_attempts: int) -> LineResult:
+    """The result of a line on which the engine failed, or at whose work it died, each time."""
     name = line_id(batch.id, line.number)
-    record = fault_line(name, line.custom_id, line=line.number, code="engine_died", message=message)
+    message = (
+        f"Line {line.number}: the engine failed on this request {num_attempts} times, the last time with no other of "
+        f"the batch beside it. Change the request, or ask the operator, who finds {name} in the log."
+    )
+    record = fault_line(name, line.custom_id, line=line.number, code="engine_failed", message=message)
     return LineResult(line=line.number, is_error=True, record=to_json(record))
 
 

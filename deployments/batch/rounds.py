@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from deployments.batch import results
-from deployments.batch.answer_line import EXPIRED, NOT_STARTED, LineAnswer, LineRequest
+from deployments.batch.answer_line import EXPIRED, NOT_STARTED, LineRequest
 from deployments.batch.lines import Line, LineFault
 from deployments.batch.objects import line_id
 from deployments.batch.pipeline import FeederDiedError
@@ -69,46 +69,35 @@ class Round:
 
     def _answer_together(self, lines: list[Line]) -> bool:
         """Whether something is known of a line that was not before."""
-        waiting = {line.number: line for line in lines}
+        line_of = {line.number: line for line in lines}
+        waiting, failed, did_something = set(line_of), set[int](), False
         requests = [(line.number, self._request(line)) for line in lines]
-        failed: list[int] = []
-        did_something = False
-        stopped = False
-
-        def should_stop() -> bool:
-            nonlocal stopped
-            stopped = stopped or self._should_stop()
-            return stopped
-
         try:
-            for answers in self._tools.engines.answer_many(requests, should_stop):
+            for answers in self._tools.engines.answer_many(requests, self._should_stop):
                 ready = []
                 for number, answer in answers:
-                    line = waiting.pop(number, None)
-                    if line is None or answer["status"] in (NOT_STARTED, EXPIRED):
-                        continue
-                    if answer["status"] >= 500 and self._tools.settings.max_attempts > 1:
-                        failed.append(number)
-                    else:
-                        ready.append(results.answered(self._batch, line, answer["status"], answer["body"]))
+                    waiting.discard(number)
+                    if answer["status"] >= 500:
+                        failed.add(number)
+                    elif answer["status"] not in (NOT_STARTED, EXPIRED):
+                        ready.append(results.answered(self._batch, line_of[number], answer["status"], answer["body"]))
                 did_something = self._store.record(self._batch.id, ready) > 0 or did_something
         except FeederDiedError as error:
             logger.warning("batch %s goes on where it was: %s", self._batch.id, error)
-            stopped = True
-        if not stopped:
-            failed += waiting
-            if waiting:
-                logger.warning("batch %s: an engine died at the work on %d lines", self._batch.id, len(waiting))
+            waiting.clear()
+        if waiting and not self._should_stop():
+            logger.warning("batch %s: an engine died at the work on %d lines", self._batch.id, len(waiting))
+            failed |= waiting
         if failed:
             self._store.add_attempts(self._batch.id, failed)
             if self._tools.settings.max_attempts == 1:
-                self._record_killed([waiting[number] for number in failed], 1)
+                self._give_up([line_of[number] for number in failed], 1)
         return did_something or bool(failed)
 
     def _answer_alone(self, line: Line, num_attempts: int) -> bool:
         """Gives a line that may be what kills engines a last chance, with no other line of its batch beside it."""
         if num_attempts >= self._tools.settings.max_attempts:
-            self._record_killed([line], num_attempts)
+            self._give_up([line], num_attempts)
             return True
         if not self._wait_until_ready():
             return False
@@ -116,14 +105,12 @@ class Round:
         if answer is not None and answer["status"] in (NOT_STARTED, EXPIRED):
             return False
         if answer is not None and answer["status"] < 500:
-            self._record_answer(line, answer)
+            result = results.answered(self._batch, line, answer["status"], answer["body"])
+            self._store.record(self._batch.id, [result])
             return True
         self._store.add_attempts(self._batch.id, [line.number])
         if num_attempts + 1 >= self._tools.settings.max_attempts:
-            if answer is None:
-                self._record_killed([line], num_attempts + 1)
-            else:
-                self._record_answer(line, answer)
+            self._give_up([line], num_attempts + 1)
         # Serve needs a moment to see that a replica is dead.
         self._tools.sleep(_PAUSE_S)
         return True
@@ -137,12 +124,8 @@ class Round:
             self._tools.sleep(_PAUSE_S)
         return True
 
-    def _record_answer(self, line: Line, answer: LineAnswer) -> None:
-        result = results.answered(self._batch, line, answer["status"], answer["body"])
-        self._store.record(self._batch.id, [result])
-
-    def _record_killed(self, lines: Sequence[Line], num_attempts: int) -> None:
-        self._store.record(self._batch.id, [results.killed(self._batch, line, num_attempts) for line in lines])
+    def _give_up(self, lines: Sequence[Line], num_attempts: int) -> None:
+        self._store.record(self._batch.id, [results.given_up(self._batch, line, num_attempts) for line in lines])
 
     def _request(self, line: Line) -> LineRequest:
         return {

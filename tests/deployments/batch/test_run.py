@@ -98,7 +98,7 @@ def test_a_line_that_kills_engines_is_isolated_and_the_others_are_answered(world
     run_batch(world.tools(), batch.id)
     output, errors = assert_every_line_once(world, batch, 10)
     assert errors.keys() == {"row-5"}
-    assert errors["row-5"]["error"]["code"] == "engine_died"
+    assert errors["row-5"]["error"]["code"] == "engine_failed"
     assert len(output) == 9
     assert world.engines.asked["poison"] == 3
     assert world.engines.alone["poison"] == 1
@@ -108,7 +108,8 @@ def test_an_engines_own_failure_is_tried_again_and_then_told(world: World) -> No
     batch = world.batch_of([line_of(1, "status 500"), line_of(2, "status 400"), line_of(3)])
     run_batch(world.tools(), batch.id)
     _, errors = assert_every_line_once(world, batch, 3)
-    assert errors["row-1"]["response"]["status_code"] == 500
+    assert errors["row-1"]["error"]["code"] == "engine_failed"
+    assert "3 times" in errors["row-1"]["error"]["message"]
     assert errors["row-2"]["response"]["status_code"] == 400
     assert world.engines.asked == {"status 500": 3, "status 400": 1, "Hello": 1}
 

@@ -1,0 +1,76 @@
+"""A line whose work ends vLLM's process each time: it is found, and the others are answered.
+
+It takes four starts of the engine, so it runs where ``WORDBOUND_ALL_KILLS=1`` says so.
+"""
+
+import json
+import os
+from pathlib import Path
+
+import openai
+import pytest
+
+from deployments.demo_process import Demo
+from tests.e2e.batch_lines import URL
+from tests.e2e.service import KEY, MODEL, Service
+from tests.e2e.test_batches import read, start, wait
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.skipif(not os.environ.get("WORDBOUND_ALL_KILLS"), reason="WORDBOUND_ALL_KILLS=1 asks for it"),
+]
+
+DEADLY = 400
+"""A prompt of so many tokens ends the engine's process."""
+
+PLUGIN = f"""
+import os, signal
+
+def register():
+    from vllm.v1.core.sched.scheduler import Scheduler
+    add = Scheduler.add_request
+
+    def add_or_die(self, request):
+        if len(request.prompt_token_ids) >= {DEADLY}:
+            os.kill(os.getpid(), signal.SIGKILL)
+        add(self, request)
+
+    Scheduler.add_request = add_or_die
+"""
+
+
+def test_a_line_that_kills_the_engine_each_time_is_the_only_one_that_fails(smollm2_path: Path, tmp_path: Path) -> None:
+    args = {"replica_env": {"PYTHONPATH": str(installed(tmp_path)), "VLLM_CPU_KVCACHE_SPACE": "1",
+                            "OMP_NUM_THREADS": "1"}, "batch": {"lines_in_flight": 4}}  # fmt: skip
+    content = b"\n".join(line(number, "word " * DEADLY if number == 5 else "Hello") for number in range(20))
+    demo = Demo(str(smollm2_path), tmp_path / "service", args)
+    demo.start()
+    try:
+        demo.wait_until_ready()
+        with openai.OpenAI(base_url=f"{demo.url}/v1", api_key=KEY, max_retries=5, timeout=60) as client:
+            service = Service(demo.url, client, demo.log_path)
+            batch = wait(service, start(service, content).id)
+            output, errors = read(service, batch.output_file_id), read(service, batch.error_file_id)
+    finally:
+        demo.stop()
+    assert sorted(line["custom_id"] for line in output) == sorted(str(number) for number in range(20) if number != 5)
+    [error] = errors
+    assert error["custom_id"] == "5"
+    assert error["error"]["message"].startswith("Line 6: ")
+    assert "3 times" in error["error"]["message"]
+
+
+def installed(folder: Path) -> Path:
+    """A folder with the plugin, as pip would install it."""
+    place = folder / "plugin"
+    names = place / "deadly-1.0.dist-info"
+    names.mkdir(parents=True)
+    (names / "METADATA").write_text("Metadata-Version: 2.1\nName: deadly\nVersion: 1.0\n")
+    (names / "entry_points.txt").write_text("[vllm.general_plugins]\ndeadly = deadly:register\n")
+    (place / "deadly.py").write_text(PLUGIN)
+    return place
+
+
+def line(number: int, text: str) -> bytes:
+    body = {"model": MODEL, "messages": [{"role": "user", "content": text}], "max_tokens": 8}
+    return json.dumps({"custom_id": str(number), "method": "POST", "url": URL, "body": body}).encode()
