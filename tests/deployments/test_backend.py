@@ -12,6 +12,7 @@ from ray import serve
 from deployments.contract import Answer, ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
 from deployments.ingress import Ingress
 from deployments.settings import Settings
+from tests.deployments.batch.direct import DirectBatches
 from tests.deployments.front import CHAT, KEY, LIMITS, MODEL, Front, assert_error, chat_body, raw_request, wait_until
 from tests.deployments.stand_in import WORDS, StandIn
 from vocab.errors import CompileError, UnknownLanguageError, WordListError
@@ -65,7 +66,7 @@ def served() -> Iterator[Front]:
             name="front",
             route_prefix="/",
         )
-        yield Front(port=port, backend=StandIn())
+        yield Front(port=port, backend=StandIn(), batches=DirectBatches())
     finally:
         serve.shutdown()
         ray.shutdown()
