@@ -35,7 +35,8 @@ JSON Lines, output lines of OpenAI's batches; of Parquet, the columns of IN that
 file, row, answer, finish_reason, prompt_tokens, completion_tokens and completion (all of it, as JSON), or status, code,
 message and param. Every row of IN comes once; its place in IN is in file and row.
 
-A run that was ended, however that was, goes on where it was when it is started again with the same arguments.
+A run that was ended, however that was, goes on where it was when it is started again with the same arguments. To have
+rows that are errors tried again, delete OUT/errors first.
 Where RAY_ADDRESS names a cluster, or under `ray job submit`, it runs there. The exit status is 0 when every row is in
 the output (rows that are errors too), 1 when the run could not go on, 2 when it could not begin.
 """
@@ -60,8 +61,9 @@ def main(arguments: list[str] | None = None) -> int:
     except (SettingsError, RefusedError) as error:
         print(f"refused: {error}", file=sys.stderr)
         return 2
-    except (RayError, OSError) as error:
-        print(f"ended: {error}\nWhat was written stays; started again, the run goes on there.", file=sys.stderr)
+    except (RayError, OSError, KeyboardInterrupt) as error:
+        reason = str(error) or type(error).__name__
+        print(f"ended: {reason}\nWhat was written stays; started again, the run goes on there.", file=sys.stderr)
         return 1
     print(summary.as_text(), flush=True)
     return 0

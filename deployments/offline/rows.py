@@ -45,7 +45,10 @@ def to_request(row: Mapping[str, Any], config: OfflineConfig, *, is_table: bool)
         body = {"model": config.settings.model_id, **_merged(config.offline.request, body)}
         if body.get("stream"):
             raise BadRequestError("'stream' must be false: a row is answered whole.", "stream")
-        return RowRequest(custom_id_of(row, config), json.dumps(body, ensure_ascii=False, allow_nan=False))
+        text = json.dumps(body, ensure_ascii=False, allow_nan=False)
+        if len(text.encode()) > (most := config.settings.limits.max_body_bytes):
+            raise BadRequestError(f"The request is longer than {most} bytes.")
+        return RowRequest(custom_id_of(row, config), text)
     except (TypeError, ValueError) as error:
         raise BadRequestError(f"The row cannot be written as JSON: {error}.") from None
 

@@ -10,7 +10,7 @@ import json
 import logging
 import os
 from collections.abc import AsyncIterator
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from ray.llm._internal.batch.stages.vllm_engine_stage import vLLMEngineStageUDF
 
@@ -95,6 +95,8 @@ class AnswerStage(vLLMEngineStageUDF):
             async with self._gate.alone():
                 await self._helper.begin.remote(request["id"])
                 answer = await self._ask(replica, request)
+                # At once: it is innocent, whatever another row of its task does next.
+                await self._helper.end.remote([request["id"]])
         else:
             async with self._gate.together():
                 answer = await self._ask(replica, request)
@@ -102,10 +104,13 @@ class AnswerStage(vLLMEngineStageUDF):
 
     async def _ask(self, replica: OfflineReplica, request: dict[str, Any]) -> dict[str, Any]:
         line: LineRequest = {"body": request["body"], "deadline": _NO_DEADLINE, "request_id": request["id"]}
-        async for answer in replica.answer_line(line):
-            if answer["status"] == 200 or not is_dead(replica):
-                return dict(answer)
-        logger.error("the engine died; it is started again, and its rows are given to it again")
+        [answer] = [item async for item in replica.answer_line(line)]
+        if answer["status"] != 200 and is_dead(replica):
+            logger.error("the engine died; it is started again, and its rows are given to it again")
+            self._end_process()
+        return dict(answer)
+
+    def _end_process(self) -> NoReturn:
         # As Ray's own stage does: an actor that ends so is started anew, and its tasks are sent again.
         os._exit(1)
 

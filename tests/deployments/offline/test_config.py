@@ -66,3 +66,8 @@ def test_the_digest_changes_with_what_is_answered_and_not_with_how_fast(make_con
     assert make_config(request={"max_tokens": 5}).digest != digest
     assert make_config({"model_name": "/models/other"}).digest != digest
     assert make_config({"hint": False}).digest != digest
+
+
+def test_the_example_is_a_configuration() -> None:
+    example = Path(__file__).parents[3] / "configs" / "offline" / "one-gpu.yaml"
+    assert OfflineConfig.read(example, {}).offline.columns["prompt"] == "question"

@@ -114,6 +114,7 @@ def test_what_a_row_says_counts_more_than_the_configuration(
         ({"messages": ASKED, "custom_id": ""}, "'custom_id' must be"),
         ({"messages": ASKED, "custom_id": "x" * 513}, "'custom_id' must be"),
         ({"messages": ASKED, "custom_id": [1]}, "'custom_id' must be"),
+        ({"messages": [{"role": "user", "content": "x" * 2**20}]}, "longer than 1048576 bytes"),
         ({"messages": ASKED, "user": b"bytes"}, "cannot be written as JSON"),
         ({"messages": ASKED, "temperature": float("inf")}, "cannot be written as JSON"),
     ],

@@ -1,0 +1,150 @@
+"""What the stage does with rows, over an engine that is made up: one that lives, one that dies, one that is slow."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import Any, NoReturn, Self
+
+import pytest
+
+from deployments.offline.attempts import Attempts, Gate
+from deployments.offline.columns import ANSWER, REQUEST
+from deployments.offline.stage import AnswerStage
+
+INDEX = AnswerStage.IDX_IN_BATCH_COLUMN
+
+
+class Died(BaseException):
+    """Stands for the end of the process."""
+
+
+class Remote:
+    """A method as an actor's handle has it."""
+
+    def __init__(self, call: Callable[..., Any]) -> None:
+        self._call = call
+
+    async def remote(self, *args: Any) -> Any:
+        made = self._call(*args)
+        return await made if isinstance(made, asyncio.Future) else made
+
+
+class Helper:
+    """The run's actor; it outlives engines."""
+
+    def __init__(self) -> None:
+        attempts = Attempts()
+        self.begin_new, self.begin, self.end = Remote(attempts.begin_new), Remote(attempts.begin), Remote(attempts.end)
+
+
+class Gone:
+    """Never answers."""
+
+    def __getattr__(self, name: str) -> Remote:
+        return Remote(lambda *_: asyncio.get_running_loop().create_future())
+
+
+class Replica:
+    """Answers every row, and dies of those whose body is ``poison``."""
+
+    def __init__(self) -> None:
+        self.num_running = self.most_running = 0
+        self.alone: list[str] = []
+        self._is_dead = False
+
+    @property
+    def engine(self) -> Self:
+        return self
+
+    @property
+    def _engine_client(self) -> Self:
+        return self
+
+    @property
+    def errored(self) -> bool:
+        return self._is_dead
+
+    async def answer_line(self, line: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
+        self.num_running += 1
+        self.most_running = max(self.most_running, self.num_running)
+        was_alone = self.num_running == 1
+        await asyncio.sleep(0.02)
+        if was_alone and self.num_running == 1:
+            self.alone.append(line["request_id"])
+        self.num_running -= 1
+        if self._is_dead:
+            await asyncio.get_running_loop().create_future()
+        if line["body"] == "poison":
+            self._is_dead = True
+            yield {"status": 500, "body": "{}"}
+        else:
+            yield {"status": 400 if line["body"] == "bad" else 200, "body": line["body"]}
+
+
+class Stage(AnswerStage):
+    """One engine of the run, without what starts it."""
+
+    def __init__(self, helper: Helper, max_attempts: int = 3) -> None:
+        self._helper, self._max_attempts, self._gate = helper, max_attempts, Gate()
+        self.replica: Any = Replica()
+
+    async def _ready(self) -> Any:
+        return self.replica
+
+    def _end_process(self) -> NoReturn:
+        # What still runs in a process that ended does nothing more.
+        self._helper = Gone()
+        raise Died
+
+
+def batch(**bodies: str) -> list[dict[str, Any]]:
+    rows = enumerate(bodies.items())
+    return [{INDEX: index, REQUEST: json.dumps({"id": name, "body": body})} for index, (name, body) in rows]
+
+
+async def answers(stage: Stage, rows: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
+    return {row[INDEX]: json.loads(row[ANSWER]) async for row in stage.udf(rows)}
+
+
+async def test_rows_are_answered_together_whatever_becomes_of_them() -> None:
+    stage = Stage(Helper())
+    rows = batch(a="fine", b="bad", c="fine")
+    rows.append({INDEX: 3, REQUEST: json.dumps({"answer": {"status": 400, "body": "no request"}})})
+    found = await answers(stage, rows)
+    assert [found[index]["status"] for index in range(4)] == [200, 400, 200, 400]
+    assert found[3]["body"] == "no request"
+    assert stage.replica.most_running == 3
+
+
+async def test_a_row_that_kills_the_engine_is_isolated_and_the_others_are_answered() -> None:
+    helper, rows = Helper(), batch(a="fine", b="poison", c="fine")
+    # Once together with the others, and twice alone.
+    for _ in range(3):
+        with pytest.raises(Died):
+            await answers(Stage(helper), rows)
+    found = await answers(Stage(helper), rows)
+    assert [found[index]["status"] for index in range(3)] == [200, 500, 200]
+    assert json.loads(found[1]["body"])["error"]["code"] == "engine_died"
+
+
+async def test_suspects_run_alone_and_others_meanwhile_wait() -> None:
+    helper = Helper()
+    with pytest.raises(Died):
+        await answers(Stage(helper), batch(a="fine", b="poison"))
+    stage = Stage(helper, max_attempts=1)
+    await asyncio.gather(answers(stage, batch(c="fine", d="fine")), answers(stage, batch(a="fine")))
+    assert stage.replica.alone == []
+
+    stage = Stage(helper)
+    suspect, others = answers(stage, batch(b="fine")), answers(stage, batch(e="fine", f="fine"))
+    found = (await asyncio.gather(suspect, others))[0]
+    assert found[0]["status"] == 200
+    assert "b" in stage.replica.alone
+
+
+async def test_a_row_that_was_answered_is_no_suspect() -> None:
+    helper = Helper()
+    await answers(Stage(helper), batch(a="fine"))
+    stage = Stage(helper)
+    await answers(stage, batch(a="fine", b="fine"))
+    assert stage.replica.most_running == 2

@@ -1,0 +1,177 @@
+"""A table answered without the service, on a cluster of two nodes: the run killed half way, then its engine, complete."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from tests.checker import assert_only_listed_words
+
+pytestmark = pytest.mark.e2e
+
+NUM_ROWS = 300
+VOCABULARIES: list[tuple[str | None, int | None]] = [
+    ("en", 500), ("es", 1000), ("de", 300), ("fr", 700), ("it", 2000), (None, None),
+]  # fmt: skip
+UNKNOWN = ("xx", 100)
+"""There is no such list: a row that becomes an error."""
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> Iterator[str]:
+    """A cluster of two nodes."""
+    command = [sys.executable, "-m", "tests.e2e.two_node_cluster", str(tmp_path / "lists"), str(tmp_path / "engine")]
+    with (tmp_path / "cluster.log").open("w") as log:
+        cluster = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
+    try:
+        assert cluster.stdout is not None
+        lines = (line.strip() for line in cluster.stdout)
+        yield next(line for line in lines if ":" in line and " " not in line)
+    finally:
+        cluster.communicate(timeout=120)
+
+
+def vocabulary(row: int) -> tuple[str | None, int | None]:
+    return UNKNOWN if row % 50 == 7 else VOCABULARIES[row % len(VOCABULARIES)]
+
+
+def write_table(path: Path) -> None:
+    rows = range(1, NUM_ROWS + 1)
+    table = pa.table(
+        {
+            "id": [f"text-{row}" for row in rows],
+            "question": [f"Tell me something about the number {row}." for row in rows],
+            "language": pa.array([vocabulary(row)[0] for row in rows], pa.string()),
+            "level": pa.array([vocabulary(row)[1] for row in rows], pa.int32()),
+            # Searches too, some of them.
+            "beams": pa.array([2 if row % 40 == 0 else None for row in rows], pa.int8()),
+        }
+    )
+    pq.write_table(table, path, row_group_size=100)
+
+
+def write_config(path: Path, model: Path, **settings: Any) -> None:
+    config: dict[str, Any] = {
+        "model_name": str(model),
+        "torch_dtype": "bfloat16",
+        "limits": {"max_input_tokens": 256, "max_new_tokens": 64},
+        "placement_bundles": [{"CPU": 1, "engine": 1}],
+        "vocabulary_resources": {"lists": 1},
+        "engine_kwargs": {"enforce_eager": True, "max_model_len": 512, "max_num_seqs": 32},
+        "replica_env": {"VLLM_CPU_KVCACHE_SPACE": "1", "OMP_NUM_THREADS": "1"},
+        "offline": {
+            "columns": {
+                "prompt": "question",
+                "custom_id": "id",
+                "vocab_lang": "language",
+                "vocab_n_words": "level",
+                "num_beams": "beams",
+            },
+            "request": {"max_tokens": 10},
+            "rows_per_task": 8,
+            "tasks_per_engine": 4,
+            "part_s": 0.5,
+        },
+    }
+    path.write_text(yaml.safe_dump(config | settings))
+
+
+def test_an_engine_without_the_plugin_answers_nothing(smollm2_path: Path, tmp_path: Path) -> None:
+    source, out = tmp_path / "in.parquet", tmp_path / "out"
+    write_table(source)
+    environment = {"VLLM_PLUGINS": "none", "VLLM_CPU_KVCACHE_SPACE": "1", "OMP_NUM_THREADS": "1"}
+    settings = {"placement_bundles": [{"CPU": 1}], "vocabulary_resources": {}, "replica_env": environment}
+    write_config(tmp_path / "offline.yaml", smollm2_path, **settings)
+    command = [sys.executable, "-m", "deployments.offline", str(source), str(out), "--config"]
+    ended = subprocess.run(
+        [*command, str(tmp_path / "offline.yaml")], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert ended.returncode == 1
+    assert "has not loaded the vLLM plugin 'wordbound'" in ended.stderr
+    assert not rows_of(out)["answers"]
+
+
+def test_a_run_that_is_killed_goes_on_and_is_complete(smollm2_path: Path, tmp_path: Path, address: str) -> None:
+    source, out = tmp_path / "in.parquet", tmp_path / "out"
+    write_table(source)
+    write_config(tmp_path / "offline.yaml", smollm2_path)
+    command = [sys.executable, "-m", "deployments.offline", str(source), str(out), "--config"]
+    command.append(str(tmp_path / "offline.yaml"))
+    environment = os.environ | {"RAY_ADDRESS": address, "HF_HUB_OFFLINE": "1", "RAY_USAGE_STATS_ENABLED": "0"}
+    with (tmp_path / "first.log").open("w") as log:
+        first = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
+    try:
+        wait_for_rows(out, NUM_ROWS // 3, first, tmp_path / "first.log")
+    finally:
+        first.kill()
+        first.wait()
+    before = rows_of(out)
+    assert len(before["answers"]) < NUM_ROWS * 0.9, "the run was too fast to be killed half way"
+
+    with (tmp_path / "second.log").open("w") as log:
+        second = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
+    try:
+        wait_for_rows(out, len(before["answers"]) + 40, second, tmp_path / "second.log")
+        os.kill(engine_process(tmp_path), signal.SIGKILL)
+        second.wait(400)
+    finally:
+        second.kill()
+    told = (tmp_path / "second.log").read_text(errors="replace")
+    assert second.returncode == 0, told[-6000:]
+    assert f"{NUM_ROWS} rows: " in told
+    assert "the engine died" in told
+    summary = json.loads((out / "_summary.json").read_text())
+    assert summary["num_skipped"] == len(before["answers"]) + len(before["errors"]) > 0
+
+    written = rows_of(out)
+    ids = sorted(row["custom_id"] for rows in written.values() for row in rows)
+    assert ids == sorted(f"text-{row}" for row in range(1, NUM_ROWS + 1))
+    assert sorted(row["row"] for row in written["errors"]) == list(range(7, NUM_ROWS + 1, 50))
+    assert all("'xx'" in row["message"] and row["param"] == "vocab_lang" for row in written["errors"])
+    for row in written["answers"]:
+        lang, n_words = vocabulary(row["row"])
+        assert (row["language"], row["level"]) == (lang, n_words)
+        assert row["completion_tokens"] <= 10
+        if lang is not None and n_words is not None:
+            assert json.loads(row["completion"])["vocab"]["lang"] == lang
+            assert_only_listed_words(row["answer"], lang, n_words)
+    # Compiled on one node, and brought to the other.
+    assert len(list((tmp_path / "engine" / "artefacts").glob("*.safetensors"))) > 5
+
+
+def rows_of(out: Path) -> dict[str, list[dict[str, Any]]]:
+    """What is written, whole parts only: a half one would not be read."""
+    return {
+        name: [row for path in (out / name).glob("part-*.parquet") for row in pq.read_table(path).to_pylist()]
+        for name in ("answers", "errors")
+    }
+
+
+def engine_process(folder: Path) -> int:
+    """The engine's process on this test's cluster, by its title and the cache folder that it inherited."""
+    cache = f"WORDBOUND_CACHE={folder / 'engine'}".encode()
+    for process in Path("/proc").iterdir():
+        with suppress(OSError):
+            if process.name.isdigit() and (process / "cmdline").read_bytes().startswith(b"VLLM::EngineCore"):
+                if cache in (process / "environ").read_bytes().split(b"\0"):
+                    return int(process.name)
+    raise AssertionError("no engine runs")
+
+
+def wait_for_rows(out: Path, num_rows: int, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + 300
+    while len(rows_of(out)["answers"]) < num_rows:
+        assert process.poll() is None, f"it ended too early:\n{log.read_text(errors='replace')[-4000:]}"
+        assert time.monotonic() < deadline, f"it takes too long:\n{log.read_text(errors='replace')[-4000:]}"
+        time.sleep(0.2)
