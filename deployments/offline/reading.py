@@ -3,6 +3,7 @@
 A row that is no request becomes one that is answered already, with the error that says so. It knows nothing of engines.
 """
 
+import io
 import json
 from collections.abc import Iterator, Mapping, Set
 from typing import Any, Final
@@ -13,6 +14,7 @@ import pyarrow.parquet as pq
 from deployments.errors import BadRequestError
 from deployments.offline.columns import REQUEST, refused
 from deployments.offline.config import OfflineConfig
+from deployments.offline.footers import check_footer
 from deployments.offline.json_lines import raw_lines
 from deployments.offline.rows import custom_id_of, to_request
 from deployments.offline.survey import NOT_KEPT, Piece, kept_columns
@@ -88,6 +90,9 @@ def _parsed(text: bytes | None, max_bytes: int, max_depth: int) -> Mapping[str, 
 
 
 def _parquet_rows(stream: Any, piece: Piece, config: OfflineConfig) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    # Again, for the file may be another by now.
+    check_footer(stream, stream.seek(0, io.SEEK_END), piece.file)
+    stream.seek(0)
     table = pq.ParquetFile(stream)
     schema = table.schema_arrow
     wanted = {*kept_columns(schema).names, *NOT_KEPT, *config.offline.columns.values()}

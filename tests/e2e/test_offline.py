@@ -1,4 +1,4 @@
-"""A table answered without the service, on a cluster of two nodes: the run killed half way, then its engine, complete."""
+"""A table answered without the service, on two nodes: the run is killed half way, then an engine; it is complete."""
 
 import json
 import os
@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import pytest
 import yaml
 
 from tests.checker import assert_only_listed_words
+from tests.e2e.processes import processes_named
 
 pytestmark = pytest.mark.e2e
 
@@ -123,7 +123,7 @@ def test_a_run_that_is_killed_goes_on_and_is_complete(smollm2_path: Path, tmp_pa
         second = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
     try:
         wait_for_rows(out, len(before["answers"]) + 40, second, tmp_path / "second.log")
-        os.kill(engine_process(tmp_path), signal.SIGKILL)
+        os.kill(engine_process(), signal.SIGKILL)
         second.wait(400)
     finally:
         second.kill()
@@ -158,15 +158,21 @@ def rows_of(out: Path) -> dict[str, list[dict[str, Any]]]:
     }
 
 
-def engine_process(folder: Path) -> int:
-    """The engine's process on this test's cluster, by its title and the cache folder that it inherited."""
-    cache = f"WORDBOUND_CACHE={folder / 'engine'}".encode()
-    for process in Path("/proc").iterdir():
-        with suppress(OSError):
-            if process.name.isdigit() and (process / "cmdline").read_bytes().startswith(b"VLLM::EngineCore"):
-                if cache in (process / "environ").read_bytes().split(b"\0"):
-                    return int(process.name)
-    raise AssertionError("no engine runs")
+def engine_process() -> int:
+    """The engine's process of this test, which descends from it."""
+    ours = [process for process in processes_named("VLLM::EngineCore") if os.getpid() in ancestors(process)]
+    assert ours, "no engine runs"
+    return max(ours)
+
+
+def ancestors(process: int) -> Iterator[int]:
+    while process > 1:
+        yield process
+        try:
+            # The name, in brackets, may hold anything.
+            process = int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            return
 
 
 def wait_for_rows(out: Path, num_rows: int, process: subprocess.Popen[bytes], log: Path) -> None:
