@@ -1,0 +1,60 @@
+"""The batch deployment without Serve: what it answers, and what it finds when it starts again."""
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from deployments.batch.deployment import Batches
+from deployments.settings import Settings
+
+NOBODY: Any = SimpleNamespace(app_name="app", deployment_name="Replica")
+"""The handle of a deployment that is never asked: the batches here have no line for it."""
+
+
+class Deployment(Batches):
+    """Started and ended by the test."""
+
+    async def __aenter__(self) -> "Deployment":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await super().__del__()
+
+    def __del__(self) -> None:  # type: ignore[override]
+        """Serve alone waits for it."""
+
+
+async def deployment(folder: Path) -> Deployment:
+    made = Deployment.__new__(Deployment)
+    settings = Settings.load({"secret_token": "k", "model_id": "m", "batch": {"state_dir": str(folder)}}, {})
+    await made.__init__(settings, NOBODY)  # type: ignore[misc]
+    return made
+
+
+async def test_it_keeps_what_it_is_given_and_runs_it_also_after_a_new_start(tmp_path: Path) -> None:
+    async with await deployment(tmp_path) as first:
+        reply = await first.call("create_file", ["default", "in.jsonl", "batch", b"{\n\nx\n", None], {})
+        fields = {"input_file_id": reply["value"]["id"], "endpoint": "/v1/chat/completions", "completion_window": "1h"}
+        batch = (await first.call("create_batch", ["default", fields], {}))["value"]
+    async with await deployment(tmp_path) as second:
+        async with asyncio.timeout(20):
+            while batch["status"] != "completed":
+                await asyncio.sleep(0.05)
+                batch = (await second.call("get_batch", ["default", batch["id"]], {}))["value"]
+        assert batch["request_counts"] == {"total": 3, "completed": 0, "failed": 3}
+        errors = await second.call("read_file", ["default", batch["error_file_id"], 0, 10_000], {})
+        assert errors["value"].count(b"\n") == 3
+        second.check_health()
+    with pytest.raises(RuntimeError):
+        second.check_health()
+
+
+async def test_a_refusal_is_given_back_and_a_slip_of_ours_is_raised(tmp_path: Path) -> None:
+    async with await deployment(tmp_path) as batches:
+        reply = await batches.call("get_file", ["default", "file-0"], {})
+        assert reply["error"]["status"] == 404
+        with pytest.raises(ValueError, match="__init__"):
+            await batches.call("__init__", [], {})
