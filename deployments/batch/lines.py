@@ -69,8 +69,8 @@ def read_lines(
 ) -> Iterator[Line | LineFault]:
     """One item for each line; a line break at the end of the file begins no line.
 
-    Besides the line it holds 100 bytes for each line read, to know the names that were used. It takes 0.1 ms for a line
-    of 1 KB.
+    Besides the line it holds 100 bytes for each line read, to know the names that were used. It takes 0.04 ms for a
+    line of 1 KB.
 
     Args:
         stream: JSON Lines, at its start.
