@@ -23,7 +23,7 @@ from deployments.offline.replica import OfflineReplica, make_replica, normalized
 from deployments.settings import Settings
 from vocab.engine_cache import ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIABLE
 
-logger = logging.getLogger("ray.data")
+logger = logging.getLogger("ray.serve")
 
 _NO_DEADLINE: Final = float("inf")
 
