@@ -1,39 +1,24 @@
-"""Reads an uploaded file and the fields beside it, within limits, and never holds more of them than is allowed.
+"""The parts of a multipart form: one file and the fields beside it, taken as they arrive.
 
-What arrives in all uploads at once is bounded too. Knows the form of a multipart body, and not what a file or a field
-means.
+Knows the form and how long a field may be, not how large a file; what a file or a field means is not known here.
 """
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Collection
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
-from starlette.requests import Request
 
-from deployments.disconnect import ClientLeft
-from deployments.errors import (
-    BadRequestError,
-    OverloadedError,
-    PayloadTooLargeError,
-    RequestTimeoutError,
-    UnsupportedMediaTypeError,
-    printable,
-)
+from deployments.errors import BadRequestError, UnsupportedMediaTypeError, printable
 
+FILE: Final = "file"
 MAX_FIELD_BYTES: Final = 1024
 MAX_FILENAME_CHARS: Final = 255
 
-_SLACK_BYTES: Final = 64 * 1024
-"""Of a body, besides its file: boundaries, headers, fields."""
-
 _MAX_PART_HEADERS: Final = 16
 _MAX_PART_HEADER_BYTES: Final = 4096
-
-_FILE: Final = "file"
 
 
 @dataclass
@@ -50,100 +35,6 @@ class Upload:
     fields: dict[str, str]
 
 
-class Uploads:
-    """Takes uploads of at most ``max_file_bytes``, each within ``max_s`` seconds.
-
-    Args:
-        max_held_bytes: What all uploads at once may hold; one that would exceed it is refused.
-    """
-
-    def __init__(self, max_file_bytes: int, max_s: float, max_held_bytes: int) -> None:
-        self._max_file_bytes = max_file_bytes
-        self._max_s = max_s
-        self._max_held_bytes = max_held_bytes
-        self._held_bytes = 0
-
-    @asynccontextmanager
-    async def read(self, request: Request, fields: Collection[str] = ()) -> AsyncIterator[Upload]:
-        """The upload of a request that may have these fields beside its file; it counts as held until the end.
-
-        Raises:
-            UnsupportedMediaTypeError: It is compressed, or no multipart form.
-            PayloadTooLargeError: It is, or says it is, larger than allowed.
-            RequestTimeoutError: It took too long to arrive.
-            BadRequestError: It has no file, or not the form that it should have.
-            OverloadedError: Others are being uploaded.
-            ClientLeft: The client left before the end of it.
-        """
-        form = _Form(_boundary(request), self._max_file_bytes, fields)
-        self._check_length(request)
-        held = _Held(self._hold)
-        try:
-            try:
-                async with asyncio.timeout(self._max_s):
-                    await self._receive(request, form, held)
-            except TimeoutError:
-                raise RequestTimeoutError(f"The file did not arrive within {self._max_s:g} s.") from None
-            yield form.upload()
-        finally:
-            held.release()
-
-    async def _receive(self, request: Request, form: "_Form", held: "_Held") -> None:
-        """Reads to the end even after a fault: a client that is still sending would not see the answer."""
-        fault: BadRequestError | None = None
-        num_bytes = 0
-        while True:
-            message = await request.receive()
-            if message["type"] == "http.disconnect":
-                raise ClientLeft
-            chunk = message.get("body", b"")
-            num_bytes += len(chunk)
-            if num_bytes > self._max_file_bytes + _SLACK_BYTES:
-                raise self._too_large()
-            if fault is None:
-                held.add(len(chunk))
-                try:
-                    form.add(chunk)
-                except BadRequestError as error:
-                    fault = error
-                    held.release()
-            if not message.get("more_body", False):
-                break
-        if fault is not None:
-            raise fault
-        if form.num_file_bytes > self._max_file_bytes:
-            raise self._too_large()
-
-    def _check_length(self, request: Request) -> None:
-        length = request.headers.get("content-length", "0")
-        if length.isdecimal() and int(length[:20]) > self._max_file_bytes + _SLACK_BYTES:
-            raise self._too_large()
-
-    def _hold(self, num_bytes: int) -> None:
-        if self._held_bytes + num_bytes > self._max_held_bytes:
-            raise OverloadedError("Other files are being uploaded. Try again in a moment.")
-        self._held_bytes += num_bytes
-
-    def _too_large(self) -> PayloadTooLargeError:
-        return PayloadTooLargeError(f"The file has more than {self._max_file_bytes} bytes.", _FILE)
-
-
-class _Held:
-    """How much of what all may hold one upload does."""
-
-    def __init__(self, hold: Callable[[int], None]) -> None:
-        self._hold = hold
-        self._num_bytes = 0
-
-    def add(self, num_bytes: int) -> None:
-        self._hold(num_bytes)
-        self._num_bytes += num_bytes
-
-    def release(self) -> None:
-        self._hold(-self._num_bytes)
-        self._num_bytes = 0
-
-
 @dataclass
 class _Part:
     """One part of the form, while it arrives."""
@@ -154,12 +45,20 @@ class _Part:
     content: bytearray = field(default_factory=bytearray)
 
 
-class _Form:
-    """The parts of a form; the methods whose names begin with ``_on`` are called by the parser."""
+class Form:
+    """A form that arrives; the methods whose names begin with ``_on`` are called by the parser.
 
-    def __init__(self, boundary: bytes, max_file_bytes: int, fields: Collection[str]) -> None:
-        self._known = frozenset({_FILE, *fields})
-        self._max_file_bytes = max_file_bytes
+    Args:
+        content_type: The header of the request.
+        fields: Names of the fields that may be beside the file.
+
+    Raises:
+        UnsupportedMediaTypeError: It says that it is something else.
+        BadRequestError: It has no boundary, or none that can be.
+    """
+
+    def __init__(self, content_type: str, fields: Collection[str]) -> None:
+        self._known = frozenset({FILE, *fields})
         self._parts: dict[str, _Part] = {}
         self._part = _Part()
         self._header = bytearray()
@@ -167,7 +66,7 @@ class _Form:
         self._is_complete = False
         try:
             self._parser = MultipartParser(
-                boundary,
+                _boundary(content_type),
                 {
                     "on_part_begin": self._on_part_begin,
                     "on_header_field": self._on_header_field,
@@ -186,22 +85,32 @@ class _Form:
 
     @property
     def num_file_bytes(self) -> int:
-        return len(self._parts[_FILE].content) if _FILE in self._parts else 0
+        return len(self._parts[FILE].content) if FILE in self._parts else 0
 
     def add(self, chunk: bytes) -> None:
+        """Takes the next piece of the body.
+
+        Raises:
+            BadRequestError: The form is not what it should be; nothing more may be added.
+        """
         try:
             self._parser.write(chunk)
         except FormParserError:
             raise BadRequestError("The body is no valid multipart form.") from None
 
     def upload(self) -> Upload:
+        """What was uploaded, when all was added.
+
+        Raises:
+            BadRequestError: The form is not complete.
+        """
         if not self._is_complete:
             raise BadRequestError("The body is no valid multipart form: it ends too early.")
-        if _FILE not in self._parts:
-            raise BadRequestError("You must provide a file, as the part 'file' of the form.", _FILE)
-        file = self._parts.pop(_FILE)
+        if FILE not in self._parts:
+            raise BadRequestError("You must provide a file, as the part 'file' of the form.", FILE)
+        file = self._parts.pop(FILE)
         fields = {name: part.content.decode("utf-8", "replace") for name, part in self._parts.items()}
-        return Upload(printable(file.filename, MAX_FILENAME_CHARS - 1) or _FILE, bytes(file.content), fields)
+        return Upload(printable(file.filename, MAX_FILENAME_CHARS - 1) or FILE, bytes(file.content), fields)
 
     def _on_part_begin(self) -> None:
         self._part = _Part()
@@ -234,7 +143,7 @@ class _Form:
     def _on_part_data(self, data: bytes, start: int, end: int) -> None:
         part = self._part
         part.content += memoryview(data)[start:end]
-        if part.name != _FILE and len(part.content) > MAX_FIELD_BYTES:
+        if part.name != FILE and len(part.content) > MAX_FIELD_BYTES:
             raise BadRequestError(f"'{part.name}' must have at most {MAX_FIELD_BYTES} bytes.", part.name)
 
     def _on_part_end(self) -> None:
@@ -244,10 +153,8 @@ class _Form:
         self._is_complete = True
 
 
-def _boundary(request: Request) -> bytes:
-    if request.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
-        raise UnsupportedMediaTypeError("A compressed body is not supported. Leave 'Content-Encoding' out.")
-    kind, options = parse_options_header(request.headers.get("content-type", ""))
+def _boundary(content_type: str) -> bytes:
+    kind, options = parse_options_header(content_type)
     if kind.strip() != b"multipart/form-data":
         raise UnsupportedMediaTypeError("The body must be a form, with 'Content-Type: multipart/form-data'.")
     if not options.get(b"boundary"):

@@ -16,8 +16,8 @@ _UNUSUAL_BREAKS: Final = {character: f"\\u{ord(character):04x}" for character in
 
 BATCH_EXPIRED: Final = "batch_expired"
 BATCH_CANCELLED: Final = "batch_cancelled"
-ENGINE_DIED: Final = "engine_died"
-_NOT_THE_CALLERS: Final = (BATCH_EXPIRED, BATCH_CANCELLED, ENGINE_DIED)
+ENGINE_FAILED: Final = "engine_failed"
+_NOT_THE_CALLERS: Final = (BATCH_EXPIRED, BATCH_CANCELLED, ENGINE_FAILED)
 
 JOB_STATUS: Final[Mapping[Status, str]] = {
     "validating": "pending",

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from deployments.batch.lines import Line, LineFault
 from deployments.batch.objects import (
+    ENGINE_FAILED,
     answer_line,
     cancelled_line,
     expired_line,
@@ -57,7 +58,7 @@ def given_up(batch: BatchRecord, line: Line, num_attempts: int) -> LineResult:
         f"Line {line.number}: the engine failed on this request {num_attempts} times, the last time with no other of "
         f"the batch beside it. Change the request, or ask the operator, who finds {name} in the log."
     )
-    record = fault_line(name, line.custom_id, line=line.number, code="engine_failed", message=message)
+    record = fault_line(name, line.custom_id, line=line.number, code=ENGINE_FAILED, message=message)
     return LineResult(line=line.number, is_error=True, record=to_json(record))
 
 

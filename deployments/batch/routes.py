@@ -13,8 +13,8 @@ from deployments.batch.batch_fields import expiry
 from deployments.batch.file_stream import FileStream
 from deployments.batch.handle import Batches
 from deployments.batch.job_list import read_parameters
-from deployments.batch.multipart import Uploads
 from deployments.batch.settings import BatchLimits
+from deployments.batch.uploads import Uploads
 from deployments.body import parse_json, read_json_body
 from deployments.errors import BadRequestError, printable
 from deployments.fields import FieldError
