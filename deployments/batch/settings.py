@@ -12,7 +12,8 @@ class BatchLimits(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     max_file_bytes: int = Field(default=200 * 2**20, ge=1024)
-    """Costs its size in the folder of files, and about twice that in memory while it arrives. OpenAI's limit."""
+    """Costs its size in the folder of files, and five times that in the ingress's memory while it arrives and is passed
+    on (960 MiB for 199). OpenAI's limit."""
 
     max_upload_s: float = Field(default=600.0, gt=0)
     """Costs one waiting task. 200 MB over a line of 3 Mbit/s."""
