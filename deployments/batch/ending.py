@@ -4,6 +4,7 @@ All of it may be done again, by another process too, until it is said; the names
 led to the end is not known here.
 """
 
+import logging
 from collections.abc import Iterator
 from hashlib import sha256
 from typing import Any, Final
@@ -12,6 +13,8 @@ from deployments.batch import results
 from deployments.batch.lines import LineFault
 from deployments.batch.records import BatchRecord, FileRecord, Status
 from deployments.batch.tools import CHUNK, Tools
+
+logger = logging.getLogger("ray.serve")
 
 _ENDED_AT: Final[dict[Status, str]] = {
     "completed": "completed_at",
@@ -88,6 +91,11 @@ def _write(tools: Tools, batch: BatchRecord, name: str, suffix: str, pieces: Ite
 
 
 def _finish(tools: Tools, batch: BatchRecord, outcome: Status, files: list[FileRecord], **changes: Any) -> None:
-    tools.store.finish(
+    ended = tools.store.finish(
         batch.id, only_from=[batch.status], files=files, status=outcome, **{_ENDED_AT[outcome]: tools.now()}, **changes
     )
+    if ended is not None:
+        logger.info(
+            "%s is %s after %d s: %d answers, %d errors",
+            batch.id, outcome, tools.now() - batch.created_at, ended.completed, ended.failed,
+        )  # fmt: skip

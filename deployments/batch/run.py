@@ -4,12 +4,16 @@ What is recorded is done and the rest is done again, so a run may end anywhere a
 blocks its thread. How lines reach an engine is not known here.
 """
 
+import logging
+
 from deployments.batch import ending, results
 from deployments.batch.contents import ContentsMissingError
 from deployments.batch.lines import LineFault
 from deployments.batch.records import TERMINAL, BatchRecord
 from deployments.batch.rounds import Round
 from deployments.batch.tools import CHUNK, Tools
+
+logger = logging.getLogger("ray.serve")
 
 
 def run_batch(tools: Tools, batch_id: str) -> None:
@@ -68,6 +72,7 @@ def _count(tools: Tools, batch: BatchRecord) -> None:
     if total == 0:
         ending.fail(tools, batch, "empty_file", "The file has no line: put one request on each.")
         return
+    logger.info("%s begins: %d lines", batch.id, total)
     tools.store.update_batch(
         batch.id, only_from=["validating"], status="in_progress", total=total, in_progress_at=tools.now()
     )
