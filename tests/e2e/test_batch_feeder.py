@@ -44,7 +44,7 @@ class Answers:
 
 @pytest.fixture(scope="module")
 def engines() -> Iterator[Engines]:
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, configure_logging=False)
+    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, configure_logging=False)
     try:
         deployment = serve.deployment(Answers, max_ongoing_requests=100, ray_actor_options={"num_cpus": 0.1})
         serve.run(deployment.bind(), name="app", route_prefix=None)
