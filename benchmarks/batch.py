@@ -16,6 +16,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,8 @@ ENGINE = {"enforce_eager": True, "max_model_len": 1024, "max_num_seqs": 64}
 LINES_IN_FLIGHT = 56
 """The share of batches, as large as the engine lets it be."""
 
-PROBE = {"messages": [{"role": "user", "content": "Tell me about your day."}], "max_tokens": 24}
+PROBE = {"messages": [{"role": "user", "content": "Tell me about your day."}], "max_tokens": 16}
+PROBES_AT_ONCE = 4
 
 
 def main() -> None:
@@ -116,9 +118,29 @@ def _batch(client: openai.OpenAI, lines: list[Line]) -> dict[str, float]:
 
 
 def _latency(client: openai.OpenAI, lines: list[Line], num_probes: int) -> dict[str, Any]:
-    """The probes' seconds among interactive requests, and among the lines of a batch."""
+    """The probes' seconds alone, among interactive requests, and among the lines of a batch."""
     model = client.models.list().data[0].id
     alone = _probe(client, model, num_probes // 3, lambda: False)
+    with _kept_busy(client, model, lines):
+        interactive = _probe(client, model, num_probes, lambda: False)
+    batch_id = _start(client, lines)
+    while not _num_answered(client, batch_id):
+        time.sleep(0.5)
+    batch = _probe(client, model, num_probes, lambda: client.batches.retrieve(batch_id).status != "in_progress")
+    left = len(lines) - _num_answered(client, batch_id)
+    client.batches.cancel(batch_id)
+    print(f"{left} lines of the batch were left when the last probe ended", flush=True)
+    return {"alone": alone, "interactive": interactive, "batch": batch, "lines_left": left}
+
+
+def _num_answered(client: openai.OpenAI, batch_id: str) -> int:
+    counts = client.batches.retrieve(batch_id).request_counts
+    return counts.completed if counts else 0
+
+
+@contextmanager
+def _kept_busy(client: openai.OpenAI, model: str, lines: list[Line]) -> Iterator[None]:
+    """As many interactive requests at any time as a batch has lines under way, and the same ones."""
     ended = threading.Event()
 
     def ask_on(start: int) -> None:
@@ -126,32 +148,28 @@ def _latency(client: openai.OpenAI, lines: list[Line], num_probes: int) -> dict[
             if ended.is_set():
                 return
             body: dict[str, Any] = lines[number % len(lines)].body()
-            extra = body.pop("vocab", None)
+            extra = body.pop("vocab")
             create: Any = client.chat.completions.create
             create(model=model, **body, extra_body={"vocab": extra})
 
     others = [threading.Thread(target=ask_on, args=(start,), daemon=True) for start in range(LINES_IN_FLIGHT)]
     for thread in others:
         thread.start()
-    time.sleep(10)
-    interactive = _probe(client, model, num_probes, lambda: False)
-    ended.set()
-    for thread in others:
-        thread.join()
-    batch_id = _start(client, lines)
-    while (client.batches.retrieve(batch_id).request_counts or openai.types.BatchRequestCounts(
-        completed=0, failed=0, total=0)).completed == 0:  # fmt: skip
-        time.sleep(0.5)
-    time.sleep(5)
-    batch = _probe(client, model, num_probes, lambda: client.batches.retrieve(batch_id).status != "in_progress")
-    client.batches.cancel(batch_id)
-    return {"alone": alone, "interactive": interactive, "batch": batch}
+    try:
+        # Until they are no longer all at the same place, as those that started together are.
+        time.sleep(20)
+        yield
+    finally:
+        ended.set()
+        for thread in others:
+            thread.join()
 
 
 def _probe(client: openai.OpenAI, model: str, num_probes: int, is_over: Callable[[], bool]) -> dict[str, list[float]]:
-    """Seconds to the first piece of text and to the last."""
+    """Seconds to the first piece of text and to the last, of probes of which some run at once."""
     first, last = [], []
-    for number in range(num_probes):
+
+    def ask(number: int) -> None:
         started = time.perf_counter()
         create: Any = client.chat.completions.create
         chunks = create(
@@ -161,11 +179,12 @@ def _probe(client: openai.OpenAI, model: str, num_probes: int, is_over: Callable
         for chunk in chunks:
             if seen is None and chunk.choices and chunk.choices[0].delta.content:
                 seen = time.perf_counter() - started
-        if is_over():
-            print(f"the batch ended after {number} probes", flush=True)
-            break
-        first.append(seen or 0.0)
-        last.append(time.perf_counter() - started)
+        if not is_over():
+            first.append(seen or 0.0)
+            last.append(time.perf_counter() - started)
+
+    with ThreadPoolExecutor(PROBES_AT_ONCE) as pool:
+        list(pool.map(ask, range(num_probes)))
     return {"first": first, "last": last}
 
 
@@ -182,7 +201,8 @@ def _print(figures: dict[str, Any]) -> None:
         print(f"{name:<12}{statistics.median(run['tokens_per_s'] for run in runs):>8.1f} tokens/s   ({shown})")
     print(f"batch / LLM.chat: {batch / offline:.1%}")
     print(f"\n{'probes among':<14}{'n':>4}{'first p50':>11}{'first p95':>11}{'all p50':>9}{'all p95':>9}")
-    for name, probes in figures["latency"].items():
+    for name in ("alone", "interactive", "batch"):
+        probes = figures["latency"][name]
         shown = "".join(
             f"{statistics.median(probes[part]):>{width}.2f}{_p95(probes[part]):>{width}.2f}"
             for part, width in (("first", 11), ("last", 9))
