@@ -132,11 +132,9 @@ def is_dead(server: LLMServer) -> bool:
     return bool(client(server).errored)
 
 
-def batch_places(server: LLMServer, settings: Settings) -> int:
-    """How many sequences of batches may run at once: as the settings say, and less than the engine runs, for it takes
-    a running sequence's place away for want of memory only."""
-    most = int(client(server).vllm_config.scheduler_config.max_num_seqs)
-    return max(min(settings.batch.lines_in_flight, most - max(most // 8, 1)), 1)
+def max_sequences(server: LLMServer) -> int:
+    """How many sequences the engine runs at once."""
+    return int(client(server).vllm_config.scheduler_config.max_num_seqs)
 
 
 def knows_priorities(settings: Settings) -> bool:

@@ -72,9 +72,15 @@ class Replica(LLMServer):
         lists = EngineCache(settings.resolved_artefact_dir(), facts.digest, settings.engine_cache_bytes)
         engine.install_search(self, lists, facts)
         await self._warm_up(vocabulary)
-        share = Share(engine.batch_places(self, settings))
+        share = Share(self._num_batch_places())
         self._batch_lines = LineAnswerer(_LinesEngine(self, vocabulary), ChatRequestReader.of(settings), share)
         logger.info("%s is ready; its engine keeps to word lists", settings.model_id)
+
+    def _num_batch_places(self) -> int:
+        """Sequences of batches that may run at once: as the settings say, and less than the engine runs, which takes
+        a running sequence's place away for want of memory only."""
+        most = engine.max_sequences(self)
+        return max(min(self._settings.batch.lines_in_flight, most - max(most // 8, 1)), 1)
 
     async def _warm_up(self, vocabulary: DeploymentHandle) -> None:
         """Brings the prebuilt lists to this node and into the engine, so that the first request finds them there."""

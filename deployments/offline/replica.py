@@ -14,7 +14,7 @@ from vllm.engine.arg_utils import AsyncEngineArgs
 from vllm.entrypoints.launchers.cli_args import FrontendArgs
 from vllm.entrypoints.openai.api_server import init_app_state
 
-from deployments.engine import engine_config
+from deployments.engine import engine_config, max_sequences
 from deployments.replica import Replica
 from deployments.settings import Settings
 
@@ -27,6 +27,10 @@ class OfflineReplica(Replica):
     ) -> None:
         self._client = client
         await super().__init__(engine_config(settings), settings=settings, vocabulary=vocabulary)
+
+    def _num_batch_places(self) -> int:
+        """All of them: nobody else asks this engine."""
+        return max_sequences(self)
 
     async def start(self) -> None:
         """In the place of ``LLMServer.start``, which would start an engine."""

@@ -92,7 +92,7 @@ def run(source: str, output: str, config: OfflineConfig, engines: Engines | None
             done[file].add(row)
         summary = Summary(found.num_rows, num_skipped=sum(map(len, done.values())))
         if summary.num_skipped < summary.num_rows:
-            _write((engines or answered)(found, done, config), parts, summary, config)
+            _write(_once((engines or answered)(found, done, config), done), parts, summary, config)
         summary.seconds = time.monotonic() - begun
         write_whole(place.child(SUMMARY_NAME), json.dumps(asdict(summary), indent=2).encode())
     return summary
@@ -137,6 +137,15 @@ def _result(row: dict[str, Any]) -> Result:
         status=answer["status"],
         body=body if answer["status"] == 200 else body["error"],
     )
+
+
+def _once(results: Iterable[Result], done: Mapping[str, set[int]]) -> Iterator[Result]:
+    """Without those of rows that have one: what Ray sends again after a death may come twice."""
+    for result in results:
+        rows = done[result.file]
+        if result.row not in rows:
+            rows.add(result.row)
+            yield result
 
 
 def _write(results: Iterable[Result], parts: Parts, summary: Summary, config: OfflineConfig) -> None:

@@ -1,4 +1,3 @@
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -61,16 +60,6 @@ def test_the_lines_of_batches_take_no_place_of_a_request() -> None:
     )
     assert config.deployment_config["max_ongoing_requests"] == 5 + 60
     assert config.deployment_config["max_queued_requests"] == 6 + 60
-
-
-@pytest.mark.parametrize(
-    ("lines_in_flight", "max_num_seqs", "places"), [(10, 64, 10), (64, 64, 56), (500, 64, 56), (9, 4, 3), (9, 1, 1)]
-)
-def test_batches_leave_places_of_the_engine_free(lines_in_flight: int, max_num_seqs: int, places: int) -> None:
-    scheduler = SimpleNamespace(max_num_seqs=max_num_seqs)
-    client = SimpleNamespace(vllm_config=SimpleNamespace(scheduler_config=scheduler))
-    server = SimpleNamespace(engine=SimpleNamespace(_engine_client=client))
-    assert engine.batch_places(server, settings(batch={"lines_in_flight": lines_in_flight})) == places
 
 
 @pytest.mark.parametrize(("given", "knows"), [({}, True), ({"scheduling_policy": "fcfs"}, False)])

@@ -261,3 +261,16 @@ def test_a_service_that_does_not_fit_its_model_is_refused() -> None:
     check_context(settings, 100)
     with pytest.raises(ValueError, match=r"MAX_INPUT_TOKENS \(60\).*ALLOWED_MAX_NEW_TOKENS \(40\).*99 tokens"):
         check_context(settings, 99)
+
+
+@pytest.mark.parametrize(
+    ("lines_in_flight", "max_num_seqs", "places"), [(10, 64, 10), (64, 64, 56), (500, 64, 56), (9, 4, 3), (9, 1, 1)]
+)
+def test_batches_leave_places_of_the_engine_free(
+    tmp_path: Path, tokenizer: Any, lines_in_flight: int, max_num_seqs: int, places: int
+) -> None:
+    replica = ScriptedReplica(tmp_path, tokenizer, [], batch={"lines_in_flight": lines_in_flight})
+    scheduler = SimpleNamespace(max_num_seqs=max_num_seqs)
+    client = SimpleNamespace(vllm_config=SimpleNamespace(scheduler_config=scheduler))
+    replica.engine = SimpleNamespace(_engine_client=client)
+    assert replica._num_batch_places() == places

@@ -68,6 +68,16 @@ def test_every_row_is_written_once(source: str, tmp_path: Path, make_config: Mak
     assert "50 rows: 43 answered, 7 errors, 0 done before; 86 tokens" in summary.as_text()
 
 
+def test_a_row_that_comes_twice_is_written_once(source: str, tmp_path: Path, make_config: MakeConfig) -> None:
+    def twice(found: Survey, done: Done, config: OfflineConfig) -> Iterator[Result]:
+        for result in Engines()(found, done, config):
+            yield from (result, result)
+
+    summary = run(source, str(tmp_path / "out"), make_config(part_rows=8), twice)
+    assert_complete(tmp_path / "out")
+    assert summary.num_answers == 43
+
+
 def test_a_run_that_is_complete_needs_no_engine(source: str, tmp_path: Path, make_config: MakeConfig) -> None:
     run(source, str(tmp_path / "out"), make_config(), Engines())
     engines = Engines()
