@@ -227,9 +227,9 @@ class Settings(BaseModel):
 
     @property
     def max_batch_lines(self) -> int:
-        """Lines of batches that may be under way in all replicas together."""
+        """Lines of batches that may be with all replicas together."""
         batch = self.batch
-        return batch.jobs_at_once * batch.lines_in_flight * self.autoscaling.max_replicas if batch.enabled else 0
+        return batch.jobs_at_once * batch.lines_sent * self.autoscaling.max_replicas if batch.enabled else 0
 
     def as_text(self) -> str:
         """The settings as indented JSON, secrets hidden."""

@@ -83,24 +83,29 @@ class LineAnswerer:
         try:
             chat = self._reader.read(json.loads(request["body"]))
             list_param = chat.list_param
+            # Made ready while it waits, so that a place that gets free is taken at once.
+            vocabulary = await self._vocabulary(chat)
             async with self._share.take(_num_sequences(chat)):
                 if self._clock() >= request["deadline"]:
                     return {"status": EXPIRED, "body": "null"}
                 if self._engine.is_dead():
                     await self._sleep(_DEAD_ENGINE_WAIT_S)
                     return {"status": NOT_STARTED, "body": "null"}
-                return await self._answer(chat, request["request_id"])
+                return await self._answer(chat, vocabulary, request["request_id"])
         except Exception as exception:
             error = to_api_error(exception, request["request_id"], list_param)
             if isinstance(error, InternalError):
                 logger.exception("line %s failed", request["request_id"])
             return _refused(error)
 
-    async def _answer(self, chat: ChatRequest, request_id: str) -> LineAnswer:
-        vocabulary = None
-        if chat.vocabulary is not None:
-            vocabulary = await self._engine.resolve(chat.vocabulary)
-            check_budget(chat, vocabulary)
+    async def _vocabulary(self, chat: ChatRequest) -> ResolvedVocabulary | None:
+        if chat.vocabulary is None:
+            return None
+        vocabulary = await self._engine.resolve(chat.vocabulary)
+        check_budget(chat, vocabulary)
+        return vocabulary
+
+    async def _answer(self, chat: ChatRequest, vocabulary: ResolvedVocabulary | None, request_id: str) -> LineAnswer:
         async with aclosing(self._engine.answer(chat.body, vocabulary, chat.decoding, request_id)) as items:
             async for item in items:
                 if isinstance(item, dict) and "error" not in item:

@@ -32,7 +32,7 @@ class Batches:
         batch = settings.batch
         self._store = await asyncio.to_thread(Store, batch.resolved_database())
         contents = await asyncio.to_thread(Contents, batch.resolved_files())
-        num_lines = batch.lines_in_flight * settings.autoscaling.max_replicas
+        num_lines = batch.lines_sent * settings.autoscaling.max_replicas
         engines = Engines(FeederSettings(replica.app_name, replica.deployment_name, num_lines))
         reader = ChatRequestReader.of(settings)
 

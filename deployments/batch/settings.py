@@ -58,6 +58,12 @@ class BatchSettings(BaseModel):
     """Custom resources that pin the batch deployment to a node."""
     limits: BatchLimits = BatchLimits()
 
+    @property
+    def lines_sent(self) -> int:
+        """Lines that are with one replica: those that run, and some that wait there to take a place that gets free. A
+        line that had to come from elsewhere first would leave its place empty for 100 ms and more."""
+        return self.lines_in_flight + self.lines_in_flight // 2 + 4
+
     def resolved_database(self) -> str:
         """The database's URL; may hold a password."""
         if self.database is not None:

@@ -58,8 +58,8 @@ def test_the_lines_of_batches_take_no_place_of_a_request() -> None:
     config = engine.engine_config(
         settings(max_ongoing_requests=5, max_queued_requests=6, batch=batch, autoscaling={"max_replicas": 3})
     )
-    assert config.deployment_config["max_ongoing_requests"] == 5 + 60
-    assert config.deployment_config["max_queued_requests"] == 6 + 60
+    assert config.deployment_config["max_ongoing_requests"] == 5 + 114
+    assert config.deployment_config["max_queued_requests"] == 6 + 114
 
 
 @pytest.mark.parametrize(("given", "knows"), [({}, True), ({"scheduling_policy": "fcfs"}, False)])

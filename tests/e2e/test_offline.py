@@ -102,6 +102,50 @@ def test_an_engine_without_the_plugin_answers_nothing(smollm2_path: Path, tmp_pa
     assert not rows_of(out)["answers"]
 
 
+PROGRAM = """
+import json, sys
+import ray
+from deployments.offline.config import OfflineConfig
+from deployments.offline.pipeline import answer
+
+ray.init(address="local", num_cpus=3, include_dashboard=False)
+config = OfflineConfig.load(json.loads(sys.argv[1]))
+rows = [
+    {
+        "number": number,
+        "messages": [{"role": "user", "content": f"Tell me about number {number}."}],
+        "max_tokens": 8,
+        "vocab_lang": "en",
+        "vocab_n_words": 0 if number == 3 else 300 + number,
+    }
+    for number in range(12)
+]
+for row in answer(ray.data.from_items(rows), config).take_all():
+    print("row", json.dumps({name: row[name] for name in ("number", "status", "answer", "completion", "error")}))
+"""
+
+
+def test_a_program_has_a_dataset_answered(smollm2_path: Path, tmp_path: Path) -> None:
+    write_config(tmp_path / "offline.yaml", smollm2_path, placement_bundles=[{"CPU": 1}], vocabulary_resources={})
+    config = yaml.safe_load((tmp_path / "offline.yaml").read_text())
+    # The column "number" is not of the request, and stays.
+    fields = ("messages", "max_tokens", "vocab_lang", "vocab_n_words")
+    config["offline"] = {"rows_per_task": 4, "columns": {name: name for name in fields}}
+    command = [sys.executable, "-c", PROGRAM, json.dumps(config)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert ended.returncode == 0, ended.stderr[-4000:]
+    rows = [json.loads(line.removeprefix("row ")) for line in ended.stdout.splitlines() if line.startswith("row ")]
+    assert sorted(row["number"] for row in rows) == list(range(12))
+    for row in rows:
+        if row["number"] == 3:
+            assert (row["status"], row["answer"], row["completion"]) == (400, None, None)
+            assert json.loads(row["error"])["param"] == "vocab_n_words"
+            continue
+        assert (row["status"], row["error"]) == (200, None)
+        assert_only_listed_words(row["answer"], "en", 300 + row["number"])
+        assert json.loads(row["completion"])["vocab"]["n_words"] == 300 + row["number"]
+
+
 def test_a_run_that_is_killed_goes_on_and_is_complete(smollm2_path: Path, tmp_path: Path, address: str) -> None:
     source, out = tmp_path / "in.parquet", tmp_path / "out"
     write_table(source)
