@@ -27,8 +27,11 @@ from benchmarks.batch_offline import Line, lines_of
 from deployments.demo_process import Demo
 
 ENGINE = {"enforce_eager": True, "max_model_len": 1024, "max_num_seqs": 64}
-LINES_IN_FLIGHT = 56
-"""The share of batches, as large as the engine lets it be."""
+LINES_IN_FLIGHT = 64
+"""As many sequences of the batch run at once as ``LLM.chat`` has."""
+
+SERVICE_ENGINE = {**ENGINE, "max_num_seqs": 74}
+"""The rest is what the service keeps for interactive requests."""
 
 PROBE = {"messages": [{"role": "user", "content": "Tell me about your day."}], "max_tokens": 16}
 PROBES_AT_ONCE = 4
@@ -44,7 +47,7 @@ def main() -> None:
             figures.setdefault("offline", []).append(_offline(arguments, folder))
             with _service(arguments.model, folder / f"service-{round_number}") as client:
                 figures.setdefault("batch", []).append(_batch(client, lines))
-                if round_number == arguments.rounds - 1:
+                if round_number == arguments.rounds - 1 and arguments.probes:
                     figures["latency"] = _latency(client, lines, arguments.probes)
     _print(figures)
     if arguments.json:
@@ -56,7 +59,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--model", required=True, help="a Hugging Face id or a local folder")
     parser.add_argument("--lines", type=int, default=500)
     parser.add_argument("--max-tokens", type=int, default=64)
-    parser.add_argument("--probes", type=int, default=60)
+    parser.add_argument("--probes", type=int, default=60, help="0 for the throughput alone")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--json", type=Path)
     return parser.parse_args()
@@ -77,7 +80,7 @@ def _offline(arguments: argparse.Namespace, folder: Path) -> dict[str, float]:
 @contextmanager
 def _service(model: str, folder: Path) -> Iterator[openai.OpenAI]:
     batch = {"lines_in_flight": LINES_IN_FLIGHT}
-    demo = Demo(model, folder, {"engine_kwargs": ENGINE, "batch": batch, "limits": {"max_input_tokens": 512,
+    demo = Demo(model, folder, {"engine_kwargs": SERVICE_ENGINE, "batch": batch, "limits": {"max_input_tokens": 512,
                 "max_new_tokens": 512}, "max_ongoing_requests": 128})  # fmt: skip
     demo.start()
     try:
@@ -200,15 +203,19 @@ def _print(figures: dict[str, Any]) -> None:
         shown = ", ".join(f"{run['tokens']:.0f} tokens in {run['seconds']:.1f} s" for run in runs)
         print(f"{name:<12}{statistics.median(run['tokens_per_s'] for run in runs):>8.1f} tokens/s   ({shown})")
     print(f"batch / LLM.chat: {batch / offline:.1%}")
+    if "latency" in figures:
+        _print_latency(figures["latency"])
+
+
+def _print_latency(latency: dict[str, Any]) -> None:
     print(f"\n{'probes among':<14}{'n':>4}{'first p50':>11}{'first p95':>11}{'all p50':>9}{'all p95':>9}")
     for name in ("alone", "interactive", "batch"):
-        probes = figures["latency"][name]
+        probes = latency[name]
         shown = "".join(
             f"{statistics.median(probes[part]):>{width}.2f}{_p95(probes[part]):>{width}.2f}"
             for part, width in (("first", 11), ("last", 9))
         )
         print(f"{name:<14}{len(probes['last']):>4}{shown}")
-    latency = figures["latency"]
     for part in ("first", "last"):
         ratio = _p95(latency["batch"][part]) / _p95(latency["interactive"][part])
         print(f"p95 of the {part} piece, batch / interactive: {ratio:.2f}")
