@@ -118,6 +118,27 @@ def test_a_cancelled_batch_keeps_what_was_answered(service: Service) -> None:
     assert service.ask("Hello", ("en", 100), max_tokens=3).text
 
 
+def test_no_interactive_request_waits_for_the_lines_that_wait(service: Service) -> None:
+    sent = [line for line in lines(300, max_tokens=60) if line.fault is None]
+    batch = start(service, b"\n".join(line.text for line in sent))
+
+    def num_answered() -> int:
+        counts = service.client.batches.retrieve(batch.id).request_counts
+        return counts.completed if counts else 0
+
+    while num_answered() == 0:
+        time.sleep(0.2)
+    before = num_answered()
+    for number in range(3):
+        assert service.ask("Hello", ("en", 100), max_tokens=4, seed=number).text
+    # Those that ran beside it may have ended; of the others, which came long before, none.
+    in_flight = 48
+    assert num_answered() - before <= in_flight
+    assert before + in_flight < len(sent)
+    service.client.batches.cancel(batch.id)
+    wait(service, batch.id, until=("cancelled",))
+
+
 def test_what_is_not_answered_in_time_expires(service: Service) -> None:
     sent = lines(300, max_tokens=60)
     batch = start(service, b"\n".join(line.text for line in sent), completion_window="15s")
