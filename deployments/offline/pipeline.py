@@ -22,7 +22,6 @@ SMALL_TASK: Final[dict[str, Any]] = {"num_cpus": 0.25, "compute": TaskPoolStrate
 Data starts as many processes as fit."""
 
 _STAGE: Final = "vLLMEngineStage"
-_EVERY_PLACE: Final = 2**20
 
 
 def answer(dataset: Dataset, config: OfflineConfig) -> Dataset:
@@ -66,14 +65,7 @@ def answer_requests(dataset: Dataset, config: OfflineConfig) -> Dataset:
         postprocess_map_kwargs=SMALL_TASK,
     )
     stage = processor.stages[_STAGE]
-    ours = {
-        # Batches have the engine for themselves.
-        "settings": settings.model_copy(
-            update={"batch": settings.batch.model_copy(update={"lines_in_flight": _EVERY_PLACE})}
-        ),
-        "helper": start_helper(settings),
-        "max_attempts": offline.max_attempts,
-    }
+    ours = {"settings": settings, "helper": start_helper(settings), "max_attempts": offline.max_attempts}
     processor.stages[_STAGE] = stage.model_copy(
         update={"fn": AnswerStage, "fn_constructor_kwargs": {**stage.fn_constructor_kwargs, **ours}}
     )

@@ -139,7 +139,7 @@ def test_a_program_has_a_dataset_answered(smollm2_path: Path, tmp_path: Path) ->
     for row in rows:
         if row["number"] == 3:
             assert (row["status"], row["answer"], row["completion"]) == (400, None, None)
-            assert json.loads(row["error"])["param"] == "vocab_n_words"
+            assert json.loads(row["error"])["error"]["param"] == "vocab_n_words"
             continue
         assert (row["status"], row["error"]) == (200, None)
         assert_only_listed_words(row["answer"], "en", 300 + row["number"])
