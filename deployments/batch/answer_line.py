@@ -16,6 +16,7 @@ from deployments.batch.share import Share
 from deployments.contract import Answer, ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
 from deployments.errors import ApiError, InternalError
 from deployments.failures import from_error_item, to_api_error
+from deployments.made_once import MadeOnce
 from deployments.requests import ChatRequest, ChatRequestReader, check_budget
 
 logger = logging.getLogger("ray.serve")
@@ -31,6 +32,12 @@ EXPIRED: Final = -1
 
 _DEAD_ENGINE_WAIT_S: Final = 2.0
 """Serve needs some seconds to find and replace a dead engine, and would be given all lines of a batch meanwhile."""
+
+
+_RESOLVED_FOR_S: Final = 5.0
+"""A list that is replaced, or left out of the store, is seen so late."""
+
+_MAX_RESOLVED: Final = 64
 
 
 class LineRequest(TypedDict):
@@ -75,6 +82,7 @@ class LineAnswerer:
         self._engine = engine
         self._reader = reader
         self._share = share
+        self._resolved = MadeOnce(_MAX_RESOLVED)
         self._clock = clock
         self._sleep = sleep
 
@@ -101,9 +109,21 @@ class LineAnswerer:
     async def _vocabulary(self, chat: ChatRequest) -> ResolvedVocabulary | None:
         if chat.vocabulary is None:
             return None
-        vocabulary = await self._engine.resolve(chat.vocabulary)
+        vocabulary = await self._resolve(chat.vocabulary)
         check_budget(chat, vocabulary)
         return vocabulary
+
+    async def _resolve(self, spec: VocabularySpec) -> ResolvedVocabulary:
+        """Asks once for what many lines in a row have in common."""
+
+        async def ask() -> tuple[ResolvedVocabulary, float]:
+            return await self._engine.resolve(spec), self._clock()
+
+        async def is_fresh(known: tuple[ResolvedVocabulary, float]) -> bool:
+            return 0 <= self._clock() - known[1] < _RESOLVED_FOR_S
+
+        resolved: tuple[ResolvedVocabulary, float] = await self._resolved.get(spec, ask, is_fresh)
+        return resolved[0]
 
     async def _answer(self, chat: ChatRequest, vocabulary: ResolvedVocabulary | None, request_id: str) -> LineAnswer:
         async with aclosing(self._engine.answer(chat.body, vocabulary, chat.decoding, request_id)) as items:

@@ -12,11 +12,11 @@ from ray.serve.handle import DeploymentHandle
 
 from deployments.batch.contents import Contents
 from deployments.batch.handle import CALLS, Reply, reply_of
-from deployments.batch.pipeline import Engines, FeederSettings
+from deployments.batch.pipeline import FeederSettings, ServeEngines
 from deployments.batch.runner import Runner
 from deployments.batch.service import BatchService
 from deployments.batch.store import Store
-from deployments.batch.tools import Tools
+from deployments.batch.tools import Engines, Tools
 from deployments.requests import ChatRequestReader
 from deployments.settings import Settings
 
@@ -28,20 +28,23 @@ _STOP_S: Final = 5.0
 class Batches:
     """Started by Serve; ``replica`` is the deployment that answers lines."""
 
-    async def __init__(self, settings: Settings, replica: DeploymentHandle) -> None:  # type: ignore[misc]
+    async def __init__(  # type: ignore[misc]  # Serve awaits a constructor
+        self, settings: Settings, replica: DeploymentHandle, *, engines: Engines | None = None
+    ) -> None:
         batch = settings.batch
         self._store = await asyncio.to_thread(Store, batch.resolved_database())
         contents = await asyncio.to_thread(Contents, batch.resolved_files())
         num_lines = batch.lines_sent * settings.autoscaling.max_replicas
-        engines = Engines(FeederSettings(replica.app_name, replica.deployment_name, num_lines))
+        running = engines or ServeEngines(FeederSettings(replica.app_name, replica.deployment_name, num_lines))
         reader = ChatRequestReader.of(settings)
 
         def make_tools(is_stopping: Callable[[], bool]) -> Tools:
-            return Tools(self._store, contents, engines, reader, settings.limits, batch, is_stopping)
+            return Tools(self._store, contents, running, reader, settings.limits, batch, is_stopping)
 
         self._runner = Runner(make_tools)
         self._service = BatchService(batch, settings, self._store, contents, on_change=self._runner.wake)
         self._runner.start()
+        await asyncio.to_thread(running.get_ready)
 
     async def call(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Reply:
         """One of the operations of ``BatchService``; an error is given back, for one raised would fill the log."""

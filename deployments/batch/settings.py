@@ -51,7 +51,7 @@ class BatchSettings(BaseModel):
     """The share of batches in each engine: so many sequences of theirs run at once, a line with beams or several
     choices counting for each. An eighth of the engine's ``max_num_seqs`` is kept from them in any case."""
     jobs_at_once: int = Field(default=2, ge=1)
-    """Batches that run at once; later ones wait. Costs a process of 250 MB each, which feeds the engines."""
+    """Batches that run at once; later ones wait. Costs two processes of 250 MB each, and one more is kept ready."""
     max_attempts: int = Field(default=3, ge=1)
     """So often may a line be under way when an engine dies, the last time alone; then it fails and the others go on."""
     resources: dict[str, float] = {}

@@ -19,7 +19,9 @@ CHUNK: Final = 500
 
 
 class Engines(Protocol):
-    """Has lines answered; see ``pipeline.Engines``."""
+    """Has lines answered; see ``pipeline.ServeEngines``."""
+
+    def get_ready(self) -> None: ...
 
     def answer_many(
         self, lines: Sequence[tuple[int, LineRequest]], should_stop: Callable[[], bool]

@@ -12,7 +12,7 @@ import ray
 from ray import serve
 
 from deployments.batch.answer_line import LineAnswer, LineRequest
-from deployments.batch.pipeline import Engines, FeederDiedError, FeederSettings
+from deployments.batch.pipeline import FeederDiedError, FeederSettings, ServeEngines
 from tests.e2e.processes import processes_named
 
 pytestmark = pytest.mark.e2e
@@ -43,12 +43,12 @@ class Answers:
 
 
 @pytest.fixture(scope="module")
-def engines() -> Iterator[Engines]:
+def engines() -> Iterator[ServeEngines]:
     ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, configure_logging=False)
     try:
         deployment = serve.deployment(Answers, max_ongoing_requests=100, ray_actor_options={"num_cpus": 0.1})
         serve.run(deployment.bind(), name="app", route_prefix=None)
-        yield Engines(FeederSettings("app", "Answers", NUM_LINES_AT_ONCE))
+        yield ServeEngines(FeederSettings("app", "Answers", NUM_LINES_AT_ONCE))
     finally:
         serve.shutdown()
         ray.shutdown()
@@ -64,7 +64,7 @@ def counts() -> Any:
     return serve.get_deployment_handle("Answers", "app").counts.remote().result()
 
 
-def test_every_line_is_answered_as_many_at_once_as_there_may_be(engines: Engines) -> None:
+def test_every_line_is_answered_as_many_at_once_as_there_may_be(engines: ServeEngines) -> None:
     asked = lines(*(f"text {number}" for number in range(60)))
     sizes: list[int] = []
     answers: dict[int, LineAnswer] = {}
@@ -80,7 +80,7 @@ def test_every_line_is_answered_as_many_at_once_as_there_may_be(engines: Engines
     assert max(sizes) == 1, "answers do not come as they are ready"
 
 
-def test_a_death_costs_only_what_was_under_way(engines: Engines) -> None:
+def test_a_death_costs_only_what_was_under_way(engines: ServeEngines) -> None:
     asked = lines(*(f"text {number}" for number in range(40)))
     asked[11] = (11, {**asked[11][1], "body": "die"})
     answered = {number for some in engines.answer_many(asked, lambda: False) for number, _ in some}
@@ -96,7 +96,7 @@ def test_a_death_costs_only_what_was_under_way(engines: Engines) -> None:
     assert engines.are_ready()
 
 
-def test_what_is_not_wanted_any_more_is_given_up(engines: Engines) -> None:
+def test_what_is_not_wanted_any_more_is_given_up(engines: ServeEngines) -> None:
     asked = lines(*(f"text {number}" for number in range(200)))
     answered: list[int] = []
     answers = engines.answer_many(asked, lambda: len(answered) >= 10)
@@ -105,10 +105,10 @@ def test_what_is_not_wanted_any_more_is_given_up(engines: Engines) -> None:
     assert 10 <= len(answered) < 100
 
 
-def test_the_death_of_the_feeder_is_told(engines: Engines) -> None:
+def test_the_death_of_the_feeder_is_told(engines: ServeEngines) -> None:
     answers = engines.answer_many(lines(*(f"text {number}" for number in range(100))), lambda: False)
     next(answers)
-    [feeder] = processes_named("ray::Feeder")
+    [feeder] = processes_named("ray::Feeder.feed")
     os.kill(feeder, signal.SIGKILL)
     with pytest.raises(FeederDiedError):
         list(answers)

@@ -35,7 +35,7 @@ TIMEOUT_S = 1500
 NAMES: dict[str, str] = {
     "replica": "ray::ServeReplica:wordbound:Replica",
     "worker": "ray::ServeReplica:wordbound:Batches",
-    "feeder": "ray::Feeder",
+    "feeder": "ray::Feeder.feed",
 }
 
 

@@ -47,8 +47,9 @@ class SlowEngine(Engine):
 class Line:
     def __init__(self, engine: Engine, *, num_places: int = 4, now: float = 0.0) -> None:
         self.slept: list[float] = []
+        self.now = now
         reader = ChatRequestReader(MODEL, Limits())
-        self._lines = LineAnswerer(engine, reader, Share(num_places), clock=lambda: now, sleep=self._sleep)
+        self._lines = LineAnswerer(engine, reader, Share(num_places), clock=lambda: self.now, sleep=self._sleep)
 
     async def _sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
@@ -97,6 +98,28 @@ async def test_what_cannot_be_answered_is_an_error_with_its_status(
     assert answer["status"] == status
     assert error_of(answer)["param"] == param
     assert error_of(answer)["message"]
+
+
+async def test_lines_in_a_row_ask_once_for_their_list_and_later_ones_again() -> None:
+    engine = Engine()
+    asked: list[VocabularySpec] = []
+    resolve = engine.resolve
+
+    async def counted(spec: VocabularySpec) -> ResolvedVocabulary:
+        asked.append(spec)
+        return await resolve(spec)
+
+    engine.resolve = counted  # type: ignore[method-assign]
+    line = Line(engine)
+    for number in range(6):
+        line.now += 2.0 if number % 3 == 2 else 0.1
+        for words in (500, 700):
+            answer = await line.ask(vocab_lang="en", vocab_n_words=words, max_tokens=20)
+            assert answer["status"] == 200
+    assert [spec.n_words for spec in asked] == [500, 700]
+    line.now += 5.0
+    await asyncio.gather(*(line.ask(vocab_lang="en", vocab_n_words=500, max_tokens=20) for _ in range(4)))
+    assert [spec.n_words for spec in asked] == [500, 700, 500]
 
 
 async def test_a_line_after_its_deadline_reaches_no_engine() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from deployments.batch.deployment import Batches
 from deployments.settings import Settings
+from tests.deployments.batch.world import StandInEngines
 
 NOBODY: Any = SimpleNamespace(app_name="app", deployment_name="Replica")
 """The handle of a deployment that is never asked: the batches here have no line for it."""
@@ -30,7 +31,7 @@ class Deployment(Batches):
 async def deployment(folder: Path) -> Deployment:
     made = Deployment.__new__(Deployment)
     settings = Settings.load({"secret_token": "k", "model_id": "m", "batch": {"state_dir": str(folder)}}, {})
-    await made.__init__(settings, NOBODY)  # type: ignore[misc]
+    await made.__init__(settings, NOBODY, engines=StandInEngines())  # type: ignore[misc]
     return made
 
 

@@ -49,6 +49,9 @@ class StandInEngines:
     ready: bool = True
     order: random.Random = field(default_factory=lambda: random.Random(7))
 
+    def get_ready(self) -> None:
+        """They are."""
+
     def answer_many(
         self, lines: Sequence[tuple[int, LineRequest]], should_stop: Callable[[], bool]
     ) -> Iterator[list[tuple[int, LineAnswer]]]:
