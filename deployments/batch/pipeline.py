@@ -1,4 +1,4 @@
-"""The lines of a batch through Ray Data to the service's replicas: the one module that touches ``ray.data.llm``.
+"""The lines of a batch through Ray Data to the service's replicas, by ``ray.data.llm``'s Serve processor.
 
 A process of its own, the feeder, runs Ray Data: it keeps so many lines under way, and gives each answer back as it
 comes. A line is a block of its own as long as there are few, so that the death of a replica costs those that it was at
@@ -9,7 +9,7 @@ import logging
 import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import ray
@@ -72,7 +72,10 @@ class ServeEngines:
                 self._spare = self._new_feeder()
 
     def answer_many(
-        self, lines: Sequence[tuple[int, LineRequest]], should_stop: Callable[[], bool]
+        self,
+        lines: Sequence[tuple[int, LineRequest]],
+        should_stop: Callable[[], bool],
+        at_once: int | None = None,
     ) -> Iterator[list[tuple[int, LineAnswer]]]:
         """Answers as they come, with the number that each line was given with.
 
@@ -81,13 +84,14 @@ class ServeEngines:
         Args:
             lines: Any number; all of them are in memory.
             should_stop: Asked twice a second; the rest is given up as soon as it is true.
+            at_once: How many may be under way; None for as many as there is room for.
 
         Raises:
             FeederDiedError: Nothing is known of the lines without an answer.
         """
         feeder = self._take_feeder()
         try:
-            answers = feeder.feed.remote(list(lines))
+            answers = feeder.feed.remote(list(lines), at_once)
             while not should_stop():
                 ready, _ = ray.wait([answers], timeout=_POLL_S, fetch_local=False)
                 if ready:
@@ -135,8 +139,8 @@ class Feeder:
         # What takes long of the first dataset.
         import ray.data.llm  # noqa: F401
 
-    def feed(self, lines: list[tuple[int, LineRequest]]) -> Iterator[list[tuple[int, LineAnswer]]]:
-        dataset = answered(lines, self._settings)
+    def feed(self, lines: list[tuple[int, LineRequest]], at_once: int | None) -> Iterator[list[tuple[int, LineAnswer]]]:
+        dataset = answered(lines, replace(self._settings, num_lines=at_once or self._settings.num_lines))
         for batch in dataset.iter_batches(batch_size=None, prefetch_batches=0):
             yield [
                 (int(row["number"]), {"status": int(row["status"]), "body": str(row["body"])})

@@ -1,7 +1,7 @@
 """One round of a batch: every line that has no result is sent to the engines once.
 
-Lines go together until they were under way too often when an engine died; then each goes alone, so that one that kills
-engines is found and the others are answered. Knows nothing of files and statuses beyond whether to go on.
+Lines that were under way when an engine died go a few at once the next time, and at last each alone, so that one that
+kills engines is found and the others are answered. Knows nothing of files and statuses beyond whether to go on.
 """
 
 import logging
@@ -22,8 +22,11 @@ _WINDOW_LINES: Final = 10_000
 _WINDOW_BYTES: Final = 64 * 2**20
 """Lines that are given to the engines in one go; they are in memory, three times."""
 
-_MAX_ALONE: Final = 1000
-"""Lines of a round that go alone; the rest waits for the next."""
+_MAX_SUSPECTS: Final = 1000
+"""Lines of a round that go a few at once, or alone; the rest waits for the next."""
+
+_SUSPECTS_AT_ONCE: Final = 8
+"""The one that kills engines is among so many then, which go alone one after another."""
 
 _PAUSE_S: Final = 2.0
 _READY_TIMEOUT_S: Final = 300.0
@@ -42,14 +45,16 @@ class Round:
         attempts = self._store.attempts(self._batch.id)
         alone_from = max(self._tools.settings.max_attempts - 1, 1)
         together: list[Line] = []
+        suspects: list[Line] = []
         alone: list[Line] = []
         num_bytes, did_something = 0, False
         for line in self._tools.lines(self._batch):
             if isinstance(line, LineFault) or line.number in recorded:
                 continue
-            if attempts.get(line.number, 0) >= alone_from:
-                if len(alone) < _MAX_ALONE:
-                    alone.append(line)
+            if num_attempts := attempts.get(line.number, 0):
+                some = alone if num_attempts >= alone_from else suspects
+                if len(some) < _MAX_SUSPECTS:
+                    some.append(line)
                 continue
             together.append(line)
             num_bytes += len(line.to_request())
@@ -60,6 +65,8 @@ class Round:
                     return
         if together:
             did_something |= self._answer_together(together)
+        if suspects and not self._should_stop():
+            did_something |= self._answer_together(suspects, _SUSPECTS_AT_ONCE)
         for line in alone:
             if self._should_stop():
                 return
@@ -67,13 +74,13 @@ class Round:
         if not did_something and not self._should_stop():
             self._tools.sleep(_PAUSE_S)
 
-    def _answer_together(self, lines: list[Line]) -> bool:
+    def _answer_together(self, lines: list[Line], at_once: int | None = None) -> bool:
         """Whether something is known of a line that was not before."""
         line_of = {line.number: line for line in lines}
         waiting, failed, did_something = set(line_of), set[int](), False
         requests = [(line.number, self._request(line)) for line in lines]
         try:
-            for answers in self._tools.engines.answer_many(requests, self._should_stop):
+            for answers in self._tools.engines.answer_many(requests, self._should_stop, at_once):
                 ready = []
                 for number, answer in answers:
                     waiting.discard(number)

@@ -24,7 +24,10 @@ class Engines(Protocol):
     def get_ready(self) -> None: ...
 
     def answer_many(
-        self, lines: Sequence[tuple[int, LineRequest]], should_stop: Callable[[], bool]
+        self,
+        lines: Sequence[tuple[int, LineRequest]],
+        should_stop: Callable[[], bool],
+        at_once: int | None = None,
     ) -> Iterator[list[tuple[int, LineAnswer]]]: ...
 
     def answer_one(self, line: LineRequest) -> LineAnswer | None: ...

@@ -104,6 +104,18 @@ def test_a_line_that_kills_engines_is_isolated_and_the_others_are_answered(world
     assert world.engines.alone["poison"] == 1
 
 
+def test_few_lines_go_alone_also_where_many_were_under_way(world: World) -> None:
+    lines = [line_of(number, f"text {number}") for number in range(100)]
+    lines[50] = line_of(50, "poison")
+    world.engines.window = 100
+    batch = world.batch_of(lines)
+    run_batch(world.tools(), batch.id)
+    output, errors = assert_every_line_once(world, batch, 100)
+    assert len(output) == 99
+    assert errors.keys() == {"row-50"}
+    assert world.engines.alone.total() == 8
+
+
 def test_an_engines_own_failure_is_tried_again_and_then_told(world: World) -> None:
     batch = world.batch_of([line_of(1, "status 500"), line_of(2, "status 400"), line_of(3)])
     run_batch(world.tools(), batch.id)
@@ -289,7 +301,7 @@ def test_a_job_gives_a_list_with_one_element_for_each_line(world: World) -> None
 
 def test_many_lines_go_in_several_windows(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("deployments.batch.rounds._WINDOW_LINES", 7)
-    monkeypatch.setattr("deployments.batch.rounds._MAX_ALONE", 2)
+    monkeypatch.setattr("deployments.batch.rounds._MAX_SUSPECTS", 2)
     batch = world.batch_of(line_of(number, "poison" if number in (3, 11, 12, 30) else "x") for number in range(40))
     world.engines.window = 1
     run_batch(world.tools(), batch.id)

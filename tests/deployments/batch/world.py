@@ -53,13 +53,16 @@ class StandInEngines:
         """They are."""
 
     def answer_many(
-        self, lines: Sequence[tuple[int, LineRequest]], should_stop: Callable[[], bool]
+        self,
+        lines: Sequence[tuple[int, LineRequest]],
+        should_stop: Callable[[], bool],
+        at_once: int | None = None,
     ) -> Iterator[list[tuple[int, LineAnswer]]]:
-        rest = list(lines)
+        rest, window = list(lines), min(self.window, at_once or self.window)
         while rest:
             if should_stop():
                 return
-            under_way, rest = rest[: self.window], rest[self.window :]
+            under_way, rest = rest[:window], rest[window:]
             self.order.shuffle(under_way)
             for _, request in under_way:
                 self.asked[text_of(request)] += 1
