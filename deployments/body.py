@@ -44,13 +44,23 @@ def parse_json(body: bytes, limits: Limits) -> Any:
         raise BadRequestError(f"The body is not valid JSON: {error}.") from None
 
 
-def _check_headers(request: Request, limits: Limits) -> None:
+def check_not_compressed(request: Request) -> None:
+    """Raises ``UnsupportedMediaTypeError`` for a body that says it is: how large it is, is not known before."""
     if request.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
         raise UnsupportedMediaTypeError("A compressed body is not supported. Leave 'Content-Encoding' out.")
+
+
+def says_more_than(request: Request, num_bytes: int) -> bool:
+    """Whether the body says that it has more bytes; one that says nothing may have them all the same."""
+    length = request.headers.get("content-length", "0")
+    return length.isdecimal() and int(length[:20]) > num_bytes
+
+
+def _check_headers(request: Request, limits: Limits) -> None:
+    check_not_compressed(request)
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise UnsupportedMediaTypeError("The body must be JSON, with 'Content-Type: application/json'.")
-    length = request.headers.get("content-length", "0")
-    if length.isdecimal() and int(length[:20]) > limits.max_body_bytes:
+    if says_more_than(request, limits.max_body_bytes):
         raise _too_large(limits.max_body_bytes)
 
 

@@ -28,7 +28,7 @@ from deployments.envelope import Envelope
 from deployments.errors import ApiError, NotFoundError
 from deployments.failures import to_api_error
 from deployments.limits import Limits
-from deployments.requests import ChatRequest, ChatRequestReader, check_budget, model_not_found
+from deployments.requests import ChatRequest, ChatRequestReader, ReaderSettings, check_budget, model_not_found
 from deployments.transport import Gate, Routes, check_host, header_check, route_check
 
 ROUTES: Final[Routes] = {
@@ -44,21 +44,13 @@ _LONG_BODY_BYTES: Final = 64 * 1024
 would wait for this loop."""
 
 
-class FrontSettings(Protocol):
+class FrontSettings(ReaderSettings, Protocol):
     """What the front reads of the settings."""
 
     @property
     def named_keys(self) -> Mapping[str, SecretStr]: ...
     @property
     def allow_query_token(self) -> bool: ...
-    @property
-    def model_id(self) -> str: ...
-    @property
-    def limits(self) -> Limits: ...
-    @property
-    def hint(self) -> bool: ...
-    @property
-    def default_no_repeat(self) -> int: ...
     @property
     def batch(self) -> BatchSettings: ...
 

@@ -98,7 +98,7 @@ class ChatRequestReader:
             raise BadRequestError(f"'{printable(name)}' is not supported here. Leave it out.", printable(name))
         if "messages" not in given:
             raise BadRequestError("You must provide a messages parameter.", "messages")
-        checked = {name: _checked(name, self._checks[name], value) for name, value in given.items()}
+        checked = {name: checked_field(name, self._checks[name], value) for name, value in given.items()}
         return self._assemble(checked)
 
     def _check_name(self, name: str) -> None:
@@ -182,7 +182,12 @@ def _list_param(checked: dict[str, Any]) -> str:
     return "vocab.words" if "words" in checked["vocab"] else "vocab.lang"
 
 
-def _checked(name: str, check: Check, value: Any) -> Any:
+def checked_field(name: str, check: Check, value: Any) -> Any:
+    """The checked value of a field.
+
+    Raises:
+        BadRequestError: It is not what the check expects; ``param`` names the place.
+    """
     try:
         return check(value)
     except FieldError as error:

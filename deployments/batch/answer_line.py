@@ -33,7 +33,6 @@ EXPIRED: Final = -1
 _DEAD_ENGINE_WAIT_S: Final = 2.0
 """Serve needs some seconds to find and replace a dead engine, and would be given all lines of a batch meanwhile."""
 
-
 _RESOLVED_FOR_S: Final = 5.0
 """A list that is replaced, or left out of the store, is seen so late."""
 

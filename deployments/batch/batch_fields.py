@@ -11,6 +11,7 @@ from typing import Any, Final
 from deployments.batch.job_list import ENDPOINT
 from deployments.errors import BadRequestError, printable
 from deployments.fields import Check, FieldError, at, integer, json_object, one_of, string
+from deployments.requests import checked_field
 
 MIN_EXPIRY_S: Final = 3600
 MAX_EXPIRY_S: Final = 30 * 86400
@@ -64,7 +65,7 @@ def read_batch_fields(fields: Any, *, max_window_s: int) -> BatchFields:
     for name in ("input_file_id", "endpoint", "completion_window"):
         if fields.get(name) is None:
             raise BadRequestError(f"You must provide '{name}'.", name)
-    checked = {name: _checked(name, checks[name], value) for name, value in fields.items() if value is not None}
+    checked = {name: checked_field(name, checks[name], value) for name, value in fields.items() if value is not None}
     window_s = _window_s(checked["completion_window"], max_window_s)
     return BatchFields(
         input_file_id=checked["input_file_id"],
@@ -109,11 +110,3 @@ def _window_s(window: str, max_window_s: int) -> int:
             "completion_window",
         )
     return seconds
-
-
-def _checked(name: str, check: Check, value: Any) -> Any:
-    try:
-        return check(value)
-    except FieldError as error:
-        place = name + error.place
-        raise BadRequestError(f"'{place}' must be {error.expected}.", place) from None

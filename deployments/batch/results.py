@@ -54,9 +54,10 @@ def faulty(batch: BatchRecord, fault: LineFault) -> LineResult:
 def given_up(batch: BatchRecord, line: Line, num_attempts: int) -> LineResult:
     """The result of a line on which the engine failed, or at whose work it died, each time."""
     name = line_id(batch.id, line.number)
+    times = "once" if num_attempts == 1 else f"{num_attempts} times, the last with no other of the batch beside it"
     message = (
-        f"Line {line.number}: the engine failed on this request {num_attempts} times, the last time with no other of "
-        f"the batch beside it. Change the request, or ask the operator, who finds {name} in the log."
+        f"Line {line.number}: the engine failed on this request {times}. Change the request, or ask the operator, who "
+        f"finds {name} in the log."
     )
     record = fault_line(name, line.custom_id, line=line.number, code=ENGINE_FAILED, message=message)
     return LineResult(line=line.number, is_error=True, record=to_json(record))

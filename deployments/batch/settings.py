@@ -61,7 +61,7 @@ class BatchSettings(BaseModel):
     @property
     def lines_sent(self) -> int:
         """Lines that are with one replica: those that run, and some that wait there to take a place that gets free. A
-        line that had to come from elsewhere first would leave its place empty for 100 ms and more."""
+        line that had to come from elsewhere first would leave its place empty meanwhile."""
         return self.lines_in_flight + self.lines_in_flight // 2 + 4
 
     def resolved_database(self) -> str:

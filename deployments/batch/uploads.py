@@ -11,13 +11,13 @@ from typing import Final
 from starlette.requests import Request
 
 from deployments.batch.multipart import FILE, Form, Upload
+from deployments.body import check_not_compressed, says_more_than
 from deployments.disconnect import ClientLeft
 from deployments.errors import (
     BadRequestError,
     OverloadedError,
     PayloadTooLargeError,
     RequestTimeoutError,
-    UnsupportedMediaTypeError,
 )
 
 _SLACK_BYTES: Final = 64 * 1024
@@ -89,10 +89,8 @@ class Uploads:
             raise self._too_large()
 
     def _check_headers(self, request: Request) -> None:
-        if request.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
-            raise UnsupportedMediaTypeError("A compressed body is not supported. Leave 'Content-Encoding' out.")
-        length = request.headers.get("content-length", "0")
-        if length.isdecimal() and int(length[:20]) > self._max_file_bytes + _SLACK_BYTES:
+        check_not_compressed(request)
+        if says_more_than(request, self._max_file_bytes + _SLACK_BYTES):
             raise self._too_large()
 
     def _hold(self, num_bytes: int) -> None:

@@ -12,7 +12,6 @@ from ray.serve.llm import LLMConfig
 from starlette.datastructures import State
 from vllm.engine.arg_utils import AsyncEngineArgs
 from vllm.entrypoints.launchers.cli_args import FrontendArgs
-from vllm.entrypoints.openai.api_server import init_app_state
 
 from deployments.engine import engine_config, max_sequences
 from deployments.replica import Replica
@@ -34,6 +33,9 @@ class OfflineReplica(Replica):
 
     async def start(self) -> None:
         """In the place of ``LLMServer.start``, which would start an engine."""
+        # Imported here, as Ray does: it raises the root logger's level, which is the program's that imports this.
+        from vllm.entrypoints.openai.api_server import init_app_state
+
         self.engine = VLLMEngine(self._llm_config)
         state = State()
         await init_app_state(

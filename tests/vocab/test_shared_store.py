@@ -1,3 +1,4 @@
+import logging
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -71,6 +72,7 @@ def test_a_file_larger_than_the_bound_is_the_only_one_left(memory: str) -> None:
 def test_a_store_that_fails_is_left_alone_for_a_while(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    caplog.set_level(logging.WARNING, "vocab")
     (tmp_path / "file").write_text("")
     store = SharedStore(f"file://{tmp_path}/file/below", 1000, retry_s=0.2)
     assert store.read(ONE) is None
@@ -84,6 +86,8 @@ def test_a_store_that_fails_is_left_alone_for_a_while(
 
 
 def test_a_store_that_does_not_answer_is_given_up(memory: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "vocab")
+
     class Slow(MemoryFileSystem):
         protocol = "slowmemory"
 
