@@ -2,8 +2,9 @@
 
 It puts a subclass of vLLM's ``XgrammarBackend`` in its place, whose ``compile_grammar`` answers a reference with a
 matcher over the compiled artefact; every other grammar goes to xgrammar as before. vLLM loads it in each of its
-processes through the entry point group ``vllm.general_plugins``. With ``vocab.log_mass_hook``, ``vocab.cpu_seeds`` and
-``vocab.cpu_drafts``, which it installs, and ``vocab.kv_fork``, the only module of the library that imports vLLM.
+processes through the entry point group ``vllm.general_plugins``. With ``vocab.log_mass_hook``, ``vocab.cpu_seeds``,
+``vocab.cpu_drafts`` and ``vocab.cpu_wait``, which it installs, and ``vocab.kv_fork``, the only module of the library
+that imports vLLM.
 """
 
 import os
@@ -17,7 +18,7 @@ from vllm.logger import init_logger
 from vllm.v1.structured_output.backend_types import StructuredOutputGrammar, StructuredOutputOptions
 from vllm.v1.structured_output.backend_xgrammar import XgrammarBackend
 
-from vocab import cpu_drafts, cpu_kernel, cpu_seeds, log_mass_hook
+from vocab import cpu_drafts, cpu_kernel, cpu_seeds, cpu_wait, log_mass_hook
 from vocab.byte_trie import Int32Array
 from vocab.engine_cache import ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIABLE, DEFAULT_CACHE_BYTES, EngineCache
 from vocab.errors import ArtefactError
@@ -36,6 +37,7 @@ def register() -> None:
     cpu_kernel.install()
     cpu_drafts.install()
     cpu_seeds.install()
+    cpu_wait.install()
     log_mass_hook.install()
 
 

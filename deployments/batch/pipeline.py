@@ -130,8 +130,11 @@ class Feeder:
 
     def __init__(self, settings: FeederSettings) -> None:
         self._settings = settings
-        # What takes long of the first dataset.
-        import ray.data.llm  # noqa: F401
+        # What takes long of a first dataset: modules, and Ray Data's own actors, which the feeders of a cluster share.
+        import ray.data.llm
+
+        _quiet(ray.data.DataContext.get_current())
+        ray.data.from_items([0]).map(_as_is, num_cpus=0).materialize()
 
     def feed(self, lines: list[tuple[int, LineRequest]], at_once: int | None) -> Iterator[list[tuple[int, LineAnswer]]]:
         dataset = answered(lines, replace(self._settings, num_lines=at_once or self._settings.num_lines))
@@ -143,7 +146,7 @@ class Feeder:
 
 
 def answered(lines: Sequence[tuple[int, LineRequest]], settings: FeederSettings) -> Any:
-    """A ``ray.data.Dataset`` of the answers, in any order, in blocks of a few; lines that killed something are missing.
+    """A ``ray.data.Dataset`` of the answers, in any order; lines that killed something are missing.
 
     Each row has one column ``__data``, a struct with ``number``, ``status`` and ``body``.
     """
@@ -151,10 +154,9 @@ def answered(lines: Sequence[tuple[int, LineRequest]], settings: FeederSettings)
     from ray.data.llm import ServeDeploymentProcessorConfig, build_processor
 
     context = DataContext.get_current()
+    _quiet(context)
     # A block that fails is left out, and its lines are seen to be missing.
     context.max_errored_blocks = -1
-    context.enable_progress_bars = False
-    context.print_on_execution_start = False
     rows = [{"number": number, "request": request} for number, request in lines]
     per_block = math.ceil(len(rows) / _MAX_BLOCKS)
     num_actors = math.ceil(settings.num_lines / _LINES_PER_ACTOR)
@@ -178,6 +180,15 @@ def answered(lines: Sequence[tuple[int, LineRequest]], settings: FeederSettings)
         "num_cpus": 0,
     }
     return processor(from_items(rows, override_num_blocks=math.ceil(len(rows) / per_block)))
+
+
+def _quiet(context: Any) -> None:
+    context.enable_progress_bars = False
+    context.print_on_execution_start = False
+
+
+def _as_is(row: dict[str, Any]) -> dict[str, Any]:
+    return row
 
 
 def _to_call(row: dict[str, Any]) -> dict[str, Any]:
