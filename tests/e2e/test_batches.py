@@ -131,10 +131,10 @@ def test_no_interactive_request_waits_for_the_lines_that_wait(service: Service) 
     before = num_answered()
     for number in range(3):
         assert service.ask("Hello", ("en", 100), max_tokens=4, seed=number).text
-    # Those that ran beside it may have ended; of the others, which came long before, none.
-    in_flight = 48
-    assert num_answered() - before <= in_flight
-    assert before + in_flight < len(sent)
+    # Those that ran beside it may have ended, and short ones that took their places; not the others, which came before.
+    at_most = 2 * 48
+    assert num_answered() - before <= at_most
+    assert before + at_most < len(sent)
     service.client.batches.cancel(batch.id)
     wait(service, batch.id, until=("cancelled",))
 
