@@ -3,7 +3,7 @@
 vLLM's engine and its worker wait for each other by looking at shared memory again and again as long as there is work,
 so that the engine's process takes a whole core while the worker is at a step. Beside a GPU nobody misses it; on a CPU
 the worker does, and all else that serves. Here they sleep until the other rings, which is what vLLM has them do when
-there was nothing for a second. A step takes tens of milliseconds on a CPU, to be woken a tenth of one.
+there was nothing for a second. A step on a CPU takes tens of milliseconds, beside which being woken is nothing.
 """
 
 import time

@@ -59,7 +59,7 @@ class ServeEngines:
         self._spare: Any = None
 
     def get_ready(self) -> None:
-        """Starts a feeder for the next call of ``answer_many``, which then need not wait four seconds for it. Costs the
+        """Starts a feeder for the next call of ``answer_many``, which then need not wait for it. Costs the
         memory of an idle process, 250 MB."""
         with self._lock:
             if self._spare is None:

@@ -70,7 +70,7 @@ def test_a_reader_sleeps_between_messages_and_misses_none(
     if not rings:
         monkeypatch.setattr(SpinCondition, "notify", lambda condition: None)
     assert read_all() == list(range(NUM_MESSAGES))
-    # vLLM's own reader asks some ten thousand times.
+    # Without it the reader asks all the time, and fails this.
     assert NUM_MESSAGES / 2 < num_waits[0] < 20 * NUM_MESSAGES
 
 
