@@ -8,6 +8,7 @@ work on and no other. What lines and answers mean is not known here.
 import logging
 import math
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -86,7 +87,12 @@ class ServeEngines:
         feeder = self._take_feeder()
         try:
             answers = feeder.feed.remote(list(lines), at_once)
-            while not should_stop():
+            ask_at = 0.0
+            while True:
+                if time.monotonic() >= ask_at:
+                    if should_stop():
+                        break
+                    ask_at = time.monotonic() + _POLL_S
                 ready, _ = ray.wait([answers], timeout=_POLL_S, fetch_local=False)
                 if ready:
                     yield ray.get(next(answers))
@@ -185,6 +191,8 @@ def answered(lines: Sequence[tuple[int, LineRequest]], settings: FeederSettings)
 def _quiet(context: Any) -> None:
     context.enable_progress_bars = False
     context.print_on_execution_start = False
+    # Each of an actor's lines would have a thread that asks for its process's memory once a second.
+    context.memory_usage_poll_interval_s = None
 
 
 def _as_is(row: dict[str, Any]) -> dict[str, Any]:
@@ -193,5 +201,8 @@ def _as_is(row: dict[str, Any]) -> dict[str, Any]:
 
 def _to_call(row: dict[str, Any]) -> dict[str, Any]:
     """What the Serve processor wants to know. Runs in its process, whose log would get a line per block."""
-    logging.getLogger("ray.llm").setLevel(logging.WARNING)
+    log = logging.getLogger("ray.llm")
+    # Setting a level empties the cache of every logger.
+    if log.level != logging.WARNING:
+        log.setLevel(logging.WARNING)
     return {"method": METHOD, "request_kwargs": row["request"]}

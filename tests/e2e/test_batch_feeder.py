@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -68,7 +69,15 @@ def test_every_line_is_answered_as_many_at_once_as_there_may_be(engines: ServeEn
     asked = lines(*(f"text {number}" for number in range(60)))
     sizes: list[int] = []
     answers: dict[int, LineAnswer] = {}
-    for some in engines.answer_many(asked, lambda: False):
+    num_stop_asked = 0
+
+    def should_stop() -> bool:
+        nonlocal num_stop_asked
+        num_stop_asked += 1
+        return False
+
+    started = time.monotonic()
+    for some in engines.answer_many(asked, should_stop):
         sizes.append(len(some))
         answers.update(some)
     assert {number: json.loads(answer["body"])["text"] for number, answer in answers.items()} == {
@@ -78,6 +87,7 @@ def test_every_line_is_answered_as_many_at_once_as_there_may_be(engines: ServeEn
     assert most == NUM_LINES_AT_ONCE
     assert num_asked == 60
     assert max(sizes) == 1, "answers do not come as they are ready"
+    assert num_stop_asked <= 2 * (time.monotonic() - started) + 1, "asked more often than twice a second"
 
 
 def test_a_death_costs_only_what_was_under_way(engines: ServeEngines) -> None:
