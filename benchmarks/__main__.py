@@ -3,7 +3,7 @@
 import runpy
 import sys
 
-from deployments.demo_model import smollm2_path
+from deployments.demo.model import smollm2_path
 
 NAMES = {
     "throughput": "--model",

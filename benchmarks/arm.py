@@ -18,9 +18,9 @@ import numpy.typing as npt
 from benchmarks.engines import Definition, Engine, ModelTokenizer, make_engine
 from benchmarks.machine import memory_mib, use_one_core
 from benchmarks.texts import TextSet, text_sets, unlisted_texts
+from vocab.automaton.tokenizer import load_tokenizer_facts
+from vocab.lists.wordlists import load_word_list
 from vocab.options import DEFAULT_OPTIONS
-from vocab.tokenizer import load_tokenizer_facts
-from vocab.wordlists import load_word_list
 
 NUM_COPIES: Final = 2_000
 

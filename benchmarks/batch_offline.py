@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from deployments.decoding_defaults import NO_REPEAT_NGRAM_SIZE
-from deployments.hint import hint_line
-from vocab.artefact import ArtefactFolder
-from vocab.automaton import compile_automaton
-from vocab.engine_cache import ARTEFACT_DIR_VARIABLE
+from deployments.protocol.decoding_defaults import NO_REPEAT_NGRAM_SIZE
+from deployments.replica.hint import hint_line
+from vocab.artefacts.artefact import ArtefactFolder
+from vocab.automaton.automaton import compile_automaton
+from vocab.automaton.tokenizer import load_tokenizer_facts
+from vocab.lists.wordlists import load_word_list
+from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE
+from vocab.matching.reference import GrammarReference
 from vocab.options import ListOptions
-from vocab.reference import GrammarReference
-from vocab.tokenizer import load_tokenizer_facts
-from vocab.wordlists import load_word_list
 
 LANG, NUM_WORDS = "en", 1000
 ENVIRONMENT = {"VLLM_CPU_KVCACHE_SPACE": "1", "OMP_NUM_THREADS": "1", "VLLM_NO_USAGE_STATS": "1"}

@@ -27,10 +27,10 @@ from benchmarks.machine import facts_of_run
 from benchmarks.prose.generated import list_automaton
 from benchmarks.prose.prompts import load_prompts
 from benchmarks.throughput import SUBJECTS
-from vocab.artefact import ArtefactFolder
+from vocab.artefacts.artefact import ArtefactFolder
 from vocab.decoding.beams import BeamRules
-from vocab.masks import MaskRows
-from vocab.states import ListStates
+from vocab.matching.masks import MaskRows
+from vocab.matching.states import ListStates
 
 GROUPS: Final = ((4, 1.0, 1), (10, 1.0, 6), (4, 0.8, 6), (4, 1.2, 6))
 """Beams, length penalty, and which part of the prompts: 60 prompts at 4 beams, ten at each of the others."""

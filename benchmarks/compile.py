@@ -26,17 +26,17 @@ from benchmarks.engines import ModelTokenizer  # noqa: E402
 from benchmarks.machine import ONE_THREAD, facts_of_run, use_one_core  # noqa: E402
 from benchmarks.mapped import read_together  # noqa: E402
 from benchmarks.texts import text_sets  # noqa: E402
-from vocab.artefact import ArtefactFolder  # noqa: E402
-from vocab.automaton import TokenAutomaton, compile_automaton  # noqa: E402
-from vocab.changes import entries_left_out  # noqa: E402
-from vocab.exclusion import exclude  # noqa: E402
-from vocab.masks import MaskRows  # noqa: E402
-from vocab.matcher import Matcher  # noqa: E402
+from vocab.artefacts.artefact import ArtefactFolder  # noqa: E402
+from vocab.automaton.automaton import TokenAutomaton, compile_automaton  # noqa: E402
+from vocab.automaton.token_trie import TokenTrie  # noqa: E402
+from vocab.exclusion.exclusion import exclude  # noqa: E402
+from vocab.lists.wordlists import WordList, load_word_list  # noqa: E402
+from vocab.matching.masks import MaskRows  # noqa: E402
+from vocab.matching.matcher import Matcher  # noqa: E402
+from vocab.matching.states import ListStates  # noqa: E402
+from vocab.matching.union import UnionStates  # noqa: E402
 from vocab.options import DEFAULT_OPTIONS, ListOptions  # noqa: E402
-from vocab.states import ListStates  # noqa: E402
-from vocab.token_trie import TokenTrie  # noqa: E402
-from vocab.union import UnionStates  # noqa: E402
-from vocab.wordlists import WordList, load_word_list  # noqa: E402
+from vocab.text.changes import entries_left_out  # noqa: E402
 
 _BEGINNINGS: Final = ("Ana", "Bru", "Cor", "Dol", "Ed")
 _ENDINGS: Final = ("bel", "dano", "fina", "gard", "lin", "mira", "nest", "ro", "tola", "vik")

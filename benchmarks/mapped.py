@@ -72,10 +72,10 @@ def mapping_mib(name: str) -> dict[str, float]:
 def main() -> None:
     import numpy as np
 
-    from vocab.artefact import ArtefactFolder
-    from vocab.masks import MaskRows
-    from vocab.matcher import Matcher
-    from vocab.states import ListStates
+    from vocab.artefacts.artefact import ArtefactFolder
+    from vocab.matching.masks import MaskRows
+    from vocab.matching.matcher import Matcher
+    from vocab.matching.states import ListStates
 
     job = json.loads(sys.argv[1])
     before = memory_mib()

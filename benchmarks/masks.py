@@ -27,9 +27,9 @@ from benchmarks.limited import run_limited  # noqa: E402
 from benchmarks.machine import ONE_THREAD, facts_of_run  # noqa: E402
 from benchmarks.report import compare_masks, goals, tables  # noqa: E402
 from benchmarks.texts import text_sets  # noqa: E402
+from vocab.lists.wordlists import WordList, load_word_list  # noqa: E402
 from vocab.options import DEFAULT_OPTIONS  # noqa: E402
-from vocab.reader import TextReader  # noqa: E402
-from vocab.wordlists import WordList, load_word_list  # noqa: E402
+from vocab.text.reader import TextReader  # noqa: E402
 
 
 def main() -> None:

@@ -35,8 +35,8 @@ from benchmarks.prose.prompts import languages, load_prompts  # noqa: E402
 from benchmarks.prose.records import Cell, Records  # noqa: E402
 from benchmarks.prose.rows import Row, tables  # noqa: E402
 from benchmarks.prose.served import NUM_ALONE, RefusedError, measure_served, missing  # noqa: E402
-from deployments.demo_model import say  # noqa: E402
-from deployments.demo_process import Demo  # noqa: E402
+from deployments.demo.model import say  # noqa: E402
+from deployments.demo.process import Demo  # noqa: E402
 from deployments.settings import DEMO_TOKEN, cache_dir  # noqa: E402
 
 PICTURED: Final = 1000

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from vocab.forms import Capitals
+from vocab.lists.wordlists import WordList
 from vocab.marks import APOSTROPHES, BLANK, LINE_BREAK
 from vocab.options import ListOptions
-from vocab.reader import TextReader
-from vocab.wordlists import WordList
+from vocab.text.forms import Capitals
+from vocab.text.reader import TextReader
 
 NUM_FREQUENT: Final = 50
 """Words of the texts "frequent": what a text is mostly made of, whatever the list."""

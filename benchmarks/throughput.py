@@ -16,14 +16,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from vocab.artefact import ArtefactFolder
-from vocab.automaton import compile_automaton
-from vocab.engine_cache import ARTEFACT_DIR_VARIABLE
-from vocab.forms import surface_forms
+from vocab.artefacts.artefact import ArtefactFolder
+from vocab.automaton.automaton import compile_automaton
+from vocab.automaton.tokenizer import load_tokenizer_facts
+from vocab.lists.wordlists import WordList, load_word_list
+from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE
+from vocab.matching.reference import GrammarReference
 from vocab.options import ListOptions
-from vocab.reference import GrammarReference
-from vocab.tokenizer import load_tokenizer_facts
-from vocab.wordlists import WordList, load_word_list
+from vocab.text.forms import surface_forms
 
 ENGINE_ENVIRONMENT = {"VLLM_CPU_KVCACHE_SPACE": "1", "OMP_NUM_THREADS": "1", "VLLM_NO_USAGE_STATS": "1"}
 """As the demo sets them; one core is left to the scheduler, which makes the masks."""

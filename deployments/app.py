@@ -15,11 +15,11 @@ from ray.serve.llm import build_llm_deployment
 from ray.serve.schema import LoggingConfig
 
 from deployments.batch.deployment import Batches
-from deployments.engine import engine_config
-from deployments.ingress import Ingress
-from deployments.replica import Replica
+from deployments.ingress.deployment import Ingress
+from deployments.replica.deployment import Replica
+from deployments.replica.engine import engine_config
 from deployments.settings import DEMO_TOKEN, Settings, SettingsError
-from deployments.vocabulary import Vocabulary
+from deployments.vocabulary.deployment import Vocabulary
 
 logger = logging.getLogger("ray.serve")
 

@@ -10,8 +10,8 @@ from typing import Any, Literal, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from vocab.changes import ListChanges
 from vocab.options import Case, End, Layout, ListOptions, Punctuation
+from vocab.text.changes import ListChanges
 
 ChatBody: TypeAlias = dict[str, Any]
 """An OpenAI chat request, validated: JSON types only, no ``vocab`` field, always with ``model``, ``messages`` and an

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from deployments import demo_model
+from deployments.demo import model as demo_model
 
 
 @pytest.fixture(scope="session")

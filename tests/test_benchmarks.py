@@ -15,10 +15,10 @@ from benchmarks.limited import Outcome, run_limited
 from benchmarks.regexes import regex_of
 from benchmarks.report import compare_masks, goals, markdown, tables
 from benchmarks.texts import NUM_TEXTS, text_sets, unlisted_texts
-from vocab.ebnf import write_ebnf
+from vocab.lists.wordlists import WordList
 from vocab.options import DEFAULT_OPTIONS, ListOptions
-from vocab.reader import TextReader
-from vocab.wordlists import WordList
+from vocab.text.ebnf import write_ebnf
+from vocab.text.reader import TextReader
 
 WORDS = WordList("es", ("de", "la", "el", "es", "este", "más", "s/n", "bien-estar", "a.m", "él"), "inline")
 CAPITALS = WordList("fr", ("l'", "homme", "Paris", "aujourd'hui", "de", "il"), "inline")

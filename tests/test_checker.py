@@ -11,7 +11,7 @@ from tests.checker import assert_only_listed_words, unlisted_words
 from tests.choices import TELLING_CHOICES, Choice, choice_id, choices
 from tests.worlds import World
 from vocab import marks
-from vocab.wordlists import load_word_list
+from vocab.lists.wordlists import load_word_list
 
 WORDS = ("the", "cat", "well-known", "don't", "in front of", "London", "i", "goin'", "c++", "3")
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from deployments.contract import Decoding
-from deployments.decoding_fields import MEMBERS, decoding_fields
 from deployments.errors import BadRequestError
-from deployments.hint import ENGLISH
-from deployments.requests import ChatRequestReader
+from deployments.protocol.decoding_fields import MEMBERS, decoding_fields
+from deployments.protocol.requests import ChatRequestReader
+from deployments.replica.hint import ENGLISH
 from tests.deployments.front import LIMITS, MODEL, chat_body
 
 PAGE = (Path(__file__).parent.parent / "docs" / "decoding.md").read_text()

@@ -12,10 +12,10 @@ from benchmarks.prose.generated import AllowedTokens, generate
 from benchmarks.prose.methods import Method
 from benchmarks.prose.records import Cell, Records
 from tests.vocab.toys import STOP, toy_automaton
-from vocab.masks import MaskRows
+from vocab.matching.masks import MaskRows
+from vocab.matching.states import ListStates
 from vocab.options import DEFAULT_OPTIONS
-from vocab.reader import TextReader
-from vocab.states import ListStates
+from vocab.text.reader import TextReader
 
 AUTOMATON, TOKENIZER = toy_automaton(["de", "la", "casa", "perro", "es"], [" la", "ca", "sa", " es"])
 NUM_TOKENS = len(TOKENIZER.token_bytes)

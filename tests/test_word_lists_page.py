@@ -10,12 +10,12 @@ import pytest
 
 from deployments.contract import VocabularySpec
 from deployments.limits import Limits
-from deployments.vocabulary_fields import vocabulary_fields, vocabulary_of
-from vocab.changes import ListChanges
-from vocab.inline import inline_word_list
+from deployments.protocol.vocabulary_fields import vocabulary_fields, vocabulary_of
+from vocab.lists.inline import inline_word_list
+from vocab.lists.wordlists import Unit, WordList, load_word_list
 from vocab.options import ListOptions
-from vocab.reader import TextReader
-from vocab.wordlists import Unit, WordList, load_word_list
+from vocab.text.changes import ListChanges
+from vocab.text.reader import TextReader
 
 PAGE = (Path(__file__).parent.parent / "docs" / "word-lists.md").read_text()
 HEADING = "| list | words | with | the list has | may be written | may not be written | because |"

@@ -13,15 +13,15 @@ from typing import Any, Self
 from uuid import uuid4
 
 from benchmarks.beam_search.found import Found, Task
-from deployments.constraint import Constraint
-from deployments.engine_generator import MAX_STEP_TOKENS, EngineGenerator
-from deployments.kept_work import KeptWork
+from deployments.search.constraint import Constraint
+from deployments.search.generator import MAX_STEP_TOKENS, EngineGenerator
+from deployments.search.kept_work import KeptWork
 from vocab.decoding.beam_search import search_beams
 from vocab.decoding.generator import Expansion, Place
-from vocab.engine_cache import ARTEFACT_DIR_VARIABLE
-from vocab.fork import TRANSFER_CONFIG
-from vocab.reference import GrammarReference
-from vocab.states import ListStates
+from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE
+from vocab.matching.reference import GrammarReference
+from vocab.matching.states import ListStates
+from vocab.vllm_plugin.fork import TRANSFER_CONFIG
 
 
 class EngineBeams:

@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from benchmarks.beam_search.found import Found, Task
 from benchmarks.prose.generated import AllowedTokens
-from vocab.states import ListStates
+from vocab.matching.states import ListStates
 
 
 class TransformersBeams:

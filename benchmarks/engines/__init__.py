@@ -11,11 +11,11 @@ from importlib import import_module
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
 from benchmarks.regexes import regex_of
-from vocab.byte_trie import Int32Array
-from vocab.ebnf import write_ebnf
+from vocab.arrays.byte_trie import Int32Array
+from vocab.automaton.tokenizer import TokenizerFacts
+from vocab.lists.wordlists import WordList
 from vocab.options import ListOptions
-from vocab.tokenizer import TokenizerFacts
-from vocab.wordlists import WordList
+from vocab.text.ebnf import write_ebnf
 
 ENGINES: Final = {
     "wordbound": "benchmarks.engines.wordbound",

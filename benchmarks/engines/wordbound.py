@@ -16,16 +16,16 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.engines import Compiled, Definition, Follower, Form, ModelTokenizer
-from vocab.artefact import ArtefactFolder
-from vocab.automaton import compile_automaton
-from vocab.forms import resolve_case
-from vocab.masks import MaskRows
-from vocab.matcher import Matcher
+from vocab.artefacts.artefact import ArtefactFolder
+from vocab.automaton.automaton import compile_automaton
+from vocab.automaton.token_trie import TokenTrie
+from vocab.automaton.tokenizer import load_tokenizer_facts
+from vocab.lists.wordlists import WordList, load_word_list
+from vocab.matching.masks import MaskRows
+from vocab.matching.matcher import Matcher
+from vocab.matching.states import ListStates
 from vocab.options import DEFAULT_OPTIONS, ListOptions
-from vocab.states import ListStates
-from vocab.token_trie import TokenTrie
-from vocab.tokenizer import load_tokenizer_facts
-from vocab.wordlists import WordList, load_word_list
+from vocab.text.forms import resolve_case
 
 
 class Wordbound:
@@ -39,7 +39,7 @@ class Wordbound:
         self._folder = tempfile.TemporaryDirectory()
         self.row = np.zeros(tokenizer.num_row_words, dtype=np.int32)
         compiled = "whole list compiled, once for every N" if self._is_whole else "first N words compiled"
-        self.note = f"{compiled}; vocab.matcher.Matcher on the mapped artefact; the token trie is built before"
+        self.note = f"{compiled}; vocab.matching.matcher.Matcher on the mapped artefact; the token trie is built before"
 
     def compile(self, definition: Definition) -> Compiled:
         job = {

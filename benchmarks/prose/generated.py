@@ -13,13 +13,13 @@ import numpy as np
 from benchmarks.prose.free_model import FreeModel
 from benchmarks.prose.records import Cell, Record, Records
 from benchmarks.prose.served import missing
-from vocab.automaton import TokenAutomaton, compile_automaton
+from vocab.automaton.automaton import TokenAutomaton, compile_automaton
+from vocab.automaton.tokenizer import load_tokenizer_facts
 from vocab.decoding.scores import words_of
-from vocab.masks import MaskRows
+from vocab.lists.wordlists import load_word_list
+from vocab.matching.masks import MaskRows
+from vocab.matching.states import ListStates
 from vocab.options import DEFAULT_OPTIONS
-from vocab.states import ListStates
-from vocab.tokenizer import load_tokenizer_facts
-from vocab.wordlists import load_word_list
 
 
 def measure_generated(

@@ -10,14 +10,14 @@ from typing import Any, Final
 
 from ray.serve.handle import DeploymentHandle
 
-from deployments.batch.contents import Contents
-from deployments.batch.handle import CALLS, Reply, reply_of
-from deployments.batch.pipeline import FeederSettings, ServeEngines
-from deployments.batch.runner import Runner
-from deployments.batch.service import BatchService
-from deployments.batch.store import Store
-from deployments.batch.tools import Engines, Tools
-from deployments.requests import ChatRequestReader
+from deployments.batch.api.handle import CALLS, Reply, reply_of
+from deployments.batch.api.service import BatchService
+from deployments.batch.state.contents import Contents
+from deployments.batch.state.store import Store
+from deployments.batch.worker.pipeline import FeederSettings, ServeEngines
+from deployments.batch.worker.runner import Runner
+from deployments.batch.worker.tools import Engines, Tools
+from deployments.protocol.requests import ChatRequestReader
 from deployments.settings import Settings
 
 logger = logging.getLogger("ray.serve")

@@ -11,7 +11,7 @@ import ray
 from deployments.contract import ResolvedVocabulary, VocabularySpec
 from deployments.offline.attempts import Attempts
 from deployments.settings import Settings
-from deployments.vocabulary import Vocabulary
+from deployments.vocabulary.deployment import Vocabulary
 from vocab.errors import VocabularyError
 
 _NUM_CPUS: Final = 0
@@ -19,7 +19,7 @@ _NUM_CPUS: Final = 0
 
 
 class Helper:
-    """See ``deployments.vocabulary`` for what lists are resolved to, and for the errors."""
+    """See ``deployments.vocabulary.deployment`` for what lists are resolved to, and for the errors."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings

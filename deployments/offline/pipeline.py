@@ -10,12 +10,12 @@ from uuid import uuid4
 from ray.data import Dataset, TaskPoolStrategy
 from ray.data.llm import build_processor, vLLMEngineProcessorConfig
 
-from deployments.engine import OFFLINE_STATISTICS
 from deployments.offline.columns import REQUEST, request_of, with_result
 from deployments.offline.config import OfflineConfig
 from deployments.offline.helper import start_helper
 from deployments.offline.replica import engine_arguments
 from deployments.offline.stage import AnswerStage
+from deployments.replica.engine import OFFLINE_STATISTICS
 
 SMALL_TASK: Final[dict[str, Any]] = {"num_cpus": 0.25, "compute": TaskPoolStrategy(size=2)}
 """For what prepares rows: one core is enough for many engines, and all processors may be theirs. Without a bound, Ray

@@ -18,7 +18,7 @@ from deployments.offline.footers import check_footer
 from deployments.offline.json_lines import raw_lines
 from deployments.offline.rows import custom_id_of, to_request
 from deployments.offline.survey import NOT_KEPT, Piece, kept_columns
-from deployments.strict_json import JsonError, loads
+from deployments.protocol.strict_json import JsonError, loads
 
 _BATCH_ROWS: Final = 256
 

@@ -13,8 +13,8 @@ from starlette.datastructures import State
 from vllm.engine.arg_utils import AsyncEngineArgs
 from vllm.entrypoints.launchers.cli_args import FrontendArgs
 
-from deployments.engine import engine_config, max_sequences
-from deployments.replica import Replica
+from deployments.replica.deployment import Replica
+from deployments.replica.engine import engine_config, max_sequences
 from deployments.settings import Settings
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from deployments.errors import ApiError, BadRequestError
 from deployments.offline.config import OfflineConfig
-from deployments.strict_json import JsonError, loads
+from deployments.protocol.strict_json import JsonError, loads
 
 ENDPOINT: Final = "/v1/chat/completions"
 

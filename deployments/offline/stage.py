@@ -14,14 +14,14 @@ from typing import Any, Final, NoReturn
 
 from ray.llm._internal.batch.stages.vllm_engine_stage import vLLMEngineStageUDF
 
-from deployments.batch.answer_line import LineRequest
-from deployments.engine import is_dead
 from deployments.errors import UpstreamError
 from deployments.offline.attempts import Gate
 from deployments.offline.columns import ANSWER, REQUEST
 from deployments.offline.replica import OfflineReplica, make_replica, normalized
+from deployments.replica.answer_line import LineRequest
+from deployments.replica.engine import is_dead
 from deployments.settings import Settings
-from vocab.engine_cache import ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIABLE
+from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIABLE
 
 logger = logging.getLogger("ray.serve")
 

@@ -19,7 +19,7 @@ from deployments.offline.footers import check_footer
 from deployments.offline.json_lines import raw_lines
 from deployments.offline.places import Format, RefusedError, Source, SourceFile
 from deployments.offline.rows import custom_id_of
-from deployments.strict_json import JsonError, loads
+from deployments.protocol.strict_json import JsonError, loads
 
 _PIECE_ROWS: Final = 512
 """Of JSON lines. A piece is read by one task, some 10 ms; what is answered already is not read again."""

@@ -8,7 +8,7 @@ import pytest
 import uvicorn
 
 from deployments.batch.settings import BatchSettings
-from deployments.ingress import create_app
+from deployments.ingress.deployment import create_app
 from deployments.settings import Settings
 from tests.deployments.batch.direct import DirectBatches
 from tests.deployments.batch.served import FEW

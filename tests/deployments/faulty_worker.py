@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from vocab import list_compiler, worker
-from vocab.automaton import TokenAutomaton, compile_automaton
-from vocab.wordlists import WordList
+from vocab.automaton.automaton import TokenAutomaton, compile_automaton
+from vocab.compiler import list_compiler, worker
+from vocab.lists.wordlists import WordList
 
 _kept: list[bytes] = []
 

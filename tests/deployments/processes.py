@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from deployments.compile_process import WorkerCommand
+from deployments.vocabulary.compile_process import WorkerCommand
 from tests.vocab.toys import toy_tokenizer
-from vocab.store import ArtefactStore
-from vocab.stored_tokenizer import store_tokenizer
+from vocab.artefacts.store import ArtefactStore
+from vocab.artefacts.stored_tokenizer import store_tokenizer
 
 MAX_BYTES = 10**8
 
@@ -18,7 +18,7 @@ MAX_BYTES = 10**8
 @dataclass(frozen=True)
 class FaultyCommand(WorkerCommand):
     def arguments(self) -> list[str]:
-        assert super().arguments()[:3] == [sys.executable, "-m", "vocab.worker"]
+        assert super().arguments()[:3] == [sys.executable, "-m", "vocab.compiler.worker"]
         return [sys.executable, "-m", "tests.deployments.faulty_worker", *super().arguments()[3:]]
 
 

@@ -15,11 +15,11 @@ from vllm.logprobs import FlatLogprobs, Logprob
 from vllm.outputs import CompletionOutput, RequestOutput
 from vllm.sampling_params import RequestOutputKind, SamplingParams
 
-from vocab.engine_cache import EngineCache
-from vocab.fork import TRANSFER_CONFIG
-from vocab.log_mass import pack
-from vocab.matcher import Matcher
-from vocab.reference import GrammarReference
+from vocab.matching.engine_cache import EngineCache
+from vocab.matching.log_mass import pack
+from vocab.matching.matcher import Matcher
+from vocab.matching.reference import GrammarReference
+from vocab.vllm_plugin.fork import TRANSFER_CONFIG
 
 
 class ToyEngine:

@@ -6,7 +6,7 @@ from pathlib import Path
 import openai
 import pytest
 
-from deployments.demo_process import Demo
+from deployments.demo.process import Demo
 from tests.e2e.service import KEY, LISTS, Service
 
 pytestmark = pytest.mark.e2e

@@ -16,7 +16,7 @@ from vllm.engine.arg_utils import AsyncEngineArgs
 from vllm.sampling_params import RequestOutputKind
 from vllm.v1.engine.async_llm import AsyncLLM
 
-from vocab.fork import TRANSFER_CONFIG, Fork
+from vocab.vllm_plugin.fork import TRANSFER_CONFIG, Fork
 
 NUM_LOGPROBS: Final = 5
 NUM_STEPS: Final = 40

@@ -18,12 +18,12 @@ from vllm.v1.engine.async_llm import AsyncLLM
 from vllm.v1.metrics.loggers import StatLoggerBase
 
 from deployments.contract import Decoding
-from deployments.engine_generator import MAX_STEP_TOKENS
-from deployments.search_client import SearchClient
-from deployments.search_order import ORDER_ARGUMENT, SearchOrder
-from vocab.engine_cache import EngineCache
-from vocab.fork import TRANSFER_CONFIG
-from vocab.tokenizer import TokenizerFacts
+from deployments.search.client import SearchClient
+from deployments.search.generator import MAX_STEP_TOKENS
+from deployments.search.order import ORDER_ARGUMENT, SearchOrder
+from vocab.automaton.tokenizer import TokenizerFacts
+from vocab.matching.engine_cache import EngineCache
+from vocab.vllm_plugin.fork import TRANSFER_CONFIG
 
 SEARCHES = {
     "beams": Decoding(num_beams=4),

@@ -12,8 +12,8 @@ import pytest
 import ray
 from ray import serve
 
-from deployments.batch.answer_line import LineAnswer, LineRequest
-from deployments.batch.pipeline import FeederDiedError, FeederSettings, ServeEngines
+from deployments.batch.worker.pipeline import FeederDiedError, FeederSettings, ServeEngines
+from deployments.replica.answer_line import LineAnswer, LineRequest
 from tests.e2e.processes import processes_named
 
 pytestmark = pytest.mark.e2e

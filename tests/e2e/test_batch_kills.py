@@ -14,7 +14,7 @@ from typing import Any, Literal
 import openai
 import pytest
 
-from deployments.demo_process import Demo
+from deployments.demo.process import Demo
 from tests.e2e.batch_lines import assert_accounted, lines
 from tests.e2e.processes import processes_named
 from tests.e2e.service import KEY, Service

@@ -10,7 +10,7 @@ from pathlib import Path
 import openai
 import pytest
 
-from deployments.demo_process import Demo
+from deployments.demo.process import Demo
 from tests.e2e.batch_lines import URL
 from tests.e2e.service import KEY, MODEL, Service
 from tests.e2e.test_batches import read, start, wait

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from deployments.demo_process import Demo, DemoError
+from deployments.demo.process import Demo, DemoError
 
 pytestmark = pytest.mark.e2e
 

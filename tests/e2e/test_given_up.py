@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from vocab.artefact import ArtefactFolder
-from vocab.automaton import compile_automaton
-from vocab.engine_cache import ARTEFACT_DIR_VARIABLE
+from vocab.artefacts.artefact import ArtefactFolder
+from vocab.automaton.automaton import compile_automaton
+from vocab.automaton.tokenizer import load_tokenizer_facts
+from vocab.lists.wordlists import load_word_list
+from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE
+from vocab.matching.reference import GrammarReference
 from vocab.options import ListOptions
-from vocab.reference import GrammarReference
-from vocab.tokenizer import load_tokenizer_facts
-from vocab.wordlists import load_word_list
 
 pytestmark = pytest.mark.e2e
 

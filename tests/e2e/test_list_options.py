@@ -12,7 +12,7 @@ from tests.checked_lists import Rules
 from tests.checker import assert_only_listed_words, unlisted_words
 from tests.e2e.list_cases import MISTAKES, ODD_WORDS, OPTIONS, SCHOOL
 from tests.e2e.service import KEY, LISTS, MODEL, Answer, Service, read_stream
-from vocab.wordlists import load_word_list
+from vocab.lists.wordlists import load_word_list
 
 pytestmark = pytest.mark.e2e
 

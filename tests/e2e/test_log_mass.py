@@ -14,15 +14,15 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from tests.vocab.toys import tokens_of
-from vocab.artefact import ArtefactFolder
-from vocab.automaton import compile_automaton
-from vocab.engine_cache import ARTEFACT_DIR_VARIABLE, EngineCache
-from vocab.log_mass import unpack
-from vocab.matcher import Matcher
+from vocab.artefacts.artefact import ArtefactFolder
+from vocab.automaton.automaton import compile_automaton
+from vocab.automaton.tokenizer import TokenizerFacts
+from vocab.lists.wordlists import load_word_list
+from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE, EngineCache
+from vocab.matching.log_mass import unpack
+from vocab.matching.matcher import Matcher
+from vocab.matching.reference import GrammarReference
 from vocab.options import ListOptions
-from vocab.reference import GrammarReference
-from vocab.tokenizer import TokenizerFacts
-from vocab.wordlists import load_word_list
 
 pytestmark = pytest.mark.e2e
 

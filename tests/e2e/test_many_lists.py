@@ -14,18 +14,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from deployments.compile_process import WorkerCommand
-from deployments.compiler import Compiler, CompilerLimits
 from deployments.contract import ResolvedVocabulary, VocabularySpec
 from deployments.settings import Settings
-from deployments.vocabulary import Vocabulary
+from deployments.vocabulary.compile_process import WorkerCommand
+from deployments.vocabulary.compiler import Compiler, CompilerLimits
+from deployments.vocabulary.deployment import Vocabulary
 from tests.deployments.processes import is_gone
-from vocab.engine_cache import EngineCache
-from vocab.matcher import Matcher
-from vocab.reference import GrammarReference
-from vocab.tokenizer import load_tokenizer_facts
-from vocab.wordlists import load_word_list
-from vocab.worker import resident_bytes
+from vocab.automaton.tokenizer import load_tokenizer_facts
+from vocab.compiler.worker import resident_bytes
+from vocab.lists.wordlists import load_word_list
+from vocab.matching.engine_cache import EngineCache
+from vocab.matching.matcher import Matcher
+from vocab.matching.reference import GrammarReference
 
 pytestmark = pytest.mark.e2e
 

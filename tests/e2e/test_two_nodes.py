@@ -11,7 +11,7 @@ import openai
 import pytest
 import yaml
 
-from deployments.demo_process import CONFIG
+from deployments.demo.process import CONFIG
 from tests.checker import assert_only_listed_words
 from tests.e2e.service import KEY, Service
 

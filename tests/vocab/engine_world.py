@@ -23,9 +23,9 @@ from vllm.v1.outputs import ModelRunnerOutput
 from vllm.v1.request import Request, RequestStatus
 from vllm.v1.structured_output import StructuredOutputManager
 
-from vocab.fork import TRANSFER_CONFIG, Fork
-from vocab.gathering import Gathering
-from vocab.kv_fork import KVFork
+from vocab.vllm_plugin.fork import TRANSFER_CONFIG, Fork
+from vocab.vllm_plugin.gathering import Gathering
+from vocab.vllm_plugin.kv_fork import KVFork
 
 NUM_TOKENS = 3
 BLOCK_SIZE = 4

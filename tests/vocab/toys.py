@@ -4,14 +4,14 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from vocab.automaton import TokenAutomaton, compile_automaton
-from vocab.byte_trie import Int32Array
-from vocab.masks import MaskRows
-from vocab.matcher import Matcher
+from vocab.arrays.byte_trie import Int32Array
+from vocab.automaton.automaton import TokenAutomaton, compile_automaton
+from vocab.automaton.tokenizer import TokenizerFacts
+from vocab.lists.wordlists import WordList
+from vocab.matching.masks import MaskRows
+from vocab.matching.matcher import Matcher
+from vocab.matching.states import ListStates
 from vocab.options import ListOptions
-from vocab.states import ListStates
-from vocab.tokenizer import TokenizerFacts
-from vocab.wordlists import WordList
 
 STOP = 0
 

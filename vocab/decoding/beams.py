@@ -17,7 +17,7 @@ from typing import Final, Literal, Protocol
 
 from vocab.decoding.generator import Continuation, Expansion, Place
 from vocab.errors import DeadEndError
-from vocab.repeats import Repeats
+from vocab.matching.repeats import Repeats
 
 _CUT_CHARACTER: Final = "\N{REPLACEMENT CHARACTER}"
 

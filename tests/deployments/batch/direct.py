@@ -4,8 +4,8 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
-from deployments.batch.handle import Operation, reply_of
-from deployments.batch.service import BatchService
+from deployments.batch.api.handle import Operation, reply_of
+from deployments.batch.api.service import BatchService
 from deployments.errors import OverloadedError
 from deployments.failures import from_error_item
 

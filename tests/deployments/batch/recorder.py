@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from deployments.batch.records import OPEN, FileRecord
-from deployments.batch.store import Store
+from deployments.batch.state.records import OPEN, FileRecord
+from deployments.batch.state.store import Store
 from tests.deployments.batch.remembered import a_file, a_result
 
 NUM_LINES = 1000

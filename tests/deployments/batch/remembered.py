@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from deployments.batch.records import BatchRecord, FileRecord, LineResult
+from deployments.batch.state.records import BatchRecord, FileRecord, LineResult
 
 
 def a_file(file_id: str = "file-1", **fields: Any) -> FileRecord:

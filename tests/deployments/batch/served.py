@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from deployments.batch.contents import Contents
-from deployments.batch.records import OPEN, FileRecord
-from deployments.batch.service import BatchService
+from deployments.batch.api.service import BatchService
 from deployments.batch.settings import BatchLimits, BatchSettings
-from deployments.batch.store import Store
+from deployments.batch.state.contents import Contents
+from deployments.batch.state.records import OPEN, FileRecord
+from deployments.batch.state.store import Store
 from deployments.limits import Limits
 from tests.deployments.front import LIMITS, MODEL, chat_body
 

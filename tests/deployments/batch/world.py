@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from deployments.batch.answer_line import LineAnswer, LineRequest
-from deployments.batch.contents import Contents
-from deployments.batch.pipeline import FeederDiedError
-from deployments.batch.records import BatchRecord, FileRecord, Kind
 from deployments.batch.settings import BatchSettings
-from deployments.batch.store import Store
-from deployments.batch.tools import Tools
+from deployments.batch.state.contents import Contents
+from deployments.batch.state.records import BatchRecord, FileRecord, Kind
+from deployments.batch.state.store import Store
+from deployments.batch.worker.pipeline import FeederDiedError
+from deployments.batch.worker.tools import Tools
 from deployments.limits import Limits
-from deployments.requests import ChatRequestReader
+from deployments.protocol.requests import ChatRequestReader
+from deployments.replica.answer_line import LineAnswer, LineRequest
 
 MODEL = "stand-in"
 ENDPOINT = "/v1/chat/completions"

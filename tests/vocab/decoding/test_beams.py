@@ -12,8 +12,8 @@ from tests.vocab.toys import STOP, toy_automaton
 from vocab.decoding.beams import BeamRules, BeamSearch, FinishedBeam
 from vocab.decoding.generator import Expansion, Place
 from vocab.errors import DeadEndError
-from vocab.masks import MaskRows
-from vocab.states import ListStates, States
+from vocab.matching.masks import MaskRows
+from vocab.matching.states import ListStates, States
 
 WORDS = ("de", "la", "que", "el", "en", "y", "a", "los", "se", "del", "las", "un", "por", "con", "no", "una", "su")
 PIECES = (" de", " la", "que", " el", "en", " a", " lo", "s ", "De", "La", ", ", ". ", " un", "una ", "d", "e", " s")

@@ -9,9 +9,9 @@ import torch
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
 from tests.vocab.toys import STOP, tokens_of
+from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.decoding.generator import Expansion, Place
-from vocab.states import States
-from vocab.tokenizer import TokenizerFacts
+from vocab.matching.states import States
 
 PROMPT: Final = (5, 17, 3)
 

@@ -10,13 +10,13 @@ import numpy as np
 import torch
 
 from tests.vocab.toys import STOP, tokens_of, word_list
-from vocab.automaton import compile_automaton
+from vocab.automaton.automaton import compile_automaton
+from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.decoding.generator import Continuation, Expansion, Finish, Place
 from vocab.marks import SENTENCE_MARKS
-from vocab.masks import MaskRows
+from vocab.matching.masks import MaskRows
+from vocab.matching.states import ListStates
 from vocab.options import ListOptions
-from vocab.states import ListStates
-from vocab.tokenizer import TokenizerFacts
 
 
 class ToyModel:

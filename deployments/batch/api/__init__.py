@@ -1,0 +1,1 @@
+"""Files, batches and jobs over HTTP."""

@@ -1,0 +1,182 @@
+"""The HTTP routes of files, batches and jobs: what is read of a request, which operation it is, how it is answered.
+
+The owner of everything is the name of the key that the request came with. What an operation does is not known here.
+"""
+
+from collections.abc import Collection
+from typing import Any, Final, Protocol
+
+from fastapi import FastAPI, Request, Response
+from starlette.responses import JSONResponse
+
+from deployments.batch.api.batch_fields import expiry
+from deployments.batch.api.file_stream import FileStream
+from deployments.batch.api.handle import Batches
+from deployments.batch.api.job_list import read_parameters
+from deployments.batch.api.uploads import Uploads
+from deployments.batch.settings import BatchLimits
+from deployments.errors import BadRequestError, printable
+from deployments.ingress.body import parse_json, read_json_body
+from deployments.ingress.routing import Routes
+from deployments.limits import Limits
+from deployments.protocol.fields import FieldError
+
+BATCH_ROUTES: Final[Routes] = {
+    b"/v1/files": ("GET", "POST"),
+    b"/v1/files/*": ("GET", "DELETE"),
+    b"/v1/files/*/content": ("GET",),
+    b"/v1/batches": ("GET", "POST"),
+    b"/v1/batches/*": ("GET",),
+    b"/v1/batches/*/cancel": ("POST",),
+    b"/v1/batch/jobs": ("POST",),
+    b"/v1/batch/jobs/*": ("GET",),
+    b"/v1/batch/jobs/*/results": ("GET",),
+}
+
+_UPLOADS_AT_ONCE: Final = 4
+"""So many uploads of the largest size may be held at once, or more smaller ones."""
+
+_ANCHOR: Final = "expires_after[anchor]"
+_SECONDS: Final = "expires_after[seconds]"
+
+
+class Settings(Protocol):
+    """What single requests may ask for."""
+
+    @property
+    def model_id(self) -> str: ...
+    @property
+    def limits(self) -> Limits: ...
+
+
+def add_batch_routes(app: FastAPI, settings: Settings, limits: BatchLimits, batches: Batches) -> None:
+    """Adds ``BATCH_ROUTES`` to the application."""
+    uploads = Uploads(limits.max_file_bytes, limits.max_upload_s, _UPLOADS_AT_ONCE * limits.max_file_bytes)
+    _add_files(app, batches, uploads)
+    _add_batches(app, batches, settings.limits)
+    _add_jobs(app, batches, uploads, settings)
+
+
+def _add_files(app: FastAPI, batches: Batches, uploads: Uploads) -> None:
+    @app.post("/v1/files")
+    async def create_file(request: Request) -> Response:
+        async with uploads.read(request, ("purpose", _ANCHOR, _SECONDS)) as upload:
+            if "purpose" not in upload.fields:
+                raise BadRequestError("You must provide 'purpose'.", "purpose")
+            purpose, expires_after_s = upload.fields["purpose"], _expiry(upload.fields)
+            args = (_owner(request), upload.filename, purpose, upload.content, expires_after_s)
+            return JSONResponse(await batches.call(_request_id(request), "create_file", *args))
+
+    @app.get("/v1/files")
+    async def list_files(request: Request) -> Response:
+        query = _query(request, ("purpose", "after", "limit", "order"))
+        args = (query.get("purpose"), query.get("after"), _limit(query), query.get("order", "desc"))
+        return JSONResponse(await batches.call(_request_id(request), "list_files", _owner(request), *args))
+
+    @app.get("/v1/files/{file_id}")
+    async def get_file(request: Request, file_id: str) -> Response:
+        return JSONResponse(await batches.call(_request_id(request), "get_file", _owner(request), file_id))
+
+    @app.delete("/v1/files/{file_id}")
+    async def delete_file(request: Request, file_id: str) -> Response:
+        return JSONResponse(await batches.call(_request_id(request), "delete_file", _owner(request), file_id))
+
+    @app.get("/v1/files/{file_id}/content")
+    async def get_content(request: Request, file_id: str) -> Response:
+        return await _send_file(batches, request, file_id, "application/octet-stream")
+
+
+def _add_batches(app: FastAPI, batches: Batches, limits: Limits) -> None:
+    @app.post("/v1/batches")
+    async def create_batch(request: Request) -> Response:
+        fields = parse_json(await read_json_body(request, limits), limits)
+        return JSONResponse(await batches.call(_request_id(request), "create_batch", _owner(request), fields))
+
+    @app.get("/v1/batches")
+    async def list_batches(request: Request) -> Response:
+        query = _query(request, ("after", "limit"))
+        args = (query.get("after"), _limit(query))
+        return JSONResponse(await batches.call(_request_id(request), "list_batches", _owner(request), *args))
+
+    @app.get("/v1/batches/{batch_id}")
+    async def get_batch(request: Request, batch_id: str) -> Response:
+        return JSONResponse(await batches.call(_request_id(request), "get_batch", _owner(request), batch_id))
+
+    @app.post("/v1/batches/{batch_id}/cancel")
+    async def cancel_batch(request: Request, batch_id: str) -> Response:
+        return JSONResponse(await batches.call(_request_id(request), "cancel_batch", _owner(request), batch_id))
+
+
+def _add_jobs(app: FastAPI, batches: Batches, uploads: Uploads, settings: Settings) -> None:
+    @app.post("/v1/batch/jobs")
+    async def create_job(request: Request) -> Response:
+        async with uploads.read(request) as upload:
+            query = request.query_params.multi_items()
+            parameters = read_parameters(query, limits=settings.limits, model_id=settings.model_id)
+            args = (_owner(request), upload.content, parameters)
+            return JSONResponse(await batches.call(_request_id(request), "create_job", *args))
+
+    @app.get("/v1/batch/jobs/{job_id}")
+    async def get_job(request: Request, job_id: str) -> Response:
+        return JSONResponse(await batches.call(_request_id(request), "get_job", _owner(request), job_id))
+
+    @app.get("/v1/batch/jobs/{job_id}/results")
+    async def get_results(request: Request, job_id: str) -> Response:
+        file_id = await batches.call(_request_id(request), "job_results", _owner(request), job_id)
+        return await _send_file(batches, request, file_id, "application/json")
+
+
+async def _send_file(batches: Batches, request: Request, file_id: str, media_type: str) -> Response:
+    request_id, owner = _request_id(request), _owner(request)
+
+    async def read(offset: int, num_bytes: int) -> bytes:
+        data: bytes = await batches.call(request_id, "read_file", owner, file_id, offset, num_bytes)
+        return data
+
+    file = await batches.call(request_id, "get_file", owner, file_id)
+    return await FileStream.begin(read, file["bytes"], media_type, request_id)
+
+
+def _owner(request: Request) -> str:
+    owner: str = request.state.owner
+    return owner
+
+
+def _request_id(request: Request) -> str:
+    request_id: str = request.state.request_id
+    return request_id
+
+
+def _query(request: Request, names: Collection[str]) -> dict[str, str]:
+    query: dict[str, str] = {}
+    for name, value in request.query_params.multi_items():
+        shown = printable(name)
+        if name not in names:
+            raise BadRequestError(f"Unknown parameter: '{shown}'. There are {', '.join(names)}.", shown)
+        if name in query:
+            raise BadRequestError(f"'{shown}' is given twice. Leave one out.", shown)
+        query[name] = value
+    return query
+
+
+def _limit(query: dict[str, str]) -> int | None:
+    text = query.get("limit")
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdecimal() and len(text) <= 9):
+        raise BadRequestError("'limit' must be a whole number.", "limit")
+    return int(text)
+
+
+def _expiry(fields: dict[str, str]) -> int | None:
+    """As the ``openai`` package writes an object into a form."""
+    if _ANCHOR not in fields and _SECONDS not in fields:
+        return None
+    seconds: Any = fields.get(_SECONDS)
+    if seconds is not None and seconds.isascii() and seconds.isdecimal() and len(seconds) <= 9:
+        seconds = int(seconds)
+    try:
+        return expiry({"anchor": fields.get(_ANCHOR), "seconds": seconds})
+    except FieldError as error:
+        place = f"expires_after{error.place}"
+        raise BadRequestError(f"'{place}' must be {error.expected}.", place) from None

@@ -1,0 +1,197 @@
+"""What the API does with batches and jobs: makes them, looks them up and cancels them, always for one owner.
+
+Knows what is allowed. Knows neither HTTP nor how lines are answered: who answers them is told that something changed.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, Final, Protocol
+from uuid import uuid4
+
+from deployments.batch.api import objects
+from deployments.batch.api.batch_fields import read_batch_fields
+from deployments.batch.api.file_service import FileService, checked_cursor, is_id, limited, unknown_cursor
+from deployments.batch.api.job_list import ENDPOINT, to_lines
+from deployments.batch.settings import BatchSettings
+from deployments.batch.state.contents import Contents
+from deployments.batch.state.records import BatchRecord, FileRecord, Kind
+from deployments.batch.state.store import Store, StoreError, TooManyOpenError, UnknownCursorError
+from deployments.errors import (
+    BadRequestError,
+    ConflictError,
+    NotFoundError,
+    OverloadedError,
+    TooManyRequestsError,
+)
+from deployments.limits import Limits
+
+MAX_BATCHES_LISTED: Final = 100
+
+_BATCHES_LISTED: Final = 20
+
+_JOB_WINDOW_S: Final = 7 * 86400
+"""A job names no window. So long, or as long as files are kept, if that is shorter."""
+
+
+class Front(Protocol):
+    """What the service's settings say of single requests."""
+
+    @property
+    def model_id(self) -> str: ...
+    @property
+    def limits(self) -> Limits: ...
+
+
+class BatchService(FileService):
+    """All operations of the API; what ``FileService`` says of them holds for these too.
+
+    Args:
+        settings: Those of batches.
+        front: What single requests may ask for.
+        store: Where records are kept.
+        contents: Where contents are kept.
+        clock: Seconds since 1970.
+        on_change: Called when there is a new batch, or one is to be cancelled.
+    """
+
+    def __init__(
+        self,
+        settings: BatchSettings,
+        front: Front,
+        store: Store,
+        contents: Contents,
+        *,
+        clock: Callable[[], float] = time.time,
+        on_change: Callable[[], None],
+    ) -> None:
+        super().__init__(settings, store, contents, clock=clock)
+        self._front = front
+        self._on_change = on_change
+
+    # Batches
+
+    def create_batch(self, owner: str, fields: Any) -> dict[str, Any]:
+        """Makes a batch of a file; ``fields`` is the parsed body of the request."""
+        checked = read_batch_fields(fields, max_window_s=self._limits.retention_s)
+        with self._lock:
+            file = self._store.file(owner, checked.input_file_id) if is_id(checked.input_file_id) else None
+            if file is None:
+                raise NotFoundError("There is no such file. Upload one first.", "input_file_id")
+            if file.purpose != "batch":
+                raise BadRequestError("The file must have been uploaded with the purpose 'batch'.", "input_file_id")
+            batch = self._new_batch(
+                owner,
+                "batch",
+                file,
+                checked.completion_window,
+                checked.window_s,
+                metadata=checked.metadata,
+                output_expires_after_s=checked.output_expires_after_s,
+            )
+            self._add(batch)
+        self._on_change()
+        return objects.batch_object(batch)
+
+    def get_batch(self, owner: str, batch_id: str) -> dict[str, Any]:
+        return objects.batch_object(self._batch(owner, batch_id, "batch"))
+
+    def list_batches(self, owner: str, after: str | None = None, limit: int | None = None) -> dict[str, Any]:
+        """At most ``limit`` batches, newest first."""
+        limit = limited(limit, _BATCHES_LISTED, MAX_BATCHES_LISTED)
+        try:
+            batches, has_more = self._store.batches(owner, "batch", after=checked_cursor(after), limit=limit)
+        except UnknownCursorError:
+            raise unknown_cursor() from None
+        return objects.list_object([objects.batch_object(batch) for batch in batches], has_more=has_more)
+
+    def cancel_batch(self, owner: str, batch_id: str) -> dict[str, Any]:
+        """Begins to cancel; what is answered is kept. A batch that is being cancelled, or was, is fine."""
+        batch = self._batch(owner, batch_id, "batch")
+        changed = self._store.update_batch(
+            batch.id, only_from=("validating", "in_progress"), status="cancelling", cancelling_at=self._now()
+        )
+        if changed is not None:
+            self._on_change()
+            return objects.batch_object(changed)
+        batch = self._batch(owner, batch_id, "batch")
+        if batch.status not in ("cancelling", "cancelled"):
+            raise ConflictError(f"The batch is {batch.status}, so it cannot be cancelled any more.", code="batch_ended")
+        return objects.batch_object(batch)
+
+    # Jobs
+
+    def create_job(self, owner: str, content: bytes, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """Makes a job of a JSON list; ``parameters`` are those of ``job_list.read_parameters``."""
+        self._check_size(owner, content)
+        lines = to_lines(
+            content,
+            parameters,
+            limits=self._front.limits,
+            model_id=self._front.model_id,
+            max_lines=self._limits.max_lines,
+        )
+        file = self._keep(owner, "job.jsonl", lines, self._limits.retention_s)
+        window_s = min(_JOB_WINDOW_S, self._limits.retention_s)
+        job = self._new_batch(owner, "job", file, f"{window_s}s", window_s)
+        try:
+            self._add(job)
+        except BaseException:
+            with suppress(StoreError):
+                self._store.delete_file(owner, file.id)
+                self._drop_contents(file.id)
+            raise
+        self._on_change()
+        return objects.job_object(job)
+
+    def get_job(self, owner: str, job_id: str) -> dict[str, Any]:
+        return objects.job_object(self._batch(owner, job_id, "job"))
+
+    def job_results(self, owner: str, job_id: str) -> str:
+        """The id of the file that holds the results, as a JSON list."""
+        job = self._batch(owner, job_id, "job")
+        if job.output_file_id is not None:
+            return job.output_file_id
+        error = objects.job_error(job)
+        if error is not None:
+            raise ConflictError(f"The job has no results, for it failed: {error['message']}", code=error["code"])
+        raise ConflictError("The job has not ended yet. Ask again later.", code="job_not_finished")
+
+    def _new_batch(
+        self, owner: str, kind: Kind, file: FileRecord, window: str, window_s: int, **fields: Any
+    ) -> BatchRecord:
+        now = self._now()
+        return BatchRecord(
+            id=f"{kind}_{uuid4().hex}",
+            owner=owner,
+            kind=kind,
+            endpoint=ENDPOINT,
+            input_file_id=file.id,
+            completion_window=window,
+            created_at=now,
+            deadline=now + window_s,
+            **fields,
+        )
+
+    def _add(self, batch: BatchRecord) -> None:
+        try:
+            self._store.add_batch(
+                batch, max_open=self._limits.max_open, max_open_of_owner=self._limits.max_open_per_key
+            )
+        except TooManyOpenError as error:
+            raise _too_many(of_owner=error.of_owner, most=self._limits.max_open_per_key) from None
+
+    def _batch(self, owner: str, batch_id: str, kind: Kind) -> BatchRecord:
+        batch = self._store.batch(owner, batch_id) if is_id(batch_id) else None
+        if batch is None or batch.kind != kind:
+            raise NotFoundError(f"There is no such {kind}.")
+        return batch
+
+
+def _too_many(*, of_owner: bool, most: int) -> TooManyRequestsError | OverloadedError:
+    if of_owner:
+        return TooManyRequestsError(
+            f"You have {most} batches that have not ended, as many as a key may. Wait until one has.",
+            code="too_many_batches",
+        )
+    return OverloadedError("The service has as many batches as it takes. Try again later.")

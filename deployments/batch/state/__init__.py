@@ -1,0 +1,1 @@
+"""What is remembered of batches, and what their files hold."""

@@ -1,0 +1,169 @@
+"""Opens the database of batches, SQLite or PostgreSQL, and gives out transactions that behave the same in both.
+
+Knows what each of the two needs: how to wait for a lock, what survives a power cut, how long a silent server is waited
+for. Knows nothing of what the tables mean. Whatever goes wrong is a ``StoreError``.
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, cast
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url, select, text
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.pool import ConnectionPoolEntry
+
+from deployments.batch.state.tables import METADATA, SCHEMA_VERSION, schema
+
+_LOCK_WAIT_S: Final = 30
+"""The longest transaction is the end of a batch of 100,000 lines, which deletes its rows."""
+
+_SERVER_OPTIONS: Final = {"connect_timeout": 10, "keepalives_idle": 30, "tcp_user_timeout": 30_000}
+"""libpq's, in seconds and milliseconds: a server that has vanished is an error within a minute. A URL may override."""
+
+_ON_CREATION: Final = 0x776F7264626E64
+"""The advisory lock that lets one process at a time create tables in a PostgreSQL database; any number would do."""
+
+
+class StoreError(Exception):
+    """The database cannot do it, now or at all; the text is for the log, and holds neither password nor contents."""
+
+
+class Database:
+    """A database whose tables exist. Safe to use from several threads, beside other processes.
+
+    Args:
+        url: ``sqlite:///<file>``, whose folder is made, or ``postgresql+psycopg://user:password@host/name``.
+
+    Raises:
+        StoreError: It cannot be opened, or a newer release has written it.
+    """
+
+    def __init__(self, url: str) -> None:
+        parsed = _parsed(url)
+        self._password = str(parsed.password or "")
+        with self._errors():
+            self._engine = _engine(parsed)
+        # A reading transaction of SQLite's that wants to write later fails at once if another one writes first.
+        self._writer = self._engine.execution_options(writing=True)
+        try:
+            self._create_tables()
+        except BaseException:
+            self.close()
+            raise
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        with self._errors(), self._engine.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """A transaction that is undone if the body raises; in SQLite the only one that writes."""
+        with self._errors(), self._writer.begin() as connection:
+            yield connection
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    def _create_tables(self) -> None:
+        with self.writing() as connection:
+            if connection.dialect.name == "postgresql":
+                connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _ON_CREATION})
+            version = None
+            if inspect(connection).has_table(schema.name):
+                version = connection.scalar(select(schema.c.version))
+            if version is not None and version > SCHEMA_VERSION:
+                raise StoreError(
+                    f"a newer release of wordbound has written this database: its version is {version}, and this"
+                    f" release knows version {SCHEMA_VERSION}. Install the newer release, or name another database."
+                )
+            METADATA.create_all(connection)
+            if version is None:
+                connection.execute(schema.insert().values(id=1, version=SCHEMA_VERSION))
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except SQLAlchemyError as error:
+            # Not its own text: that holds the statement, and could hold what a client sent.
+            cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+            message = " ".join(f"{type(cause).__name__}: {cause}".split())
+            if self._password:
+                message = message.replace(self._password, "***")
+            raise StoreError(message[:500]) from None
+
+
+def _parsed(url: str) -> URL:
+    try:
+        parsed = make_url(url)
+    except (ArgumentError, ValueError):
+        raise StoreError(
+            "the database's URL cannot be read; expected sqlite:///<file> or postgresql+psycopg://user:password@host/name"
+        ) from None
+    if parsed.drivername in ("postgresql", "postgres"):
+        parsed = parsed.set(drivername="postgresql+psycopg")
+    if parsed.drivername not in ("sqlite", "sqlite+pysqlite", "postgresql+psycopg"):
+        raise StoreError(f"a database of the kind {parsed.drivername!r} is not known; use sqlite or postgresql+psycopg")
+    if parsed.drivername != "postgresql+psycopg" and (parsed.database or ":").startswith((":", "file:")):
+        raise StoreError("batches need a file that stays: name the database as sqlite:///<file>")
+    return parsed
+
+
+def _engine(url: URL) -> Engine:
+    # The parameters of a statement are what clients sent; they are kept out of every message.
+    if url.drivername == "postgresql+psycopg":
+        return _postgresql(url)
+    try:
+        # What clients wrote is nobody else's business.
+        Path(str(url.database)).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"the database's folder cannot be made: {error}") from None
+    engine = create_engine(url, hide_parameters=True, connect_args={"timeout": _LOCK_WAIT_S})
+    event.listen(engine, "connect", _prepare_sqlite)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _postgresql(url: URL) -> Engine:
+    options = {name: value for name, value in _SERVER_OPTIONS.items() if name not in url.query}
+    try:
+        # Statements prepared on the server would not survive a pooler between us and it.
+        engine = create_engine(
+            url, hide_parameters=True, pool_pre_ping=True, connect_args={**options, "prepare_threshold": None}
+        )
+    except ModuleNotFoundError:
+        raise StoreError('PostgreSQL needs a driver: pip install "wordbound[postgres]"') from None
+    event.listen(engine, "connect", _prepare_postgresql)
+    return engine
+
+
+def _prepare_sqlite(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
+    # Otherwise Python's module begins transactions where it thinks fit.
+    cast("sqlite3.Connection", connection).isolation_level = None
+    cursor = connection.cursor()
+    # Readers and the writer do not wait for each other.
+    cursor.execute("PRAGMA journal_mode=WAL")
+    # What a client was told to exist survives a power cut too. Costs an fsync per transaction, 1 to 10 ms; NORMAL
+    # would save it, and survive the death of processes only.
+    cursor.execute("PRAGMA synchronous=FULL")
+    # The log of a large transaction is cut again once it has been worked in.
+    cursor.execute(f"PRAGMA journal_size_limit={64 * 2**20}")
+    cursor.close()
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    writing = connection.get_execution_options().get("writing", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+
+def _prepare_postgresql(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
+    cursor = connection.cursor()
+    cursor.execute(f"SET lock_timeout = '{_LOCK_WAIT_S}s'")
+    # A node that lost its network inside a transaction must not hold a batch for the hours that TCP takes to notice.
+    cursor.execute("SET idle_in_transaction_session_timeout = '60s'")
+    cursor.close()
+    connection.commit()

@@ -1,0 +1,1 @@
+"""Run batches: from the lines of a file to its answers."""

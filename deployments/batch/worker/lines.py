@@ -1,0 +1,204 @@
+"""Reads the lines of a batch's input file: each gives a request, or the fault that keeps it from being one.
+
+One line in memory at a time, whatever the file holds; every line of the file gives exactly one item, in order. A body
+is checked as that of a request would be, and given on as it was written: whoever answers it checks it again. Where the
+file is and what becomes of an item is not known here.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, BinaryIO, Final
+
+from deployments.errors import ApiError, printable
+from deployments.limits import Limits
+from deployments.protocol.requests import ChatRequestReader
+from deployments.protocol.strict_json import JsonError, loads
+
+MAX_CUSTOM_ID_CHARS: Final = 512
+
+_MEMBERS: Final = ("custom_id", "method", "url", "body")
+
+_CHUNK_BYTES: Final = 256 * 1024
+
+_MAX_DEPTH: Final = 200
+"""The limit of ``strict_json``."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line whose request would be accepted.
+
+    Attributes:
+        number: Its place in the file, from 1.
+        custom_id: The client's name for it, that of no line before.
+        body: The request, as it was written.
+    """
+
+    number: int
+    custom_id: str
+    body: dict[str, Any]
+
+    def to_request(self) -> str:
+        """The body as compact JSON."""
+        return json.dumps(self.body, ensure_ascii=False, separators=(",", ":"))
+
+
+@dataclass(frozen=True)
+class LineFault:
+    """A line that cannot be answered.
+
+    Attributes:
+        number: Its place in the file, from 1.
+        custom_id: The client's name for it; None where it has none, or where the name is an earlier line's, so that
+            each name is given one result.
+        message: Begins with the line's number, names the cause, and what to change.
+        param: The member or field at fault, where there is one.
+    """
+
+    number: int
+    custom_id: str | None
+    code: str
+    message: str
+    param: str | None = None
+
+
+def read_lines(
+    stream: BinaryIO, *, reader: ChatRequestReader, limits: Limits, endpoint: str
+) -> Iterator[Line | LineFault]:
+    """One item for each line; a line break at the end of the file begins no line.
+
+    Besides the line it holds 100 bytes for each line read, to know the names that were used. It takes 0.04 ms for a
+    line of 1 KB.
+
+    Args:
+        stream: JSON Lines, at its start.
+        reader: Checks the bodies.
+        limits: ``max_body_bytes`` bounds a line; a longer one is skipped to its end.
+        endpoint: What each line's ``url`` must be.
+
+    Raises:
+        OSError: The stream cannot be read.
+    """
+    checker = _Checker(reader, limits, endpoint)
+    for number, text in enumerate(_split(stream, limits.max_body_bytes), start=1):
+        yield checker.check(number, text)
+
+
+class _Fault(Exception):  # noqa: N818 - what is wrong with a line, before it is known which
+    def __init__(self, code: str, message: str, param: str | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.param = param
+
+
+class _Checker:
+    """Checks lines in order, and remembers which names they used."""
+
+    def __init__(self, reader: ChatRequestReader, limits: Limits, endpoint: str) -> None:
+        self._reader = reader
+        self._limits = limits
+        self._endpoint = endpoint
+        self._line_of: dict[bytes, int] = {}
+
+    def check(self, number: int, text: bytes | None) -> Line | LineFault:
+        """``text`` is None for a line that was too long to keep."""
+        custom_id: str | None = None
+        try:
+            members = self._parse(text)
+            name = _custom_id(members)
+            self._take(name, number)
+            custom_id = name
+            return Line(number, name, self._body(members))
+        except _Fault as fault:
+            return LineFault(number, custom_id, fault.code, f"Line {number}: {fault}", fault.param)
+
+    def _parse(self, text: bytes | None) -> dict[str, Any]:
+        if text is None:
+            raise _Fault("line_too_long", f"it has more than {self._limits.max_body_bytes} bytes. Make it shorter.")
+        if not text.strip():
+            raise _Fault("blank_line", "it is blank. Leave it out.")
+        try:
+            value = loads(text, min(self._limits.max_json_depth + 1, _MAX_DEPTH))
+        except JsonError as error:
+            if not _is_utf8(text):
+                raise _Fault("invalid_json_line", "it is not valid UTF-8. Save the file as UTF-8.") from None
+            # The place in the line: that it is the first line of its text would mislead.
+            reason = str(error).replace("at line 1 column", "at column")
+            raise _Fault("invalid_json_line", f"it is not valid JSON: {reason}.") from None
+        if not isinstance(value, dict):
+            raise _Fault("invalid_line", f"it must be a JSON object with the members {', '.join(_MEMBERS)}.")
+        return value
+
+    def _take(self, custom_id: str, number: int) -> None:
+        # A digest, for a name may have 2 KB and there may be 100,000 of them.
+        key = blake2b(custom_id.encode(), digest_size=16).digest()
+        first = self._line_of.setdefault(key, number)
+        if first != number:
+            raise _Fault(
+                "duplicate_custom_id",
+                f"its 'custom_id' is that of line {first}, whose result has it. Give each line one of its own.",
+                "custom_id",
+            )
+
+    def _body(self, members: dict[str, Any]) -> dict[str, Any]:
+        for name in members:
+            if name not in _MEMBERS:
+                shown = printable(name)
+                raise _Fault("invalid_line", f"unknown member '{shown}'. It has {', '.join(_MEMBERS)}.", shown)
+        if members.get("method") != "POST":
+            raise _Fault("invalid_method", "'method' must be 'POST'.", "method")
+        if members.get("url") != self._endpoint:
+            raise _Fault("invalid_url", f"'url' must be '{self._endpoint}', the batch's endpoint.", "url")
+        body = members.get("body")
+        if not isinstance(body, dict):
+            raise _Fault("invalid_body", "'body' must be an object, the request.", "body")
+        if body.get("stream"):
+            raise _Fault("invalid_request", "'stream' cannot be true in a batch. Leave it out.", "stream")
+        try:
+            self._reader.read(body)
+        except ApiError as error:
+            raise _Fault(error.code or "invalid_request", error.message, error.param) from None
+        return body
+
+
+def _custom_id(members: dict[str, Any]) -> str:
+    value = members.get("custom_id")
+    if value is None:
+        raise _Fault("missing_custom_id", "it has no 'custom_id'. Give each line one of its own.", "custom_id")
+    if not isinstance(value, str) or not 1 <= len(value) <= MAX_CUSTOM_ID_CHARS:
+        raise _Fault(
+            "invalid_custom_id",
+            f"'custom_id' must be a string of at least 1 and at most {MAX_CUSTOM_ID_CHARS} characters.",
+            "custom_id",
+        )
+    return value
+
+
+def _split(stream: BinaryIO, max_bytes: int) -> Iterator[bytes | None]:
+    """The lines without their breaks; None for one of more than ``max_bytes``.
+
+    Not the stream's own ``readline``: that of fsspec's files knows no limit.
+    """
+    kept, num_bytes = bytearray(), 0
+    while chunk := stream.read(_CHUNK_BYTES):
+        *ends, rest = chunk.split(b"\n")
+        for end in ends:
+            yield bytes(kept + end) if num_bytes + len(end) <= max_bytes else None
+            kept, num_bytes = bytearray(), 0
+        num_bytes += len(rest)
+        if num_bytes <= max_bytes:
+            kept += rest
+        else:
+            kept.clear()
+    if num_bytes:
+        yield bytes(kept) if num_bytes <= max_bytes else None
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

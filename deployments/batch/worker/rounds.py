@@ -1,0 +1,148 @@
+"""One round of a batch: every line that has no result is sent to the engines once.
+
+Lines that were under way when an engine died go a few at once the next time, and at last each alone, so that one that
+kills engines is found and the others are answered. Knows nothing of files and statuses beyond whether to go on.
+"""
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from deployments.batch.api.objects import line_id
+from deployments.batch.state.records import BatchRecord
+from deployments.batch.worker import results
+from deployments.batch.worker.lines import Line, LineFault
+from deployments.batch.worker.pipeline import FeederDiedError
+from deployments.batch.worker.tools import Tools
+from deployments.replica.answer_line import EXPIRED, NOT_STARTED, LineRequest
+
+logger = logging.getLogger("ray.serve")
+
+_WINDOW_LINES: Final = 10_000
+_WINDOW_BYTES: Final = 64 * 2**20
+"""Lines that are given to the engines in one go; they are in memory, three times."""
+
+_MAX_SUSPECTS: Final = 1000
+"""Lines of a round that go a few at once, or alone; the rest waits for the next."""
+
+_SUSPECTS_AT_ONCE: Final = 8
+"""The one that kills engines is among so many then, which go alone one after another."""
+
+_PAUSE_S: Final = 2.0
+_READY_TIMEOUT_S: Final = 300.0
+
+
+class Round:
+    """One round of a batch that is in progress."""
+
+    def __init__(self, tools: Tools, batch: BatchRecord) -> None:
+        self._tools = tools
+        self._store = tools.store
+        self._batch = batch
+
+    def run(self, recorded: set[int]) -> None:
+        """Has the lines without a result answered, as far as they can be."""
+        attempts = self._store.attempts(self._batch.id)
+        alone_from = max(self._tools.settings.max_attempts - 1, 1)
+        together: list[Line] = []
+        suspects: list[Line] = []
+        alone: list[Line] = []
+        num_bytes, did_something = 0, False
+        for line in self._tools.lines(self._batch):
+            if isinstance(line, LineFault) or line.number in recorded:
+                continue
+            if num_attempts := attempts.get(line.number, 0):
+                some = alone if num_attempts >= alone_from else suspects
+                if len(some) < _MAX_SUSPECTS:
+                    some.append(line)
+                continue
+            together.append(line)
+            num_bytes += len(line.to_request())
+            if len(together) >= _WINDOW_LINES or num_bytes >= _WINDOW_BYTES:
+                did_something |= self._answer_together(together)
+                together, num_bytes = [], 0
+                if self._should_stop():
+                    return
+        if together:
+            did_something |= self._answer_together(together)
+        if suspects and not self._should_stop():
+            did_something |= self._answer_together(suspects, _SUSPECTS_AT_ONCE)
+        for line in alone:
+            if self._should_stop():
+                return
+            did_something |= self._answer_alone(line, attempts[line.number])
+        if not did_something and not self._should_stop():
+            self._tools.sleep(_PAUSE_S)
+
+    def _answer_together(self, lines: list[Line], at_once: int | None = None) -> bool:
+        """Whether something is known of a line that was not before."""
+        line_of = {line.number: line for line in lines}
+        waiting, failed, did_something = set(line_of), set[int](), False
+        requests = [(line.number, self._request(line)) for line in lines]
+        try:
+            for answers in self._tools.engines.answer_many(requests, self._should_stop, at_once):
+                ready = []
+                for number, answer in answers:
+                    waiting.discard(number)
+                    if answer["status"] >= 500:
+                        failed.add(number)
+                    elif answer["status"] not in (NOT_STARTED, EXPIRED):
+                        ready.append(results.answered(self._batch, line_of[number], answer["status"], answer["body"]))
+                did_something = self._store.record(self._batch.id, ready) > 0 or did_something
+        except FeederDiedError as error:
+            logger.warning("batch %s goes on where it was: %s", self._batch.id, error)
+            waiting.clear()
+        if waiting and not self._should_stop():
+            logger.warning("batch %s: an engine died at the work on %d lines", self._batch.id, len(waiting))
+            failed |= waiting
+        if failed:
+            self._store.add_attempts(self._batch.id, failed)
+            if self._tools.settings.max_attempts == 1:
+                self._give_up([line_of[number] for number in failed], 1)
+        return did_something or bool(failed)
+
+    def _answer_alone(self, line: Line, num_attempts: int) -> bool:
+        """Gives a line that may be what kills engines a last chance, with no other line of its batch beside it."""
+        if num_attempts >= self._tools.settings.max_attempts:
+            self._give_up([line], num_attempts)
+            return True
+        if not self._wait_until_ready():
+            return False
+        answer = self._tools.engines.answer_one(self._request(line))
+        if answer is not None and answer["status"] in (NOT_STARTED, EXPIRED):
+            return False
+        if answer is not None and answer["status"] < 500:
+            result = results.answered(self._batch, line, answer["status"], answer["body"])
+            self._store.record(self._batch.id, [result])
+            return True
+        self._store.add_attempts(self._batch.id, [line.number])
+        if num_attempts + 1 >= self._tools.settings.max_attempts:
+            self._give_up([line], num_attempts + 1)
+        # Serve needs a moment to see that a replica is dead.
+        self._tools.sleep(_PAUSE_S)
+        return True
+
+    def _wait_until_ready(self) -> bool:
+        """False where the line is not wanted any more. After a while it goes all the same, and wakes a replica."""
+        deadline = self._tools.clock() + _READY_TIMEOUT_S
+        while not self._tools.engines.are_ready() and self._tools.clock() < deadline:
+            if self._should_stop():
+                return False
+            self._tools.sleep(_PAUSE_S)
+        return True
+
+    def _give_up(self, lines: Sequence[Line], num_attempts: int) -> None:
+        self._store.record(self._batch.id, [results.given_up(self._batch, line, num_attempts) for line in lines])
+
+    def _request(self, line: Line) -> LineRequest:
+        return {
+            "body": line.to_request(),
+            "deadline": float(self._batch.deadline),
+            "request_id": line_id(self._batch.id, line.number),
+        }
+
+    def _should_stop(self) -> bool:
+        if self._tools.is_stopping():
+            return True
+        batch = self._store.batch(None, self._batch.id)
+        return batch is None or batch.status != "in_progress" or self._tools.clock() >= batch.deadline

@@ -1,0 +1,72 @@
+"""What a run of a batch works with, and how it reads the batch's lines and results."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from deployments.batch.settings import BatchSettings
+from deployments.batch.state.contents import Contents
+from deployments.batch.state.records import BatchRecord, LineResult
+from deployments.batch.state.store import Store
+from deployments.batch.worker.lines import Line, LineFault, read_lines
+from deployments.limits import Limits
+from deployments.protocol.requests import ChatRequestReader
+from deployments.replica.answer_line import LineAnswer, LineRequest
+
+CHUNK: Final = 500
+"""Results that are read or recorded at once."""
+
+
+class Engines(Protocol):
+    """Has lines answered; see ``pipeline.ServeEngines``."""
+
+    def get_ready(self) -> None: ...
+
+    def answer_many(
+        self,
+        lines: Sequence[tuple[int, LineRequest]],
+        should_stop: Callable[[], bool],
+        at_once: int | None = None,
+    ) -> Iterator[list[tuple[int, LineAnswer]]]: ...
+
+    def answer_one(self, line: LineRequest) -> LineAnswer | None: ...
+
+    def are_ready(self) -> bool: ...
+
+
+@dataclass(frozen=True)
+class Tools:
+    """The parts of a service that a run needs.
+
+    Attributes:
+        reader: Checks the bodies of lines.
+        limits: Of a request.
+        is_stopping: Whether the process is about to end; a run then returns soon.
+        clock: Seconds since 1970.
+    """
+
+    store: Store
+    contents: Contents
+    engines: Engines
+    reader: ChatRequestReader
+    limits: Limits
+    settings: BatchSettings
+    is_stopping: Callable[[], bool]
+    clock: Callable[[], float] = time.time
+    sleep: Callable[[float], None] = time.sleep
+
+    def now(self) -> int:
+        return int(self.clock())
+
+    def lines(self, batch: BatchRecord) -> Iterator[Line | LineFault]:
+        """Of the input file, in order."""
+        with self.contents.open(batch.input_file_id) as stream:
+            yield from read_lines(stream, reader=self.reader, limits=self.limits, endpoint=batch.endpoint)
+
+    def results(self, batch: BatchRecord) -> Iterator[LineResult]:
+        """What is recorded, in the order of the lines."""
+        last = 0
+        while page := self.store.results(batch.id, after_line=last, limit=CHUNK):
+            yield from page
+            last = page[-1].line

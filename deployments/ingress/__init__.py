@@ -1,0 +1,1 @@
+"""HTTP: layers, routes, streaming."""

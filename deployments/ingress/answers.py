@@ -1,0 +1,99 @@
+"""Turns what a replica yields into the HTTP answer, whole or as a stream of server-sent events.
+
+The first item decides the status, so nothing is sent before it is there. Leaving early, for whatever reason, closes the
+replica's iterator. Knows nothing of what an answer says.
+"""
+
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import Receive, Scope, Send
+
+from deployments.contract import Answer
+from deployments.errors import ApiError, InternalError
+from deployments.failures import from_error_item, to_api_error
+from deployments.ingress.disconnect import unless_client_leaves
+
+logger = logging.getLogger("ray.serve.wordbound")
+
+_END_OF_STREAM: Final = "[DONE]"
+
+
+async def respond(request: Request, answer: AsyncGenerator[Answer], *, is_stream: bool, request_id: str) -> Response:
+    """Waits for the first item of ``answer`` and makes the response of it.
+
+    Raises:
+        ApiError: The first item is an error, or not what was asked for.
+        ClientLeft: The client left while waiting.
+    """
+    try:
+        first = await unless_client_leaves(request.receive, _first(answer))
+        if isinstance(first, dict) and "error" in first:
+            raise _error(first, request_id)
+        if is_stream and isinstance(first, str):
+            return EventStream(first, answer, request_id)
+        if is_stream or not isinstance(first, dict):
+            raise InternalError(request_id)
+    except BaseException:
+        await answer.aclose()
+        raise
+    await answer.aclose()
+    return JSONResponse(first)
+
+
+class EventStream(Response):
+    """Server-sent events, until the answer ends, fails, or the client leaves.
+
+    An answer that fails, or that ends without saying so, gets one error event as its last, and no ``[DONE]``.
+    """
+
+    media_type = "text/event-stream"
+
+    def __init__(self, first: str, rest: AsyncGenerator[Answer], request_id: str) -> None:
+        super().__init__(headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"})
+        del self.headers["content-length"]
+        self._first = first
+        self._rest = rest
+        self._request_id = request_id
+
+    async def __call__(self, _: Scope, receive: Receive, send: Send) -> None:
+        async with aclosing(self._rest):
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            await unless_client_leaves(receive, self._send_events(send))
+
+    async def _send_events(self, send: Send) -> None:
+        last = ""
+        try:
+            async for event in self._events():
+                await send({"type": "http.response.body", "body": event.encode(), "more_body": True})
+                last = event
+            if _END_OF_STREAM not in last:
+                raise InternalError(self._request_id)
+        except Exception as exception:
+            error = to_api_error(exception, self._request_id)
+            logger.warning("%s broke off: %s", self._request_id, error.message, exc_info=exception)
+            await send({"type": "http.response.body", "body": _event(error), "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _events(self) -> AsyncGenerator[str]:
+        yield self._first
+        async for item in self._rest:
+            if isinstance(item, dict):
+                raise _error(item, self._request_id)
+            yield item
+
+
+async def _first(answer: AsyncGenerator[Answer]) -> Answer | None:
+    return await anext(answer, None)
+
+
+def _error(item: dict[str, Any], request_id: str) -> ApiError:
+    return from_error_item(item, request_id) if "error" in item else InternalError(request_id)
+
+
+def _event(error: ApiError) -> bytes:
+    return b"data: " + error.to_json() + b"\n\n"

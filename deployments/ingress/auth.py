@@ -1,0 +1,86 @@
+"""Lets a request through if it carries one of the service's keys, as pure ASGI, and says whose key it is.
+
+Stands outside routing, so that without a key nothing can be learned, not even which paths exist. A key never gets
+further than this module: ``?token=`` is taken out of the query before anything else, an access log too, can read it.
+What goes further is the key's name, as ``owner`` in the scope's state.
+"""
+
+import hashlib
+import hmac
+from collections.abc import Collection, Iterator, Mapping
+from urllib.parse import unquote_to_bytes
+
+from pydantic import SecretStr
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from deployments.errors import UnauthorizedError
+from deployments.ingress.routing import raw_path
+
+_MESSAGE = (
+    "A valid key is required. Send it as 'Authorization: Bearer <key>' or 'X-API-Key: <key>'"
+    " (or as '?token=<key>', where the service allows that)."
+)
+
+
+class Authentication:
+    """Raises ``UnauthorizedError`` for a request without a key.
+
+    Args:
+        app: What a key gives access to.
+        keys: Name of each key, and the key.
+        allow_query_token: Whether the key may come as ``?token=``. It is removed from the query in any case.
+        open_paths: Paths that need no key.
+    """
+
+    def __init__(
+        self, app: ASGIApp, *, keys: Mapping[str, SecretStr], allow_query_token: bool, open_paths: Collection[bytes]
+    ) -> None:
+        self._app = app
+        self._digests = {name: _digest(key.get_secret_value().encode()) for name, key in keys.items()}
+        self._allow_query_token = allow_query_token
+        self._open_paths = frozenset(open_paths)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            query_tokens = _take_query_tokens(scope)
+            keys = [*_keys_in_headers(scope), *(query_tokens if self._allow_query_token else [])]
+            owner = self._owner(keys)
+            if owner is not None:
+                scope.setdefault("state", {})["owner"] = owner
+            elif raw_path(scope) not in self._open_paths:
+                raise UnauthorizedError(_MESSAGE)
+        await self._app(scope, receive, send)
+
+    def _owner(self, keys: list[bytes]) -> str | None:
+        """Compares every key with all, and digests of one length, so that the time taken says nothing of the right."""
+        given = [_digest(key) for key in keys]
+        names = [name for name, digest in self._digests.items() for key in given if hmac.compare_digest(key, digest)]
+        return names[0] if names else None
+
+
+def _digest(key: bytes) -> bytes:
+    return hashlib.sha256(key).digest()
+
+
+def _keys_in_headers(scope: Scope) -> Iterator[bytes]:
+    for name, value in scope["headers"]:
+        if name == b"x-api-key":
+            yield value.strip()
+        elif name == b"authorization":
+            scheme, _, key = value.strip().partition(b" ")
+            if scheme.lower() == b"bearer":
+                yield key.strip()
+
+
+def _take_query_tokens(scope: Scope) -> list[bytes]:
+    """Removes every ``token`` from the query of ``scope``, in place: the server logs the same dict when it is done."""
+    tokens, others = [], []
+    for pair in scope.get("query_string", b"").split(b"&"):
+        name, _, value = pair.replace(b"+", b" ").partition(b"=")
+        if unquote_to_bytes(name) == b"token":
+            tokens.append(unquote_to_bytes(value))
+        else:
+            others.append(pair)
+    if tokens:
+        scope["query_string"] = b"&".join(others)
+    return tokens

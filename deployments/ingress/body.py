@@ -1,0 +1,84 @@
+"""Reads the body of a request within its limits, without ever holding more of it than is allowed."""
+
+import asyncio
+from typing import Any
+
+from starlette.requests import Request
+
+from deployments.errors import BadRequestError, PayloadTooLargeError, RequestTimeoutError, UnsupportedMediaTypeError
+from deployments.ingress.disconnect import ClientLeft
+from deployments.limits import Limits
+from deployments.protocol.strict_json import JsonError, loads
+
+
+async def read_json_body(request: Request, limits: Limits) -> bytes:
+    """The bytes of a body that says it is JSON; whether it is has not been looked at.
+
+    Raises:
+        UnsupportedMediaTypeError: It is compressed, or says it is something else.
+        PayloadTooLargeError: It is, or says it is, larger than allowed.
+        RequestTimeoutError: It took too long to arrive.
+        BadRequestError: It is empty.
+        ClientLeft: The client left before the end of it.
+    """
+    _check_headers(request, limits)
+    try:
+        async with asyncio.timeout(limits.max_body_s):
+            body = await _read(request, limits.max_body_bytes)
+    except TimeoutError:
+        raise RequestTimeoutError(f"The body did not arrive within {limits.max_body_s:g} s.") from None
+    if not body.strip():
+        raise BadRequestError("The body is empty; it must be a JSON object.")
+    return body
+
+
+def parse_json(body: bytes, limits: Limits) -> Any:
+    """The value of a body.
+
+    Raises:
+        BadRequestError: It is not strict JSON, or nested too deeply.
+    """
+    try:
+        return loads(body, limits.max_json_depth)
+    except JsonError as error:
+        raise BadRequestError(f"The body is not valid JSON: {error}.") from None
+
+
+def check_not_compressed(request: Request) -> None:
+    """Raises ``UnsupportedMediaTypeError`` for a body that says it is: how large it is, is not known before."""
+    if request.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
+        raise UnsupportedMediaTypeError("A compressed body is not supported. Leave 'Content-Encoding' out.")
+
+
+def says_more_than(request: Request, num_bytes: int) -> bool:
+    """Whether the body says that it has more bytes; one that says nothing may have them all the same."""
+    length = request.headers.get("content-length", "0")
+    return length.isdecimal() and int(length[:20]) > num_bytes
+
+
+def _check_headers(request: Request, limits: Limits) -> None:
+    check_not_compressed(request)
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        raise UnsupportedMediaTypeError("The body must be JSON, with 'Content-Type: application/json'.")
+    if says_more_than(request, limits.max_body_bytes):
+        raise _too_large(limits.max_body_bytes)
+
+
+async def _read(request: Request, max_bytes: int) -> bytes:
+    chunks: list[bytes] = []
+    num_bytes = 0
+    while True:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientLeft
+        chunk = message.get("body", b"")
+        num_bytes += len(chunk)
+        if num_bytes > max_bytes:
+            raise _too_large(max_bytes)
+        chunks.append(chunk)
+        if not message.get("more_body", False):
+            return b"".join(chunks)
+
+
+def _too_large(max_bytes: int) -> PayloadTooLargeError:
+    return PayloadTooLargeError(f"The body has more than {max_bytes} bytes.")

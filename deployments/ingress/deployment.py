@@ -1,0 +1,187 @@
+"""The HTTP front: which routes there are, and what each does with a checked request.
+
+A request passes, from the outside in: envelope, Host, key, headers, route, then a handler here. The handlers know the
+rest of the graph as a ``Backend`` only.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any, Final, Protocol
+
+from fastapi import FastAPI, Request, Response
+from pydantic import SecretStr
+from ray import serve
+from ray.serve.handle import DeploymentHandle
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
+
+from deployments.batch.api.handle import Batches, HandleBatches
+from deployments.batch.api.routes import BATCH_ROUTES, add_batch_routes
+from deployments.batch.settings import BatchSettings
+from deployments.contract import Answer, ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
+from deployments.errors import ApiError, NotFoundError
+from deployments.failures import to_api_error
+from deployments.ingress.answers import respond
+from deployments.ingress.auth import Authentication
+from deployments.ingress.backend import HandleBackend
+from deployments.ingress.body import parse_json, read_json_body
+from deployments.ingress.disconnect import ClientLeft, unless_client_leaves
+from deployments.ingress.request_id import Envelope
+from deployments.ingress.routing import Gate, Routes, check_host, header_check, route_check
+from deployments.limits import Limits
+from deployments.protocol.requests import ChatRequest, ChatRequestReader, ReaderSettings, check_budget, model_not_found
+
+ROUTES: Final[Routes] = {
+    b"/health": ("GET",),
+    b"/v1/models": ("GET",),
+    b"/v1/models/": ("GET",),
+    b"/v1/chat/completions": ("POST",),
+}
+OPEN_PATHS: Final = (b"/health",)
+
+_LONG_BODY_BYTES: Final = 64 * 1024
+"""Longer bodies are read in a thread. Up to here it takes 2 ms, for a list of 50,000 words 25 ms, while other streams
+would wait for this loop."""
+
+
+class FrontSettings(ReaderSettings, Protocol):
+    """What the front reads of the settings."""
+
+    @property
+    def named_keys(self) -> Mapping[str, SecretStr]: ...
+    @property
+    def allow_query_token(self) -> bool: ...
+    @property
+    def batch(self) -> BatchSettings: ...
+
+
+class Backend(Protocol):
+    """The rest of the graph, as the front sees it."""
+
+    async def resolve(self, spec: VocabularySpec) -> ResolvedVocabulary:
+        """Makes sure that the vocabulary's artefact exists; raises the errors of ``vocab.errors``."""
+
+    def answer(
+        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, request_id: str
+    ) -> AsyncGenerator[Answer]:
+        """Generates; closing the generator stops the work."""
+
+    async def is_ready(self) -> bool:
+        """Whether every part of the graph can take requests."""
+
+
+def create_app(settings: FrontSettings, backend: Backend, batches: Batches | None = None) -> FastAPI:
+    """The ASGI application: routes, and around them the layers that every request passes.
+
+    Without ``batches`` there are no routes for them.
+    """
+    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
+    app.add_exception_handler(HTTPException, _not_found)
+    _add_health(app, backend)
+    _add_models(app, settings.model_id)
+    _add_chat(app, settings, backend)
+    routes = ROUTES
+    if batches is not None:
+        add_batch_routes(app, settings, settings.batch.limits, batches)
+        routes = {**ROUTES, **BATCH_ROUTES}
+    # The layer added last is the outermost.
+    app.add_middleware(Gate, check=route_check(routes))
+    app.add_middleware(Gate, check=header_check(settings.limits))
+    app.add_middleware(
+        Authentication,
+        keys=settings.named_keys,
+        allow_query_token=settings.allow_query_token,
+        open_paths=OPEN_PATHS,
+    )
+    app.add_middleware(Gate, check=check_host)
+    app.add_middleware(Envelope)
+    return app
+
+
+class FrontServer:
+    """The front as a Serve deployment; the application is built in the replica, where the handles work.
+
+    Its route prefix must be ``/``: paths are compared as they were sent.
+    """
+
+    def __init__(
+        self,
+        settings: FrontSettings,
+        replica: DeploymentHandle,
+        vocabulary: DeploymentHandle,
+        batches: DeploymentHandle | None = None,
+    ) -> None:
+        self._settings = settings
+        self._backend = HandleBackend(replica, vocabulary)
+        self._batches = None if batches is None else HandleBatches(batches)
+
+    def __serve_build_asgi_app__(self) -> FastAPI:
+        return create_app(self._settings, self._backend, self._batches)
+
+
+Ingress: Final[Any] = serve.deployment(name="Ingress")(serve.ingress()(FrontServer))
+"""Binds with settings and the handles of replica, vocabulary and, perhaps, batches. Without a type: Ray has none."""
+
+
+async def _not_found(_: Request, __: Exception) -> Response:
+    """For what the router refuses although its path is one of ours, such as a line break in a model's name."""
+    raise NotFoundError("There is nothing at this path.")
+
+
+def _add_health(app: FastAPI, backend: Backend) -> None:
+    @app.get("/health")
+    async def health() -> Response:
+        if await backend.is_ready():
+            return JSONResponse({"status": "ok"})
+        return JSONResponse({"status": "unavailable"}, status_code=503, headers={"Retry-After": "1"})
+
+
+def _add_models(app: FastAPI, model_id: str) -> None:
+    card = {"id": model_id, "object": "model", "created": 0, "owned_by": "wordbound"}
+
+    @app.get("/v1/models")
+    async def list_models() -> Response:
+        return JSONResponse({"object": "list", "data": [card]})
+
+    @app.get("/v1/models/{name:path}")
+    async def get_model(name: str) -> Response:
+        if name != model_id:
+            raise model_not_found(name)
+        return JSONResponse(card)
+
+
+def _add_chat(app: FastAPI, settings: FrontSettings, backend: Backend) -> None:
+    reader = ChatRequestReader.of(settings)
+
+    @app.post("/v1/chat/completions")
+    async def create_chat_completion(request: Request) -> Response:
+        request_id = request.state.request_id
+        chat = await _read_chat(request, reader, settings.limits)
+        try:
+            vocabulary = await unless_client_leaves(request.receive, _resolve(backend, chat))
+            answer = backend.answer(chat.body, vocabulary, chat.decoding, request_id)
+            return await respond(request, answer, is_stream=chat.is_stream, request_id=request_id)
+        except (ApiError, ClientLeft):
+            raise
+        except Exception as error:
+            # Here and not further out: Serve adds a handler of its own for some of them to the application.
+            raise to_api_error(error, request_id, chat.list_param) from error
+
+
+async def _read_chat(request: Request, reader: ChatRequestReader, limits: Limits) -> ChatRequest:
+    body = await read_json_body(request, limits)
+    if len(body) < _LONG_BODY_BYTES:
+        return _parse(body, reader, limits)
+    return await asyncio.to_thread(_parse, body, reader, limits)
+
+
+def _parse(body: bytes, reader: ChatRequestReader, limits: Limits) -> ChatRequest:
+    return reader.read(parse_json(body, limits))
+
+
+async def _resolve(backend: Backend, chat: ChatRequest) -> ResolvedVocabulary | None:
+    if chat.vocabulary is None:
+        return None
+    vocabulary = await backend.resolve(chat.vocabulary)
+    check_budget(chat, vocabulary)
+    return vocabulary

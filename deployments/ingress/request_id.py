@@ -1,0 +1,93 @@
+"""The outermost layer: gives each request its id, answers every exception, writes one log line, as pure ASGI.
+
+The id is the server's own; one sent by the client is ignored. Knows nothing of what the layers inside do.
+"""
+
+import logging
+import time
+import uuid
+
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from deployments.errors import ApiError, InternalError, printable
+from deployments.failures import to_api_error
+from deployments.ingress.disconnect import ClientLeft
+from deployments.ingress.routing import raw_path
+
+logger = logging.getLogger("ray.serve.wordbound")
+"""Below Serve's own logger, which alone has a handler in a replica."""
+
+CLIENT_CLOSED_REQUEST = 499
+"""Never seen by the client that left; nginx's number, for logs and metrics."""
+
+
+class Envelope:
+    """Wraps an application so that every request gets exactly one answer, with an ``X-Request-Id``."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008, "reason": ""})
+        elif scope["type"] == "http":
+            await _Exchange(scope, send).run(self._app, receive)
+        else:
+            await self._app(scope, receive, send)
+
+
+class _Exchange:
+    """One request and its answer."""
+
+    def __init__(self, scope: Scope, send: Send) -> None:
+        self._scope = scope
+        self._send = send
+        self._status: int | None = None
+        self._started_at = time.monotonic()
+        self.request_id = f"req-{uuid.uuid4().hex}"
+        scope.setdefault("state", {})["request_id"] = self.request_id
+
+    async def run(self, app: ASGIApp, receive: Receive) -> None:
+        try:
+            await app(self._scope, receive, self._send_with_id)
+        except ClientLeft:
+            await self._answer(CLIENT_CLOSED_REQUEST, b"", ())
+        except Exception as exception:
+            error = to_api_error(exception, self.request_id)
+            if isinstance(error, InternalError):
+                logger.exception("%s failed", self.request_id)
+            if self._status is not None:
+                raise
+            await self._answer_error(error)
+        finally:
+            self._log()
+
+    async def _answer_error(self, error: ApiError) -> None:
+        await self._answer(error.status, error.to_json(), (("Content-Type", "application/json"), *error.headers))
+
+    async def _answer(self, status: int, body: bytes, headers: tuple[tuple[str, str], ...]) -> None:
+        if self._status is not None:
+            return
+        fields = (*headers, ("Content-Length", str(len(body))))
+        raw = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in fields]
+        await self._send_with_id({"type": "http.response.start", "status": status, "headers": raw})
+        await self._send_with_id(
+            {"type": "http.response.body", "body": body if self._scope["method"] != "HEAD" else b""}
+        )
+
+    async def _send_with_id(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+            MutableHeaders(scope=message)["X-Request-Id"] = self.request_id
+        await self._send(message)
+
+    def _log(self) -> None:
+        logger.info(
+            "%s %s %s %s %.0f ms",
+            self.request_id,
+            printable(self._scope["method"], 16),
+            printable(raw_path(self._scope).decode("ascii", "replace")),
+            self._status or "-",
+            1000 * (time.monotonic() - self._started_at),
+        )

@@ -1,0 +1,1 @@
+"""The engine, and what stands around one request."""

@@ -1,0 +1,144 @@
+"""One line of a batch in a replica: checked again, held back until the share of batches has a place, answered whole.
+
+It never raises, for an exception would end the batch that the line came with; and it never tries again. Which lines
+there are, and what becomes of an answer, is not known here.
+"""
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from typing import Final, Protocol, TypedDict
+
+from deployments.contract import Answer, ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
+from deployments.errors import ApiError, InternalError
+from deployments.failures import from_error_item, to_api_error
+from deployments.protocol.requests import ChatRequest, ChatRequestReader, check_budget
+from deployments.replica.share import Share
+from deployments.single_flight import MadeOnce
+
+logger = logging.getLogger("ray.serve")
+
+PRIORITY: Final = 1
+"""vLLM's: a larger number waits longer. Interactive requests have 0."""
+
+NOT_STARTED: Final = 0
+"""Stands for a status: the line did not reach the engine and says nothing of it."""
+
+EXPIRED: Final = -1
+"""Stands for a status: the deadline had passed before the line's turn."""
+
+_DEAD_ENGINE_WAIT_S: Final = 2.0
+"""Serve needs some seconds to find and replace a dead engine, and would be given all lines of a batch meanwhile."""
+
+_RESOLVED_FOR_S: Final = 5.0
+"""A list that is replaced, or left out of the store, is seen so late."""
+
+_MAX_RESOLVED: Final = 64
+
+
+class LineRequest(TypedDict):
+    """A line as it travels: ``body`` as JSON text, ``deadline`` in seconds since 1970, an id for logs."""
+
+    body: str
+    deadline: float
+    request_id: str
+
+
+class LineAnswer(TypedDict):
+    """Its answer: an HTTP status or one of the two above, and the body as JSON text (an answer, or OpenAI's error)."""
+
+    status: int
+    body: str
+
+
+class Engine(Protocol):
+    """What a replica does, as far as it is needed here."""
+
+    async def resolve(self, spec: VocabularySpec) -> ResolvedVocabulary: ...
+
+    def answer(
+        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, request_id: str
+    ) -> AsyncGenerator[Answer]: ...
+
+    def is_dead(self) -> bool: ...
+
+
+class LineAnswerer:
+    """Answers lines, as many at once as the share has places for."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        reader: ChatRequestReader,
+        share: Share,
+        *,
+        clock: Callable[[], float] = time.time,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._engine = engine
+        self._reader = reader
+        self._share = share
+        self._resolved = MadeOnce(_MAX_RESOLVED)
+        self._clock = clock
+        self._sleep = sleep
+
+    async def answer(self, request: LineRequest) -> LineAnswer:
+        list_param = "vocab.lang"
+        try:
+            chat = self._reader.read(json.loads(request["body"]))
+            list_param = chat.list_param
+            # Made ready while it waits, so that a place that gets free is taken at once.
+            vocabulary = await self._vocabulary(chat)
+            async with self._share.take(_num_sequences(chat)):
+                if self._clock() >= request["deadline"]:
+                    return {"status": EXPIRED, "body": "null"}
+                if self._engine.is_dead():
+                    await self._sleep(_DEAD_ENGINE_WAIT_S)
+                    return {"status": NOT_STARTED, "body": "null"}
+                return await self._answer(chat, vocabulary, request["request_id"])
+        except Exception as exception:
+            error = to_api_error(exception, request["request_id"], list_param)
+            if isinstance(error, InternalError):
+                logger.exception("line %s failed", request["request_id"])
+            return _refused(error)
+
+    async def _vocabulary(self, chat: ChatRequest) -> ResolvedVocabulary | None:
+        if chat.vocabulary is None:
+            return None
+        vocabulary = await self._resolve(chat.vocabulary)
+        check_budget(chat, vocabulary)
+        return vocabulary
+
+    async def _resolve(self, spec: VocabularySpec) -> ResolvedVocabulary:
+        """Asks once for what many lines in a row have in common."""
+
+        async def ask() -> tuple[ResolvedVocabulary, float]:
+            return await self._engine.resolve(spec), self._clock()
+
+        async def is_fresh(known: tuple[ResolvedVocabulary, float]) -> bool:
+            return 0 <= self._clock() - known[1] < _RESOLVED_FOR_S
+
+        resolved: tuple[ResolvedVocabulary, float] = await self._resolved.get(spec, ask, is_fresh)
+        return resolved[0]
+
+    async def _answer(self, chat: ChatRequest, vocabulary: ResolvedVocabulary | None, request_id: str) -> LineAnswer:
+        async with aclosing(self._engine.answer(chat.body, vocabulary, chat.decoding, request_id)) as items:
+            async for item in items:
+                if isinstance(item, dict) and "error" not in item:
+                    return {"status": 200, "body": json.dumps(item, ensure_ascii=False, separators=(",", ":"))}
+                if isinstance(item, dict):
+                    return _refused(from_error_item(item, request_id))
+                break
+        return _refused(InternalError(request_id))
+
+
+def _num_sequences(chat: ChatRequest) -> int:
+    decoding = chat.decoding
+    return max(int(chat.body.get("n", 1)), decoding.num_beams, decoding.best_of, decoding.search_width)
+
+
+def _refused(error: ApiError) -> LineAnswer:
+    return {"status": error.status, "body": error.to_json().decode()}

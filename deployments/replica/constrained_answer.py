@@ -1,0 +1,259 @@
+"""Reads a constrained answer: trims what stands past the last whole word or sentence, and adds the ``vocab`` block.
+
+It works on the JSON of an answer or of a stream's chunks and asks a reader of text, which shares nothing with the
+automaton, what is a whole text. It knows nothing of the engine, of HTTP or of how the reader came to be.
+
+A text is cut inside a word by a stop string (the automaton does not see it), and under ``MASK_ENGINE=xgrammar`` or a
+reasoning parser also by ``max_tokens``. There, and only there, the last part is trimmed, in streams too; anywhere else
+a text that is not whole is a fault of ours, and the answer an error.
+"""
+
+import re
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from deployments.search.order import AnswerCost
+from vocab.marks import CLOSE_MARKS, SENTENCE_MARKS
+
+UNKNOWN_FOLLOWING: Final = "a"
+"""Stands for text that followed and is not known: it may have continued the word, so the word counts as cut."""
+
+_LOOKS: Final = 32
+"""A text without sentences, as ``punctuation: none`` gives, is read again when it has grown by this part of itself."""
+
+_SENTENCE_START: Final = re.compile(
+    rf"(?:[{re.escape(SENTENCE_MARKS)}][{re.escape(CLOSE_MARKS)}]{{0,3}} |\n)(?=[^\W_])"
+)
+"""Up to a place where a text goes on as a new text would begin: after a sentence, or a line."""
+
+
+class Coverage(Protocol):
+    """Counts of the words of a text."""
+
+    @property
+    def num_words(self) -> int: ...
+
+    @property
+    def num_distinct_words(self) -> int: ...
+
+    @property
+    def max_rank(self) -> int: ...
+
+
+class Reader(Protocol):
+    """Reads a text against a list; ``vocab.text.reader.TextReader``."""
+
+    def coverage(self, text: str) -> Coverage: ...
+
+    def whole_prefix_length(self, text: str, following: str = "") -> int: ...
+
+
+class UnlistedTextError(Exception):
+    """The engine gave a text that the list does not allow: a fault of ours, never shown as an answer."""
+
+
+@dataclass(frozen=True)
+class AnswerRules:
+    """What is known of a request before its answer comes.
+
+    Attributes:
+        reader: Reads the texts.
+        block: The part of the ``vocab`` block that does not depend on the answer.
+        may_be_cut: The engine may end a text inside a word.
+        stop_in_text: The client wants the stop string in the text, so what followed it is not known.
+        cost: Of the answer, known when it ends; None where nobody finds it out.
+    """
+
+    reader: Reader
+    block: dict[str, Any]
+    may_be_cut: bool
+    stop_in_text: bool
+    cost: AnswerCost | None = None
+
+    def following(self, choice: dict[str, Any]) -> str:
+        """The text that came next where this choice's text was ended."""
+        reason = choice.get("stop_reason")
+        if isinstance(reason, str):
+            return UNKNOWN_FOLLOWING if self.stop_in_text else reason
+        # A number is the model's own end token: with a vocabulary, clients cannot name any.
+        return ""
+
+    def whole_length(self, text: str, choice: dict[str, Any]) -> int:
+        """How much of a finished text to keep.
+
+        Raises:
+            UnlistedTextError: The text is not whole although nothing could have cut it.
+        """
+        length = self.reader.whole_prefix_length(text, self.following(choice))
+        if length < len(text) and not (self.may_be_cut and choice.get("finish_reason") in ("stop", "length")):
+            raise UnlistedTextError(f"kept {length} of {len(text)} characters")
+        return length
+
+    def vocab_block(self, texts: list[str]) -> dict[str, Any]:
+        """The block for an answer of these texts: words are added up; of ranks and distinct words, the largest.
+
+        What a text cost is said of the first.
+        """
+        read = [self.reader.coverage(text) for text in texts if text]
+        block = {
+            **self.block,
+            "num_words": sum(coverage.num_words for coverage in read),
+            "num_distinct_words": max((coverage.num_distinct_words for coverage in read), default=0),
+            "max_rank": max((coverage.max_rank for coverage in read), default=0),
+        }
+        if self.cost is None or not texts:
+            return block
+        return block | self.cost.block(texts[0], read[0].num_words if texts[0] else 0)
+
+
+def finish_answer(answer: dict[str, Any], rules: AnswerRules) -> dict[str, Any]:
+    """The whole answer, trimmed and with its ``vocab`` block; changed in place.
+
+    Raises:
+        UnlistedTextError: The engine did not keep to the list.
+    """
+    texts = []
+    for choice in answer["choices"]:
+        text = choice["message"].get("content") or ""
+        length = rules.whole_length(text, choice)
+        if length < len(text) or isinstance(choice.get("stop_reason"), str):
+            choice["message"]["content"] = text[:length]
+            _cut_logprobs(choice, _num_bytes(text[:length]))
+        texts.append(text[:length])
+    answer["vocab"] = rules.vocab_block(texts)
+    return answer
+
+
+@dataclass
+class _ChoiceText:
+    """One choice of a stream: its text so far, and how much of it was sent.
+
+    ``sentence_start`` is the last place in the sent text where a sentence starts: what comes later can be read from
+    there. Reading 4,000 characters takes 60 ms, too much to do for each chunk; ``num_read`` says how long the text was
+    when it was read last.
+    """
+
+    text: str = ""
+    num_sent: int = 0
+    num_read: int = 0
+    sentence_start: int = 0
+    logprobs: list[dict[str, Any]] = field(default_factory=list)
+    num_logprob_bytes_sent: int = 0
+
+
+class StreamFilter:
+    """Passes the chunks of one stream on, trimmed and with the ``vocab`` block in the last one.
+
+    Chunks that may be the last (those that end a choice, and the one with the usage) are held until the next one or
+    the end of the stream is there. Where a text may be cut, text is held until a later boundary proves its words whole.
+    """
+
+    def __init__(self, rules: AnswerRules) -> None:
+        self._rules = rules
+        self._choices: dict[int, _ChoiceText] = {}
+        self._held: dict[str, Any] | None = None
+
+    def pass_on(self, chunk: dict[str, Any]) -> list[dict[str, Any]]:
+        """The chunks that can be sent now.
+
+        Raises:
+            UnlistedTextError: The engine did not keep to the list.
+        """
+        ready = [] if self._held is None else [self._held]
+        self._held = None
+        finishes, changed = not chunk["choices"], False
+        for choice in chunk["choices"]:
+            finishes = finishes or choice.get("finish_reason") is not None
+            changed = self._take(choice) or changed
+        if finishes:
+            self._held = chunk
+        elif changed:
+            ready.append(chunk)
+        return ready
+
+    def finish(self) -> list[dict[str, Any]]:
+        """The last chunk, with the ``vocab`` block."""
+        if self._held is None:
+            return []
+        texts = [choice.text for _, choice in sorted(self._choices.items())]
+        return [{**self._held, "vocab": self._rules.vocab_block(texts)}]
+
+    def _take(self, choice: dict[str, Any]) -> bool:
+        """Leaves in the choice's delta what can be sent; False where that is nothing."""
+        delta = choice["delta"]
+        state = self._choices.setdefault(choice["index"], _ChoiceText())
+        state.text += delta.get("content") or ""
+        is_finished = choice.get("finish_reason") is not None
+        if is_finished:
+            state.text = state.text[: self._rules.whole_length(state.text, choice)]
+        if not self._rules.may_be_cut:
+            return True
+        end = len(state.text)
+        if not is_finished:
+            end = self._whole_so_far(state)
+        # What was sent stays sent: a later look may find a shorter prefix (a boundary inside a longer entry).
+        end = max(end, state.num_sent)
+        ready, state.num_sent = state.text[state.num_sent : end], end
+        if ready:
+            self._move_on(state, end)
+        if not ready and "content" not in delta:
+            return True
+        delta["content"] = ready
+        has_logprobs = _take_logprobs(choice, state, end)
+        return bool(ready) or has_logprobs or is_finished or "role" in delta
+
+    def _move_on(self, state: _ChoiceText, end: int) -> None:
+        """Finds the last place in the sent text from which the rest can be read."""
+        for found in _SENTENCE_START.finditer(state.text, state.sentence_start, end):
+            # In "Dr. Ana", one entry, no sentence starts: what follows cannot be read without its beginning.
+            sentence = state.text[found.end() : end]
+            if self._rules.reader.whole_prefix_length(sentence) == len(sentence):
+                state.sentence_start = found.end()
+
+    def _whole_so_far(self, state: _ChoiceText) -> int:
+        """How much of an unfinished text is known to be whole; looked at again when it has grown by a part."""
+        rest = state.text[state.sentence_start :]
+        if len(state.text) - state.num_read < len(rest) // _LOOKS:
+            return state.num_sent
+        state.num_read = len(state.text)
+        return state.sentence_start + self._rules.reader.whole_prefix_length(rest, UNKNOWN_FOLLOWING)
+
+
+def _take_logprobs(choice: dict[str, Any], state: _ChoiceText, end: int) -> bool:
+    """Leaves the entries whose text can be sent; the rest waits, and what is past a trim is never sent."""
+    if not choice.get("logprobs"):
+        return False
+    state.logprobs.extend(choice["logprobs"].get("content") or [])
+    num_bytes = _num_bytes(state.text[:end])
+    ready = []
+    while state.logprobs:
+        after = state.num_logprob_bytes_sent + _entry_bytes(state.logprobs[0])
+        if after > num_bytes:
+            break
+        ready.append(state.logprobs.pop(0))
+        state.num_logprob_bytes_sent = after
+    choice["logprobs"]["content"] = ready
+    return bool(ready)
+
+
+def _cut_logprobs(choice: dict[str, Any], num_bytes: int) -> None:
+    """Drops the entries of tokens that reach past the kept text."""
+    entries = (choice.get("logprobs") or {}).get("content")
+    if not entries:
+        return
+    end, num_kept = 0, 0
+    for entry in entries:
+        end += _entry_bytes(entry)
+        if end > num_bytes:
+            break
+        num_kept += 1
+    del entries[num_kept:]
+
+
+def _entry_bytes(entry: dict[str, Any]) -> int:
+    spelled = entry.get("bytes")
+    return len(spelled) if spelled is not None else _num_bytes(entry["token"])
+
+
+def _num_bytes(text: str) -> int:
+    return len(text.encode())

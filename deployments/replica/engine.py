@@ -1,0 +1,270 @@
+"""The one module that touches ``ray.serve.llm`` and vLLM's server classes.
+
+It turns settings into an engine configuration and a checked body into the engine's request, starts requests on an
+``LLMServer``, and turns the engine's refusals into ours. It knows nothing of HTTP or of how a vocabulary is made.
+"""
+
+import json
+import re
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from pydantic import PrivateAttr, ValidationError
+from ray.serve.llm import LLMConfig
+from ray.serve.llm.deployment import LLMServer
+from ray.serve.llm.openai_api_models import ChatCompletionRequest, CompletionRequest
+
+from deployments.contract import Answer, ChatBody
+from deployments.search.client import SearchClient
+from deployments.search.generator import MAX_STEP_TOKENS
+from deployments.search.order import ORDER_ARGUMENT, SearchOrder
+from deployments.settings import Settings
+from vocab.automaton.tokenizer import TokenizerFacts
+from vocab.matching.engine_cache import EngineCache
+from vocab.vllm_plugin.fork import TRANSFER_CONFIG
+
+OFFLINE_STATISTICS: Final = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
+"""Neither vLLM nor a library below it reports to its makers."""
+
+CONTEXT_LENGTH_EXCEEDED: Final = "context_length_exceeded"
+
+_ERROR_EVENT: Final = 'data: {"error"'
+_EXCLUDE_CONNECTORS: Final = frozenset(
+    {
+        "kv_transfer_config",
+        "kv_offloading_size",
+        "enable_return_routed_experts",
+        "use_replayssm",
+        # No search, so no use for it.
+        "speculative_config",
+    }
+)
+"""Where one of these is set, vLLM has a KV connector already, wants none, or refuses to start with one."""
+
+_PROMPT_PARAMETERS: Final = frozenset({"input_tokens", "input_text", "max_model_len"})
+
+
+class EngineError(Exception):
+    """The engine, or its request type, does not take the request.
+
+    Attributes:
+        body: The first item of the answer: ``{"error": {…, "status"}}``.
+    """
+
+    def __init__(self, status: int, message: str, *, param: str | None = None, code: str | None = None) -> None:
+        super().__init__(message)
+        kind = "invalid_request_error" if status < 500 else "server_error"
+        self.body: dict[str, Any] = {
+            "error": {"message": message, "type": kind, "param": param, "code": code, "status": status}
+        }
+
+
+class _ChatRequest(ChatCompletionRequest):
+    """vLLM's chat request, with what vLLM does not know of: the service's own limit on the prompt, which vLLM checks
+    when it tokenizes, and the order that ``deployments.search.client`` finds in the parameters."""
+
+    _max_input_tokens: int = PrivateAttr(default=2**31)
+    _order: SearchOrder | None = PrivateAttr(default=None)
+
+    def build_tok_params(self, model_config: Any) -> Any:
+        params = super().build_tok_params(model_config)
+        limit = min(self._max_input_tokens + params.max_output_tokens, params.max_total_tokens)
+        return replace(params, max_total_tokens=limit)
+
+    def to_sampling_params(self, *args: Any, **kwargs: Any) -> Any:
+        params = super().to_sampling_params(*args, **kwargs)
+        if self._order is not None:
+            params.extra_args = {**(params.extra_args or {}), ORDER_ARGUMENT: self._order}
+        return params
+
+
+def engine_config(settings: Settings) -> LLMConfig:
+    """The configuration of the deployment and of the engine in it."""
+    engine_kwargs: dict[str, Any] = {
+        "dtype": settings.torch_dtype,
+        "trust_remote_code": settings.trust_remote_code,
+        **settings.engine_kwargs,
+    }
+    if not _EXCLUDE_CONNECTORS & engine_kwargs.keys():
+        engine_kwargs["kv_transfer_config"] = dict(TRANSFER_CONFIG)
+    if 0 <= (engine_kwargs.get("max_logprobs") or 0) < MAX_STEP_TOKENS:
+        engine_kwargs["max_logprobs"] = MAX_STEP_TOKENS
+    # Batches wait for interactive requests.
+    engine_kwargs.setdefault("scheduling_policy", "priority")
+    structured = dict(engine_kwargs.get("structured_outputs_config") or {})
+    # With "auto", the first request would decide for all.
+    engine_kwargs["structured_outputs_config"] = {**structured, "backend": "xgrammar"}
+    scaling = settings.autoscaling
+    return LLMConfig(
+        model_loading_config={"model_id": settings.model_id, "model_source": settings.model_name},
+        engine_kwargs=engine_kwargs,
+        accelerator_type=settings.accelerator_type,
+        placement_group_config=(
+            {"bundles": settings.placement_bundles} if settings.placement_bundles is not None else None
+        ),
+        deployment_config={
+            "autoscaling_config": scaling.model_dump(),
+            # The lines of batches have places of their own, so that no interactive request waits behind them.
+            "max_ongoing_requests": settings.max_ongoing_requests + settings.max_batch_lines,
+            "max_queued_requests": settings.max_queued_requests + settings.max_batch_lines,
+            # The engine's bundle has the processors; the replica itself only passes requests on.
+            "ray_actor_options": {"num_cpus": 0},
+        },
+        runtime_env={"env_vars": {**OFFLINE_STATISTICS, **settings.replica_env}},
+    )
+
+
+def context_length(server: LLMServer) -> int:
+    """The engine's context in tokens, prompt and answer together."""
+    # Ray 2.60 has no public way: its tokenize method, which reports this, is not connected on vLLM 0.29.
+    return int(client(server).model_config.max_model_len)
+
+
+def client(server: LLMServer) -> Any:
+    """vLLM's own client of the engine, an ``EngineClient``."""
+    # Ray 2.60 keeps it to itself: its server speaks requests of OpenAI's API only.
+    return server.engine._engine_client
+
+
+def is_dead(server: LLMServer) -> bool:
+    """Whether the engine has ended and will answer nothing any more."""
+    return bool(client(server).errored)
+
+
+def max_sequences(server: LLMServer) -> int:
+    """How many sequences the engine runs at once."""
+    return int(client(server).vllm_config.scheduler_config.max_num_seqs)
+
+
+def knows_priorities(settings: Settings) -> bool:
+    return bool(settings.engine_kwargs.get("scheduling_policy", "priority") == "priority")
+
+
+def install_search(server: LLMServer, lists: EngineCache, facts: TokenizerFacts) -> None:
+    """Lets chats be answered by a search; ``lists`` are those of this node, ``facts`` the model's."""
+    # vLLM's server takes any client that looks like its own, and Ray 2.60 has no public way to give it one.
+    server.engine._oai_serving_chat.engine_client = SearchClient(client(server), lists, facts)
+
+
+def has_reasoning_parser(settings: Settings) -> bool:
+    """Whether part of an answer may be thought, which is not constrained and uses up tokens."""
+    structured = settings.engine_kwargs.get("structured_outputs_config") or {}
+    return bool(settings.engine_kwargs.get("reasoning_parser") or structured.get("reasoning_parser"))
+
+
+def chat_template(settings: Settings) -> str | None:
+    """The chat template that the settings give, as text or as a file; None for the tokenizer's own.
+
+    Raises:
+        ValueError: There is no such file.
+    """
+    from vllm.entrypoints.chat_utils import load_chat_template
+
+    template: str | None = load_chat_template(settings.engine_kwargs.get("chat_template"))
+    return template
+
+
+def chat_request(
+    body: ChatBody,
+    *,
+    request_id: str,
+    max_input_tokens: int,
+    grammar: str | None = None,
+    order: SearchOrder | None = None,
+) -> ChatCompletionRequest:
+    """vLLM's own request for a body that the ingress has checked.
+
+    Raises:
+        EngineError: The body is not one that vLLM takes.
+    """
+    fields = {**body, "request_id": request_id}
+    if order is not None and order.decoding.num_beams > 1:
+        # Beams draw nothing, and vLLM refuses several choices at temperature 0.
+        fields["temperature"] = 1.0
+    if grammar is not None:
+        fields["structured_outputs"] = {"grammar": grammar}
+    try:
+        request = _ChatRequest.model_validate(fields)
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_input=False)[0]
+        param = ".".join(str(part) for part in fault["loc"]) or None
+        raise EngineError(400, fault["msg"].removeprefix("Value error, "), param=param) from None
+    except Exception as error:
+        # vLLM's validators raise errors of its own, which pydantic does not wrap.
+        if not _is_client_error(error):
+            raise
+        raise EngineError(400, _without_suffix(str(error)), param=getattr(error, "parameter", None)) from None
+    request._max_input_tokens = max_input_tokens
+    request._order = order
+    return request
+
+
+async def chat(server: LLMServer, request: ChatCompletionRequest) -> AsyncIterator[Answer]:
+    """The engine's answer: events of a stream as they come (``"data: …\\n\\n"``), or one dict.
+
+    Raises:
+        EngineError: The engine does not take the request, or failed on it.
+    """
+    async for batch in await server.chat(request):
+        for item in batch if isinstance(batch, list) else [batch]:
+            if isinstance(item, str):
+                if item.startswith(_ERROR_EVENT):
+                    error = json.loads(item.removeprefix("data:"))["error"]
+                    raise refusal(error, max_input_tokens=request._max_input_tokens)
+                yield item
+            elif hasattr(item, "error"):
+                raise refusal(item.error.model_dump(), max_input_tokens=request._max_input_tokens)
+            else:
+                yield item.model_dump(mode="json", exclude_none=False)
+
+
+async def complete(server: LLMServer, prompt: str, *, grammar: str, max_tokens: int) -> str:
+    """The text of one short completion, which needs no chat template.
+
+    Raises:
+        EngineError: The engine does not take the request.
+    """
+    request = CompletionRequest(
+        prompt=prompt, max_tokens=max_tokens, temperature=1.0, structured_outputs={"grammar": grammar}
+    )
+    async for item in await server.completions(request):
+        if hasattr(item, "error"):
+            raise refusal(item.error.model_dump())
+        return str(item.choices[0].text)
+    raise EngineError(500, "the engine answered nothing")
+
+
+def refusal(error: Mapping[str, Any], max_input_tokens: int | None = None) -> EngineError:
+    """The engine's error in our terms."""
+    code = error.get("code")
+    status = code if isinstance(code, int) and 400 <= code < 600 else 500
+    param = error.get("param")
+    if status >= 500:
+        return EngineError(status, "The engine failed on this request; it can be sent again.", code="engine_error")
+    if param in _PROMPT_PARAMETERS:
+        limit = f"{max_input_tokens} tokens" if max_input_tokens else "what the model can read"
+        message = f"The prompt is longer than {limit}: shorten the messages."
+        return EngineError(400, message, param="messages", code=CONTEXT_LENGTH_EXCEEDED)
+    return EngineError(status, _without_suffix(str(error.get("message") or "The request is not valid.")), param=param)
+
+
+def parse_event(event: str) -> dict[str, Any] | None:
+    """The JSON of a server-sent event; None for the last one, ``[DONE]``."""
+    data = event.removeprefix("data:").strip()
+    return None if data == "[DONE]" else json.loads(data)
+
+
+def write_event(chunk: Mapping[str, Any]) -> str:
+    return f"data: {json.dumps(chunk, ensure_ascii=False, separators=(',', ':'))}\n\n"
+
+
+def _is_client_error(error: Exception) -> bool:
+    from vllm.exceptions import VLLMClientError
+
+    return isinstance(error, (ValueError, VLLMClientError))
+
+
+def _without_suffix(message: str) -> str:
+    """vLLM appends the parameter and the value, which we give apart or not at all."""
+    return re.sub(r" \(parameter=.*\)$", "", message, flags=re.DOTALL)

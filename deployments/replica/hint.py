@@ -1,0 +1,127 @@
+"""One line that tells the model to keep to simple, common words, in the language of the list, where a line is known.
+
+A model that means to use simple words has less of its wishes masked. The line never holds words of the list: a list is
+long, and what the model makes of one it was told is not what the mask allows. Knows languages, messages and whether a
+chat template takes a system message; whether a request wants a hint is decided elsewhere.
+"""
+
+from typing import Any, Final, Protocol
+
+from vocab.lists.wordlists import language_of
+
+Messages = list[dict[str, Any]]
+
+ENGLISH: Final = "Use simple, common words and write short, complete sentences."
+
+LINES: Final[dict[str, str]] = {
+    "af": "Gebruik eenvoudige, algemene woorde en skryf kort, volledige sinne.",
+    "ar": "استخدم كلمات بسيطة وشائعة، واكتب جملًا قصيرة وكاملة.",
+    "be": "Ужывай простыя, распаўсюджаныя словы і пішы кароткія закончаныя сказы.",
+    "bg": "Използвай прости, често срещани думи и пиши кратки, пълни изречения.",
+    "bn": "সহজ ও প্রচলিত শব্দ ব্যবহার করুন এবং ছোট, সম্পূর্ণ বাক্য লিখুন।",
+    "bs": "Koristi jednostavne, uobičajene riječi i piši kratke, potpune rečenice.",
+    "ca": "Fes servir paraules senzilles i habituals, i escriu frases curtes i completes.",
+    "cs": "Používej jednoduchá, běžná slova a piš krátké, úplné věty.",
+    "da": "Brug enkle, almindelige ord, og skriv korte, hele sætninger.",
+    "de": "Verwende einfache, gebräuchliche Wörter und schreibe kurze, vollständige Sätze.",
+    "el": "Χρησιμοποίησε απλές, συνηθισμένες λέξεις και γράψε σύντομες, ολοκληρωμένες προτάσεις.",
+    "en": ENGLISH,
+    "eo": "Uzu simplajn, oftajn vortojn kaj skribu mallongajn, kompletajn frazojn.",
+    "es": "Usa palabras sencillas y comunes, y escribe frases cortas y completas.",
+    "et": "Kasuta lihtsaid, tavalisi sõnu ja kirjuta lühikesi täislauseid.",
+    "eu": "Erabili hitz sinple eta arruntak, eta idatzi esaldi labur eta osoak.",
+    "fa": "از واژه‌های ساده و رایج استفاده کن و جمله‌های کوتاه و کامل بنویس.",
+    "fi": "Käytä yksinkertaisia, tavallisia sanoja ja kirjoita lyhyitä, kokonaisia lauseita.",
+    "fil": "Gumamit ng mga simple at karaniwang salita, at sumulat ng maiikli at buong pangungusap.",
+    "fr": "Utilise des mots simples et courants, et écris des phrases courtes et complètes.",
+    "gl": "Usa palabras sinxelas e comúns, e escribe frases curtas e completas.",
+    "he": "השתמש במילים פשוטות ונפוצות וכתוב משפטים קצרים ושלמים.",
+    "hi": "सरल और आम शब्दों का प्रयोग करें और छोटे, पूरे वाक्य लिखें।",
+    "hr": "Koristi jednostavne, uobičajene riječi i piši kratke, potpune rečenice.",
+    "hu": "Használj egyszerű, gyakori szavakat, és írj rövid, teljes mondatokat.",
+    "id": "Gunakan kata-kata yang sederhana dan umum, dan tulislah kalimat yang pendek dan lengkap.",
+    "is": "Notaðu einföld, algeng orð og skrifaðu stuttar, heilar setningar.",
+    "it": "Usa parole semplici e comuni e scrivi frasi brevi e complete.",
+    "ko": "쉽고 흔한 단어를 쓰고, 짧고 완전한 문장으로 쓰세요.",
+    "la": "Utere verbis simplicibus et usitatis, et scribe sententias breves et plenas.",
+    "lt": "Vartok paprastus, įprastus žodžius ir rašyk trumpus, užbaigtus sakinius.",
+    "lv": "Izmanto vienkāršus, ikdienišķus vārdus un raksti īsus, pilnus teikumus.",
+    "mk": "Користи едноставни, вообичаени зборови и пишувај кратки, целосни реченици.",
+    "ms": "Gunakan perkataan yang mudah dan biasa, dan tulis ayat yang pendek dan lengkap.",
+    "nb": "Bruk enkle, vanlige ord og skriv korte, hele setninger.",
+    "nl": "Gebruik eenvoudige, gangbare woorden en schrijf korte, volledige zinnen.",
+    "nn": "Bruk enkle, vanlege ord og skriv korte, heile setningar.",
+    "pl": "Używaj prostych, powszechnych słów i pisz krótkie, pełne zdania.",
+    "pt": "Use palavras simples e comuns e escreva frases curtas e completas.",
+    "ro": "Folosește cuvinte simple și obișnuite și scrie propoziții scurte și complete.",
+    "ru": "Используй простые, распространённые слова и пиши короткие законченные предложения.",
+    "sh": "Koristi jednostavne, uobičajene riječi i piši kratke, potpune rečenice.",
+    "sk": "Používaj jednoduché, bežné slová a píš krátke, úplné vety.",
+    "sl": "Uporabljaj preproste, običajne besede in piši kratke, popolne stavke.",
+    "sq": "Përdor fjalë të thjeshta e të zakonshme dhe shkruaj fjali të shkurtra e të plota.",
+    "sv": "Använd enkla, vanliga ord och skriv korta, fullständiga meningar.",
+    "sw": "Tumia maneno rahisi na ya kawaida, na andika sentensi fupi na kamili.",
+    "ta": "எளிய, பொதுவான சொற்களைப் பயன்படுத்தி, சிறிய, முழுமையான வாக்கியங்களை எழுதுங்கள்.",
+    "tr": "Basit, yaygın kelimeler kullan ve kısa, tam cümleler yaz.",
+    "uk": "Використовуй прості, поширені слова й пиши короткі завершені речення.",
+    "ur": "آسان اور عام الفاظ استعمال کریں اور چھوٹے، مکمل جملے لکھیں۔",
+    "vi": "Hãy dùng những từ đơn giản, thông dụng và viết câu ngắn, trọn vẹn.",
+}
+"""By language. Serbian has none, for its list may be in either script, and a line in the other would mislead."""
+
+_ALIASES: Final = {"in": "id", "iw": "he", "no": "nb", "tl": "fil"}
+
+_PROBE: Final = "Probe"
+
+
+class ChatTokenizer(Protocol):
+    """What is needed of a transformers tokenizer."""
+
+    def apply_chat_template(self, conversation: Messages, *, chat_template: str | None, tokenize: bool) -> Any: ...
+
+
+def hint_line(lang: str | None) -> str:
+    """The line for the list of that name; English for a list without a language, or of one that has no line."""
+    language = language_of(lang or "en")
+    return LINES.get(_ALIASES.get(language, language), ENGLISH)
+
+
+def takes_system_messages(tokenizer: ChatTokenizer, chat_template: str | None) -> bool:
+    """Whether a chat template shows the model a system message: some raise an error instead (Gemma 2), some drop it.
+
+    Args:
+        tokenizer: With a template of its own.
+        chat_template: Used instead of it; None for its own.
+    """
+    messages = [{"role": "system", "content": _PROBE}, {"role": "user", "content": "Hello"}]
+    try:
+        return _PROBE in tokenizer.apply_chat_template(messages, chat_template=chat_template, tokenize=False)
+    except Exception:
+        # Templates are programs of strangers and raise whatever they like; the request itself will show what is wrong.
+        return False
+
+
+def with_line(messages: Messages, line: str, *, takes_system: bool) -> Messages:
+    """The messages, and the line where the model looks for such: last in a system message that comes first.
+
+    Where the template takes none, and the client sent none, it stands before the user's first text.
+    """
+    first = messages[0]
+    if first["role"] in ("system", "developer"):
+        return [{**first, "content": _joined(first["content"], line)}, *messages[1:]]
+    if takes_system:
+        return [{"role": "system", "content": line}, *messages]
+    for index, message in enumerate(messages):
+        if message["role"] == "user":
+            told = {**message, "content": _joined(line, message["content"], between="\n\n")}
+            return [*messages[:index], told, *messages[index + 1 :]]
+    return messages
+
+
+def _joined(first: Any, second: Any, between: str = "\n") -> str:
+    return between.join(text for text in map(_text, (first, second)) if text)
+
+
+def _text(content: Any) -> str:
+    """A message's content as one text, parts joined as ``plain_text`` joins them."""
+    return "\n".join(part["text"] for part in content) if isinstance(content, list) else content or ""

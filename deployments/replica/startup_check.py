@@ -1,0 +1,98 @@
+"""The proof, at start-up, that an engine enforces word lists.
+
+Without the plugin in the engine's process a list would be asked for and not kept. So a replica has its engine write
+a few tokens in a list of three words, and does not start unless the text has these words and no other. Then it looks
+whether the engine says what the mask left of the model's probability, without which nothing can be searched or scored.
+It knows nothing of requests.
+"""
+
+import asyncio
+import logging
+from typing import Any, Final
+from uuid import uuid4
+
+from ray.serve.llm.deployment import LLMServer
+from vllm.sampling_params import SamplingParams, StructuredOutputsParams
+
+from deployments.contract import ResolvedVocabulary
+from deployments.replica import engine
+from deployments.replica.engine import EngineError
+from deployments.replica.node_lists import NodeList
+from deployments.replica.node_words import ListedWords
+from deployments.settings import Settings
+from vocab.artefacts.store import ArtefactStore
+from vocab.automaton.automaton import compile_automaton
+from vocab.automaton.tokenizer import load_tokenizer_facts
+from vocab.lists.wordlists import WordList
+from vocab.matching.log_mass import unpack
+from vocab.options import ListOptions
+from vocab.text.changes import NO_CHANGES
+
+logger = logging.getLogger("ray.serve")
+
+PROOF_LIST: Final = WordList("proof", ("river", "stone", "lamp"), "file")
+_PROMPT: Final = "Once upon a time, there was"
+_MAX_TOKENS: Final = 12
+
+
+class EngineProofError(RuntimeError):
+    """The engine does not enforce word lists; the service must not start."""
+
+
+async def prove_enforcement(server: LLMServer, settings: Settings, store: ArtefactStore) -> bool:
+    """Returns if the engine wrote a text of the list: whether it also tells what the list cost.
+
+    Raises:
+        EngineProofError: It did not; says why.
+    """
+    listed = await asyncio.to_thread(_prepare, settings, store)
+    try:
+        text = await engine.complete(server, _PROMPT, grammar=listed.grammar(_MAX_TOKENS), max_tokens=_MAX_TOKENS)
+    except EngineError as error:
+        raise EngineProofError(_explain(f"it refused one: {error}")) from None
+    text = text[: listed.reader.whole_prefix_length(text)] if settings.mask_engine == "xgrammar" else text
+    if not text.strip():
+        raise EngineProofError(_explain("it wrote nothing"))
+    if listed.reader.whole_prefix_length(text) != len(text):
+        raise EngineProofError(_explain(f"it wrote {text!r}"))
+    tells_cost = await tells_log_mass(engine.client(server), listed.grammar(_MAX_TOKENS))
+    if not tells_cost:
+        logger.warning(
+            "the engine does not say what a word list costs, so with a vocabulary nothing can be searched or scored: "
+            "its vLLM is not one that the plugin knows, or logprobs_mode is not raw_logprobs"
+        )
+    return tells_cost
+
+
+async def tells_log_mass(client: Any, grammar: str) -> bool:
+    """Whether the engine says of a token what the mask left of the model's probability, and so p and not q."""
+    params = SamplingParams(
+        temperature=0.0, max_tokens=1, logprobs=0, structured_outputs=StructuredOutputsParams(grammar=grammar)
+    )
+    try:
+        async for answer in client.generate(_PROMPT, params, f"proof-{uuid4().hex}"):
+            [first] = answer.outputs[0].logprobs[0].values()
+            unpack(first.rank)
+            return True
+    except Exception as error:
+        logger.warning("asked for the cost of a word list, the engine failed: %s", error)
+    return False
+
+
+def _prepare(settings: Settings, store: ArtefactStore) -> NodeList:
+    """Compiles the list as the vocabulary deployment would; runs in a thread."""
+    facts = load_tokenizer_facts(settings.model_name, trust_remote_code=settings.trust_remote_code)
+    automaton = compile_automaton(PROOF_LIST, ListOptions(), facts)
+    store.save(automaton)
+    vocabulary = ResolvedVocabulary(
+        digest=automaton.digest, lang=PROOF_LIST.lang, n_words=automaton.words.num_ranks, fewest_tokens=1
+    )
+    return NodeList(ListedWords(store, automaton.digest), NO_CHANGES, vocabulary, settings.mask_engine)
+
+
+def _explain(fault: str) -> str:
+    return (
+        f"the engine does not keep to word lists: asked for a text of {', '.join(PROOF_LIST.words)}, {fault}. "
+        "Its process has not loaded the vLLM plugin 'wordbound': install this package in the environment of the "
+        "engine on every node, and let VLLM_PLUGINS, where it is set, include wordbound"
+    )

@@ -1,0 +1,203 @@
+"""A vLLM engine as a search sees it: the likeliest next tokens, and draws, each as one small request.
+
+A step names the automaton's state in which its text goes on, so nothing is replayed; the states are followed here, as
+the engine follows them. It knows vLLM's sampling parameters and outputs, and nothing of Ray, of HTTP or of which steps
+a search takes.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from vllm.outputs import CompletionOutput
+from vllm.sampling_params import RequestOutputKind, SamplingParams, StructuredOutputsParams
+
+from deployments.search.constraint import Constraint
+from deployments.search.kept_work import KeptWork
+from deployments.search.steps import EngineSteps
+from deployments.search.token_scores import EngineStepError, likeliest, scores_of
+from deployments.search.token_text import CUT_CHARACTER, TokenText
+from vocab.automaton.tokenizer import TokenizerFacts
+from vocab.decoding.generator import Continuation, Expansion, Finish, Place
+from vocab.marks import SENTENCE_MARKS
+
+MAX_STEP_TOKENS: Final = 64
+"""How many tokens the engine says the probability of at a step, so its ``max_logprobs``: two for each of 16 beams, and
+as many again for further end tokens. Clients' ``top_logprobs`` has a limit of its own."""
+
+
+class EngineGenerator:
+    """A ``vocab.decoding.generator.Generator`` over vLLM's ``AsyncLLM``.
+
+    Args:
+        client: The engine's client.
+        prompt: The rendered prompt, with ``prompt_token_ids``.
+        params: The request's own sampling parameters, which are not changed. Where they have a grammar and there is no
+            ``constraint``, nobody follows it, and every draw must begin at the text's start.
+        request_id: Begins the ids of all steps.
+        constraint: None for free text.
+        sentence_tokens: Those in which a sentence ends (``sentence_tokens``). The engine's own process stops at them;
+            at a mark that is spelled by several tokens vLLM stops a step late.
+        kept: Lets the engine keep the work of a step for the next; None where it cannot.
+        options: Passed with every step: priority, adapter and the like.
+    """
+
+    def __init__(
+        self,
+        client: Any,
+        prompt: Mapping[str, Any],
+        params: SamplingParams,
+        request_id: str,
+        *,
+        constraint: Constraint | None = None,
+        sentence_tokens: Sequence[int] = (),
+        kept: KeptWork | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._steps = EngineSteps(client, prompt, request_id, kept, options)
+        self._params = params
+        self._constraint = constraint
+        self._is_masked = constraint is not None or params.structured_outputs is not None
+        self._texts = TokenText(client.renderer.get_tokenizer(), self._steps.prompt_tokens, params)
+        self._end_tokens = end_tokens(client, params)
+        self._sentence_tokens = sentence_tokens
+
+    @property
+    def start(self) -> Place:
+        return Place(state=None if self._constraint is None else self._constraint.states.start)
+
+    @property
+    def end_tokens(self) -> frozenset[int]:
+        return self._end_tokens
+
+    @property
+    def num_tokens(self) -> int:
+        """How many tokens the engine has generated for this request."""
+        return self._steps.num_tokens
+
+    async def expand(self, place: Place, num_tokens: int, budget: int) -> Expansion:
+        """As ``Generator.expand``; no more than ``MAX_STEP_TOKENS`` tokens.
+
+        Raises:
+            EngineStepError: The engine did not answer, or not as it must.
+        """
+        params = SamplingParams(
+            temperature=0.0,
+            max_tokens=1,
+            logprobs=min(num_tokens, MAX_STEP_TOKENS),
+            # The other container forgets the rank of a token that is among the likeliest.
+            flat_logprobs=True,
+            detokenize=False,
+            output_kind=RequestOutputKind.FINAL_ONLY,
+            structured_outputs=self._grammar(place, budget),
+        )
+        output, source = await self._steps.ask(place, params, keep=budget > 1)
+        best = likeliest(output)[:num_tokens]
+        [sampled] = scores_of(output, is_masked=self._is_masked)
+        return Expansion(tuple(token for token, _ in best), tuple(log_p for _, log_p in best), source, sampled.log_mass)
+
+    def follow(self, place: Place, token: int, budget: int, source: str | None) -> Place:
+        """As ``Generator.follow``.
+
+        Raises:
+            ListFaultError: The token may not come there.
+        """
+        return Place((*place.tokens, token), self._after(place, (token,), budget), source)
+
+    async def sample(self, place: Place, budget: int, *, to_sentence_end: bool = False, index: int = 0) -> Continuation:
+        """As ``Generator.sample``, with the request's own temperature, penalties and stop strings.
+
+        Raises:
+            EngineStepError: The engine did not answer, or not as it must.
+            ListFaultError: It gave a token that may not come.
+        """
+        params = self._draw(place, budget, to_sentence_end, index)
+        output, source = await self._steps.ask(place, params, keep=to_sentence_end)
+        tokens, stop = tuple(output.token_ids), output.stop_reason
+        stop_string = stop if isinstance(stop, str) else None
+        text, finish = output.text, _finish(output)
+        if to_sentence_end and stop is not None and tokens[-1] not in self._end_tokens:
+            # vLLM's text ends with the mark, the tokens perhaps after it, and the search goes on from the tokens.
+            stop_string, finish = None, "sentence" if len(tokens) < budget else "length"
+            text = self._texts.of(place.tokens + tokens)[len(self._texts.of(place.tokens)) :]
+        scores = scores_of(output, is_masked=self._is_masked)
+        return Continuation(
+            tokens=tokens,
+            text=text,
+            log_p=tuple(one.log_p for one in scores),
+            log_mass=tuple(one.log_mass for one in scores),
+            log_weight=tuple(one.log_weight for one in scores),
+            finish=finish,
+            stop_reason=stop_string,
+            place=Place(place.tokens + tokens, self._after(place, tokens, budget), source),
+        )
+
+    def text(self, tokens: tuple[int, ...]) -> str:
+        """As ``Generator.text``, with ``CUT_CHARACTER`` at the end where the tokens end inside a character."""
+        while tokens and tokens[-1] in self._end_tokens:
+            tokens = tokens[:-1]
+        return self._texts.of(tokens) + (CUT_CHARACTER if self._texts.is_cut(tokens) else "")
+
+    async def close(self) -> None:
+        """Ends what still runs in the engine for this request."""
+        await self._steps.close()
+
+    def _draw(self, place: Place, budget: int, to_sentence_end: bool, index: int) -> SamplingParams:
+        own, params = self._params, self._params.clone()
+        params.n = 1
+        params.max_tokens = budget
+        params.min_tokens = max(own.min_tokens - len(place.tokens), 0)
+        params.seed = None if own.seed is None else _seed(own.seed, index, len(place.tokens))
+        params.logprobs = 0
+        params.output_kind = RequestOutputKind.FINAL_ONLY
+        params.stream_interval = None
+        params.structured_outputs = self._grammar(place, budget)
+        if to_sentence_end:
+            params.stop = list(SENTENCE_MARKS)
+            params.stop_token_ids = [*(own.stop_token_ids or ()), *self._sentence_tokens]
+            params.include_stop_str_in_output = True
+        return params
+
+    def _grammar(self, place: Place, budget: int) -> StructuredOutputsParams | None:
+        if self._constraint is not None:
+            return StructuredOutputsParams(grammar=self._constraint.grammar(place, budget))
+        structured = self._params.structured_outputs
+        if structured is None:
+            return None
+        if place.tokens or budget != self._params.max_tokens:
+            raise EngineStepError("nobody follows the text in this grammar, so it cannot go on")
+        # vLLM writes into it.
+        return replace(structured)
+
+    def _after(self, place: Place, tokens: tuple[int, ...], budget: int) -> int | None:
+        if self._constraint is None or place.state is None:
+            return None
+        return self._constraint.after(place.state, tokens, budget, self._end_tokens)
+
+
+def end_tokens(client: Any, params: SamplingParams) -> frozenset[int]:
+    """The tokens that end a text of this request, as vLLM finds them: of the tokenizer, the model and the request."""
+    found = params.clone()
+    eos = client.renderer.get_eos_token_id()
+    found.update_from_generation_config(client.input_processor.generation_config_fields, eos)
+    ends = set(found.stop_token_ids or ())
+    if eos is not None and not params.ignore_eos:
+        ends.add(eos)
+    return frozenset(ends)
+
+
+def sentence_tokens(facts: TokenizerFacts) -> list[int]:
+    """The tokens that hold a mark with which a sentence may end: 199 of SmolLM2's, 966 of Gemma's."""
+    marks = [mark.encode() for mark in SENTENCE_MARKS]
+    return [token for token, spelled in enumerate(facts.token_bytes) if any(mark in spelled for mark in marks)]
+
+
+def _finish(output: CompletionOutput) -> Finish:
+    return "stop" if output.finish_reason == "stop" else "length"
+
+
+def _seed(seed: int, index: int, num_tokens: int) -> int:
+    """One for each draw; the same ones for the same request."""
+    digest = hashlib.sha256(f"{seed} {index} {num_tokens}".encode()).digest()
+    return int.from_bytes(digest[:7], "big")

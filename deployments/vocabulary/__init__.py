@@ -1,0 +1,1 @@
+"""The vocabulary deployment and its compile processes."""

@@ -1,0 +1,216 @@
+"""One compile process (``vocab.compiler.worker``) seen from the process that started it, in blocking calls.
+
+Knows how it is started, asked, watched and ended: a process that takes too long, takes too much memory, dies or
+answers nonsense is killed and waited for, and the one who asked gets an error of the library. Knows nothing of lists.
+"""
+
+import json
+import logging
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from vocab.compiler.jobs import Job, Reply, read_reply, write_job
+from vocab.compiler.worker import EXIT_S, resident_bytes
+from vocab.errors import CompileError, CompileTimeoutError
+
+START_DEADLINE_S: Final = 300.0
+"""Reading a large tokenizer takes 10 s, and on a new machine numba makes its machine code first, 60 s on one core."""
+
+_LOOK_S: Final = 0.2
+"""How often a process at work is looked at."""
+
+_MAX_REPLY_BYTES: Final = 1 << 20
+
+logger = logging.getLogger("ray.serve")
+
+
+class NotBegunError(Exception):
+    """The process was gone before it began the job, which another one can therefore do."""
+
+
+@dataclass(frozen=True)
+class WorkerCommand:
+    """How a compile process is started.
+
+    Attributes:
+        folder: The node's artefacts, at most ``max_bytes`` of them.
+        model: Hugging Face id or folder of the tokenizer.
+        tokenizer: Digest of a tokenizer that is in the folder, which is then read instead.
+    """
+
+    folder: Path
+    max_bytes: int
+    model: str | None = None
+    trust_remote_code: bool = False
+    tokenizer: str | None = None
+    wordlist_dir: Path | None = None
+    shared_url: str | None = None
+    shared_bytes: int = 2**36
+
+    def arguments(self) -> list[str]:
+        values = {
+            "--folder": self.folder,
+            "--max-bytes": self.max_bytes,
+            "--model": self.model,
+            "--tokenizer": self.tokenizer,
+            "--wordlist-dir": self.wordlist_dir,
+            "--shared-url": self.shared_url,
+            "--shared-bytes": self.shared_bytes,
+        }
+        given = [str(part) for name, value in values.items() if value is not None for part in (name, value)]
+        return [
+            sys.executable,
+            "-m",
+            "vocab.compiler.worker",
+            *given,
+            *(["--trust-remote-code"] * self.trust_remote_code),
+        ]
+
+
+class CompileProcess:
+    """A compile process, used by one thread: the one that made it, for it ends with that thread.
+
+    Only ``stop`` may be called by any.
+    """
+
+    def __init__(self, arguments: Sequence[str], max_memory_bytes: int) -> None:
+        self._max_memory_bytes = max_memory_bytes
+        self._unread = b""
+        packages = os.pathsep.join(filter(None, [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH")]))
+        self._process = subprocess.Popen(
+            arguments,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=0,
+            env={**os.environ, "PYTHONPATH": packages},
+        )
+
+    def wait_until_ready(self) -> str:
+        """The digest of the tokenizer that it compiles for.
+
+        Raises:
+            CompileError: It does not become ready.
+        """
+        try:
+            line = self._read_line(time.monotonic() + START_DEADLINE_S, START_DEADLINE_S)
+            return str(_field(line, "ready"))
+        except CompileError as error:
+            self.reap()
+            raise CompileError(f"the compile process does not start: {error}") from None
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    def ask(self, job: Job, deadline_s: float) -> Reply:
+        """Has a job done. A process that failed is gone afterwards.
+
+        Raises:
+            NotBegunError: It was gone before it began.
+            CompileTimeoutError: It took longer than the deadline allows.
+            CompileError: It died, took too much memory, or answered nonsense.
+        """
+        deadline = time.monotonic() + deadline_s
+        has_begun = False
+        try:
+            self._send(write_job(job), deadline, deadline_s)
+            _field(self._read_line(deadline, deadline_s), "started")
+            has_begun = True
+            return read_reply(self._read_line(deadline, deadline_s))
+        except (CompileError, OSError, ValueError) as error:
+            was_alive = self.is_alive()
+            self.reap()
+            if not has_begun and not was_alive:
+                raise NotBegunError from None
+            if isinstance(error, CompileError):
+                raise
+            raise CompileError(f"the compile process failed: {error}") from None
+
+    def close(self) -> None:
+        """Lets the process end, and kills it if it does not."""
+        with suppress(OSError):
+            self._input.close()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(2 * EXIT_S)
+        self.reap()
+
+    def stop(self) -> None:
+        """Kills the process; whoever waits for it is told."""
+        self._process.kill()
+
+    def reap(self) -> None:
+        """Kills the process and waits for its end; nothing is left of it."""
+        self._process.kill()
+        self._process.wait()
+        for stream in (self._input, self._output):
+            with suppress(OSError):
+                stream.close()
+
+    @property
+    def _input(self) -> Any:
+        return self._process.stdin
+
+    @property
+    def _output(self) -> Any:
+        return self._process.stdout
+
+    def _send(self, data: bytes, deadline: float, deadline_s: float) -> None:
+        """Writes in parts, for a process that does not read would block the writer for ever."""
+        while data:
+            self._check(deadline, deadline_s)
+            _, writable, _ = select.select([], [self._input], [], _LOOK_S)
+            if writable:
+                # A pipe that is writable takes this much at once.
+                data = data[self._input.write(data[: select.PIPE_BUF]) :]
+
+    def _read_line(self, deadline: float, deadline_s: float) -> bytes:
+        while b"\n" not in self._unread:
+            self._check(deadline, deadline_s)
+            readable, _, _ = select.select([self._output], [], [], _LOOK_S)
+            if not readable:
+                continue
+            read = self._output.read(1 << 16)
+            if not read:
+                raise CompileError(self._how_it_died())
+            self._unread += read
+            if len(self._unread) > _MAX_REPLY_BYTES:
+                raise CompileError("the compile process answers without end")
+        line, _, self._unread = self._unread.partition(b"\n")
+        return line
+
+    def _check(self, deadline: float, deadline_s: float) -> None:
+        if time.monotonic() > deadline:
+            raise CompileTimeoutError(f"the list took longer to compile than the {deadline_s:g} s it may")
+        if (used := resident_bytes(self.pid)) > self._max_memory_bytes:
+            raise CompileError(
+                f"the list needs more memory to compile ({used / 1e9:.1f} GB) than compile_memory_bytes allows"
+            )
+
+    def _how_it_died(self) -> str:
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(1)
+        code = self._process.returncode
+        if code is None:
+            return "the compile process closed its output"
+        if code < 0:
+            return f"the compile process was ended by {signal.Signals(-code).name}"
+        return f"the compile process ended with status {code}"
+
+
+def _field(line: bytes, name: str) -> object:
+    try:
+        return json.loads(line)[name]
+    except (ValueError, KeyError, TypeError):
+        raise CompileError(f"the compile process answered {line[:80]!r}") from None

@@ -1,0 +1,195 @@
+"""Compiles lists in processes of their own, for callers on an event loop.
+
+There are two: one for lists that have a name, which may be large, and one for what a request brings itself, so that
+a list of 20 words never waits for one of 300,000. Each does its jobs in order. A process that fails a job is replaced
+for the next; one that has grown, or has had nothing to do for a while, is ended, and its memory goes back.
+"""
+
+import asyncio
+import logging
+import queue
+import threading
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+from deployments.vocabulary.compile_process import CompileProcess, NotBegunError, WorkerCommand
+from vocab.compiler.jobs import Compiled, CompileList, CompileWithout, ExcludeWords, Job, Reply
+from vocab.errors import CompileError
+
+RETIRE_SHARE: Final = 4
+"""A process that still holds more than this part of what it may take is ended after the job."""
+
+_MAX_STARTS: Final = 2
+"""For one job: a process that died while it waited is replaced without a word."""
+
+_Item: TypeAlias = tuple[Job | None, Future[Reply]]
+
+logger = logging.getLogger("ray.serve")
+
+
+@dataclass(frozen=True)
+class CompilerLimits:
+    """How long and how large.
+
+    Attributes:
+        deadline_s: From the moment a job is begun.
+        max_memory_bytes: Of one process; files that it has mapped do not count.
+        idle_s: A process for large lists without a job for so long is ended.
+    """
+
+    deadline_s: float = 120.0
+    max_memory_bytes: int = 4 * 2**30
+    idle_s: float = 60.0
+
+
+class Compiler:
+    """Compile processes, as many as are needed at the moment. Its methods are called from one event loop."""
+
+    def __init__(self, command: WorkerCommand, limits: CompilerLimits) -> None:
+        start = _NextStart(command)
+        self._named = _Lane(start, limits, limits.idle_s)
+        # Stays, for its start would be the longest part of a small job; it grows little, see RETIRE_SHARE.
+        self._small = _Lane(start, limits, idle_s=None)
+
+    async def warm_up(self) -> None:
+        """Starts the process for small lists, and finds out so whether there is a tokenizer.
+
+        Raises:
+            CompileError: There is none.
+        """
+        await self._small.ask(None)
+
+    async def compile(self, job: CompileList | CompileWithout) -> Compiled:
+        """The artefact of a list, found or made.
+
+        Raises:
+            WordListError: The list cannot be used.
+            CompileTimeoutError: It took longer than the deadline allows.
+            CompileError: It could not be compiled, or its process died.
+            ArtefactError: The artefact could not be written, or the one to start from is gone.
+        """
+        is_small = isinstance(job, CompileList) and job.words is not None
+        compiled = await self._done(self._small if is_small else self._named, job)
+        if compiled is None:
+            raise CompileError("the compile process answered without a list")
+        return compiled
+
+    async def exclude(self, job: ExcludeWords) -> Compiled | None:
+        """What is left of a compiled list; None where that needs a compile. Raises what ``compile`` does."""
+        return await self._done(self._small, job)
+
+    def pids(self) -> list[int]:
+        """The processes there are."""
+        return [lane.pid for lane in (self._small, self._named) if lane.pid is not None]
+
+    async def close(self) -> None:
+        """Ends all processes at once; jobs under way fail."""
+        await asyncio.gather(self._small.close(), self._named.close())
+
+    async def _done(self, lane: "_Lane", job: Job) -> Compiled | None:
+        reply = await lane.ask(job)
+        if reply.error is not None:
+            raise reply.error
+        return reply.compiled
+
+
+class _NextStart:
+    """The command of the next process, which need not read the model's tokenizer once another has stored it."""
+
+    def __init__(self, command: WorkerCommand) -> None:
+        self.lock = threading.Lock()
+        self.command = command
+
+
+class _Lane:
+    """A thread that starts a process when there is a job, and has it do one after the other."""
+
+    def __init__(self, start: _NextStart, limits: CompilerLimits, idle_s: float | None) -> None:
+        self._start = start
+        self._limits = limits
+        self._idle_s = idle_s
+        self._jobs: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()
+        self._process: CompileProcess | None = None
+        self._is_closed = False
+        self._thread = threading.Thread(target=self._run, name="compiler", daemon=True)
+        self._thread.start()
+
+    @property
+    def pid(self) -> int | None:
+        process = self._process
+        return None if process is None else process.pid
+
+    async def ask(self, job: Job | None) -> Reply:
+        """What became of a job; without one, an empty reply once there is a process."""
+        if self._is_closed:
+            raise CompileError("the service is ending")
+        future: Future[Reply] = Future()
+        self._jobs.put((job, future))
+        return await asyncio.wrap_future(future)
+
+    async def close(self) -> None:
+        self._is_closed = True
+        self._jobs.put(None)
+        if (process := self._process) is not None:
+            process.stop()
+        await asyncio.to_thread(self._thread.join)
+
+    def _run(self) -> None:
+        while True:
+            try:
+                item = self._jobs.get(timeout=self._idle_s)
+            except queue.Empty:
+                self._end("had nothing to do")
+                continue
+            if item is None:
+                break
+            job, future = item
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(self._do(job))
+                except Exception as error:
+                    future.set_exception(error)
+        if self._process is not None:
+            self._process.reap()
+            self._process = None
+
+    def _do(self, job: Job | None) -> Reply:
+        for _ in range(_MAX_STARTS):
+            if self._is_closed:
+                break
+            try:
+                process = self._ready_process()
+                if job is None:
+                    return Reply()
+                reply = process.ask(job, self._limits.deadline_s)
+            except NotBegunError:
+                self._process = None
+            except CompileError as error:
+                self._process = None
+                logger.error("%s", error)
+                raise
+            else:
+                if reply.resident_bytes * RETIRE_SHARE > self._limits.max_memory_bytes:
+                    self._end(f"holds {reply.resident_bytes / 1e6:.0f} MB")
+                return reply
+        raise CompileError("the service is ending" if self._is_closed else "compile processes die before they begin")
+
+    def _ready_process(self) -> CompileProcess:
+        if self._process is not None and not self._process.is_alive():
+            self._process.reap()
+            self._process = None
+        if self._process is None:
+            # One at a time: the first has the tokenizer read, the next find it stored.
+            with self._start.lock:
+                command = self._start.command
+                self._process = CompileProcess(command.arguments(), self._limits.max_memory_bytes)
+                digest = self._process.wait_until_ready()
+                self._start.command = replace(command, tokenizer=digest)
+        return self._process
+
+    def _end(self, why: str) -> None:
+        if self._process is not None:
+            logger.info("a compile process %s and is ended", why)
+            self._process.close()
+            self._process = None

@@ -1,0 +1,262 @@
+"""The vocabulary deployment: from what a request says of its words to compiled artefacts, each made once.
+
+Callers who want the same list wait for the same compile; one that fails fails its callers alone. It remembers of each
+list no more than its digest and a few numbers, watches the list files, and hands artefacts to other nodes. Reading
+and compiling are done elsewhere (``compiler``). It knows nothing of the engine or of HTTP.
+"""
+
+import asyncio
+import hashlib
+import json
+import logging
+import os
+from collections import OrderedDict
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+from typing import Final, Protocol, TypeAlias
+
+from deployments.contract import ResolvedVocabulary, VocabularySpec
+from deployments.settings import Settings
+from deployments.single_flight import MadeOnce
+from deployments.vocabulary.compile_process import WorkerCommand
+from deployments.vocabulary.compiler import Compiler, CompilerLimits
+from vocab.artefacts.shared_store import SharedStore
+from vocab.artefacts.store import ArtefactStore
+from vocab.compiler.jobs import Compiled, CompileList, CompileWithout, ExcludeWords
+from vocab.errors import EmptyWordListError, VocabularyError, WordListError
+from vocab.lists.wordlists import check_known
+
+logger = logging.getLogger("ray.serve")
+
+MAX_LAST_GOOD: Final = 256
+"""List files of which the last version that could be used is remembered."""
+
+_Stamp: TypeAlias = tuple[int, int, int] | None
+
+
+class CompilesLists(Protocol):
+    """What ``compiler.Compiler`` does."""
+
+    async def warm_up(self) -> None: ...
+    async def compile(self, job: CompileList | CompileWithout) -> Compiled: ...
+    async def exclude(self, job: ExcludeWords) -> Compiled | None: ...
+    async def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """A list as a request wants it.
+
+    Attributes:
+        base: The artefact of the list.
+        shown: That of the list without the words left out; ``base`` where there are none.
+        exclusion_digest: What turns ``base`` into ``shown``; None where ``shown`` is an artefact of its own.
+    """
+
+    base: Compiled
+    shown: Compiled
+    exclusion_digest: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _LastGood:
+    """The version of a list file that could be used last, and the stamp of the newest that was looked at."""
+
+    stamp: _Stamp
+    digest: str
+    seen: _Stamp
+
+
+class Vocabulary:
+    """Resolves lists to artefacts. Every method may be called by many at once."""
+
+    async def __init__(  # type: ignore[misc]  # Serve awaits a constructor
+        self, settings: Settings, *, compiler: CompilesLists | None = None
+    ) -> None:
+        self._settings = settings
+        shared = None
+        if settings.artefact_store is not None:
+            shared = SharedStore(settings.artefact_store, settings.artefact_store_bytes)
+        self._store = await asyncio.to_thread(
+            ArtefactStore, settings.resolved_artefact_dir(), settings.artefact_bytes, shared
+        )
+        self._compiler = compiler or Compiler(_command(settings), _limits(settings))
+        self._known = MadeOnce(settings.max_cached_vocabularies)
+        self._last_good: OrderedDict[Hashable, _LastGood] = OrderedDict()
+        self._counts = {"num_compiles": 0, "num_loaded": 0}
+        await self._compiler.warm_up()
+        for lang in settings.prebuild_langs:
+            await self._list(VocabularySpec(lang=lang))
+
+    async def resolve(self, spec: VocabularySpec) -> ResolvedVocabulary:
+        """The artefacts of a vocabulary, made if they are new.
+
+        Raises:
+            WordListError: The list cannot be used.
+            CompileError: It could not be compiled; CompileTimeoutError where it took too long.
+            ArtefactError: Its artefact could not be written.
+        """
+        listed = await self._without(await self._list(spec), spec.exclude_words)
+        extra = await self._extra(spec) if spec.extra_words else None
+        n_words = spec.n_words or listed.base.num_ranks
+        needed = [listed.shown.fewest_for(n_words), extra.fewest_for(extra.num_ranks) if extra else None]
+        fewest = min((tokens for tokens in needed if tokens is not None), default=None)
+        if fewest is None:
+            raise EmptyWordListError(
+                f"The tokenizer of this model can spell no text of the first {n_words} words of this list, without "
+                "those left out: ask for more words."
+            )
+        return ResolvedVocabulary(
+            digest=listed.base.digest if listed.exclusion_digest else listed.shown.digest,
+            exclusion_digest=listed.exclusion_digest,
+            extra_digest=extra.digest if extra else None,
+            lang=spec.lang,
+            n_words=n_words,
+            unit=spec.unit,
+            fewest_tokens=max(fewest, 1),
+        )
+
+    async def resolve_or_refuse(self, spec: VocabularySpec) -> ResolvedVocabulary | VocabularyError:
+        """Like ``resolve``, with an error given back: one raised would fill Serve's log with tracebacks."""
+        try:
+            return await self.resolve(spec)
+        except VocabularyError as error:
+            return error.with_traceback(None)
+
+    async def fetch(self, digest: str) -> bytes:
+        """The file of an artefact, for another node.
+
+        Raises:
+            ArtefactError: There is no such artefact here.
+        """
+        return await asyncio.to_thread(self._store.read_bytes, digest)
+
+    async def stats(self) -> dict[str, int]:
+        """Lists compiled and lists found in the store since the start, lists remembered, bytes of the store here."""
+        return {
+            **self._counts,
+            "num_cached": len(self._known),
+            "store_bytes": await asyncio.to_thread(self._store.num_bytes),
+        }
+
+    async def close(self) -> None:
+        """Ends the compile processes, which end with this process anyway."""
+        await self._compiler.close()
+
+    async def _list(self, spec: VocabularySpec) -> Compiled:
+        options = spec.options
+        if spec.words is not None or spec.lang is None:
+            words = spec.words or ()
+            key = ("inline", spec.lang, _digest(words), options)
+            return await self._compiled(key, CompileList(spec.lang, words, options=options))
+        name = (spec.lang, spec.unit)
+        stamp = await asyncio.to_thread(self._stamp, spec.lang)
+        job = CompileList(spec.lang, unit=spec.unit, options=options)
+        try:
+            compiled = await self._compiled(("list", *name, options, stamp), job, keeps_refusals=True)
+        except WordListError as error:
+            if stamp is None or name not in self._last_good:
+                raise
+            return await self._last_good_version(name, stamp, job, error)
+        if stamp is not None:
+            self._last_good[name] = _LastGood(stamp, compiled.digest, stamp)
+            self._last_good.move_to_end(name)
+            while len(self._last_good) > MAX_LAST_GOOD:
+                self._last_good.popitem(last=False)
+        return compiled
+
+    async def _last_good_version(
+        self, name: tuple[str, str], stamp: _Stamp, job: CompileList, error: WordListError
+    ) -> Compiled:
+        """What a list file held before it was replaced by one that cannot be used."""
+        good = self._last_good[name]
+        if good.seen != stamp:
+            self._last_good[name] = replace(good, seen=stamp)
+            logger.warning("the list %r was replaced, and its last good version serves on: %s", job.lang, error)
+        # With other options the words are taken from the artefact.
+        again = CompileWithout(good.digest, (), job.options)
+        return await self._compiled(("list", *name, job.options, good.stamp), again)
+
+    async def _without(self, base: Compiled, words: tuple[str, ...]) -> _Listed:
+        if not words:
+            return _Listed(base, base)
+
+        async def leave_out() -> _Listed:
+            shown = await self._compiler.exclude(ExcludeWords(base.digest, words))
+            if shown is None:
+                return _Listed(base, self._counted(await self._compiler.compile(CompileWithout(base.digest, words))))
+            return _Listed(base, shown, shown.digest if shown.digest != base.digest else None)
+
+        listed: _Listed = await self._known.get(("without", base.digest, _digest(words)), leave_out, self._is_there)
+        return listed
+
+    async def _extra(self, spec: VocabularySpec) -> Compiled:
+        options = replace(spec.options, case="sentence")
+        key = ("inline", spec.lang, _digest(spec.extra_words), options)
+        return await self._compiled(key, CompileList(spec.lang, spec.extra_words, options=options))
+
+    async def _compiled(
+        self, key: Hashable, job: CompileList | CompileWithout, *, keeps_refusals: bool = False
+    ) -> Compiled:
+        async def make() -> Compiled:
+            return self._counted(await self._compiler.compile(job))
+
+        compiled: Compiled = await self._known.get(
+            key, make, self._is_there, kept_errors=WordListError if keeps_refusals else ()
+        )
+        return compiled
+
+    def _counted(self, compiled: Compiled) -> Compiled:
+        self._counts["num_loaded" if compiled.was_stored else "num_compiles"] += 1
+        if not compiled.was_stored:
+            logger.info(
+                "compiled %d words in %.2f s, artefact %s",
+                compiled.num_words, compiled.seconds, compiled.digest[:12],
+            )  # fmt: skip
+        if compiled.num_dropped:
+            logger.warning(
+                "artefact %s: %d words cannot be spelled by this tokenizer and are dropped, such as %s",
+                compiled.digest[:12], compiled.num_dropped, ", ".join(compiled.dropped_words),
+            )  # fmt: skip
+        return compiled
+
+    async def _is_there(self, known: Compiled | _Listed) -> bool:
+        """Whether all of it still lies in the store; this counts as a use."""
+        digests = [known.digest] if isinstance(known, Compiled) else [known.base.digest, known.shown.digest]
+        return await asyncio.to_thread(lambda: all(self._store.has(digest) for digest in digests))
+
+    def _stamp(self, lang: str) -> _Stamp:
+        """Changes when the list's file does; None for a built-in list. The name is never joined to a path.
+
+        Raises:
+            WordListError: There is no list of that name.
+        """
+        folder = self._settings.wordlist_dir
+        check_known(lang, folder)
+        if folder is not None and folder.is_dir():
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    if entry.name == f"{lang}.txt":
+                        status = entry.stat()
+                        return status.st_mtime_ns, status.st_size, status.st_ino
+        return None
+
+
+def _digest(words: tuple[str, ...]) -> bytes:
+    return hashlib.sha256(json.dumps(words).encode()).digest()
+
+
+def _command(settings: Settings) -> WorkerCommand:
+    return WorkerCommand(
+        folder=settings.resolved_artefact_dir(),
+        max_bytes=settings.artefact_bytes,
+        model=settings.model_name,
+        trust_remote_code=settings.trust_remote_code,
+        wordlist_dir=settings.wordlist_dir,
+        shared_url=settings.artefact_store,
+        shared_bytes=settings.artefact_store_bytes,
+    )
+
+
+def _limits(settings: Settings) -> CompilerLimits:
+    return CompilerLimits(settings.compile_deadline_s, settings.compile_memory_bytes, settings.compile_idle_s)

@@ -1,0 +1,154 @@
+"""What may be done with files."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from deployments.batch.api.file_service import MAX_READ_BYTES
+from deployments.batch.state.contents import ContentsError
+from deployments.batch.state.store import StoreError
+from deployments.errors import BadRequestError, NotFoundError, PayloadTooLargeError
+from tests.deployments.batch.served import FEW, ME, NOW, World, jsonl
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    world = World(tmp_path)
+    yield world
+    world.close()
+
+
+def test_an_uploaded_file_is_given_back_as_it_was(world: World) -> None:
+    content = jsonl(3)
+    file = world.service.create_file(ME, "stories.jsonl", "batch", content)
+    assert file["id"].startswith("file-")
+    assert len(file["id"]) == 37
+    assert (file["filename"], file["bytes"], file["purpose"]) == ("stories.jsonl", len(content), "batch")
+    assert (file["created_at"], file["expires_at"]) == (NOW, NOW + FEW.retention_s)
+    assert world.service.get_file(ME, file["id"]) == file
+    assert world.service.read_file(ME, file["id"], 0, MAX_READ_BYTES) == content
+    assert world.service.read_file(ME, file["id"], 10, 5) == content[10:15]
+    assert world.service.read_file(ME, file["id"], len(content), 5) == b""
+
+
+def test_a_file_may_ask_to_be_kept_for_less_and_not_for_more(world: World) -> None:
+    kept = [world.service.get_file(ME, world.upload(expires_after_s=asked))["expires_at"] for asked in (3600, 10**9)]
+    assert kept == [NOW + 3600, NOW + FEW.retention_s]
+
+
+@pytest.mark.parametrize("purpose", ["", "fine-tune", "batch_output", "Batch"])
+def test_only_inputs_of_batches_are_taken(world: World, purpose: str) -> None:
+    with pytest.raises(BadRequestError) as caught:
+        world.service.create_file(ME, "a", purpose, b"x")
+    assert caught.value.param == "purpose"
+
+
+def test_a_file_that_is_empty_or_too_large_is_refused(world: World) -> None:
+    with pytest.raises(BadRequestError, match="empty"):
+        world.service.create_file(ME, "a", "batch", b"")
+    world.upload(b"x" * FEW.max_file_bytes)
+    with pytest.raises(PayloadTooLargeError):
+        world.upload(b"x" * (FEW.max_file_bytes + 1))
+
+
+def test_the_files_of_one_key_are_bounded_together(world: World) -> None:
+    file_id = world.upload(b"x" * 100_000)
+    with pytest.raises(BadRequestError) as caught:
+        world.upload(b"x" * 50_001)
+    assert caught.value.code == "storage_full"
+    with pytest.raises(BadRequestError):
+        world.service.create_job(ME, b"x" * 50_001, {})
+    world.upload(b"x" * 50_001, owner="other")
+    world.service.delete_file(ME, file_id)
+    world.upload(b"x" * 50_001)
+
+
+def test_files_are_listed_in_pages_in_both_orders_and_by_purpose(world: World) -> None:
+    ids = [world.upload() for _ in range(3)]
+    batch = world.batch(file_id=ids[0])["id"]
+    output = world.end(batch)
+    listed = world.service.list_files
+    assert [file["id"] for file in listed(ME)["data"]] == [output, *reversed(ids)]
+    assert [file["id"] for file in listed(ME, "batch", None, 2, "asc")["data"]] == ids[:2]
+    assert [file["id"] for file in listed(ME, "batch", ids[1], 2, "asc")["data"]] == ids[2:]
+    assert [file["id"] for file in listed(ME, "batch_output")["data"]] == [output]
+    assert listed("other") == {"object": "list", "data": [], "first_id": None, "last_id": None, "has_more": False}
+
+
+@pytest.mark.parametrize(
+    ("options", "param"),
+    [
+        ({"purpose": "vision"}, "purpose"),
+        ({"limit": 0}, "limit"),
+        ({"limit": 10_001}, "limit"),
+        ({"order": "up"}, "order"),
+        ({"after": "file-1"}, "after"),
+    ],
+)
+def test_a_list_that_cannot_be_is_refused(world: World, options: dict[str, object], param: str) -> None:
+    with pytest.raises(BadRequestError) as caught:
+        world.service.list_files(ME, **options)  # type: ignore[arg-type]
+    assert caught.value.param == param
+
+
+@pytest.mark.parametrize("file_id", ["file-" + "0" * 32, "", "file-\0", "../in.jsonl", "x" * 10_000, "file-ä"])
+def test_a_file_that_is_not_there_is_not_found(world: World, file_id: str) -> None:
+    for operation in (world.service.get_file, world.service.delete_file):
+        with pytest.raises(NotFoundError):
+            operation(ME, file_id)
+    with pytest.raises(NotFoundError):
+        world.service.read_file(ME, file_id, 0, 1)
+
+
+def test_the_file_of_another_owner_is_not_found_and_stays(world: World) -> None:
+    theirs = world.upload(owner="other")
+    for operation in (world.service.get_file, world.service.delete_file):
+        with pytest.raises(NotFoundError):
+            operation(ME, theirs)
+    with pytest.raises(NotFoundError):
+        world.service.read_file(ME, theirs, 0, 1)
+    assert world.service.read_file("other", theirs, 0, 10) == jsonl()[:10]
+
+
+@pytest.mark.parametrize(("offset", "num_bytes"), [(-1, 1), (0, 0), (0, -1), (0, MAX_READ_BYTES + 1)])
+def test_a_piece_of_a_file_is_bounded(world: World, offset: int, num_bytes: int) -> None:
+    with pytest.raises(BadRequestError):
+        world.service.read_file(ME, world.upload(), offset, num_bytes)
+
+
+def test_a_deleted_file_is_gone_with_what_it_held(world: World) -> None:
+    file_id = world.upload()
+    assert world.service.delete_file(ME, file_id) == {"id": file_id, "object": "file", "deleted": True}
+    assert world.num_contents() == 0
+    with pytest.raises(NotFoundError):
+        world.service.get_file(ME, file_id)
+
+
+def test_a_file_whose_contents_are_gone_is_not_found(world: World) -> None:
+    file_id = world.upload()
+    world.contents.delete(file_id)
+    with pytest.raises(NotFoundError):
+        world.service.read_file(ME, file_id, 0, 1)
+
+
+def test_contents_without_a_record_do_not_stay(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreachable(*_: object) -> None:
+        raise StoreError("no answer")
+
+    monkeypatch.setattr(world.store, "add_file", unreachable)
+    with pytest.raises(StoreError):
+        world.upload()
+    assert world.num_contents() == 0
+
+
+def test_a_file_is_deleted_even_if_its_contents_stay(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def stuck(*_: object) -> None:
+        raise ContentsError("read-only file system")
+
+    file_id = world.upload()
+    monkeypatch.setattr(world.contents, "delete", stuck)
+    world.service.delete_file(ME, file_id)
+    assert "read-only" in caplog.text

@@ -1,0 +1,74 @@
+"""A file on its way to a client. Whole ones, and those that break off, are sent by a real server in ``test_routes``."""
+
+import asyncio
+
+import pytest
+from starlette.types import Message
+
+from deployments.batch.api.file_stream import PIECE_BYTES, FileStream
+from deployments.errors import InternalError, NotFoundError
+from deployments.ingress.disconnect import ClientLeft
+
+
+class File:
+    """As large as it is said to be, and read where it is asked for."""
+
+    def __init__(self, num_bytes: int) -> None:
+        self.num_bytes = num_bytes
+        self.asked: list[int] = []
+
+    async def read(self, offset: int, num_bytes: int) -> bytes:
+        self.asked.append(offset)
+        return b"x" * min(num_bytes, self.num_bytes - offset)
+
+
+async def test_a_piece_is_read_when_the_one_before_has_gone() -> None:
+    file = File(3 * PIECE_BYTES)
+    stream = await FileStream.begin(file.read, file.num_bytes, "text/plain", "req-1")
+    num_sent = 0
+
+    async def send(message: Message) -> None:
+        nonlocal num_sent
+        if message["type"] == "http.response.body":
+            assert len(file.asked) == num_sent + 1
+            num_sent += 1
+
+    await stream({}, _stay, send)
+    assert file.asked == [0, PIECE_BYTES, 2 * PIECE_BYTES]
+
+
+async def test_nothing_more_is_read_for_a_client_that_left() -> None:
+    file = File(100 * PIECE_BYTES)
+    stream = await FileStream.begin(file.read, file.num_bytes, "text/plain", "req-1")
+    left = asyncio.Event()
+
+    async def receive() -> Message:
+        await left.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: Message) -> None:
+        if len(file.asked) == 3:
+            left.set()
+        await asyncio.sleep(0)
+
+    with pytest.raises(ClientLeft):
+        await stream({}, receive, send)
+    assert len(file.asked) < 10
+
+
+async def test_a_file_that_cannot_be_read_is_an_error_before_anything_is_sent() -> None:
+    async def fail(_: int, __: int) -> bytes:
+        raise NotFoundError("There is no such file.")
+
+    with pytest.raises(NotFoundError):
+        await FileStream.begin(fail, 5, "text/plain", "req-1")
+
+
+async def test_a_file_that_is_shorter_than_it_was_said_to_be_is_our_fault() -> None:
+    with pytest.raises(InternalError):
+        await FileStream.begin(File(5).read, 6, "text/plain", "req-1")
+
+
+async def _stay() -> Message:
+    await asyncio.sleep(3600)
+    return {}

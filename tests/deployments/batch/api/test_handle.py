@@ -1,0 +1,111 @@
+"""What crosses between the front and the batch deployment."""
+
+from collections.abc import Callable
+from typing import Any, get_args
+
+import pytest
+from ray.exceptions import ActorDiedError, RayActorError
+from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError
+
+from deployments.batch.api.handle import CALLS, HandleBatches, Operation, Reply, reply_of
+from deployments.batch.api.service import BatchService
+from deployments.batch.state.contents import ContentsError
+from deployments.batch.state.store import StoreError
+from deployments.errors import ApiError, ConflictError, NotFoundError, TooManyRequestsError
+from tests.deployments.stand_in import across_a_handle
+
+SECRET = "the secret reason"
+
+
+def raising(error: Exception) -> Callable[..., Any]:
+    def operation(*_: object) -> Any:
+        raise error
+
+    return operation
+
+
+class Handle:
+    """Gives one reply, or raises, and remembers what it was asked."""
+
+    def __init__(self, reply: Reply | Exception) -> None:
+        self._reply = reply
+        self.asked: list[Any] = []
+        self.call = self
+
+    async def remote(self, *args: Any) -> Reply:
+        self.asked.append(args)
+        if isinstance(self._reply, Exception):
+            raise self._reply
+        return self._reply
+
+
+async def caught(reply: Reply | Exception) -> ApiError:
+    with pytest.raises(ApiError) as error:
+        await HandleBatches(Handle(reply)).call("req-1", "get_file", "me", "file-1")
+    return error.value
+
+
+def test_every_call_is_an_operation_of_the_service() -> None:
+    assert all(callable(getattr(BatchService, name)) for name in CALLS)
+    assert set(get_args(Operation)) == CALLS
+
+
+async def test_a_value_crosses_as_it_is() -> None:
+    handle = Handle(reply_of(lambda *args: list(args), ["me", b"x"], {}))
+    assert await HandleBatches(handle).call("req-1", "read_file", "me", b"x") == ["me", b"x"]
+    assert handle.asked == [("read_file", ("me", b"x"), {})]
+    assert reply_of(lambda: None, [], {}) == {"value": None}
+
+
+@pytest.mark.parametrize(
+    "error",
+    [NotFoundError("There is no such file.", "id"), ConflictError("In use.", code="file_in_use")],
+)
+async def test_an_error_of_the_callers_crosses_as_it_is(error: ApiError) -> None:
+    crossed = await caught(reply_of(raising(error), [], {}))
+    assert crossed.status == error.status
+    assert crossed.to_dict() == error.to_dict()
+
+
+async def test_who_has_too_much_going_on_is_told_when_to_come_back() -> None:
+    crossed = await caught(reply_of(raising(TooManyRequestsError("Wait.", code="too_many_batches")), [], {}))
+    assert (crossed.status, crossed.code, crossed.headers) == (429, "too_many_batches", (("Retry-After", "1"),))
+
+
+@pytest.mark.parametrize("error", [StoreError(SECRET), ContentsError(SECRET)])
+async def test_state_that_cannot_be_used_is_no_capacity_and_only_the_log_knows_why(
+    error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    crossed = await caught(reply_of(raising(error), [], {}))
+    assert (crossed.status, crossed.code) == (503, "storage_unavailable")
+    assert "req-1" in crossed.message
+    assert SECRET not in crossed.message
+    assert SECRET in caplog.text
+
+
+async def test_a_fault_of_ours_names_the_request_id_and_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
+    crossed = await caught(reply_of(raising(RuntimeError(SECRET)), [], {}))
+    assert (crossed.status, crossed.code) == (500, "internal_error")
+    assert "req-1" in crossed.message
+    assert SECRET not in crossed.message
+    assert SECRET in caplog.text
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RayActorError(),
+        ActorDiedError(),
+        DeploymentUnavailableError("down"),
+        BackPressureError(num_queued_requests=9, max_queued_requests=9),
+    ],
+)
+async def test_a_deployment_that_is_away_for_a_moment_is_no_capacity(error: Exception) -> None:
+    assert (await caught(error)).status == 503
+
+
+@pytest.mark.parametrize("reply", [across_a_handle(ValueError(SECRET)), {}, {"error": {"status": "x"}}])
+async def test_what_should_not_come_is_our_fault(reply: Any) -> None:
+    crossed = await caught(reply or {"error": None})
+    assert crossed.status == 500
+    assert SECRET not in crossed.message

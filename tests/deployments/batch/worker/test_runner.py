@@ -1,0 +1,156 @@
+"""The threads that run batches, and what they delete."""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from deployments.batch.state.contents import ContentsMissingError
+from deployments.batch.worker.runner import Runner
+from deployments.batch.worker.tools import Tools
+from tests.deployments.batch.world import World, assert_every_line_once, line_of
+from tests.deployments.front import wait_until
+
+
+@pytest.fixture
+def world(tmp_path: Path, database_url: str) -> Iterator[World]:
+    """Over each of the databases."""
+    world = World(tmp_path, database=database_url)
+    yield world
+    world.store.close()
+
+
+def runner_of(world: World, run: Callable[[Tools, str], None] | None = None) -> Runner:
+    if run is None:
+        return Runner(world.tools)
+    return Runner(world.tools, run=run, retry_s=(0.01,))
+
+
+def test_open_batches_run_to_their_end_also_those_that_come_later(world: World) -> None:
+    first = world.batch_of([line_of(1)])
+    runner = runner_of(world)
+    runner.start()
+    wait_until(lambda: world.now_of(first).status == "completed", timeout_s=5)
+    second = world.batch_of([line_of(1)])
+    runner.wake()
+    wait_until(lambda: world.now_of(second).status == "completed", timeout_s=5)
+    assert runner.is_alive()
+    runner.stop()
+    assert not runner.is_alive()
+    for batch in (first, second):
+        assert_every_line_once(world, batch, 1)
+
+
+def test_no_more_run_at_once_than_the_setting_says_and_the_oldest_first(tmp_path: Path) -> None:
+    world = World(tmp_path, jobs_at_once=2)
+    batches = [world.batch_of([line_of(1)]) for _ in range(5)]
+    order: list[str] = []
+    running = most = 0
+    lock = threading.Lock()
+
+    def run(tools: Tools, batch_id: str) -> None:
+        nonlocal running, most
+        with lock:
+            order.append(batch_id)
+            running += 1
+            most = max(most, running)
+        time.sleep(0.05)
+        with lock:
+            running -= 1
+        tools.store.finish(batch_id, only_from=["validating"], files=[], status="completed", completed_at=1)
+
+    runner = runner_of(world, run)
+    runner.start()
+    wait_until(lambda: not world.store.open_batches(), timeout_s=10)
+    runner.stop()
+    assert most == 2
+    assert sorted(order[:2]) == sorted(batch.id for batch in batches[:2])
+    assert sorted(order) == sorted(batch.id for batch in batches)
+
+
+def test_a_cancelled_batch_waits_for_no_other(tmp_path: Path) -> None:
+    world = World(tmp_path, jobs_at_once=1)
+    order: list[str] = []
+
+    def run(tools: Tools, batch_id: str) -> None:
+        order.append(batch_id)
+        tools.store.finish(
+            batch_id, only_from=["validating", "cancelling"], files=[], status="cancelled", cancelled_at=1
+        )
+
+    world.batch_of([line_of(1)])
+    cancelled = world.batch_of([line_of(1)])
+    world.store.update_batch(cancelled.id, only_from=["validating"], status="cancelling")
+    runner = runner_of(world, run)
+    runner.start()
+    wait_until(lambda: not world.store.open_batches(), timeout_s=5)
+    runner.stop()
+    assert order[0] == cancelled.id
+
+
+def test_a_run_that_fails_is_tried_again(world: World) -> None:
+    batch = world.batch_of([line_of(1)])
+    tries = 0
+
+    def run(tools: Tools, batch_id: str) -> None:
+        nonlocal tries
+        tries += 1
+        if tries < 3:
+            raise OSError("No space left on device")
+        tools.store.finish(batch_id, only_from=["validating"], files=[], status="completed", completed_at=1)
+
+    runner = runner_of(world, run)
+    runner.start()
+    wait_until(lambda: world.now_of(batch).status == "completed", timeout_s=10)
+    runner.stop()
+    assert tries == 3
+
+
+def test_a_runner_that_is_stopped_leaves_the_rest_for_the_next(world: World) -> None:
+    batch = world.batch_of(line_of(number) for number in range(20))
+    halfway = threading.Event()
+
+    def wait_halfway() -> None:
+        if world.engines.asked.total() >= 8:
+            halfway.set()
+            time.sleep(0.2)
+
+    world.engines.after_answer = wait_halfway
+    runner = runner_of(world)
+    runner.start()
+    assert halfway.wait(5)
+    runner.stop()
+    assert world.now_of(batch).status == "in_progress"
+    world.engines.after_answer = lambda: None
+    again = runner_of(world)
+    again.start()
+    wait_until(lambda: world.now_of(batch).status == "completed", timeout_s=5)
+    again.stop()
+    assert_every_line_once(world, batch, 20)
+
+
+def test_old_files_and_batches_are_deleted_but_not_what_an_open_batch_reads(world: World) -> None:
+    ended, still_open = world.batch_of([line_of(1)]), world.batch_of([line_of(2)])
+    runner = runner_of(world, lambda tools, batch_id: None)
+    for batch in (ended,):
+        world.store.finish(
+            batch.id, only_from=["validating"], files=[], status="failed", failed_at=int(world.now), errors=()
+        )
+    world.now += world.settings.limits.retention_s + 10
+    world.contents.write("file-orphan", [b"x"])
+    world.contents.write("file-young", [b"x"])
+    path = world.folder / "files" / "file-orphan"
+    os.utime(path, (path.stat().st_mtime - 90_000,) * 2)
+    runner.start()
+    wait_until(lambda: world.store.batch(None, ended.id) is None, timeout_s=5)
+    runner.stop()
+    assert world.store.file(None, ended.input_file_id) is None
+    assert world.store.file(None, still_open.input_file_id) is not None
+    assert world.contents.size(still_open.input_file_id)
+    assert world.contents.size("file-young")
+    for name in (ended.input_file_id, "file-orphan"):
+        with pytest.raises(ContentsMissingError):
+            world.contents.size(name)

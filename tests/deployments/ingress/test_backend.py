@@ -1,0 +1,152 @@
+"""The front inside Ray Serve, over handles, with stand-ins for the other deployments."""
+
+import socket
+from collections.abc import AsyncGenerator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import ray
+from ray import serve
+
+from deployments.contract import Answer, ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
+from deployments.ingress.deployment import Ingress
+from deployments.settings import Settings
+from tests.deployments.batch.direct import DirectBatches
+from tests.deployments.front import CHAT, KEY, LIMITS, MODEL, Front, assert_error, chat_body, raw_request, wait_until
+from tests.deployments.stand_in import WORDS, StandIn
+from vocab.errors import CompileError, UnknownLanguageError, WordListError
+
+pytestmark = pytest.mark.e2e
+
+
+class VocabularyStandIn:
+    async def resolve_or_refuse(self, spec: VocabularySpec) -> ResolvedVocabulary | WordListError:
+        if spec.lang == "xx":
+            return UnknownLanguageError("There is no list 'xx'. Known: en, es.")
+        if spec.lang == "broken":
+            raise CompileError("the secret reason")
+        return await StandIn().resolve(spec)
+
+
+class ReplicaStandIn:
+    def __init__(self) -> None:
+        self._stand_in = StandIn()
+
+    async def answer(
+        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, request_id: str
+    ) -> AsyncGenerator[Answer]:
+        async for item in self._stand_in.answer(body, vocabulary, decoding, request_id):
+            yield item
+
+    async def num_open(self) -> int:
+        return sum(not call.is_closed for call in self._stand_in.calls)
+
+
+FREE = {"num_cpus": 0}
+Vocabulary: Any = serve.deployment(name="Vocabulary", ray_actor_options=FREE)(VocabularyStandIn)
+Replica: Any = serve.deployment(name="Replica", ray_actor_options=FREE, max_ongoing_requests=2, max_queued_requests=1)(
+    ReplicaStandIn
+)
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Front]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    patch = pytest.MonkeyPatch()
+    patch.setenv("RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH", "deployments.proxy:middlewares")
+    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+    try:
+        serve.start(http_options={"host": "127.0.0.1", "port": port})
+        settings = Settings(model_id=MODEL, secret_token=KEY, limits=LIMITS)
+        serve.run(
+            Ingress.options(ray_actor_options=FREE).bind(settings, Replica.bind(), Vocabulary.bind()),
+            name="front",
+            route_prefix="/",
+        )
+        yield Front(port=port, backend=StandIn(), batches=DirectBatches())
+    finally:
+        serve.shutdown()
+        ray.shutdown()
+        patch.undo()
+
+
+def num_open() -> int:
+    handle = serve.get_deployment_handle("Replica", app_name="front")
+    return int(handle.num_open.remote().result(timeout_s=10))
+
+
+def test_the_front_is_served(front: Front) -> None:
+    with front.client(key=None) as client:
+        assert client.get("/health").json() == {"status": "ok"}
+        assert_error(client.get("/v1/models"), 401, code="invalid_api_key")
+        assert client.get("/v1/models", params={"token": KEY}).json()["data"][0]["id"] == MODEL
+
+
+def test_an_answer_crosses_the_handles(front: Front) -> None:
+    whole = front.chat(vocab_lang="en", vocab_n_words=10)
+    assert whole.json()["choices"][0]["message"]["content"] == "".join(WORDS)
+    assert front.chat(stream=True).text.endswith("data: [DONE]\n\n")
+
+
+def test_errors_keep_their_meaning_across_the_handles(front: Front) -> None:
+    unknown = front.chat(vocab_lang="xx", vocab_n_words=10)
+    assert "Known: en, es." in assert_error(unknown, 400, param="vocab_lang", code="invalid_vocabulary")["message"]
+    assert_error(front.chat(vocab_lang="broken", vocab_n_words=10), 500, code="internal_error")
+    assert_error(front.chat(text="please refuse"), 400, code="context_length_exceeded")
+    assert_error(front.chat(text="please fail", stream=True), 500, code="internal_error")
+    broken = front.chat(text="please fail later", stream=True)
+    assert broken.status_code == 200
+    assert "[DONE]" not in broken.text
+    assert '"error"' in broken.text
+
+
+@pytest.mark.parametrize("target", ["//v1/models", "/v1/../metrics", "/%2e%2e/v1/models", "/v1/%6dodels", "/docs"])
+def test_no_second_spelling_of_a_path_gets_through_the_proxy(front: Front, target: str) -> None:
+    assert front.send_raw(raw_request(target, key=None))[0] == 401
+    assert front.send_raw(raw_request(target))[0] == 404
+
+
+@pytest.mark.parametrize("name", ["X-Request-Id", "x-request-id"])
+def test_the_request_id_is_the_servers_alone_through_the_proxy(front: Front, name: str) -> None:
+    ids = front.get("/v1/models", headers={name: "mine" + "x" * 10_240}).headers.get_list("x-request-id")
+    assert len(ids) == 1
+    assert ids[0].startswith("req-")
+
+
+def test_the_proxy_does_not_tell_its_routes(front: Front) -> None:
+    with front.client(key=None) as client:
+        assert client.get("/-/routes").status_code == 404
+
+
+def test_a_body_that_is_too_long_is_refused_through_the_proxy(front: Front) -> None:
+    assert_error(front.chat(b" " * (LIMITS.max_body_bytes + 1)), 413)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_the_replica_stops_when_the_client_leaves(front: Front, stream: bool) -> None:
+    body = (
+        str(chat_body("please stall", stream=stream))
+        .replace("'", '"')
+        .replace("True", "true")
+        .replace("False", "false")
+    )
+    length = b"Content-Length: %d" % len(body)
+    stay = b"X-Request-Disconnect-Disabled: ?1"
+    head = raw_request(CHAT, b"Content-Type: application/json", length, stay, method="POST")
+    with socket.create_connection(("127.0.0.1", front.port), timeout=10) as connection:
+        connection.sendall(head + body.encode())
+        wait_until(lambda: num_open() == 1, timeout_s=10)
+    wait_until(lambda: num_open() == 0, timeout_s=5)
+
+
+def test_a_burst_is_served_or_told_to_come_back(front: Front) -> None:
+    with ThreadPoolExecutor(max_workers=24) as pool:
+        responses = list(pool.map(lambda _: front.chat(stream=True), range(24)))
+    refused = [response for response in responses if response.status_code != 200]
+    assert len(refused) < len(responses)
+    for response in refused:
+        assert_error(response, 503, code="overloaded")
+        assert response.headers["retry-after"] == "1"

@@ -1,0 +1,149 @@
+"""The front as a client meets it: routes, and the way of a chat request to the graph and back."""
+
+from typing import Any
+
+import openai
+import pytest
+
+from deployments.contract import Decoding, ResolvedVocabulary
+from deployments.protocol.decoding_defaults import DRAW, SAMPLE
+from tests.deployments.front import CHAT, KEY, LIMITS, MODEL, Front, assert_error, chat_body
+from tests.deployments.stand_in import FEWEST_TOKENS, WORDS
+
+VOCABULARY: dict[str, Any] = {"vocab_lang": "en", "vocab_n_words": 1000}
+
+
+def test_health_is_ok_when_the_graph_is_ready(front: Front) -> None:
+    with front.client(key=None) as client:
+        assert client.get("/health").json() == {"status": "ok"}
+        front.backend.ready = False
+        assert client.get("/health").status_code == 503
+
+
+def test_models_are_listed_in_openais_shape(front: Front) -> None:
+    models = front.get("/v1/models").json()
+    assert models["object"] == "list"
+    assert [(model["id"], model["object"]) for model in models["data"]] == [(MODEL, "model")]
+    assert front.get(f"/v1/models/{MODEL}").json() == models["data"][0]
+
+
+@pytest.mark.parametrize("name", ["other", MODEL.upper(), f"{MODEL}/", "..%2f..%2fetc%2fpasswd", "x" * 10_000])
+def test_a_model_that_is_not_served_is_not_found(front: Front, name: str) -> None:
+    error = assert_error(front.get(f"/v1/models/{name}"), 404, param="model", code="model_not_found")
+    assert len(error["message"]) < 200
+
+
+def test_a_free_request_reaches_the_replica_without_a_vocabulary(front: Front) -> None:
+    front.chat(temperature=0.5, user="u")
+    call = front.backend.calls[0]
+    assert call.vocabulary is None
+    assert call.body == chat_body(temperature=0.5, max_tokens=LIMITS.max_new_tokens)
+
+
+def test_a_vocabulary_reaches_the_replica_resolved_and_beside_the_body(front: Front) -> None:
+    assert front.chat(**VOCABULARY, max_tokens=FEWEST_TOKENS).status_code == 200
+    call = front.backend.calls[0]
+    assert call.vocabulary == ResolvedVocabulary(digest="d" * 64, lang="en", n_words=1000, fewest_tokens=FEWEST_TOKENS)
+    assert call.body == chat_body(max_tokens=FEWEST_TOKENS) | dict(SAMPLE)
+
+
+def test_how_the_text_is_chosen_reaches_the_replica_beside_the_body(front: Front) -> None:
+    front.chat(num_beams=4, length_penalty=0.8, n=2)
+    front.chat(vocab={"lang": "en", "search": {"width": 4}, "score": True}, max_tokens=FEWEST_TOKENS)
+    beams, sentences = front.backend.calls
+    assert beams.decoding == Decoding(num_beams=4, length_penalty=0.8)
+    assert beams.body == chat_body(n=2, max_tokens=LIMITS.max_new_tokens)
+    assert sentences.decoding == Decoding(search_width=4, no_repeat_ngram_size=4, score=True, hint=True)
+    assert sentences.body == chat_body(max_tokens=FEWEST_TOKENS) | dict(DRAW)
+
+
+def test_a_budget_that_no_text_fits_is_refused_and_the_least_named(front: Front) -> None:
+    response = front.chat(**VOCABULARY, max_tokens=FEWEST_TOKENS - 1)
+    assert f"at least {FEWEST_TOKENS}" in assert_error(response, 400, param="max_tokens")["message"]
+    assert not front.backend.calls
+
+
+@pytest.mark.parametrize("lang", ["xx", "xx-remote"])
+def test_an_unknown_language_is_refused_and_the_known_ones_named(front: Front, lang: str) -> None:
+    response = front.chat(vocab_lang=lang, vocab_n_words=10)
+    assert "Known: en, es." in assert_error(response, 400, param="vocab_lang", code="invalid_vocabulary")["message"]
+
+
+def test_an_error_names_the_field_that_named_the_list(front: Front) -> None:
+    assert_error(front.chat(vocab={"lang": "xx"}), 400, param="vocab.lang", code="invalid_vocabulary")
+    inline = front.chat(vocab={"lang": "xx", "words": ["a"]})
+    assert_error(inline, 400, param="vocab.words", code="invalid_vocabulary")
+
+
+def test_a_list_of_fifty_thousand_words_reaches_the_vocabulary(front: Front) -> None:
+    assert front.chat(vocab={"words": [f"palabra{index}" for index in range(50_000)]}).status_code == 200
+    too_many = front.chat(vocab={"words": [f"w{index}" for index in range(50_001)]})
+    assert "at most 50000 words" in assert_error(too_many, 400, param="vocab.words")["message"]
+
+
+def test_each_failure_of_a_vocabulary_has_its_status(front: Front) -> None:
+    assert_error(front.chat(vocab_lang="tight", vocab_n_words=10), 400, param="max_tokens")
+    broken = front.chat(vocab_lang="broken", vocab_n_words=10)
+    assert_error(broken, 500, code="internal_error")
+    assert "secret" not in broken.text
+    assert_error(front.chat(vocab_lang="busy", vocab_n_words=10), 503, code="overloaded")
+    assert "fewer words" in assert_error(front.chat(vocab={"lang": "slow"}), 503, code="overloaded")["message"]
+    assert_error(front.chat(vocab={"lang": "twisted"}), 400, param="vocab", code="invalid_vocabulary")
+    assert front.chat().status_code == 200
+
+
+HOSTILE: list[dict[str, Any]] = [
+    {"n": 10**40},
+    {"temperature": 1e308},
+    {"messages": []},
+    {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "file:///etc/passwd"}}]}]},
+    {"chat_template": "{{ x }}"},
+    {"vocab_lang": "../../etc/passwd", "vocab_n_words": 0},
+    {"vocab_lang": "a\x01b", "vocab_n_words": 10},
+    {"vocab": {"words": ["\x01" * 9] * 10_000}},
+    {"vocab": {f"member_{index}": "x" for index in range(10_000)}},
+    {f"unknown_{index}": index for index in range(10_000)},
+    {"num_beams": 10**9},
+    {"num_beams": 4, "length_penalty": float("nan")},
+    {"num_beams": 4, "best_of": 4},
+    {"vocab": {"lang": "en", "search": {f"member_{index}": "x" for index in range(10_000)}}},
+]
+
+
+@pytest.mark.parametrize("fields", HOSTILE, ids=[str(fields)[:30] for fields in HOSTILE])
+def test_a_bad_request_gets_one_short_answer_and_never_reaches_the_graph(front: Front, fields: dict[str, Any]) -> None:
+    response = front.chat({**chat_body(), **fields})
+    assert response.status_code == 400
+    assert len(response.content) <= 4096
+    assert response.json()["error"]["param"] or "not valid JSON" in response.json()["error"]["message"]
+    assert not front.backend.calls
+
+
+def test_the_openai_package_is_served_and_understands_the_errors(front: Front) -> None:
+    with openai.OpenAI(base_url=f"http://127.0.0.1:{front.port}/v1", api_key=KEY, max_retries=0) as client:
+        assert [model.id for model in client.models.list()] == [MODEL]
+        assert client.models.retrieve(MODEL).id == MODEL
+        messages: Any = [{"role": "user", "content": "Tell me a story."}]
+        answer = client.chat.completions.create(model=MODEL, messages=messages, extra_body=VOCABULARY)
+        assert answer.choices[0].message.content == "".join(WORDS)
+        with client.chat.completions.create(model=MODEL, messages=messages, stream=True) as stream:
+            assert "".join(chunk.choices[0].delta.content or "" for chunk in stream) == "".join(WORDS)
+        with pytest.raises(openai.NotFoundError, match="does not exist"):
+            client.chat.completions.create(model="gpt-4o", messages=messages)
+        messages[0]["content"] = "please fail later"
+        broken = client.chat.completions.create(model=MODEL, messages=messages, stream=True)
+        with broken, pytest.raises(openai.APIError, match="The server failed"):
+            list(broken)
+
+
+def test_the_openai_package_understands_a_wrong_key(front: Front) -> None:
+    client = openai.OpenAI(base_url=f"http://127.0.0.1:{front.port}/v1", api_key="wrong", max_retries=0)
+    with client, pytest.raises(openai.AuthenticationError):
+        client.models.list()
+
+
+def test_requests_at_once_do_not_disturb_one_another(front: Front) -> None:
+    with front.client() as client, client.stream("POST", CHAT, json=chat_body("please stall later", stream=True)):
+        assert front.chat().status_code == 200
+        assert front.chat(text="please fail").status_code == 500
+        assert front.chat(stream=True).text.endswith("[DONE]\n\n")

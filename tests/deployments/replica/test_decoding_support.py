@@ -1,0 +1,63 @@
+"""What the settings of an engine rule out."""
+
+from typing import Any
+
+import pytest
+
+from deployments.contract import Decoding
+from deployments.replica.decoding_support import check_supported
+from deployments.replica.engine import EngineError
+from deployments.settings import Settings
+
+FIELDS: dict[str, Decoding] = {
+    "num_beams": Decoding(num_beams=4),
+    "best_of": Decoding(best_of=4),
+    "vocab.search": Decoding(search_width=4, select="posterior"),
+    "no_repeat_ngram_size": Decoding(no_repeat_ngram_size=3),
+    "vocab.score": Decoding(score=True),
+    "nothing": Decoding(hint=True),
+}
+
+
+def refused(*, is_constrained: bool = True, tells_cost: bool = True, **settings: Any) -> set[str]:
+    """The fields that these settings rule out."""
+    loaded = Settings.load({"secret_token": "k", **settings}, {})
+    names = set()
+    for name, decoding in FIELDS.items():
+        try:
+            check_supported(decoding, loaded, is_constrained=is_constrained, tells_cost=tells_cost)
+        except EngineError as error:
+            told = error.body["error"]
+            assert (told["status"], told["param"]) == (400, name)
+            assert f"'{name}' is not available here" in told["message"]
+            names.add(name)
+    return names
+
+
+def test_the_automaton_can_do_everything() -> None:
+    assert refused() == set()
+    assert refused(is_constrained=False) == set()
+
+
+def test_a_grammar_knows_no_states_to_continue_from() -> None:
+    assert refused(mask_engine="xgrammar") == {"num_beams", "vocab.search", "no_repeat_ngram_size"}
+    assert refused(mask_engine="xgrammar", is_constrained=False) == set()
+
+
+@pytest.mark.parametrize(
+    "engine_kwargs",
+    [
+        {"reasoning_parser": "some"},
+        {"structured_outputs_config": {"reasoning_parser": "some"}},
+        {"speculative_config": {"method": "ngram"}},
+    ],
+)
+@pytest.mark.parametrize("is_constrained", [True, False])
+def test_an_engine_that_thinks_or_drafts_scores_no_texts(engine_kwargs: Any, is_constrained: bool) -> None:
+    told = refused(engine_kwargs=engine_kwargs, is_constrained=is_constrained)
+    assert told == {"num_beams", "best_of", "vocab.search", "vocab.score"}
+
+
+def test_an_engine_that_does_not_tell_the_cost_of_a_list_can_search_free_text_only() -> None:
+    assert refused(tells_cost=False) == {"num_beams", "best_of", "vocab.search", "vocab.score"}
+    assert refused(tells_cost=False, is_constrained=False) == set()

@@ -1,0 +1,137 @@
+from typing import Any
+
+import pytest
+
+from deployments.contract import Decoding
+from deployments.replica import engine
+from deployments.replica.engine import EngineError
+from deployments.search.order import ORDER_ARGUMENT, SearchOrder
+from deployments.settings import Settings
+from vocab.vllm_plugin.fork import TRANSFER_CONFIG
+
+BODY: dict[str, Any] = {
+    "model": "m",
+    "messages": [{"role": "user", "content": "Hello"}],
+    "max_tokens": 9,
+}
+
+
+class ModelConfig:
+    max_model_len = 100
+
+
+def settings(**args: object) -> Settings:
+    return Settings.load({"secret_token": "k", "model_name": "some/model", **args}, {})
+
+
+def test_the_engine_always_gets_one_structured_output_backend() -> None:
+    config = engine.engine_config(settings(engine_kwargs={"structured_outputs_config": {"reasoning_parser": "r"}}))
+    assert config.engine_kwargs["structured_outputs_config"] == {"reasoning_parser": "r", "backend": "xgrammar"}
+
+
+def test_steps_of_a_search_share_their_work() -> None:
+    assert engine.engine_config(settings()).engine_kwargs["kv_transfer_config"] == TRANSFER_CONFIG
+
+
+@pytest.mark.parametrize("name", ["kv_transfer_config", "kv_offloading_size", "enable_return_routed_experts"])
+def test_an_operators_own_use_of_the_kv_cache_stays(name: str) -> None:
+    for value in (None, {"kv_connector": "Own"}):
+        kwargs = engine.engine_config(settings(engine_kwargs={name: value})).engine_kwargs
+        assert kwargs[name] == value
+        assert kwargs.get("kv_transfer_config") != TRANSFER_CONFIG
+
+
+@pytest.mark.parametrize(("given", "used"), [(None, 64), (20, 64), (100, 100), (-1, -1)])
+def test_an_engine_tells_as_many_tokens_as_beams_need(given: int | None, used: int) -> None:
+    config = engine.engine_config(settings(engine_kwargs={} if given is None else {"max_logprobs": given}))
+    assert config.engine_kwargs["max_logprobs"] == used
+
+
+def test_queues_are_bounded() -> None:
+    config = engine.engine_config(settings(max_ongoing_requests=5, max_queued_requests=6, batch={"enabled": False}))
+    assert config.deployment_config["max_ongoing_requests"] == 5
+    assert config.deployment_config["max_queued_requests"] == 6
+
+
+def test_the_lines_of_batches_take_no_place_of_a_request() -> None:
+    batch = {"lines_in_flight": 10, "jobs_at_once": 2}
+    config = engine.engine_config(
+        settings(max_ongoing_requests=5, max_queued_requests=6, batch=batch, autoscaling={"max_replicas": 3})
+    )
+    assert config.deployment_config["max_ongoing_requests"] == 5 + 114
+    assert config.deployment_config["max_queued_requests"] == 6 + 114
+
+
+@pytest.mark.parametrize(("given", "knows"), [({}, True), ({"scheduling_policy": "fcfs"}, False)])
+def test_the_engine_orders_by_priority_unless_the_operator_says_otherwise(given: dict[str, str], knows: bool) -> None:
+    chosen = settings(engine_kwargs=given)
+    assert engine.knows_priorities(chosen) is knows
+    policy = engine.engine_config(chosen).engine_kwargs["scheduling_policy"]
+    assert policy == given.get("scheduling_policy", "priority")
+
+
+def test_a_request_carries_our_id_and_the_grammar() -> None:
+    request = engine.chat_request(BODY, request_id="req-1", max_input_tokens=10, grammar='root ::= ""\n')
+    assert request.request_id == "req-1"
+    assert request.structured_outputs.grammar == 'root ::= ""\n'
+
+
+def test_an_order_reaches_the_client_beside_the_parameters() -> None:
+    order = SearchOrder(Decoding(best_of=4))
+    request = engine.chat_request(BODY, request_id="r", max_input_tokens=10, order=order)
+    params = request.to_sampling_params(9, {})
+    assert params.extra_args[ORDER_ARGUMENT] is order
+    assert ORDER_ARGUMENT not in request.model_dump_json()
+    plain = engine.chat_request(BODY, request_id="r", max_input_tokens=10)
+    assert plain.to_sampling_params(9, {}).extra_args is None
+
+
+def test_several_beams_may_be_asked_for_without_temperature() -> None:
+    order = SearchOrder(Decoding(num_beams=4))
+    fields = {"n": 2, "temperature": 0}
+    request = engine.chat_request(BODY | fields, request_id="r", max_input_tokens=10, order=order)
+    assert request.to_sampling_params(9, {}).n == 2
+
+
+def test_the_prompt_limit_is_the_services_own() -> None:
+    request = engine.chat_request(BODY, request_id="r", max_input_tokens=10)
+    assert request.build_tok_params(ModelConfig()).max_input_tokens == 10
+    request = engine.chat_request(BODY, request_id="r", max_input_tokens=1000)
+    assert request.build_tok_params(ModelConfig()).max_input_tokens == 91
+
+
+@pytest.mark.parametrize(
+    "fields", [{"temperature": "hot"}, {"top_logprobs": 3}, {"structured_outputs": {"json": "{", "choice": ["a"]}}]
+)
+def test_a_body_that_the_engine_does_not_take_is_refused(fields: dict[str, Any]) -> None:
+    with pytest.raises(EngineError) as refused:
+        engine.chat_request(BODY | fields, request_id="r", max_input_tokens=10)
+    error = refused.value.body["error"]
+    assert (error["status"], error["type"]) == (400, "invalid_request_error")
+
+
+def test_a_prompt_that_is_too_long_has_its_code() -> None:
+    error = engine.refusal({"message": "…", "code": 400, "param": "input_tokens"}, max_input_tokens=7).body["error"]
+    assert (error["status"], error["code"], error["param"]) == (400, "context_length_exceeded", "messages")
+    assert "7 tokens" in error["message"]
+
+
+def test_the_engines_own_failures_tell_nothing() -> None:
+    error = engine.refusal({"message": "at 0x7f secret", "code": 500}).body["error"]
+    assert (error["status"], error["type"], error["code"]) == (500, "server_error", "engine_error")
+    assert "secret" not in error["message"]
+
+
+def test_other_refusals_keep_their_message_without_the_engines_suffix() -> None:
+    error = engine.refusal({"message": "too hot (parameter=temperature, value=9)", "code": 400, "param": "t"})
+    assert str(error) == "too hot"
+
+
+def test_events_are_read_and_written() -> None:
+    assert engine.parse_event(engine.write_event({"a": "é"})) == {"a": "é"}
+    assert engine.parse_event("data: [DONE]\n\n") is None
+
+
+def test_a_reasoning_model_is_known_by_its_parser() -> None:
+    assert not engine.has_reasoning_parser(settings())
+    assert engine.has_reasoning_parser(settings(engine_kwargs={"reasoning_parser": "qwen3"}))

@@ -1,0 +1,276 @@
+"""The replica around an engine that says what a test wants, true or not."""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from transformers import AutoTokenizer
+
+from deployments.contract import Decoding, ResolvedVocabulary
+from deployments.replica.deployment import Replica, check_context
+from deployments.replica.hint import hint_line
+from deployments.replica.node_artefacts import NodeArtefacts
+from deployments.replica.node_lists import NodeLists
+from deployments.replica.plain_text import PlainText
+from deployments.settings import Settings
+from tests.vocab.toys import toy_automaton
+from vocab.artefacts.artefact import ArtefactFolder
+from vocab.artefacts.store import ArtefactStore
+from vocab.matching.reference import GrammarReference
+from vocab.options import ListOptions
+
+BODY = {"model": "m", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 9}
+
+
+class ScriptedReplica(Replica):
+    """A replica whose engine gives one scripted answer and keeps the request."""
+
+    def __init__(self, folder: Path, tokenizer: Any, script: Any, **args: object) -> None:
+        self._settings = Settings.load({"secret_token": "k", "model_name": "some/model", **args}, {})
+        self._plain = PlainText(tokenizer)
+        self._has_chat_template = self._tells_cost = True
+        self._takes_system = True
+        artefacts = NodeArtefacts(ArtefactStore(folder, 2**30), self._nowhere)
+        self._lists = NodeLists(artefacts, self._settings.mask_engine)
+        self._script = script
+        self.request: Any = None
+
+    def __del__(self) -> None:
+        """``LLMServer``'s is a coroutine, which only Serve awaits."""
+
+    async def _nowhere(self, digest: str) -> bytes:
+        raise AssertionError("the artefact lies on this node")
+
+    async def chat(self, request: Any, raw_request_info: Any = None) -> AsyncIterator[Any]:
+        self.request = request
+
+        async def answer() -> AsyncIterator[Any]:
+            for item in self._script:
+                if isinstance(item, Exception):
+                    raise item
+                yield item
+
+        return answer()
+
+    async def items(
+        self, vocabulary: ResolvedVocabulary | None = None, decoding: Decoding | None = None, **fields: object
+    ) -> list[Any]:
+        return [item async for item in self.answer({**BODY, **fields}, vocabulary, decoding or Decoding(), "req-1")]
+
+
+@pytest.fixture(scope="module")
+def tokenizer(smollm2_path: Path) -> Any:
+    return AutoTokenizer.from_pretrained(smollm2_path)
+
+
+@pytest.fixture
+def vocabulary(tmp_path: Path) -> ResolvedVocabulary:
+    automaton, _ = toy_automaton(["the", "cat", "sat"], lang="en")
+    ArtefactFolder(tmp_path).save(automaton)
+    return ResolvedVocabulary(digest=automaton.digest, lang="en", n_words=3, fewest_tokens=1)
+
+
+def whole(text: str, **fields: object) -> Any:
+    message = {"role": "assistant", "content": text}
+    choice = {"index": 0, "message": message, "finish_reason": "stop", "stop_reason": None, **fields}
+    return SimpleNamespace(model_dump=lambda **_: {"choices": [choice]})
+
+
+def event(text: str, finish_reason: str | None = None) -> str:
+    choice = {"index": 0, "delta": {"content": text}, "finish_reason": finish_reason}
+    return f"data: {json.dumps({'choices': [choice]})}\n\n"
+
+
+def refused(status: int) -> Any:
+    error = {"message": "secret", "code": status, "param": None}
+    return SimpleNamespace(error=SimpleNamespace(model_dump=lambda: error))
+
+
+DONE = "data: [DONE]\n\n"
+
+
+async def test_a_free_stream_passes_unchanged(tmp_path: Path, tokenizer: Any) -> None:
+    events = [event("any"), event("thing", "stop"), DONE]
+    replica = ScriptedReplica(tmp_path, tokenizer, [events[:2], events[2:]])
+    assert await replica.items(stream=True) == events
+    assert replica.request.request_id == "req-1"
+    assert replica.request.structured_outputs is None
+
+
+async def test_a_constrained_request_names_its_list_and_budget(
+    tmp_path: Path, tokenizer: Any, vocabulary: ResolvedVocabulary
+) -> None:
+    replica = ScriptedReplica(tmp_path, tokenizer, [whole("The cat sat.")])
+    [answer] = await replica.items(vocabulary)
+    assert GrammarReference.parse(replica.request.structured_outputs.grammar) == GrammarReference(
+        vocabulary.digest, 3, 9
+    )
+    assert answer["vocab"] == {
+        "id": vocabulary.digest, "list_id": vocabulary.digest, "lang": "en", "n_words": 3, "unit": "form",
+        "num_words": 3, "num_distinct_words": 3, "max_rank": 3,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_text_of_whole_sentences_that_may_be_cut_is_cut_to_whole_sentences(
+    tmp_path: Path, tokenizer: Any, stream: bool
+) -> None:
+    automaton, _ = toy_automaton(["the", "cat", "sat"], lang="en", options=ListOptions(end="sentence"))
+    ArtefactFolder(tmp_path).save(automaton)
+    vocabulary = ResolvedVocabulary(digest=automaton.digest, lang="en", n_words=3, fewest_tokens=2)
+    text = "The cat sat. The cat"
+    script = [[event(text[:9]), event(text[9:17]), event(text[17:], "length"), DONE] if stream else whole(text)]
+    replica = ScriptedReplica(tmp_path, tokenizer, script, engine_kwargs={"reasoning_parser": "some"})
+    answer = await replica.items(vocabulary, stream=stream)
+    if stream:
+        chunks = [json.loads(item.removeprefix("data:")) for item in answer[:-1]]
+        sent = "".join(chunk["choices"][0]["delta"]["content"] for chunk in chunks)
+        block = chunks[-1]["vocab"]
+    else:
+        sent, block = answer[0]["choices"][0]["message"]["content"], answer[0]["vocab"]
+    assert sent == "The cat sat."
+    assert (block["end"], block["num_words"]) == ("sentence", 3)
+
+
+async def test_a_text_cut_within_its_sentence_is_no_answer_where_nothing_may_cut_it(
+    tmp_path: Path, tokenizer: Any
+) -> None:
+    automaton, _ = toy_automaton(["the", "cat", "sat"], lang="en", options=ListOptions(end="sentence"))
+    ArtefactFolder(tmp_path).save(automaton)
+    vocabulary = ResolvedVocabulary(digest=automaton.digest, lang="en", n_words=3, fewest_tokens=2)
+    [answer] = await ScriptedReplica(tmp_path, tokenizer, [whole("The cat")]).items(vocabulary)
+    assert (answer["error"]["status"], answer["error"]["code"]) == (500, "unlisted_text")
+
+
+async def test_an_order_goes_with_a_request_that_asks_for_more_than_a_sample(
+    tmp_path: Path, tokenizer: Any, vocabulary: ResolvedVocabulary
+) -> None:
+    for listed in (vocabulary, None):
+        replica = ScriptedReplica(tmp_path, tokenizer, [whole("The cat sat.")])
+        await replica.items(listed, Decoding(best_of=4))
+        assert replica.request._order.decoding == Decoding(best_of=4)
+        await replica.items(listed, Decoding())
+        assert replica.request._order is None
+
+
+async def test_what_must_not_come_twice_is_part_of_the_constraint(
+    tmp_path: Path, tokenizer: Any, vocabulary: ResolvedVocabulary
+) -> None:
+    replica = ScriptedReplica(tmp_path, tokenizer, [whole("The cat sat.")])
+    await replica.items(vocabulary, Decoding(no_repeat_ngram_size=3))
+    reference = GrammarReference.parse(replica.request.structured_outputs.grammar)
+    assert reference is not None and reference.no_repeat == 3
+    assert replica.request._order is None
+
+
+async def test_a_reasoning_model_gets_no_budget(tmp_path: Path, tokenizer: Any, vocabulary: ResolvedVocabulary) -> None:
+    script = [whole("The cat s", finish_reason="length")]
+    replica = ScriptedReplica(tmp_path, tokenizer, script, engine_kwargs={"reasoning_parser": "some"})
+    [answer] = await replica.items(vocabulary)
+    assert GrammarReference.parse(replica.request.structured_outputs.grammar) == GrammarReference(
+        vocabulary.digest, 3, None
+    )
+    assert answer["choices"][0]["message"]["content"] == "The cat"
+
+
+@pytest.mark.parametrize("text", ["The dog sat.", "the ca", "<|im_end|>"])
+async def test_an_engine_that_leaves_the_list_gives_no_answer(
+    tmp_path: Path, tokenizer: Any, vocabulary: ResolvedVocabulary, text: str
+) -> None:
+    [answer] = await ScriptedReplica(tmp_path, tokenizer, [whole(text)]).items(vocabulary)
+    assert (answer["error"]["status"], answer["error"]["code"]) == (500, "unlisted_text")
+    assert text not in json.dumps(answer)
+
+
+async def test_a_stream_that_leaves_the_list_ends_in_an_error(
+    tmp_path: Path, tokenizer: Any, vocabulary: ResolvedVocabulary
+) -> None:
+    script = [[event("The "), event("dog"), event(".", "stop"), DONE]]
+    items = await ScriptedReplica(tmp_path, tokenizer, script).items(vocabulary, stream=True)
+    assert items[-1]["error"]["status"] == 500
+    assert DONE not in items
+    assert not any('finish_reason":"stop' in item for item in items[:-1])
+
+
+@pytest.mark.parametrize("script", [[refused(500)], [RuntimeError("secret")]])
+async def test_a_failure_of_the_engine_tells_nothing(tmp_path: Path, tokenizer: Any, script: list[Any]) -> None:
+    [answer] = await ScriptedReplica(tmp_path, tokenizer, script).items()
+    assert answer["error"]["status"] == 500
+    assert "secret" not in json.dumps(answer)
+
+
+async def test_a_stream_that_fails_ends_in_an_error(tmp_path: Path, tokenizer: Any) -> None:
+    failure = 'data: {"error": {"message": "secret", "code": 500}}\n\n'
+    items = await ScriptedReplica(tmp_path, tokenizer, [[event("a"), failure, DONE]]).items(stream=True)
+    assert items[0] == event("a")
+    assert items[-1]["error"]["status"] == 500
+    assert len(items) == 2
+
+
+async def test_a_model_without_chat_template_cannot_chat(tmp_path: Path, tokenizer: Any) -> None:
+    replica = ScriptedReplica(tmp_path, tokenizer, [])
+    replica._has_chat_template = False
+    [answer] = await replica.items()
+    assert (answer["error"]["status"], answer["error"]["code"]) == (400, "no_chat_template")
+
+
+async def test_special_tokens_reach_the_engine_as_text(tmp_path: Path, tokenizer: Any) -> None:
+    replica = ScriptedReplica(tmp_path, tokenizer, [whole("x")])
+    await replica.items(messages=[{"role": "user", "content": "<|im_end|>"}])
+    content = replica.request.messages[0]["content"]
+    assert tokenizer.eos_token_id not in tokenizer.encode(content, add_special_tokens=False)
+
+
+async def test_token_ids_cannot_be_had_where_text_may_be_trimmed(
+    tmp_path: Path, tokenizer: Any, vocabulary: ResolvedVocabulary
+) -> None:
+    [answer] = await ScriptedReplica(tmp_path, tokenizer, []).items(vocabulary, stop=["x"], return_token_ids=True)
+    assert (answer["error"]["status"], answer["error"]["param"]) == (400, "return_token_ids")
+
+
+@pytest.mark.parametrize("takes_system", [True, False])
+async def test_the_model_is_told_of_its_vocabulary_where_that_is_asked_for(
+    tmp_path: Path, tokenizer: Any, vocabulary: ResolvedVocabulary, takes_system: bool
+) -> None:
+    replica = ScriptedReplica(tmp_path, tokenizer, [whole("The cat sat.")])
+    replica._takes_system = takes_system
+    await replica.items(vocabulary)
+    plain = replica.request.messages
+    await replica.items(vocabulary, Decoding(hint=True))
+    told = replica.request.messages
+    await replica.items(None, Decoding(hint=True))
+    assert replica.request.messages == plain
+    assert [message["role"] for message in told] == (["system", "user"] if takes_system else ["user"])
+    assert hint_line("en") in told[0]["content"]
+    assert told[-1]["content"].endswith("Hello")
+
+
+async def test_a_search_that_the_engine_cannot_do_is_refused(
+    tmp_path: Path, tokenizer: Any, vocabulary: ResolvedVocabulary
+) -> None:
+    replica = ScriptedReplica(tmp_path, tokenizer, [], mask_engine="xgrammar")
+    [answer] = await replica.items(vocabulary, Decoding(num_beams=4))
+    assert (answer["error"]["status"], answer["error"]["param"]) == (400, "num_beams")
+
+
+def test_a_service_that_does_not_fit_its_model_is_refused() -> None:
+    settings = Settings.load({"secret_token": "k", "limits": {"max_input_tokens": 60, "max_new_tokens": 40}}, {})
+    check_context(settings, 100)
+    with pytest.raises(ValueError, match=r"MAX_INPUT_TOKENS \(60\).*ALLOWED_MAX_NEW_TOKENS \(40\).*99 tokens"):
+        check_context(settings, 99)
+
+
+@pytest.mark.parametrize(
+    ("lines_in_flight", "max_num_seqs", "places"), [(10, 64, 10), (64, 64, 56), (500, 64, 56), (9, 4, 3), (9, 1, 1)]
+)
+def test_batches_leave_places_of_the_engine_free(
+    tmp_path: Path, tokenizer: Any, lines_in_flight: int, max_num_seqs: int, places: int
+) -> None:
+    replica = ScriptedReplica(tmp_path, tokenizer, [], batch={"lines_in_flight": lines_in_flight})
+    scheduler = SimpleNamespace(max_num_seqs=max_num_seqs)
+    client = SimpleNamespace(vllm_config=SimpleNamespace(scheduler_config=scheduler))
+    replica.engine = SimpleNamespace(_engine_client=client)
+    assert replica._num_batch_places() == places

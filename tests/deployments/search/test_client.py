@@ -1,0 +1,307 @@
+"""Searches over an engine client that keeps to the list, and over one that does not."""
+
+import asyncio
+import math
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from transformers import AutoTokenizer
+from vllm.exceptions import VLLMValidationError
+from vllm.outputs import RequestOutput
+from vllm.sampling_params import RequestOutputKind, SamplingParams, StructuredOutputsParams
+
+from deployments.contract import Decoding
+from deployments.search.client import SearchClient
+from deployments.search.constraint import ListFaultError
+from deployments.search.order import ORDER_ARGUMENT, SearchOrder
+from deployments.search.token_scores import EngineStepError
+from tests.deployments.toy_engine import ToyEngine
+from vocab.artefacts.artefact import ArtefactFolder
+from vocab.automaton.automaton import compile_automaton
+from vocab.automaton.tokenizer import TokenizerFacts
+from vocab.lists.wordlists import WordList
+from vocab.marks import SENTENCE_MARKS
+from vocab.matching.engine_cache import EngineCache
+from vocab.matching.reference import GrammarReference
+from vocab.options import ListOptions
+from vocab.vllm_plugin.fork import Fork
+
+WORDS = ("the", "cat", "sat", "on", "a", "mat", "and", "slept")
+PROMPT = {"type": "token", "prompt_token_ids": [1, 504, 2644], "prompt": "…"}
+BUDGET = 12
+
+SEARCHES = {
+    "beams": Decoding(num_beams=3),
+    "candidates": Decoding(best_of=4),
+    "posterior": Decoding(best_of=4, select="posterior"),
+    "sentences": Decoding(search_width=3, select="posterior"),
+}
+
+
+class World:
+    """A list of eight words, and engines that know it."""
+
+    def __init__(self, model_path: Path, folder: Path) -> None:
+        self.tokenizer: Any = AutoTokenizer.from_pretrained(model_path)
+        self.facts = TokenizerFacts.from_tokenizer(self.tokenizer)
+        automaton = compile_automaton(WordList("en", WORDS, "file"), ListOptions(), self.facts)
+        ArtefactFolder(folder).save(automaton)
+        self.lists = EngineCache(folder, self.facts.digest)
+        self.reference = GrammarReference(automaton.digest, len(WORDS), BUDGET)
+
+    def engine(self, **options: bool) -> ToyEngine:
+        return ToyEngine(self.tokenizer, self.lists, **options)
+
+    def client(self, engine: ToyEngine) -> SearchClient:
+        return SearchClient(engine, self.lists, self.facts)
+
+
+@pytest.fixture(scope="module")
+def world(smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory) -> World:
+    return World(smollm2_path, tmp_path_factory.mktemp("artefacts"))
+
+
+def order_for(world: World, decoding: Decoding, *, free: bool = False, **fields: Any) -> tuple[SamplingParams, Any]:
+    order = SearchOrder(decoding)
+    fields = {"max_tokens": BUDGET, "temperature": 0.8, "output_kind": RequestOutputKind.FINAL_ONLY} | fields
+    grammar = None if free else StructuredOutputsParams(grammar=world.reference.to_ebnf())
+    extra_args = {ORDER_ARGUMENT: order}
+    return SamplingParams(structured_outputs=grammar, extra_args=extra_args, skip_clone=True, **fields), order.cost
+
+
+async def outputs_of(answer: AsyncIterator[RequestOutput]) -> list[RequestOutput]:
+    return [output async for output in answer]
+
+
+def assert_listed(text: str) -> None:
+    words = [word.strip('.,!?…:;()[]"“”«»¿¡„‹›—–-').lower() for word in text.replace("—", " ").split()]
+    assert {word.removesuffix("'s").removesuffix("’s") for word in words if word} <= set(WORDS), text
+
+
+def log_p_of(engine: ToyEngine, tokens: list[int]) -> float:
+    """Counted again, from the engine's own table."""
+    before = PROMPT["prompt_token_ids"]
+    assert isinstance(before, list)
+    return math.fsum(float(engine.log_p([*before, *tokens[:i]])[token]) for i, token in enumerate(tokens))
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+async def test_a_search_gives_one_whole_listed_text_and_its_cost(world: World, name: str) -> None:
+    engine = world.engine()
+    params, cost = order_for(world, SEARCHES[name], seed=1)
+    [answer] = await outputs_of(world.client(engine).generate(PROMPT, params, "r", priority=3))
+    [choice] = answer.outputs
+    assert (answer.finished, answer.request_id, answer.prompt_token_ids) == (True, "r", PROMPT["prompt_token_ids"])
+    assert_listed(choice.text)
+    assert choice.finish_reason in ("stop", "length")
+    assert len(choice.token_ids) <= BUDGET
+    assert world.tokenizer.decode(choice.token_ids, skip_special_tokens=True) == choice.text
+    assert cost.score.log_p == pytest.approx(log_p_of(engine, list(choice.token_ids)), abs=1e-6)
+    assert cost.score.num_tokens == len(choice.token_ids) <= cost.num_tokens
+    assert cost.score.log_mass < 0
+    assert engine.num_running == 0
+    assert all(options == {"priority": 3} for _, _, _, options in engine.requests)
+    assert all(ORDER_ARGUMENT not in (params.extra_args or {}) for _, params, _, _ in engine.requests)
+
+
+async def test_several_choices_come_with_their_numbers(world: World) -> None:
+    params, _ = order_for(world, Decoding(num_beams=4), n=3)
+    [answer] = await outputs_of(world.client(world.engine()).generate(PROMPT, params, "r"))
+    assert [choice.index for choice in answer.outputs] == [0, 1, 2]
+    assert len({choice.text for choice in answer.outputs}) == 3
+
+
+async def test_a_stream_of_sentences_adds_up_to_the_whole(world: World) -> None:
+    texts = []
+    for kind in (RequestOutputKind.DELTA, RequestOutputKind.FINAL_ONLY):
+        params, _ = order_for(world, SEARCHES["sentences"], seed=4, max_tokens=40, output_kind=kind)
+        answers = await outputs_of(world.client(world.engine()).generate(PROMPT, params, "r"))
+        assert [answer.finished for answer in answers] == [False] * (len(answers) - 1) + [True]
+        assert [answer.outputs[0].finish_reason is None for answer in answers[:-1]] == [True] * (len(answers) - 1)
+        texts.append("".join(answer.outputs[0].text for answer in answers))
+        if kind == RequestOutputKind.DELTA:
+            assert len(answers) > 1
+            # A token may have a quotation mark after the sentence mark.
+            assert all(set(answer.outputs[0].text[-4:]) & set(".!?…") for answer in answers[:-1])
+    assert texts[0] == texts[1]
+    assert_listed(texts[0])
+
+
+async def test_the_engine_itself_stops_at_the_end_of_a_sentence(world: World) -> None:
+    engine = world.engine()
+    params, _ = order_for(world, SEARCHES["sentences"], max_tokens=40, seed=4)
+    await outputs_of(world.client(engine).generate(PROMPT, params, "r"))
+    spelled = {world.facts.token_bytes[token] for token in engine.requests[0][1].stop_token_ids}
+    assert spelled >= {b".", b"!", b"?", b'."', "…".encode()}
+    assert all(set(text.decode()) & set(SENTENCE_MARKS) for text in spelled)
+    assert all(step.stop_token_ids == engine.requests[0][1].stop_token_ids for _, step, _, _ in engine.requests)
+    assert not params.stop_token_ids
+    params, _ = order_for(world, SEARCHES["candidates"], seed=4)
+    engine = world.engine()
+    await outputs_of(world.client(engine).generate(PROMPT, params, "r"))
+    assert not any(step.stop_token_ids for _, step, _, _ in engine.requests)
+
+
+async def test_a_step_names_the_state_and_what_is_left_of_the_budget(world: World) -> None:
+    engine = world.engine()
+    params, _ = order_for(world, Decoding(num_beams=2))
+    await outputs_of(world.client(engine).generate(PROMPT, params, "r"))
+    states = world.lists.states(world.reference)
+    for prompt, step, _, _ in engine.requests:
+        reference = GrammarReference.parse(step.structured_outputs.grammar)
+        assert reference is not None
+        so_far = prompt[len(PROMPT["prompt_token_ids"]) :]
+        assert reference.max_tokens == BUDGET - len(so_far)
+        state = states.start
+        for place, token in enumerate(so_far):
+            state = states.target(state, token, BUDGET - place - 1)
+        assert reference.start == (state if so_far else None)
+
+
+async def test_draws_of_a_seeded_request_differ_and_come_again(world: World) -> None:
+    seeds = []
+    for seed in (7, 7, 8, None):
+        engine = world.engine()
+        params, _ = order_for(world, Decoding(best_of=4), seed=seed)
+        await outputs_of(world.client(engine).generate(PROMPT, params, "r"))
+        seeds.append([step.seed for _, step, _, _ in engine.requests])
+    assert seeds[0] == seeds[1]
+    assert len(set(seeds[0]) | set(seeds[2])) == 8
+    assert seeds[3] == [None] * 4
+
+
+async def test_free_text_is_searched_without_a_list(world: World) -> None:
+    engine = world.engine()
+    params, cost = order_for(world, Decoding(num_beams=2), free=True, max_tokens=3)
+    [answer] = await outputs_of(world.client(engine).generate(PROMPT, params, "r"))
+    assert cost.score.log_mass == 0
+    assert cost.score.log_p == pytest.approx(log_p_of(engine, list(answer.outputs[0].token_ids)), abs=1e-6)
+
+
+async def test_a_stop_string_of_the_clients_ends_a_candidate(world: World) -> None:
+    params, _ = order_for(world, Decoding(best_of=2), stop=["cat", "sat", "mat", "the", "a", "on"], seed=3)
+    [answer] = await outputs_of(world.client(world.engine()).generate(PROMPT, params, "r"))
+    assert answer.outputs[0].finish_reason == "stop"
+    assert answer.outputs[0].stop_reason in params.stop
+
+
+@pytest.mark.parametrize("kind", [RequestOutputKind.DELTA, RequestOutputKind.FINAL_ONLY])
+@pytest.mark.parametrize("logprobs", [None, 2])
+async def test_a_score_changes_nothing_of_the_answer(world: World, kind: RequestOutputKind, logprobs: int) -> None:
+    params, cost = order_for(world, Decoding(score=True), seed=5, output_kind=kind, logprobs=logprobs)
+    engine = world.engine()
+    scored = await outputs_of(world.client(engine).generate(PROMPT, params, "r"))
+    params.extra_args = None
+    plain = await outputs_of(world.client(world.engine()).generate(PROMPT, params, "r"))
+    assert [one.outputs[0].text for one in scored] == [one.outputs[0].text for one in plain]
+    tokens = [token for one in scored for token in one.outputs[0].token_ids]
+    assert all((one.outputs[0].logprobs is None) == (logprobs is None) for one in scored)
+    assert cost.num_tokens == cost.score.num_tokens == len(tokens)
+    assert cost.score.log_p == pytest.approx(log_p_of(engine, tokens), abs=1e-6)
+    assert cost.score.log_mass < 0
+
+
+async def test_other_requests_and_questions_pass(world: World) -> None:
+    engine = world.engine()
+    params = SamplingParams(max_tokens=2, seed=1, output_kind=RequestOutputKind.FINAL_ONLY)
+    client = world.client(engine)
+    [answer] = await outputs_of(client.generate(PROMPT, params, "r"))
+    assert engine.requests[0][1] is params
+    assert answer.outputs[0].logprobs is None
+    assert client.renderer is engine.renderer
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+async def test_one_failed_step_is_the_failure_of_the_whole(world: World, name: str) -> None:
+    engine = world.engine()
+    engine.num_answers, engine.failure = 2, RuntimeError("the engine is dead")
+    params, _ = order_for(world, SEARCHES[name])
+    with pytest.raises(RuntimeError, match="the engine is dead"):
+        await outputs_of(world.client(engine).generate(PROMPT, params, "r"))
+    assert engine.num_running == 0
+
+
+@pytest.mark.parametrize("finish_reason", ["abort", "error"])
+async def test_a_step_that_the_engine_gave_up_is_a_failure(world: World, finish_reason: str) -> None:
+    engine = world.engine()
+    engine.finish_reason = finish_reason
+    params, _ = order_for(world, Decoding(best_of=2))
+    with pytest.raises(EngineStepError, match=finish_reason):
+        await outputs_of(world.client(engine).generate(PROMPT, params, "r"))
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+async def test_an_engine_that_does_not_keep_to_the_list_gets_no_answer_out(world: World, name: str) -> None:
+    engine = world.engine()
+    engine.lie = world.tokenizer.encode(" unlisted")[0]
+    params, _ = order_for(world, SEARCHES[name])
+    with pytest.raises((ListFaultError, EngineStepError)):
+        await outputs_of(world.client(engine).generate(PROMPT, params, "r"))
+    assert engine.num_running == 0
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+@pytest.mark.parametrize("num_answers", [0, 1, 3])
+async def test_a_cancelled_search_leaves_nothing_running(world: World, name: str, num_answers: int) -> None:
+    engine = world.engine()
+    engine.num_answers = num_answers
+    params, _ = order_for(world, SEARCHES[name], max_tokens=40)
+    task = asyncio.create_task(outputs_of(world.client(engine).generate(PROMPT, params, "r")))
+    await until(lambda: len(engine.requests) > num_answers)
+    assert engine.num_running > 0
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert engine.num_running == 0
+
+
+async def test_a_stream_that_is_closed_leaves_nothing_running(world: World) -> None:
+    engine = world.engine()
+    params, _ = order_for(world, SEARCHES["sentences"], max_tokens=60, output_kind=RequestOutputKind.DELTA, seed=4)
+    answer = world.client(engine).generate(PROMPT, params, "r")
+    await anext(answer)
+    await answer.aclose()
+    assert engine.num_running == 0
+
+
+async def test_an_engine_that_keeps_work_is_told_what_to_keep_and_what_to_let_go(world: World) -> None:
+    engine = world.engine(keeps_work=True)
+    client = world.client(engine)
+    for name in ("beams", "sentences"):
+        params, _ = order_for(world, SEARCHES[name], max_tokens=30, seed=4)
+        await outputs_of(client.generate(PROMPT, params, "r"))
+    params, _ = order_for(world, SEARCHES["beams"])
+    await outputs_of(client.generate(PROMPT, params, "r"))
+    kept: set[str] = set()
+    released: set[str] = set()
+    for _, step, _, _ in engine.requests:
+        fork = Fork.parse((step.extra_args or {}).get("kv_transfer_params"))
+        if fork is None:
+            continue
+        assert fork.parent is None or fork.parent in kept - released
+        released |= set(fork.release)
+        assert released <= kept
+        if fork.keep:
+            assert fork.keep not in kept
+            kept.add(fork.keep)
+    # What the last search left waits for the next.
+    assert len(released) > len(kept) - 10
+
+
+async def test_a_search_needs_a_prompt_of_tokens_and_a_budget(world: World) -> None:
+    params, _ = order_for(world, Decoding(best_of=2), max_tokens=None)
+    with pytest.raises(VLLMValidationError):
+        await outputs_of(world.client(world.engine()).generate(PROMPT, params, "r"))
+    params, _ = order_for(world, Decoding(best_of=2))
+    with pytest.raises(VLLMValidationError):
+        await outputs_of(world.client(world.engine()).generate({"type": "embeds"}, params, "r"))
+
+
+async def until(holds: Any) -> None:
+    for _ in range(10_000):
+        if holds():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("it never came to hold")

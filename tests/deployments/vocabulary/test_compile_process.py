@@ -1,0 +1,183 @@
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from deployments.vocabulary import compile_process
+from deployments.vocabulary.compile_process import CompileProcess, NotBegunError, WorkerCommand
+from tests.deployments.processes import is_gone, toy_command, wait_until
+from vocab.compiler.jobs import CompileList, Job, write_job
+from vocab.compiler.worker import EXIT_S
+from vocab.errors import CompileError, CompileTimeoutError, EmptyWordListError
+
+MEMORY = 2**30
+GOOD = CompileList("en", ("the", "cat"))
+
+
+def with_word(word: str) -> Job:
+    return CompileList("en", (word,))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("artefacts")
+
+
+@pytest.fixture
+def faulty(folder: Path) -> Iterator[CompileProcess]:
+    process = CompileProcess(toy_command(folder, is_faulty=True).arguments(), MEMORY)
+    process.wait_until_ready()
+    yield process
+    process.reap()
+    assert is_gone(process.pid)
+
+
+def test_a_process_does_one_job_after_the_other_and_ends_when_told(folder: Path) -> None:
+    command = toy_command(folder)
+    process = CompileProcess(command.arguments(), MEMORY)
+    assert process.wait_until_ready() == command.tokenizer
+    first, second = process.ask(GOOD, 30), process.ask(GOOD, 30)
+    assert first.compiled is not None
+    assert second.compiled is not None
+    assert second.compiled.was_stored
+    assert 0 < second.resident_bytes < MEMORY
+    assert isinstance(process.ask(CompileList(None, ()), 30).error, EmptyWordListError)
+    assert os.getpriority(os.PRIO_PROCESS, process.pid) == os.getpriority(os.PRIO_PROCESS, 0) + 10
+    start = time.monotonic()
+    process.close()
+    assert time.monotonic() - start < 5
+    assert is_gone(process.pid)
+
+
+def test_a_job_larger_than_a_pipe_arrives(faulty: CompileProcess) -> None:
+    reply = faulty.ask(CompileList("en", tuple(f"word{number}" for number in range(20_000))), 60)
+    assert reply.compiled is not None
+    assert reply.compiled.num_words == 20_000
+
+
+@pytest.mark.parametrize(
+    ("word", "says"),
+    [
+        ("segfault", "ended by SIGSEGV"),
+        ("exit", "ended with status 3"),
+        ("memory", "needs more memory to compile"),
+        ("garbage", "failed"),
+    ],
+)
+def test_a_process_that_fails_is_gone_and_says_why(faulty: CompileProcess, word: str, says: str) -> None:
+    with pytest.raises(CompileError, match=says):
+        faulty.ask(with_word(word), 30)
+    assert is_gone(faulty.pid)
+
+
+def test_a_compile_that_does_not_end_is_killed_at_its_deadline(faulty: CompileProcess) -> None:
+    start = time.monotonic()
+    with pytest.raises(CompileTimeoutError, match=r"longer to compile than the 0\.5 s"):
+        faulty.ask(with_word("hang"), 0.5)
+    assert time.monotonic() - start < 5
+    assert is_gone(faulty.pid)
+
+
+def test_a_stopped_process_is_killed_at_the_deadline(faulty: CompileProcess) -> None:
+    os.kill(faulty.pid, signal.SIGSTOP)
+    with pytest.raises(CompileTimeoutError):
+        faulty.ask(GOOD, 0.5)
+    assert is_gone(faulty.pid)
+
+
+def test_a_process_that_reads_nothing_does_not_hold_the_one_who_asks(faulty: CompileProcess) -> None:
+    os.kill(faulty.pid, signal.SIGSTOP)
+    with pytest.raises(CompileTimeoutError):
+        faulty.ask(CompileList("en", tuple("word" * 9 + str(number) for number in range(50_000))), 0.5)
+    assert is_gone(faulty.pid)
+
+
+def test_a_process_killed_while_it_waits_has_not_begun(faulty: CompileProcess) -> None:
+    os.kill(faulty.pid, signal.SIGKILL)
+    wait_until(lambda: not faulty.is_alive())
+    with pytest.raises(NotBegunError):
+        faulty.ask(GOOD, 30)
+
+
+def test_another_thread_can_stop_a_job(faulty: CompileProcess) -> None:
+    threading.Timer(0.3, faulty.stop).start()
+    with pytest.raises(CompileError, match="SIGKILL"):
+        faulty.ask(with_word("hang"), 30)
+
+
+def test_a_process_that_does_not_end_when_told_is_killed(
+    faulty: CompileProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compile_process, "EXIT_S", 0.1)
+    os.kill(faulty.pid, signal.SIGSTOP)
+    faulty.close()
+    assert is_gone(faulty.pid)
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("word", ["the", "hang"])
+def test_no_process_outlives_its_parent(folder: Path, how: signal.Signals, word: str) -> None:
+    program = (
+        "import sys\n"
+        "from deployments.vocabulary.compile_process import CompileProcess\n"
+        "from vocab.compiler.jobs import CompileList\n"
+        "process = CompileProcess(sys.argv[2:], 2**30)\n"
+        "process.wait_until_ready()\n"
+        "print(process.pid, flush=True)\n"
+        "process.ask(CompileList('en', (sys.argv[1],)), 60)\n"
+        "import time; time.sleep(60)\n"
+    )
+    arguments = toy_command(folder, is_faulty=True).arguments()
+    with subprocess.Popen([sys.executable, "-c", program, word, *arguments], stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        time.sleep(0.3)
+        parent.send_signal(how)
+    # Whoever adopts it may take a moment to wait for it.
+    wait_until(lambda: is_gone(child) or Path(f"/proc/{child}/stat").read_text().split()[2] == "Z")
+
+
+@pytest.mark.parametrize("closes_output", [False, True])
+def test_a_job_does_not_outlive_the_end_of_input_or_output(folder: Path, closes_output: bool) -> None:
+    arguments = toy_command(folder, is_faulty=True).arguments()
+    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert b"ready" in process.stdout.readline()
+        process.stdin.write(write_job(with_word("slow" if closes_output else "hang")))
+        process.stdin.flush()
+        assert b"started" in process.stdout.readline()
+        (process.stdout if closes_output else process.stdin).close()
+        assert process.wait(EXIT_S + 10) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["-c", "print('nonsense')"], "answered b'nonsense'"),
+        (["-c", ""], "ended with status 0"),
+        (["-c", "import os, time; os.close(1); time.sleep(60)"], "closed its output"),
+        (["-c", "print('x' * 2_000_000)"], "answers without end"),
+    ],
+)
+def test_what_does_not_become_ready_is_refused(arguments: list[str], says: str) -> None:
+    process = CompileProcess([sys.executable, *arguments], MEMORY)
+    with pytest.raises(CompileError, match=f"does not start: .*{says}"):
+        process.wait_until_ready()
+    assert is_gone(process.pid)
+
+
+def test_a_command_names_what_is_set(tmp_path: Path) -> None:
+    arguments = WorkerCommand(
+        tmp_path, 5, model="some/model", trust_remote_code=True, shared_url="memory://"
+    ).arguments()
+    assert arguments[3:] == [
+        *("--folder", str(tmp_path), "--max-bytes", "5", "--model", "some/model"),
+        *("--shared-url", "memory://", "--shared-bytes", str(2**36), "--trust-remote-code"),
+    ]

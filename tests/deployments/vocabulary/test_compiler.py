@@ -1,0 +1,213 @@
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from deployments.vocabulary.compile_process import WorkerCommand
+from deployments.vocabulary.compiler import Compiler, CompilerLimits
+from tests.deployments.processes import is_gone, toy_command, wait_until
+from vocab.artefacts.shared_store import SharedStore
+from vocab.compiler.jobs import Compiled, CompileList, CompileWithout, ExcludeWords
+from vocab.compiler.worker import resident_bytes
+from vocab.errors import ArtefactError, CompileError, CompileTimeoutError, InvalidWordListError
+
+LIMITS = CompilerLimits(deadline_s=30, max_memory_bytes=2**30)
+
+
+class World:
+    """A compiler whose processes fail on demand, and a folder of lists."""
+
+    def __init__(self, folder: Path, limits: CompilerLimits = LIMITS) -> None:
+        self.lists = folder / "lists"
+        self.lists.mkdir()
+        self.compiler = Compiler(toy_command(folder / "artefacts", is_faulty=True, lists=self.lists), limits)
+        self.seen: set[int] = set()
+
+    def named(self, name: str, *words: str) -> CompileList:
+        (self.lists / f"{name}.txt").write_text("\n".join(words))
+        return CompileList(name)
+
+    async def make(self, job: CompileList | CompileWithout) -> Compiled:
+        try:
+            return await self.compiler.compile(job)
+        finally:
+            self.seen.update(self.compiler.pids())
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    world = World(tmp_path)
+    yield world
+    world.seen.update(world.compiler.pids())
+    await world.compiler.close()
+    assert all(is_gone(pid) for pid in world.seen)
+
+
+def inline(*words: str) -> CompileList:
+    return CompileList("en", words)
+
+
+async def test_named_lists_and_clients_lists_have_a_process_each(world: World) -> None:
+    await world.compiler.warm_up()
+    [small] = world.compiler.pids()
+    named, own = await asyncio.gather(world.make(world.named("pets", "the", "cat")), world.make(inline("the", "cat")))
+    assert named.num_words == own.num_words == 2
+    assert len(world.seen) == 2
+    excluded = await world.compiler.exclude(ExcludeWords(named.digest, ("cat",)))
+    assert excluded is not None
+    shorter = await world.make(CompileWithout(named.digest, ("cat",)))
+    assert shorter.num_words == 1
+    assert world.compiler.pids()[0] == small
+
+
+async def test_a_clients_list_does_not_wait_for_a_large_one(world: World) -> None:
+    await world.compiler.warm_up()
+    large = asyncio.create_task(world.make(world.named("large", "slow", "slow")))
+    await world.make(inline("the"))
+    await world.make(inline("cat"))
+    assert not large.done()
+    await large
+
+
+async def test_an_error_of_the_list_is_raised_here_and_the_process_stays(world: World) -> None:
+    await world.make(inline("the"))
+    with pytest.raises(InvalidWordListError, match=r"words\[1\]"):
+        await world.make(inline("the", "c\0t"))
+    with pytest.raises(ArtefactError, match="gone"):
+        await world.compiler.exclude(ExcludeWords("0" * 64, ("the",)))
+    await world.make(inline("cat"))
+    assert len(world.seen) == 1
+
+
+@pytest.mark.parametrize("word", ["segfault", "exit", "memory", "garbage"])
+async def test_a_job_that_fails_its_process_fails_alone(world: World, word: str) -> None:
+    jobs = [world.make(inline(each)) for each in ("the", word, "cat")]
+    before, failed, after = await asyncio.gather(*jobs, return_exceptions=True)
+    assert isinstance(failed, CompileError)
+    assert isinstance(before, Compiled)
+    assert isinstance(after, Compiled)
+
+
+async def test_a_job_that_hangs_is_given_up_at_its_deadline(tmp_path: Path) -> None:
+    world = World(tmp_path, replace(LIMITS, deadline_s=2))
+    try:
+        await world.make(inline("the"))
+        hanging, waiting = await asyncio.gather(
+            world.make(inline("hang")), world.make(inline("cat")), return_exceptions=True
+        )
+        assert isinstance(hanging, CompileTimeoutError)
+        assert isinstance(waiting, Compiled)
+        assert len(world.seen) == 2
+    finally:
+        await world.compiler.close()
+    assert all(is_gone(pid) for pid in world.seen)
+
+
+async def test_a_process_that_was_killed_while_it_waited_is_replaced_unnoticed(world: World) -> None:
+    await world.make(inline("the"))
+    os.kill(world.compiler.pids()[0], signal.SIGKILL)
+    await asyncio.sleep(0.2)
+    await world.make(inline("cat"))
+    assert len(world.seen) == 2
+
+
+async def test_a_stopped_process_that_dies_before_it_begins_is_replaced_unnoticed(world: World) -> None:
+    await world.make(inline("the"))
+    [pid] = world.compiler.pids()
+    os.kill(pid, signal.SIGSTOP)
+    job = asyncio.create_task(world.make(inline("cat")))
+    await asyncio.sleep(0.3)
+    os.kill(pid, signal.SIGKILL)
+    assert (await job).num_words == 1
+
+
+async def test_a_process_that_has_grown_is_ended_after_the_job(world: World) -> None:
+    await world.make(inline("the"))
+    [first] = world.compiler.pids()
+    await world.make(inline("grow", "grow"))
+    wait_until(lambda: is_gone(first))
+    await world.make(inline("cat"))
+    assert first not in world.compiler.pids()
+
+
+async def test_the_process_for_named_lists_ends_when_it_has_nothing_to_do(tmp_path: Path) -> None:
+    world = World(tmp_path, replace(LIMITS, idle_s=0.3))
+    try:
+        await world.make(inline("the"))
+        [small] = world.compiler.pids()
+        await world.make(world.named("pets", "the"))
+        wait_until(lambda: world.compiler.pids() == [small])
+        await world.make(world.named("pets", "cat"))
+    finally:
+        await world.compiler.close()
+
+
+async def test_a_caller_who_leaves_takes_the_job_along_if_it_has_not_begun(world: World) -> None:
+    await world.make(inline("the"))
+    slow = asyncio.create_task(world.make(inline("slow")))
+    leaving = asyncio.create_task(world.make(inline("segfault")))
+    await asyncio.sleep(0.2)
+    leaving.cancel()
+    await slow
+    await world.make(inline("cat"))
+    assert len(world.seen) == 1
+
+
+async def test_closing_fails_what_is_under_way_and_leaves_no_process(world: World) -> None:
+    await world.make(inline("the"))
+    jobs = [asyncio.create_task(world.make(inline(word))) for word in ("hang", "cat")]
+    await asyncio.sleep(0.3)
+    await world.compiler.close()
+    for outcome in await asyncio.gather(*jobs, return_exceptions=True):
+        assert isinstance(outcome, CompileError)
+    assert world.compiler.pids() == []
+    assert all(is_gone(pid) for pid in world.seen)
+    with pytest.raises(CompileError, match="ending"):
+        await world.make(inline("the"))
+    await world.compiler.close()
+
+
+async def test_a_service_without_a_tokenizer_says_so(tmp_path: Path) -> None:
+    compiler = Compiler(WorkerCommand(tmp_path, 10**6, tokenizer="0" * 64), LIMITS)
+    try:
+        with pytest.raises(CompileError, match="does not start"):
+            await compiler.warm_up()
+    finally:
+        await compiler.close()
+
+
+async def test_processes_that_never_begin_are_not_started_for_ever(tmp_path: Path) -> None:
+    class Dying(WorkerCommand):
+        def arguments(self) -> list[str]:
+            program = 'import sys; print(\'{"ready": "x"}\', flush=True); sys.stdin.close()'
+            return [super().arguments()[0], "-c", program]
+
+    compiler = Compiler(Dying(tmp_path, 10**6), LIMITS)
+    try:
+        with pytest.raises(CompileError, match="die before they begin"):
+            await compiler.compile(inline("the"))
+    finally:
+        await compiler.close()
+
+
+async def test_the_models_tokenizer_is_read_once(tmp_path: Path, smollm2_path: Path) -> None:
+    (tmp_path / "lists").mkdir()
+    (tmp_path / "lists" / "pets.txt").write_text("the\ncat")
+    shared = f"file://{tmp_path}/shared"
+    command = WorkerCommand(
+        tmp_path / "here", 10**9, str(smollm2_path), wordlist_dir=tmp_path / "lists", shared_url=shared
+    )
+    compiler = Compiler(command, LIMITS)
+    try:
+        await compiler.warm_up()
+        assert resident_bytes(compiler.pids()[0]) < 400 * 2**20, "it still has what reads a tokenizer in memory"
+        # What the first stored is enough for the second.
+        own, named = await asyncio.gather(compiler.compile(inline("cat")), compiler.compile(CompileList("pets")))
+        assert (own.num_words, named.num_words) == (1, 2)
+        wait_until(lambda: SharedStore(shared, 10**9).read(named.digest) is not None)
+    finally:
+        await compiler.close()

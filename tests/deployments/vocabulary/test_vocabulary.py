@@ -1,0 +1,421 @@
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from deployments.contract import ResolvedVocabulary, VocabularySpec
+from deployments.settings import Settings
+from deployments.vocabulary.deployment import Vocabulary
+from tests.vocab.toys import toy_tokenizer
+from vocab.artefacts.shared_store import SharedStore
+from vocab.artefacts.store import ArtefactStore
+from vocab.compiler.jobs import Compiled, CompileList, CompileWithout, ExcludeWords, Job
+from vocab.compiler.list_compiler import ListCompiler
+from vocab.errors import (
+    ArtefactError,
+    CompileError,
+    EmptyWordListError,
+    InvalidWordListError,
+    UnknownLanguageError,
+    VocabularyError,
+)
+
+MAX_BYTES = 10**8
+
+
+class CompilerHere:
+    """Does jobs in a thread of this process, counts them, and waits where a test wants to look at those who wait."""
+
+    def __init__(self, compiler: ListCompiler, store: ArtefactStore) -> None:
+        self._compiler = compiler
+        self._store = store
+        self.jobs: list[Job] = []
+        self.may_go_on = threading.Event()
+        self.may_go_on.set()
+        self.fault: VocabularyError | None = None
+
+    async def warm_up(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    async def compile(self, job: CompileList | CompileWithout) -> Compiled:
+        compiled = await asyncio.to_thread(self._run, job)
+        assert compiled is not None
+        return compiled
+
+    async def exclude(self, job: ExcludeWords) -> Compiled | None:
+        return await asyncio.to_thread(self._run, job)
+
+    def _run(self, job: Job) -> Compiled | None:
+        self.jobs.append(job)
+        assert self.may_go_on.wait(10)
+        if self.fault is not None:
+            raise self.fault
+        reply = self._compiler.run(job)
+        if reply.error is not None:
+            raise reply.error
+        self._store.share()
+        return reply.compiled
+
+
+class World:
+    """List files, an artefact folder, and vocabularies over them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.lists = folder / "lists"
+        self.lists.mkdir()
+        self.artefacts = folder / "artefacts"
+        self.shared = f"file://{folder}/shared"
+        self.compilers: list[CompilerHere] = []
+
+    def write(self, name: str, *words: str) -> None:
+        """Replaces a list, as an editor does that writes beside it first."""
+        beside = self.lists / f"{name}.new"
+        beside.write_text("\n".join(words))
+        beside.replace(self.lists / f"{name}.txt")
+
+    async def vocabulary(self, **args: object) -> Vocabulary:
+        settings = Settings.load(
+            {"secret_token": "k", "wordlist_dir": str(self.lists), "artefact_dir": str(self.artefacts), **args}, {}
+        )
+        shared = SharedStore(settings.artefact_store, MAX_BYTES) if settings.artefact_store else None
+        store = ArtefactStore(settings.resolved_artefact_dir(), settings.artefact_bytes, shared)
+        compiler = CompilerHere(ListCompiler(toy_tokenizer(["the", "cat"]), store, self.lists), store)
+        self.compilers.append(compiler)
+        made = Vocabulary.__new__(Vocabulary)
+        await made.__init__(settings, compiler=compiler)  # type: ignore[misc]
+        return made
+
+    @property
+    def compiler(self) -> CompilerHere:
+        """That of the last vocabulary."""
+        return self.compilers[-1]
+
+    @property
+    def num_jobs(self) -> int:
+        return sum(len(compiler.jobs) for compiler in self.compilers)
+
+    def words(self, resolved: ResolvedVocabulary) -> tuple[str, ...]:
+        return ArtefactStore(self.artefacts, MAX_BYTES).load(resolved.digest).word_list.words
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    world = World(tmp_path)
+    yield world
+    for compiler in world.compilers:
+        compiler.may_go_on.set()
+
+
+def spec(lang: str, n_words: int | None = 3, **fields: object) -> VocabularySpec:
+    return VocabularySpec.model_validate({"lang": lang, "n_words": n_words, **fields})
+
+
+def own(*words: str, **fields: object) -> VocabularySpec:
+    return VocabularySpec.model_validate({"words": words, **fields})
+
+
+async def numbers(vocabulary: Vocabulary) -> tuple[int, int]:
+    stats = await vocabulary.stats()
+    return stats["num_compiles"], stats["num_loaded"]
+
+
+async def test_resolves_a_list_to_an_artefact_that_can_be_fetched(world: World, tmp_path: Path) -> None:
+    world.write("pets", "the", "cat", "dog")
+    vocabulary = await world.vocabulary()
+    resolved = await vocabulary.resolve(spec("pets", 100))
+    assert resolved == ResolvedVocabulary(digest=resolved.digest, lang="pets", n_words=100, fewest_tokens=1)
+    elsewhere = ArtefactStore(tmp_path / "elsewhere", MAX_BYTES)
+    elsewhere.write_bytes(resolved.digest, await vocabulary.fetch(resolved.digest))
+    assert elsewhere.load(resolved.digest).word_list.words == ("the", "cat", "dog")
+
+
+async def test_without_a_number_the_whole_list_counts(world: World) -> None:
+    world.write("pets", "the", "cat", "dog")
+    vocabulary = await world.vocabulary()
+    assert (await vocabulary.resolve(spec("pets", None))).n_words == 3
+    assert (await vocabulary.resolve(own("the", "cat"))).n_words == 2
+
+
+async def test_those_who_want_the_same_list_wait_for_one_compile(world: World) -> None:
+    world.write("pets", "the", "cat")
+    vocabulary = await world.vocabulary()
+    world.compiler.may_go_on.clear()
+    waiting = [asyncio.create_task(vocabulary.resolve(spec("pets", n))) for n in range(1, 101)]
+    await asyncio.sleep(0.2)
+    waiting[0].cancel()
+    world.compiler.may_go_on.set()
+    resolved = await asyncio.gather(*waiting[1:])
+    assert len({one.digest for one in resolved}) == 1
+    assert world.num_jobs == 1
+    assert await numbers(vocabulary) == (1, 0)
+
+
+async def test_those_who_want_the_same_changes_wait_for_one_compile_of_each(world: World) -> None:
+    world.write("pets", "the", "cat", "dog")
+    vocabulary = await world.vocabulary()
+    changed = spec("pets", extra_words=("Ann", "Bo"), exclude_words=("cat",))
+    resolved = await asyncio.gather(*(vocabulary.resolve(changed) for _ in range(100)))
+    assert len(set(resolved)) == 1
+    assert [type(job) for job in world.compiler.jobs] == [CompileList, ExcludeWords, CompileList]
+
+
+async def test_the_event_loop_is_free_while_a_list_is_compiled(world: World) -> None:
+    vocabulary = await world.vocabulary()
+    world.compiler.may_go_on.clear()
+    waiting = asyncio.create_task(vocabulary.resolve(own("the", "cat")))
+    for _ in range(1000):
+        await asyncio.sleep(0.01)
+        if world.num_jobs:
+            break
+    assert world.num_jobs == 1
+    assert not waiting.done()
+    world.compiler.may_go_on.set()
+    await waiting
+
+
+async def test_options_and_units_make_lists_of_their_own(world: World) -> None:
+    vocabulary = await world.vocabulary()
+    asked: list[dict[str, object]] = [{}, {"case": "any"}, {"numbers": True}, {"end": "sentence"}, {"lang": "fr"}]
+    digests = {(await vocabulary.resolve(own("the", "cat", **fields))).digest for fields in asked * 2}
+    assert len(digests) == world.num_jobs == 5
+
+
+async def test_a_restart_with_a_full_store_compiles_nothing(world: World) -> None:
+    world.write("pets", "the", "cat", "dog")
+    asked = [spec("pets"), own("the", "cat"), spec("pets", extra_words=("Ann",), exclude_words=("cat",))]
+    first = await world.vocabulary()
+    before = [await first.resolve(one) for one in asked]
+    assert (await numbers(first))[0] == 3
+    second = await world.vocabulary()
+    assert [await second.resolve(one) for one in asked] == before
+    assert await numbers(second) == (0, 3)
+    assert (await second.stats())["store_bytes"] > 1000
+
+
+async def test_an_empty_node_loads_what_another_shared(world: World, tmp_path: Path) -> None:
+    first = await world.vocabulary(artefact_store=world.shared)
+    before = await first.resolve(own("the", "cat", exclude_words=["cat"]))
+    second = await world.vocabulary(artefact_store=world.shared, artefact_dir=str(tmp_path / "new"))
+    assert await second.resolve(own("the", "cat", exclude_words=["cat"])) == before
+    assert await numbers(second) == (0, 1)
+    third = await world.vocabulary(artefact_store=world.shared, artefact_dir=str(tmp_path / "third"))
+    assert await third.fetch(before.digest) == await first.fetch(before.digest)
+
+
+async def test_a_shared_store_that_fails_stops_nothing(world: World, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    vocabulary = await world.vocabulary(artefact_store=f"file://{tmp_path}/file/below")
+    assert (await vocabulary.resolve(own("the", "cat"))).n_words == 2
+
+
+async def test_an_artefact_that_was_deleted_or_damaged_is_made_again(world: World) -> None:
+    world.write("pets", "the", "cat")
+    vocabulary = await world.vocabulary()
+    digest = (await vocabulary.resolve(spec("pets"))).digest
+    path = ArtefactStore(world.artefacts, MAX_BYTES).path_of(digest)
+    path.unlink()
+    again = await asyncio.gather(*(vocabulary.resolve(spec("pets")) for _ in range(20)))
+    assert {one.digest for one in again} == {digest}
+    assert world.num_jobs == 2
+    path.write_bytes(b"nonsense")
+    second = await world.vocabulary()
+    assert (await second.resolve(spec("pets"))).digest == digest
+    assert await numbers(second) == (1, 0)
+
+
+async def test_a_deleted_exclusion_is_made_again(world: World) -> None:
+    vocabulary = await world.vocabulary()
+    asked = own("the", "cat", "dog", exclude_words=["cat"])
+    before = await vocabulary.resolve(asked)
+    assert before.exclusion_digest is not None
+    path = ArtefactStore(world.artefacts, MAX_BYTES).path_of(before.exclusion_digest)
+    path.unlink()
+    assert await vocabulary.resolve(asked) == before
+    assert path.exists()
+
+
+async def test_words_left_out_leave_the_list_itself_as_it_is(world: World) -> None:
+    vocabulary = await world.vocabulary()
+    whole = await vocabulary.resolve(own("the", "cat", "dog"))
+    without = await vocabulary.resolve(own("the", "cat", "dog", exclude_words=["Cat"]))
+    assert (without.digest, without.n_words) == (whole.digest, 3)
+    assert without.exclusion_digest is not None
+    nothing = await vocabulary.resolve(own("the", "cat", "dog", exclude_words=["bird"]))
+    assert nothing == whole
+
+
+async def test_words_that_are_parts_of_others_are_left_out_by_a_compile(world: World) -> None:
+    vocabulary = await world.vocabulary()
+    resolved = await vocabulary.resolve(own("the", "front", "in front of", exclude_words=["front"]))
+    assert resolved.exclusion_digest is None
+    assert world.words(resolved) == ("the", "in front of")
+    assert resolved.n_words == 3
+
+
+async def test_words_added_are_a_list_of_their_own(world: World) -> None:
+    vocabulary = await world.vocabulary()
+    plain = await vocabulary.resolve(own("the", "cat"))
+    resolved = await vocabulary.resolve(own("the", "cat", extra_words=["Ann"], case="any"))
+    assert resolved.extra_digest is not None
+    extra = ArtefactStore(world.artefacts, MAX_BYTES).load(resolved.extra_digest)
+    assert extra.word_list.words == ("Ann",)
+    assert extra.options.case == "sentence"
+    assert plain.extra_digest is None
+
+
+async def test_the_fewest_tokens_are_those_of_list_and_additions_together(world: World) -> None:
+    vocabulary = await world.vocabulary()
+    assert (await vocabulary.resolve(own("mouse", "the"))).fewest_tokens == 1
+    assert (await vocabulary.resolve(own("mouse", "the", n_words=1))).fewest_tokens == 5
+    assert (await vocabulary.resolve(own("mouse", "the", exclude_words=["the"]))).fewest_tokens == 5
+    added = own("mouse", "the", n_words=1, extra_words=["Bo"])
+    assert (await vocabulary.resolve(added)).fewest_tokens == 2
+
+
+async def test_a_list_of_which_nothing_is_left_is_refused_unless_words_are_added(world: World) -> None:
+    vocabulary = await world.vocabulary()
+    with pytest.raises(EmptyWordListError, match="no text"):
+        await vocabulary.resolve(own("the", "cat", exclude_words=["the", "cat"]))
+    added = own("the", "cat", exclude_words=["the", "cat"], extra_words=["Ann"])
+    assert (await vocabulary.resolve(added)).fewest_tokens == 3
+
+
+async def test_a_replaced_list_takes_effect_and_the_old_artefact_stays(world: World) -> None:
+    world.write("pets", "the", "cat")
+    vocabulary = await world.vocabulary()
+    old = await vocabulary.resolve(spec("pets"))
+    world.write("pets", "the", "dog")
+    new = await vocabulary.resolve(spec("pets"))
+    assert (world.words(old), world.words(new)) == (("the", "cat"), ("the", "dog"))
+    assert await vocabulary.resolve(spec("pets")) == new
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"), [(["the", "c\0t"], "pets.txt, line 2"), ([""], "pets.txt"), (["# nothing"], "pets.txt")]
+)
+async def test_a_list_replaced_by_a_bad_one_serves_on_in_its_old_version(
+    world: World, lines: list[str], says: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.write("pets", "the", "cat")
+    vocabulary = await world.vocabulary()
+    old = await vocabulary.resolve(spec("pets"))
+    world.write("pets", *lines)
+    again = [await vocabulary.resolve(spec("pets")) for _ in range(5)]
+    assert set(again) == {old}
+    [warning] = [record.getMessage() for record in caplog.records if "serves on" in record.getMessage()]
+    assert says in warning
+    # One job for the old list and one for the bad one, which is not read again.
+    assert world.num_jobs == 2
+    other = await vocabulary.resolve(spec("pets", layout="lines"))
+    assert other.digest != old.digest
+    assert world.words(other) == ("the", "cat")
+    world.write("pets", "the", "dog")
+    assert world.words(await vocabulary.resolve(spec("pets"))) == ("the", "dog")
+
+
+async def test_a_list_that_was_deleted_is_unknown(world: World) -> None:
+    world.write("pets", "the", "cat")
+    vocabulary = await world.vocabulary()
+    await vocabulary.resolve(spec("pets"))
+    (world.lists / "pets.txt").unlink()
+    with pytest.raises(UnknownLanguageError):
+        await vocabulary.resolve(spec("pets"))
+
+
+async def test_a_failed_compile_is_tried_again_by_the_next_caller(world: World) -> None:
+    world.write("pets", "the", "cat")
+    vocabulary = await world.vocabulary()
+    world.compiler.fault = CompileError("too many readings")
+    world.compiler.may_go_on.clear()
+    waiting = [asyncio.create_task(vocabulary.resolve(spec("pets"))) for _ in range(5)]
+    await asyncio.sleep(0.5)
+    world.compiler.may_go_on.set()
+    failed = await asyncio.gather(*waiting, return_exceptions=True)
+    assert {type(error) for error in failed} == {CompileError}
+    assert world.num_jobs == 1
+    world.compiler.fault = None
+    assert (await vocabulary.resolve(spec("pets"))).lang == "pets"
+
+
+HOSTILE_NAMES = ["../pets", "/etc/passwd", "a\0b", "CON", "p" * 10_240, "%2e%2e", "рets", "Pets", "pets.txt", ".", " "]
+
+
+@pytest.mark.parametrize("name", HOSTILE_NAMES, ids=lambda name: ascii(name)[:20])
+async def test_a_name_that_is_no_lists_is_refused_before_anything_is_read(world: World, name: str) -> None:
+    world.write("pets", "the", "cat")
+    vocabulary = await world.vocabulary()
+    with pytest.raises(UnknownLanguageError):
+        await vocabulary.resolve(spec(name))
+    assert world.num_jobs == 0
+
+
+async def test_a_bad_list_is_refused_with_its_line_and_read_once(world: World) -> None:
+    vocabulary = await world.vocabulary()
+    world.write("bad", "the", "c\0t")
+    for _ in range(3):
+        with pytest.raises(InvalidWordListError, match=r"bad\.txt, line 2"):
+            await vocabulary.resolve(spec("bad"))
+    assert world.num_jobs == 1
+    with pytest.raises(InvalidWordListError, match=r"words\[1\]"):
+        await vocabulary.resolve(own("the", "c\nt"))
+    assert (await vocabulary.resolve(own("the", "c", "t"))).n_words == 3
+
+
+async def test_a_refusal_can_be_had_as_a_value(world: World) -> None:
+    vocabulary = await world.vocabulary()
+    assert isinstance(await vocabulary.resolve_or_refuse(spec("nowhere")), UnknownLanguageError)
+    world.write("pets", "the", "cat")
+    assert (await vocabulary.resolve_or_refuse(spec("pets"))) == await vocabulary.resolve(spec("pets"))
+    world.compiler.fault = CompileError("too many readings")
+    assert isinstance(await vocabulary.resolve_or_refuse(own("cat")), CompileError)
+
+
+async def test_lists_are_built_before_the_service_is_ready(world: World) -> None:
+    world.write("pets", "the", "cat")
+    vocabulary = await world.vocabulary(prebuild_langs=["pets"])
+    assert await numbers(vocabulary) == (1, 0)
+    await vocabulary.resolve(spec("pets"))
+    assert world.num_jobs == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "lines", "kind", "says"),
+    [
+        ("nowhere", None, UnknownLanguageError, "nowhere"),
+        ("bad", ["the", "c\0t"], InvalidWordListError, "bad.txt, line 2"),
+        ("bad", ["# nothing"], EmptyWordListError, "bad.txt"),
+    ],
+)
+async def test_a_bad_list_to_prebuild_stops_the_start(
+    world: World, name: str, lines: list[str] | None, kind: type[Exception], says: str
+) -> None:
+    if lines is not None:
+        world.write(name, *lines)
+    with pytest.raises(kind, match=says):
+        await world.vocabulary(prebuild_langs=[name])
+
+
+async def test_what_is_remembered_is_bounded(world: World) -> None:
+    vocabulary = await world.vocabulary(max_cached_vocabularies=2)
+    for word in "abcdab":
+        await vocabulary.resolve(own("the", word))
+    stats = await vocabulary.stats()
+    assert (stats["num_compiles"], stats["num_loaded"], stats["num_cached"]) == (4, 2, 2)
+
+
+async def test_an_artefact_that_never_was_cannot_be_fetched(world: World) -> None:
+    with pytest.raises(ArtefactError):
+        await (await world.vocabulary()).fetch("0" * 64)
+
+
+async def test_many_lists_of_clients_keep_the_store_within_its_bound(world: World) -> None:
+    vocabulary = await world.vocabulary(artefact_bytes=2**20, max_cached_vocabularies=50)
+    await asyncio.gather(*(vocabulary.resolve(own("the", f"word{number}")) for number in range(300)))
+    stats = await vocabulary.stats()
+    assert stats["num_compiles"] == 300
+    # What was just used may stay up to twice the bound.
+    assert 2**19 < stats["store_bytes"] <= 2**21
+    assert stats["num_cached"] <= 50

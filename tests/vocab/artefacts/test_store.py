@@ -1,0 +1,218 @@
+import logging
+import os
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+
+from tests.vocab.toys import toy_automaton
+from vocab.artefacts.artefact import ArtefactFolder
+from vocab.artefacts.shared_store import SharedStore
+from vocab.artefacts.store import GRACE_S, STALE_PART_S, ArtefactStore
+from vocab.automaton.automaton import TokenAutomaton
+from vocab.errors import ArtefactError
+
+SHARED = "memory://lists"
+
+
+@pytest.fixture
+def shared() -> Iterator[SharedStore]:
+    MemoryFileSystem.store.clear()
+    yield SharedStore(SHARED, 10**9)
+    MemoryFileSystem.store.clear()
+
+
+@pytest.fixture(scope="module")
+def automaton() -> TokenAutomaton:
+    return toy_automaton(["the", "cat"])[0]
+
+
+def digest_of(number: int) -> str:
+    return f"{number:064x}"
+
+
+def age(store: ArtefactStore, digest: str, seconds: float) -> None:
+    then = time.time() - seconds
+    with suppress(FileNotFoundError):
+        os.utime(store.path_of(digest), (then, then))
+
+
+def fill(store: ArtefactStore, numbers: range, num_bytes: int, age_s: float = 2 * GRACE_S) -> None:
+    """Writes files, the first the oldest."""
+    for number in numbers:
+        store.write_bytes(digest_of(number), bytes(num_bytes))
+        age(store, digest_of(number), age_s + numbers.stop - number)
+
+
+def kept(store: ArtefactStore, numbers: range) -> list[int]:
+    return [number for number in numbers if store.path_of(digest_of(number)).is_file()]
+
+
+def test_an_automaton_is_found_where_it_was_saved(tmp_path: Path, automaton: TokenAutomaton) -> None:
+    store = ArtefactStore(tmp_path / "a", 10**6)
+    store.save(automaton)
+    store.share()
+    store = ArtefactStore(tmp_path / "a", 10**6)
+    found = store.find(automaton.digest, store.load)
+    assert found is not None
+    assert found.word_list.words == ("the", "cat")
+    assert store.find(digest_of(1), store.load) is None
+    assert store.num_bytes() == len(store.read_bytes(automaton.digest))
+
+
+def test_the_folder_stays_within_its_bound(tmp_path: Path) -> None:
+    store = ArtefactStore(tmp_path, 1000)
+    for number in range(100):
+        fill(store, range(number, number + 1), 90)
+        assert store.num_bytes() <= 1000
+    assert 99 in kept(store, range(100))
+
+
+def test_what_was_used_longest_ago_goes_first(tmp_path: Path) -> None:
+    store = ArtefactStore(tmp_path, 1000)
+    fill(store, range(10), 100)
+    assert store.has(digest_of(0))
+    store.write_bytes(digest_of(10), bytes(100))
+    assert kept(store, range(11)) == [0, 3, 4, 5, 6, 7, 8, 9, 10]
+
+
+def test_what_was_just_used_stays_until_twice_the_bound(tmp_path: Path) -> None:
+    store = ArtefactStore(tmp_path, 1000)
+    fill(store, range(20), 100, age_s=1)
+    assert store.num_bytes() == 2000
+    store.write_bytes(digest_of(20), bytes(100))
+    assert store.num_bytes() == 2000
+    assert kept(store, range(21)) == list(range(1, 21))
+
+
+def test_a_file_larger_than_the_bound_is_kept_while_it_is_the_newest(tmp_path: Path) -> None:
+    store = ArtefactStore(tmp_path, 1000)
+    fill(store, range(1), 5000)
+    assert kept(store, range(1)) == [0]
+    fill(store, range(1, 2), 100)
+    assert kept(store, range(2)) == [1]
+
+
+def test_several_stores_of_one_folder_keep_its_bound_together(tmp_path: Path) -> None:
+    stores = [ArtefactStore(tmp_path, 10_000) for _ in range(4)]
+    for number in range(400):
+        fill(stores[number % 4], range(number, number + 1), 100)
+        assert stores[0].num_bytes() <= 10_000
+
+
+def test_a_file_that_another_process_deletes_meanwhile_is_no_fault(tmp_path: Path) -> None:
+    context = get_context("spawn")
+    writers = [context.Process(target=write_many, args=(tmp_path, first)) for first in (0, 1000, 2000)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join(60)
+    assert [writer.exitcode for writer in writers] == [0, 0, 0]
+    assert ArtefactStore(tmp_path, 1000).num_bytes() <= 2000
+
+
+def write_many(path: Path, first: int) -> None:
+    store = ArtefactStore(path, 1000)
+    for number in range(first, first + 100):
+        fill(store, range(number, number + 1), 100)
+        store.has(digest_of(number))
+        store.num_bytes()
+
+
+def test_a_mapped_artefact_outlives_its_file(tmp_path: Path, automaton: TokenAutomaton) -> None:
+    store = ArtefactStore(tmp_path, 10**6)
+    store.save(automaton)
+    loaded = store.load(automaton.digest)
+    store.discard(automaton.digest)
+    assert not store.has(automaton.digest)
+    assert loaded.fewest_tokens(2) == automaton.fewest_tokens(2)
+
+
+def test_what_a_dead_writer_left_is_removed_at_the_start(tmp_path: Path) -> None:
+    (tmp_path / "old.part").write_bytes(b"half")
+    (tmp_path / "new.part").write_bytes(b"half")
+    (tmp_path / "notes.txt").write_bytes(b"somebody's")
+    then = time.time() - STALE_PART_S - 1
+    os.utime(tmp_path / "old.part", (then, then))
+    assert ArtefactStore(tmp_path, 1000).num_bytes() == 4
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["new.part", "notes.txt"]
+
+
+def test_a_damaged_file_is_deleted_and_not_used(
+    tmp_path: Path, automaton: TokenAutomaton, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "vocab")
+    store = ArtefactStore(tmp_path, 10**6)
+    path = store.save(automaton)
+    path.write_bytes(path.read_bytes()[:-7])
+    assert store.find(automaton.digest, store.load) is None
+    assert not path.exists()
+    assert automaton.digest in caplog.text
+
+
+def test_another_lists_file_is_not_used(tmp_path: Path, automaton: TokenAutomaton) -> None:
+    store = ArtefactStore(tmp_path, 10**6)
+    store.write_bytes(digest_of(7), store.save(automaton).read_bytes())
+    assert store.find(digest_of(7), store.load) is None
+    assert store.has(automaton.digest)
+
+
+def test_a_new_node_finds_what_another_made(tmp_path: Path, automaton: TokenAutomaton, shared: SharedStore) -> None:
+    first = ArtefactStore(tmp_path / "first", 10**6, shared)
+    first.save(automaton)
+    assert shared.read(automaton.digest) is None
+    first.share()
+    second = ArtefactStore(tmp_path / "second", 10**6, shared)
+    assert second.read_bytes(automaton.digest) == first.read_bytes(automaton.digest)
+    assert not second.has(automaton.digest)
+    assert second.find(automaton.digest, second.load) is not None
+    assert second.has(automaton.digest)
+
+
+def test_what_was_deleted_before_it_was_shared_is_left_out(
+    tmp_path: Path, automaton: TokenAutomaton, shared: SharedStore
+) -> None:
+    store = ArtefactStore(tmp_path, 10**6, shared)
+    store.save(automaton)
+    store.discard(automaton.digest)
+    store.share()
+    assert shared.read(automaton.digest) is None
+
+
+def test_a_damaged_file_of_the_shared_store_is_deleted_there(
+    tmp_path: Path, automaton: TokenAutomaton, shared: SharedStore
+) -> None:
+    shared.write(automaton.digest, b"nonsense")
+    store = ArtefactStore(tmp_path, 10**6, shared)
+    assert store.find(automaton.digest, store.load) is None
+    assert shared.read(automaton.digest) is None
+    assert not store.has(automaton.digest)
+
+
+def test_what_is_nowhere_cannot_be_read(tmp_path: Path, shared: SharedStore) -> None:
+    for store in (ArtefactStore(tmp_path, 10**6), ArtefactStore(tmp_path, 10**6, shared)):
+        with pytest.raises(ArtefactError):
+            store.read_bytes(digest_of(1))
+        with pytest.raises(ArtefactError):
+            store.load(digest_of(1))
+    assert ArtefactStore(tmp_path, 10**6).num_bytes() == 0
+
+
+def test_only_a_digest_names_a_file(tmp_path: Path) -> None:
+    with pytest.raises(ArtefactError):
+        ArtefactStore(tmp_path, 10**6).has("../../etc/passwd")
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, automaton: TokenAutomaton) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ArtefactError, match=r"cannot be written to .*file"):
+        ArtefactStore(tmp_path / "file", 10**6).save(automaton)
+
+
+def test_a_folder_is_read_by_stores_and_by_plain_folders_alike(tmp_path: Path, automaton: TokenAutomaton) -> None:
+    ArtefactStore(tmp_path, 10**6).save(automaton)
+    assert ArtefactFolder(tmp_path).load(automaton.digest).digest == automaton.digest

@@ -1,0 +1,38 @@
+"""The parts of the compile process that can be run in this one; the process itself is tested with its parent."""
+
+import os
+from pathlib import Path
+
+from fsspec.implementations.memory import MemoryFileSystem
+
+from tests.vocab.toys import toy_tokenizer
+from vocab.artefacts.shared_store import SharedStore
+from vocab.artefacts.store import ArtefactStore
+from vocab.compiler.jobs import CompileList, read_reply
+from vocab.compiler.list_compiler import ListCompiler
+from vocab.compiler.worker import prepare, resident_bytes, serve
+
+
+def test_each_job_is_begun_answered_and_shared(tmp_path: Path) -> None:
+    MemoryFileSystem.store.clear()
+    shared = SharedStore("memory://lists", 10**9)
+    store = ArtefactStore(tmp_path, 10**8, shared)
+    lines: list[bytes] = []
+    jobs = [CompileList(None, ("the", "cat")), CompileList(None, ())]
+    serve(jobs, ListCompiler(toy_tokenizer(["the"]), store), store, lines.append)
+    assert [line for line in lines if b"started" in line] == lines[::2] == [b'{"started":true}\n'] * 2
+    good, bad = (read_reply(line) for line in lines[1::2])
+    assert good.compiled is not None
+    assert good.resident_bytes > 10**6
+    assert bad.error is not None
+    assert shared.read(good.compiled.digest) == store.read_bytes(good.compiled.digest)
+    MemoryFileSystem.store.clear()
+
+
+def test_machine_code_is_there_before_the_first_job() -> None:
+    prepare()
+
+
+def test_memory_is_known_of_processes_that_live() -> None:
+    assert resident_bytes() == resident_bytes(os.getpid()) or resident_bytes() > 10**6
+    assert resident_bytes(2**22 + 1) == 0

@@ -1,0 +1,59 @@
+import pytest
+import xgrammar
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.vocab.toys import tokens_of
+from vocab.matching.reference import GrammarReference
+
+REFERENCE = GrammarReference("0123456789abcdef" * 4, 1000, 64)
+NUMBERS = st.integers(1, 2**63 - 1)
+DIGESTS = st.text("0123456789abcdef", min_size=64, max_size=64)
+
+
+@given(
+    st.builds(
+        GrammarReference,
+        digest=DIGESTS,
+        n_words=NUMBERS,
+        max_tokens=st.none() | NUMBERS,
+        without=st.none() | DIGESTS,
+        extra=st.none() | DIGESTS,
+        start=st.none() | st.integers(0, 2**100),
+        no_repeat=st.none() | st.integers(1, 64),
+        seen=st.lists(st.integers(0, 2**31 - 1), max_size=512).map(tuple),
+    )
+)
+def test_a_reference_survives_the_journey(reference: GrammarReference) -> None:
+    assert GrammarReference.parse(reference.to_ebnf()) == reference
+
+
+@pytest.mark.parametrize(
+    "reference", [REFERENCE, GrammarReference("a" * 64, 1, None, "b" * 64, "c" * 64, 7, 4, (1, 2))]
+)
+def test_an_engine_that_does_not_know_it_can_only_stop(reference: GrammarReference) -> None:
+    info = xgrammar.TokenizerInfo(["<stop>", "a", "b", "root", '"'], stop_token_ids=[0])
+    grammar = xgrammar.GrammarCompiler(info).compile_grammar(reference.to_ebnf())
+    row = xgrammar.allocate_token_bitmask(1, 5)
+    xgrammar.GrammarMatcher(grammar).fill_next_token_bitmask(row)
+    assert tokens_of(row.numpy()[0]) == {0}
+
+
+@pytest.mark.parametrize(
+    "grammar",
+    ['root ::= "a"', "", 'root ::= ""\n# wordbound/3 list=xyz n=1 max=-\n', REFERENCE.to_ebnf() + 'root ::= "a"\n'],
+)
+def test_other_grammars_are_no_references(grammar: str) -> None:
+    assert GrammarReference.parse(grammar) is None
+
+
+@pytest.mark.parametrize(
+    "grammar",
+    [
+        REFERENCE.to_ebnf().replace("wordbound/3", "wordbound/9"),
+        f'root ::= ""\n# wordbound/1 list={"ab" * 32} n=5 max=-\n',
+    ],
+)
+def test_a_reference_of_another_version_is_an_error(grammar: str) -> None:
+    with pytest.raises(ValueError, match=r"version \d, but this engine's plugin knows 3"):
+        GrammarReference.parse(grammar)

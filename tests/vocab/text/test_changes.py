@@ -1,0 +1,82 @@
+"""Which entries of a list a word to leave out means, and which changes contradict one another."""
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vocab.errors import OptionsError
+from vocab.lists.wordlists import WordList, load_word_list
+from vocab.text.changes import NO_CHANGES, ListChanges, entries_left_out, folded, ranks_left_out
+
+
+def left_out(words: tuple[str, ...], *excluded: str, lang: str = "en") -> tuple[str, ...]:
+    return entries_left_out(WordList(lang, words, "file"), excluded)
+
+
+def test_a_word_means_all_its_spellings_with_capitals_and_apostrophes() -> None:
+    words = ("may", "can", "May", "MAY", "o’clock", "o'clock", "maybe")
+    assert left_out(words, "May") == ("may", "May", "MAY")
+    assert left_out(words, "O’CLOCK", "can") == ("can", "o’clock", "o'clock")
+    assert left_out(words, "the") == ()
+    assert left_out(words) == ()
+
+
+def test_no_other_word_is_meant() -> None:
+    assert left_out(("Maße", "Masse", "MASSE", "MAẞE"), "maße", lang="de") == ("Maße", "MAẞE")
+    assert left_out(("it's", "it", "its"), "it", lang="en") == ("it's", "it")
+    assert left_out(("it's", "it", "its"), "it's", lang="en") == ("it's",)
+    assert left_out(("it's", "it", "its"), "it", lang="xx") == ("it",)
+    assert left_out(("ílk", "ilk"), "ilk", lang="es") == ("ilk",)
+
+
+def test_turkish_has_two_is() -> None:
+    assert left_out(("ılık", "ilik", "Ilık", "İlik", "ILIK"), "ılık", lang="tr") == ("ılık", "Ilık")
+    assert left_out(("iğne", "İğne", "ığne"), "İğne", lang="tr") == ("iğne", "İğne")
+
+
+def test_a_capital_that_melts_with_its_mark_is_a_capital() -> None:
+    assert left_out(("i\u0307x", "\u0130x", "ix"), "\u0130x", lang="xx") == ("i\u0307x", "\u0130x")
+
+
+def test_words_of_one_rank_are_left_out_together() -> None:
+    forms = WordList("en", ("the", "see", "saw", "seen", "Saw", "cat"), "file", (1, 2, 2, 2, 3, 4))
+    assert entries_left_out(forms, ("SEEN",)) == ("see", "saw", "seen")
+    assert entries_left_out(forms, ("saw",)) == ("see", "saw", "seen", "Saw")
+    assert ranks_left_out(forms, ("saw", "cat")) == {2, 3, 4}
+    assert ranks_left_out(forms, ()) == frozenset()
+
+
+@pytest.mark.parametrize("lang", ["tr", "el", "de", "fr"])
+def test_on_a_real_list_it_finds_what_folding_each_word_finds(lang: str) -> None:
+    word_list = load_word_list(lang, None).up_to(3_000)
+    by_folding: dict[str, list[str]] = {}
+    for word in word_list.words:
+        by_folding.setdefault(folded(word, lang), []).append(word)
+    for word in word_list.words[::50]:
+        capital = word.upper() if lang != "tr" else word
+        assert word in entries_left_out(word_list, (word,))
+        assert list(entries_left_out(word_list, (capital,))) == by_folding.get(folded(capital, lang), [])
+
+
+@given(
+    st.lists(st.text("iIıİ\u0307sSßẞſσςΣ'’kK\u212aéÉ", min_size=1, max_size=3), min_size=1),
+    st.sampled_from(["tr", "xx"]),
+)
+def test_the_quick_look_misses_nothing(words: list[str], lang: str) -> None:
+    listed = tuple(dict.fromkeys(unicodedata.normalize("NFC", word) for word in words))
+    expected = tuple(word for word in listed if folded(word, lang) == folded(listed[0], lang))
+    assert left_out(listed, listed[0], lang=lang) == expected
+
+
+def test_a_word_both_added_and_left_out_is_refused() -> None:
+    with pytest.raises(OptionsError, match="'Ana' is in both extra_words and exclude_words"):
+        ListChanges(("Eva", "Ana"), ("ana",)).check("es")
+    ListChanges(("Eva",), ("ana",)).check("es")
+
+
+def test_changes_are_true_where_there_are_some() -> None:
+    assert not NO_CHANGES
+    assert ListChanges(extra_words=("a",))
+    assert ListChanges(exclude_words=("a",))

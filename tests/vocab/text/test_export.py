@@ -1,0 +1,145 @@
+"""``python -m vocab.export`` writes what the library writes, and says what is wrong with what it was asked."""
+
+import re
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.vocab.text.test_lark import Bytes
+from vocab.lists.wordlists import WordList, load_word_list
+from vocab.options import ListOptions
+from vocab.text import export
+from vocab.text.changes import ListChanges
+from vocab.text.ebnf import write_ebnf
+from vocab.text.export import main
+from vocab.text.lark import ebnf_to_lark
+
+Output = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def list_file(tmp_path: Path) -> str:
+    path = tmp_path / "list.txt"
+    path.write_text("# frequent first\nl'\nhomme\nvu\n\nvoir\n", encoding="utf-8")
+    return str(path)
+
+
+@pytest.fixture
+def names_file(tmp_path: Path) -> str:
+    path = tmp_path / "names.txt"
+    path.write_text("Éluard\nNew York\n", encoding="utf-8")
+    return str(path)
+
+
+def test_it_writes_the_grammar_of_a_language(capsys: Output) -> None:
+    assert main(["--lang", "es", "--words", "30"]) == 0
+    assert capsys.readouterr().out == write_ebnf(load_word_list("es", None), ListOptions(), 30)
+
+
+def test_it_has_all_options(list_file: str, names_file: str, tmp_path: Path, capsys: Output) -> None:
+    left_out, made = tmp_path / "without.txt", tmp_path / "made.ebnf"
+    left_out.write_text("VU\n", encoding="utf-8")
+    arguments = ["--list", list_file, "--lang", "fr", "--words", "3", "--case", "sentence", "--numbers"]
+    arguments += ["--punctuation", "basic", "--layout", "lines", "--end", "sentence"]
+    arguments += ["--extra-words", names_file, "--exclude-words", str(left_out), "-o", str(made)]
+    assert main(arguments) == 0
+    assert capsys.readouterr() == ("", "")
+    words = WordList("fr", ("l'", "homme", "vu", "voir"), "file")
+    options = ListOptions("sentence", "lines", numbers=True, punctuation="basic", end="sentence")
+    expected = write_ebnf(words, options, 3, ListChanges(("Éluard", "New York"), ("vu",)))
+    assert made.read_bytes().decode() == expected
+    assert main([*arguments, "--dialect", "lark"]) == 0
+    assert made.read_bytes().decode() == ebnf_to_lark(expected)
+
+
+def test_without_a_number_of_words_it_takes_them_all(list_file: str, capsys: Output) -> None:
+    assert main(["--list", list_file]) == 0
+    words = WordList("und", ("l'", "homme", "vu", "voir"), "file")
+    assert capsys.readouterr().out == write_ebnf(words, ListOptions(), 4)
+
+
+def test_lemmas_are_counted_where_they_are_asked_for(tmp_path: Path, capsys: Output) -> None:
+    path = tmp_path / "list.txt"
+    path.write_text("la\ncomer\nperro\ncomió\n", encoding="utf-8")
+    assert main(["--list", str(path), "--lang", "es", "--unit", "lemma", "--words", "2"]) == 0
+    grammar = capsys.readouterr().out
+    assert '"omió"' in grammar
+    assert '"erro"' not in grammar
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--lang", "xx"], "There is no word list 'xx'"),
+        (["--lang", "ja"], "written without spaces"),
+        (["--lang", "es", "--end", "sentence", "--punctuation", "none"], "end 'sentence' needs sentence marks"),
+        (["--list", "LIST", "--lang", "zh"], "written without spaces"),
+        (["--list", "LIST", "--lang", "../es"], "'../es' is no language tag"),
+        (["--list", "LIST", "--lang", "fr", "--words", "1"], "None of the first 1 words of 'fr' may end a text"),
+        (["--list", "LIST", "--unit", "lemma"], "There are no lemmas for 'und'"),
+        (["--list", "LIST", "--extra-words", "NAMES", "--exclude-words", "NAMES"], "is in both extra_words and"),
+        (["--list", "no such file"], "No such file or directory: 'no such file'"),
+        (["--lang", "es", "--words", "1", "-o", "no/such/folder"], "No such file or directory: 'no/such/folder'"),
+        (["--list", "EMPTY"], "There is no word in empty.txt"),
+        (["--lang", "es", "--extra-words", "BAD"], "bad.txt, line 2: not UTF-8"),
+    ],
+)
+def test_what_cannot_be_written_is_said_in_one_line(
+    arguments: list[str], message: str, list_file: str, names_file: str, tmp_path: Path, capsys: Output
+) -> None:
+    (tmp_path / "empty.txt").write_text("# nothing\n", encoding="utf-8")
+    (tmp_path / "bad.txt").write_bytes(b"ok\n\xff\n")
+    files = {"LIST": list_file, "NAMES": names_file}
+    files |= {"EMPTY": str(tmp_path / "empty.txt"), "BAD": str(tmp_path / "bad.txt")}
+    assert main([files.get(argument, argument) for argument in arguments]) == 2
+    out, error = capsys.readouterr()
+    assert out == ""
+    assert error.startswith("vocab.export: ")
+    assert message in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "name a list: --lang TAG or --list FILE"),
+        (["--lang", "es", "--words", "0"], "'0' is no number of words: write 1 or more"),
+        (["--lang", "es", "--words", "many"], "'many' is no number of words"),
+        (["--lang", "es", "--case", "upper"], "invalid choice: 'upper'"),
+    ],
+)
+def test_what_is_no_request_is_answered_with_the_usage(arguments: list[str], message: str, capsys: Output) -> None:
+    with pytest.raises(SystemExit) as exit_info:
+        main(arguments)
+    assert exit_info.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_it_is_a_command(list_file: str, capsys: Output, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["vocab.export", "--list", list_file, "--punctuation", "none"])
+    with pytest.raises(SystemExit) as exit_info:
+        runpy.run_path(export.__file__, run_name="__main__")
+    assert exit_info.value.code == 0
+    assert capsys.readouterr().out.startswith('root ::= " "? start-unit (gap unit)*\n')
+
+
+def test_the_page_for_other_engines_does_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    llguidance = pytest.importorskip("llguidance")
+    page = (Path(__file__).parents[3] / "docs" / "other-engines.md").read_text(encoding="utf-8")
+    commands = re.findall(r"^python -m vocab\.export (.+)$", page, re.MULTILINE)
+    programs = re.findall(r"```python\n(.+?)```", page, re.DOTALL)
+    assert (len(commands), len(programs)) == (2, 2)
+    monkeypatch.chdir(tmp_path)
+    for command in commands:
+        assert main(command.split()) == 0
+    for program in programs:
+        exec(program, {"tokenizer": llguidance.LLTokenizer(llguidance.TokenizerWrapper(Bytes()))})  # noqa: S102
+
+
+def test_the_page_names_every_option() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "other-engines.md").read_text(encoding="utf-8")
+    option = re.compile(r"--[a-z][a-z-]*")
+    of_command = set(option.findall(export.parser().format_help())) - {"--help", "--output"}
+    assert of_command == set(option.findall(page)) - {"--grammar-file"}

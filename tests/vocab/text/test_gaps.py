@@ -1,0 +1,162 @@
+"""What may stand between words, with each option."""
+
+from typing import Any
+
+from vocab import marks
+from vocab.options import ListOptions
+from vocab.text.gaps import GapAutomaton, build_gap_automaton
+
+PROSE = build_gap_automaton(ListOptions(), "es")
+
+
+def after(automaton: GapAutomaton, state: int, text: str) -> int | None:
+    for character in text:
+        following = automaton.states[state].transitions.get(character)
+        if following is None:
+            return None
+        state = following
+    return state
+
+
+def word_follows(text: str, automaton: GapAutomaton = PROSE) -> bool:
+    state = after(automaton, automaton.after_word, text)
+    return state is not None and automaton.states[state].word_may_start
+
+
+def starts_sentence(text: str) -> bool:
+    state = after(PROSE, PROSE.after_word, text)
+    return state is not None and PROSE.states[state].starts_sentence
+
+
+def test_words_are_parted_by_a_blank_a_dash_or_a_break_after_a_sentence_mark_or_colon() -> None:
+    assert all(map(word_follows, [" ", "—", " — ", " – ", " - ", ".\n", ".\n\n", ":\n", '."\n', ", ", '?!" ']))
+    assert not any(map(word_follows, ["", "-", "–", "\n", ",\n", ".\n\n\n", "  ", " -", " –", ". \n", "— "]))
+
+
+def test_lines_allow_a_break_after_any_word_and_its_marks() -> None:
+    lines = build_gap_automaton(ListOptions(layout="lines"), "es")
+    assert word_follows("\n", lines)
+    assert word_follows(",\n\n", lines)
+
+
+def test_at_most_four_closing_and_two_opening_marks_stand_in_a_row() -> None:
+    assert word_follows("...! ")
+    assert not word_follows("....! ")
+    assert word_follows(' ("')
+    assert not word_follows(' (("')
+    assert word_follows("—¿¡")
+    assert not word_follows(" ——¿")
+
+
+def test_a_sentence_starts_after_a_sentence_mark_and_a_space_or_after_a_line_break() -> None:
+    assert all(map(starts_sentence, [". ", '.) "', "! — ¿"[:2], ":\n", ".\n", "...) ¿"]))
+    assert not any(map(starts_sentence, [" ", ", ", ": ", " — ", ".—", ". — ", ". —"[:1]]))
+
+
+def test_the_text_starts_with_at_most_one_blank_and_its_start_is_a_sentence_start() -> None:
+    blank = after(PROSE, PROSE.start, " ")
+    assert blank is not None
+    assert PROSE.states[PROSE.start].starts_sentence
+    assert PROSE.states[blank].starts_sentence
+    assert after(PROSE, PROSE.start, "  ") is None
+    assert after(PROSE, PROSE.start, ".") is None
+
+
+def test_only_a_word_and_its_closing_marks_may_end_a_text() -> None:
+    complete = {state for state, gap in enumerate(PROSE.states) if gap.is_complete}
+    assert PROSE.after_word in complete
+    assert after(PROSE, PROSE.after_word, '."') in complete
+    assert after(PROSE, PROSE.after_word, " ") not in complete
+    assert PROSE.start not in complete
+    assert PROSE.after_elision not in complete
+
+
+def test_after_an_elision_comes_a_word_and_nothing_else() -> None:
+    elision = PROSE.states[PROSE.after_elision]
+    assert elision.word_may_start
+    assert not elision.transitions
+
+
+def test_no_apostrophe_is_a_mark() -> None:
+    assert not set(marks.APOSTROPHES) & set(marks.CLOSE_MARKS + marks.OPEN_MARKS)
+
+
+def automaton_of(language: str = "es", **options: Any) -> GapAutomaton:
+    return build_gap_automaton(ListOptions(**options), language)
+
+
+def may_end(text: str, automaton: GapAutomaton) -> bool:
+    """Whether a text may end with ``text`` behind a word."""
+    state = after(automaton, automaton.after_word, text)
+    return state is not None and automaton.states[state].is_complete
+
+
+def test_the_case_and_the_language_change_no_state_of_full_punctuation() -> None:
+    assert automaton_of("en", case="sentence") is automaton_of("hi", case="listed")
+
+
+def test_places_within_a_sentence_and_at_its_start_are_always_told_apart() -> None:
+    for punctuation in ("full", "basic"):
+        gaps = automaton_of(case="listed", punctuation=punctuation)
+        within, starting = after(gaps, gaps.after_word, " "), after(gaps, gaps.after_word, ". ")
+        assert within is not None
+        assert starting is not None
+        assert not gaps.states[within].starts_sentence
+        assert gaps.states[starting].starts_sentence
+
+
+def test_basic_marks_are_few_and_those_of_the_language() -> None:
+    basic = automaton_of(punctuation="basic")
+    assert all(word_follows(text, basic) for text in (" ", ". ", "?! ", ", ", "… ¿", " ¡", ".\n"))
+    assert not any(word_follows(text, basic) for text in ("—", " - ", ": ", ":\n", '." ', " (", "؟ ", "। ", "; "))
+    assert word_follows("؟ ", automaton_of("fa", punctuation="basic"))
+    assert word_follows("، ", automaton_of("ur", punctuation="basic"))
+    assert word_follows("। ", automaton_of("ne", punctuation="basic"))
+    assert not word_follows("، ", automaton_of("hi", punctuation="basic"))
+
+
+def test_without_punctuation_there_is_a_blank_and_in_lines_a_break() -> None:
+    none, lines = automaton_of(punctuation="none"), automaton_of(punctuation="none", layout="lines")
+    assert word_follows(" ", none)
+    assert not any(word_follows(mark, none) for mark in marks.CLOSE_MARKS + marks.OPEN_MARKS + "\n")
+    assert word_follows("\n\n", lines)
+    assert not word_follows(".\n", lines)
+    assert may_end("", none)
+
+
+def test_a_number_stands_where_a_word_stands_and_ends_like_one() -> None:
+    numbers = automaton_of(numbers=True)
+    for text in (" 3", " (1,000.50", "—10:30", ". 50%", " 3.", " 3. 4", " 1234567890123456", ' 3."', " 3%,"):
+        assert may_end(text, numbers), text
+    for text in ("3", ".3", " 3 ", " %", " 3%%", " 12345678901234567", " 3,.4", " 3..4", " 3's", "'3", " ٣"):
+        assert not may_end(text, numbers), text
+    assert after(numbers, numbers.start, "3") is not None
+    assert after(numbers, numbers.after_elision, "3") is None
+    assert after(PROSE, PROSE.start, "3") is None
+    assert word_follows(" 3. ", numbers)
+
+
+def test_a_number_that_cannot_go_on_within_its_length_is_not_begun() -> None:
+    numbers = automaton_of(numbers=True, punctuation="none")
+    assert after(numbers, numbers.start, "12345678901234.") is not None
+    assert after(numbers, numbers.start, "123456789012345.") is None
+    assert after(numbers, numbers.start, "1234567890123456%") is None
+
+
+def test_whole_sentences_end_with_a_sentence_mark_and_what_closes_it() -> None:
+    sentences = automaton_of(end="sentence")
+    assert all(may_end(text, sentences) for text in (".", "?!", '."', ".)]»", '".', ".,!", "…"))
+    assert not any(may_end(text, sentences) for text in ("", ",", ".,", ".:", '.,"', ":", '"', ". ", ".\n"))
+    assert may_end(" 3.", automaton_of(end="sentence", numbers=True))
+    assert not may_end(" 3", automaton_of(end="sentence", numbers=True))
+    assert not sentences.states[sentences.after_possessable].is_complete
+
+
+def test_where_texts_end_changes_nothing_else() -> None:
+    words, sentences = automaton_of(), automaton_of(end="sentence")
+    for text in (". ", "., ", ".—", ":\n", ".,\n", " ", '." — ('):
+        assert word_follows(text, words) == word_follows(text, sentences)
+        ours, theirs = after(words, words.after_word, text), after(sentences, sentences.after_word, text)
+        assert (ours is None) == (theirs is None)
+        if ours is not None and theirs is not None:
+            assert words.states[ours].starts_sentence == sentences.states[theirs].starts_sentence

@@ -1,0 +1,200 @@
+"""The backend as vLLM builds it, around the real tokenizer; the engine itself is part of the end-to-end tests."""
+
+from collections.abc import Iterator
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+import vllm.v1.structured_output as structured_output
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from vllm.v1.structured_output.backend_types import StructuredOutputOptions
+from vllm.v1.structured_output.backend_xgrammar import XgrammarBackend, XgrammarGrammar
+
+from tests.vocab.toys import tokens_of, toy_tokenizer, word_list
+from vocab.artefacts.artefact import ArtefactFolder
+from vocab.automaton.automaton import TokenAutomaton, compile_automaton
+from vocab.automaton.tokenizer import TokenizerFacts
+from vocab.errors import ArtefactError, TokenBudgetError
+from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIABLE
+from vocab.matching.reference import GrammarReference
+from vocab.options import ListOptions
+from vocab.vllm_plugin import backend as plugin
+from vocab.vllm_plugin.backend import WordboundBackend, WordGrammar
+
+GRAMMAR = StructuredOutputOptions.GRAMMAR
+CONFIG = SimpleNamespace(
+    structured_outputs_config=SimpleNamespace(disable_any_whitespace=False),
+    speculative_config=None,
+)
+
+
+@pytest.fixture(scope="module")
+def tokenizer(smollm2_path: Path) -> PreTrainedTokenizerBase:
+    loaded: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(smollm2_path)
+    return loaded
+
+
+@pytest.fixture(scope="module")
+def automaton(tokenizer: PreTrainedTokenizerBase) -> TokenAutomaton:
+    facts = TokenizerFacts.from_tokenizer(tokenizer)
+    return compile_automaton(word_list(["the", "dog", "runs"], "en"), ListOptions(), facts)
+
+
+@pytest.fixture
+def backend(
+    tokenizer: PreTrainedTokenizerBase, automaton: TokenAutomaton, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[WordboundBackend]:
+    ArtefactFolder(tmp_path).save(automaton)
+    monkeypatch.setenv(ARTEFACT_DIR_VARIABLE, str(tmp_path))
+    yield WordboundBackend(CONFIG, tokenizer=tokenizer, vocab_size=len(tokenizer) + 64)
+
+
+def token(tokenizer: PreTrainedTokenizerBase, text: str) -> int:
+    (found,) = tokenizer.encode(text)
+    return int(found)
+
+
+def test_vllm_finds_the_plugin_and_it_takes_the_place_of_the_xgrammar_backend() -> None:
+    (entry,) = entry_points(group="vllm.general_plugins", name="wordbound")
+    assert entry.load() is plugin.register
+    before = structured_output.XgrammarBackend
+    try:
+        plugin.register()
+        plugin.register()
+        assert structured_output.XgrammarBackend is WordboundBackend
+        assert issubclass(WordboundBackend, XgrammarBackend)
+    finally:
+        structured_output.XgrammarBackend = before
+
+
+def test_a_reference_gives_masks_of_listed_words_and_padding_stays_masked(
+    backend: WordboundBackend, automaton: TokenAutomaton, tokenizer: PreTrainedTokenizerBase
+) -> None:
+    grammar = backend.compile_grammar(GRAMMAR, GrammarReference(automaton.digest, 2, 8).to_ebnf(), {2})
+    bitmask = backend.allocate_token_bitmask(2)
+    bitmask.fill_(-1)
+    grammar.fill_bitmask(bitmask, 1)
+    allowed = tokens_of(bitmask[1].numpy())
+    assert {token(tokenizer, " dog"), token(tokenizer, "The")} <= allowed
+    assert token(tokenizer, " runs") not in allowed
+    assert max(allowed) < len(tokenizer)
+    assert torch.equal(bitmask[0], torch.full_like(bitmask[0], -1))
+
+
+def test_the_bitmask_of_every_step_is_filled_in_place(backend: WordboundBackend, automaton: TokenAutomaton) -> None:
+    grammar = backend.compile_grammar(GRAMMAR, GrammarReference(automaton.digest, 2).to_ebnf(), {2})
+    first, second = backend.allocate_token_bitmask(1), backend.allocate_token_bitmask(3)
+    for bitmask, row in ((first, 0), (second, 2), (first, 0), (second, 1)):
+        bitmask.fill_(-1)
+        grammar.fill_bitmask(bitmask, row)
+        assert tokens_of(bitmask[row].numpy()) == tokens_of(first[0].numpy())
+        assert not torch.equal(bitmask[row], torch.full_like(bitmask[row], -1))
+
+
+def test_drafts_are_validated_without_moving_and_rolled_back(
+    backend: WordboundBackend, automaton: TokenAutomaton, tokenizer: PreTrainedTokenizerBase
+) -> None:
+    grammar = backend.compile_grammar(GRAMMAR, GrammarReference(automaton.digest, 3).to_ebnf(), {2})
+    drafts = [token(tokenizer, text) for text in (" the", " dog", " cat", " runs")]
+    assert grammar.validate_tokens(drafts) == drafts[:2]
+    assert grammar.validate_tokens([2]) == []
+    assert grammar.accept_tokens("r", drafts[:2])
+    assert not grammar.accept_tokens("r", [drafts[2]])
+    grammar.rollback(1)
+    assert grammar.accept_tokens("r", [drafts[3], 2, 99])
+    assert grammar.is_terminated()
+    grammar.reset()
+    assert not grammar.is_terminated()
+
+
+def test_a_stop_token_that_has_a_text_is_text(
+    backend: WordboundBackend, tokenizer: PreTrainedTokenizerBase, tmp_path: Path
+) -> None:
+    facts = TokenizerFacts.from_tokenizer(tokenizer)
+    whole_sentences = compile_automaton(word_list(["the", "dog", "runs"], "en"), ListOptions(end="sentence"), facts)
+    ArtefactFolder(tmp_path).save(whole_sentences)
+    dot = token(tokenizer, ".")
+    # With room for the mark and nothing more: were it the end of a text, nothing might come.
+    grammar = backend.compile_grammar(GRAMMAR, GrammarReference(whole_sentences.digest, 3, 3).to_ebnf(), {2, dot})
+    assert grammar.accept_tokens("r", [token(tokenizer, "The")])
+    bitmask = backend.allocate_token_bitmask(1)
+    grammar.fill_bitmask(bitmask, 0)
+    allowed = tokens_of(bitmask[0].numpy())
+    assert dot in allowed
+    assert 2 not in allowed
+    assert grammar.accept_tokens("r", [dot])
+    assert not grammar.is_terminated()
+    assert grammar.accept_tokens("r", [2])
+    assert grammar.is_terminated()
+
+
+def test_any_other_grammar_goes_to_xgrammar(backend: WordboundBackend) -> None:
+    assert isinstance(backend.compile_grammar(GRAMMAR, 'root ::= "yes" | "no"', {2}), XgrammarGrammar)
+    assert isinstance(backend.compile_grammar(StructuredOutputOptions.REGEX, "yes|no", {2}), XgrammarGrammar)
+
+
+def test_the_engine_keeps_as_much_as_its_environment_says(
+    backend: WordboundBackend,
+    automaton: TokenAutomaton,
+    tokenizer: PreTrainedTokenizerBase,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    other = compile_automaton(word_list(["dog"], "en"), ListOptions(), TokenizerFacts.from_tokenizer(tokenizer))
+    ArtefactFolder(tmp_path).save(other)
+    monkeypatch.setenv(CACHE_BYTES_VARIABLE, "1")
+    small = WordboundBackend(CONFIG, tokenizer=tokenizer, vocab_size=len(tokenizer))
+    for one in (backend, small):
+        for digest in (automaton.digest, other.digest):
+            assert isinstance(one.compile_grammar(GRAMMAR, GrammarReference(digest, 1).to_ebnf(), {2}), WordGrammar)
+    ArtefactFolder(tmp_path).path_of(automaton.digest).unlink()
+    backend.compile_grammar(GRAMMAR, GrammarReference(automaton.digest, 1).to_ebnf(), {2})
+    with pytest.raises(ArtefactError, match="cannot be used"):
+        small.compile_grammar(GRAMMAR, GrammarReference(automaton.digest, 1).to_ebnf(), {2})
+
+
+def test_a_damaged_artefact_fails_its_request_alone(
+    backend: WordboundBackend, automaton: TokenAutomaton, tmp_path: Path
+) -> None:
+    path = ArtefactFolder(tmp_path).path_of("ab" * 32)
+    path.write_bytes(ArtefactFolder(tmp_path).read_bytes(automaton.digest)[:-9])
+    with pytest.raises(ArtefactError, match="cannot be used"):
+        backend.compile_grammar(GRAMMAR, GrammarReference("ab" * 32, 1).to_ebnf(), {2})
+    assert backend.compile_grammar(GRAMMAR, GrammarReference(automaton.digest, 1).to_ebnf(), {2})
+
+
+def test_extra_words_are_allowed_beside_the_list(
+    backend: WordboundBackend, automaton: TokenAutomaton, tokenizer: PreTrainedTokenizerBase, tmp_path: Path
+) -> None:
+    extra = compile_automaton(
+        word_list(["Paris"], "en"), ListOptions(case="sentence"), TokenizerFacts.from_tokenizer(tokenizer)
+    )
+    ArtefactFolder(tmp_path).save(extra)
+    reference = GrammarReference(automaton.digest, 2, 8, extra=extra.digest)
+    grammar = backend.compile_grammar(GRAMMAR, reference.to_ebnf(), {2})
+    tokens = [token(tokenizer, text) for text in (" the", " Paris", " dog")]
+    assert grammar.accept_tokens("r", tokens)
+    assert not grammar.accept_tokens("r", [token(tokenizer, " runs")])
+
+
+def test_a_budget_that_no_text_fits_fails_the_request(backend: WordboundBackend, automaton: TokenAutomaton) -> None:
+    with pytest.raises(TokenBudgetError):
+        backend.compile_grammar(GRAMMAR, GrammarReference(automaton.digest, 3, 0).to_ebnf(), {2})
+
+
+def test_an_artefact_of_another_tokenizer_is_refused(backend: WordboundBackend, tmp_path: Path) -> None:
+    foreign = compile_automaton(word_list(["dog"], "en"), ListOptions(), toy_tokenizer([]))
+    ArtefactFolder(tmp_path).save(foreign)
+    with pytest.raises(ArtefactError, match="another tokenizer"):
+        backend.compile_grammar(GRAMMAR, GrammarReference(foreign.digest, 1).to_ebnf(), {2})
+
+
+def test_an_engine_without_a_folder_says_which_variable_to_set(
+    tokenizer: PreTrainedTokenizerBase, automaton: TokenAutomaton, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(ARTEFACT_DIR_VARIABLE, raising=False)
+    backend = WordboundBackend(CONFIG, tokenizer=tokenizer, vocab_size=len(tokenizer))
+    with pytest.raises(ArtefactError, match="set WORDBOUND_ARTEFACT_DIR"):
+        backend.compile_grammar(GRAMMAR, GrammarReference(automaton.digest, 1).to_ebnf(), {2})

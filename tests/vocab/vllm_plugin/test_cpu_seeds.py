@@ -1,0 +1,63 @@
+"""Seeds on a CPU; in a whole engine, with a prompt of several steps, ``tests/e2e/test_log_mass.py`` has one."""
+
+import inspect
+import sys
+from types import SimpleNamespace
+
+import pytest
+import torch
+from vllm.v1.worker.gpu_input_batch import InputBatch
+
+from vocab.vllm_plugin import cpu_seeds
+from vocab.vllm_plugin.cpu_seeds import CpuGenerator
+
+
+@pytest.fixture(autouse=True)
+def added(monkeypatch: pytest.MonkeyPatch) -> list[SimpleNamespace]:
+    """The requests that vLLM's batch was given."""
+    requests: list[SimpleNamespace] = []
+    monkeypatch.setattr(InputBatch, "add_request", lambda batch, request: requests.append(request))
+    return requests
+
+
+def drawn(generator: torch.Generator) -> list[float]:
+    return [float(value) for value in torch.rand(3, generator=generator)]
+
+
+def seeded(seed: int) -> torch.Generator:
+    generator = torch.Generator()
+    generator.manual_seed(seed)
+    return generator
+
+
+def test_a_request_with_a_seed_draws_as_before_and_can_take_it_back(added: list[SimpleNamespace]) -> None:
+    cpu_seeds.install()
+    cpu_seeds.install()
+    batch = InputBatch.__new__(InputBatch)
+    batch.add_request(SimpleNamespace(generator=seeded(5)))
+    batch.add_request(SimpleNamespace(generator=None))
+    generator = added[0].generator
+    assert isinstance(generator, CpuGenerator)
+    first = drawn(generator)
+    assert first == drawn(seeded(5))
+    # As vLLM does after each step of a prompt but the last.
+    generator.set_offset(generator.get_offset() - 4)
+    assert drawn(generator) == first
+    assert added[1].generator is None
+
+
+def test_a_request_that_comes_again_keeps_its_generator(added: list[SimpleNamespace]) -> None:
+    cpu_seeds.install()
+    batch, request = InputBatch.__new__(InputBatch), SimpleNamespace(generator=seeded(5))
+    batch.add_request(request)
+    kept = request.generator
+    batch.add_request(request)
+    assert added[1].generator is kept
+
+
+def test_a_vllm_with_other_insides_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = InputBatch.add_request
+    monkeypatch.setitem(sys.modules, "vllm.v1.worker.gpu_input_batch", None)
+    cpu_seeds.install()
+    assert InputBatch.add_request is original
+    assert inspect.unwrap(original) is original

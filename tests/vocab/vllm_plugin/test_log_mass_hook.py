@@ -1,0 +1,291 @@
+"""The wrappers around vLLM's own classes; a whole engine is ``tests/e2e/test_log_mass.py``."""
+
+import inspect
+import logging
+import sys
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import vllm.v1.worker.gpu_model_runner as runner
+from vllm import SamplingParams
+from vllm.sampling_params import StructuredOutputsParams
+from vllm.v1.outputs import LogprobsTensors, SamplerOutput
+from vllm.v1.sample.logits_processor import LogitsProcessors
+from vllm.v1.sample.metadata import SamplingMetadata
+from vllm.v1.sample.sampler import Sampler
+from vllm.v1.worker.gpu.sample.sampler import Sampler as SecondSampler
+from vllm.v1.worker.gpu.structured_outputs import StructuredOutputsWorker
+from vllm.v1.worker.gpu_input_batch import InputBatch
+
+from vocab.matching.log_mass import unpack
+from vocab.matching.reference import GrammarReference
+from vocab.vllm_plugin import log_mass_hook
+
+PLACES = [
+    (InputBatch, "add_request"),
+    (runner, "apply_grammar_bitmask"),
+    (Sampler, "forward"),
+    (SecondSampler, "add_request"),
+    (StructuredOutputsWorker, "apply_grammar_bitmask"),
+    (SecondSampler, "__call__"),
+]
+OURS = GrammarReference("0" * 64, 1000).to_ebnf()
+NUM_TOKENS = 64
+ALLOWED = [3, 4, 40]
+
+
+@pytest.fixture
+def unwrapped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """vLLM as it was, and as it will be again."""
+    for owner, name in PLACES:
+        monkeypatch.setattr(owner, name, inspect.unwrap(getattr(owner, name)))
+
+
+def params(grammar: str | None = OURS, **fields: Any) -> SamplingParams:
+    structured = StructuredOutputsParams(grammar=grammar) if grammar else None
+    return SamplingParams(**{"logprobs": 2, "temperature": 0.0, **fields}, structured_outputs=structured)
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        (params(), True),
+        (params(logprobs=0), True),
+        (params("# wordbound\nroot ::= word\n"), True),
+        (params(logprobs=None), False),
+        (params(None), False),
+        (params('root ::= "yes"'), False),
+        (SamplingParams(logprobs=1, structured_outputs=StructuredOutputsParams(regex="# wordbound")), False),
+    ],
+)
+def test_who_wants_the_mass(asked: SamplingParams, expected: bool) -> None:
+    assert log_mass_hook.wants_mass(asked) is expected
+
+
+class Table:
+    """Whatever holds requests."""
+
+    def __init__(self, **requests: SamplingParams | None) -> None:
+        self.ids: dict[str, int] = {}
+        for request_id, asked in requests.items():
+            self.add(request_id, asked)
+
+    def add(self, request_id: str, asked: SamplingParams | None) -> None:
+        self.ids[request_id] = len(self.ids)
+        log_mass_hook.remember(self, self.ids, request_id, asked)
+
+
+def apply_and_sample(table: Table, masked: list[str], logits: torch.Tensor, logprobs_mode: str = "raw_logprobs") -> Any:
+    """One step of these requests, of which these are masked: the sampler's logprobs."""
+
+    def mask() -> None:
+        for row, request_id in enumerate(table.ids):
+            if request_id in masked:
+                logits[row, [token for token in range(NUM_TOKENS) if token not in ALLOWED]] = -torch.inf
+
+    log_mass_hook.apply_and_measure(logits, list(table.ids), masked, mask)
+    logprobs = LogprobsTensors(
+        torch.arange(NUM_TOKENS).expand(len(logits), -1), logits.log_softmax(-1), torch.ones(len(logits)).long()
+    )
+    output = SamplerOutput(torch.zeros(len(logits), 1), logprobs)
+    sampler = SimpleNamespace(logprobs_mode=logprobs_mode)
+    return log_mass_hook.sample_and_report(sampler, logits, lambda: output).logprobs_tensors
+
+
+def some_logits(num_rows: int) -> torch.Tensor:
+    return torch.randn(num_rows, NUM_TOKENS, generator=torch.Generator().manual_seed(5)) * 3
+
+
+def test_only_masked_rows_of_requests_that_want_it_report_p() -> None:
+    table = Table(
+        free=params(None), ours=params(), quiet=params(logprobs=None), other=params('root ::= "a"'), pooled=None
+    )
+    logits = some_logits(5)
+    log_p = logits.log_softmax(-1)
+    reported = apply_and_sample(table, ["other", "quiet", "ours", "gone"], logits)
+    is_p = [torch.allclose(reported.logprobs[row, ALLOWED], log_p[row, ALLOWED], atol=1e-5) for row in range(5)]
+    assert is_p == [True, True, False, False, True]
+    ranks = reported.selected_token_ranks.tolist()
+    assert ranks[:1] + ranks[2:] == [1] * 4
+    assert unpack(ranks[1])[0] == pytest.approx(float(log_p[1, ALLOWED].logsumexp(-1)), abs=1e-5)
+
+
+def test_each_row_has_its_own_temperature_and_none_counts_as_one() -> None:
+    table = Table(greedy=params(), cool=params(temperature=0.5), plain=params(temperature=1.0))
+    logits = some_logits(3)
+    before = logits.clone()
+    ranks = apply_and_sample(table, ["greedy", "cool", "plain"], logits).selected_token_ranks.tolist()
+    for rank, row, temperature in zip(ranks, before, (1.0, 0.5, 1.0), strict=True):
+        expected = [float((row / t).log_softmax(-1)[ALLOWED].logsumexp(-1)) for t in (1.0, temperature)]
+        assert unpack(rank) == pytest.approx(expected, abs=1e-5)
+
+
+def test_steps_with_drafts_are_left_alone() -> None:
+    table = Table(ours=params())
+    logits = some_logits(3)
+    assert apply_and_sample(table, ["ours"], logits).selected_token_ranks.tolist() == [1, 1, 1]
+    assert logits[0].isinf().sum() == NUM_TOKENS - len(ALLOWED)
+
+
+@pytest.mark.parametrize("mode", ["raw_logits", "processed_logprobs"])
+def test_other_modes_are_left_alone(mode: str) -> None:
+    assert apply_and_sample(Table(ours=params()), ["ours"], some_logits(1), mode).selected_token_ranks.tolist() == [1]
+
+
+def test_a_request_that_left_or_came_again_is_forgotten() -> None:
+    table = Table(ours=params(), again=params())
+    del table.ids["ours"]
+    table.add("again", params(None))
+    table.ids = {"ours": 0, "again": 1}
+    assert apply_and_sample(table, ["ours", "again"], some_logits(2)).selected_token_ranks.tolist() == [1, 1]
+
+
+def test_two_engines_in_one_process_are_told_apart_and_go_with_their_tables() -> None:
+    first, second = Table(a=params()), Table(b=params())
+    assert apply_and_sample(first, ["a"], some_logits(1)).selected_token_ranks[0] > 1
+    assert apply_and_sample(second, ["b"], some_logits(1)).selected_token_ranks[0] > 1
+    known = len(log_mass_hook._asking)
+    del first
+    assert len(log_mass_hook._asking) == known - 1
+
+
+def metadata(num_rows: int, num_logprobs: int | None) -> SamplingMetadata:
+    return SamplingMetadata(
+        temperature=None,
+        all_greedy=True,
+        all_random=False,
+        top_p=None,
+        top_k=None,
+        generators={},
+        max_num_logprobs=num_logprobs,
+        no_penalties=True,
+        prompt_token_ids=None,
+        frequency_penalties=torch.zeros(num_rows),
+        presence_penalties=torch.zeros(num_rows),
+        repetition_penalties=torch.ones(num_rows),
+        output_token_ids=[[] for _ in range(num_rows)],
+        allowed_token_ids_mask=None,
+        bad_words_token_ids={},
+        logitsprocs=LogitsProcessors(),
+    )
+
+
+@pytest.mark.usefixtures("unwrapped")
+def test_the_first_model_runner_reports_p() -> None:
+    log_mass_hook.install()
+    log_mass_hook.install()
+    batch = InputBatch(
+        max_num_reqs=4,
+        max_model_len=32,
+        max_num_batched_tokens=32,
+        device=torch.device("cpu"),
+        vocab_size=NUM_TOKENS,
+        block_sizes=[16],
+        kernel_block_sizes=[16],
+        max_num_blocks_per_req=[2],
+    )
+    for request_id, asked in (("free", params(None)), ("ours", params())):
+        batch.add_request(cached_request(request_id, asked))
+    logits = some_logits(2)
+    log_p = logits.log_softmax(-1)
+    bitmask = np.zeros((1, NUM_TOKENS // 32), dtype=np.int32)
+    for token in ALLOWED:
+        bitmask[0, token // 32] |= 1 << token % 32
+    runner.apply_grammar_bitmask(
+        SimpleNamespace(scheduled_spec_decode_tokens={}),
+        SimpleNamespace(structured_output_request_ids=["ours"], grammar_bitmask=bitmask),
+        batch,
+        logits,
+    )
+    sampler = Sampler()
+    output = sampler(logits=logits, sampling_metadata=metadata(2, 2))
+    found = output.logprobs_tensors
+    for row in range(2):
+        tokens = found.logprob_token_ids[row].long()
+        assert found.logprobs[row].tolist() == pytest.approx(log_p[row, tokens].tolist(), abs=1e-5)
+    assert found.selected_token_ranks[0] == 1
+    assert unpack(int(found.selected_token_ranks[1]))[0] == pytest.approx(
+        float(log_p[1, ALLOWED].logsumexp(-1)), abs=1e-5
+    )
+    assert int(output.sampled_token_ids[1]) in ALLOWED
+    assert sampler(logits=logits, sampling_metadata=metadata(2, None)).logprobs_tensors is None
+
+
+def cached_request(request_id: str, asked: SamplingParams) -> Any:
+    return runner.CachedRequestState(
+        req_id=request_id,
+        prompt_token_ids=[1, 2],
+        mm_features=[],
+        sampling_params=asked,
+        generator=None,
+        block_ids=([0],),
+        num_computed_tokens=0,
+        output_token_ids=[],
+    )
+
+
+@pytest.mark.usefixtures("unwrapped")
+def test_the_second_model_runner_reports_p(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Its kernels need a GPU: what stands in their place here masks and samples as they do.
+    logits = some_logits(1)
+    log_p = logits.log_softmax(-1)
+
+    def mask(worker: Any, logits: torch.Tensor, batch: Any, request_ids: list[str], bitmask: Any) -> None:
+        logits[0, [token for token in range(NUM_TOKENS) if token not in ALLOWED]] = -torch.inf
+
+    def sample(sampler: Any, logits: torch.Tensor, batch: Any) -> Any:
+        ranks = torch.ones(1).long()
+        logprobs = LogprobsTensors(torch.arange(NUM_TOKENS)[None], logits.log_softmax(-1), ranks)
+        return SimpleNamespace(logprobs_tensors=logprobs)
+
+    stand_ins: dict[tuple[Any, str], Callable[..., Any]] = {
+        (SecondSampler, "add_request"): lambda sampler, index, prompt_len, asked: None,
+        (StructuredOutputsWorker, "apply_grammar_bitmask"): mask,
+        (SecondSampler, "__call__"): sample,
+    }
+    for (owner, name), stand_in in stand_ins.items():
+        monkeypatch.setattr(owner, name, stand_in)
+    log_mass_hook.install()
+    sampler, worker = SecondSampler.__new__(SecondSampler), StructuredOutputsWorker.__new__(StructuredOutputsWorker)
+    sampler.logprobs_mode = "raw_logprobs"
+    sampler.req_states = RequestTable({"ours": 3}, {3: "ours"})
+    sampler.add_request(3, 5, params())
+    batch = SimpleNamespace(req_ids=["ours"])
+    worker.apply_grammar_bitmask(logits, batch, ["ours"], None)
+    found = sampler(logits, batch).logprobs_tensors
+    assert torch.allclose(found.logprobs[0, ALLOWED], log_p[0, ALLOWED], atol=1e-5)
+    assert unpack(int(found.selected_token_ranks[0]))[0] == pytest.approx(
+        float(log_p[0, ALLOWED].logsumexp(-1)), abs=1e-5
+    )
+
+
+class RequestTable:
+    def __init__(self, req_id_to_index: dict[str, int], index_to_req_id: dict[int, str]) -> None:
+        self.req_id_to_index = req_id_to_index
+        self.index_to_req_id = index_to_req_id
+
+
+@pytest.fixture
+def engine_log() -> Iterator[list[str]]:
+    messages: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: messages.append(record.getMessage())  # type: ignore[method-assign]
+    log_mass_hook.logger.addHandler(handler)
+    yield messages
+    log_mass_hook.logger.removeHandler(handler)
+
+
+@pytest.mark.usefixtures("unwrapped")
+def test_a_vllm_with_other_insides_is_left_as_it_is_and_says_so(
+    monkeypatch: pytest.MonkeyPatch, engine_log: list[str]
+) -> None:
+    before = runner.apply_grammar_bitmask
+    monkeypatch.setitem(sys.modules, "vllm.v1.worker.gpu_input_batch", None)
+    log_mass_hook.install()
+    assert runner.apply_grammar_bitmask is before
+    assert len(engine_log) == 1
+    assert "what a word list costs" in engine_log[0]

@@ -1,0 +1,1 @@
+"""Compiled lists as files, on a node and shared."""

@@ -1,0 +1,217 @@
+"""The artefacts of one node: a folder of bounded size, and behind it, where there is one, a store that nodes share.
+
+Knows which files were used last and how many bytes they take; knows nothing of lists. Several processes of the node
+use the folder at once, each through a store of its own; what they know of one another is in the files: a use sets a
+file's time of modification, so the order of uses survives restarts without an index.
+
+After a write the folder holds at most ``max_bytes``. Files used during the last ``GRACE_S`` seconds, which a request
+may be on its way to map, are kept beyond that (with a sixteenth of ``max_bytes`` that may have grown old meanwhile),
+but never beyond twice ``max_bytes``: then the oldest go whatever their age, except what was just written. Who has
+mapped a file keeps its pages when the file goes.
+"""
+
+import logging
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Final, TypeVar
+
+from vocab.artefacts.artefact import ArtefactFolder
+from vocab.artefacts.shared_store import SharedStore
+from vocab.automaton.automaton import TokenAutomaton
+from vocab.errors import ArtefactError
+
+GRACE_S: Final = 60.0
+"""From the answer that names an artefact to the engine that maps it; reading the longest list takes most of it."""
+
+STALE_PART_S: Final = 600.0
+"""A file in the making is written within seconds; an older one was left by a process that died."""
+
+_LOW_WATER: Final = 0.9
+"""How much of the bound is left filled, so that not every write has to look at the whole folder."""
+
+_MAX_WRITERS: Final = 4
+"""Processes that may write between two looks at the folder without exceeding the bound together."""
+
+T = TypeVar("T")
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    path: Path
+    used_s: float
+    num_bytes: int
+
+
+class ArtefactStore:
+    """The artefacts of this node, at most ``max_bytes`` of them. Thread-safe.
+
+    Args:
+        path: The folder; made when the first file is written.
+        shared: Asked for what is not here, and given what is made here.
+    """
+
+    def __init__(self, path: Path, max_bytes: int, shared: SharedStore | None = None) -> None:
+        self._path = path
+        self._folder = ArtefactFolder(path)
+        self._max_bytes = max_bytes
+        self._shared = shared
+        self._unshared: list[str] = []
+        self._lock = Lock()
+        self._room = 0
+        self._remove_stale_parts()
+
+    def path_of(self, digest: str) -> Path:
+        """Where the artefact of that digest lies, or would lie.
+
+        Raises:
+            ArtefactError: That is no digest.
+        """
+        return self._folder.path_of(digest)
+
+    def has(self, digest: str) -> bool:
+        """Whether the artefact lies in the folder; if so, this is a use of it."""
+        path = self.path_of(digest)
+        try:
+            os.utime(path)
+        except OSError:
+            return path.is_file()  # in a folder that may only be read
+        return True
+
+    def load(self, digest: str) -> TokenAutomaton:
+        """Maps the artefact into memory.
+
+        Raises:
+            ArtefactError: The file is missing, damaged, or another artefact's.
+        """
+        self.has(digest)
+        return self._folder.load(digest)
+
+    def find(self, digest: str, load: Callable[[str], T]) -> T | None:
+        """What ``load`` makes of the artefact, from here or from the shared store; None where there is none of use.
+
+        A file that ``load`` refuses with ``ArtefactError`` is deleted, so that it is made again.
+        """
+        if self.has(digest):
+            try:
+                return load(digest)
+            except ArtefactError as error:
+                logger.warning("%s", error)
+                self.discard(digest)
+        if self._shared is None or (data := self._shared.read(digest)) is None:
+            return None
+        try:
+            self.write_bytes(digest, data)
+            return load(digest)
+        except ArtefactError as error:
+            logger.warning("from the shared store: %s", error)
+            self.discard(digest)
+            self._shared.delete(digest)
+            return None
+
+    def save(self, automaton: TokenAutomaton) -> Path:
+        """Writes an artefact; the shared store gets it with the next ``share``.
+
+        Raises:
+            ArtefactError: It cannot be written.
+        """
+        return self._written(automaton.digest, lambda: self._folder.save(automaton), is_new=True)
+
+    def write_bytes(self, digest: str, data: bytes, *, is_new: bool = False) -> Path:
+        """Writes the file of an artefact; ``is_new`` where it was made here and not read elsewhere.
+
+        Raises:
+            ArtefactError: It cannot be written.
+        """
+        return self._written(digest, lambda: self._folder.write_bytes(digest, data), is_new=is_new)
+
+    def read_bytes(self, digest: str) -> bytes:
+        """The file of an artefact, from here or from the shared store.
+
+        Raises:
+            ArtefactError: There is no such file.
+        """
+        if self.has(digest) or self._shared is None or (data := self._shared.read(digest)) is None:
+            return self._folder.read_bytes(digest)
+        return data
+
+    def discard(self, digest: str) -> None:
+        """Deletes the artefact here; the shared store keeps its own."""
+        self.path_of(digest).unlink(missing_ok=True)
+
+    def share(self) -> None:
+        """Gives the shared store what was made since the last call. Takes as long as it takes to send it."""
+        with self._lock:
+            digests, self._unshared = self._unshared, []
+        if self._shared is None:
+            return
+        for digest in digests:
+            try:
+                self._shared.write(digest, self._folder.read_bytes(digest))
+            except ArtefactError as error:
+                logger.warning("not shared: %s", error)
+
+    def num_bytes(self) -> int:
+        """What the folder holds, files in the making included."""
+        return sum(file.num_bytes for file in self._files())
+
+    def _written(self, digest: str, write: Callable[[], Path], *, is_new: bool) -> Path:
+        try:
+            path = write()
+        except OSError as error:
+            raise ArtefactError(f"the artefact {digest} cannot be written to {self._path}: {error.strerror}") from None
+        with self._lock:
+            if is_new and self._shared:
+                self._unshared.append(digest)
+            with suppress(FileNotFoundError):  # another process may make room at any time
+                self._room -= path.stat().st_size
+            if self._room <= 0:
+                self._make_room(path)
+        return path
+
+    def _make_room(self, newest: Path) -> None:
+        """Deletes the files used longest ago."""
+        present = self._files()
+        total = sum(file.num_bytes for file in present)
+        files = [file for file in present if file.path != newest and file.path.suffix != ".part"]
+        num_deleted = 0
+        if total > self._max_bytes:
+            recent = time.time() - GRACE_S
+            for file in sorted(files, key=lambda file: file.used_s):
+                is_kept = file.used_s > recent and total <= 2 * self._max_bytes
+                if total <= self._max_bytes * _LOW_WATER or is_kept:
+                    break
+                file.path.unlink(missing_ok=True)
+                total -= file.num_bytes
+                num_deleted += 1
+        if num_deleted:
+            logger.info("deleted %d artefacts used longest ago; %.1f MB are left", num_deleted, total / 1e6)
+        if total <= self._max_bytes:
+            self._room = (self._max_bytes - total) // _MAX_WRITERS
+        else:
+            # All of it is in use. Not every write needs a look at as many files.
+            self._room = min(2 * self._max_bytes - total, self._max_bytes // 16) // _MAX_WRITERS
+
+    def _files(self) -> list[_File]:
+        files = []
+        try:
+            with os.scandir(self._path) as entries:
+                for entry in entries:
+                    if entry.name.endswith((".safetensors", ".part")):
+                        with suppress(FileNotFoundError):  # deleted by another process since the folder was listed
+                            status = entry.stat(follow_symlinks=False)
+                            files.append(_File(Path(entry.path), status.st_mtime, status.st_size))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        return files
+
+    def _remove_stale_parts(self) -> None:
+        old = time.time() - STALE_PART_S
+        for file in self._files():
+            if file.path.suffix == ".part" and file.used_s < old:
+                file.path.unlink(missing_ok=True)

@@ -1,0 +1,1 @@
+"""The product of tokens and text, and its tables."""

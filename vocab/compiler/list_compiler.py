@@ -1,0 +1,172 @@
+"""Does the jobs of a compile process: finds a list's artefact in the store, or makes it.
+
+Knows lists, the compiler and the store; knows nothing of processes, deadlines or requests. Keeps the lists and
+artefacts it used last, a few of each.
+"""
+
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Hashable
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, Generic, TypeVar
+
+from vocab.artefacts.store import ArtefactStore
+from vocab.artefacts.stored_lemmas import grouped_by_lemma
+from vocab.artefacts.stored_tokenizer import stored_trie
+from vocab.automaton.automaton import TokenAutomaton, artefact_digest, compile_automaton
+from vocab.automaton.tokenizer import TokenizerFacts
+from vocab.compiler.jobs import Compiled, CompileList, CompileWithout, Job, Reply
+from vocab.errors import ArtefactError, CompileError, EmptyWordListError, VocabularyError
+from vocab.exclusion.exclusion import Exclusion, exclude, exclusion_digest
+from vocab.lists.inline import inline_word_list
+from vocab.lists.wordlists import WordList, load_word_list
+from vocab.options import ListOptions
+from vocab.text.changes import entries_left_out
+from vocab.text.forms import resolve_case
+
+MAX_LISTS: Final = 2
+"""Built-in lists kept as words, 30 to 60 MB each: options are often tried on the same one."""
+
+MAX_ARTEFACTS: Final = 8
+"""Artefacts kept mapped, to leave words out of them."""
+
+MAX_DROPPED_SHOWN: Final = 10
+
+T = TypeVar("T")
+logger = logging.getLogger(__name__)
+
+
+class ListCompiler:
+    """Compiles for one tokenizer into one store."""
+
+    def __init__(self, tokenizer: TokenizerFacts, store: ArtefactStore, wordlist_dir: Path | None = None) -> None:
+        self._tokenizer = tokenizer
+        self._trie = stored_trie(tokenizer, store)
+        self._store = store
+        self._wordlist_dir = wordlist_dir
+        self._lists = _Recent[WordList](MAX_LISTS)
+        self._artefacts = _Recent[TokenAutomaton](MAX_ARTEFACTS)
+
+    def run(self, job: Job) -> Reply:
+        """Does a job; whatever goes wrong is in the reply."""
+        start = time.monotonic()
+        try:
+            reply = self._run(job)
+        except VocabularyError as error:
+            return Reply(error=error)
+        except MemoryError:
+            return Reply(error=CompileError("the list needs more memory than there is"))
+        except Exception:
+            logger.exception("a job failed")
+            return Reply(error=CompileError("the list could not be compiled; the service's log says why"))
+        return reply.with_seconds(time.monotonic() - start)
+
+    def _run(self, job: Job) -> Reply:
+        if isinstance(job, CompileList):
+            return Reply(self._compiled(self._word_list(job), job.options))
+        automaton = self._artefact(job.digest)
+        entries = entries_left_out(automaton.word_list, job.words)
+        if isinstance(job, CompileWithout):
+            options = job.options or automaton.options
+            if not entries:
+                return Reply(self._compiled(automaton.word_list, options))
+            # The words left out may be all that have capitals.
+            options = replace(options, case=resolve_case(automaton.word_list, options))
+            return Reply(self._compiled(_shortened(automaton.word_list, entries), options))
+        return Reply(self._excluded(automaton, entries) if entries else _described(automaton, was_stored=True))
+
+    def _word_list(self, job: CompileList) -> WordList:
+        if job.words is not None:
+            return inline_word_list(job.words, job.lang)
+        name, unit = job.lang or "", job.unit
+        word_list = self._lists.get((name, unit))
+        if word_list is None or self._is_file(name):
+            word_list = load_word_list(name, self._wordlist_dir)
+            if unit == "lemma":
+                word_list = grouped_by_lemma(word_list, self._store)
+            if word_list.source == "wordfreq":
+                self._lists.put((name, unit), word_list)
+        return word_list
+
+    def _is_file(self, name: str) -> bool:
+        folder = self._wordlist_dir
+        return folder is not None and folder.is_dir() and any(path.stem == name for path in folder.iterdir())
+
+    def _compiled(self, word_list: WordList, options: ListOptions) -> Compiled:
+        digest = artefact_digest(word_list, options, self._tokenizer)
+        if (stored := self._store.find(digest, self._store.load)) is not None:
+            return _described(stored, was_stored=True)
+        automaton = compile_automaton(word_list, options, self._tokenizer, self._trie)
+        self._store.save(automaton)
+        return _described(automaton, was_stored=False)
+
+    def _excluded(self, automaton: TokenAutomaton, entries: tuple[str, ...]) -> Compiled | None:
+        digest = exclusion_digest(automaton.digest, entries)
+        exclusion = self._store.find(digest, self._load_exclusion)
+        was_stored = exclusion is not None
+        if exclusion is None:
+            exclusion = exclude(automaton, entries, self._tokenizer, self._trie)
+            if exclusion is None:
+                return None
+            self._store.write_bytes(digest, exclusion.to_bytes(), is_new=True)
+        return replace(_described(exclusion.apply(automaton), was_stored=was_stored), digest=digest)
+
+    def _load_exclusion(self, digest: str) -> Exclusion:
+        exclusion = Exclusion.from_bytes(self._store.read_bytes(digest))
+        if exclusion.digest != digest:
+            raise ArtefactError(f"the file of exclusion {digest} holds another one")
+        return exclusion
+
+    def _artefact(self, digest: str) -> TokenAutomaton:
+        automaton = self._artefacts.get(digest)
+        if automaton is None:
+            automaton = self._store.find(digest, self._store.load)
+            if automaton is None:
+                raise ArtefactError(f"the artefact {digest} is gone")
+            self._artefacts.put(digest, automaton)
+        return automaton
+
+
+def _shortened(word_list: WordList, entries: tuple[str, ...]) -> WordList:
+    """The list without some words, where all others keep their rank."""
+    left_out = frozenset(entries)
+    kept = [(rank, word) for rank, word in word_list.ranked() if word not in left_out]
+    if not kept:
+        raise EmptyWordListError("exclude_words leaves no word of the list: leave fewer out.")
+    return replace(word_list, words=tuple(word for _, word in kept), ranks=tuple(rank for rank, _ in kept))
+
+
+def _described(automaton: TokenAutomaton, *, was_stored: bool) -> Compiled:
+    distances, start = automaton.distances, automaton.edges.start
+    first, last = (int(distances.pair_start[state]) for state in (start, start + 1))
+    return Compiled(
+        digest=automaton.digest,
+        num_ranks=automaton.words.num_ranks,
+        fewest_tokens=tuple(
+            zip(distances.num_tokens[first:last].tolist(), distances.ranks[first:last].tolist(), strict=True)
+        ),
+        num_words=automaton.words.num_words,
+        num_dropped=len(automaton.dropped_words),
+        dropped_words=automaton.dropped_words[:MAX_DROPPED_SHOWN],
+        was_stored=was_stored,
+    )
+
+
+class _Recent(Generic[T]):
+    """The last few of something, by key."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._items: OrderedDict[Hashable, T] = OrderedDict()
+
+    def get(self, key: Hashable) -> T | None:
+        if key in self._items:
+            self._items.move_to_end(key)
+        return self._items.get(key)
+
+    def put(self, key: Hashable, item: T) -> None:
+        self._items[key] = item
+        while len(self._items) > self._size:
+            self._items.popitem(last=False)

@@ -1,0 +1,168 @@
+"""The compile process: ``python -m vocab.compiler.worker``, jobs and replies as JSON lines on its standard streams.
+
+It tells its parent that it is ready and which tokenizer it knows, then for each job that it began and what came of it
+(``vocab.compiler.jobs``). It ends when its input does, and when its parent dies, however that comes about. Deadlines and
+memory are the parent's to watch: this process may be killed at any time, and leaves at most a file in the making.
+"""
+
+import argparse
+import ctypes
+import json
+import logging
+import os
+import queue
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from vocab.artefacts.shared_store import SharedStore
+from vocab.artefacts.store import ArtefactStore
+from vocab.artefacts.stored_tokenizer import load_stored_tokenizer, store_tokenizer
+from vocab.automaton.tokenizer import TokenizerFacts, load_tokenizer_facts
+from vocab.compiler.jobs import CompileList, ExcludeWords, Job, read_job, write_reply
+from vocab.compiler.list_compiler import ListCompiler
+from vocab.compiler.warm_up import warm_up
+
+NICENESS: Final = 10
+"""A tenth of the share of an engine that wants the same core. The lowest, 19, would get a seventieth, and a compile of
+a second would take a minute on a busy machine."""
+
+EXIT_S: Final = 5.0
+"""After its input has ended: for a file on its way to the shared store, not for a compile."""
+
+_PR_SET_PDEATHSIG: Final = 1
+
+
+def main(arguments: Sequence[str]) -> None:
+    options = _parser().parse_args(arguments)
+    _die_with_parent()
+    logging.basicConfig(level=logging.INFO, format="wordbound compiler: %(message)s")
+    shared = SharedStore(options.shared_url, options.shared_bytes) if options.shared_url else None
+    store = ArtefactStore(options.folder, options.max_bytes, shared)
+    tokenizer = _stored_tokenizer(options.tokenizer, store)
+    if tokenizer is None:
+        _store_and_start_again(options, store)
+    else:
+        with _own_output() as output:
+            os.nice(NICENESS)
+            compiler = ListCompiler(tokenizer, store, options.wordlist_dir)
+            prepare()
+            _send(output, json.dumps({"ready": tokenizer.digest}).encode() + b"\n")
+            serve(_jobs_until_eof(sys.stdin.buffer), compiler, store, lambda line: _send(output, line))
+    # Threads that wait for a shared store do not keep the process.
+    os._exit(0)
+
+
+def serve(jobs: Iterable[Job], compiler: ListCompiler, store: ArtefactStore, send: Callable[[bytes], None]) -> None:
+    """Does jobs in order, and shares what was made after each reply."""
+    for job in jobs:
+        send(b'{"started":true}\n')
+        reply = compiler.run(job)
+        send(write_reply(replace(reply, resident_bytes=resident_bytes())))
+        store.share()
+
+
+def prepare() -> None:
+    """Lets numba load, or make, the machine code that jobs run."""
+    warm_up()
+    tokenizer = TokenizerFacts.from_token_bytes([bytes([byte]) for byte in range(256)])
+    with tempfile.TemporaryDirectory(prefix="wordbound-") as folder:
+        compiler = ListCompiler(tokenizer, ArtefactStore(Path(folder), 10**6))
+        base = compiler.run(CompileList("en", ("the", "cat"))).compiled
+        if base is not None:
+            compiler.run(ExcludeWords(base.digest, ("cat",)))
+
+
+def resident_bytes(pid: int | None = None) -> int:
+    """The memory of a process that is no file's, 0 where that is not known: mapped artefacts cost nothing."""
+    try:
+        fields = Path(f"/proc/{pid or 'self'}/statm").read_text().split()
+    except OSError:
+        return 0
+    return (int(fields[1]) - int(fields[2])) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m vocab.compiler.worker", description=__doc__)
+    parser.add_argument("--folder", type=Path, required=True, help="the node's artefacts")
+    parser.add_argument("--max-bytes", type=int, required=True, help="how many of them")
+    parser.add_argument("--tokenizer", help="digest of a tokenizer that an earlier worker stored in the folder")
+    parser.add_argument("--model", help="Hugging Face id or folder of the tokenizer, where there is no such file")
+    parser.add_argument("--trust-remote-code", action="store_true")
+    parser.add_argument("--wordlist-dir", type=Path)
+    parser.add_argument("--shared-url", help="fsspec URL of a store that nodes share")
+    parser.add_argument("--shared-bytes", type=int, default=2**36)
+    return parser
+
+
+def _stored_tokenizer(digest: str | None, store: ArtefactStore) -> TokenizerFacts | None:
+    return None if digest is None else store.find(digest, lambda name: load_stored_tokenizer(name, store))
+
+
+def _store_and_start_again(options: argparse.Namespace, store: ArtefactStore) -> None:
+    """Reads the model's tokenizer, stores what is needed of it, and starts this process anew without its libraries.
+
+    They keep 450 MB that no compile needs.
+    """
+    if options.model is None:
+        raise SystemExit("there is no stored tokenizer of that digest, and no --model")
+    tokenizer = load_tokenizer_facts(options.model, trust_remote_code=options.trust_remote_code)
+    store_tokenizer(tokenizer, store)
+    again = ["--tokenizer", tokenizer.digest, "--folder", options.folder, "--max-bytes", options.max_bytes]
+    if options.wordlist_dir is not None:
+        again += ["--wordlist-dir", options.wordlist_dir]
+    if options.shared_url is not None:
+        again += ["--shared-url", options.shared_url, "--shared-bytes", options.shared_bytes]
+    os.execv(sys.executable, [sys.executable, "-m", "vocab.compiler.worker", *map(str, again)])  # noqa: S606 - this program
+
+
+def _jobs_until_eof(lines: BinaryIO) -> Iterable[Job]:
+    """Jobs as they come. Its end is seen while a job runs, too, and then ends the process."""
+    jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+
+    def read() -> None:
+        try:
+            for line in lines:
+                jobs.put(read_job(line))
+        finally:
+            jobs.put(None)
+            time.sleep(EXIT_S)
+            os._exit(0)
+
+    threading.Thread(target=read, name="jobs", daemon=True).start()
+    while (job := jobs.get()) is not None:
+        yield job
+
+
+def _own_output() -> BinaryIO:
+    """Standard output for replies alone: what libraries print goes to standard error."""
+    output = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    return output
+
+
+def _send(output: BinaryIO, line: bytes) -> None:
+    try:
+        output.write(line)
+        output.flush()
+    except BrokenPipeError:
+        os._exit(0)
+
+
+def _die_with_parent() -> None:
+    """Asks Linux for the end of this process when its parent's thread ends; elsewhere the end of the input must do."""
+    if sys.platform == "linux":
+        parent = os.getppid()
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

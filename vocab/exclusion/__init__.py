@@ -1,0 +1,1 @@
+"""Words taken out of a compiled list."""

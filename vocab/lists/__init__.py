@@ -1,0 +1,1 @@
+"""Where words come from: built-in lists, list files, a request's own words."""

@@ -1,0 +1,108 @@
+"""Lists whose ranks count lemmas: all forms of a lemma that the list has share one rank.
+
+Which form belongs to which lemma is simplemma's to say: one dictionary per language, and rules for words that it
+lacks. Knows nothing of texts; the forms of a list are its words and no others, so a lemma that the list lacks itself
+is not added.
+"""
+
+from dataclasses import replace
+from typing import Final
+
+from simplemma.strategies import DefaultStrategy
+from simplemma.strategies.dictionaries.dictionary_factory import SUPPORTED_LANGUAGES, DefaultDictionaryFactory
+
+from vocab.errors import NoLemmasError
+from vocab.lists.wordlists import WordList
+from vocab.marks import APOSTROPHES, BLANK
+from vocab.options import DEFAULT_OPTIONS
+from vocab.text.forms import DOTTED_I_LANGUAGES, resolve_case
+
+_DICTIONARY_OF: Final = {"sh": "hbs", "sr": "hbs", "hr": "hbs", "bs": "hbs", "fil": "tl", "no": "nb"}
+"""simplemma's name of a language where lists have another."""
+
+_GERMAN: Final = frozenset({"de", "lb"})
+"""Where every noun has a capital, so that a list without capitals has lost which of its words are nouns."""
+
+
+def lemma_languages() -> list[str]:
+    """Languages whose lemmas are known, sorted."""
+    return sorted({*SUPPORTED_LANGUAGES, *_DICTIONARY_OF})
+
+
+def group_by_lemma(word_list: WordList) -> WordList:
+    """The same words, ranked by lemma; lemmas in the order of their first words, the words of one in their order.
+
+    A word of several lemmas has the rank of the first of these; so has one that is its own lemma and another's form.
+    All of the 337,000 Spanish words take 4 s, the 726,000 Finnish ones 14 s; simplemma's dictionary, 0.1 to 0.4 GB,
+    is not kept.
+
+    Raises:
+        NoLemmasError: simplemma has no dictionary of the language.
+    """
+    code = _DICTIONARY_OF.get(word_list.language, word_list.language)
+    if code not in SUPPORTED_LANGUAGES:
+        raise NoLemmasError(
+            f"There are no lemmas for {word_list.lang!r}: leave out unit 'lemma', or choose a list of one of these "
+            f"languages: {', '.join(lemma_languages())}."
+        )
+    lemmas = _Lemmas(code, word_list)
+    rank_of_lemma: dict[str, int] = {}
+    ranks = [
+        min(rank_of_lemma.setdefault(lemma, len(rank_of_lemma)) for lemma in lemmas.of(word))
+        for word in word_list.words
+    ]
+    # A lemma all of whose words have a better rank through another one leaves a hole.
+    rank_without_holes = {rank: place for place, rank in enumerate(sorted(set(ranks)), start=1)}
+    order = sorted(range(len(ranks)), key=ranks.__getitem__)
+    return replace(
+        word_list,
+        words=tuple(word_list.words[index] for index in order),
+        ranks=tuple(rank_without_holes[ranks[index]] for index in order),
+    )
+
+
+class _Lemmas:
+    """The lemmas of the words of one list."""
+
+    def __init__(self, code: str, word_list: WordList) -> None:
+        # A factory of its own: simplemma's keeps eight dictionaries for good.
+        dictionaries = DefaultDictionaryFactory(cache_max_size=1)
+        self._code = code
+        self._dictionary = dictionaries.get_dictionary(code)
+        self._strategy = DefaultStrategy(dictionary_factory=dictionaries)
+        self._has_lost_capitals = resolve_case(word_list, DEFAULT_OPTIONS) == "any"
+        self._is_german = code in _GERMAN
+        self._has_dotted_i = code in DOTTED_I_LANGUAGES
+
+    def of(self, word: str) -> tuple[str, ...]:
+        """Names of the word's lemmas, in small letters where the list is so; first one that it is itself."""
+        if BLANK in word:
+            return (word,)
+        lemma = self._strategy.get_lemma(word, self._code)
+        if lemma == _without_apostrophes(word):
+            # English "it's" is listed as a spelling of "its".
+            lemma = word
+        if not self._has_lost_capitals:
+            return (lemma or word,)
+        if not self._is_german:
+            return (self._small(lemma or word),)
+        # "haus" is a form of "hausen", but "Haus" is what it stands for.
+        lemmas = (lemma, *map(self._dictionary.get, _german_spellings(word)))
+        names = {self._small(lemma).replace("ß", "ss"): None for lemma in lemmas if lemma is not None}
+        return tuple(sorted(names, key=word.__ne__)) or (word,)
+
+    def _small(self, lemma: str) -> str:
+        if self._has_dotted_i:
+            lemma = lemma.replace("İ", "i").replace("I", "ı")
+        return lemma.lower()
+
+
+def _german_spellings(word: str) -> tuple[str, ...]:
+    """What a word may have been before a list lost its capitals and, like wordfreq's, its ß."""
+    spellings = (word, word.replace("ss", "ß")) if "ss" in word else (word,)
+    return (*spellings[1:], *(spelling.capitalize() for spelling in spellings))
+
+
+def _without_apostrophes(word: str) -> str:
+    typewriter, curly = APOSTROPHES
+    return word.replace(typewriter, "").replace(curly, "")

@@ -1,0 +1,225 @@
+"""Ranked word lists: a list file of the operator's, or wordfreq's list of the language.
+
+Knows which lines and entries count as words, their order and which names are safe; a name is only ever looked up
+in a directory listing, never joined to a path. Knows nothing of capitals, marks, tokens or caches: a caller that
+wants a list twice keeps it.
+"""
+
+import hashlib
+import re
+import unicodedata
+from bisect import bisect_right
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import Final, Literal
+
+import wordfreq
+
+from vocab.errors import EmptyWordListError, InvalidWordListError, UnknownLanguageError, UnsupportedScriptError
+from vocab.lists.elisions import STEMS, with_apostrophes
+from vocab.lists.entries import clean_entry
+from vocab.marks import APOSTROPHES
+
+_UNSPACED_LANGUAGE: Final = re.compile(r"(zh|yue|wuu|ja|th|lo|km|my)(-[A-Z][a-z]{3})?(-[A-Z]{2}|-\d{3})?")
+"""Tags of languages written without spaces between words ("zh-Hant-TW"); "my-words" is a list of somebody's, no
+Burmese. Korean has spaces."""
+
+LIST_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_HYPHEN: Final = "-"
+
+Source = Literal["file", "wordfreq", "inline"]
+Unit = Literal["form", "lemma"]
+
+
+@dataclass(frozen=True)
+class WordList:
+    """Words in rank order.
+
+    Attributes:
+        lang: Name of the list, a language tag in most cases ("es", "pt-BR", "en_basic").
+        words: NFC, without duplicates.
+        source: Where the words come from.
+        ranks: Rank of each word, ascending from 1 without holes, where several words share one (the forms of a
+            lemma). None where the word of rank r is ``words[r - 1]``.
+    """
+
+    lang: str
+    words: tuple[str, ...]
+    source: Source
+    ranks: tuple[int, ...] | None = None
+
+    @property
+    def num_ranks(self) -> int:
+        """The largest N that makes a difference."""
+        return len(self.words) if self.ranks is None else self.ranks[-1]
+
+    def ranked(self) -> Iterator[tuple[int, str]]:
+        """(rank, word) in rank order."""
+        return enumerate(self.words, start=1) if self.ranks is None else zip(self.ranks, self.words, strict=True)
+
+    def up_to(self, n_words: int) -> "WordList":
+        """The list of the words of rank ``n_words`` and better."""
+        if n_words >= self.num_ranks:
+            return self
+        if self.ranks is None:
+            return replace(self, words=self.words[:n_words])
+        num_words = bisect_right(self.ranks, n_words)
+        return replace(self, words=self.words[:num_words], ranks=self.ranks[:num_words])
+
+    def without(self, words: Container[str]) -> "WordList":
+        """The list without some of its words; those behind move up."""
+        kept = [(rank, word) for rank, word in self.ranked() if word not in words]
+        if self.ranks is None:
+            return replace(self, words=tuple(word for _, word in kept))
+        places = {rank: place for place, rank in enumerate(dict.fromkeys(rank for rank, _ in kept), start=1)}
+        return replace(self, words=tuple(word for _, word in kept), ranks=tuple(places[rank] for rank, _ in kept))
+
+    @property
+    def language(self) -> str:
+        """First subtag of ``lang``; it decides the rules of spelling ("en" of "en_basic")."""
+        return language_of(self.lang)
+
+    @cached_property
+    def digest(self) -> str:
+        """sha256 of name, words and ranks, as 64 hex digits; the source does not enter."""
+        # No word and no name contains a line break, so the joined bytes are unambiguous.
+        sha = hashlib.sha256("\n".join((self.lang, *self.words)).encode())
+        if self.ranks is not None:
+            sha.update(("\n\n" + " ".join(map(str, self.ranks))).encode())
+        return sha.hexdigest()
+
+
+def known_languages(wordlist_dir: Path | None) -> list[str]:
+    """Names that ``load_word_list`` accepts, sorted: the files ``<name>.txt`` and wordfreq's languages."""
+    names = {*_list_files(wordlist_dir), *wordfreq.available_languages("best")}
+    return sorted(name for name in names if not _UNSPACED_LANGUAGE.fullmatch(name))
+
+
+def load_word_list(lang: str, wordlist_dir: Path | None, unit: Unit = "form") -> WordList:
+    """Reads the list of that name; a file goes before wordfreq's list.
+
+    Args:
+        lang: The name.
+        wordlist_dir: Folder of the list files; None for none.
+        unit: ``form`` gives each word a rank of its own, ``lemma`` one to all words of a lemma; the latter takes
+            seconds (``vocab.lists.lemmas``).
+
+    Raises:
+        UnsupportedScriptError: A language written without spaces.
+        UnknownLanguageError: No list of that name.
+        InvalidWordListError: A line of the file cannot be a word.
+        EmptyWordListError: No word is left.
+        NoLemmasError: The lemmas of the language are not known.
+    """
+    check_spaced(lang)
+    word_list = _word_list(lang, wordlist_dir)
+    if unit == "form":
+        return word_list
+    # Only here: lists without lemmas do without simplemma, and `vocab.lists.lemmas` builds on this module.
+    from vocab.lists.lemmas import group_by_lemma
+
+    return group_by_lemma(word_list)
+
+
+def _word_list(lang: str, wordlist_dir: Path | None) -> WordList:
+    path = _list_files(wordlist_dir).get(lang)
+    if path is not None:
+        return WordList(lang, words_of_file(path), "file")
+    pack = wordfreq.available_languages("best").get(lang)
+    if pack is not None:
+        return WordList(lang, tuple(dict.fromkeys(_words_of_wordfreq(pack, lang))), "wordfreq")
+    raise _unknown(lang, wordlist_dir)
+
+
+def check_known(lang: str, wordlist_dir: Path | None) -> None:
+    """Refuses a name that ``load_word_list`` would not know, without reading a list. Raises what it would raise."""
+    check_spaced(lang)
+    if lang not in known_languages(wordlist_dir):
+        raise _unknown(lang, wordlist_dir)
+
+
+def _unknown(lang: str, wordlist_dir: Path | None) -> UnknownLanguageError:
+    return UnknownLanguageError(
+        f"There is no word list {_shortened(lang)!r}. Known languages: {', '.join(known_languages(wordlist_dir))}."
+    )
+
+
+def check_spaced(lang: str) -> None:
+    """Refuses the tag of a language that is written without spaces between words, with UnsupportedScriptError."""
+    if _UNSPACED_LANGUAGE.fullmatch(lang):
+        raise UnsupportedScriptError(
+            f"The language {lang!r} is written without spaces between words, which is not supported yet. "
+            "Choose one that is written with spaces."
+        )
+
+
+def language_of(name: str) -> str:
+    """First subtag of a list's name, in lower case."""
+    return re.split("[-_]", name, maxsplit=1)[0].lower()
+
+
+def _list_files(wordlist_dir: Path | None) -> dict[str, Path]:
+    if wordlist_dir is None or not wordlist_dir.is_dir():
+        return {}
+    return {
+        path.stem: path
+        for path in wordlist_dir.iterdir()
+        if path.suffix == ".txt" and LIST_NAME.fullmatch(path.stem) and path.is_file()
+    }
+
+
+def _words_of_wordfreq(pack: str, lang: str) -> Iterator[str]:
+    # wordfreq.iter_wordlist() gives the same entries, but keeps every list it has read for good.
+    entries = chain.from_iterable(wordfreq.read_cBpack(pack))
+    # One in a hundred entries is not all letters; those are looked at character by character.
+    words = (unicodedata.normalize("NFC", entry) for entry in entries if entry.isalpha() or _is_word(entry))
+    if lang == "el":
+        return map(_with_final_sigma, words)
+    return with_apostrophes(words, lang) if lang in STEMS else words
+
+
+def _with_final_sigma(word: str) -> str:
+    # wordfreq has folded its words, and with that every ς became σ: "τησ". A word of one letter is an elision, "σ'".
+    return word[:-1] + "ς" if word[-1] == "σ" and len(word) > 1 else word
+
+
+def _is_word(entry: str) -> bool:
+    joints = APOSTROPHES + _HYPHEN
+    is_framed = entry[0] in joints or entry[-1] == _HYPHEN
+    return not is_framed and all(char in joints or unicodedata.category(char)[0] in "LM" for char in entry)
+
+
+def words_of_file(path: Path) -> tuple[str, ...]:
+    """The words of a list file, in its order.
+
+    Raises:
+        InvalidWordListError: A line of the file cannot be a word.
+        EmptyWordListError: No word is left.
+    """
+    # Read as bytes: only a line feed ends a line, and one damaged line is reported by its number.
+    lines = path.read_bytes().removeprefix(b"\xef\xbb\xbf").removesuffix(b"\n").split(b"\n")
+    words = tuple(dict.fromkeys(_words_of_lines(lines, path.name)))
+    if not words:
+        raise EmptyWordListError(
+            f"There is no word in {path.name}, line 1 to {len(lines)}: write one word a line, the most frequent first."
+        )
+    return words
+
+
+def _words_of_lines(lines: Iterable[bytes], file_name: str) -> Iterator[str]:
+    for number, raw in enumerate(lines, start=1):
+        try:
+            line = raw.decode().strip()
+            if line and not line.startswith("#"):
+                yield clean_entry(line)
+        except UnicodeDecodeError:
+            raise InvalidWordListError(f"{file_name}, line {number}: not UTF-8. Save the file as UTF-8.") from None
+        except InvalidWordListError as error:
+            raise InvalidWordListError(f"{file_name}, line {number}: {error}") from None
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= 40 else name[:40] + "…"

@@ -1,0 +1,1 @@
+"""Follow one text: states, masks, the matcher and its reference."""

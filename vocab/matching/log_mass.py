@@ -1,0 +1,53 @@
+"""What a mask left of the model's probability, as the one whole number that an engine carries beside each token.
+
+vLLM reports a token's rank with its logprob and has no other place for a figure of ours, so for constrained requests
+that ask for logprobs the hook of ``vocab.vllm_plugin.log_mass_hook`` writes two figures there: log Z, the logarithm of the sum of
+p over the tokens that were allowed, at temperature 1 and at the temperature at which the token was drawn. Neither
+can be positive, so their signs are left out. Nothing here knows of the engine.
+
+Whoever reads it: vLLM's ordinary container overwrites the rank of a sampled token that is also among the top tokens
+with its place there. So ask for ``logprobs=0``, or for ``flat_logprobs=True`` and read ``FlatLogprobs.ranks`` at
+``start_indices[position]``, which is always the sampled token.
+"""
+
+from typing import Final
+
+FRACTION_BITS: Final = 20
+"""Fixed point: the unit is 2^-20 nats, about 1e-6."""
+FIELD_BITS: Final = 31
+"""Two fields, the mark and the sign are 64 bits. The least that can be told is -2048 nats; less counts as that."""
+FIELD_MAX: Final = (1 << FIELD_BITS) - 1
+MARK: Final = 1 << 2 * FIELD_BITS
+"""Set in every packed number, so that a rank of vLLM's own is never taken for one."""
+
+
+def pack(log_mass: float, log_weight_mass: float) -> int:
+    """One number, a positive int64, for two logarithms of a mass.
+
+    Args:
+        log_mass: log Z at temperature 1, nats; above 0 counts as 0, and NaN as the least.
+        log_weight_mass: log Z at the temperature of the request, likewise.
+    """
+    return _field(log_mass) << FIELD_BITS | _field(log_weight_mass) | MARK
+
+
+def unpack(rank: int) -> tuple[float, float]:
+    """The two logarithms, nats, neither above 0: as packed, within 2^-21.
+
+    Raises:
+        ValueError: The number was not packed: the engine reported a rank of its own.
+    """
+    if not MARK <= rank < 2 * MARK:
+        raise ValueError(f"the engine reported the rank {rank} in place of what the mask left")
+    return _nats(rank >> FIELD_BITS & FIELD_MAX), _nats(rank & FIELD_MAX)
+
+
+def _field(log_mass: float) -> int:
+    units = -log_mass * (1 << FRACTION_BITS)
+    # NaN compares as false: it counts as the least mass, never as none lost.
+    return max(round(units), 0) if units < FIELD_MAX else FIELD_MAX
+
+
+def _nats(field: int) -> float:
+    # Not -0.0 for nothing.
+    return -field / (1 << FRACTION_BITS) if field else 0.0

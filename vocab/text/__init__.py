@@ -1,0 +1,1 @@
+"""The definition of allowed text, its readers and its exports."""

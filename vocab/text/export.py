@@ -1,0 +1,114 @@
+"""Writes the grammar of a list with all options, for engines that are not ours: ``python -m vocab.export --help``.
+
+    python -m vocab.export --lang es --words 3000 --numbers --end sentence -o es-3000.ebnf
+
+``--dialect ebnf``, the default, is for xgrammar, and llama.cpp reads it as it is (GBNF; build 11549 agrees with our
+definition on all texts of the tests). ``--dialect lark`` is for llguidance, whose own conversion of GBNF reads word by
+word and greedily, and so refuses allowed texts: "3.", or "in the" where "in front of" is listed.
+`docs/other-engines.md` shows each engine.
+
+Knows lists, options and files; what a grammar says is ``vocab.text.ebnf``'s business.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import get_args
+
+from vocab.errors import UnknownLanguageError, VocabularyError
+from vocab.lists.inline import NO_LANGUAGE
+from vocab.lists.wordlists import LIST_NAME, Unit, WordList, check_spaced, load_word_list, words_of_file
+from vocab.options import Case, End, Layout, ListOptions, Punctuation
+from vocab.text.changes import ListChanges
+from vocab.text.ebnf import write_ebnf
+from vocab.text.lark import ebnf_to_lark
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Writes the grammar; the exit status: 0, or 2 with a line on standard error that says what to change."""
+    command = parser()
+    asked = command.parse_args(arguments)
+    if asked.lang is None and asked.list is None:
+        command.error("name a list: --lang TAG or --list FILE")
+    try:
+        grammar = _grammar(asked)
+        if asked.output is None:
+            sys.stdout.write(grammar)
+        else:
+            asked.output.write_text(grammar, encoding="utf-8", newline="\n")
+    except (VocabularyError, OSError) as error:
+        print(f"vocab.export: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _grammar(asked: argparse.Namespace) -> str:
+    options = ListOptions(asked.case, asked.layout, asked.numbers, asked.punctuation, asked.end)
+    word_list = _word_list(asked.lang, asked.list, asked.unit)
+    changes = ListChanges(_words(asked.extra_words), _words(asked.exclude_words))
+    changes.check(word_list.language)
+    ebnf = write_ebnf(word_list, options, asked.words or word_list.num_ranks, changes)
+    return ebnf_to_lark(ebnf) if asked.dialect == "lark" else ebnf
+
+
+def _word_list(lang: str | None, path: Path | None, unit: Unit) -> WordList:
+    if path is None:
+        return load_word_list(str(lang), None, unit)
+    if lang is not None:
+        if not LIST_NAME.fullmatch(lang):
+            raise UnknownLanguageError(f"{lang[:40]!r} is no language tag: write one such as 'es' or 'pt-BR'.")
+        check_spaced(lang)
+    word_list = WordList(lang or NO_LANGUAGE, words_of_file(path), "file")
+    if unit == "form":
+        return word_list
+    # Only here: everything else does without simplemma.
+    from vocab.lists.lemmas import group_by_lemma
+
+    return group_by_lemma(word_list)
+
+
+def _words(path: Path | None) -> tuple[str, ...]:
+    return () if path is None else words_of_file(path)
+
+
+def _number_of_words(text: str) -> int:
+    number = int(text) if text.isascii() and text.isdigit() else 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of words: write 1 or more")
+    return number
+
+
+def parser() -> argparse.ArgumentParser:
+    """What may be asked for."""
+    command = argparse.ArgumentParser(
+        prog="python -m vocab.export",
+        description="Writes the grammar of all texts that a word list allows.",
+        epilog="A list file has one word a line, the most frequent first; empty lines and lines with # are left out.",
+    )
+    command.add_argument(
+        "--lang", metavar="TAG", help="wordfreq's list of a language; with --list its rules of spelling"
+    )
+    command.add_argument("--list", type=Path, metavar="FILE", help="a list file instead of a language's list")
+    command.add_argument("--words", type=_number_of_words, metavar="N", help="how many of its words (default: all)")
+    command.add_argument("--unit", choices=get_args(Unit), default="form", help="what N counts (default: %(default)s)")
+    command.add_argument("--extra-words", type=Path, metavar="FILE", help="words allowed besides, whatever N")
+    command.add_argument("--exclude-words", type=Path, metavar="FILE", help="words left out, in every form")
+    command.add_argument(
+        "--case", choices=get_args(Case), default="auto", help="where capitals may stand (%(default)s)"
+    )
+    command.add_argument("--numbers", action="store_true", help="allow numbers in digits")
+    command.add_argument(
+        "--punctuation", choices=get_args(Punctuation), default="full", help="which marks (%(default)s)"
+    )
+    command.add_argument(
+        "--layout", choices=get_args(Layout), default="prose", help="where lines may break (%(default)s)"
+    )
+    command.add_argument("--end", choices=get_args(End), default="word", help="what a text ends with (%(default)s)")
+    command.add_argument("--dialect", choices=("ebnf", "lark"), default="ebnf", help="of the grammar (%(default)s)")
+    command.add_argument("-o", "--output", type=Path, metavar="FILE", help="where to (default: standard output)")
+    return command
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,101 @@
+"""The ranks of a given form, without a table of all forms.
+
+It reads the rules of ``forms.py`` backwards: from "Cat’s" to "cat". A table of the forms of wordfreq's English list
+has 1.8 million strings; this one has its 312,000 words. Knows nothing of marks or of N.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from vocab.lists.wordlists import WordList
+from vocab.marks import APOSTROPHES
+from vocab.options import ListOptions
+from vocab.text.forms import ELISION_LANGUAGES, POSSESSIVE_LANGUAGES, Capitals, resolve_case, spellings
+
+_POSSESSIVES: Final = tuple(apostrophe + "s" for apostrophe in APOSTROPHES)
+
+
+class FormRanks:
+    """Ranks of the forms of one list; share one between readers of different N.
+
+    Args:
+        word_list: The list; its case is decided from all of it.
+        options: Its options.
+        n_words: Leaves out all words of larger ranks, and their memory.
+
+    Attributes:
+        lengths: Every length that a form has, in characters, ascending.
+    """
+
+    def __init__(self, word_list: WordList, options: ListOptions, n_words: int | None = None) -> None:
+        self._case = resolve_case(word_list, options)
+        self._elides = word_list.language in ELISION_LANGUAGES
+        self._has_possessive = word_list.language in POSSESSIVE_LANGUAGES
+        self._spelled = _RanksByText()
+        # Forms whose first letter has melted with the mark behind it: "i̇" gives "İ".
+        self._melted = _RanksByText()
+        self._small_letters: dict[str, set[str]] = {}
+        capitals = Capitals(word_list.language)
+        listed = word_list if n_words is None else word_list.up_to(n_words)
+        for rank, word in listed.ranked():
+            for text in spellings(word, has_possessive=False):
+                self._spelled.add(text, rank)
+                if self._case != "listed" and (capital := capitals.of(text)) is not None:
+                    self._add_capital(text, capital, rank)
+        lengths = {len(text) for text in (*self._spelled.best, *self._melted.best)}
+        if self._has_possessive:
+            lengths |= {length + 2 for length in lengths}
+        self.lengths = sorted(lengths)
+
+    def _add_capital(self, text: str, capital: str, rank: int) -> None:
+        if capital[1:] == text[1:]:
+            self._small_letters.setdefault(capital[0], set()).add(text[0])
+        else:
+            self._melted.add(capital, rank)
+
+    def rank(self, text: str, *, starts_sentence: bool) -> int | None:
+        """Rank of the best word that ``text`` writes at such a place; None when it writes none."""
+        return min(self.ranks(text, starts_sentence=starts_sentence), default=None)
+
+    def ranks(self, text: str, *, starts_sentence: bool) -> Iterator[int]:
+        """The ranks of all words that ``text`` writes at such a place, in no order; may repeat."""
+        capital_allowed = self._case == "any" or (self._case == "sentence" and starts_sentence)
+        yield from self._ranks_of_base(text, capital_allowed)
+        if self._has_possessive and text.endswith(_POSSESSIVES) and not _has_apostrophe(text[:-2]):
+            yield from self._ranks_of_base(text[:-2], capital_allowed)
+
+    def _ranks_of_base(self, base: str, capital_allowed: bool) -> Iterator[int]:
+        yield from self._spelled.of(base)
+        if capital_allowed and base:
+            yield from self._melted.of(base)
+            for small in self._small_letters.get(base[0], ()):
+                yield from self._spelled.of(small + base[1:])
+
+    def is_elision(self, text: str) -> bool:
+        """Whether a form of this text is followed directly by a word."""
+        return self._elides and text[-1] in APOSTROPHES
+
+
+class _RanksByText:
+    """The ranks of the words with one spelling. Nearly all have one; where words share ranks there may be more.
+
+    Attributes:
+        best: The first rank that was added, by text.
+    """
+
+    def __init__(self) -> None:
+        self.best: dict[str, int] = {}
+        self._others: dict[str, list[int]] = {}
+
+    def add(self, text: str, rank: int) -> None:
+        if self.best.setdefault(text, rank) != rank:
+            self._others.setdefault(text, []).append(rank)
+
+    def of(self, text: str) -> Iterator[int]:
+        if text in self.best:
+            yield self.best[text]
+            yield from self._others.get(text, ())
+
+
+def _has_apostrophe(text: str) -> bool:
+    return any(apostrophe in text for apostrophe in APOSTROPHES)

@@ -1,0 +1,120 @@
+"""Surface forms: the ways in which a text may write a word of the list.
+
+Knows capitals, apostrophes, the English possessive and elisions. Knows nothing of marks, bytes, tokens or N: a form
+has the rank of the best word that gives it, whatever N.
+"""
+
+import unicodedata
+from collections.abc import Iterator
+from itertools import repeat
+from typing import Final, Literal, NamedTuple
+
+from vocab.lists.wordlists import WordList
+from vocab.marks import APOSTROPHES
+from vocab.options import ListOptions
+
+ELISION_LANGUAGES: Final = frozenset({"fr", "it", "ca"})
+DOTTED_I_LANGUAGES: Final = frozenset({"tr", "az"})
+POSSESSIVE_LANGUAGES: Final = frozenset({"en"})
+
+
+class Form(NamedTuple):
+    """One way of writing a word.
+
+    Attributes:
+        text: NFC; never empty.
+        rank: Rank of the best word written so, from 1.
+        sentence_only: Allowed only where a sentence starts.
+        elision: Followed directly by a word, never by a mark, a gap or the end.
+    """
+
+    text: str
+    rank: int
+    sentence_only: bool
+    elision: bool
+
+
+def resolve_case(word_list: WordList, options: ListOptions) -> Literal["sentence", "any", "listed"]:
+    """What ``case: auto`` means for this list: ``any`` when no word has a capital, else ``sentence``."""
+    if options.case != "auto":
+        return options.case
+    # A capital is a letter that has a small one: wordfreq's lists, all lower case, hold symbols such as "ℝ".
+    has_capitals = any(char.lower() != char for char in set("".join(word_list.words)))
+    return "sentence" if has_capitals else "any"
+
+
+def surface_forms(word_list: WordList, options: ListOptions, *, with_possessives: bool = True) -> list[Form]:
+    """Every surface form of the whole list, each text once, in rank order.
+
+    A text stands twice only when it is a form for the start of a sentence with a better rank than the one it has
+    anywhere: "Will" from "will" (rank 30) beside the listed "Will" (rank 900).
+
+    Args:
+        word_list: The list.
+        options: Its options.
+        with_possessives: Whether the forms with the English 's are among them.
+    """
+    case = resolve_case(word_list, options)
+    capitals = Capitals(word_list.language)
+    anywhere: dict[str, int] = {}
+    at_start: dict[str, int] = {}
+    capitalised = at_start if case == "sentence" else anywhere
+    has_possessive = with_possessives and has_possessives(word_list)
+    for rank, word in word_list.ranked():
+        # The order of the words is the order of the ranks, so the first rank of a text is its best.
+        for text in spellings(word, has_possessive):
+            anywhere.setdefault(text, rank)
+            if case != "listed" and (capital := capitals.of(text)) is not None:
+                capitalised.setdefault(capital, rank)
+    forms = list(map(Form, anywhere.keys(), anywhere.values(), repeat(False), repeat(False)))
+    forms += [Form(text, rank, True, False) for text, rank in at_start.items() if rank < anywhere.get(text, rank + 1)]
+    forms.sort(key=_rank_of)
+    if word_list.language in ELISION_LANGUAGES:
+        return [form._replace(elision=form.text[-1] in APOSTROPHES) for form in forms]
+    return forms
+
+
+def has_possessives(word_list: WordList) -> bool:
+    """Whether the list's words without an apostrophe may carry 's."""
+    return word_list.language in POSSESSIVE_LANGUAGES
+
+
+def _rank_of(form: Form) -> int:
+    return form.rank
+
+
+def spellings(word: str, has_possessive: bool) -> Iterator[str]:
+    """The word as listed, with either apostrophe, and with the possessive; without capitals. May repeat."""
+    yield word
+    typewriter, curly = APOSTROPHES
+    if typewriter in word or curly in word:
+        yield word.replace(curly, typewriter)
+        yield word.replace(typewriter, curly)
+    elif has_possessive:
+        yield word + typewriter + "s"
+        yield word + curly + "s"
+
+
+class Capitals:
+    """Capital first letters, remembered by their first character: a list has some dozens of them."""
+
+    def __init__(self, language: str) -> None:
+        self._capital_by_letter: dict[str, str | None] = {"i": "İ"} if language in DOTTED_I_LANGUAGES else {}
+
+    def of(self, text: str) -> str | None:
+        """``text`` with a capital first letter, NFC; None where there is no such form."""
+        letter = text[0]
+        if letter not in self._capital_by_letter:
+            self._capital_by_letter[letter] = _simple_titlecase(letter)
+        capital = self._capital_by_letter[letter]
+        if capital is None:
+            return None
+        # A capital and a combining mark can have one code point where the small letter has none: "i̇" gives "İ".
+        return capital + text[1:] if text.isascii() else unicodedata.normalize("NFC", capital + text[1:])
+
+
+def _simple_titlecase(letter: str) -> str | None:
+    # str.title() is Unicode's full mapping. Where it is one code point it is the simple mapping, and where it is
+    # longer ("ß" to "Ss") there is no simple one.
+    capital = letter.title()
+    return capital if letter.isalpha() and len(capital) == 1 and capital != letter else None

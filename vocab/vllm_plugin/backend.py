@@ -1,0 +1,140 @@
+"""The door into vLLM: a general plugin that lets the xgrammar backend know our grammar references.
+
+It puts a subclass of vLLM's ``XgrammarBackend`` in its place, whose ``compile_grammar`` answers a reference with a
+matcher over the compiled artefact; every other grammar goes to xgrammar as before. vLLM loads it in each of its
+processes through the entry point group ``vllm.general_plugins``. With ``vocab.vllm_plugin.log_mass_hook``, ``vocab.vllm_plugin.cpu_seeds``,
+``vocab.vllm_plugin.cpu_drafts`` and ``vocab.vllm_plugin.cpu_wait``, which it installs, and ``vocab.vllm_plugin.kv_fork``, the only module of the library
+that imports vLLM.
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import vllm.v1.structured_output as structured_output
+from vllm.logger import init_logger
+from vllm.v1.structured_output.backend_types import StructuredOutputGrammar, StructuredOutputOptions
+from vllm.v1.structured_output.backend_xgrammar import XgrammarBackend
+
+from vocab.arrays.byte_trie import Int32Array
+from vocab.automaton.tokenizer import TokenizerFacts
+from vocab.compiler.warm_up import warm_up
+from vocab.errors import ArtefactError
+from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIABLE, DEFAULT_CACHE_BYTES, EngineCache
+from vocab.matching.matcher import Matcher
+from vocab.matching.reference import GrammarReference
+from vocab.matching.repeats import Repeats
+from vocab.vllm_plugin import cpu_drafts, cpu_kernel, cpu_seeds, cpu_wait, log_mass_hook
+
+logger = init_logger("vllm.wordbound")
+
+
+def register() -> None:
+    """Puts ``WordboundBackend`` in the place of vLLM's xgrammar backend. Called by vLLM; doing it twice is harmless."""
+    structured_output.XgrammarBackend = WordboundBackend
+    cpu_kernel.install()
+    cpu_drafts.install()
+    cpu_seeds.install()
+    cpu_wait.install()
+    log_mass_hook.install()
+
+
+class WordboundBackend(XgrammarBackend):
+    """vLLM's xgrammar backend, which also knows word lists."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        folder = os.environ.get(ARTEFACT_DIR_VARIABLE)
+        max_bytes = int(os.environ.get(CACHE_BYTES_VARIABLE) or DEFAULT_CACHE_BYTES)
+        facts = TokenizerFacts.from_tokenizer(self.tokenizer)
+        self._lists = EngineCache(Path(folder), facts.digest, max_bytes) if folder else None
+        self._textless = frozenset(token for token, spelled in enumerate(facts.token_bytes) if not spelled)
+        self._bitmask_arrays = _BitmaskArrays()
+        # vLLM makes the backend for the first constrained request, which is the replica's own proof.
+        warm_up()
+
+    def compile_grammar(
+        self,
+        request_type: StructuredOutputOptions,
+        grammar_spec: str,
+        stop_token_ids: set[int] | None = None,
+    ) -> StructuredOutputGrammar:
+        """A matcher where the grammar is one of our references, else what xgrammar makes of it.
+
+        To the matcher a stop token that has a text is text, at which a search may stop in the middle of an answer.
+
+        Raises:
+            ArtefactError: The artefact is missing, damaged or made for another tokenizer.
+            TokenBudgetError: No text of the list fits into the request's budget.
+        """
+        reference = GrammarReference.parse(grammar_spec) if request_type == StructuredOutputOptions.GRAMMAR else None
+        if reference is None:
+            return super().compile_grammar(request_type, grammar_spec, stop_token_ids)
+        if self._lists is None:
+            raise ArtefactError(
+                f"set {ARTEFACT_DIR_VARIABLE} to the folder of compiled lists in the engine's environment"
+            )
+        matcher = Matcher(
+            self._lists.states(reference),
+            self._textless.intersection(stop_token_ids or ()),
+            max_tokens=reference.max_tokens,
+            start=reference.start,
+            repeats=None if reference.no_repeat is None else Repeats(reference.no_repeat, reference.seen),
+        )
+        return WordGrammar(matcher, self._bitmask_arrays)
+
+
+class _BitmaskArrays:
+    """The engine's bitmask as an array over the same memory; the engine brings one tensor at every step."""
+
+    def __init__(self) -> None:
+        self._last: tuple[torch.Tensor | None, Int32Array] = None, np.zeros((0, 0), dtype=np.int32)
+
+    def of(self, bitmask: torch.Tensor) -> Int32Array:
+        tensor, array = self._last
+        if tensor is not bitmask:
+            array = bitmask.numpy()
+            self._last = bitmask, array
+        return array
+
+
+class WordGrammar(StructuredOutputGrammar):
+    """A matcher as vLLM's scheduler wants to see it."""
+
+    def __init__(self, matcher: Matcher, bitmask_arrays: _BitmaskArrays) -> None:
+        self._matcher = matcher
+        self._bitmask_arrays = bitmask_arrays
+
+    def accept_tokens(self, request_id: str, tokens: list[int]) -> bool:
+        """Goes on by these tokens; those after a stop token are ignored. False where one may not come."""
+        for token in tokens:
+            if self._matcher.is_terminated:
+                return True
+            if not self._matcher.accept_token(token):
+                logger.error("Request %s: token %d is not in the word list's grammar", request_id, token)
+                return False
+        return True
+
+    def validate_tokens(self, tokens: list[int]) -> list[int]:
+        """The longest prefix of the tokens that may come."""
+        before = self._matcher.num_tokens
+        accepted = 0
+        while accepted < len(tokens) and self._matcher.accept_token(tokens[accepted]):
+            accepted += 1
+        self._matcher.rollback(self._matcher.num_tokens - before)
+        return tokens[:accepted]
+
+    def rollback(self, num_tokens: int) -> None:
+        self._matcher.rollback(num_tokens)
+
+    def fill_bitmask(self, bitmask: torch.Tensor, batch_index: int) -> None:
+        """Fills a row of ``bitmask``, int32 (sequences, words), on the CPU."""
+        self._matcher.fill_bitmask(self._bitmask_arrays.of(bitmask)[batch_index])
+
+    def is_terminated(self) -> bool:
+        return self._matcher.is_terminated
+
+    def reset(self) -> Any:
+        self._matcher.reset()

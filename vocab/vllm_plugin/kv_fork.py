@@ -1,0 +1,217 @@
+"""A KV connector for vLLM with which a request goes on from what the engine computed for another.
+
+A search asks for one token at a time. vLLM's prefix caching lets such a request reuse whole blocks only, so the tokens
+of the last block, up to 127 on a CPU, would be computed again at every step. This connector keeps a finished request's
+blocks and gives their contents to its successors, which then compute one token each. It knows names and token ids, and
+nothing of what is generated; a successor whose tokens differ gets what they share. It is used where it is certain: one
+group of full attention, no drafts; elsewhere it does nothing, and everything is computed as usual.
+"""
+
+import functools
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import torch
+from vllm.config import VllmConfig
+from vllm.distributed.kv_transfer.kv_connector.v1.base import (
+    KVConnectorBase_V1,
+    KVConnectorHandshakeMetadata,
+    KVConnectorMetadata,
+    KVConnectorRole,
+    SupportsHMA,
+)
+from vllm.logger import init_logger
+from vllm.v1.core.block_pool import BlockPool
+from vllm.v1.core.kv_cache_manager import KVCacheBlocks
+from vllm.v1.core.sched.output import SchedulerOutput
+from vllm.v1.kv_cache_interface import (
+    FullAttentionSpec,
+    KVCacheConfig,
+    KVCacheSpec,
+    MLAAttentionSpec,
+    UniformTypeKVCacheSpecs,
+)
+from vllm.v1.request import Request
+
+from vocab.vllm_plugin.block_copies import BlockCopies
+from vocab.vllm_plugin.fork import Fork
+from vocab.vllm_plugin.gathering import Gathering
+from vocab.vllm_plugin.kept_blocks import KeptBlocks
+
+logger = init_logger("vllm.wordbound")
+
+KEPT_SHARE: Final = 0.25
+"""How much of the engine's blocks may be kept: eight searches of four beams need 64 of the demo's 364."""
+
+
+@dataclass
+class Copies(KVConnectorMetadata):
+    """What the workers copy before a step, as pairs of blocks (from, to)."""
+
+    pairs: list[tuple[int, int]] = field(default_factory=list)
+
+
+@dataclass
+class CanCopy(KVConnectorHandshakeMetadata):
+    """A worker's word that it knows how its KV cache lies."""
+
+
+class KVFork(KVConnectorBase_V1, SupportsHMA):
+    """vLLM makes one in the scheduler, which decides, and one in each worker, which copies."""
+
+    def __init__(self, vllm_config: VllmConfig, role: KVConnectorRole, kv_cache_config: KVCacheConfig) -> None:
+        super().__init__(vllm_config, role, kv_cache_config)
+        self._is_certain = _is_certain(vllm_config, kv_cache_config)
+        self._block_size = vllm_config.cache_config.block_size
+        self._kept: KeptBlocks | None = None
+        self._gathering = Gathering()
+        self._copies = Copies()
+        self._cache: BlockCopies | None = None
+
+    @property
+    def requires_kv_delivery(self) -> bool:
+        return False
+
+    # In a worker.
+
+    def register_kv_caches(self, kv_caches: dict[str, torch.Tensor]) -> None:
+        if not self._is_certain:
+            return
+        try:
+            self._cache = BlockCopies(kv_caches.values(), self._kv_cache_config.num_blocks)
+        except (AttributeError, ValueError) as error:
+            logger.warning("Steps of a search compute more than they need to: %s", error)
+
+    def get_handshake_metadata(self) -> KVConnectorHandshakeMetadata | None:
+        return CanCopy() if self._cache is not None else None
+
+    def start_load_kv(self, forward_context: Any, **kwargs: Any) -> None:  # noqa: ARG002
+        metadata = self._get_connector_metadata()
+        if self._cache is not None and isinstance(metadata, Copies):
+            self._cache.copy(metadata.pairs)
+
+    def wait_for_layer_load(self, layer_name: str) -> None: ...
+
+    def save_kv_layer(self, layer_name: str, kv_layer: torch.Tensor, attn_metadata: Any, **kwargs: Any) -> None: ...
+
+    def wait_for_save(self) -> None: ...
+
+    # In the scheduler.
+
+    def bind_gpu_block_pool(self, gpu_block_pool: BlockPool) -> None:
+        self._pool = gpu_block_pool
+        kept = KeptBlocks(gpu_block_pool, int(gpu_block_pool.num_gpu_blocks * KEPT_SHARE))
+        reset = gpu_block_pool.reset_prefix_cache
+
+        @functools.wraps(reset)
+        def reset_with_kept() -> bool:
+            # It fails while any block is in use; and what is kept is of the weights that may now be changed.
+            kept.release_all()
+            return bool(reset())
+
+        gpu_block_pool.reset_prefix_cache = reset_with_kept
+        self._bound = kept
+
+    def set_xfer_handshake_metadata_pp_aware(
+        self, metadata: dict[tuple[int, int], KVConnectorHandshakeMetadata]
+    ) -> None:
+        num_workers = self._vllm_config.parallel_config.world_size
+        if self._is_certain and len(metadata) == num_workers and all(isinstance(m, CanCopy) for m in metadata.values()):
+            self._kept = self._bound
+
+    def on_new_request(self, request: Request) -> None:
+        if _parent(request) is not None:
+            self._gathering.arrived()
+
+    def get_num_new_matched_tokens(self, request: Request, num_computed_tokens: int) -> tuple[int | None, bool]:
+        if self._kept is None:
+            return 0, False
+        parent = _parent(request)
+        if parent is not None and self._gathering.is_open():
+            return None, False
+        # What is kept must never be what a request waits for.
+        self._kept.make_room(-(-request.num_tokens // self._block_size) + 1, spare=parent)
+        kept = self._kept.find(parent) if parent else None
+        if kept is None or request.skip_reading_prefix_cache:
+            return 0, False
+        # The last token is computed in any case: from it comes what follows.
+        num_shared = kept.num_shared(request.all_token_ids[: request.num_tokens - 1], _context(request))
+        return max(num_shared - num_computed_tokens, 0), False
+
+    def update_state_after_alloc(self, request: Request, blocks: KVCacheBlocks, num_external_tokens: int) -> None:
+        fork = Fork.parse(request.kv_transfer_params)
+        if self._kept is None or fork is None:
+            return
+        if num_external_tokens > 0:
+            kept = self._kept.find(fork.parent) if fork.parent else None
+            if kept is None:
+                raise RuntimeError("what a request goes on from was given away while it was scheduled")
+            num_shared = kept.num_shared(request.all_token_ids[: request.num_tokens - 1], _context(request))
+            first = (num_shared - num_external_tokens) // self._block_size
+            sources = kept.blocks[first : -(-num_shared // self._block_size)]
+            targets = blocks.blocks[0][first : first + len(sources)]
+            self._kept.lend(sources)
+            self._copies.pairs += [
+                (source.block_id, target.block_id) for source, target in zip(sources, targets, strict=True)
+            ]
+        for name in fork.release:
+            self._kept.release(name)
+
+    def build_connector_meta(self, scheduler_output: SchedulerOutput) -> KVConnectorMetadata:
+        copies, self._copies = self._copies, Copies()
+        self._gathering.stepped(scheduler_output.total_num_scheduled_tokens)
+        if self._kept is not None:
+            # Steps are executed in order: what is freed now is not written before these copies are made.
+            self._kept.take_back()
+            self._kept.release_expired()
+            # Requests that run take what they need next without asking here.
+            num_blocks = scheduler_output.total_num_scheduled_tokens // self._block_size
+            self._kept.make_room(len(scheduler_output.num_scheduled_tokens) + num_blocks)
+        return copies
+
+    def request_finished_all_groups(
+        self, request: Request, block_ids: tuple[list[int], ...]
+    ) -> tuple[bool, dict[str, Any] | None]:
+        fork = Fork.parse(request.kv_transfer_params)
+        if self._kept is not None and fork is not None:
+            for name in fork.release:
+                self._kept.release(name)
+            # A step that is still executed has not written its tokens yet.
+            num_tokens = min(request.num_computed_tokens - request.num_in_flight_tokens, request.num_tokens)
+            if fork.keep and num_tokens > 0:
+                (ids,) = block_ids
+                blocks = [self._pool.blocks[block_id] for block_id in ids[: -(-num_tokens // self._block_size)]]
+                self._kept.keep(fork.keep, request.all_token_ids[:num_tokens], _context(request), blocks)
+        return False, None
+
+    def reset_cache(self) -> bool:
+        if self._kept is not None:
+            self._kept.release_all()
+        return True
+
+
+def _is_certain(vllm_config: VllmConfig, kv_cache_config: KVCacheConfig) -> bool:
+    """Whether a block is all that there is of its tokens, and stays so."""
+    if len(kv_cache_config.kv_cache_groups) != 1 or vllm_config.speculative_config is not None:
+        return False
+    if vllm_config.parallel_config.decode_context_parallel_size > 1:
+        return False
+    (group,) = kv_cache_config.kv_cache_groups
+    spec: KVCacheSpec = group.kv_cache_spec
+    specs = spec.kv_cache_specs.values() if isinstance(spec, UniformTypeKVCacheSpecs) else [spec]
+    # Of these two exactly: their subclasses drop blocks, or keep more than tokens in them.
+    return all(type(spec) in (FullAttentionSpec, MLAAttentionSpec) for spec in specs)
+
+
+def _parent(request: Request) -> str | None:
+    fork = Fork.parse(request.kv_transfer_params)
+    return fork.parent if fork else None
+
+
+def _context(request: Request) -> Hashable:
+    """What the computation of a request's tokens depends on, besides the tokens."""
+    if request.mm_features or request.prompt_embeds is not None:
+        return object()
+    lora = request.lora_request
+    return None if lora is None else lora.lora_int_id, request.cache_salt
