@@ -27,6 +27,7 @@ test-postgres: $(READY)
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
 	$(MAKE) --no-print-directory types
 
 types: $(READY)

@@ -1,4 +1,4 @@
-"""The grammar that ``vocab.text.ebnf`` writes, as one regular expression: the same texts, for engines that read only those.
+"""The grammar that ``write_ebnf`` writes, as one regular expression: the same texts, for engines that read only those.
 
 Knows the small part of EBNF that ``write_ebnf`` uses, and that it holds no recursion; knows no engine. The expression
 keeps to what Python's, Rust's and xgrammar's dialects have in common.

@@ -14,6 +14,7 @@ from ray import serve
 from ray.serve.llm import build_llm_deployment
 from ray.serve.schema import LoggingConfig
 
+from deployments.batch.api.routes import mount_batches
 from deployments.batch.deployment import Batches
 from deployments.ingress.deployment import Ingress
 from deployments.replica.deployment import Replica
@@ -76,7 +77,7 @@ def build(args: Mapping[str, Any]) -> serve.Application:
         max_queued_requests=settings.max_queued_requests,
         ray_actor_options={"num_cpus": NUM_CPUS_OF_HELPERS},
         logging_config=log,
-    ).bind(settings, replica, vocabulary, batches)
+    ).bind(settings, replica, vocabulary, batches, mount_batches)
 
 
 def check_demo(host: str | None, settings: Settings) -> None:

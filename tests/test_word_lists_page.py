@@ -12,6 +12,7 @@ from deployments.contract import VocabularySpec
 from deployments.limits import Limits
 from deployments.protocol.vocabulary_fields import vocabulary_fields, vocabulary_of
 from vocab.lists.inline import inline_word_list
+from vocab.lists.lemmas import group_by_lemma
 from vocab.lists.wordlists import Unit, WordList, load_word_list
 from vocab.options import ListOptions
 from vocab.text.changes import ListChanges
@@ -116,7 +117,8 @@ def _word_list(example: Example) -> WordList:
 
 @lru_cache(maxsize=2)
 def _language_list(lang: str, unit: Unit) -> WordList:
-    return load_word_list(lang, None, unit)
+    word_list = load_word_list(lang, None)
+    return group_by_lemma(word_list) if unit == "lemma" else word_list
 
 
 def _options(example: Example) -> ListOptions:

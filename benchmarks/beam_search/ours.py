@@ -16,7 +16,7 @@ from benchmarks.beam_search.found import Found, Task
 from deployments.search.constraint import Constraint
 from deployments.search.generator import MAX_STEP_TOKENS, EngineGenerator
 from deployments.search.kept_work import KeptWork
-from vocab.decoding.beam_search import search_beams
+from vocab.decoding.beams import search_beams
 from vocab.decoding.generator import Expansion, Place
 from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE
 from vocab.matching.reference import GrammarReference

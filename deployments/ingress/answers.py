@@ -14,8 +14,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from deployments.contract import Answer
-from deployments.errors import ApiError, InternalError
-from deployments.failures import from_error_item, to_api_error
+from deployments.errors import ApiError, InternalError, from_error_item, to_api_error
 from deployments.ingress.disconnect import unless_client_leaves
 
 logger = logging.getLogger("ray.serve.wordbound")

@@ -10,7 +10,7 @@ from ray import serve
 from ray.serve.handle import DeploymentHandle
 
 from deployments.contract import Answer, ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
-from vocab.errors import VocabularyError
+from deployments.vocabulary.deployment import resolve
 
 logger = logging.getLogger("ray.serve.wordbound")
 
@@ -44,15 +44,6 @@ class HandleBackend:
 
     async def is_ready(self) -> bool:
         return await self._readiness.get()
-
-
-async def resolve(vocabulary: DeploymentHandle, spec: VocabularySpec) -> ResolvedVocabulary:
-    """The artefacts of a vocabulary, made if they are new; raises the errors of ``vocab.errors``."""
-    # Never cancelled with its caller: others may wait for the same compile.
-    resolved: ResolvedVocabulary | VocabularyError = await vocabulary.resolve_or_refuse.remote(spec)
-    if isinstance(resolved, VocabularyError):
-        raise resolved
-    return resolved
 
 
 class _Readiness:

@@ -5,8 +5,9 @@ rest of the graph as a ``Backend`` only.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
-from typing import Any, Final, Protocol
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, Protocol, TypeAlias
 
 from fastapi import FastAPI, Request, Response
 from pydantic import SecretStr
@@ -15,12 +16,8 @@ from ray.serve.handle import DeploymentHandle
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
-from deployments.batch.api.handle import Batches, HandleBatches
-from deployments.batch.api.routes import BATCH_ROUTES, add_batch_routes
-from deployments.batch.settings import BatchSettings
 from deployments.contract import Answer, ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
-from deployments.errors import ApiError, NotFoundError
-from deployments.failures import to_api_error
+from deployments.errors import ApiError, NotFoundError, to_api_error
 from deployments.ingress.answers import respond
 from deployments.ingress.auth import Authentication
 from deployments.ingress.backend import HandleBackend
@@ -51,8 +48,6 @@ class FrontSettings(ReaderSettings, Protocol):
     def named_keys(self) -> Mapping[str, SecretStr]: ...
     @property
     def allow_query_token(self) -> bool: ...
-    @property
-    def batch(self) -> BatchSettings: ...
 
 
 class Backend(Protocol):
@@ -70,20 +65,20 @@ class Backend(Protocol):
         """Whether every part of the graph can take requests."""
 
 
-def create_app(settings: FrontSettings, backend: Backend, batches: Batches | None = None) -> FastAPI:
-    """The ASGI application: routes, and around them the layers that every request passes.
+Mount: TypeAlias = Callable[[FastAPI], Routes]
+"""Adds routes of another room to the application, and returns their paths."""
 
-    Without ``batches`` there are no routes for them.
-    """
+
+def create_app(settings: FrontSettings, backend: Backend, mounts: Sequence[Mount] = ()) -> FastAPI:
+    """Create the ASGI application: routes, and around them the layers that every request passes."""
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     app.add_exception_handler(HTTPException, _not_found)
     _add_health(app, backend)
     _add_models(app, settings.model_id)
     _add_chat(app, settings, backend)
-    routes = ROUTES
-    if batches is not None:
-        add_batch_routes(app, settings, settings.batch.limits, batches)
-        routes = {**ROUTES, **BATCH_ROUTES}
+    routes = dict(ROUTES)
+    for mount in mounts:
+        routes |= mount(app)
     # The layer added last is the outermost.
     app.add_middleware(Gate, check=route_check(routes))
     app.add_middleware(Gate, check=header_check(settings.limits))
@@ -110,17 +105,21 @@ class FrontServer:
         replica: DeploymentHandle,
         vocabulary: DeploymentHandle,
         batches: DeploymentHandle | None = None,
+        mount_batches: Callable[[FastAPI, Any, DeploymentHandle], Routes] | None = None,
     ) -> None:
         self._settings = settings
         self._backend = HandleBackend(replica, vocabulary)
-        self._batches = None if batches is None else HandleBatches(batches)
+        self._mounts: list[Mount] = []
+        if batches is not None and mount_batches is not None:
+            self._mounts.append(partial(mount_batches, settings=settings, batches=batches))
 
     def __serve_build_asgi_app__(self) -> FastAPI:
-        return create_app(self._settings, self._backend, self._batches)
+        return create_app(self._settings, self._backend, self._mounts)
 
 
 Ingress: Final[Any] = serve.deployment(name="Ingress")(serve.ingress()(FrontServer))
-"""Binds with settings and the handles of replica, vocabulary and, perhaps, batches. Without a type: Ray has none."""
+"""Binds with settings and the handles of replica, vocabulary and, where batches are on, theirs and what mounts their
+routes. Without a type: Ray has none."""
 
 
 async def _not_found(_: Request, __: Exception) -> Response:

@@ -10,8 +10,7 @@ import uuid
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from deployments.errors import ApiError, InternalError, printable
-from deployments.failures import to_api_error
+from deployments.errors import ApiError, InternalError, printable, to_api_error
 from deployments.ingress.disconnect import ClientLeft
 from deployments.ingress.routing import raw_path
 

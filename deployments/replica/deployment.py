@@ -17,10 +17,9 @@ from ray.serve.llm.deployment import LLMServer
 from transformers import AutoTokenizer
 
 from deployments.contract import Answer, ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
-from deployments.ingress.backend import resolve
 from deployments.protocol.requests import ChatRequestReader
 from deployments.replica import engine
-from deployments.replica.answer_line import PRIORITY, LineAnswer, LineAnswerer, LineRequest
+from deployments.replica.answer_line import PRIORITY, LineAnswer, LineAnswerer, LineRequest, Share
 from deployments.replica.constrained_answer import AnswerRules, StreamFilter, UnlistedTextError, finish_answer
 from deployments.replica.decoding_support import check_supported
 from deployments.replica.engine import EngineError
@@ -28,10 +27,10 @@ from deployments.replica.hint import hint_line, takes_system_messages, with_line
 from deployments.replica.node_artefacts import NodeArtefacts
 from deployments.replica.node_lists import NodeList, NodeLists
 from deployments.replica.plain_text import PlainText
-from deployments.replica.share import Share
 from deployments.replica.startup_check import prove_enforcement
 from deployments.search.order import SearchOrder
 from deployments.settings import Settings
+from deployments.vocabulary.deployment import resolve
 from vocab.artefacts.store import ArtefactStore
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.compiler.warm_up import warm_up

@@ -24,8 +24,7 @@ from deployments.search.order import ORDER_ARGUMENT, AnswerCost, SearchOrder
 from deployments.search.outputs import SearchOutputs
 from deployments.search.token_scores import scores_of
 from vocab.automaton.tokenizer import TokenizerFacts
-from vocab.decoding.beam_search import search_beams
-from vocab.decoding.beams import BeamRules
+from vocab.decoding.beams import BeamRules, search_beams
 from vocab.decoding.candidates import choose_candidates
 from vocab.decoding.generator import Continuation
 from vocab.decoding.scores import TextScore

@@ -1,6 +1,7 @@
 """How likely an engine says its tokens are: its logprobs, read as p and as what the mask left of it.
 
-It knows vLLM's two containers of logprobs and the ranks that ``vocab.matching.log_mass`` packs; nothing of requests or searches.
+It knows vLLM's two containers of logprobs and the ranks that ``vocab.matching.log_mass`` packs; nothing of requests
+or searches.
 """
 
 import math

@@ -15,6 +15,8 @@ from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from typing import Final, Protocol, TypeAlias
 
+from ray.serve.handle import DeploymentHandle
+
 from deployments.contract import ResolvedVocabulary, VocabularySpec
 from deployments.settings import Settings
 from deployments.single_flight import MadeOnce
@@ -240,6 +242,15 @@ class Vocabulary:
                         status = entry.stat()
                         return status.st_mtime_ns, status.st_size, status.st_ino
         return None
+
+
+async def resolve(vocabulary: DeploymentHandle, spec: VocabularySpec) -> ResolvedVocabulary:
+    """The artefacts of a vocabulary, made if they are new; raises the errors of ``vocab.errors``."""
+    # Never cancelled with its caller: others may wait for the same compile.
+    resolved: ResolvedVocabulary | VocabularyError = await vocabulary.resolve_or_refuse.remote(spec)
+    if isinstance(resolved, VocabularyError):
+        raise resolved
+    return resolved
 
 
 def _digest(words: tuple[str, ...]) -> bytes:

@@ -3,10 +3,12 @@
 import asyncio
 import threading
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 import uvicorn
 
+from deployments.batch.api.routes import add_batch_routes
 from deployments.batch.settings import BatchSettings
 from deployments.ingress.deployment import create_app
 from deployments.settings import Settings
@@ -24,9 +26,8 @@ def served(request: pytest.FixtureRequest) -> Iterator[Front]:
     settings = Settings(
         model_id=MODEL, secret_token=KEY, more_tokens=KEYS, limits=LIMITS, batch=BatchSettings(limits=FEW)
     )
-    config = uvicorn.Config(
-        create_app(settings, backend, batches), port=0, http=request.param, ws="none", lifespan="off", log_config=None
-    )
+    app = create_app(settings, backend, [partial(add_batch_routes, settings=settings, batches=batches)])
+    config = uvicorn.Config(app, port=0, http=request.param, ws="none", lifespan="off", log_config=None)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=asyncio.run, args=(server.serve(),), daemon=True)
     thread.start()

@@ -2,8 +2,7 @@ import pytest
 from ray.exceptions import RayActorError, RayTaskError
 from ray.serve.exceptions import BackPressureError
 
-from deployments.errors import ApiError, BadRequestError
-from deployments.failures import from_error_item, root_cause, to_api_error
+from deployments.errors import ApiError, BadRequestError, from_error_item, root_cause, to_api_error
 from tests.deployments.stand_in import across_a_handle
 from vocab.errors import (
     ArtefactError,

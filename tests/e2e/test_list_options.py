@@ -12,6 +12,7 @@ from tests.checked_lists import Rules
 from tests.checker import assert_only_listed_words, unlisted_words
 from tests.e2e.list_cases import MISTAKES, ODD_WORDS, OPTIONS, SCHOOL
 from tests.e2e.service import KEY, LISTS, MODEL, Answer, Service, read_stream
+from vocab.lists.lemmas import group_by_lemma
 from vocab.lists.wordlists import load_word_list
 
 pytestmark = pytest.mark.e2e
@@ -80,7 +81,8 @@ def test_a_budget_too_small_for_a_sentence_is_refused_and_the_least_named(servic
 
 
 def test_lemmas_bring_their_forms(service: Service) -> None:
-    by_lemma, by_form = (load_word_list("es", None, unit) for unit in ("lemma", "form"))
+    by_form = load_word_list("es", None)
+    by_lemma = group_by_lemma(by_form)
     n_words = dict(zip(by_lemma.words, by_lemma.ranks or (), strict=True))["comer"]
     allowed, forms = by_lemma.up_to(n_words).words, by_form.up_to(n_words).words
     assert "comió" in allowed

@@ -1,7 +1,7 @@
 """The compiled artefact: one token automaton for a (list, options, tokenizer), good for every N.
 
-It knows what the arrays mean and how they are made; how they are stored is ``vocab.artefacts.artefact``'s, and how a mask is
-made of them ``vocab.matching.matcher``'s.
+It knows what the arrays mean and how they are made; how they are stored is ``vocab.artefacts.artefact``'s, and how a
+mask is made of them ``vocab.matching.matcher``'s.
 """
 
 import hashlib

@@ -1,8 +1,8 @@
 """The product of the text automaton and the token trie: which token leads from which state to which.
 
-A state is a small set of readings (see ``vocab.automaton.readings``). Nearly all states are one node with nothing owed; entries
-with blanks, elisions beside whole entries and tokens that end inside a character give the others. The rank that a
-token asks for pays what its readings owe up to that rank, so states do not depend on N.
+A state is a small set of readings (see ``vocab.automaton.readings``). Nearly all states are one node with nothing
+owed; entries with blanks, elisions beside whole entries and tokens that end inside a character give the others. The
+rank that a token asks for pays what its readings owe up to that rank, so states do not depend on N.
 
 A state whose first step may also be that of a node between words *links* to that node's state instead of repeating
 its tokens; the states of those nodes come first. This module knows nothing of budgets, files or vLLM.
@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from vocab.arrays.addresses import address_of
+from vocab.arrays.kernels import address_of
 from vocab.automaton.interning import InternedSets, resized
 from vocab.automaton.places import Places, find_places
 from vocab.automaton.readings import FULL, MAX_READINGS

@@ -5,8 +5,7 @@ from typing import Final
 import numpy as np
 
 from vocab.arrays.byte_trie import Int32Array, Uint8Array
-from vocab.arrays.kernels import kernel
-from vocab.arrays.search import position_of
+from vocab.arrays.kernels import kernel, position_of
 from vocab.automaton.token_trie import TokenTrie
 from vocab.errors import EmptyWordListError
 from vocab.lists.wordlists import WordList

@@ -1,12 +1,10 @@
 """The product walk itself: from given states along all tokens, in compiled code over flat arrays.
 
-It writes down where a walk leads as sets of readings and makes no states of them; ``vocab.automaton.product`` does. The arrays
-come as named tuples of addresses (see ``vocab.arrays.addresses``), which the caller keeps alive.
+It writes down where a walk leads as sets of readings and makes no states of them; ``vocab.automaton.product`` does.
+The arrays come as named tuples of addresses (see ``vocab.arrays.kernels``), which the caller keeps alive.
 """
 
-from vocab.arrays.addresses import int32_at, uint8_at
-from vocab.arrays.kernels import kernel
-from vocab.arrays.search import position_of
+from vocab.arrays.kernels import int32_at, kernel, position_of, uint8_at
 from vocab.automaton.readings import FULL, MAX_READINGS, add_reading, settle
 from vocab.automaton.walk_arrays import (
     Address,

@@ -1,4 +1,4 @@
-"""The arrays of the product walk, as its compiled code sees them: named tuples of addresses (``vocab.arrays.addresses``).
+"""The arrays of the product walk, as its compiled code sees them: named tuples of addresses (``vocab.arrays.kernels``).
 
 The objects that own arrays made for a walk stand beside; whoever hands addresses over keeps the owner.
 """
@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vocab.arrays.addresses import address_of
 from vocab.arrays.byte_trie import Int32Array
+from vocab.arrays.kernels import address_of
 from vocab.automaton.readings import MAX_READINGS
 from vocab.automaton.token_trie import TokenTrie
 from vocab.text.text_automaton import TextAutomaton

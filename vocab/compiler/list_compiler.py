@@ -4,16 +4,20 @@ Knows lists, the compiler and the store; knows nothing of processes, deadlines o
 artefacts it used last, a few of each.
 """
 
+import hashlib
 import logging
 import time
 from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Final, Generic, TypeVar
 
+import numpy as np
+
+from vocab.artefacts.artefact import read_tensors, write_tensors
 from vocab.artefacts.store import ArtefactStore
-from vocab.artefacts.stored_lemmas import grouped_by_lemma
 from vocab.artefacts.stored_tokenizer import stored_trie
 from vocab.automaton.automaton import TokenAutomaton, artefact_digest, compile_automaton
 from vocab.automaton.tokenizer import TokenizerFacts
@@ -21,6 +25,7 @@ from vocab.compiler.jobs import Compiled, CompileList, CompileWithout, Job, Repl
 from vocab.errors import ArtefactError, CompileError, EmptyWordListError, VocabularyError
 from vocab.exclusion.exclusion import Exclusion, exclude, exclusion_digest
 from vocab.lists.inline import inline_word_list
+from vocab.lists.lemmas import group_by_lemma
 from vocab.lists.wordlists import WordList, load_word_list
 from vocab.options import ListOptions
 from vocab.text.changes import entries_left_out
@@ -170,3 +175,40 @@ class _Recent(Generic[T]):
         self._items[key] = item
         while len(self._items) > self._size:
             self._items.popitem(last=False)
+
+
+_GROUPING_VERSION: Final = 1
+"""Raised when ``vocab.lists.lemmas`` groups otherwise."""
+
+
+def grouped_by_lemma(word_list: WordList, store: ArtefactStore) -> WordList:
+    """What ``group_by_lemma`` makes of a list, from its file or made now and stored.
+
+    Raises:
+        NoLemmasError: The language has no lemmas.
+        ArtefactError: The file cannot be written.
+    """
+    facts = f"lemmas {_GROUPING_VERSION} of {word_list.digest} by simplemma {version('simplemma')}"
+    digest = hashlib.sha256(facts.encode()).hexdigest()
+
+    def load(digest: str) -> WordList:
+        arrays, metadata = read_tensors(store.read_bytes(digest))
+        if metadata["list"] != word_list.digest:
+            raise ArtefactError(f"the file {digest} holds the lemmas of another list")
+        return WordList(
+            word_list.lang,
+            tuple(word_list.words[place] for place in arrays["places"].tolist()),
+            word_list.source,
+            tuple(arrays["ranks"].tolist()),
+        )
+
+    grouped = store.find(digest, load)
+    if grouped is None:
+        grouped = group_by_lemma(word_list)
+        place_of = {word: place for place, word in enumerate(word_list.words)}
+        arrays = {
+            "places": np.array([place_of[word] for word in grouped.words], dtype=np.int32),
+            "ranks": np.array(grouped.ranks, dtype=np.int32),
+        }
+        store.write_bytes(digest, write_tensors(arrays, {"list": word_list.digest}), is_new=True)
+    return grouped

@@ -1,8 +1,8 @@
 """The compile process: ``python -m vocab.compiler.worker``, jobs and replies as JSON lines on its standard streams.
 
 It tells its parent that it is ready and which tokenizer it knows, then for each job that it began and what came of it
-(``vocab.compiler.jobs``). It ends when its input does, and when its parent dies, however that comes about. Deadlines and
-memory are the parent's to watch: this process may be killed at any time, and leaves at most a file in the making.
+(``vocab.compiler.jobs``). It ends when its input does, and when its parent dies, however that comes about. Deadlines
+and memory are the parent's to watch: this process may be killed at any time, and leaves at most a file in the making.
 """
 
 import argparse

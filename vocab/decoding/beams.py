@@ -11,11 +11,12 @@ are the same: candidates are taken over all beams by the sum of log p; those tha
 Knows no engine and waits for nothing: it names the places that it wants to see expanded, and takes the expansions.
 """
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
-from vocab.decoding.generator import Continuation, Expansion, Place
+from vocab.decoding.generator import Continuation, Expansion, Generator, Place
 from vocab.errors import DeadEndError
 from vocab.matching.repeats import Repeats
 
@@ -260,3 +261,37 @@ class BeamSearch:
         reaches_far = rules.early_stopping == "never" and rules.length_penalty > 0
         length = self._max_tokens if reaches_far else self._num_tokens
         return rules.score(best.sum_log_p, length) > self._finished[-1].score
+
+
+async def search_beams(
+    generator: Generator, rules: BeamRules, budget: int, num_texts: int = 1
+) -> tuple[FinishedBeam, ...]:
+    """The best texts that beam search finds, best first.
+
+    Args:
+        generator: Expands them; cancelling this coroutine cancels all expansions.
+        rules: How beams are kept and ranked.
+        budget: How many tokens a text has at most, its end token included; at least 1.
+        num_texts: How many are wanted, at most ``rules.num_beams``; fewer come where there are fewer.
+
+    Raises:
+        DeadEndError: No token may come anywhere, and no text is finished.
+        Exception: What the first failing expansion raised.
+    """
+    search = BeamSearch(generator, rules, budget)
+    while not search.is_over:
+        search.take(await _expand(generator, search))
+    return search.best(num_texts)
+
+
+async def _expand(generator: Generator, search: BeamSearch) -> list[Expansion]:
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(generator.expand(wish.place, wish.num_tokens, search.budget))
+                for wish in search.wishes
+            ]
+    except ExceptionGroup as failures:
+        # One request, one error: that the others were cancelled says nothing more.
+        raise failures.exceptions[0] from None
+    return [task.result() for task in tasks]

@@ -8,7 +8,7 @@ not look ahead: that a sentence makes the next one hard is seen when the next on
 from collections.abc import AsyncGenerator
 from dataclasses import replace
 
-from vocab.decoding.draws import draw_many
+from vocab.decoding.candidates import draw_many
 from vocab.decoding.generator import Continuation, Generator
 from vocab.decoding.scores import ScoredText, TextScore
 from vocab.decoding.select import Select, choose, random_source

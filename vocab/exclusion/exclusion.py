@@ -1,9 +1,9 @@
 """A compiled list without some of its words, made without compiling it again.
 
-An excluded word is found in the text itself (``vocab.exclusion.watch``). What would complete one may not come, what leads
-nowhere else may not come either, and the distances grow; everything else stays, the ranks of the other words too. It
-is exact, or refused: a list in which an excluded word is part of other entries ("front" of "in front of")
-is compiled anew without it. Knows nothing of requests or of how entries are chosen.
+An excluded word is found in the text itself (``vocab.exclusion.watch``). What would complete one may not come, what
+leads nowhere else may not come either, and the distances grow; everything else stays, the ranks of the other words
+too. It is exact, or refused: a list in which an excluded word is part of other entries ("front" of "in front of") is
+compiled anew without it. Knows nothing of requests or of how entries are chosen.
 """
 
 import hashlib

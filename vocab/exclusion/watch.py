@@ -1,8 +1,8 @@
 """Finds excluded words in a text, byte by byte, without knowing how the text is read.
 
-Where no entry of the list has an excluded form between two joints (``vocab.exclusion.joints``) inside of itself (``disturbs``),
-such a form can only be the excluded word, in every reading of the text. So one small automaton of the forms, which
-starts over at each joint, finds all of them. It knows neither the list's other words nor tokens.
+Where no entry of the list has an excluded form between two joints (``vocab.exclusion.joints``) inside of itself
+(``disturbs``), such a form can only be the excluded word, in every reading of the text. So one small automaton of the
+forms, which starts over at each joint, finds all of them. It knows neither the list's other words nor tokens.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,8 +12,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from vocab.arrays.byte_trie import Int32Array, Uint8Array
-from vocab.arrays.kernels import kernel
-from vocab.arrays.search import position_of
+from vocab.arrays.kernels import kernel, position_of
 from vocab.exclusion.joints import Joints
 
 OUTSIDE: Final = 0

@@ -12,10 +12,8 @@ from simplemma.strategies import DefaultStrategy
 from simplemma.strategies.dictionaries.dictionary_factory import SUPPORTED_LANGUAGES, DefaultDictionaryFactory
 
 from vocab.errors import NoLemmasError
-from vocab.lists.wordlists import WordList
+from vocab.lists.wordlists import DOTTED_I_LANGUAGES, WordList
 from vocab.marks import APOSTROPHES, BLANK
-from vocab.options import DEFAULT_OPTIONS
-from vocab.text.forms import DOTTED_I_LANGUAGES, resolve_case
 
 _DICTIONARY_OF: Final = {"sh": "hbs", "sr": "hbs", "hr": "hbs", "bs": "hbs", "fil": "tl", "no": "nb"}
 """simplemma's name of a language where lists have another."""
@@ -70,7 +68,7 @@ class _Lemmas:
         self._code = code
         self._dictionary = dictionaries.get_dictionary(code)
         self._strategy = DefaultStrategy(dictionary_factory=dictionaries)
-        self._has_lost_capitals = resolve_case(word_list, DEFAULT_OPTIONS) == "any"
+        self._has_lost_capitals = not word_list.has_capitals
         self._is_german = code in _GERMAN
         self._has_dotted_i = code in DOTTED_I_LANGUAGES
 

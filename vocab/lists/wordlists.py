@@ -19,13 +19,15 @@ from typing import Final, Literal
 import wordfreq
 
 from vocab.errors import EmptyWordListError, InvalidWordListError, UnknownLanguageError, UnsupportedScriptError
-from vocab.lists.elisions import STEMS, with_apostrophes
 from vocab.lists.entries import clean_entry
 from vocab.marks import APOSTROPHES
 
 _UNSPACED_LANGUAGE: Final = re.compile(r"(zh|yue|wuu|ja|th|lo|km|my)(-[A-Z][a-z]{3})?(-[A-Z]{2}|-\d{3})?")
 """Tags of languages written without spaces between words ("zh-Hant-TW"); "my-words" is a list of somebody's, no
 Burmese. Korean has spaces."""
+
+DOTTED_I_LANGUAGES: Final = frozenset({"tr", "az"})
+"""The capital of i is İ, and that of ı is I."""
 
 LIST_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _HYPHEN: Final = "-"
@@ -55,6 +57,12 @@ class WordList:
     def num_ranks(self) -> int:
         """The largest N that makes a difference."""
         return len(self.words) if self.ranks is None else self.ranks[-1]
+
+    @property
+    def has_capitals(self) -> bool:
+        """Whether any word has a capital letter."""
+        # A capital is a letter that has a small one: wordfreq's lists, all lower case, hold symbols such as "ℝ".
+        return any(char.lower() != char for char in set("".join(self.words)))
 
     def ranked(self) -> Iterator[tuple[int, str]]:
         """(rank, word) in rank order."""
@@ -98,33 +106,22 @@ def known_languages(wordlist_dir: Path | None) -> list[str]:
     return sorted(name for name in names if not _UNSPACED_LANGUAGE.fullmatch(name))
 
 
-def load_word_list(lang: str, wordlist_dir: Path | None, unit: Unit = "form") -> WordList:
-    """Reads the list of that name; a file goes before wordfreq's list.
+def load_word_list(lang: str, wordlist_dir: Path | None) -> WordList:
+    """Read the list of that name; a file goes before wordfreq's list.
+
+    Each word has a rank of its own; ``vocab.lists.lemmas.group_by_lemma`` ranks by lemma.
 
     Args:
         lang: The name.
         wordlist_dir: Folder of the list files; None for none.
-        unit: ``form`` gives each word a rank of its own, ``lemma`` one to all words of a lemma; the latter takes
-            seconds (``vocab.lists.lemmas``).
 
     Raises:
         UnsupportedScriptError: A language written without spaces.
         UnknownLanguageError: No list of that name.
         InvalidWordListError: A line of the file cannot be a word.
         EmptyWordListError: No word is left.
-        NoLemmasError: The lemmas of the language are not known.
     """
     check_spaced(lang)
-    word_list = _word_list(lang, wordlist_dir)
-    if unit == "form":
-        return word_list
-    # Only here: lists without lemmas do without simplemma, and `vocab.lists.lemmas` builds on this module.
-    from vocab.lists.lemmas import group_by_lemma
-
-    return group_by_lemma(word_list)
-
-
-def _word_list(lang: str, wordlist_dir: Path | None) -> WordList:
     path = _list_files(wordlist_dir).get(lang)
     if path is not None:
         return WordList(lang, words_of_file(path), "file")
@@ -223,3 +220,41 @@ def _words_of_lines(lines: Iterable[bytes], file_name: str) -> Iterator[str]:
 
 def _shortened(name: str) -> str:
     return name if len(name) <= 40 else name[:40] + "…"
+
+
+_APOSTROPHE: Final = "'"
+
+# Looked up in wordfreq 3.1's lists, with their places in them. A stem is here when the language elides so in front of
+# any word and the list has it; when it is the name of a letter or an abbreviation besides ("c", "m", "com"), that use
+# is the rarer one. Left out: stems of one word that is listed whole (French "aujourd", "prud"), letters that only
+# slang elides ("p'tit", "v'là"), misspellings ("parcequ", Italian "cel", "qual"), words of another language (Catalan
+# "c" and "qu" are French), Catalan's clitics behind a verb ("veure'l", listed whole), and stems that are everyday
+# words without an apostrophe (French "grand", Italian "buon", "nessun", "alcun", "cent"). Italian "po'", "di'", "fa'"
+# are cut short, not elided: they end a word, so they stay "po", "di", "fa".
+_STEMS: Final = {
+    # l 5, d 11, c 23, qu 27, j 34, n 35, s 40, t 65, m 66, ç 7043 ("ç'aurait"), jusqu 7105, ..., quoiqu 139342
+    "fr": "l d c qu j n s t m ç jusqu quelqu lorsqu entr puisqu presqu quoiqu",
+    # l 13, d 51, c 59 ("c'è"), n 240, s 344, m 408, dell 529, all 706, t 767, v 946, dall 2322, ..., sugl 200756
+    "it": "l d c n s m t v ch gl all dell dall nell sull coll pell agl degl dagl negl sugl quest quell bell sant com "
+    "cos dov dev anch neanch senz tutt tant quant quand mezz nient ogn sott pover gliel prim terz quart vent trent "
+    "quarant cinquant",
+    # l 7, d 8, s 28, m 74, t 93, n 144
+    "ca": "l d s m t n",
+}
+STEMS: Final = {language: frozenset(stems.split()) for language, stems in _STEMS.items()}
+"""Stems that are nothing but elisions, by language."""
+
+_ALSO_WORDS: Final = {"it": frozenset({"un"})}
+"""Words that are elided as well: "un anno", but "un'ora". wordfreq counts both as one entry (rank 9)."""
+
+
+def with_apostrophes(words: Iterable[str], lang: str) -> Iterator[str]:
+    """The words of wordfreq's list for one of the languages of ``STEMS``, each bare stem with its apostrophe back.
+
+    A word that is elided as well is followed by its elision.
+    """
+    stems, also_words = STEMS[lang], _ALSO_WORDS.get(lang, frozenset())
+    for word in words:
+        yield word + _APOSTROPHE if word in stems else word
+        if word in also_words:
+            yield word + _APOSTROPHE

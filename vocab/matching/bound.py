@@ -1,17 +1,15 @@
 """An automaton with N and a budget fixed, as compiled code sees it: what a mask and a step do.
 
-All arrays lie behind one table of addresses and numbers (see ``vocab.arrays.addresses``). Rows of dense states are made by
-others and only read here.
+All arrays lie behind one table of addresses and numbers (see ``vocab.arrays.kernels``). Rows of dense states are made
+by others and only read here.
 """
 
 from typing import Final
 
 import numpy as np
 
-from vocab.arrays.addresses import AddressTable, address_of, int32_at
 from vocab.arrays.byte_trie import Int32Array
-from vocab.arrays.kernels import kernel
-from vocab.arrays.search import position_of
+from vocab.arrays.kernels import AddressTable, address_of, int32_at, kernel, position_of
 from vocab.automaton.automaton import TokenAutomaton
 from vocab.automaton.distance import rank_within
 

@@ -1,9 +1,9 @@
 """What a mask left of the model's probability, as the one whole number that an engine carries beside each token.
 
 vLLM reports a token's rank with its logprob and has no other place for a figure of ours, so for constrained requests
-that ask for logprobs the hook of ``vocab.vllm_plugin.log_mass_hook`` writes two figures there: log Z, the logarithm of the sum of
-p over the tokens that were allowed, at temperature 1 and at the temperature at which the token was drawn. Neither
-can be positive, so their signs are left out. Nothing here knows of the engine.
+that ask for logprobs the hook of ``vocab.vllm_plugin.log_mass_hook`` writes two figures there: log Z, the logarithm
+of the sum of p over the tokens that were allowed, at temperature 1 and at the temperature at which the token was
+drawn. Neither can be positive, so their signs are left out. Nothing here knows of the engine.
 
 Whoever reads it: vLLM's ordinary container overwrites the rank of a sampled token that is also among the top tokens
 with its place there. So ask for ``logprobs=0``, or for ``flat_logprobs=True`` and read ``FlatLogprobs.ranks`` at

@@ -1,7 +1,8 @@
 """Bitmask rows in xgrammar's layout: int32 words, token t at bit t % 32 of word t // 32.
 
 The rows of dense states are made once per N (and per budget, near the end of one); every other mask is a copy of one
-of these with the state's few own bits added, in one call of compiled code. It knows no request: ``vocab.matching.matcher`` does.
+of these with the state's few own bits added, in one call of compiled code. It knows no request:
+``vocab.matching.matcher`` does.
 """
 
 from collections import OrderedDict

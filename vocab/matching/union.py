@@ -1,8 +1,8 @@
 """A list and a request's extra words as one state space: two automata that meet between words.
 
 Each is compiled alone, the extra words as a small automaton of their own, and both know the same places between words
-(``vocab.text.gaps``). A text stands in a set of states of the two. Where one of them is at such a place the other is there
-too, so a listed word may follow an extra one and the other way round. It knows no bytes and no words.
+(``vocab.text.gaps``). A text stands in a set of states of the two. Where one of them is at such a place the other is
+there too, so a listed word may follow an extra one and the other way round. It knows no bytes and no words.
 
 Every state of a set has read the whole text, so no text is allowed that listed and extra words do not spell. The other
 direction holds but for tokens that hold parts of two words, one of each side: no automaton can take these alone. The

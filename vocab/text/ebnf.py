@@ -1,9 +1,10 @@
 """The allowed texts of a list as EBNF: the same definition, written a second time.
 
-It serves the slow road (``MASK_ENGINE=xgrammar``), engines that are not ours (``vocab.text.export``) and, as the oracle, the
-tests of the fast one. Knows forms, marks and numbers; knows nothing of tokens. Written for xgrammar, with nothing in it
-that llama.cpp's GBNF lacks. Give xgrammar the string itself (``xgrammar.GrammarCompiler.compile_grammar``): xgrammar
-0.2.8 rejects listed letters when the string has gone through ``Grammar.from_ebnf`` first.
+It serves the slow road (``MASK_ENGINE=xgrammar``), engines that are not ours (``vocab.text.export``) and, as the
+oracle, the tests of the fast one. Knows forms, marks and numbers; knows nothing of tokens. Written for xgrammar, with
+nothing in it that llama.cpp's GBNF lacks. Give xgrammar the string itself
+(``xgrammar.GrammarCompiler.compile_grammar``): xgrammar 0.2.8 rejects listed letters when the string has gone through
+``Grammar.from_ebnf`` first.
 """
 
 from collections.abc import Iterable

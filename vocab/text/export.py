@@ -11,18 +11,19 @@ Knows lists, options and files; what a grammar says is ``vocab.text.ebnf``'s bus
 """
 
 import argparse
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import get_args
+from typing import Final, get_args
 
 from vocab.errors import UnknownLanguageError, VocabularyError
 from vocab.lists.inline import NO_LANGUAGE
+from vocab.lists.lemmas import group_by_lemma
 from vocab.lists.wordlists import LIST_NAME, Unit, WordList, check_spaced, load_word_list, words_of_file
 from vocab.options import Case, End, Layout, ListOptions, Punctuation
 from vocab.text.changes import ListChanges
 from vocab.text.ebnf import write_ebnf
-from vocab.text.lark import ebnf_to_lark
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -54,18 +55,14 @@ def _grammar(asked: argparse.Namespace) -> str:
 
 def _word_list(lang: str | None, path: Path | None, unit: Unit) -> WordList:
     if path is None:
-        return load_word_list(str(lang), None, unit)
-    if lang is not None:
-        if not LIST_NAME.fullmatch(lang):
-            raise UnknownLanguageError(f"{lang[:40]!r} is no language tag: write one such as 'es' or 'pt-BR'.")
-        check_spaced(lang)
-    word_list = WordList(lang or NO_LANGUAGE, words_of_file(path), "file")
-    if unit == "form":
-        return word_list
-    # Only here: everything else does without simplemma.
-    from vocab.lists.lemmas import group_by_lemma
-
-    return group_by_lemma(word_list)
+        word_list = load_word_list(str(lang), None)
+    else:
+        if lang is not None:
+            if not LIST_NAME.fullmatch(lang):
+                raise UnknownLanguageError(f"{lang[:40]!r} is no language tag: write one such as 'es' or 'pt-BR'.")
+            check_spaced(lang)
+        word_list = WordList(lang or NO_LANGUAGE, words_of_file(path), "file")
+    return group_by_lemma(word_list) if unit == "lemma" else word_list
 
 
 def _words(path: Path | None) -> tuple[str, ...]:
@@ -110,5 +107,31 @@ def parser() -> argparse.ArgumentParser:
     return command
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+_QUOTED: Final = re.compile(r'("(?:\\.|[^"\\])*"|\[(?:\\.|[^\]\\])*\])')
+"""A string or a class of characters; splitting by it leaves names and operators between them."""
+
+_NAME: Final = re.compile(r"[a-z][a-z0-9-]*")
+_TEXT: Final = "TEXT"
+"""Stands for the EBNF's ``root``."""
+
+
+def ebnf_to_lark(ebnf: str) -> str:
+    """Rewrites a grammar that ``write_ebnf`` has written."""
+    rules = (line.split(" ::= ", 1) for line in ebnf.removesuffix("\n").split("\n"))
+    return f"start: {_TEXT}\n" + "".join(f"{_terminal(name)}: {_body(body)}\n" for name, body in rules)
+
+
+def _terminal(name: str) -> str:
+    return _TEXT if name == "root" else name.upper().replace("-", "_")
+
+
+def _body(body: str) -> str:
+    parts = _QUOTED.split(body)
+    parts[::2] = [_NAME.sub(lambda name: _terminal(name[0]), part) for part in parts[::2]]
+    parts[1::2] = [part if part[0] == '"' else _regex(part) for part in parts[1::2]]
+    return "".join(parts)
+
+
+def _regex(characters: str) -> str:
+    """A class of characters as a regular expression, where a bracket inside is escaped."""
+    return "/[" + characters[1:-1].replace("[", "\\[") + "]/"

@@ -9,12 +9,11 @@ from collections.abc import Iterator
 from itertools import repeat
 from typing import Final, Literal, NamedTuple
 
-from vocab.lists.wordlists import WordList
+from vocab.lists.wordlists import DOTTED_I_LANGUAGES, WordList
 from vocab.marks import APOSTROPHES
 from vocab.options import ListOptions
 
 ELISION_LANGUAGES: Final = frozenset({"fr", "it", "ca"})
-DOTTED_I_LANGUAGES: Final = frozenset({"tr", "az"})
 POSSESSIVE_LANGUAGES: Final = frozenset({"en"})
 
 
@@ -38,9 +37,7 @@ def resolve_case(word_list: WordList, options: ListOptions) -> Literal["sentence
     """What ``case: auto`` means for this list: ``any`` when no word has a capital, else ``sentence``."""
     if options.case != "auto":
         return options.case
-    # A capital is a letter that has a small one: wordfreq's lists, all lower case, hold symbols such as "ℝ".
-    has_capitals = any(char.lower() != char for char in set("".join(word_list.words)))
-    return "sentence" if has_capitals else "any"
+    return "sentence" if word_list.has_capitals else "any"
 
 
 def surface_forms(word_list: WordList, options: ListOptions, *, with_possessives: bool = True) -> list[Form]:

@@ -2,9 +2,9 @@
 
 It puts a subclass of vLLM's ``XgrammarBackend`` in its place, whose ``compile_grammar`` answers a reference with a
 matcher over the compiled artefact; every other grammar goes to xgrammar as before. vLLM loads it in each of its
-processes through the entry point group ``vllm.general_plugins``. With ``vocab.vllm_plugin.log_mass_hook``, ``vocab.vllm_plugin.cpu_seeds``,
-``vocab.vllm_plugin.cpu_drafts`` and ``vocab.vllm_plugin.cpu_wait``, which it installs, and ``vocab.vllm_plugin.kv_fork``, the only module of the library
-that imports vLLM.
+processes through the entry point group ``vllm.general_plugins``. With ``vocab.vllm_plugin.log_mass_hook``,
+``vocab.vllm_plugin.cpu_seeds``, ``vocab.vllm_plugin.cpu_drafts`` and ``vocab.vllm_plugin.cpu_wait``, which it
+installs, and ``vocab.vllm_plugin.kv_fork``, the only module of the library that imports vLLM.
 """
 
 import os

@@ -3,13 +3,14 @@
 vLLM masks the logits before its sampler sees them, so that its logprobs are q, renormalised over the tokens that may
 come. Thin wrappers around the two places, in each of its two model runners, measure log Z while the mask is applied
 and add it to the logprobs that the sampler returns: log p = log q + log Z, for the sampled token and the top tokens
-alike, where minus infinity stays what it is. The sampled token's rank becomes ``vocab.matching.log_mass.pack``'s number.
+alike, where minus infinity stays what it is. The sampled token's rank becomes ``vocab.matching.log_mass.pack``'s
+number.
 
-Only rows whose grammar is ours (``vocab.matching.reference.is_ours``) and that ask for logprobs are measured and changed; all
-others in the batch keep vLLM's logprobs and ranks, and a step without such a row costs two look-ups. Left alone as
-well: steps with drafts of speculative decoding, where rows are positions and not sequences, and the other
-``logprobs_mode``s than vLLM's default ``raw_logprobs``. Temperature is the only sampling parameter that log Z at the
-row's temperature knows: penalties, biases, top-k, top-p and min-p come later.
+Only rows whose grammar is ours (``vocab.matching.reference.is_ours``) and that ask for logprobs are measured and
+changed; all others in the batch keep vLLM's logprobs and ranks, and a step without such a row costs two look-ups.
+Left alone as well: steps with drafts of speculative decoding, where rows are positions and not sequences, and the
+other ``logprobs_mode``s than vLLM's default ``raw_logprobs``. Temperature is the only sampling parameter that log Z
+at the row's temperature knows: penalties, biases, top-k, top-p and min-p come later.
 """
 
 from collections.abc import Callable, Container, Iterable

@@ -12,8 +12,7 @@ from ray.serve.handle import DeploymentHandle
 
 from deployments.batch.state.contents import ContentsError
 from deployments.batch.state.store import StoreError
-from deployments.errors import ApiError, InternalError
-from deployments.failures import from_error_item, to_api_error
+from deployments.errors import ApiError, InternalError, from_error_item, to_api_error
 
 logger = logging.getLogger("ray.serve.wordbound")
 

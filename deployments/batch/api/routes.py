@@ -7,14 +7,15 @@ from collections.abc import Collection
 from typing import Any, Final, Protocol
 
 from fastapi import FastAPI, Request, Response
+from ray.serve.handle import DeploymentHandle
 from starlette.responses import JSONResponse
 
 from deployments.batch.api.batch_fields import expiry
 from deployments.batch.api.file_stream import FileStream
-from deployments.batch.api.handle import Batches
+from deployments.batch.api.handle import Batches, HandleBatches
 from deployments.batch.api.job_list import read_parameters
 from deployments.batch.api.uploads import Uploads
-from deployments.batch.settings import BatchLimits
+from deployments.batch.settings import BatchSettings
 from deployments.errors import BadRequestError, printable
 from deployments.ingress.body import parse_json, read_json_body
 from deployments.ingress.routing import Routes
@@ -47,14 +48,23 @@ class Settings(Protocol):
     def model_id(self) -> str: ...
     @property
     def limits(self) -> Limits: ...
+    @property
+    def batch(self) -> BatchSettings: ...
 
 
-def add_batch_routes(app: FastAPI, settings: Settings, limits: BatchLimits, batches: Batches) -> None:
-    """Adds ``BATCH_ROUTES`` to the application."""
+def mount_batches(app: FastAPI, settings: Settings, batches: DeploymentHandle) -> Routes:
+    """Add the routes of the batch deployment behind ``batches``, and return them."""
+    return add_batch_routes(app, settings, HandleBatches(batches))
+
+
+def add_batch_routes(app: FastAPI, settings: Settings, batches: Batches) -> Routes:
+    """Add ``BATCH_ROUTES`` to the application, and return them."""
+    limits = settings.batch.limits
     uploads = Uploads(limits.max_file_bytes, limits.max_upload_s, _UPLOADS_AT_ONCE * limits.max_file_bytes)
     _add_files(app, batches, uploads)
     _add_batches(app, batches, settings.limits)
     _add_jobs(app, batches, uploads, settings)
+    return BATCH_ROUTES
 
 
 def _add_files(app: FastAPI, batches: Batches, uploads: Uploads) -> None:

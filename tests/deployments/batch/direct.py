@@ -6,8 +6,7 @@ from typing import Any
 
 from deployments.batch.api.handle import Operation, reply_of
 from deployments.batch.api.service import BatchService
-from deployments.errors import OverloadedError
-from deployments.failures import from_error_item
+from deployments.errors import OverloadedError, from_error_item
 
 
 @dataclass

@@ -10,8 +10,7 @@ import pytest
 from deployments.contract import Answer, ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
 from deployments.limits import Limits
 from deployments.protocol.requests import ChatRequestReader
-from deployments.replica.answer_line import EXPIRED, NOT_STARTED, LineAnswer, LineAnswerer
-from deployments.replica.share import Share
+from deployments.replica.answer_line import EXPIRED, NOT_STARTED, LineAnswer, LineAnswerer, Share
 from tests.deployments.stand_in import StandIn
 
 MODEL = "stand-in"

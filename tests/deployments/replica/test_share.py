@@ -1,7 +1,7 @@
 import asyncio
 import random
 
-from deployments.replica.share import Share
+from deployments.replica.answer_line import Share
 
 
 async def test_no_more_places_are_taken_than_there_are_and_all_come_back() -> None:

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from vocab.decoding.beam_search import search_beams
-from vocab.decoding.beams import BeamRules
+from vocab.decoding.beams import BeamRules, search_beams
 from vocab.decoding.generator import Continuation, Expansion, Place
 
 END = 9

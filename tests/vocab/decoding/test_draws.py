@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from tests.vocab.decoding.scripted import Asked, ScriptedGenerator, draw
-from vocab.decoding.draws import draw_many
+from vocab.decoding.candidates import draw_many
 from vocab.decoding.generator import Place
 
 

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 import wordfreq
 
-from vocab.lists.elisions import STEMS, with_apostrophes
-from vocab.lists.wordlists import load_word_list
+from vocab.lists.wordlists import STEMS, load_word_list, with_apostrophes
 from vocab.text.forms import ELISION_LANGUAGES
 
 

@@ -12,7 +12,7 @@ from vocab.lists.wordlists import WordList, known_languages, load_word_list
 
 @cache
 def ranks_of(lang: str) -> dict[str, int]:
-    return {word: rank for rank, word in load_word_list(lang, None, "lemma").ranked()}
+    return {word: rank for rank, word in group_by_lemma(load_word_list(lang, None)).ranked()}
 
 
 def grouped(words: str, lang: str = "es") -> list[tuple[int, str]]:
@@ -38,7 +38,7 @@ class TestBuiltInLists:
         assert len({ranks[word] for word in ("comer", "casa", "perro", "niño")}) == 4
 
     def test_words_and_their_number_stay(self) -> None:
-        forms, lemmas = load_word_list("tr", None), load_word_list("tr", None, "lemma")
+        forms, lemmas = load_word_list("tr", None), group_by_lemma(load_word_list("tr", None))
         assert sorted(forms.words) == sorted(lemmas.words)
         assert (lemmas.lang, lemmas.source) == ("tr", "wordfreq")
         assert lemmas.num_ranks < len(forms.words) / 2
@@ -52,7 +52,7 @@ class TestBuiltInLists:
     @pytest.mark.parametrize("lang", ["ko", "ta", "vi"])
     def test_a_language_without_lemmas_is_refused_with_those_that_have_them(self, lang: str) -> None:
         with pytest.raises(NoLemmasError, match=r"unit 'lemma'.*de, .*es, .*sh, "):
-            load_word_list(lang, None, "lemma")
+            group_by_lemma(load_word_list(lang, None))
 
     def test_most_languages_have_lemmas(self) -> None:
         assert set(known_languages(None)) - set(lemma_languages()) == {"bn", "ko", "ta", "ur", "vi"}
@@ -127,7 +127,7 @@ class TestGrouping:
 
     def test_a_file_of_a_known_language_has_lemmas(self, tmp_path: Path) -> None:
         (tmp_path / "es_basic.txt").write_text("casas\nel\ncasa")
-        word_list = load_word_list("es_basic", tmp_path, "lemma")
+        word_list = group_by_lemma(load_word_list("es_basic", tmp_path))
         assert (word_list.words, word_list.ranks, word_list.source) == (("casas", "casa", "el"), (1, 1, 2), "file")
 
     def test_serbian_and_croatian_share_a_dictionary(self) -> None:

@@ -13,8 +13,7 @@ from vocab.options import ListOptions
 from vocab.text import export
 from vocab.text.changes import ListChanges
 from vocab.text.ebnf import write_ebnf
-from vocab.text.export import main
-from vocab.text.lark import ebnf_to_lark
+from vocab.text.export import ebnf_to_lark, main
 
 Output = pytest.CaptureFixture[str]
 
@@ -120,7 +119,7 @@ def test_what_is_no_request_is_answered_with_the_usage(arguments: list[str], mes
 def test_it_is_a_command(list_file: str, capsys: Output, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["vocab.export", "--list", list_file, "--punctuation", "none"])
     with pytest.raises(SystemExit) as exit_info:
-        runpy.run_path(export.__file__, run_name="__main__")
+        runpy.run_module("vocab.export", run_name="__main__")
     assert exit_info.value.code == 0
     assert capsys.readouterr().out.startswith('root ::= " "? start-unit (gap unit)*\n')
 

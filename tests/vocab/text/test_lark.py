@@ -16,7 +16,7 @@ from vocab.errors import EmptyWordListError
 from vocab.lists.wordlists import WordList
 from vocab.options import ListOptions
 from vocab.text.ebnf import write_ebnf
-from vocab.text.lark import ebnf_to_lark
+from vocab.text.export import ebnf_to_lark
 
 llguidance = pytest.importorskip("llguidance")
 
