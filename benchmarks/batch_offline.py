@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from deployments.protocol.decoding_defaults import NO_REPEAT_NGRAM_SIZE
+from deployments.limits import NO_REPEAT_NGRAM_SIZE
 from deployments.replica.hint import hint_line
 from vocab.artefacts.artefact import ArtefactFolder
 from vocab.automaton.automaton import compile_automaton

@@ -3,7 +3,15 @@
 Each has a default, what a request at the limit costs, and the case that set it. Nothing here enforces anything.
 """
 
+from typing import Final
+
 from pydantic import BaseModel, ConfigDict, Field
+
+NO_REPEAT_NGRAM_SIZE: Final = 4
+"""So many tokens in a row never come twice in constrained text, unless the service or the request says otherwise."""
+
+MAX_NGRAM_SIZE: Final = 64
+"""The largest such number."""
 
 
 class Limits(BaseModel):

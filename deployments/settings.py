@@ -17,8 +17,7 @@ from fsspec.utils import get_protocol
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
 from deployments.batch.settings import BatchSettings
-from deployments.limits import Limits
-from deployments.protocol.decoding_defaults import MAX_NGRAM_SIZE, NO_REPEAT_NGRAM_SIZE
+from deployments.limits import MAX_NGRAM_SIZE, NO_REPEAT_NGRAM_SIZE, Limits
 
 DEMO_TOKEN: Final = "changeme"  # noqa: S105 - the well-known key of the demo, refused everywhere else
 

@@ -10,8 +10,8 @@ import pytest
 
 from deployments.contract import Decoding
 from deployments.errors import BadRequestError
-from deployments.protocol.decoding_fields import MEMBERS, decoding_fields
-from deployments.protocol.requests import ChatRequestReader
+from deployments.protocol.decoding import DecodingFields, DecodingMembers
+from deployments.protocol.reader import ChatRequestReader
 from deployments.replica.hint import ENGLISH
 from tests.deployments.front import LIMITS, MODEL, chat_body
 
@@ -48,7 +48,7 @@ def test_every_error_is_one_and_names_the_field(fields: dict[str, Any], param: s
 
 def test_every_field_has_a_row() -> None:
     rows = set(re.findall(r"^\| `([\w.]+)` \|", PAGE, re.MULTILINE))
-    assert {*decoding_fields(LIMITS), *(f"vocab.{name}" for name in MEMBERS), "n"} <= rows
+    assert {*DecodingFields.model_fields, *(f"vocab.{name}" for name in DecodingMembers.model_fields), "n"} <= rows
 
 
 def test_the_english_line_is_quoted_as_it_is() -> None:

@@ -10,7 +10,8 @@ import pytest
 
 from deployments.contract import VocabularySpec
 from deployments.limits import Limits
-from deployments.protocol.vocabulary_fields import vocabulary_fields, vocabulary_of
+from deployments.protocol.models import checked
+from deployments.protocol.vocabulary import VocabularyFields
 from vocab.lists.inline import inline_word_list
 from vocab.lists.lemmas import group_by_lemma
 from vocab.lists.wordlists import Unit, WordList, load_word_list
@@ -95,8 +96,7 @@ def test_the_page_describes_every_member_with_its_default() -> None:
 def test_the_request_on_the_page_is_accepted() -> None:
     [request] = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
     body = json.loads(request)
-    checked = {"vocab": vocabulary_fields(Limits())["vocab"](body["vocab"])}
-    spec = vocabulary_of(checked)
+    spec = checked(VocabularyFields, {"vocab": body["vocab"]}, Limits()).vocabulary()
     assert spec is not None
     assert (spec.lang, spec.n_words, spec.end) == ("en", 1000, "sentence")
 

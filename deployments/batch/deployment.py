@@ -17,7 +17,7 @@ from deployments.batch.state.store import Store
 from deployments.batch.worker.pipeline import FeederSettings, ServeEngines
 from deployments.batch.worker.runner import Runner
 from deployments.batch.worker.tools import Engines, Tools
-from deployments.protocol.requests import ChatRequestReader
+from deployments.protocol.reader import ChatRequestReader
 from deployments.settings import Settings
 
 logger = logging.getLogger("ray.serve")

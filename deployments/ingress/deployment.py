@@ -6,7 +6,6 @@ rest of the graph as a ``Backend`` only.
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from functools import partial
 from typing import Any, Final, Protocol, TypeAlias
 
 from fastapi import FastAPI, Request, Response
@@ -26,7 +25,7 @@ from deployments.ingress.disconnect import ClientLeft, unless_client_leaves
 from deployments.ingress.request_id import Envelope
 from deployments.ingress.routing import Gate, Routes, check_host, header_check, route_check
 from deployments.limits import Limits
-from deployments.protocol.requests import ChatRequest, ChatRequestReader, ReaderSettings, check_budget, model_not_found
+from deployments.protocol.reader import ChatRequest, ChatRequestReader, ReaderSettings, check_budget, model_not_found
 
 ROUTES: Final[Routes] = {
     b"/health": ("GET",),
@@ -111,7 +110,7 @@ class FrontServer:
         self._backend = HandleBackend(replica, vocabulary)
         self._mounts: list[Mount] = []
         if batches is not None and mount_batches is not None:
-            self._mounts.append(partial(mount_batches, settings=settings, batches=batches))
+            self._mounts.append(lambda app: mount_batches(app, settings, batches))
 
     def __serve_build_asgi_app__(self) -> FastAPI:
         return create_app(self._settings, self._backend, self._mounts)

@@ -16,7 +16,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from deployments.errors import CallerError
-from deployments.protocol.requests import ChatRequestReader
+from deployments.protocol.reader import ChatRequestReader
 from deployments.settings import Settings, SettingsError
 
 BLOCK: Final = "offline"

@@ -1,118 +1,159 @@
-"""Checks the messages of a chat request.
+"""The messages of a chat request.
 
-Lets text through and nothing else: a part with an image, a sound or a file could make the engine fetch an address.
-Each message is rebuilt from its known members, so that nothing unchecked reaches a chat template. What the text says,
-special tokens and role markers too, is not looked at here; the replica sees to it that it stays text.
+Text and nothing else: a part with an image, a sound or a file could make the engine fetch an address. Each message is
+made again of its known members, so that nothing unchecked reaches a chat template. Special tokens and role markers in a
+text are not looked at here; the replica sees to it that they stay text.
 """
 
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal
 
-from deployments.limits import Limits
-from deployments.protocol.fields import Check, FieldError, at, json_object, list_of, one_of, string
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    SerializerFunctionWrapHandler,
+    Tag,
+    ValidationInfo,
+    model_serializer,
+    model_validator,
+)
+
+from deployments.protocol.models import AtMost, Body, by_kind, expected
 from deployments.protocol.strict_json import JsonError, loads
 
-_ROLES: Final = ("system", "developer", "user", "assistant", "tool")
-
-_TEXT_MEMBERS: Final = {
-    "user": ("content", "name"),
-    "system": ("content", "name"),
-    "developer": ("content", "name"),
-    "tool": ("content", "name", "tool_call_id"),
-    "assistant": ("content", "name", "refusal", "reasoning", "reasoning_content", "tool_calls"),
-}
+Name = Annotated[str, Field(min_length=1, max_length=256)]
 
 _ANSWER_MEMBERS: Final = ("annotations", "audio", "function_call", "tool_calls")
 """An answer has these, mostly as null or empty, and clients send answers back as they came."""
 
-_MAX_NAME_CHARS: Final = 256
 
+class TextPart(Body):
+    type: Literal["text"]
+    text: str
 
-def messages(limits: Limits) -> Check:
-    """A check (see ``fields``) of the whole list."""
-
-    def check(value: Any) -> list[dict[str, Any]]:
-        if not isinstance(value, list) or not 1 <= len(value) <= limits.max_messages:
-            raise FieldError(f"a list of at least 1 and at most {limits.max_messages} messages")
-        checked = [at(f"[{index}]", lambda item: _message(item, limits), item) for index, item in enumerate(value)]
-        if not any(map(_says_something, checked)):
-            raise FieldError("messages of which at least one has a text that is not blank")
-        return checked
-
-    return check
-
-
-def _message(value: Any, limits: Limits) -> dict[str, Any]:
-    message = {name: member for name, member in json_object(value).items() if member is not None}
-    role = at(".role", one_of(*_ROLES), message.pop("role", None))
-    allowed = _TEXT_MEMBERS[role]
-    for name in _ANSWER_MEMBERS:
-        if role == "assistant" and not message.get(name):
-            message.pop(name, None)
-    if not message.keys() <= set(allowed):
-        raise FieldError(f"an object with no members but role, {', '.join(allowed)}")
-    checks = _member_checks(limits)
-    checked = {name: at(f".{name}", checks[name], message[name]) for name in message}
-    if "content" not in checked and "tool_calls" not in checked:
-        raise FieldError("a text or a list of text parts", ".content")
-    return {"role": role, "content": None, **checked}
-
-
-def _member_checks(limits: Limits) -> dict[str, Check]:
-    text, name = string(0, limits.max_body_bytes), string(1, _MAX_NAME_CHARS)
-    return {
-        "content": lambda value: _content(value, limits),
-        "name": name,
-        "reasoning": text,
-        "reasoning_content": text,
-        "refusal": text,
-        "tool_call_id": name,
-        "tool_calls": list_of(lambda call: _tool_call(call, limits), limits.max_tools, min_items=1),
-    }
-
-
-def _content(value: Any, limits: Limits) -> str | list[dict[str, str]]:
-    if isinstance(value, str):
+    @model_validator(mode="before")
+    @classmethod
+    def _check_text(cls, value: Any) -> Any:
+        is_text = isinstance(value, dict) and value.keys() == {"type", "text"} and value["type"] == "text"
+        if not is_text or not isinstance(value["text"], str):
+            raise expected('{"type": "text", "text": …}: this service reads text only')
         return value
-    if not isinstance(value, list):
-        raise FieldError("a text or a list of text parts")
-    parts: list[dict[str, str]] = list_of(_text_part, limits.max_messages)(value)
-    return parts
 
 
-def _text_part(value: Any) -> dict[str, str]:
-    part = json_object(value)
-    if part.get("type") != "text" or part.keys() != {"type", "text"} or not isinstance(part["text"], str):
-        raise FieldError('{"type": "text", "text": …}: this service reads text only')
-    return {"type": "text", "text": part["text"]}
+Content = Annotated[
+    Annotated[str, Tag("a scalar")] | Annotated[list[TextPart], AtMost("max_messages"), Tag("a list")], by_kind
+]
 
 
-def _tool_call(value: Any, limits: Limits) -> dict[str, Any]:
-    call = json_object(value)
-    function = at(".function", json_object, call.get("function"))
-    at(".type", one_of("function"), call.get("type", "function"))
-    return {
-        "id": at(".id", string(1, _MAX_NAME_CHARS), call.get("id")),
-        "type": "function",
-        "function": {
-            "name": at(".function.name", string(1, _MAX_NAME_CHARS), function.get("name")),
-            "arguments": at(".function.arguments", lambda text: _arguments(text, limits), function.get("arguments")),
-        },
-    }
-
-
-def _arguments(value: Any, limits: Limits) -> str:
+def _json_object(text: str, info: ValidationInfo) -> str:
     """JSON in a string: the engine parses it with no limit of depth."""
-    text: str = string(0, limits.max_body_bytes)(value)
     try:
-        if not isinstance(loads(text.encode() or b"{}", limits.max_json_depth), dict):
-            raise FieldError("a JSON object, written in a string")
+        if isinstance(loads(text.encode() or b"{}", info.context.max_json_depth), dict):
+            return text
+        raise expected("a JSON object, written in a string")
     except JsonError as error:
-        raise FieldError(f"a JSON object, written in a string ({error})") from None
-    return text
+        raise expected(f"a JSON object, written in a string ({error})") from None
 
 
-def _says_something(message: dict[str, Any]) -> bool:
-    content = message["content"]
-    if isinstance(content, list):
-        return any(part["text"].strip() for part in content)
-    return bool(content and content.strip())
+class CalledFunction(Body):
+    model_config = ConfigDict(extra="ignore")
+
+    name: Name
+    arguments: Annotated[str, AfterValidator(_json_object)]
+    """A JSON object, written in a string."""
+
+
+class ToolCall(Body):
+    """A call that an earlier answer made."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    id: Name
+    type: Literal["function"] = "function"
+    function: CalledFunction
+
+
+class Message(Body):
+    """What all messages have."""
+
+    content: Content | None = None
+    """The text, or a list of ``{"type": "text", "text": …}``."""
+    name: Name | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_null(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        is_answer = value.get("role") == "assistant"
+        return {
+            name: member
+            for name, member in value.items()
+            if member is not None and (member or not is_answer or name not in _ANSWER_MEMBERS)
+        }
+
+    @model_validator(mode="after")
+    def _check_content(self) -> "Message":
+        if self.content is None and getattr(self, "tool_calls", None) is None:
+            raise expected("a text or a list of text parts", ".content")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _with_content(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # Chat templates read it also where an assistant only called tools.
+        return {**handler(self), "content": handler(self).get("content")}
+
+    @property
+    def says_something(self) -> bool:
+        if isinstance(self.content, list):
+            return any(part.text.strip() for part in self.content)
+        return bool(self.content and self.content.strip())
+
+
+class TextMessage(Message):
+    role: Literal["system", "developer", "user"]
+
+
+class ToolMessage(Message):
+    """What a tool gave back."""
+
+    role: Literal["tool"]
+    tool_call_id: Name | None = None
+
+
+class AssistantMessage(Message):
+    """An earlier answer, as it came."""
+
+    role: Literal["assistant"]
+    refusal: str | None = None
+    reasoning: str | None = None
+    reasoning_content: str | None = None
+    tool_calls: Annotated[list[ToolCall], Field(min_length=1), AtMost("max_tools")] | None = None
+
+
+def _role(value: Any) -> str:
+    # A model when it is serialized.
+    role = value.get("role") if isinstance(value, dict) else getattr(value, "role", None)
+    return f"of {role}" if role in ("tool", "assistant") else "of text"
+
+
+def _check_some_text(messages: list[Message]) -> list[Message]:
+    if not any(message.says_something for message in messages):
+        raise expected("messages of which at least one has a text that is not blank")
+    return messages
+
+
+Messages = Annotated[
+    list[
+        Annotated[
+            Annotated[TextMessage, Tag("of text")]
+            | Annotated[AssistantMessage, Tag("of assistant")]
+            | Annotated[ToolMessage, Tag("of tool")],
+            Discriminator(_role),
+        ]
+    ],
+    Field(min_length=1),
+    AtMost("max_messages"),
+    AfterValidator(_check_some_text),
+]

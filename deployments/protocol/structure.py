@@ -1,99 +1,212 @@
-"""Checks the fields that give an answer a structure: tools, JSON schemas and choices.
+"""The fields that give an answer a structure: tools, JSON schemas and choices.
 
 A regular expression or a grammar written by the client is refused: it would have to be compiled in a process that can
-be killed. What a JSON schema may hold is ``deployments.protocol.schemas``'s to say.
+be killed. A JSON schema is compiled by the engine, in a thread that nobody can end: a regular expression of 14
+characters in it keeps xgrammar 0.2.8 busy for more than 20 s, and so do some thousand optional members, or strings of
+counted length that overlap. So there are none of the first and few of the others.
 """
 
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationInfo,
+    model_validator,
+)
 
 from deployments.limits import Limits
-from deployments.protocol.fields import Check, FieldError, at, boolean, json_object, list_of, one_of, string
-from deployments.protocol.schemas import check_schemas, json_schema
+from deployments.protocol.messages import Name
+from deployments.protocol.models import AtMost, Body, by_kind, expected
 from deployments.protocol.strict_json import JsonError, loads
 
-_MAX_NAME_CHARS: Final = 256
 _KINDS: Final = ("json", "choice", "json_object")
-_SWITCHES: Final = ("disable_any_whitespace", "disable_additional_properties")
+
+_COUNTS: Final = frozenset({"minLength", "maxLength", "minItems", "maxItems"})
+
+_REFUSED: Final[dict[str, type | tuple[type, ...]]] = {
+    "pattern": str,
+    "patternProperties": dict,
+    "propertyNames": dict,
+    "minProperties": (int, float),
+    "maxProperties": (int, float),
+}
+"""Keywords, and the type by which they are told from a member of that name in ``properties``, as far as they can be.
+Wherever they stand: ``$ref`` may point into a default or an example."""
 
 
-def response_format(limits: Limits) -> Check:
-    schema = json_schema(limits)
+def _check_schemas(value: Any, limits: Limits) -> None:
+    """Check all schemas in a value together; only names and numbers, not whether they make sense.
 
-    def check(value: Any) -> dict[str, Any]:
-        format_ = json_object(value)
-        kind = at(".type", one_of("text", "json_object", "json_schema"), format_.get("type"))
-        if kind != "json_schema":
-            return {"type": kind}
-        wrapper = at(".json_schema", json_object, format_.get("json_schema"))
-        checked: dict[str, Any] = {
-            "name": at(".json_schema.name", string(1, _MAX_NAME_CHARS), wrapper.get("name")),
-            "schema": at(".json_schema.schema", schema, wrapper.get("schema")),
-        }
-        if wrapper.get("strict") is not None:
-            checked["strict"] = at(".json_schema.strict", boolean, wrapper["strict"])
-        return {"type": "json_schema", "json_schema": checked}
-
-    return check
-
-
-def structured_outputs(limits: Limits) -> Check:
-    choice = list_of(string(1, limits.max_stop_chars), limits.max_choices, min_items=1)
-
-    def check(value: Any) -> dict[str, Any]:
-        given = {name: member for name, member in json_object(value).items() if member is not None}
-        if not given.keys() <= {*_KINDS, *_SWITCHES} or len(given.keys() & set(_KINDS)) != 1:
-            raise FieldError(
-                f"an object with exactly one of {', '.join(_KINDS)}: other structured outputs are not supported here"
+    Raises:
+        PydanticCustomError: They have a keyword that is refused, or are larger than the engine should compile.
+    """
+    num_parts, num_chars, num_repeated = 0, 0, 0
+    rest = [value]
+    while rest:
+        part = rest.pop()
+        num_parts += 1
+        if isinstance(part, str):
+            num_chars += len(part)
+        elif isinstance(part, list):
+            rest.extend(part)
+        elif isinstance(part, dict):
+            num_parts += len(part)
+            num_chars += sum(map(len, part))
+            for name, member in part.items():
+                if name in _REFUSED and isinstance(member, _REFUSED[name]):
+                    raise expected(f"a JSON schema without {name!r}, which is not supported here")
+                if name in _COUNTS and type(member) in (int, float):
+                    num_repeated += max(member, 0)
+            rest.extend(part.values())
+        if num_parts > limits.max_schema_parts:
+            raise expected(f"a JSON schema of at most {limits.max_schema_parts} names and values")
+        if num_chars > limits.max_schema_chars:
+            raise expected(f"a JSON schema whose names and strings have at most {limits.max_schema_chars} characters")
+        if num_repeated > limits.max_schema_repeats:
+            raise expected(
+                f"a JSON schema whose {', '.join(sorted(_COUNTS))} are at most {limits.max_schema_repeats} together"
             )
-        checks = {"json": lambda schema: _schema(schema, limits), "choice": choice}
-        checked = {name: at(f".{name}", checks.get(name, boolean), member) for name, member in given.items()}
-        if sum(map(len, checked.get("choice", ()))) > limits.max_schema_chars:
-            raise FieldError(f"choices of at most {limits.max_schema_chars} characters together", ".choice")
-        return checked
-
-    return check
 
 
-def _schema(value: Any, limits: Limits) -> dict[str, Any]:
-    """A JSON schema, as an object or as JSON in a string."""
-    if isinstance(value, str):
-        try:
-            value = loads(value.encode(), limits.max_json_depth)
-        except JsonError as error:
-            raise FieldError(f"a JSON schema ({error})") from None
-    schema: dict[str, Any] = json_schema(limits)(value)
+def _check_schema(schema: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+    _check_schemas(schema, info.context)
     return schema
 
 
-def tools(limits: Limits) -> Check:
-    one_by_one = list_of(_tool, limits.max_tools)
-
-    def check(value: Any) -> list[dict[str, Any]]:
-        checked: list[dict[str, Any]] = one_by_one(value)
-        # Where a tool must be used, the engine compiles the schemas of all of them as one.
-        check_schemas([tool["function"].get("parameters") for tool in checked], limits)
-        return checked
-
-    return check
+def _parsed(schema: Any, info: ValidationInfo) -> Any:
+    if not isinstance(schema, str):
+        return schema
+    try:
+        return loads(schema.encode(), info.context.max_json_depth)
+    except JsonError as error:
+        raise expected(f"a JSON schema ({error})") from None
 
 
-def _tool(value: Any) -> dict[str, Any]:
-    tool = json_object(value)
-    at(".type", one_of("function"), tool.get("type"))
-    function = at(".function", json_object, tool.get("function"))
-    checked: dict[str, Any] = {"name": at(".function.name", string(1, _MAX_NAME_CHARS), function.get("name"))}
-    for name, check in (("description", string(0, 2**20)), ("parameters", json_object), ("strict", boolean)):
-        if function.get(name) is not None:
-            checked[name] = at(f".function.{name}", check, function[name])
-    return {"type": "function", "function": checked}
+JsonSchema = Annotated[dict[str, Any], AfterValidator(_check_schema)]
 
 
-def tool_choice(value: Any) -> str | dict[str, Any]:
-    if isinstance(value, str):
-        checked: str = one_of("none", "auto", "required")(value)
-        return checked
-    choice = json_object(value)
-    at(".type", one_of("function"), choice.get("type"))
-    function = at(".function", json_object, choice.get("function"))
-    name = at(".function.name", string(1, _MAX_NAME_CHARS), function.get("name"))
-    return {"type": "function", "function": {"name": name}}
+class NamedSchema(Body):
+    model_config = ConfigDict(extra="ignore")
+
+    name: Name
+    schema_: JsonSchema = Field(alias="schema")
+    """A JSON schema without regular expressions, of bounded size."""
+    strict: bool | None = None
+
+
+class PlainFormat(Body):
+    """Text, or any JSON object."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    type: Literal["text", "json_object"]
+
+
+class SchemaFormat(Body):
+    """JSON that fits a schema."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    type: Literal["json_schema"]
+    json_schema: NamedSchema
+
+
+def _kind_of_format(value: Any) -> str:
+    # A model when it is serialized.
+    kind = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
+    return "by schema" if kind == "json_schema" else "plain"
+
+
+ResponseFormat = Annotated[
+    Annotated[PlainFormat, Tag("plain")] | Annotated[SchemaFormat, Tag("by schema")], Discriminator(_kind_of_format)
+]
+
+
+def _check_choices(choices: list[str], info: ValidationInfo) -> list[str]:
+    if sum(map(len, choices)) > info.context.max_schema_chars:
+        raise expected(f"choices of at most {info.context.max_schema_chars} characters together")
+    return choices
+
+
+class StructuredOutputs(Body):
+    """vLLM's structured outputs: exactly one of ``json``, ``choice`` and ``json_object``."""
+
+    json_: Annotated[JsonSchema, BeforeValidator(_parsed, json_schema_input_type=dict[str, Any] | str)] | None = Field(
+        default=None, alias="json"
+    )
+    """A JSON schema, as an object or as JSON in a string."""
+    choice: (
+        Annotated[
+            list[Annotated[str, Field(min_length=1), AtMost("max_stop_chars")]],
+            Field(min_length=1),
+            AtMost("max_choices"),
+            AfterValidator(_check_choices),
+        ]
+        | None
+    ) = None
+    """The answer is one of these."""
+    json_object: bool | None = None
+    disable_any_whitespace: bool | None = None
+    disable_additional_properties: bool | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_kinds(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        given = {name: member for name, member in value.items() if member is not None}
+        switches = {"disable_any_whitespace", "disable_additional_properties"}
+        if not given.keys() <= {*_KINDS, *switches} or len(given.keys() & set(_KINDS)) != 1:
+            raise expected(
+                f"an object with exactly one of {', '.join(_KINDS)}: other structured outputs are not supported here"
+            )
+        return given
+
+
+class ToolFunction(Body):
+    model_config = ConfigDict(extra="ignore")
+
+    name: Name
+    description: Annotated[str, Field(max_length=2**20)] | None = None
+    parameters: dict[str, Any] | None = None
+    """A JSON schema without regular expressions; the schemas of all tools together are of bounded size."""
+    strict: bool | None = None
+
+
+class Tool(Body):
+    model_config = ConfigDict(extra="ignore")
+
+    type: Literal["function"]
+    function: ToolFunction
+
+
+def _check_tools(tools: list[Tool], info: ValidationInfo) -> list[Tool]:
+    # Where a tool must be used, the engine compiles the schemas of all of them as one.
+    _check_schemas([tool.function.parameters for tool in tools], info.context)
+    return tools
+
+
+Tools = Annotated[list[Tool], AtMost("max_tools"), AfterValidator(_check_tools)]
+
+
+class NamedFunction(Body):
+    model_config = ConfigDict(extra="ignore")
+
+    name: Name
+
+
+class NamedTool(Body):
+    model_config = ConfigDict(extra="ignore")
+
+    type: Literal["function"]
+    function: NamedFunction
+
+
+ToolChoice = Annotated[
+    Annotated[Literal["none", "auto", "required"], Tag("a scalar")] | Annotated[NamedTool, Tag("an object")], by_kind
+]

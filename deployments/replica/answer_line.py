@@ -15,7 +15,7 @@ from typing import Final, Protocol, TypedDict
 
 from deployments.contract import Answer, ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
 from deployments.errors import ApiError, InternalError, from_error_item, to_api_error
-from deployments.protocol.requests import ChatRequest, ChatRequestReader, check_budget
+from deployments.protocol.reader import ChatRequest, ChatRequestReader, check_budget
 from deployments.single_flight import MadeOnce
 
 logger = logging.getLogger("ray.serve")

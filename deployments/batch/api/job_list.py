@@ -4,58 +4,20 @@ Reads the list item by item, so that a file of 200 MB does not become gigabytes 
 checked here: one that is no chat request becomes a line at fault, and the others are answered.
 """
 
-import difflib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from deployments.errors import BadRequestError, printable
+from deployments.errors import BadRequestError
 from deployments.limits import Limits
-from deployments.protocol.chat_fields import consumed, passed_on
-from deployments.protocol.fields import FieldError
-from deployments.protocol.requests import ChatRequestReader
+from deployments.protocol.batches import ENDPOINT
 from deployments.protocol.strict_json import JsonError, loads
-
-ENDPOINT: Final = "/v1/chat/completions"
-
-_WHOLE: Final = ("max_tokens", "num_beams", "top_k", "vocab_n_words")
-_NUMBERS: Final = ("length_penalty", "repetition_penalty", "temperature", "top_p")
-PARAMETERS: Final = tuple(sorted((*_WHOLE, *_NUMBERS, "vocab_lang")))
-
-_INTEGER: Final = re.compile(r"-?[0-9]{1,18}")
-_NUMBER: Final = re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?([eE][+-]?[0-9]{1,2})?")
 
 _TOKEN: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+("?)|[][{},]', re.DOTALL)
 """A string, whose group is empty where it has no end, or a mark of the structure. Never looks at a byte twice."""
 
 _BLANKS: Final = re.compile(rb"[ \t\n\r]*+")
-
-
-def read_parameters(query: Sequence[tuple[str, str]], *, limits: Limits, model_id: str) -> dict[str, Any]:
-    """The job-wide parameters of a query string, in the types of the fields whose names they have.
-
-    Args:
-        query: Names and values, decoded.
-        limits: Those of a single request.
-        model_id: The model that is served.
-
-    Raises:
-        BadRequestError: One is unknown, given twice, has a bad value, or contradicts another whatever the list says.
-    """
-    checks = {**passed_on(limits), **consumed(limits)}
-    parameters: dict[str, Any] = {}
-    for name, text in query:
-        if name not in PARAMETERS:
-            raise _unknown(name)
-        if name in parameters:
-            raise BadRequestError(f"'{name}' is given twice. Leave one out.", name)
-        try:
-            parameters[name] = checks[name](_value(name, text))
-        except FieldError as error:
-            raise BadRequestError(f"'{name}' must be {error.expected}.", name) from None
-    ChatRequestReader(model_id, limits).read(_completed(parameters, model_id))
-    return parameters
 
 
 def to_lines(
@@ -67,7 +29,7 @@ def to_lines(
 
     Args:
         content: A JSON list of chat requests.
-        parameters: Of ``read_parameters``; they count before an item's own.
+        parameters: Of ``protocol.batches.read_parameters``; they count before an item's own.
         limits: ``max_body_bytes`` bounds an item: a longer one becomes a line that is too long, and has no content.
         model_id: The model of an item that names none.
         max_lines: Items that a list may have.
@@ -91,32 +53,6 @@ def to_lines(
             request = _request(request, parameters, model_id)
         line = {"custom_id": str(index), "method": "POST", "url": ENDPOINT, "body": request}
         yield json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
-
-
-def _value(name: str, text: str) -> Any:
-    """The text itself where it is no number, for the check to refuse."""
-    if name in _WHOLE and _INTEGER.fullmatch(text):
-        return int(text)
-    if name in _NUMBERS and _NUMBER.fullmatch(text):
-        return float(text)
-    return text
-
-
-def _unknown(name: str) -> BadRequestError:
-    shown = printable(name)
-    near = difflib.get_close_matches(name[:64], PARAMETERS, n=1, cutoff=0.6)
-    hint = f"Did you mean '{near[0]}'?" if near else f"A job takes {', '.join(PARAMETERS)}."
-    return BadRequestError(f"Unknown parameter of a job: '{shown}'. {hint}", shown)
-
-
-def _completed(parameters: Mapping[str, Any], model_id: str) -> dict[str, Any]:
-    """A request of these parameters, and of what they need and an item may give."""
-    body = {"model": model_id, "messages": [{"role": "user", "content": "-"}], **parameters}
-    if parameters.keys() & {"vocab_lang", "vocab_n_words"}:
-        body = {"vocab_lang": "en", "vocab_n_words": 1000, **body}
-    if "length_penalty" in parameters:
-        body = {"num_beams": 2, **body}
-    return body
 
 
 def _request(request: dict[str, Any], parameters: Mapping[str, Any], model_id: str) -> dict[str, Any]:

@@ -10,17 +10,15 @@ from fastapi import FastAPI, Request, Response
 from ray.serve.handle import DeploymentHandle
 from starlette.responses import JSONResponse
 
-from deployments.batch.api.batch_fields import expiry
 from deployments.batch.api.file_stream import FileStream
 from deployments.batch.api.handle import Batches, HandleBatches
-from deployments.batch.api.job_list import read_parameters
 from deployments.batch.api.uploads import Uploads
 from deployments.batch.settings import BatchSettings
 from deployments.errors import BadRequestError, printable
 from deployments.ingress.body import parse_json, read_json_body
 from deployments.ingress.routing import Routes
 from deployments.limits import Limits
-from deployments.protocol.fields import FieldError
+from deployments.protocol.batches import read_expiry, read_parameters
 
 BATCH_ROUTES: Final[Routes] = {
     b"/v1/files": ("GET", "POST"),
@@ -185,8 +183,4 @@ def _expiry(fields: dict[str, str]) -> int | None:
     seconds: Any = fields.get(_SECONDS)
     if seconds is not None and seconds.isascii() and seconds.isdecimal() and len(seconds) <= 9:
         seconds = int(seconds)
-    try:
-        return expiry({"anchor": fields.get(_ANCHOR), "seconds": seconds})
-    except FieldError as error:
-        place = f"expires_after{error.place}"
-        raise BadRequestError(f"'{place}' must be {error.expected}.", place) from None
+    return read_expiry({"anchor": fields.get(_ANCHOR), "seconds": seconds})

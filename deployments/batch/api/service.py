@@ -10,9 +10,8 @@ from typing import Any, Final, Protocol
 from uuid import uuid4
 
 from deployments.batch.api import objects
-from deployments.batch.api.batch_fields import read_batch_fields
 from deployments.batch.api.file_service import FileService, checked_cursor, is_id, limited, unknown_cursor
-from deployments.batch.api.job_list import ENDPOINT, to_lines
+from deployments.batch.api.job_list import to_lines
 from deployments.batch.settings import BatchSettings
 from deployments.batch.state.contents import Contents
 from deployments.batch.state.records import BatchRecord, FileRecord, Kind
@@ -25,6 +24,7 @@ from deployments.errors import (
     TooManyRequestsError,
 )
 from deployments.limits import Limits
+from deployments.protocol.batches import ENDPOINT, read_batch
 
 MAX_BATCHES_LISTED: Final = 100
 
@@ -73,7 +73,7 @@ class BatchService(FileService):
 
     def create_batch(self, owner: str, fields: Any) -> dict[str, Any]:
         """Makes a batch of a file; ``fields`` is the parsed body of the request."""
-        checked = read_batch_fields(fields, max_window_s=self._limits.retention_s)
+        checked = read_batch(fields, max_window_s=self._limits.retention_s)
         with self._lock:
             file = self._store.file(owner, checked.input_file_id) if is_id(checked.input_file_id) else None
             if file is None:
@@ -87,7 +87,7 @@ class BatchService(FileService):
                 checked.completion_window,
                 checked.window_s,
                 metadata=checked.metadata,
-                output_expires_after_s=checked.output_expires_after_s,
+                output_expires_after_s=checked.output_expires_after and checked.output_expires_after.seconds,
             )
             self._add(batch)
         self._on_change()

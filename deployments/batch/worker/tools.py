@@ -11,7 +11,7 @@ from deployments.batch.state.records import BatchRecord, LineResult
 from deployments.batch.state.store import Store
 from deployments.batch.worker.lines import Line, LineFault, read_lines
 from deployments.limits import Limits
-from deployments.protocol.requests import ChatRequestReader
+from deployments.protocol.reader import ChatRequestReader
 from deployments.replica.answer_line import LineAnswer, LineRequest
 
 CHUNK: Final = 500

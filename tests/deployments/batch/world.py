@@ -15,7 +15,7 @@ from deployments.batch.state.store import Store
 from deployments.batch.worker.pipeline import FeederDiedError
 from deployments.batch.worker.tools import Tools
 from deployments.limits import Limits
-from deployments.protocol.requests import ChatRequestReader
+from deployments.protocol.reader import ChatRequestReader
 from deployments.replica.answer_line import LineAnswer, LineRequest
 
 MODEL = "stand-in"

@@ -6,7 +6,7 @@ import openai
 import pytest
 
 from deployments.contract import Decoding, ResolvedVocabulary
-from deployments.protocol.decoding_defaults import DRAW, SAMPLE
+from deployments.protocol.decoding import DRAW, SAMPLE
 from tests.deployments.front import CHAT, KEY, LIMITS, MODEL, Front, assert_error, chat_body
 from tests.deployments.stand_in import FEWEST_TOKENS, WORDS
 

@@ -4,15 +4,19 @@ from typing import Any
 
 import pytest
 
-from deployments.protocol.fields import FieldError
-from deployments.protocol.messages import messages
-from tests.deployments.front import LIMITS
+from deployments.errors import BadRequestError
+from deployments.protocol.reader import ChatRequestReader
+from tests.deployments.front import LIMITS, MODEL
 
 CALL = {"id": "call-1", "type": "function", "function": {"name": "look", "arguments": '{"a": 1}'}}
 
 
+def read_messages(messages: Any) -> Any:
+    return ChatRequestReader(MODEL, LIMITS).read({"model": MODEL, "messages": messages}).body["messages"]
+
+
 def read(*given: Any) -> Any:
-    return messages(LIMITS)(list(given))
+    return read_messages(list(given))
 
 
 def user(content: Any, **members: Any) -> dict[str, Any]:
@@ -52,13 +56,13 @@ def test_text_parts_are_passed_on() -> None:
 
 @pytest.mark.parametrize("value", [None, {}, "hello", 5, [], [None], ["hello"], [[]], [{}]])
 def test_what_is_no_list_of_messages_is_refused(value: Any) -> None:
-    with pytest.raises(FieldError):
-        messages(LIMITS)(value)
+    with pytest.raises(BadRequestError):
+        read_messages(value)
 
 
 @pytest.mark.parametrize("content", ["", " ", "\n\t\u00a0\u3000", [], [part("text", text=" ")]])
 def test_a_prompt_without_text_is_refused(content: Any) -> None:
-    with pytest.raises(FieldError, match="not blank"):
+    with pytest.raises(BadRequestError, match="not blank"):
         read(user(content))
 
 
@@ -68,7 +72,7 @@ def test_a_blank_message_among_others_is_passed_on() -> None:
 
 def test_too_many_messages_are_refused() -> None:
     assert len(read(*[user("a")] * LIMITS.max_messages)) == LIMITS.max_messages
-    with pytest.raises(FieldError):
+    with pytest.raises(BadRequestError):
         read(*[user("a")] * (LIMITS.max_messages + 1))
 
 
@@ -81,39 +85,39 @@ ADDRESSES = ["http://169.254.169.254/latest/meta-data", "file:///etc/passwd", "d
 )
 def test_a_part_that_is_not_text_is_refused(kind: str, address: str) -> None:
     for value in (part(kind, **{kind: {"url": address}}), {kind: {"url": address}}, {kind: address, "uuid": "x"}):
-        with pytest.raises(FieldError, match="text only") as caught:
+        with pytest.raises(BadRequestError, match="text only") as caught:
             read(user([part("text", text="Look:"), value]))
-        assert caught.value.place == "[0].content[1]"
+        assert caught.value.param == "messages[0].content[1]"
         assert address not in str(caught.value)
 
 
 @pytest.mark.parametrize("value", [{"type": "text"}, {"type": "text", "text": None}, {"text": "a"}, "a", None])
 def test_a_broken_text_part_is_refused(value: Any) -> None:
-    with pytest.raises(FieldError):
+    with pytest.raises(BadRequestError):
         read(user([value]))
 
 
 def test_a_text_part_cannot_smuggle_an_address() -> None:
-    with pytest.raises(FieldError):
+    with pytest.raises(BadRequestError):
         read(user([part("text", text="a", image_url={"url": ADDRESSES[0]})]))
 
 
 @pytest.mark.parametrize("content", [None, 5, True, {"type": "text", "text": "a"}, [5]])
 def test_content_is_a_text_or_a_list_of_parts(content: Any) -> None:
-    with pytest.raises(FieldError) as caught:
+    with pytest.raises(BadRequestError) as caught:
         read(user(content))
-    assert caught.value.place.startswith("[0].content")
+    assert (caught.value.param or "").startswith("messages[0].content")
 
 
 @pytest.mark.parametrize("role", [None, "", "User", "function", "critic", 5, ["user"]])
 def test_an_unknown_role_is_refused(role: Any) -> None:
-    with pytest.raises(FieldError) as caught:
+    with pytest.raises(BadRequestError) as caught:
         read({"role": role, "content": "a"})
-    assert caught.value.place == "[0].role"
+    assert caught.value.param == "messages[0].role"
 
 
 def test_an_unknown_member_is_refused() -> None:
-    with pytest.raises(FieldError, match="no members but"):
+    with pytest.raises(BadRequestError, match="no other than content, name, role"):
         read(user("a", documents=["x"]))
 
 
@@ -151,6 +155,6 @@ def test_an_assistant_may_call_tools_without_saying_anything() -> None:
     ],
 )
 def test_a_broken_tool_call_is_refused(call: Any) -> None:
-    with pytest.raises(FieldError) as caught:
+    with pytest.raises(BadRequestError) as caught:
         read(user("Look."), {"role": "assistant", "tool_calls": [call]})
-    assert caught.value.place.startswith("[1].tool_calls[0]")
+    assert (caught.value.param or "").startswith("messages[1].tool_calls[0]")

@@ -9,7 +9,7 @@ import pytest
 
 from deployments.contract import Answer, ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
 from deployments.limits import Limits
-from deployments.protocol.requests import ChatRequestReader
+from deployments.protocol.reader import ChatRequestReader
 from deployments.replica.answer_line import EXPIRED, NOT_STARTED, LineAnswer, LineAnswerer, Share
 from tests.deployments.stand_in import StandIn
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import pytest_asyncio
 
-from deployments.protocol.requests import ChatRequestReader
+from deployments.protocol.reader import ChatRequestReader
 from deployments.replica.node_artefacts import NodeArtefacts
 from deployments.replica.node_lists import NodeLists
 from deployments.settings import Settings

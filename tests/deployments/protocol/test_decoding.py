@@ -6,11 +6,11 @@ import pytest
 
 from deployments.contract import Decoding
 from deployments.errors import ApiError
-from deployments.protocol.chat_fields import consumed, passed_on
-from deployments.protocol.decoding_fields import REFUSED_WITH
-from deployments.protocol.requests import ChatRequestReader
+from deployments.protocol.chat import ChatCompletionRequest, EngineFields
+from deployments.protocol.decoding import REFUSED_WITH
+from deployments.protocol.reader import ChatRequestReader
 from tests.deployments.front import LIMITS, MODEL, chat_body
-from tests.deployments.protocol.test_requests import TOKEN_IDS, TOOL
+from tests.deployments.protocol.test_reader import TOKEN_IDS, TOOL
 
 READER = ChatRequestReader(MODEL, LIMITS)
 LIST = {"lang": "es"}
@@ -313,10 +313,9 @@ def test_samples_are_drawn_as_the_request_says(search: str) -> None:
 
 
 def test_the_fields_that_a_search_refuses_exist() -> None:
-    known = passed_on(LIMITS).keys()
     for search, fields in REFUSED_WITH.items():
-        assert fields.keys() <= known
-        assert search.partition(".")[0] in consumed(LIMITS)
+        assert fields.keys() <= EngineFields.model_fields.keys()
+        assert search.partition(".")[0] in ChatCompletionRequest.model_fields
 
 
 def test_the_widest_search_is_a_limit() -> None:

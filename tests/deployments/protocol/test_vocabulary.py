@@ -6,7 +6,7 @@ import pytest
 
 from deployments.contract import VocabularySpec
 from deployments.errors import ApiError
-from deployments.protocol.requests import ChatRequestReader
+from deployments.protocol.reader import ChatRequestReader
 from tests.deployments.front import LIMITS, MODEL, chat_body
 from vocab.options import ListOptions
 from vocab.text.changes import ListChanges

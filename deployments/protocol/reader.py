@@ -1,21 +1,22 @@
-"""Checks the body of a chat request, field by field, and makes of it what the replica may trust.
+"""Reads the body of a chat request: checks it and makes of it what the replica may trust.
 
-The tables of ``chat_fields`` say what each field may hold; here is the order of the checks, and what fields ask of one
-another. Whether a list or a token exists, and how long the prompt is in tokens, is not known here.
+Whether a list or a token exists, and how long the prompt is in tokens, is found out later.
 """
 
-import difflib
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Final, Protocol, Self
 
 from deployments.contract import ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
 from deployments.errors import BadRequestError, CallerError, ModelNotFoundError, printable
-from deployments.limits import Limits
-from deployments.protocol.chat_fields import COMBINABLE, consumed, is_refused, left_out, passed_on
-from deployments.protocol.decoding_defaults import NO_REPEAT_NGRAM_SIZE, sampling_defaults
-from deployments.protocol.decoding_fields import decoding_of
-from deployments.protocol.fields import Check, FieldError
-from deployments.protocol.vocabulary_fields import FIELDS, vocabulary_of
+from deployments.limits import NO_REPEAT_NGRAM_SIZE, Limits
+from deployments.protocol.chat import COMBINABLE, ChatCompletionRequest, EngineFields, is_refused
+from deployments.protocol.decoding import decoding_of, sampling_defaults
+from deployments.protocol.models import checked, member_names, unknown_name
+from deployments.protocol.vocabulary import VocabularyFields
+
+_KNOWN: Final = member_names(ChatCompletionRequest)
+_VOCABULARY: Final = member_names(VocabularyFields)
+_PASSED_ON: Final = frozenset(EngineFields.model_fields)
 
 
 @dataclass(frozen=True)
@@ -70,47 +71,33 @@ class ChatRequestReader:
         self._limits = limits
         self._hint = hint
         self._no_repeat_ngram_size = no_repeat_ngram_size
-        self._passed_on = passed_on(limits)
-        self._checks = {**self._passed_on, **left_out(), **consumed(limits)}
 
     @classmethod
     def of(cls, settings: ReaderSettings) -> Self:
-        """The reader of a service."""
+        """Return the reader of a service."""
         return cls(
             settings.model_id, settings.limits, hint=settings.hint, no_repeat_ngram_size=settings.default_no_repeat
         )
 
     def read(self, body: Any) -> ChatRequest:
-        """Checks a parsed JSON body.
+        """Check a parsed JSON body.
 
         Raises:
             CallerError: The first fault found; ``param`` names the field.
         """
         if not isinstance(body, dict):
             raise BadRequestError("The body must be a JSON object.")
-        given = {name: value for name, value in body.items() if value is not None}
         for name in body:
-            self._check_name(name)
+            _check_name(name)
+        given = {name: value for name, value in body.items() if value is not None}
         self._check_model(given)
-        if given.keys() & set(FIELDS):
+        if given.keys() & set(_VOCABULARY):
             _check_combination(given)
         for name in filter(is_refused, given):
             raise BadRequestError(f"'{printable(name)}' is not supported here. Leave it out.", printable(name))
         if "messages" not in given:
             raise BadRequestError("You must provide a messages parameter.", "messages")
-        checked = {name: checked_field(name, self._checks[name], value) for name, value in given.items()}
-        return self._assemble(checked)
-
-    def _check_name(self, name: str) -> None:
-        if name in self._checks or is_refused(name):
-            return
-        shown = printable(name)
-        if name.lower().startswith("vocab"):
-            known = ", ".join(FIELDS)
-            raise BadRequestError(f"Unknown vocabulary field: '{shown}'. The vocabulary fields are {known}.", shown)
-        near = difflib.get_close_matches(name[:64], self._checks, n=1, cutoff=0.8)
-        hint = f" Did you mean '{near[0]}'?" if near else ""
-        raise BadRequestError(f"Unrecognized request argument supplied: '{shown}'.{hint}", shown)
+        return self._assemble(checked(ChatCompletionRequest, given, self._limits))
 
     def _check_model(self, given: dict[str, Any]) -> None:
         name = given.get("model")
@@ -121,43 +108,44 @@ class ChatRequestReader:
         if name != self._model_id:
             raise model_not_found(name)
 
-    def _assemble(self, checked: dict[str, Any]) -> ChatRequest:
-        body = {name: value for name, value in checked.items() if name in self._passed_on}
-        body["max_tokens"] = self._max_tokens(checked)
+    def _assemble(self, chat: ChatCompletionRequest) -> ChatRequest:
+        fields = chat.model_dump(exclude_none=True, exclude={"vocab"})
+        body = {name: value for name, value in fields.items() if name in _PASSED_ON}
+        body["max_tokens"] = self._max_tokens(chat)
         if body.get("min_tokens", 0) > body["max_tokens"]:
             raise BadRequestError("'min_tokens' must not be larger than 'max_tokens'.", "min_tokens")
-        if body.get("top_logprobs") and not body.get("logprobs"):
+        if chat.top_logprobs and not chat.logprobs:
             raise BadRequestError("'top_logprobs' needs 'logprobs' to be true.", "top_logprobs")
-        if "stream_options" in body and not body.get("stream"):
+        if chat.stream_options is not None and not chat.stream:
             raise BadRequestError("'stream_options' needs 'stream' to be true.", "stream_options")
-        if body.get("tool_choice", "none") != "none" and not body.get("tools"):
+        if chat.tool_choice not in (None, "none") and not chat.tools:
             raise BadRequestError("'tool_choice' needs 'tools'.", "tool_choice")
-        vocabulary = vocabulary_of(checked)
+        vocabulary = chat.vocabulary()
         decoding = decoding_of(
-            checked,
+            fields,
+            chat.vocab,
             has_vocabulary=vocabulary is not None,
             hint=self._hint,
-            no_repeat_ngram_size=self._no_repeat_ngram_size,
+            no_repeat=self._no_repeat_ngram_size,
         )
         if vocabulary is not None:
-            has_draws = max(decoding.best_of, decoding.search_width) > 1
-            body |= sampling_defaults(checked, has_beams=decoding.num_beams > 1, has_draws=has_draws)
-        return ChatRequest(body, vocabulary, decoding, list_param=_list_param(checked))
+            body |= sampling_defaults(fields, decoding)
+        return ChatRequest(body, vocabulary, decoding, list_param=chat.list_param)
 
-    def _max_tokens(self, checked: dict[str, Any]) -> int:
-        given = {checked[name] for name in ("max_tokens", "max_completion_tokens") if name in checked}
-        if len(given) > 1:
+    def _max_tokens(self, chat: ChatCompletionRequest) -> int:
+        given = [number for number in (chat.max_tokens, chat.max_completion_tokens) if number is not None]
+        if len(set(given)) > 1:
             raise BadRequestError(
                 "'max_tokens' and 'max_completion_tokens' differ. Give one of them.", "max_completion_tokens"
             )
-        return given.pop() if given else self._limits.max_new_tokens
+        return given[0] if given else self._limits.max_new_tokens
 
 
 def check_budget(chat: ChatRequest, vocabulary: ResolvedVocabulary) -> None:
-    """Refuses a request whose answer has no room for the shortest text of its vocabulary.
+    """Check that an answer has room for the shortest text of its vocabulary.
 
     Raises:
-        BadRequestError: So it is.
+        BadRequestError: It has not.
     """
     if chat.body["max_tokens"] < vocabulary.fewest_tokens:
         raise BadRequestError(
@@ -170,26 +158,16 @@ def model_not_found(name: str) -> CallerError:
     return ModelNotFoundError(f"The model '{printable(name)}' does not exist. GET /v1/models lists what does.", "model")
 
 
+def _check_name(name: str) -> None:
+    if name in _KNOWN or is_refused(name):
+        return
+    if name.lower().startswith("vocab"):
+        shown, known = printable(name), ", ".join(_VOCABULARY)
+        raise BadRequestError(f"Unknown vocabulary field: '{shown}'. The vocabulary fields are {known}.", shown)
+    raise unknown_name(name, _KNOWN)
+
+
 def _check_combination(given: dict[str, Any]) -> None:
     for name, harmless in COMBINABLE.items():
         if name in given and given[name] not in harmless:
             raise BadRequestError(f"'{name}' cannot be combined with a vocabulary. Leave it out.", name)
-
-
-def _list_param(checked: dict[str, Any]) -> str:
-    if "vocab" not in checked:
-        return "vocab_lang"
-    return "vocab.words" if "words" in checked["vocab"] else "vocab.lang"
-
-
-def checked_field(name: str, check: Check, value: Any) -> Any:
-    """The checked value of a field.
-
-    Raises:
-        BadRequestError: It is not what the check expects; ``param`` names the place.
-    """
-    try:
-        return check(value)
-    except FieldError as error:
-        place = name + error.place
-        raise BadRequestError(f"'{place}' must be {error.expected}.", place) from None

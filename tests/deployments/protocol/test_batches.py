@@ -2,23 +2,21 @@ from typing import Any
 
 import pytest
 
-from deployments.batch.api.batch_fields import BatchFields, expiry, read_batch_fields
 from deployments.errors import BadRequestError
-from deployments.protocol.fields import FieldError
+from deployments.protocol.batches import BatchRequest, read_batch, read_expiry
 
 FIELDS = {"input_file_id": "file-1", "endpoint": "/v1/chat/completions", "completion_window": "24h"}
 DAY = 86400
 
 
-def read(**changes: Any) -> BatchFields:
+def read(**changes: Any) -> BatchRequest:
     given = {name: value for name, value in {**FIELDS, **changes}.items() if value is not ...}
-    return read_batch_fields(given, max_window_s=30 * DAY)
+    return read_batch(given, max_window_s=30 * DAY)
 
 
 def test_what_is_not_given_has_no_value() -> None:
-    assert read(metadata=None, output_expires_after=None) == BatchFields(
-        "file-1", "/v1/chat/completions", "24h", DAY, metadata=None, output_expires_after_s=None
-    )
+    assert read(metadata=None, output_expires_after=None) == read()
+    assert (read().metadata, read().output_expires_after, read().window_s) == (None, None, DAY)
 
 
 @pytest.mark.parametrize(
@@ -33,7 +31,7 @@ def test_metadata_and_expiry_are_taken() -> None:
         metadata={"k" * 64: "v" * 512, "": ""}, output_expires_after={"anchor": "created_at", "seconds": 3600}
     )
     assert fields.metadata == {"k" * 64: "v" * 512, "": ""}
-    assert fields.output_expires_after_s == 3600
+    assert (fields.output_expires_after and fields.output_expires_after.seconds) == 3600
 
 
 @pytest.mark.parametrize(
@@ -61,7 +59,9 @@ def test_metadata_and_expiry_are_taken() -> None:
         ({"metadata": {"k" * 65: ""}}, "metadata"),
         ({"metadata": {"a": "v" * 513}}, "metadata"),
         ({"metadata": {str(number): "" for number in range(17)}}, "metadata"),
-        ({"output_expires_after": {"seconds": 3600}}, "output_expires_after"),
+        ({"output_expires_after": {"seconds": 3600}}, "output_expires_after.anchor"),
+        ({"output_expires_after": {"anchor": "created_at"}}, "output_expires_after.seconds"),
+        ({"output_expires_after": 3600}, "output_expires_after"),
         ({"output_expires_after": {"anchor": "now", "seconds": 3600}}, "output_expires_after.anchor"),
         ({"output_expires_after": {"anchor": "created_at", "seconds": 3599}}, "output_expires_after.seconds"),
         ({"completion_windows": "24h"}, "completion_windows"),
@@ -77,7 +77,7 @@ def test_a_bad_field_is_refused_by_name(changes: dict[str, Any], param: str) -> 
 @pytest.mark.parametrize("body", [None, [], "x", 5])
 def test_a_body_is_an_object(body: Any) -> None:
     with pytest.raises(BadRequestError):
-        read_batch_fields(body, max_window_s=DAY)
+        read_batch(body, max_window_s=DAY)
 
 
 def test_an_unknown_field_gets_a_suggestion() -> None:
@@ -86,6 +86,6 @@ def test_an_unknown_field_gets_a_suggestion() -> None:
 
 
 def test_an_expiry_has_both_its_members() -> None:
-    assert expiry({"anchor": "created_at", "seconds": 2592000}) == 2592000
-    with pytest.raises(FieldError):
-        expiry({"anchor": "created_at"})
+    assert read_expiry({"anchor": "created_at", "seconds": 2592000}) == 2592000
+    with pytest.raises(BadRequestError, match=r"'expires_after\.seconds' is missing: it must be an integer from 3600"):
+        read_expiry({"anchor": "created_at"})

@@ -6,9 +6,9 @@ import pytest
 
 from deployments.contract import VocabularySpec
 from deployments.errors import ApiError, BadRequestError, ModelNotFoundError
-from deployments.protocol.chat_fields import COMBINABLE, REFUSED
-from deployments.protocol.decoding_defaults import SAMPLE
-from deployments.protocol.requests import ChatRequest, ChatRequestReader
+from deployments.protocol.chat import COMBINABLE, REFUSED
+from deployments.protocol.decoding import SAMPLE
+from deployments.protocol.reader import ChatRequest, ChatRequestReader
 from tests.deployments.front import LIMITS, MODEL, chat_body
 
 TOKEN_IDS = [1, 2, 3]

@@ -1,0 +1,197 @@
+"""The body of a chat request: OpenAI's fields, those that vLLM adds, and this service's own.
+
+Also the fields that are refused, and those that do not go with a vocabulary.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import AfterValidator, ConfigDict, Field, Tag
+
+from deployments.protocol.decoding import DecodingFields
+from deployments.protocol.messages import Messages
+from deployments.protocol.models import INT32_MAX, INT64_MAX, AtMost, Body, by_kind
+from deployments.protocol.structure import ResponseFormat, StructuredOutputs, ToolChoice, Tools
+from deployments.protocol.vocabulary import VocabularyFields
+
+REFUSED: Final = frozenset(
+    {
+        "add_special_tokens",
+        "audio",
+        "chat_template",
+        "chat_template_kwargs",
+        "documents",
+        "echo",
+        "ec_transfer_params",
+        "function_call",
+        "functions",
+        "kv_transfer_params",
+        "media_io_kwargs",
+        "mm_processor_kwargs",
+        "prediction",
+        "prompt_logprobs",
+        "return_prompt_text",
+        "routed_experts_prompt_start",
+        "truncate_prompt_tokens",
+        "truncation_side",
+        "use_beam_search",
+        "verbosity",
+        "vllm_xargs",
+        "web_search_options",
+    }
+)
+"""Fields that OpenAI or vLLM know and this service does not take, whatever their value."""
+
+_REFUSED_PREFIX: Final = "guided_"
+"""vLLM's older names for structured outputs, the name of the backend among them."""
+
+COMBINABLE: Final[Mapping[str, tuple[Any, ...]]] = {
+    "add_generation_prompt": (True,),
+    "allowed_token_ids": (),
+    "bad_words": ([],),
+    "continue_final_message": (False,),
+    "function_call": ("none",),
+    "functions": ([],),
+    "ignore_eos": (False,),
+    "logprob_token_ids": ([],),
+    "min_tokens": (0,),
+    "repetition_detection": (),
+    "response_format": ({"type": "text"},),
+    "skip_special_tokens": (True,),
+    "stop_token_ids": ([],),
+    "structured_outputs": (),
+    "thinking_token_budget": (),
+    "tool_choice": ("none",),
+    "tools": ([],),
+}
+"""Fields that could lead out of a word list or to an answer without an end, and the values besides null that cannot."""
+
+
+def is_refused(name: str) -> bool:
+    return name in REFUSED or name.startswith(_REFUSED_PREFIX)
+
+
+ModelName = Annotated[str, Field(min_length=1, max_length=1024)]
+Text = Annotated[str, Field(max_length=1024)]
+Penalty = Annotated[float, Field(ge=-2, le=2)]
+Share = Annotated[float, Field(gt=0, le=1)]
+TokenId = Annotated[int, Field(ge=0, le=INT32_MAX)]
+TokenIds = Annotated[list[TokenId], AtMost("max_token_ids")]
+WrittenTokenId = Annotated[str, Field(pattern=r"^(0|[1-9][0-9]{0,9})$")]
+"""Canonical, so that no two names mean one token."""
+LogitBias = Annotated[dict[WrittenTokenId, Annotated[float, Field(ge=-100, le=100)]], AtMost("max_logit_bias")]
+NumTokens = Annotated[int, Field(ge=1), AtMost("max_new_tokens")]
+Count = Annotated[int, Field(ge=0, le=1000)]
+StopString = Annotated[str, Field(min_length=1), AtMost("max_stop_chars")]
+Stop = Annotated[
+    Annotated[StopString, Tag("a scalar")] | Annotated[list[StopString], AtMost("max_stop"), Tag("a list")],
+    by_kind,
+    AfterValidator(lambda value: [value] if isinstance(value, str) else value),
+]
+
+
+class StreamOptions(Body):
+    include_usage: bool | None = None
+    continuous_usage_stats: bool | None = None
+    include_obfuscation: bool | None = None
+
+
+class RepetitionDetection(Body):
+    max_pattern_size: Count | None = None
+    min_pattern_size: Count | None = None
+    min_count: Count | None = None
+
+
+class EngineFields(Body):
+    """The fields that reach the engine."""
+
+    model: ModelName
+    """The model that is served, as ``GET /v1/models`` names it."""
+    messages: Messages
+    """The conversation; at least one message has a text."""
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    """By default 1 for free text; with a vocabulary 0.3, or 0.5 where several texts are drawn to choose from."""
+    top_p: Share | None = None
+    top_k: Annotated[int, Field(ge=-1, le=INT32_MAX)] | None = None
+    """-1 and 0 for all tokens."""
+    min_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    """By default 0 for free text, 0.1 with a vocabulary."""
+    n: Annotated[int, Field(ge=1), AtMost("max_n")] | None = None
+    """How many answers."""
+    seed: Annotated[int, Field(ge=-INT64_MAX - 1, le=INT64_MAX)] | None = None
+    stop: Stop | None = None
+    """The answer ends before this string, or the first of these."""
+    stream: bool | None = None
+    """Answer by server-sent events."""
+    stream_options: StreamOptions | None = None
+    stream_interval: NumTokens | None = None
+    """Tokens in one event."""
+    frequency_penalty: Penalty | None = None
+    presence_penalty: Penalty | None = None
+    repetition_penalty: Annotated[float, Field(gt=0, le=10)] | None = None
+    logit_bias: LogitBias | None = None
+    """Token ids, written in decimal, and what is added to their logits."""
+    logprobs: bool | None = None
+    top_logprobs: Annotated[int, Field(ge=0), AtMost("max_top_logprobs")] | None = None
+    """Needs ``logprobs``."""
+    min_tokens: Annotated[int, Field(ge=0), AtMost("max_new_tokens")] | None = None
+    response_format: ResponseFormat | None = None
+    structured_outputs: StructuredOutputs | None = None
+    tools: Tools | None = None
+    tool_choice: ToolChoice | None = None
+    parallel_tool_calls: bool | None = None
+    reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
+    include_reasoning: bool | None = None
+    thinking_token_budget: Annotated[int, Field(ge=-1, le=INT32_MAX)] | None = None
+    add_generation_prompt: bool | None = None
+    continue_final_message: bool | None = None
+    allowed_token_ids: Annotated[TokenIds, Field(min_length=1)] | None = None
+    bad_words: Annotated[list[StopString], AtMost("max_bad_words")] | None = None
+    ignore_eos: bool | None = None
+    include_stop_str_in_output: bool | None = None
+    logprob_token_ids: TokenIds | None = None
+    repetition_detection: RepetitionDetection | None = None
+    return_token_ids: bool | None = None
+    return_tokens_as_token_ids: bool | None = None
+    skip_special_tokens: bool | None = None
+    spaces_between_special_tokens: bool | None = None
+    stop_token_ids: TokenIds | None = None
+
+
+class Bookkeeping(Body):
+    """Fields that change no answer and go no further: OpenAI's bookkeeping, and ids that only the server may give."""
+
+    cache_salt: Text | None = None
+    metadata: dict[str, Any] | None = None
+    modalities: Annotated[list[Literal["text"]], Field(max_length=1)] | None = None
+    priority: Annotated[int, Field(ge=-INT64_MAX - 1, le=INT64_MAX)] | None = None
+    prompt_cache_key: Text | None = None
+    prompt_cache_retention: Text | None = None
+    request_id: Text | None = None
+    return_assistant_tokens_mask: bool | None = None
+    return_token_offsets: bool | None = None
+    safety_identifier: Text | None = None
+    service_tier: Text | None = None
+    session_id: Text | None = None
+    store: bool | None = None
+    user: Text | None = None
+
+
+class ChatCompletionRequest(DecodingFields, VocabularyFields, Bookkeeping, EngineFields):
+    """A chat request. A field that is null is the same as one that is missing; an unknown field is an error."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "model": "the name that GET /v1/models lists",
+                "messages": [{"role": "user", "content": "Tell me a story about a dog."}],
+                "max_tokens": 100,
+                "vocab": {"lang": "en", "n_words": 1000, "end": "sentence"},
+            }
+        }
+    )
+
+    max_tokens: NumTokens | None = None
+    """How long the answer may be; by default as long as the service allows."""
+    max_completion_tokens: NumTokens | None = None
+    """The newer name of ``max_tokens``."""

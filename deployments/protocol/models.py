@@ -1,0 +1,256 @@
+"""The base of all models of requests, and the one place where pydantic's errors become ours.
+
+Models are written once, with ``AtMost("max_n")`` where a bound is one of the service's limits; ``bounded`` makes the
+model of one service. An error is described by the JSON schema of the field, the one that the OpenAPI document shows, so
+that what is checked, published and answered cannot differ.
+"""
+
+import difflib
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from types import UnionType
+from typing import Annotated, Any, Final, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, ValidationError, create_model, model_validator
+from pydantic.json_schema import GetJsonSchemaHandler, JsonSchemaValue
+from pydantic_core import CoreSchema, PydanticCustomError
+
+from deployments.errors import BadRequestError, printable
+from deployments.limits import Limits
+
+INT32_MAX: Final = 2**31 - 1
+INT64_MAX: Final = 2**63 - 1
+
+_MAX_LISTED: Final = 20
+"""A model with more members is not listed in an error."""
+
+Schema = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class AtMost:
+    """In ``Annotated``: the largest number, length or size is this field of ``Limits``."""
+
+    limit: str
+
+
+@dataclass(frozen=True)
+class Expected:
+    """In ``Annotated``: what an error says of the type where its JSON schema says too little, to follow "must be"."""
+
+    text: str
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {**handler(schema), "x-expected": self.text}
+
+
+def _kind(value: Any) -> str:
+    # A model when it is serialized.
+    if isinstance(value, dict | BaseModel):
+        return "an object"
+    return "a list" if isinstance(value, list) else "a scalar"
+
+
+by_kind: Final = Discriminator(_kind)
+"""Tells the types of a union apart, by these names, so that an error is of the type that was meant."""
+
+
+class Body(BaseModel):
+    """Part of a body: no other members, no conversions but from whole numbers to floats, null is the same as nothing.
+
+    A model with ``extra="ignore"`` takes members that it does not know and drops them.
+    """
+
+    model_config = ConfigDict(
+        strict=True,
+        extra="forbid",
+        frozen=True,
+        allow_inf_nan=False,
+        serialize_by_alias=True,
+        use_attribute_docstrings=True,
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_names(cls, value: Any) -> Any:
+        # Before pydantic, which would list them all.
+        if isinstance(value, dict) and cls.model_config["extra"] == "forbid":
+            known = member_names(cls)
+            for name in value:
+                if name not in known:
+                    raise PydanticCustomError("unknown_name", "unknown", {"name": name, "known": known})
+        return value
+
+
+Model = TypeVar("Model", bound=Body)
+
+
+@cache
+def member_names(model: type[BaseModel]) -> list[str]:
+    """The names of a model's fields, as they stand in JSON."""
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def expected(text: str, place: str = "") -> PydanticCustomError:
+    """Return an error for validators to raise: "'field' must be " and the text.
+
+    ``place`` is inside the field, such as ``.name``.
+    """
+    return PydanticCustomError("expected", "{expected}", {"expected": text, "place": place})
+
+
+def checked(model: type[Model], value: Any, limits: Limits, name: str = "") -> Model:
+    """Validate a value that came as JSON.
+
+    Args:
+        model: What it must be; its bounds are those of ``limits``, which its validators get as their context.
+        value: The parsed JSON.
+        limits: Those of the service.
+        name: Where the value stands in the request; empty for a whole body.
+
+    Raises:
+        BadRequestError: The first fault; ``param`` names the place.
+    """
+    if not name and not isinstance(value, dict):
+        raise BadRequestError("The body must be a JSON object.")
+    model = bounded(model, limits)
+    try:
+        return model.model_validate(value, context=limits)
+    except ValidationError as error:
+        # As many as the model has fields, at most: each list, object and union stops at its first.
+        fault = error.errors(include_url=False, include_input=False)[0]
+    raise _bad_request(fault, json_schema(model), name)
+
+
+def unknown_name(name: str, known: Collection[str], place: str = "") -> BadRequestError:
+    """The error of a member that does not exist, with a near name, or all of them where they are few."""
+    shown = printable(name)
+    message = f"Unknown member of '{place}': '{shown}'." if place else f"Unknown parameter: '{shown}'."
+    if near := difflib.get_close_matches(name[:64], known, n=1, cutoff=0.7):
+        message += f" Did you mean '{near[0]}'?"
+    if len(known) <= _MAX_LISTED:
+        message += f" There is no other than {', '.join(known)}."
+    return BadRequestError(message, f"{place}.{shown}" if place else shown)
+
+
+@cache
+def bounded(model: type[Model], limits: Limits) -> type[Model]:
+    """Return the model with the numbers of ``limits`` in the place of its ``AtMost``, in all models inside too."""
+    hints = get_type_hints(model, include_extras=True)
+    fields: dict[str, Any] = {
+        name: (
+            _bounded_type(hints[name], limits),
+            Field(default=field.default, alias=field.alias, description=field.description),
+        )
+        for name, field in model.model_fields.items()
+    }
+    return create_model(model.__name__, __base__=model, __doc__=model.__doc__, __module__=model.__module__, **fields)
+
+
+def _bounded_type(kind: Any, limits: Limits) -> Any:
+    if isinstance(kind, type) and issubclass(kind, Body):
+        return bounded(kind, limits)
+    origin, args = get_origin(kind), get_args(kind)
+    if origin is None or origin is Literal:
+        return kind
+    if origin is Annotated:
+        inner, *metadata = args
+        marks = [_bound(mark, inner, limits) if isinstance(mark, AtMost) else mark for mark in metadata]
+        return Annotated[(_bounded_type(inner, limits), *marks)]
+    inside = tuple(_bounded_type(part, limits) for part in args)
+    return Union[inside] if origin in (Union, UnionType) else origin[inside]  # noqa: UP007
+
+
+def _bound(mark: AtMost, kind: Any, limits: Limits) -> Any:
+    largest = getattr(limits, mark.limit)
+    if kind in (int, float):
+        return Field(le=largest)
+    # A string has no members of which one could be at fault.
+    return Field(max_length=largest) if kind is str else Field(max_length=largest, fail_fast=True)
+
+
+@cache
+def json_schema(model: type[BaseModel]) -> Schema:
+    """The JSON schema of a model."""
+    return model.model_json_schema()
+
+
+def _bad_request(fault: Mapping[str, Any], schema: Schema, name: str) -> BadRequestError:
+    """The error of one fault as pydantic lists it."""
+    place, branches = _find(fault["loc"], schema, name)
+    context = fault.get("ctx", {})
+    if fault["type"] == "unknown_name":
+        return unknown_name(context["name"], context["known"], place)
+    if fault["type"] == "expected":
+        place += context["place"]
+        return BadRequestError(f"'{place}' must be {context['expected']}.", place)
+    missing = "is missing: it " if fault["type"] == "missing" else ""
+    return BadRequestError(f"'{place}' {missing}must be {_describe(branches)}.", place)
+
+
+def _find(loc: tuple[str | int, ...], schema: Schema, name: str) -> tuple[str, list[Schema]]:
+    """The place that pydantic means, in our notation, and the schemas of which its value must fit one.
+
+    Parts of ``loc`` that are no member of the schema are the names of a union's branches, or the keys of an object
+    with any keys.
+    """
+    place, branches = name, list(_branches(schema, schema))
+    for part in loc:
+        if isinstance(part, int):
+            inside = [branch["items"] for branch in branches if "items" in branch]
+        else:
+            inside = [branch["properties"][part] for branch in branches if part in branch.get("properties", {})]
+        if inside:
+            place += f"[{part}]" if isinstance(part, int) else f".{part}" if place else part
+            branches = [branch for one in inside for branch in _branches(one, schema)]
+    return place, branches
+
+
+def _branches(schema: Schema, root: Schema) -> Iterator[Schema]:
+    """The alternatives of a schema, with references followed and null left out."""
+    if "$ref" in schema:
+        yield from _branches(root["$defs"][schema["$ref"].rpartition("/")[2]], root)
+    elif "x-expected" not in schema and (several := schema.get("anyOf") or schema.get("oneOf")):
+        for one in several:
+            yield from _branches(one, root)
+    elif schema.get("type") != "null":
+        yield schema
+
+
+def _describe(branches: list[Schema]) -> str:
+    choices = [choice for one in branches for choice in one.get("enum", [one["const"]] if "const" in one else [])]
+    texts = [_describe_one(one) for one in branches if not one.keys() & {"enum", "const"}]
+    if choices:
+        texts.append(("one of " if len(choices) > 1 else "") + ", ".join(map(repr, dict.fromkeys(choices))))
+    return " or ".join(dict.fromkeys(texts))
+
+
+def _describe_one(schema: Schema) -> str:
+    """What a value must be; a number has bounds in all our schemas."""
+    if "x-expected" in schema:
+        return cast("str", schema["x-expected"])
+    match schema.get("type", "string"):
+        case "boolean":
+            return "true or false"
+        case "integer":
+            return f"an integer from {schema['minimum']} to {schema['maximum']}"
+        case "number" if "exclusiveMinimum" in schema:
+            return f"a number above {schema['exclusiveMinimum']:g} and up to {schema['maximum']:g}"
+        case "number":
+            return f"a number from {schema['minimum']:g} to {schema['maximum']:g}"
+        case "string":
+            return "a string" + (f" like {schema['pattern']}" if "pattern" in schema else _size(schema, "characters"))
+        case "array":
+            return "a list" + _size(schema, "items")
+    text = "an object" + _size(schema, "members")
+    pairs = [({"pattern": pattern}, value) for pattern, value in schema.get("patternProperties", {}).items()]
+    if "propertyNames" in schema:
+        pairs = [(schema["propertyNames"], schema["additionalProperties"])]
+    return text + "".join(f", of {_describe_one(name)} and {_describe_one(value)} each" for name, value in pairs)
+
+
+def _size(schema: Schema, unit: str) -> str:
+    least, most = (next((schema[key] for key in schema if key.startswith(bound)), None) for bound in ("min", "max"))
+    bounds = ([f"at least {least}"] if least else []) + ([] if most is None else [f"at most {most}"])
+    return f" of {' and '.join(bounds)} {unit}" if bounds else ""

@@ -1,0 +1,150 @@
+"""The vocabulary in a request: the object ``vocab``, and the two flat fields that stand for it.
+
+Whether there is such a list, and whether the model can spell its words, is known only to the vocabulary deployment.
+"""
+
+from typing import Annotated, Any, Final
+
+from pydantic import AfterValidator, Field, ValidationInfo
+
+from deployments.contract import Unit, VocabularySpec
+from deployments.errors import BadRequestError
+from deployments.protocol.decoding import DecodingMembers
+from deployments.protocol.models import INT64_MAX, AtMost, Body, Expected, expected
+from vocab.errors import InvalidWordListError, OptionsError, WordListError
+from vocab.lists.inline import NO_LANGUAGE, check_language, clean_words
+from vocab.lists.wordlists import language_of
+from vocab.options import Case, End, Layout, Punctuation
+
+_LIST_NAME: Final = (
+    "the name of a word list, a string of at least 1 and at most 64 characters without control characters"
+)
+
+
+def _check_printable(name: str) -> str:
+    if not name.isprintable():
+        raise expected(_LIST_NAME)
+    return name
+
+
+def _check_bytes(words: list[str], info: ValidationInfo) -> list[str]:
+    if len("".join(words).encode()) > info.context.max_list_bytes:
+        raise expected(f"a list of words of at most {info.context.max_list_bytes} bytes together")
+    return words
+
+
+ListName = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_check_printable), Expected(_LIST_NAME)]
+NumWords = Annotated[int, Field(ge=1, le=INT64_MAX)]
+Word = Annotated[str, Field(min_length=1), AtMost("max_word_chars")]
+ChangedWords = Annotated[list[Word], AtMost("max_changed_words"), AfterValidator(_check_bytes)]
+
+
+class ListMembers(Body):
+    lang: ListName | None = None
+    """The list, such as ``en``; beside ``words`` the language whose rules of spelling hold."""
+    n_words: NumWords | None = None
+    """How many of its words count, in rank order; by default all."""
+    unit: Unit | None = None
+    """What has a rank of its own: each ``form`` (the default), or each ``lemma`` with all its forms."""
+    words: Annotated[list[Word], Field(min_length=1), AtMost("max_list_words"), AfterValidator(_check_bytes)] | None = (
+        None
+    )
+    """A list of your own, in rank order, instead of a list of that name."""
+    extra_words: ChangedWords | None = None
+    """Allowed besides, whatever ``n_words``."""
+    exclude_words: ChangedWords | None = None
+    """Left out, in every form."""
+    case: Case | None = None
+    """Which capitals are allowed; by default ``auto``."""
+    numbers: bool | None = None
+    """Whether numbers in digits are allowed; by default they are not."""
+    punctuation: Punctuation | None = None
+    """Which marks are allowed; by default ``full``."""
+    layout: Layout | None = None
+    """Whether the text is ``prose`` (the default) or ``lines``."""
+    end: End | None = None
+    """Where a text may end: after a ``word`` (the default) or a ``sentence``."""
+
+
+class Vocabulary(DecodingMembers, ListMembers):
+    """The words that the answer may consist of, and how such a text is chosen. ``lang`` or ``words`` must be there."""
+
+    def spec(self) -> VocabularySpec:
+        """Return the vocabulary that is asked for.
+
+        Raises:
+            BadRequestError: The members do not go together, or an entry cannot be a word.
+        """
+        if self.lang is None and self.words is None:
+            raise BadRequestError(
+                "'vocab' needs 'lang', the name of a word list, or 'words', a list of its own: add one of them.",
+                "vocab.lang",
+            )
+        if self.words is not None and self.unit == "lemma":
+            raise BadRequestError(
+                "'vocab.unit' cannot be 'lemma' beside 'words', for only a language's own list is grouped by lemmas: "
+                "leave 'unit' out, or name a list by 'lang' and leave 'words' out.",
+                "vocab.unit",
+            )
+        if self.words is not None and self.lang is not None:
+            try:
+                check_language(self.lang)
+            except WordListError as error:
+                raise BadRequestError(str(error), "vocab.lang", "invalid_vocabulary") from None
+        members = {name: getattr(self, name) for name in ListMembers.model_fields}
+        given = {name: _cleaned(name, value) for name, value in members.items() if value is not None}
+        spec = VocabularySpec(**given)
+        try:
+            _ = spec.options
+        except OptionsError as error:
+            raise BadRequestError(str(error), "vocab.end") from None
+        try:
+            spec.changes.check(language_of(spec.lang or NO_LANGUAGE))
+        except OptionsError as error:
+            raise BadRequestError(str(error), "vocab.extra_words") from None
+        return spec
+
+
+def _cleaned(name: str, value: Any) -> Any:
+    if not isinstance(value, list):
+        return value
+    try:
+        return clean_words(value, f"vocab.{name}")
+    except InvalidWordListError as error:
+        # "vocab.words[3]: a control character …"
+        message = str(error)
+        raise BadRequestError(message, message.partition(":")[0]) from None
+
+
+class VocabularyFields(Body):
+    vocab: Vocabulary | None = None
+    """The words that the answer may consist of."""
+    vocab_lang: ListName | None = None
+    """With ``vocab_n_words`` short for a ``vocab`` of ``lang`` and ``n_words``."""
+    vocab_n_words: NumWords | None = None
+    """How many words of the list ``vocab_lang`` count."""
+
+    def vocabulary(self) -> VocabularySpec | None:
+        """Return the vocabulary that is asked for; None where the fields name none.
+
+        Raises:
+            BadRequestError: The fields do not go together, or an entry cannot be a word.
+        """
+        flat = [name for name in ("vocab_lang", "vocab_n_words") if getattr(self, name) is not None]
+        if self.vocab is not None:
+            if flat:
+                raise BadRequestError("Give either 'vocab' or the two flat fields, not both: leave one out.", flat[0])
+            return self.vocab.spec()
+        for name in ("vocab_lang", "vocab_n_words"):
+            if flat and name not in flat:
+                raise BadRequestError(
+                    f"'{flat[0]}' needs '{name}': add '{name}', or leave both out for free text.", name
+                )
+        return VocabularySpec(lang=self.vocab_lang, n_words=self.vocab_n_words) if flat else None
+
+    @property
+    def list_param(self) -> str:
+        """The field that names the list, for errors that only the vocabulary deployment finds."""
+        if self.vocab is None:
+            return "vocab_lang"
+        return "vocab.lang" if self.vocab.words is None else "vocab.words"
