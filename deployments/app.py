@@ -29,13 +29,13 @@ NUM_CPUS_OF_HELPERS = 0.1
 
 
 def build(args: Mapping[str, Any]) -> serve.Application:
-    """The application for these arguments, over the environment's.
+    """Return the application for these arguments; the environment and secret files go before them.
 
     Raises:
         SettingsError: A setting is unknown, bad, or unsafe where the service would listen.
     """
     settings = Settings.load(args)
-    print(f"wordbound settings: {settings.as_text()}", flush=True)
+    print(f"wordbound settings, all others by default:\n{settings.as_text()}", flush=True)
     if settings.demo:
         check_demo(_http_host(), settings)
     log = LoggingConfig(log_level=settings.log_level)

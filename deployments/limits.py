@@ -1,4 +1,4 @@
-"""The limits of a request, as one object that the server, the batch path and the tests read.
+"""The limits of a request and of batches, as objects that the server, the batch path and the tests read.
 
 Each has a default, what a request at the limit costs, and the case that set it. Nothing here enforces anything.
 """
@@ -101,3 +101,31 @@ class Limits(BaseModel):
 
     max_new_tokens: int = Field(default=1024, ge=1)
     """Costs a step of the engine each. Also what a request gets that asks for no number."""
+
+
+class BatchLimits(BaseModel):
+    """How much batches may ask for."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    max_file_bytes: int = Field(default=200 * 2**20, ge=1024)
+    """Costs its size in the folder of files, and five times that in the ingress's memory while it arrives and is passed
+    on (960 MiB for 199). OpenAI's limit."""
+
+    max_upload_s: float = Field(default=600.0, gt=0)
+    """Costs one waiting task. 200 MB over a line of 3 Mbit/s."""
+
+    max_lines: int = Field(default=100_000, ge=1)
+    """Costs a row of the database each, 2 KB with its answer, until the batch ends. OpenAI's limit is 50,000."""
+
+    max_open: int = Field(default=1000, ge=1)
+    """Batches that are not at their end. Costs a row each."""
+
+    max_open_per_key: int = Field(default=100, ge=1)
+    """The same for one key, so that one client leaves room for others."""
+
+    max_bytes_per_key: int = Field(default=20 * 2**30, ge=1024)
+    """Files of one key together. Costs as many bytes of the folder."""
+
+    retention_s: int = Field(default=30 * 86400, ge=60)
+    """Files are deleted so long after they came or were made, and batches so long after they ended. OpenAI's number."""

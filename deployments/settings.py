@@ -1,8 +1,8 @@
 """Every knob of the service, on one screen.
 
-A value comes from the arguments in the YAML file, else from the environment, else from the default here. An unknown
-key is an error, and so is a bad value: the message names the key, the value and what was expected. Limits of a single
-request are in ``deployments.limits``. Nothing here imports Ray or the engine.
+A value comes from the environment, else from a secret file, else from the arguments in the YAML file, else from the
+default here (``deployments.settings_sources``). An unknown key and a bad value are errors: the message names the key or
+its variable, the value and what was expected. Limits of single requests and of batches are in ``deployments.limits``.
 """
 
 import json
@@ -10,44 +10,39 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from fsspec import get_filesystem_class
 from fsspec.utils import get_protocol
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+from pydantic_settings import BaseSettings, InitSettingsSource, NoDecode, SettingsConfigDict
 
-from deployments.batch.settings import BatchSettings
-from deployments.limits import MAX_NGRAM_SIZE, NO_REPEAT_NGRAM_SIZE, Limits
+from deployments.limits import MAX_NGRAM_SIZE, NO_REPEAT_NGRAM_SIZE, BatchLimits, Limits
+from deployments.settings_sources import (
+    PREFIX,
+    SECRET_NAME,
+    Variables,
+    describe,
+    name_sources,
+    read_secrets,
+)
+from deployments.settings_sources import SettingsError as SettingsError
 
 DEMO_TOKEN: Final = "changeme"  # noqa: S105 - the well-known key of the demo, refused everywhere else
 
 DEFAULT_OWNER: Final = "default"
 """The name of ``secret_token``."""
 
-ENVIRONMENT: Final[dict[str, str]] = {
-    "SECRET_TOKEN": "secret_token",
-    "MODEL_NAME": "model_name",
-    "TRUST_REMOTE_CODE": "trust_remote_code",
-    "TORCH_DTYPE": "torch_dtype",
-    "MAX_INPUT_TOKENS": "limits.max_input_tokens",
-    "ALLOWED_MAX_NEW_TOKENS": "limits.max_new_tokens",
-    "PREBUILD_PREFIX": "prebuild_prefix",
-    "PREBUILD_LANGS": "prebuild_langs",
-    "WORDLIST_DIR": "wordlist_dir",
-    "ARTEFACT_STORE": "artefact_store",
-    "LOG_LEVEL": "log_level",
-    "MASK_ENGINE": "mask_engine",
-}
-"""The environment names, and the setting that each gives."""
-
-
 _KEY_NAME: Final = re.compile(r"[a-z0-9_-]{1,64}")
-
-_SECRET_NAME: Final = re.compile(r"token$|secret|password|api_?key", re.IGNORECASE)
-
-
-class SettingsError(ValueError):
-    """A setting is unknown or has a bad value; the text says which and what was expected."""
 
 
 class Autoscaling(BaseModel):
@@ -61,10 +56,66 @@ class Autoscaling(BaseModel):
     """Requests per replica that the autoscaler aims at."""
 
 
-class Settings(BaseModel):
+class BatchSettings(BaseModel):
+    """Where batches are kept and how they run."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    enabled: bool = True
+    database: SecretStr | None = None
+    """A URL of SQLAlchemy's, such as ``postgresql+psycopg://user:password@host/name``. By default a SQLite file in
+    ``state_dir``: enough for one machine. Where the batch deployment may move to another node, use a server."""
+    files: str | None = None
+    """A folder or an fsspec URL (``s3://bucket/files``) for what files hold; by default ``files`` in ``state_dir``."""
+    state_dir: Path | None = None
+    """By default ``WORDBOUND_STATE``, else ``wordbound`` in the user's folder for state."""
+    lines_in_flight: int = Field(default=128, ge=1)
+    """The share of batches in each engine: so many sequences of theirs run at once, a line with beams or several
+    choices counting for each. An eighth of the engine's ``max_num_seqs`` is kept from them in any case."""
+    jobs_at_once: int = Field(default=2, ge=1)
+    """Batches that run at once; later ones wait. Costs two processes of 250 MB each, and one more is kept ready."""
+    max_attempts: int = Field(default=3, ge=1)
+    """So often may a line be under way when an engine dies, the last time alone; then it fails and the others go on."""
+    resources: dict[str, float] = {}
+    """Custom resources that pin the batch deployment to a node."""
+    limits: BatchLimits = BatchLimits()
+
+    @property
+    def lines_sent(self) -> int:
+        """Lines that are with one replica: those that run, and some that wait there to take a place that gets free. A
+        line that had to come from elsewhere first would leave its place empty meanwhile."""
+        return self.lines_in_flight + self.lines_in_flight // 2 + 4
+
+    def resolved_database(self) -> str:
+        """The database's URL; may hold a password."""
+        if self.database is not None:
+            return self.database.get_secret_value()
+        return f"sqlite:///{self.resolved_state_dir() / 'batches.sqlite'}"
+
+    def resolved_files(self) -> str:
+        """The folder or URL of the files' contents."""
+        return self.files or str(self.resolved_state_dir() / "files")
+
+    def resolved_state_dir(self) -> Path:
+        """On the node of the calling process."""
+        if self.state_dir is not None:
+            return self.state_dir.expanduser()
+        if named := os.environ.get("WORDBOUND_STATE"):
+            return Path(named).expanduser()
+        return Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser() / "wordbound"
+
+
+class Settings(BaseSettings):
     """The settings of one application."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=(), validate_default=True)
+    model_config = SettingsConfigDict(
+        frozen=True,
+        extra="forbid",
+        protected_namespaces=(),
+        case_sensitive=True,
+        env_prefix=PREFIX.lower(),
+        env_nested_delimiter="__",
+    )
 
     # The model
     model_name: str = Field(default="google/gemma-3-27b-it", min_length=1)
@@ -78,6 +129,9 @@ class Settings(BaseModel):
 
     # The front
     secret_token: SecretStr = Field(min_length=1)
+    secrets_dir: Path | None = None
+    """A folder such as ``/run/secrets``, of files that are named like variables, in any case, and hold their values:
+    ``SECRET_TOKEN``, ``WORDBOUND_MORE_TOKENS__ALICE``, ``WORDBOUND_BATCH__DATABASE``. Read once, at the start."""
     more_tokens: dict[str, SecretStr] = {}
     """Further keys, each with a name: small letters, digits, ``_`` and ``-``, up to 64. Files and batches belong to the
     name, so that a key can be replaced without losing them; ``secret_token``'s name is ``default``."""
@@ -95,7 +149,7 @@ class Settings(BaseModel):
     """``xgrammar`` sends the list as a grammar: the same promise, slower, for an engine the plugin does not know."""
     wordlist_dir: Path | None = None
     """Folder of ``<lang>.txt`` files, one word a line in rank order; found before the built-in lists."""
-    prebuild_langs: tuple[str, ...] = ()
+    prebuild_langs: Annotated[tuple[str, ...], NoDecode] = ()
     """Lists compiled before the service reports ready."""
     prebuild_prefix: int = Field(default=1000, ge=1)
     """The N for which replicas warm up with these lists. One artefact serves every N, so nothing else depends on it."""
@@ -149,6 +203,9 @@ class Settings(BaseModel):
     """Environment variables of the replica and its engine."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
 
+    _sources: dict[str, list[str]] = PrivateAttr(default_factory=dict)
+    """Where each setting that was given comes from; the first counts."""
+
     @model_validator(mode="before")
     @classmethod
     def _fill_in_model_id(cls, values: Any) -> Any:
@@ -188,27 +245,34 @@ class Settings(BaseModel):
                 raise ValueError(f"expected a URL that fsspec can open: {error}") from None
         return url
 
+    @field_validator("prebuild_langs", mode="before")
+    @classmethod
+    def _split(cls, langs: Any) -> Any:
+        return [part.strip() for part in langs.split(",") if part.strip()] if isinstance(langs, str) else langs
+
+    @field_validator("log_level", mode="before")
+    @classmethod
+    def _capitalise(cls, level: Any) -> Any:
+        return level.upper() if isinstance(level, str) else level
+
     @classmethod
     def load(cls, args: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> Self:
-        """Settings from YAML arguments, which override the environment.
+        """Return the settings of YAML arguments, secret files and the environment.
 
         Raises:
             SettingsError: Names each bad key, its value and what was expected.
         """
-        args = dict(args)
-        environment = os.environ if environment is None else environment
-        values, names = _from_environment(environment)
-        limits = args.pop("limits", {})
-        if not isinstance(limits, Mapping):
-            raise SettingsError(f"limits={limits!r}: expected keys and values")
-        values.update(args)
-        values["limits"] = {**values.get("limits", {}), **limits}
-        for key in [*args, *(f"limits.{key}" for key in limits)]:
-            names.pop(key, None)
+        args = {str(key): value for key, value in args.items()}
+        variables = Variables(cls, os.environ if environment is None else environment)
+        files = Variables(cls, read_secrets(variables, args.get("secrets_dir")))
+        given = {"environment": variables(), "secret file": files(), "YAML": args}
+        sources = name_sources(cls, given, {"environment": variables, "secret file": files})
         try:
-            return cls.model_validate(values)
+            settings = cls(_build_sources=((variables, files, InitSettingsSource(cls, args)), {}))
         except ValidationError as error:
-            raise SettingsError(_describe(error, names)) from None
+            raise SettingsError(describe(error, sources, cls)) from None
+        settings._sources = sources
+        return settings
 
     def resolved_artefact_dir(self) -> Path:
         """The artefact folder on the node of the calling process."""
@@ -231,8 +295,17 @@ class Settings(BaseModel):
         return batch.jobs_at_once * batch.lines_sent * self.autoscaling.max_replicas if batch.enabled else 0
 
     def as_text(self) -> str:
-        """The settings as indented JSON, secrets hidden."""
-        return json.dumps(_without_secrets(self.model_dump(mode="json")), indent=2, ensure_ascii=False)
+        """The settings that were given, one a line with its source, secrets hidden; all others are defaults."""
+        lines = []
+        for key, sources in self._sources.items():
+            value: Any = self.model_dump(mode="json")
+            for part in key.split("."):
+                value = value[part]
+            if isinstance(value, dict):
+                # Engine arguments and environment variables may carry keys too (``HF_TOKEN``).
+                value = {name: "**********" if SECRET_NAME.search(name) else one for name, one in value.items()}
+            lines.append(f"{key} = {json.dumps(value, ensure_ascii=False)} ({', over '.join(sources)})")
+        return "\n".join(lines)
 
 
 def cache_dir() -> Path:
@@ -242,67 +315,5 @@ def cache_dir() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "wordbound"
 
 
-def _without_secrets(values: dict[str, Any]) -> dict[str, Any]:
-    """Engine arguments and environment variables may carry keys too (``HF_TOKEN``)."""
-    for group in ("engine_kwargs", "replica_env"):
-        values[group] = {
-            key: "**********" if _SECRET_NAME.search(key) else value for key, value in values[group].items()
-        }
-    return values
-
-
 def _is_folder(name: str) -> bool:
     return name.startswith(("/", "./", "../", "~"))
-
-
-def _from_environment(environment: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
-    """The values that the environment gives, and the variable that gave each key. An empty variable gives none."""
-    values: dict[str, Any] = {}
-    names: dict[str, str] = {}
-    for name, key in ENVIRONMENT.items():
-        raw = environment.get(name, "").strip()
-        if not raw:
-            continue
-        value: Any = raw
-        if name == "PREBUILD_LANGS":
-            value = [part.strip() for part in raw.split(",") if part.strip()]
-        elif name == "ALLOWED_MAX_NEW_TOKENS":
-            value = _largest(name, raw)
-        elif name == "LOG_LEVEL":
-            value = raw.upper()
-        names[key] = name
-        if key.startswith("limits."):
-            values.setdefault("limits", {})[key.removeprefix("limits.")] = value
-        else:
-            values[key] = value
-    return values, names
-
-
-def _largest(name: str, raw: str) -> int:
-    try:
-        return max(int(part) for part in raw.split(",") if part.strip())
-    except ValueError:
-        raise SettingsError(
-            f"{name}={raw!r}: expected whole numbers with commas between them, such as 256,1024"
-        ) from None
-
-
-def _describe(error: ValidationError, names: Mapping[str, str]) -> str:
-    lines = []
-    for fault in error.errors(include_url=False):
-        key = ".".join(str(part) for part in fault["loc"])
-        expected = fault["msg"].removeprefix("Value error, ")
-        if not key:
-            lines.append(expected)
-        elif fault["type"] == "extra_forbidden":
-            lines.append(f"{key}: unknown setting; known are {', '.join(sorted(Settings.model_fields))}")
-        elif fault["type"] == "missing":
-            lines.append(f"{key}: missing; set {_variable_of(key)} or the key in the YAML file")
-        else:
-            shown = "**********" if "secret" in key or key.startswith("more_tokens") else repr(fault["input"])
-            lines.append(f"{names.get(key, key)}={shown}: {expected}")
-    return "; ".join(lines)
-
-
-def _variable_of(key: str) -> str:
-    return next((name for name, target in ENVIRONMENT.items() if target == key), key)

@@ -1,17 +1,25 @@
-"""Things that are made once however many ask for them, the last few of them remembered. It knows nothing of lists."""
+"""Results that are made once however many callers ask for them, the last few of them kept."""
 
 import asyncio
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Hashable
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine, Hashable
+from typing import Any, TypeVar
+
+from cachetools import Cache, LRUCache
+
+T = TypeVar("T")
 
 
-class MadeOnce:
-    """What is known or being made, by key: the last ``size`` of them. Used from one event loop."""
+class SingleFlight:
+    """What is known or being made, by key. Used from one event loop.
 
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._tasks: OrderedDict[Hashable, asyncio.Task[Any]] = OrderedDict()
+    Args:
+        size: How many keys are kept; those used longest ago go.
+        on_made: Called after each result, and after each failure.
+    """
+
+    def __init__(self, size: int, on_made: Callable[[], None] = lambda: None) -> None:
+        self._tasks: LRUCache[Hashable, asyncio.Task[Any]] = LRUCache(size)
+        self._on_made = on_made
 
     def __len__(self) -> int:
         return len(self._tasks)
@@ -19,39 +27,40 @@ class MadeOnce:
     async def get(
         self,
         key: Hashable,
-        make: Callable[[], Awaitable[Any]],
-        is_there: Callable[[Any], Awaitable[bool]],
+        make: Callable[[], Coroutine[Any, Any, T]],
+        is_there: Callable[[T], Awaitable[bool]] | None = None,
         *,
         kept_errors: type[Exception] | tuple[()] = (),
-    ) -> Any:
-        """What ``make`` gives, called once however many ask, and again only where ``is_there`` denies the result.
+    ) -> T:
+        """Return what ``make`` gives, called once however many ask, and again only where ``is_there`` denies it.
 
         A call that fails fails all who wait for it, and is forgotten unless its error is one of ``kept_errors``.
         """
         task = self._tasks.get(key)
-        if task is not None and task.done() and not task.exception() and not await is_there(task.result()):
+        if is_there and task and task.done() and not task.exception() and not await is_there(task.result()):
             # Another caller may have begun to make it anew meanwhile.
             now = self._tasks.get(key)
             task = None if now is task else now
         if task is None:
-            task = asyncio.create_task(_await(make))
-            self._tasks[key] = task
-            task.add_done_callback(lambda done: self._forget_if_failed(key, done, kept_errors))
+            task = asyncio.create_task(make())
+            task.add_done_callback(lambda done: self._settle(key, done, kept_errors))
         self._tasks[key] = task
-        self._tasks.move_to_end(key)
-        while len(self._tasks) > self._size:
-            self._tasks.popitem(last=False)
         # A caller who goes away does not take the work from those who wait with it.
-        return await asyncio.shield(task)
+        result: T = await asyncio.shield(task)
+        return result
 
-    def _forget_if_failed(
-        self, key: Hashable, task: asyncio.Task[Any], kept_errors: type[Exception] | tuple[()]
-    ) -> None:
+    def results(self) -> list[Any]:
+        """Return all results that are kept; this is no use of them."""
+        tasks = [Cache.__getitem__(self._tasks, key) for key in self._tasks]
+        return [task.result() for task in tasks if task.done() and not task.cancelled() and not task.exception()]
+
+    def drop_oldest(self) -> None:
+        """Forget the key that was used longest ago."""
+        self._tasks.popitem()
+
+    def _settle(self, key: Hashable, task: asyncio.Task[Any], kept_errors: type[Exception] | tuple[()]) -> None:
         # Asking for the error also marks it as seen, for callers may all have gone.
         failed = task.cancelled() or ((error := task.exception()) is not None and not isinstance(error, kept_errors))
         if failed and self._tasks.get(key) is task:
             del self._tasks[key]
-
-
-async def _await(make: Callable[[], Awaitable[Any]]) -> Any:
-    return await make()
+        self._on_made()

@@ -42,7 +42,7 @@ class Batches:
             return Tools(self._store, contents, running, reader, settings.limits, batch, is_stopping)
 
         self._runner = Runner(make_tools)
-        self._service = BatchService(batch, settings, self._store, contents, on_change=self._runner.wake)
+        self._service = BatchService(settings, self._store, contents, on_change=self._runner.wake)
         self._runner.start()
         await asyncio.to_thread(running.get_ready)
 

@@ -23,13 +23,14 @@ def _show(demo: Demo) -> None:
     search = {"best_of": 4} if os.environ.get("MASK_ENGINE") == "xgrammar" else {"num_beams": 4}
     answer = demo.ask(QUESTION, {"lang": "en", "n_words": n_words, "end": "sentence"}, **search)
     vocabulary = answer["vocab"]
+    key = "$SECRET_TOKEN" if os.environ.get("SECRET_TOKEN") else DEMO_TOKEN
     print(
         f"\n{QUESTION} (in the {n_words:,} most frequent English words)\n\n"
         f"  {answer['choices'][0]['message']['content'].strip()}\n\n"
         f"{vocabulary['num_words']} words, {vocabulary['num_distinct_words']} distinct, "
         f"the rarest has rank {vocabulary['max_rank']}.\n\n"
         "Try next, in another terminal:\n\n"
-        f"  curl {demo.url}/v1/chat/completions -H 'Authorization: Bearer {DEMO_TOKEN}' \\\n"
+        f'  curl {demo.url}/v1/chat/completions -H "Authorization: Bearer {key}" \\\n'
         "    -H 'Content-Type: application/json' \\\n"
         f'    -d \'{{"model": "{answer["model"]}", "vocab_lang": "es", "vocab_n_words": 500,\n'
         '         "messages": [{"role": "user", "content": "Cuéntame algo de tu casa"}]}\'\n\n'

@@ -21,13 +21,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+import psutil
 import yaml
 
 from deployments.demo.model import say
 from deployments.settings import DEMO_TOKEN
 
 CONFIG: Final = Path(__file__).parents[2] / "configs" / "demo.yaml"
-MARK: Final = "WORDBOUND_DEMO"
+MARK: Final = "WORDBOUND_DEMO_RUN"
 
 READY_TIMEOUT_S: Final = 900
 """A larger model may be fetched and loaded meanwhile."""
@@ -171,14 +172,8 @@ class Demo:
 
     def processes(self) -> list[int]:
         """Every process that carries this run's mark; children inherit it, however they were started."""
-        mark = f"{MARK}={self._mark}".encode()
-        found = []
-        for folder in Path("/proc").iterdir():
-            if folder.name.isdigit() and int(folder.name) != os.getpid():
-                with suppress(OSError):
-                    if mark in (folder / "environ").read_bytes().split(b"\0"):
-                        found.append(int(folder.name))
-        return found
+        others = (process for process in psutil.process_iter(["environ"]) if process.pid != os.getpid())
+        return [process.pid for process in others if (process.info["environ"] or {}).get(MARK) == self._mark]
 
     def _is_healthy(self) -> bool:
         try:

@@ -5,11 +5,10 @@ rest of the graph as a ``Backend`` only.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any, Final, Protocol, TypeAlias
 
 from fastapi import FastAPI, Request, Response
-from pydantic import SecretStr
 from ray import serve
 from ray.serve.handle import DeploymentHandle
 from starlette.exceptions import HTTPException
@@ -25,7 +24,8 @@ from deployments.ingress.disconnect import ClientLeft, unless_client_leaves
 from deployments.ingress.request_id import Envelope
 from deployments.ingress.routing import Gate, Routes, check_host, header_check, route_check
 from deployments.limits import Limits
-from deployments.protocol.reader import ChatRequest, ChatRequestReader, ReaderSettings, check_budget, model_not_found
+from deployments.protocol.reader import ChatRequest, ChatRequestReader, check_budget, model_not_found
+from deployments.settings import Settings
 
 ROUTES: Final[Routes] = {
     b"/health": ("GET",),
@@ -38,15 +38,6 @@ OPEN_PATHS: Final = (b"/health",)
 _LONG_BODY_BYTES: Final = 64 * 1024
 """Longer bodies are read in a thread. Up to here it takes 2 ms, for a list of 50,000 words 25 ms, while other streams
 would wait for this loop."""
-
-
-class FrontSettings(ReaderSettings, Protocol):
-    """What the front reads of the settings."""
-
-    @property
-    def named_keys(self) -> Mapping[str, SecretStr]: ...
-    @property
-    def allow_query_token(self) -> bool: ...
 
 
 class Backend(Protocol):
@@ -68,7 +59,7 @@ Mount: TypeAlias = Callable[[FastAPI], Routes]
 """Adds routes of another room to the application, and returns their paths."""
 
 
-def create_app(settings: FrontSettings, backend: Backend, mounts: Sequence[Mount] = ()) -> FastAPI:
+def create_app(settings: Settings, backend: Backend, mounts: Sequence[Mount] = ()) -> FastAPI:
     """Create the ASGI application: routes, and around them the layers that every request passes."""
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     app.add_exception_handler(HTTPException, _not_found)
@@ -100,7 +91,7 @@ class FrontServer:
 
     def __init__(
         self,
-        settings: FrontSettings,
+        settings: Settings,
         replica: DeploymentHandle,
         vocabulary: DeploymentHandle,
         batches: DeploymentHandle | None = None,
@@ -148,7 +139,7 @@ def _add_models(app: FastAPI, model_id: str) -> None:
         return JSONResponse(card)
 
 
-def _add_chat(app: FastAPI, settings: FrontSettings, backend: Backend) -> None:
+def _add_chat(app: FastAPI, settings: Settings, backend: Backend) -> None:
     reader = ChatRequestReader.of(settings)
 
     @app.post("/v1/chat/completions")

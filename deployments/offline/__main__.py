@@ -56,7 +56,8 @@ def main(arguments: list[str] | None = None) -> int:
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     try:
         config = OfflineConfig.read(given.config)
-        print(f"wordbound settings: {config.settings.as_text()}\noffline: {config.offline!r}", flush=True)
+        print(f"wordbound settings, all others by default:\n{config.settings.as_text()}", flush=True)
+        print(f"offline: {config.offline!r}", flush=True)
         summary = run(given.source, given.output, config)
     except (SettingsError, RefusedError) as error:
         print(f"refused: {error}", file=sys.stderr)

@@ -6,6 +6,7 @@ front and of the Serve graph mean nothing here. Nothing here imports Ray or the 
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from deployments.errors import CallerError
 from deployments.protocol.reader import ChatRequestReader
 from deployments.settings import Settings, SettingsError
+from deployments.settings_sources import PREFIX
 
 BLOCK: Final = "offline"
 
@@ -65,7 +67,7 @@ class OfflineConfig:
 
     @classmethod
     def load(cls, args: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> Self:
-        """The configuration of YAML arguments, which override the environment.
+        """Return the configuration of YAML arguments, secret files and the environment.
 
         Raises:
             SettingsError: Names each bad key, its value and what was expected.
@@ -73,8 +75,8 @@ class OfflineConfig:
         args = dict(args)
         block = args.pop(BLOCK, None) or {}
         # There is no door here, so no key to it.
-        args["secret_token"] = uuid4().hex
-        settings = Settings.load(args, environment)
+        variables = {**(os.environ if environment is None else environment), f"{PREFIX}SECRET_TOKEN": uuid4().hex}
+        settings = Settings.load(args, variables)
         try:
             config = cls(settings, OfflineSettings.model_validate(block))
         except ValidationError as error:

@@ -2,7 +2,6 @@
 which rows were under way when an engine died. It knows nothing of datasets.
 """
 
-import asyncio
 from collections.abc import Collection
 from typing import Any, Final
 
@@ -11,6 +10,7 @@ import ray
 from deployments.contract import ResolvedVocabulary, VocabularySpec
 from deployments.offline.attempts import Attempts
 from deployments.settings import Settings
+from deployments.single_flight import SingleFlight
 from deployments.vocabulary.deployment import Vocabulary
 from vocab.errors import VocabularyError
 
@@ -24,7 +24,7 @@ class Helper:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._attempts = Attempts()
-        self._vocabulary: asyncio.Task[Vocabulary] | None = None
+        self._vocabulary = SingleFlight(1)
 
     async def resolve(self, spec: VocabularySpec) -> ResolvedVocabulary:
         return await (await self._made()).resolve(spec)
@@ -46,9 +46,7 @@ class Helper:
 
     async def _made(self) -> Vocabulary:
         """Made with the first question, for an actor's constructor cannot wait."""
-        if self._vocabulary is None or (self._vocabulary.done() and self._vocabulary.exception()):
-            self._vocabulary = asyncio.create_task(_make_vocabulary(self._settings))
-        return await asyncio.shield(self._vocabulary)
+        return await self._vocabulary.get("vocabulary", lambda: _make_vocabulary(self._settings))
 
 
 def start_helper(settings: Settings) -> Any:

@@ -4,7 +4,7 @@ Whether a list or a token exists, and how long the prompt is in tokens, is found
 """
 
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Self
 
 from deployments.contract import ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
 from deployments.errors import BadRequestError, CallerError, ModelNotFoundError, printable
@@ -13,6 +13,7 @@ from deployments.protocol.chat import COMBINABLE, ChatCompletionRequest, EngineF
 from deployments.protocol.decoding import decoding_of, sampling_defaults
 from deployments.protocol.models import checked, member_names, unknown_name
 from deployments.protocol.vocabulary import VocabularyFields
+from deployments.settings import Settings
 
 _KNOWN: Final = member_names(ChatCompletionRequest)
 _VOCABULARY: Final = member_names(VocabularyFields)
@@ -40,19 +41,6 @@ class ChatRequest:
         return bool(self.body.get("stream", False))
 
 
-class ReaderSettings(Protocol):
-    """What the reader needs of the settings."""
-
-    @property
-    def model_id(self) -> str: ...
-    @property
-    def limits(self) -> Limits: ...
-    @property
-    def hint(self) -> bool: ...
-    @property
-    def default_no_repeat(self) -> int: ...
-
-
 class ChatRequestReader:
     """Reads chat requests for one model under one set of limits.
 
@@ -73,8 +61,8 @@ class ChatRequestReader:
         self._no_repeat_ngram_size = no_repeat_ngram_size
 
     @classmethod
-    def of(cls, settings: ReaderSettings) -> Self:
-        """Return the reader of a service."""
+    def of(cls, settings: Settings) -> Self:
+        """The reader of a service."""
         return cls(
             settings.model_id, settings.limits, hint=settings.hint, no_repeat_ngram_size=settings.default_no_repeat
         )

@@ -16,7 +16,7 @@ from typing import Final, Protocol, TypedDict
 from deployments.contract import Answer, ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
 from deployments.errors import ApiError, InternalError, from_error_item, to_api_error
 from deployments.protocol.reader import ChatRequest, ChatRequestReader, check_budget
-from deployments.single_flight import MadeOnce
+from deployments.single_flight import SingleFlight
 
 logger = logging.getLogger("ray.serve")
 
@@ -133,7 +133,7 @@ class LineAnswerer:
         self._engine = engine
         self._reader = reader
         self._share = share
-        self._resolved = MadeOnce(_MAX_RESOLVED)
+        self._resolved = SingleFlight(_MAX_RESOLVED)
         self._clock = clock
         self._sleep = sleep
 
@@ -173,8 +173,8 @@ class LineAnswerer:
         async def is_fresh(known: tuple[ResolvedVocabulary, float]) -> bool:
             return 0 <= self._clock() - known[1] < _RESOLVED_FOR_S
 
-        resolved: tuple[ResolvedVocabulary, float] = await self._resolved.get(spec, ask, is_fresh)
-        return resolved[0]
+        resolved, _ = await self._resolved.get(spec, ask, is_fresh)
+        return resolved
 
     async def _answer(self, chat: ChatRequest, vocabulary: ResolvedVocabulary | None, request_id: str) -> LineAnswer:
         async with aclosing(self._engine.answer(chat.body, vocabulary, chat.decoding, request_id)) as items:

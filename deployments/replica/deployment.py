@@ -24,7 +24,6 @@ from deployments.replica.constrained_answer import AnswerRules, StreamFilter, Un
 from deployments.replica.decoding_support import check_supported
 from deployments.replica.engine import EngineError
 from deployments.replica.hint import hint_line, takes_system_messages, with_line
-from deployments.replica.node_artefacts import NodeArtefacts
 from deployments.replica.node_lists import NodeList, NodeLists
 from deployments.replica.plain_text import PlainText
 from deployments.replica.startup_check import prove_enforcement
@@ -60,8 +59,7 @@ class Replica(LLMServer):
         self._has_chat_template = bool(tokenizer.chat_template or settings.engine_kwargs.get("chat_template"))
         template = await asyncio.to_thread(engine.chat_template, settings)
         self._takes_system = await asyncio.to_thread(takes_system_messages, tokenizer, template)
-        artefacts = NodeArtefacts(store, lambda digest: vocabulary.fetch.remote(digest))
-        self._lists = NodeLists(artefacts, settings.mask_engine)
+        self._lists = NodeLists(store, lambda digest: vocabulary.fetch.remote(digest), settings.mask_engine)
         await super().__init__(llm_config)
         check_context(settings, engine.context_length(self))
         self._tells_cost = await prove_enforcement(self, settings, store)

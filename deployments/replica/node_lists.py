@@ -1,17 +1,19 @@
 """The lists of a replica's node as its requests need them: a reader for answers, and the grammar for the engine.
 
-Brings the artefacts of a vocabulary to the node, the list's and those of what is left out and added, and keeps the
-readers made last, bounded in bytes. It knows nothing of requests or of the engine.
+Brings the artefacts of a vocabulary to the node, the list's and those of what is left out and added, each fetched once
+however many requests want it, and keeps the readers made last, bounded in bytes.
 """
 
 import asyncio
 import logging
-from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+from threading import Lock
 from typing import Any, Final, Literal
+from weakref import WeakValueDictionary
 
 from deployments.contract import ResolvedVocabulary
-from deployments.replica.node_artefacts import NodeArtefacts
-from deployments.replica.node_words import ListedWords, NodeWords
+from deployments.single_flight import SingleFlight
 from vocab.artefacts.store import ArtefactStore
 from vocab.errors import ArtefactError
 from vocab.exclusion.exclusion import Exclusion
@@ -19,6 +21,7 @@ from vocab.matching.reference import MARK, GrammarReference
 from vocab.options import DEFAULT_OPTIONS
 from vocab.text.changes import ListChanges
 from vocab.text.ebnf import write_ebnf
+from vocab.text.form_ranks import FormRanks
 from vocab.text.reader import TextReader
 
 logger = logging.getLogger("ray.serve")
@@ -29,7 +32,40 @@ MAX_BYTES: Final = 512 * 1024 * 1024
 MAX_LISTS: Final = 1024
 """Readers, each for one N of one list; a small one takes some kilobytes."""
 
+WORD_BYTES: Final = 100
+"""Of a word in a list; as much again in the table of its forms."""
+
+_SMALLEST_TABLE: Final = 4096
+
 MaskEngine = Literal["automaton", "xgrammar"]
+
+
+class ListedWords:
+    """The words of one artefact, and tables of their forms, each for as many words as several N need."""
+
+    def __init__(self, store: ArtefactStore, digest: str) -> None:
+        # The mapped file, and its file descriptor, are let go: only the words are needed.
+        automaton = store.load(digest)
+        self.word_list = automaton.word_list
+        self.options = automaton.options
+        self._tables: dict[int, FormRanks] = {}
+        self._num_tabled = 0
+        self._lock = Lock()
+
+    def form_ranks(self, n_words: int) -> FormRanks:
+        """A table of the forms of the first ``n_words`` words, and perhaps of more: the next power of two."""
+        size = max(_SMALLEST_TABLE, 1 << (n_words - 1).bit_length())
+        if size >= self.word_list.num_ranks:
+            size = self.word_list.num_ranks
+        with self._lock:
+            if size not in self._tables:
+                self._tables[size] = FormRanks(self.word_list, self.options, size)
+                self._num_tabled += len(self.word_list.up_to(size).words)
+            return self._tables[size]
+
+    @property
+    def num_bytes(self) -> int:
+        return WORD_BYTES * (len(self.word_list.words) + self._num_tabled)
 
 
 class NodeList:
@@ -81,70 +117,92 @@ class NodeList:
 
 
 class NodeLists:
-    """The lists of one node."""
+    """The lists of one node.
 
-    def __init__(self, artefacts: NodeArtefacts, mask_engine: MaskEngine, max_bytes: int = MAX_BYTES) -> None:
-        self._artefacts = artefacts
-        self._words = NodeWords(artefacts.store)
+    Args:
+        store: The folder of this node's artefacts.
+        fetch: Gives the bytes of an artefact, from wherever it was made.
+        mask_engine: Who makes the masks, and so what goes to the engine.
+        max_bytes: How much is kept, besides what requests hold.
+    """
+
+    def __init__(
+        self,
+        store: ArtefactStore,
+        fetch: Callable[[str], Awaitable[bytes]],
+        mask_engine: MaskEngine,
+        max_bytes: int = MAX_BYTES,
+    ) -> None:
+        self._store = store
+        self._fetch = fetch
         self._mask_engine = mask_engine
         self._max_bytes = max_bytes
-        self._lists: OrderedDict[ResolvedVocabulary, asyncio.Task[NodeList]] = OrderedDict()
+        self._lists = SingleFlight(MAX_LISTS, self._drop)
+        self._fetches = SingleFlight(MAX_LISTS)
+        # Words are decoded once for each list, whatever N asks for them, and gone when no reader holds them.
+        self._words: WeakValueDictionary[str, ListedWords] = WeakValueDictionary()
+        self._lock = Lock()
 
     async def get(self, vocabulary: ResolvedVocabulary) -> NodeList:
-        """The list, its artefacts fetched to this node if need be.
+        """Return the list, its artefacts fetched to this node if need be.
 
         Raises:
-            ArtefactError: One is neither here nor where it was made.
+            ArtefactError: One is neither here nor where it was made, or cannot be written.
         """
-        task = self._lists.get(vocabulary)
-        # The engine maps the files by itself, so they must be here even where the reader is.
-        if task is None or (task.done() and not self._artefacts.has(vocabulary.digests)):
-            task = asyncio.create_task(self._make(vocabulary))
-            self._lists[vocabulary] = task
-            task.add_done_callback(lambda done: self._settle(vocabulary, done))
-        self._lists.move_to_end(vocabulary)
-        return await asyncio.shield(task)
+
+        async def is_there(_: NodeList) -> bool:
+            # The engine maps the files by itself, so they must be here even where the reader is. This is a use of them.
+            return all(list(map(self._store.has, vocabulary.digests)))
+
+        return await self._lists.get(vocabulary, partial(self._make, vocabulary), is_there)
 
     @property
     def num_bytes(self) -> int:
         """Of all that is kept, words that several share once."""
-        made = [task.result() for task in self._lists.values() if _is_made(task)]
+        made: list[NodeList] = self._lists.results()
         shared = {id(one.listed): one.listed.num_bytes for one in made}
         return sum(one.num_bytes for one in made) + sum(shared.values())
 
-    def _settle(self, vocabulary: ResolvedVocabulary, task: asyncio.Task[NodeList]) -> None:
-        """A failure is not remembered; what was made may push out what was used longest ago."""
-        if not _is_made(task) and self._lists.get(vocabulary) is task:
-            del self._lists[vocabulary]
-        while len(self._lists) > 1 and (len(self._lists) > MAX_LISTS or self.num_bytes > self._max_bytes):
-            self._lists.popitem(last=False)
+    def _drop(self) -> None:
+        # Counted anew: the tables of shared words grow while readers are made.
+        while len(self._lists) > 1 and self.num_bytes > self._max_bytes:
+            self._lists.drop_oldest()
 
     async def _make(self, vocabulary: ResolvedVocabulary) -> NodeList:
-        await self._artefacts.bring(vocabulary.digests)
+        await self._bring(vocabulary.digests)
         try:
             return await asyncio.to_thread(self._read, vocabulary)
         except ArtefactError as error:
             logger.warning("%s; it is fetched again", error)
-        await self._artefacts.bring_again(vocabulary.digests)
+        for digest in vocabulary.digests:
+            await asyncio.to_thread(self._store.discard, digest)
+        await self._bring(vocabulary.digests)
         return await asyncio.to_thread(self._read, vocabulary)
+
+    async def _bring(self, digests: Iterable[str]) -> None:
+        async def is_there(digest: str) -> bool:
+            return self._store.has(digest)
+
+        missing = [digest for digest in digests if not self._store.has(digest)]
+        await asyncio.gather(
+            *(self._fetches.get(digest, partial(self._fetch_one, digest), is_there) for digest in missing)
+        )
+
+    async def _fetch_one(self, digest: str) -> str:
+        data = await self._fetch(digest)
+        await asyncio.to_thread(self._store.write_bytes, digest, data)
+        logger.info("fetched artefact %s, %.1f MB", digest[:12], len(data) / 1e6)
+        return digest
 
     def _read(self, vocabulary: ResolvedVocabulary) -> NodeList:
         """Runs in a thread."""
-        store = self._artefacts.store
+        extra, without = vocabulary.extra_digest, vocabulary.exclusion_digest
         changes = ListChanges(
-            extra_words=_extra_words(store, vocabulary.extra_digest),
-            exclude_words=_excluded_words(store, vocabulary.exclusion_digest),
+            extra_words=() if extra is None else self._store.load(extra).word_list.words,
+            exclude_words=() if without is None else Exclusion.from_bytes(self._store.read_bytes(without)).entries,
         )
-        return NodeList(self._words.get(vocabulary.digest), changes, vocabulary, self._mask_engine)
-
-
-def _is_made(task: asyncio.Task[NodeList]) -> bool:
-    return task.done() and not task.cancelled() and task.exception() is None
-
-
-def _extra_words(store: ArtefactStore, digest: str | None) -> tuple[str, ...]:
-    return () if digest is None else store.load(digest).word_list.words
-
-
-def _excluded_words(store: ArtefactStore, digest: str | None) -> tuple[str, ...]:
-    return () if digest is None else Exclusion.from_bytes(store.read_bytes(digest)).entries
+        with self._lock:
+            listed = self._words.get(vocabulary.digest)
+            if listed is None:
+                listed = self._words[vocabulary.digest] = ListedWords(self._store, vocabulary.digest)
+        return NodeList(listed, changes, vocabulary, self._mask_engine)

@@ -17,8 +17,7 @@ from vllm.sampling_params import SamplingParams, StructuredOutputsParams
 from deployments.contract import ResolvedVocabulary
 from deployments.replica import engine
 from deployments.replica.engine import EngineError
-from deployments.replica.node_lists import NodeList
-from deployments.replica.node_words import ListedWords
+from deployments.replica.node_lists import ListedWords, NodeList
 from deployments.settings import Settings
 from vocab.artefacts.store import ArtefactStore
 from vocab.automaton.automaton import compile_automaton

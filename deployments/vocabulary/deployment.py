@@ -10,16 +10,16 @@ import hashlib
 import json
 import logging
 import os
-from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from typing import Final, Protocol, TypeAlias
 
+from cachetools import LRUCache
 from ray.serve.handle import DeploymentHandle
 
 from deployments.contract import ResolvedVocabulary, VocabularySpec
 from deployments.settings import Settings
-from deployments.single_flight import MadeOnce
+from deployments.single_flight import SingleFlight
 from deployments.vocabulary.compile_process import WorkerCommand
 from deployments.vocabulary.compiler import Compiler, CompilerLimits
 from vocab.artefacts.shared_store import SharedStore
@@ -83,8 +83,8 @@ class Vocabulary:
             ArtefactStore, settings.resolved_artefact_dir(), settings.artefact_bytes, shared
         )
         self._compiler = compiler or Compiler(_command(settings), _limits(settings))
-        self._known = MadeOnce(settings.max_cached_vocabularies)
-        self._last_good: OrderedDict[Hashable, _LastGood] = OrderedDict()
+        self._known = SingleFlight(settings.max_cached_vocabularies)
+        self._last_good: LRUCache[Hashable, _LastGood] = LRUCache(MAX_LAST_GOOD)
         self._counts = {"num_compiles": 0, "num_loaded": 0}
         await self._compiler.warm_up()
         for lang in settings.prebuild_langs:
@@ -162,9 +162,6 @@ class Vocabulary:
             return await self._last_good_version(name, stamp, job, error)
         if stamp is not None:
             self._last_good[name] = _LastGood(stamp, compiled.digest, stamp)
-            self._last_good.move_to_end(name)
-            while len(self._last_good) > MAX_LAST_GOOD:
-                self._last_good.popitem(last=False)
         return compiled
 
     async def _last_good_version(
@@ -189,8 +186,7 @@ class Vocabulary:
                 return _Listed(base, self._counted(await self._compiler.compile(CompileWithout(base.digest, words))))
             return _Listed(base, shown, shown.digest if shown.digest != base.digest else None)
 
-        listed: _Listed = await self._known.get(("without", base.digest, _digest(words)), leave_out, self._is_there)
-        return listed
+        return await self._known.get(("without", base.digest, _digest(words)), leave_out, self._is_there)
 
     async def _extra(self, spec: VocabularySpec) -> Compiled:
         options = replace(spec.options, case="sentence")
@@ -203,10 +199,7 @@ class Vocabulary:
         async def make() -> Compiled:
             return self._counted(await self._compiler.compile(job))
 
-        compiled: Compiled = await self._known.get(
-            key, make, self._is_there, kept_errors=WordListError if keeps_refusals else ()
-        )
-        return compiled
+        return await self._known.get(key, make, self._is_there, kept_errors=WordListError if keeps_refusals else ())
 
     def _counted(self, compiled: Compiled) -> Compiled:
         self._counts["num_loaded" if compiled.was_stored else "num_compiles"] += 1

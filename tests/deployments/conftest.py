@@ -9,9 +9,8 @@ import pytest
 import uvicorn
 
 from deployments.batch.api.routes import add_batch_routes
-from deployments.batch.settings import BatchSettings
 from deployments.ingress.deployment import create_app
-from deployments.settings import Settings
+from deployments.settings import BatchSettings, Settings
 from tests.deployments.batch.direct import DirectBatches
 from tests.deployments.batch.served import FEW
 from tests.deployments.front import KEY, KEYS, LIMITS, MODEL, Front, wait_until

@@ -1,11 +1,12 @@
 """Compile processes for tests: the real one over a toy tokenizer, and one that fails on demand."""
 
-import os
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+
+import psutil
 
 from deployments.vocabulary.compile_process import WorkerCommand
 from tests.vocab.toys import toy_tokenizer
@@ -32,11 +33,7 @@ def toy_command(folder: Path, *, is_faulty: bool = False, lists: Path | None = N
 
 def is_gone(pid: int) -> bool:
     """Whether there is no such process, not even a dead one that nobody waited for."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    return False
+    return not psutil.pid_exists(pid)
 
 
 def wait_until(condition: Callable[[], bool], timeout_s: float = 10) -> None:

@@ -1,3 +1,5 @@
+import pickle
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,12 +11,59 @@ def load(environment: dict[str, str] | None = None, **args: object) -> Settings:
     return Settings.load({"secret_token": "a key", **args}, environment or {})
 
 
-def test_yaml_overrides_the_environment_which_overrides_the_defaults() -> None:
-    environment = {"MAX_INPUT_TOKENS": "100", "PREBUILD_PREFIX": "50"}
-    settings = load(environment, prebuild_prefix=70)
-    assert settings.prebuild_prefix == 70
+def test_the_environment_overrides_secret_files_which_override_yaml_which_overrides_the_defaults(
+    tmp_path: Path,
+) -> None:
+    for name in ("PREBUILD_PREFIX", "WORDBOUND_MAX_ONGOING_REQUESTS"):
+        (tmp_path / name).write_text("60\n")
+    environment = {"MAX_INPUT_TOKENS": "100", "PREBUILD_PREFIX": "50", "SECRETS_DIR": str(tmp_path)}
+    settings = load(environment, prebuild_prefix=70, max_ongoing_requests=70, max_queued_requests=70)
     assert settings.limits.max_input_tokens == 100
+    assert (settings.prebuild_prefix, settings.max_ongoing_requests, settings.max_queued_requests) == (50, 60, 70)
     assert load().limits.max_input_tokens != 100
+
+
+def test_any_setting_comes_from_a_variable_with_the_prefix() -> None:
+    environment = {
+        "WORDBOUND_HINT": "false",
+        "WORDBOUND_LIMITS__MAX_STOP": "2",
+        "WORDBOUND_BATCH__LIMITS__MAX_LINES": "5",
+        "WORDBOUND_ENGINE_KWARGS": '{"max_num_seqs": 8}',
+        "WORDBOUND_MORE_TOKENS__ALICE": "a",
+        "WORDBOUND_TORCH_DTYPE": "float16",
+        "TORCH_DTYPE": "float32",
+        "WORDBOUND_STATE": "/no/setting",
+    }
+    settings = load(environment, engine_kwargs={"max_num_seqs": 4, "seed": 1}, batch={"limits": {"max_open": 7}})
+    assert not settings.hint
+    assert settings.limits.max_stop == 2
+    assert (settings.batch.limits.max_lines, settings.batch.limits.max_open) == (5, 7)
+    assert settings.engine_kwargs == {"max_num_seqs": 8, "seed": 1}
+    assert settings.more_tokens["alice"].get_secret_value() == "a"
+    assert settings.torch_dtype == "float16"
+
+
+def test_an_empty_variable_gives_nothing() -> None:
+    assert load({"TORCH_DTYPE": " ", "WORDBOUND_HINT": ""}, torch_dtype="float16").torch_dtype == "float16"
+
+
+def test_keys_come_from_files(tmp_path: Path) -> None:
+    (tmp_path / "secret_token").write_text("from a file\n")
+    (tmp_path / "WORDBOUND_MORE_TOKENS").write_text('{"alice": "a"}')
+    (tmp_path / "WORDBOUND_BATCH__DATABASE").write_text("sqlite:////x")
+    (tmp_path / "ca.crt").write_bytes(b"\xff")
+    settings = Settings.load({"secrets_dir": str(tmp_path)}, {})
+    assert {name: key.get_secret_value() for name, key in settings.named_keys.items()} == {
+        "default": "from a file",
+        "alice": "a",
+    }
+    assert settings.batch.resolved_database() == "sqlite:////x"
+
+
+def test_settings_travel_to_another_process_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = load({"WORDBOUND_HINT": "false"}, prebuild_prefix=70)
+    monkeypatch.setenv("WORDBOUND_PREBUILD_PREFIX", "80")
+    assert pickle.loads(pickle.dumps(settings)) == settings  # noqa: S301
 
 
 def test_every_environment_name_keeps_its_meaning() -> None:
@@ -65,6 +114,12 @@ def test_a_model_in_a_folder_is_named_for_the_folder() -> None:
         ({"colour": "red"}, {}, ["colour", "unknown setting", "model_name"]),
         ({"limits": {"max_words": 1}}, {}, ["limits.max_words", "unknown setting"]),
         ({"limits": 3}, {}, ["limits=3", "keys and values"]),
+        ({"secrets_dir": "/no/folder"}, {}, ["secrets_dir='/no/folder'", "folder of text files"]),
+        ({}, {"SECRETS_DIR": "/no/folder"}, ["SECRETS_DIR='/no/folder'", "folder of text files"]),
+        ({}, {"WORDBOUND_LIMITS": "few"}, ["WORDBOUND_LIMITS='few'", "keys and values"]),
+        ({}, {"WORDBOUND_LIMITS__MAX_WORDS": "1"}, ["WORDBOUND_LIMITS__MAX_WORDS", "unknown setting"]),
+        ({}, {"WORDBOUND_ENGINE_KWARGS": "{"}, ["WORDBOUND_ENGINE_KWARGS='{'", "keys and values"]),
+        ({"torch_dtype": "float16"}, {"TORCH_DTYPE": "float8"}, ["TORCH_DTYPE='float8'", "float32"]),
         ({"prebuild_prefix": "many"}, {}, ["prebuild_prefix='many'", "integer"]),
         ({"max_ongoing_requests": 0}, {}, ["max_ongoing_requests=0", "greater than or equal to 1"]),
         ({"artefact_bytes": 1000}, {}, ["artefact_bytes=1000", "greater than or equal to 1048576"]),
@@ -83,6 +138,11 @@ def test_a_bad_setting_is_named_with_its_value_and_what_was_expected(
         load(environment, **args)
     for part in parts:
         assert part in str(error.value)
+
+
+def test_a_key_of_the_yaml_file_that_is_no_text_is_unknown() -> None:
+    with pytest.raises(SettingsError, match="1: unknown setting"):
+        Settings.load({"secret_token": "k", 1: 2}, {})  # type: ignore[dict-item]
 
 
 def test_the_key_must_be_given() -> None:
@@ -125,9 +185,15 @@ def test_no_bad_key_of_several_is_shown(tokens: Any) -> None:
 
 
 def test_a_bad_key_is_not_shown() -> None:
-    with pytest.raises(SettingsError) as error:
-        Settings.load({"secret_token": ["hunter2"]}, {})
-    assert "hunter2" not in str(error.value)
+    for args, environment in (
+        ({"secret_token": ["hunter2"]}, {}),
+        ({"batch": {"database": ["hunter2"]}}, {}),
+        ({"replica_env": {"HF_TOKEN": ["hunter2"]}}, {}),
+        ({}, {"WORDBOUND_MORE_TOKENS": "hunter2"}),
+    ):
+        with pytest.raises(SettingsError) as error:
+            Settings.load(args, environment)
+        assert "hunter2" not in str(error.value)
 
 
 def test_the_text_hides_every_secret() -> None:
@@ -140,6 +206,19 @@ def test_the_text_hides_every_secret() -> None:
     text = settings.as_text()
     assert "hunter" not in text
     assert '"OMP_NUM_THREADS": "1"' in text
+
+
+def test_the_text_says_where_each_setting_comes_from_and_leaves_out_defaults(tmp_path: Path) -> None:
+    (tmp_path / "SECRET_TOKEN").write_text("k")
+    environment = {"TORCH_DTYPE": "float32", "MAX_INPUT_TOKENS": "9", "SECRETS_DIR": str(tmp_path)}
+    settings = Settings.load({"torch_dtype": "bfloat16", "limits": {"max_stop": 2}}, environment)
+    assert settings.as_text().splitlines() == [
+        'torch_dtype = "float32" (environment TORCH_DTYPE, over YAML)',
+        f'secrets_dir = "{tmp_path}" (environment SECRETS_DIR)',
+        "limits.max_input_tokens = 9 (environment MAX_INPUT_TOKENS)",
+        'secret_token = "**********" (secret file SECRET_TOKEN)',
+        "limits.max_stop = 2 (YAML)",
+    ]
 
 
 def test_the_cache_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

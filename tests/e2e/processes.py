@@ -1,16 +1,11 @@
 """Finds processes by the names that Ray and vLLM give them."""
 
 from collections.abc import Collection
-from contextlib import suppress
-from pathlib import Path
+
+import psutil
 
 
 def processes_named(beginning: str, among: Collection[int] | None = None) -> list[int]:
     """Ids of the processes, or of some of them, whose command line begins so."""
-    found = []
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit() and (among is None or int(folder.name) in among):
-            with suppress(OSError):
-                if (folder / "cmdline").read_bytes().startswith(beginning.encode()):
-                    found.append(int(folder.name))
-    return found
+    running = (process for process in psutil.process_iter(["cmdline"]) if among is None or process.pid in among)
+    return [process.pid for process in running if " ".join(process.info["cmdline"] or []).startswith(beginning)]

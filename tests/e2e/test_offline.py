@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -200,19 +201,9 @@ def rows_of(out: Path) -> dict[str, list[dict[str, Any]]]:
 
 def engine_process() -> int:
     """The engine's process of this test, which descends from it."""
-    ours = [process for process in processes_named("VLLM::EngineCore") if os.getpid() in ancestors(process)]
+    ours = processes_named("VLLM::EngineCore", [child.pid for child in psutil.Process().children(recursive=True)])
     assert ours, "no engine runs"
     return max(ours)
-
-
-def ancestors(process: int) -> Iterator[int]:
-    while process > 1:
-        yield process
-        try:
-            # The name, in brackets, may hold anything.
-            process = int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
-        except OSError:
-            return
 
 
 def wait_for_rows(out: Path, num_rows: int, process: subprocess.Popen[bytes], log: Path) -> None:

@@ -7,14 +7,13 @@ artefacts it used last, a few of each.
 import hashlib
 import logging
 import time
-from collections import OrderedDict
-from collections.abc import Hashable
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Final, Generic, TypeVar
+from typing import Final
 
 import numpy as np
+from cachetools import LRUCache
 
 from vocab.artefacts.artefact import read_tensors, write_tensors
 from vocab.artefacts.store import ArtefactStore
@@ -39,7 +38,6 @@ MAX_ARTEFACTS: Final = 8
 
 MAX_DROPPED_SHOWN: Final = 10
 
-T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 
@@ -51,8 +49,8 @@ class ListCompiler:
         self._trie = stored_trie(tokenizer, store)
         self._store = store
         self._wordlist_dir = wordlist_dir
-        self._lists = _Recent[WordList](MAX_LISTS)
-        self._artefacts = _Recent[TokenAutomaton](MAX_ARTEFACTS)
+        self._lists = LRUCache[tuple[str, str], WordList](MAX_LISTS)
+        self._artefacts = LRUCache[str, TokenAutomaton](MAX_ARTEFACTS)
 
     def run(self, job: Job) -> Reply:
         """Does a job; whatever goes wrong is in the reply."""
@@ -92,7 +90,7 @@ class ListCompiler:
             if unit == "lemma":
                 word_list = grouped_by_lemma(word_list, self._store)
             if word_list.source == "wordfreq":
-                self._lists.put((name, unit), word_list)
+                self._lists[name, unit] = word_list
         return word_list
 
     def _is_file(self, name: str) -> bool:
@@ -130,7 +128,7 @@ class ListCompiler:
             automaton = self._store.find(digest, self._store.load)
             if automaton is None:
                 raise ArtefactError(f"the artefact {digest} is gone")
-            self._artefacts.put(digest, automaton)
+            self._artefacts[digest] = automaton
         return automaton
 
 
@@ -157,24 +155,6 @@ def _described(automaton: TokenAutomaton, *, was_stored: bool) -> Compiled:
         dropped_words=automaton.dropped_words[:MAX_DROPPED_SHOWN],
         was_stored=was_stored,
     )
-
-
-class _Recent(Generic[T]):
-    """The last few of something, by key."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._items: OrderedDict[Hashable, T] = OrderedDict()
-
-    def get(self, key: Hashable) -> T | None:
-        if key in self._items:
-            self._items.move_to_end(key)
-        return self._items.get(key)
-
-    def put(self, key: Hashable, item: T) -> None:
-        self._items[key] = item
-        while len(self._items) > self._size:
-            self._items.popitem(last=False)
 
 
 _GROUPING_VERSION: Final = 1

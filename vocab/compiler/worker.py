@@ -21,6 +21,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, Final
 
+import psutil
+
 from vocab.artefacts.shared_store import SharedStore
 from vocab.artefacts.store import ArtefactStore
 from vocab.artefacts.stored_tokenizer import load_stored_tokenizer, store_tokenizer
@@ -80,12 +82,13 @@ def prepare() -> None:
 
 
 def resident_bytes(pid: int | None = None) -> int:
-    """The memory of a process that is no file's, 0 where that is not known: mapped artefacts cost nothing."""
+    """Return the memory of a process that is no file's, 0 where there is none: mapped artefacts cost nothing."""
     try:
-        fields = Path(f"/proc/{pid or 'self'}/statm").read_text().split()
-    except OSError:
+        memory = psutil.Process(pid).memory_info()
+    except psutil.Error:
         return 0
-    return (int(fields[1]) - int(fields[2])) * os.sysconf("SC_PAGE_SIZE")
+    # Other systems than Linux do not tell what is shared.
+    return int(memory.rss - getattr(memory, "shared", 0))
 
 
 def _parser() -> argparse.ArgumentParser:

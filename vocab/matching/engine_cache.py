@@ -74,6 +74,7 @@ class EngineCache:
         self._folder = ArtefactFolder(folder)
         self._tokenizer_digest = tokenizer_digest
         self._max_bytes = max_bytes
+        # No cache of cachetools: those measure an entry once, when it is put in, and its rows are made later.
         # What is made of other entries stands before them, so that it is dropped first.
         self._entries: OrderedDict[tuple[str | int, ...], Any] = OrderedDict()
         self._lock = Lock()

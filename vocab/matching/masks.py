@@ -36,6 +36,7 @@ class MaskRows:
     def __init__(self, automaton: TokenAutomaton, cache_bytes: int = DEFAULT_CACHE_BYTES) -> None:
         self._automaton = automaton
         self._cache_bytes = cache_bytes
+        # No cache of cachetools: those measure an entry once, when it is put in, and tables grow while they are used.
         self._tables: OrderedDict[tuple[int, int], RowTable] = OrderedDict()
         self._lock = Lock()
 

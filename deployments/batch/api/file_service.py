@@ -13,11 +13,11 @@ from typing import Any, Final
 from uuid import uuid4
 
 from deployments.batch.api import objects
-from deployments.batch.settings import BatchSettings
 from deployments.batch.state.contents import Contents, ContentsError, ContentsMissingError
 from deployments.batch.state.records import FileRecord
 from deployments.batch.state.store import Store, UnknownCursorError
 from deployments.errors import BadRequestError, ConflictError, NotFoundError, PayloadTooLargeError
+from deployments.settings import BatchSettings
 
 logger = logging.getLogger("ray.serve.wordbound")
 

@@ -4,7 +4,7 @@ The owner of everything is the name of the key that the request came with. What 
 """
 
 from collections.abc import Collection
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from fastapi import FastAPI, Request, Response
 from ray.serve.handle import DeploymentHandle
@@ -13,12 +13,12 @@ from starlette.responses import JSONResponse
 from deployments.batch.api.file_stream import FileStream
 from deployments.batch.api.handle import Batches, HandleBatches
 from deployments.batch.api.uploads import Uploads
-from deployments.batch.settings import BatchSettings
 from deployments.errors import BadRequestError, printable
 from deployments.ingress.body import parse_json, read_json_body
 from deployments.ingress.routing import Routes
 from deployments.limits import Limits
 from deployments.protocol.batches import read_expiry, read_parameters
+from deployments.settings import Settings
 
 BATCH_ROUTES: Final[Routes] = {
     b"/v1/files": ("GET", "POST"),
@@ -37,17 +37,6 @@ _UPLOADS_AT_ONCE: Final = 4
 
 _ANCHOR: Final = "expires_after[anchor]"
 _SECONDS: Final = "expires_after[seconds]"
-
-
-class Settings(Protocol):
-    """What single requests may ask for."""
-
-    @property
-    def model_id(self) -> str: ...
-    @property
-    def limits(self) -> Limits: ...
-    @property
-    def batch(self) -> BatchSettings: ...
 
 
 def mount_batches(app: FastAPI, settings: Settings, batches: DeploymentHandle) -> Routes:

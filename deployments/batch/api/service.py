@@ -6,13 +6,12 @@ Knows what is allowed. Knows neither HTTP nor how lines are answered: who answer
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, Final, Protocol
+from typing import Any, Final
 from uuid import uuid4
 
 from deployments.batch.api import objects
 from deployments.batch.api.file_service import FileService, checked_cursor, is_id, limited, unknown_cursor
 from deployments.batch.api.job_list import to_lines
-from deployments.batch.settings import BatchSettings
 from deployments.batch.state.contents import Contents
 from deployments.batch.state.records import BatchRecord, FileRecord, Kind
 from deployments.batch.state.store import Store, StoreError, TooManyOpenError, UnknownCursorError
@@ -23,8 +22,8 @@ from deployments.errors import (
     OverloadedError,
     TooManyRequestsError,
 )
-from deployments.limits import Limits
 from deployments.protocol.batches import ENDPOINT, read_batch
+from deployments.settings import Settings
 
 MAX_BATCHES_LISTED: Final = 100
 
@@ -34,21 +33,11 @@ _JOB_WINDOW_S: Final = 7 * 86400
 """A job names no window. So long, or as long as files are kept, if that is shorter."""
 
 
-class Front(Protocol):
-    """What the service's settings say of single requests."""
-
-    @property
-    def model_id(self) -> str: ...
-    @property
-    def limits(self) -> Limits: ...
-
-
 class BatchService(FileService):
     """All operations of the API; what ``FileService`` says of them holds for these too.
 
     Args:
-        settings: Those of batches.
-        front: What single requests may ask for.
+        settings: Those of the service.
         store: Where records are kept.
         contents: Where contents are kept.
         clock: Seconds since 1970.
@@ -57,16 +46,15 @@ class BatchService(FileService):
 
     def __init__(
         self,
-        settings: BatchSettings,
-        front: Front,
+        settings: Settings,
         store: Store,
         contents: Contents,
         *,
         clock: Callable[[], float] = time.time,
         on_change: Callable[[], None],
     ) -> None:
-        super().__init__(settings, store, contents, clock=clock)
-        self._front = front
+        super().__init__(settings.batch, store, contents, clock=clock)
+        self._settings = settings
         self._on_change = on_change
 
     # Batches
@@ -127,8 +115,8 @@ class BatchService(FileService):
         lines = to_lines(
             content,
             parameters,
-            limits=self._front.limits,
-            model_id=self._front.model_id,
+            limits=self._settings.limits,
+            model_id=self._settings.model_id,
             max_lines=self._limits.max_lines,
         )
         file = self._keep(owner, "job.jsonl", lines, self._limits.retention_s)

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from deployments.batch.settings import BatchSettings
 from deployments.batch.state.contents import Contents
 from deployments.batch.state.records import BatchRecord, LineResult
 from deployments.batch.state.store import Store
@@ -13,6 +12,7 @@ from deployments.batch.worker.lines import Line, LineFault, read_lines
 from deployments.limits import Limits
 from deployments.protocol.reader import ChatRequestReader
 from deployments.replica.answer_line import LineAnswer, LineRequest
+from deployments.settings import BatchSettings
 
 CHUNK: Final = 500
 """Results that are read or recorded at once."""

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from deployments.batch.api.service import BatchService
-from deployments.batch.settings import BatchLimits, BatchSettings
 from deployments.batch.state.contents import Contents
 from deployments.batch.state.records import OPEN, FileRecord
 from deployments.batch.state.store import Store
-from deployments.limits import Limits
-from tests.deployments.front import LIMITS, MODEL, chat_body
+from deployments.limits import BatchLimits
+from deployments.settings import BatchSettings, Settings
+from tests.deployments.front import KEY, LIMITS, MODEL, chat_body
 
 ME = "me"
 ENDPOINT = "/v1/chat/completions"
@@ -36,12 +36,6 @@ def jsonl(num_lines: int = 1) -> bytes:
 
 
 @dataclass
-class Front:
-    model_id: str = MODEL
-    limits: Limits = LIMITS
-
-
-@dataclass
 class World:
     """A service, what is under it, and how often it said that something changed."""
 
@@ -54,12 +48,11 @@ class World:
     service: BatchService = field(init=False)
 
     def __post_init__(self) -> None:
-        settings = BatchSettings(state_dir=self.folder, limits=self.limits)
-        self.store = Store(settings.resolved_database())
-        self.contents = Contents(settings.resolved_files())
-        self.service = BatchService(
-            settings, Front(), self.store, self.contents, clock=lambda: self.now, on_change=self._count
-        )
+        batch = BatchSettings(state_dir=self.folder, limits=self.limits)
+        settings = Settings(model_id=MODEL, secret_token=KEY, limits=LIMITS, batch=batch)
+        self.store = Store(batch.resolved_database())
+        self.contents = Contents(batch.resolved_files())
+        self.service = BatchService(settings, self.store, self.contents, clock=lambda: self.now, on_change=self._count)
 
     def upload(self, content: bytes | None = None, owner: str = ME, **options: Any) -> str:
         """The id of a new file."""

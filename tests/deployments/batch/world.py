@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from deployments.batch.settings import BatchSettings
 from deployments.batch.state.contents import Contents
 from deployments.batch.state.records import BatchRecord, FileRecord, Kind
 from deployments.batch.state.store import Store
@@ -17,6 +16,7 @@ from deployments.batch.worker.tools import Tools
 from deployments.limits import Limits
 from deployments.protocol.reader import ChatRequestReader
 from deployments.replica.answer_line import LineAnswer, LineRequest
+from deployments.settings import BatchSettings
 
 MODEL = "stand-in"
 ENDPOINT = "/v1/chat/completions"

@@ -6,7 +6,6 @@ import pytest
 
 from deployments.contract import ResolvedVocabulary
 from deployments.replica import node_lists
-from deployments.replica.node_artefacts import NodeArtefacts
 from deployments.replica.node_lists import MaskEngine, NodeLists
 from tests.vocab.toys import toy_automaton, toy_tokenizer, word_list
 from vocab.artefacts.store import ArtefactStore
@@ -65,7 +64,7 @@ def here(tmp_path: Path) -> ArtefactStore:
 def node_lists_of(
     here: ArtefactStore, source: Source, mask_engine: MaskEngine = "automaton", max_bytes: int = 2**30
 ) -> NodeLists:
-    return NodeLists(NodeArtefacts(here, source.fetch), mask_engine, max_bytes)
+    return NodeLists(here, source.fetch, mask_engine, max_bytes)
 
 
 def vocabulary(digest: str, n_words: int = 2, **fields: str) -> ResolvedVocabulary:
@@ -196,4 +195,4 @@ async def test_many_lists_stay_within_their_bytes(source: Source, here: Artefact
         await lists.get(vocabulary(digest))
         assert lists.num_bytes <= max_bytes
     gc.collect()
-    assert 5 < len(lists._words._held) < len(digests)
+    assert 5 < len(lists._words) < len(digests)

@@ -12,7 +12,6 @@ from transformers import AutoTokenizer
 from deployments.contract import Decoding, ResolvedVocabulary
 from deployments.replica.deployment import Replica, check_context
 from deployments.replica.hint import hint_line
-from deployments.replica.node_artefacts import NodeArtefacts
 from deployments.replica.node_lists import NodeLists
 from deployments.replica.plain_text import PlainText
 from deployments.settings import Settings
@@ -33,8 +32,7 @@ class ScriptedReplica(Replica):
         self._plain = PlainText(tokenizer)
         self._has_chat_template = self._tells_cost = True
         self._takes_system = True
-        artefacts = NodeArtefacts(ArtefactStore(folder, 2**30), self._nowhere)
-        self._lists = NodeLists(artefacts, self._settings.mask_engine)
+        self._lists = NodeLists(ArtefactStore(folder, 2**30), self._nowhere, self._settings.mask_engine)
         self._script = script
         self.request: Any = None
 

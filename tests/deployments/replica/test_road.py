@@ -10,7 +10,6 @@ import pytest
 import pytest_asyncio
 
 from deployments.protocol.reader import ChatRequestReader
-from deployments.replica.node_artefacts import NodeArtefacts
 from deployments.replica.node_lists import NodeLists
 from deployments.settings import Settings
 from deployments.vocabulary.deployment import Vocabulary
@@ -64,7 +63,7 @@ class Road:
         self.vocabulary = vocabulary
         self.facts = facts
         store = ArtefactStore(folder / "engine", 2**30)
-        self.lists = NodeLists(NodeArtefacts(store, vocabulary.fetch), "automaton")
+        self.lists = NodeLists(store, vocabulary.fetch, "automaton")
         self.cache = EngineCache(folder / "engine", facts.digest)
         self.requests = ChatRequestReader(MODEL, LIMITS)
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from deployments.vocabulary import compile_process
@@ -140,7 +141,7 @@ def test_no_process_outlives_its_parent(folder: Path, how: signal.Signals, word:
         time.sleep(0.3)
         parent.send_signal(how)
     # Whoever adopts it may take a moment to wait for it.
-    wait_until(lambda: is_gone(child) or Path(f"/proc/{child}/stat").read_text().split()[2] == "Z")
+    wait_until(lambda: is_gone(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE)
 
 
 @pytest.mark.parametrize("closes_output", [False, True])

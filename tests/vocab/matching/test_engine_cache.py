@@ -1,11 +1,11 @@
 """Rows 28, 31 and 32 of the faults, in the engine: lists come and go within their bytes."""
 
-import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.vocab.toys import STOP, can_spell, toy_tokenizer, word_list
@@ -180,10 +180,6 @@ def test_ten_thousand_lists_keep_memory_and_files_within_bounds(
         folder.path_of(digest).unlink()
         if number % 500 == 499:
             assert lists.num_bytes <= max_bytes
-            assert len(list(Path("/proc/self/fd").iterdir())) < 400
-            resident.append(_resident_bytes())
+            assert psutil.Process().num_fds() < 400
+            resident.append(psutil.Process().memory_info().rss)
     assert max(resident[4:]) - resident[3] < 32 * 2**20
-
-
-def _resident_bytes() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

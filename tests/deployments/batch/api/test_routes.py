@@ -11,8 +11,8 @@ import pytest
 
 from deployments.batch.api.file_stream import PIECE_BYTES
 from deployments.batch.api.multipart import MAX_FIELD_BYTES
-from deployments.batch.settings import BatchLimits
 from deployments.ingress.deployment import create_app
+from deployments.limits import BatchLimits
 from deployments.settings import Settings
 from tests.deployments.batch.served import ENDPOINT, FEW, NOW, World, jsonl
 from tests.deployments.front import KEY, KEYS, LIMITS, MODEL, Front, assert_error, chat_body, raw_request

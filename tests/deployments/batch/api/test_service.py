@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from deployments.batch.settings import BatchLimits
 from deployments.batch.state.contents import ContentsError
 from deployments.batch.state.records import FileRecord
 from deployments.errors import (
@@ -19,6 +18,7 @@ from deployments.errors import (
     OverloadedError,
     TooManyRequestsError,
 )
+from deployments.limits import BatchLimits
 from tests.deployments.batch.served import ENDPOINT, FEW, ME, NOW, World, jsonl
 from tests.deployments.front import MODEL, chat_body
 
