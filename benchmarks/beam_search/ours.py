@@ -13,15 +13,14 @@ from typing import Any, Self
 from uuid import uuid4
 
 from benchmarks.beam_search.found import Found, Task
-from deployments.search.constraint import Constraint
-from deployments.search.generator import MAX_STEP_TOKENS, EngineGenerator
-from deployments.search.kept_work import KeptWork
+from deployments.search.generator import MAX_STEP_TOKENS, EngineGenerator, KeptSteps
+from deployments.search.tokens import Constraint
 from vocab.decoding.beams import search_beams
 from vocab.decoding.generator import Expansion, Place
 from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE
 from vocab.matching.reference import GrammarReference
 from vocab.matching.states import ListStates
-from vocab.vllm_plugin.fork import TRANSFER_CONFIG
+from vocab.vllm_plugin.kv_fork import TRANSFER_CONFIG
 
 
 class EngineBeams:
@@ -93,7 +92,7 @@ class EngineBeams:
             SamplingParams(max_tokens=task.budget),
             f"beams-{next(self._numbers)}",
             constraint=constraint,
-            kept=KeptWork(uuid4().hex, self._unused) if self._keeps_work else None,
+            kept=KeptSteps(uuid4().hex, self._unused) if self._keeps_work else None,
         )
         try:
             [best] = await search_beams(generator, task.rules, task.budget)

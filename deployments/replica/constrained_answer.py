@@ -61,14 +61,12 @@ class AnswerRules:
         block: The part of the ``vocab`` block that does not depend on the answer.
         may_be_cut: The engine may end a text inside a word.
         stop_in_text: The client wants the stop string in the text, so what followed it is not known.
-        cost: Of the answer, known when it ends; None where nobody finds it out.
     """
 
     reader: Reader
     block: dict[str, Any]
     may_be_cut: bool
     stop_in_text: bool
-    cost: AnswerCost | None = None
 
     def following(self, choice: dict[str, Any]) -> str:
         """The text that came next where this choice's text was ended."""
@@ -89,10 +87,10 @@ class AnswerRules:
             raise UnlistedTextError(f"kept {length} of {len(text)} characters")
         return length
 
-    def vocab_block(self, texts: list[str]) -> dict[str, Any]:
+    def vocab_block(self, texts: list[str], cost: AnswerCost | None = None) -> dict[str, Any]:
         """The block for an answer of these texts: words are added up; of ranks and distinct words, the largest.
 
-        What a text cost is said of the first.
+        ``cost`` is that of the first; None where it is not known.
         """
         read = [self.reader.coverage(text) for text in texts if text]
         block = {
@@ -101,13 +99,13 @@ class AnswerRules:
             "num_distinct_words": max((coverage.num_distinct_words for coverage in read), default=0),
             "max_rank": max((coverage.max_rank for coverage in read), default=0),
         }
-        if self.cost is None or not texts:
+        if cost is None or not texts:
             return block
-        return block | self.cost.block(texts[0], read[0].num_words if texts[0] else 0)
+        return block | cost.block(texts[0], read[0].num_words if texts[0] else 0)
 
 
-def finish_answer(answer: dict[str, Any], rules: AnswerRules) -> dict[str, Any]:
-    """The whole answer, trimmed and with its ``vocab`` block; changed in place.
+def finish_answer(answer: dict[str, Any], rules: AnswerRules, cost: AnswerCost | None = None) -> dict[str, Any]:
+    """The whole answer, trimmed and with its ``vocab`` block; changed in place. ``cost`` is None where nobody asked.
 
     Raises:
         UnlistedTextError: The engine did not keep to the list.
@@ -120,7 +118,7 @@ def finish_answer(answer: dict[str, Any], rules: AnswerRules) -> dict[str, Any]:
             choice["message"]["content"] = text[:length]
             _cut_logprobs(choice, _num_bytes(text[:length]))
         texts.append(text[:length])
-    answer["vocab"] = rules.vocab_block(texts)
+    answer["vocab"] = rules.vocab_block(texts, cost)
     return answer
 
 
@@ -171,12 +169,12 @@ class StreamFilter:
             ready.append(chunk)
         return ready
 
-    def finish(self) -> list[dict[str, Any]]:
-        """The last chunk, with the ``vocab`` block."""
+    def finish(self, cost: AnswerCost | None = None) -> list[dict[str, Any]]:
+        """The last chunk, with the ``vocab`` block; ``cost`` is None where nobody asked."""
         if self._held is None:
             return []
         texts = [choice.text for _, choice in sorted(self._choices.items())]
-        return [{**self._held, "vocab": self._rules.vocab_block(texts)}]
+        return [{**self._held, "vocab": self._rules.vocab_block(texts, cost)}]
 
     def _take(self, choice: dict[str, Any]) -> bool:
         """Leaves in the choice's delta what can be sent; False where that is nothing."""

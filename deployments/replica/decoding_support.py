@@ -1,8 +1,4 @@
-"""Which ways of choosing a text the engine that is served can do: what its settings rule out is refused.
-
-Knows the settings, what the engine proved and what is asked for; how it is done, and what the request says besides,
-are not known here.
-"""
+"""Refuses the ways of choosing a text that the settings of the engine, or what it proved at its start, rule out."""
 
 from typing import Final
 
@@ -19,7 +15,7 @@ _NEEDS_SCORES: Final = frozenset({"num_beams", "best_of", "vocab.search", "vocab
 
 
 def check_supported(decoding: Decoding, settings: Settings, *, is_constrained: bool, tells_cost: bool = True) -> None:
-    """Refuses what this engine cannot do; ``tells_cost`` is whether it says what a word list costs.
+    """Refuse what this engine cannot do; ``tells_cost`` is whether it reports what a word list costs.
 
     Raises:
         EngineError: With status 400; it names the field and the setting.

@@ -27,7 +27,7 @@ from deployments.replica.hint import hint_line, takes_system_messages, with_line
 from deployments.replica.node_lists import NodeList, NodeLists
 from deployments.replica.plain_text import PlainText
 from deployments.replica.startup_check import prove_enforcement
-from deployments.search.order import SearchOrder
+from deployments.search.order import AnswerCost, SearchOrder
 from deployments.settings import Settings
 from deployments.vocabulary.deployment import resolve
 from vocab.artefacts.store import ArtefactStore
@@ -127,7 +127,8 @@ class Replica(LLMServer):
     async def _free(self, body: ChatBody, order: SearchOrder | None, request_id: str) -> AsyncIterator[Answer]:
         request = await self._request(body, request_id, order)
         async for item in engine.chat(self, request):
-            yield item
+            if not isinstance(item, AnswerCost):
+                yield item
 
     async def _constrained(
         self,
@@ -138,17 +139,20 @@ class Replica(LLMServer):
         request_id: str,
     ) -> AsyncIterator[Answer]:
         listed = await self._lists.get(vocabulary)
-        rules = self._rules(body, listed, order)
+        rules = self._rules(body, listed)
         # A reasoning model uses up tokens that the matcher does not see.
         budget = None if engine.has_reasoning_parser(self._settings) else int(body["max_tokens"])
         request = await self._request(body, request_id, order, listed.grammar(budget, no_repeat))
         stream = StreamFilter(rules)
+        cost: AnswerCost | None = None
         async for item in engine.chat(self, request):
-            if isinstance(item, dict):
+            if isinstance(item, AnswerCost):
+                cost = item
+            elif isinstance(item, dict):
                 # Reading a long answer takes a while, and other streams wait for this loop.
-                yield await asyncio.to_thread(finish_answer, item, rules)
+                yield await asyncio.to_thread(finish_answer, item, rules, cost)
             elif (chunk := engine.parse_event(item)) is None:
-                for passed in await asyncio.to_thread(stream.finish):
+                for passed in await asyncio.to_thread(stream.finish, cost):
                     yield engine.write_event(passed)
                 yield item
             else:
@@ -157,7 +161,7 @@ class Replica(LLMServer):
                 for passed in passed_on:
                     yield engine.write_event(passed)
 
-    def _rules(self, body: ChatBody, listed: NodeList, order: SearchOrder | None) -> AnswerRules:
+    def _rules(self, body: ChatBody, listed: NodeList) -> AnswerRules:
         settings = self._settings
         may_be_cut = (
             bool(body.get("stop")) or settings.mask_engine == "xgrammar" or engine.has_reasoning_parser(settings)
@@ -173,7 +177,6 @@ class Replica(LLMServer):
             block=listed.block,
             may_be_cut=may_be_cut,
             stop_in_text=bool(body.get("include_stop_str_in_output")),
-            cost=None if order is None else order.cost,
         )
 
     async def _request(

@@ -1,7 +1,7 @@
-"""The one module that touches ``ray.serve.llm`` and vLLM's server classes.
+"""The engine: Ray's ``LLMServer`` and vLLM's server classes, which no other module of the service touches.
 
-It turns settings into an engine configuration and a checked body into the engine's request, starts requests on an
-``LLMServer``, and turns the engine's refusals into ours. It knows nothing of HTTP or of how a vocabulary is made.
+Turns settings into an engine configuration and a checked body into the engine's request, starts requests on an
+``LLMServer``, and turns the engine's refusals into ours.
 """
 
 import json
@@ -14,15 +14,16 @@ from pydantic import PrivateAttr, ValidationError
 from ray.serve.llm import LLMConfig
 from ray.serve.llm.deployment import LLMServer
 from ray.serve.llm.openai_api_models import ChatCompletionRequest, CompletionRequest
+from vllm.platforms import current_platform
 
 from deployments.contract import Answer, ChatBody
 from deployments.search.client import SearchClient
 from deployments.search.generator import MAX_STEP_TOKENS
-from deployments.search.order import ORDER_ARGUMENT, SearchOrder
-from deployments.settings import Settings
+from deployments.search.order import ORDER_ARGUMENT, AnswerCost, SearchOrder
+from deployments.settings import Settings, SettingsError
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.matching.engine_cache import EngineCache
-from vocab.vllm_plugin.fork import TRANSFER_CONFIG
+from vocab.vllm_plugin.kv_fork import TRANSFER_CONFIG
 
 OFFLINE_STATISTICS: Final = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
 """Neither vLLM nor a library below it reports to its makers."""
@@ -30,6 +31,7 @@ OFFLINE_STATISTICS: Final = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
 CONTEXT_LENGTH_EXCEEDED: Final = "context_length_exceeded"
 
 _ERROR_EVENT: Final = 'data: {"error"'
+_LAST_EVENT: Final = "data: [DONE]"
 _EXCLUDE_CONNECTORS: Final = frozenset(
     {
         "kv_transfer_config",
@@ -80,13 +82,23 @@ class _ChatRequest(ChatCompletionRequest):
 
 
 def engine_config(settings: Settings) -> LLMConfig:
-    """The configuration of the deployment and of the engine in it."""
+    """The configuration of the deployment and of the engine in it.
+
+    Raises:
+        SettingsError: The engine's arguments ask for what it cannot do here.
+    """
+    if settings.engine_kwargs.get("speculative_config") and current_platform.is_cpu():
+        raise SettingsError(
+            "engine_kwargs.speculative_config: expected none on a CPU, where vLLM 0.29 draws drafted tokens at a wrong "
+            "temperature or fails: leave it out, or serve on a GPU"
+        )
     engine_kwargs: dict[str, Any] = {
         "dtype": settings.torch_dtype,
         "trust_remote_code": settings.trust_remote_code,
         **settings.engine_kwargs,
     }
-    if not _EXCLUDE_CONNECTORS & engine_kwargs.keys():
+    keeps_steps = current_platform.is_cpu() if settings.keep_search_steps is None else settings.keep_search_steps
+    if keeps_steps and not _EXCLUDE_CONNECTORS & engine_kwargs.keys():
         engine_kwargs["kv_transfer_config"] = dict(TRANSFER_CONFIG)
     if 0 <= (engine_kwargs.get("max_logprobs") or 0) < MAX_STEP_TOKENS:
         engine_kwargs["max_logprobs"] = MAX_STEP_TOKENS
@@ -200,8 +212,10 @@ def chat_request(
     return request
 
 
-async def chat(server: LLMServer, request: ChatCompletionRequest) -> AsyncIterator[Answer]:
+async def chat(server: LLMServer, request: ChatCompletionRequest) -> AsyncIterator[Answer | AnswerCost]:
     """The engine's answer: events of a stream as they come (``"data: …\\n\\n"``), or one dict.
+
+    Where the request has an order, what the answer cost comes before the dict or the stream's last event.
 
     Raises:
         EngineError: The engine does not take the request, or failed on it.
@@ -212,11 +226,16 @@ async def chat(server: LLMServer, request: ChatCompletionRequest) -> AsyncIterat
                 if item.startswith(_ERROR_EVENT):
                     error = json.loads(item.removeprefix("data:"))["error"]
                     raise refusal(error, max_input_tokens=request._max_input_tokens)
-                yield item
+                answer, is_last = item, item.startswith(_LAST_EVENT)
             elif hasattr(item, "error"):
                 raise refusal(item.error.model_dump(), max_input_tokens=request._max_input_tokens)
             else:
-                yield item.model_dump(mode="json", exclude_none=False)
+                answer, is_last = item.model_dump(mode="json", exclude_none=False), True
+            if is_last and request._order is not None:
+                searches: SearchClient = server.engine._oai_serving_chat.engine_client
+                if (cost := searches.cost_of(request._order)) is not None:
+                    yield cost
+            yield answer
 
 
 async def complete(server: LLMServer, prompt: str, *, grammar: str, max_tokens: int) -> str:

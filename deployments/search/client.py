@@ -1,28 +1,25 @@
 """vLLM's engine client with searches: one request of vLLM's server becomes many small ones to the engine.
 
-vLLM's server renders the prompt and formats the answer as ever; a request that carries an order
-(``deployments.search.order``) is answered here, by a search over the engine's own client, and any other passes. It
-knows vLLM's client and the lists' states; how a text is chosen is ``vocab.decoding``'s.
+vLLM's server renders the prompt and formats the answer as ever. A request that carries an order
+(``deployments.search.order``) is answered here, by a search over the engine's own client; any other passes.
 """
 
 import asyncio
 import math
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 from uuid import uuid4
+from weakref import WeakKeyDictionary
 
 from vllm.exceptions import VLLMValidationError
 from vllm.outputs import CompletionOutput, RequestOutput
 from vllm.sampling_params import RequestOutputKind, SamplingParams
 
 from deployments.contract import Decoding
-from deployments.search.constraint import Constraint
-from deployments.search.generator import EngineGenerator, sentence_tokens
-from deployments.search.kept_work import KeptWork
+from deployments.search.generator import EngineGenerator, KeptSteps, sentence_tokens
 from deployments.search.order import ORDER_ARGUMENT, AnswerCost, SearchOrder
-from deployments.search.outputs import SearchOutputs
-from deployments.search.token_scores import scores_of
+from deployments.search.tokens import CUT_CHARACTER, Constraint, scores_of
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.decoding.beams import BeamRules, search_beams
 from vocab.decoding.candidates import choose_candidates
@@ -31,7 +28,7 @@ from vocab.decoding.scores import TextScore
 from vocab.decoding.sentences import search_sentences
 from vocab.matching.engine_cache import EngineCache
 from vocab.matching.reference import GrammarReference
-from vocab.vllm_plugin.fork import TRANSFER_CONFIG
+from vocab.vllm_plugin.kv_fork import TRANSFER_CONFIG
 
 
 class SearchClient:
@@ -47,17 +44,24 @@ class SearchClient:
         self._client = client
         self._lists = lists
         self._sentence_tokens = sentence_tokens(facts)
-        self._unused_work: list[str] = []
+        self._costs: WeakKeyDictionary[SearchOrder, AnswerCost] = WeakKeyDictionary()
+        self._unused_names: list[str] = []
         transfer = client.vllm_config.kv_transfer_config
-        self._keeps_work = transfer is not None and transfer.kv_connector == TRANSFER_CONFIG["kv_connector"]
+        self._keeps_steps = transfer is not None and transfer.kv_connector == TRANSFER_CONFIG["kv_connector"]
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)
+
+    def cost_of(self, order: SearchOrder) -> AnswerCost | None:
+        """Return what the answer to this order has cost so far; None before its first part."""
+        return self._costs.get(order)
 
     def generate(
         self, prompt: Any, sampling_params: SamplingParams, request_id: str, **options: Any
     ) -> AsyncGenerator[RequestOutput, None]:
         """As ``AsyncLLM.generate``. Closing it, or cancelling its next step, ends all that runs in the engine for it.
+
+        What it cost is ``cost_of`` its order.
 
         Raises:
             EngineStepError: A step of a search failed, and with it the whole.
@@ -75,7 +79,7 @@ class SearchClient:
         params.extra_args = extra_args or None
         decoding = order.decoding
         if max(decoding.num_beams, decoding.best_of, decoding.search_width) == 1:
-            return self._scored(prompt, params, request_id, order.cost, options)
+            return self._scored(prompt, params, request_id, order, options)
         return self._searched(prompt, params, request_id, order, options)
 
     async def _searched(
@@ -83,31 +87,48 @@ class SearchClient:
     ) -> AsyncGenerator[RequestOutput, None]:
         if "prompt_token_ids" not in prompt:
             raise VLLMValidationError("A search needs a prompt of tokens.", parameter="messages")
-        kept = KeptWork(uuid4().hex, self._unused_work) if self._keeps_work else None
-        constraint = await self._constraint(params)
+        if params.max_tokens is None:
+            raise VLLMValidationError("A search needs to know how many tokens it may take.", parameter="max_tokens")
         generator = EngineGenerator(
             self._client,
             prompt,
             params,
             request_id,
-            constraint=constraint,
+            constraint=await self._constraint(params),
             sentence_tokens=self._sentence_tokens,
-            kept=kept,
+            kept=KeptSteps(uuid4().hex, self._unused_names) if self._keeps_steps else None,
             options=options,
         )
         eos = self._client.renderer.get_eos_token_id()
-        outputs = SearchOutputs(request_id, prompt, eos, generator.end_tokens)
+        outputs = _Outputs(request_id, prompt, eos, generator.end_tokens)
         try:
             if order.decoding.search_width > 1:
-                async with aclosing(_by_sentences(generator, params, order, outputs)) as found:
+                async with aclosing(self._by_sentences(generator, params, order, outputs)) as found:
                     async for output in found:
                         yield output
             else:
                 texts = await _whole_texts(generator, params, order.decoding)
-                _note(order.cost, TextScore.of(texts[0]), generator.num_tokens)
+                self._costs[order] = AnswerCost(TextScore.of(texts[0]), generator.num_tokens)
                 yield outputs.whole(texts)
         finally:
             await generator.close()
+
+    async def _by_sentences(
+        self, generator: EngineGenerator, params: SamplingParams, order: SearchOrder, outputs: "_Outputs"
+    ) -> AsyncGenerator[RequestOutput, None]:
+        """Each part as it is chosen, where the answer is a stream; else the whole."""
+        decoding, parts = order.decoding, list[Continuation]()
+        search = search_sentences(
+            generator, params.max_tokens, width=decoding.search_width, select=decoding.select, seed=params.seed
+        )
+        async with aclosing(search) as found:
+            async for part in found:
+                parts.append(part)
+                self._costs[order] = AnswerCost(TextScore.of(*parts), generator.num_tokens)
+                if params.output_kind == RequestOutputKind.DELTA:
+                    yield outputs.part(part)
+        if params.output_kind != RequestOutputKind.DELTA:
+            yield outputs.joined(parts)
 
     async def _constraint(self, params: SamplingParams) -> Constraint | None:
         grammar = None if params.structured_outputs is None else params.structured_outputs.grammar
@@ -118,70 +139,41 @@ class SearchClient:
         return Constraint(reference, await asyncio.to_thread(self._lists.states, reference))
 
     async def _scored(
-        self, prompt: Any, params: SamplingParams, request_id: str, cost: AnswerCost, options: Mapping[str, Any]
+        self, prompt: Any, params: SamplingParams, request_id: str, order: SearchOrder, options: Mapping[str, Any]
     ) -> AsyncGenerator[RequestOutput, None]:
-        """The engine's own answer, whose cost is told besides."""
+        """The engine's own answer, whose cost is noted besides."""
         is_silent = params.logprobs is None
         params.logprobs = params.logprobs or 0
         params.flat_logprobs = True
         is_delta = params.output_kind == RequestOutputKind.DELTA
         is_masked = params.structured_outputs is not None
-        score = TextScore()
+        score, num_tokens = TextScore(), 0
         async with aclosing(self._client.generate(prompt, params, request_id, **options)) as answer:
             async for output in answer:
                 for completion in output.outputs:
                     if completion.index == 0 and completion.token_ids:
                         score = _added(score if is_delta else TextScore(), completion, is_masked=is_masked)
-                    cost.num_tokens += len(completion.token_ids)
+                    num_tokens += len(completion.token_ids)
                     if is_silent:
                         completion.logprobs = completion.cumulative_logprob = None
-                cost.score = score
+                self._costs[order] = AnswerCost(score, num_tokens)
                 yield output
 
 
 async def _whole_texts(generator: EngineGenerator, params: SamplingParams, decoding: Decoding) -> list[Continuation]:
-    budget = _budget(params)
     if decoding.num_beams > 1:
         rules = BeamRules(
             decoding.num_beams, decoding.length_penalty, decoding.early_stopping, decoding.no_repeat_ngram_size
         )
-        return [found.continuation for found in await search_beams(generator, rules, budget, params.n)]
+        return [found.continuation for found in await search_beams(generator, rules, params.max_tokens, params.n)]
     return await choose_candidates(
         generator,
-        budget,
+        params.max_tokens,
         num_candidates=decoding.best_of,
         num_chosen=params.n,
         select=decoding.select,
         seed=params.seed,
     )
-
-
-async def _by_sentences(
-    generator: EngineGenerator, params: SamplingParams, order: SearchOrder, outputs: SearchOutputs
-) -> AsyncGenerator[RequestOutput, None]:
-    """Each part as it is chosen, where the answer is a stream; else the whole."""
-    decoding, parts = order.decoding, list[Continuation]()
-    search = search_sentences(
-        generator, _budget(params), width=decoding.search_width, select=decoding.select, seed=params.seed
-    )
-    async with aclosing(search) as found:
-        async for part in found:
-            parts.append(part)
-            _note(order.cost, TextScore.of(*parts), generator.num_tokens)
-            if params.output_kind == RequestOutputKind.DELTA:
-                yield outputs.part(part)
-    if params.output_kind != RequestOutputKind.DELTA:
-        yield outputs.joined(parts)
-
-
-def _budget(params: SamplingParams) -> int:
-    if params.max_tokens is None:
-        raise VLLMValidationError("A search needs to know how many tokens it may take.", parameter="max_tokens")
-    return int(params.max_tokens)
-
-
-def _note(cost: AnswerCost, score: TextScore, num_tokens: int) -> None:
-    cost.score, cost.num_tokens = score, num_tokens
 
 
 def _added(score: TextScore, completion: CompletionOutput, *, is_masked: bool) -> TextScore:
@@ -193,3 +185,62 @@ def _added(score: TextScore, completion: CompletionOutput, *, is_masked: bool) -
         score.log_weight + math.fsum(one.log_weight for one in drawn),
         score.num_tokens + len(drawn),
     )
+
+
+class _Outputs:
+    """What a search found, in the form in which vLLM's engine gives an answer: its server formats both alike.
+
+    Args:
+        request_id: As vLLM's server gave it.
+        prompt: The rendered prompt.
+        eos_token: The tokenizer's own end token, which vLLM does not name as the reason of an end; other end tokens it
+            does.
+        end_tokens: All of them.
+    """
+
+    def __init__(
+        self, request_id: str, prompt: Mapping[str, Any], eos_token: int | None, end_tokens: frozenset[int]
+    ) -> None:
+        self._request_id = request_id
+        self._prompt = prompt
+        self._named_ends = end_tokens - {eos_token}
+
+    def whole(self, texts: Sequence[Continuation]) -> RequestOutput:
+        """The answer of these choices, or the last part of it."""
+        return self._output([self._completion(index, text) for index, text in enumerate(texts)], finished=True)
+
+    def part(self, part: Continuation) -> RequestOutput:
+        """Part of the only choice; the last one unless it ends with a sentence."""
+        return self._output([self._completion(0, part)], finished=part.finish != "sentence")
+
+    def joined(self, parts: Sequence[Continuation]) -> RequestOutput:
+        """The only choice, made of parts."""
+        last = self._completion(0, parts[-1])
+        last.text = "".join(part.text for part in parts)
+        last.token_ids = [token for part in parts for token in part.tokens]
+        return self._output([last], finished=True)
+
+    def _output(self, completions: list[CompletionOutput], *, finished: bool) -> RequestOutput:
+        return RequestOutput(
+            request_id=self._request_id,
+            prompt=self._prompt.get("prompt"),
+            prompt_token_ids=self._prompt["prompt_token_ids"],
+            prompt_logprobs=None,
+            outputs=completions,
+            finished=finished,
+        )
+
+    def _completion(self, index: int, text: Continuation) -> CompletionOutput:
+        stop_reason: int | str | None = text.stop_reason
+        if text.finish == "stop" and stop_reason is None and text.tokens[-1] in self._named_ends:
+            stop_reason = text.tokens[-1]
+        return CompletionOutput(
+            index=index,
+            # vLLM leaves half a character out.
+            text=text.text.removesuffix(CUT_CHARACTER) if text.finish == "length" else text.text,
+            token_ids=list(text.tokens),
+            cumulative_logprob=None,
+            logprobs=None,
+            finish_reason=None if text.finish == "sentence" else text.finish,
+            stop_reason=stop_reason,
+        )

@@ -1,30 +1,33 @@
 """A vLLM engine as a search sees it: the likeliest next tokens, and draws, each as one small request.
 
 A step names the automaton's state in which its text goes on, so nothing is replayed; the states are followed here, as
-the engine follows them. It knows vLLM's sampling parameters and outputs, and nothing of Ray, of HTTP or of which steps
-a search takes.
+the engine follows them.
 """
 
+import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 from typing import Any, Final
 
-from vllm.outputs import CompletionOutput
+from vllm.outputs import CompletionOutput, RequestOutput
 from vllm.sampling_params import RequestOutputKind, SamplingParams, StructuredOutputsParams
 
-from deployments.search.constraint import Constraint
-from deployments.search.kept_work import KeptWork
-from deployments.search.steps import EngineSteps
-from deployments.search.token_scores import EngineStepError, likeliest, scores_of
-from deployments.search.token_text import CUT_CHARACTER, TokenText
+from deployments.search.tokens import CUT_CHARACTER, Constraint, EngineStepError, TokenText, likeliest, scores_of
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.decoding.generator import Continuation, Expansion, Finish, Place
 from vocab.marks import SENTENCE_MARKS
+from vocab.vllm_plugin.kv_fork import ForkHint
 
 MAX_STEP_TOKENS: Final = 64
 """How many tokens the engine says the probability of at a step, so its ``max_logprobs``: two for each of 16 beams, and
 as many again for further end tokens. Clients' ``top_logprobs`` has a limit of its own."""
+
+_PROMPT_ONLY: Final = frozenset({"prompt", "prompt_token_offsets", "assistant_tokens_mask", "arrival_time"})
+"""What vLLM knows of a prompt besides its tokens, and what no longer holds when text follows it."""
+
+_FINISHES: Final = ("stop", "length")
 
 
 class EngineGenerator:
@@ -52,10 +55,10 @@ class EngineGenerator:
         *,
         constraint: Constraint | None = None,
         sentence_tokens: Sequence[int] = (),
-        kept: KeptWork | None = None,
+        kept: "KeptSteps | None" = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        self._steps = EngineSteps(client, prompt, request_id, kept, options)
+        self._steps = _Steps(client, prompt, request_id, kept, options)
         self._params = params
         self._constraint = constraint
         self._is_masked = constraint is not None or params.structured_outputs is not None
@@ -140,7 +143,7 @@ class EngineGenerator:
         return self._texts.of(tokens) + (CUT_CHARACTER if self._texts.is_cut(tokens) else "")
 
     async def close(self) -> None:
-        """Ends what still runs in the engine for this request."""
+        """End what still runs in the engine for this request."""
         await self._steps.close()
 
     def _draw(self, place: Place, budget: int, to_sentence_end: bool, index: int) -> SamplingParams:
@@ -174,6 +177,121 @@ class EngineGenerator:
         if self._constraint is None or place.state is None:
             return None
         return self._constraint.after(place.state, tokens, budget, self._end_tokens)
+
+
+class _Steps:
+    """The steps of one search.
+
+    Args:
+        client: vLLM's.
+        prompt: The rendered prompt, with ``prompt_token_ids``.
+        request_id: Begins the ids of all steps.
+        kept: Lets the engine keep the work of a step for the next; None where it cannot.
+        options: Passed with every step: priority, adapter and the like.
+    """
+
+    def __init__(
+        self,
+        client: Any,
+        prompt: Mapping[str, Any],
+        request_id: str,
+        kept: "KeptSteps | None" = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.prompt_tokens: list[int] = list(prompt["prompt_token_ids"])
+        self.num_tokens = 0
+        """How many tokens the engine has generated in them."""
+        self._client = client
+        self._prompt = {name: value for name, value in prompt.items() if name not in _PROMPT_ONLY}
+        self._request_id = request_id
+        self._kept = kept
+        self._options = dict(options or {})
+        self._numbers = count(1)
+        self._running: set[asyncio.Task[RequestOutput]] = set()
+
+    async def ask(self, place: Place, params: SamplingParams, *, keep: bool) -> tuple[CompletionOutput, str | None]:
+        """Ask once, with parameters that are this step's alone.
+
+        Returns:
+            What came, and the name under which the engine keeps its work; None where it does not.
+
+        Raises:
+            EngineStepError: Nothing came, or the engine gave up.
+        """
+        params.skip_clone = True
+        params.extra_args, source = None, None
+        if self._kept is not None and (keep or place.source is not None):
+            fork = self._kept.step(place.source, keep=keep)
+            params.extra_args, source = fork.to_extra_args(), fork.keep
+        prompt = {**self._prompt, "prompt_token_ids": [*self.prompt_tokens, *place.tokens]}
+        # A task of its own, so that close() finds it whatever became of the search that waits for it.
+        step = asyncio.create_task(self._last(prompt, params))
+        self._running.add(step)
+        try:
+            answer = await step
+        finally:
+            self._running.discard(step)
+        [output] = answer.outputs
+        if output.finish_reason not in _FINISHES:
+            raise EngineStepError(f"the engine ended a step with {output.finish_reason!r}")
+        self.num_tokens += len(output.token_ids)
+        return output, source
+
+    async def close(self) -> None:
+        """End what still runs in the engine."""
+        running = list(self._running)
+        for step in running:
+            step.cancel()
+        if self._kept is not None:
+            self._kept.end()
+        await asyncio.gather(*running, return_exceptions=True)
+
+    async def _last(self, prompt: Mapping[str, Any], params: SamplingParams) -> RequestOutput:
+        request_id = f"{self._request_id}-{next(self._numbers)}"
+        last: RequestOutput | None = None
+        async for output in self._client.generate(prompt, params, request_id, **self._options):
+            last = output
+        if last is None:
+            raise EngineStepError("the engine gave a step no answer")
+        return last
+
+
+class KeptSteps:
+    """The names under which the engine keeps what it computed for one search (``vocab.vllm_plugin.kv_fork``).
+
+    It is a matter of speed alone: where a name is gone, the engine computes the text again. A step builds on the step
+    before it. So when a step begins to use a generation of names, all older ones have been used for the last time, and
+    are let go with it.
+
+    Args:
+        name: Begins all its names; no other search may have it.
+        unused: Names that searches left behind when they ended, let go with the next step of any; changed here.
+    """
+
+    def __init__(self, name: str, unused: list[str]) -> None:
+        self._name = name
+        self._unused = unused
+        self._generations: dict[str, int] = {}
+        self._numbers = count(1)
+
+    def step(self, parent: str | None, *, keep: bool) -> ForkHint:
+        """Return what a step's request says of the work it builds on, and of its own."""
+        generation = 0 if parent is None else self._generations.get(parent, 0)
+        release = [name for name, of_name in self._generations.items() if of_name < generation]
+        for name in release:
+            del self._generations[name]
+        release += self._unused
+        self._unused.clear()
+        own = None
+        if keep:
+            own = f"{self._name}/{next(self._numbers)}"
+            self._generations[own] = generation + 1
+        return ForkHint(keep=own, parent=parent, release=tuple(release))
+
+    def end(self) -> None:
+        """No step follows."""
+        self._unused.extend(self._generations)
+        self._generations.clear()
 
 
 def end_tokens(client: Any, params: SamplingParams) -> frozenset[int]:

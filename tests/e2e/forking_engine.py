@@ -16,7 +16,7 @@ from vllm.engine.arg_utils import AsyncEngineArgs
 from vllm.sampling_params import RequestOutputKind
 from vllm.v1.engine.async_llm import AsyncLLM
 
-from vocab.vllm_plugin.fork import TRANSFER_CONFIG, Fork
+from vocab.vllm_plugin.kv_fork import TRANSFER_CONFIG, ForkHint
 
 NUM_LOGPROBS: Final = 5
 NUM_STEPS: Final = 40
@@ -45,7 +45,7 @@ class Engine:
         return list(self._client.get_tokenizer().encode(text))
 
     async def ask(
-        self, prompt: list[int], fork: Fork | None = None, *, max_tokens: int = 1, give_up_after: int | None = None
+        self, prompt: list[int], fork: ForkHint | None = None, *, max_tokens: int = 1, give_up_after: int | None = None
     ) -> dict[str, Any]:
         """The likeliest tokens, what the engine says of each, and how much of the prompt it did not compute."""
         params = SamplingParams(
@@ -81,7 +81,7 @@ async def chained(engine: Engine, name: str, prompt: list[int], parent: str | No
     found: dict[str, Any] = {"tokens": [], "logprobs": [], "num_prompt": [], "num_reused": []}
     for step in range(num_steps):
         old = (f"{name}/{step - 2}",)
-        answer = await engine.ask(prompt + found["tokens"], Fork(f"{name}/{step}", parent, old))
+        answer = await engine.ask(prompt + found["tokens"], ForkHint(f"{name}/{step}", parent, old))
         for key, values in found.items():
             values += answer[key] if isinstance(answer[key], list) else [answer[key]]
         parent = f"{name}/{step}"
@@ -97,14 +97,14 @@ async def cases(engine: Engine, short: list[int], long: list[int]) -> dict[str, 
     for name, prompt in {"short": short, "long": long}.items():
         results[name] = await twice(engine, await chained(engine, name, prompt, None, NUM_STEPS), prompt)
     # Several at once go on from one parent, each with a token of its own.
-    root = await engine.ask(long, Fork("root"))
+    root = await engine.ask(long, ForkHint("root"))
     heads = [[*long, int(token)] for token in root["logprobs"][0]][:WIDTH]
     forks = await asyncio.gather(*(chained(engine, f"fork{i}", head, "root", 8) for i, head in enumerate(heads)))
     for i, (fork, head) in enumerate(zip(forks, heads, strict=True)):
         results[f"fork {i}"] = await twice(engine, fork, head)
     # A parent that was given up, among others that are not.
     others = asyncio.gather(*(engine.ask([*short, i], max_tokens=30) for i in range(WIDTH)))
-    given_up = await engine.ask(short, Fork("given up"), max_tokens=200, give_up_after=9)
+    given_up = await engine.ask(short, ForkHint("given up"), max_tokens=200, give_up_after=9)
     prompt = short + given_up["tokens"]
     results["given up"] = await twice(engine, await chained(engine, "heir", prompt, "given up", 4), prompt)
     await others

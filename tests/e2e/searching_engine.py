@@ -23,7 +23,7 @@ from deployments.search.generator import MAX_STEP_TOKENS
 from deployments.search.order import ORDER_ARGUMENT, SearchOrder
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.matching.engine_cache import EngineCache
-from vocab.vllm_plugin.fork import TRANSFER_CONFIG
+from vocab.vllm_plugin.kv_fork import TRANSFER_CONFIG
 
 SEARCHES = {
     "beams": Decoding(num_beams=4),

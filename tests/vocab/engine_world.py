@@ -23,9 +23,7 @@ from vllm.v1.outputs import ModelRunnerOutput
 from vllm.v1.request import Request, RequestStatus
 from vllm.v1.structured_output import StructuredOutputManager
 
-from vocab.vllm_plugin.fork import TRANSFER_CONFIG, Fork
-from vocab.vllm_plugin.gathering import Gathering
-from vocab.vllm_plugin.kv_fork import KVFork
+from vocab.vllm_plugin.kv_fork import TRANSFER_CONFIG, ArrivalWindow, ForkHint, KVFork
 
 NUM_TOKENS = 3
 BLOCK_SIZE = 4
@@ -81,7 +79,7 @@ class EngineWorld:
             manager._record_new_block_ids = True
         self.connector: KVFork = self.scheduler.connector
         # A step takes a millisecond.
-        self.connector._gathering = Gathering(lambda: self.num_steps / 1000)
+        self.connector._arrivals = ArrivalWindow(lambda: self.num_steps / 1000)
         self.num_steps = 0
         self.pool = self.scheduler.kv_cache_manager.block_pool
         self._worker = KVFork(config, KVConnectorRole.WORKER, cache)
@@ -101,20 +99,21 @@ class EngineWorld:
 
     @property
     def num_kept_blocks(self) -> int:
-        return self.connector._bound.num_blocks
+        bound = self.connector._bound
+        return 0 if bound is None else bound.num_blocks
 
     @property
     def num_used_blocks(self) -> int:
         return int(self.pool.num_gpu_blocks - 1 - self.pool.get_num_free_blocks())
 
-    def add(self, name: str, prompt: Sequence[int], fork: Fork | None = None, *, max_tokens: int = 1) -> None:
+    def add(self, name: str, prompt: Sequence[int], fork: ForkHint | None = None, *, max_tokens: int = 1) -> None:
         params = SamplingParams(max_tokens=max_tokens, extra_args=fork.to_extra_args() if fork else None)
         request = Request(name, list(prompt), params, None, block_hasher=self._hasher)
         self.requests[name] = request
         self.tokens[name] = list(prompt)
         self.scheduler.add_request(request)
 
-    def ask(self, name: str, prompt: Sequence[int], fork: Fork | None = None, *, max_tokens: int = 1) -> list[int]:
+    def ask(self, name: str, prompt: Sequence[int], fork: ForkHint | None = None, *, max_tokens: int = 1) -> list[int]:
         """Adds a request and runs it to its end: prompt and answer."""
         self.add(name, prompt, fork, max_tokens=max_tokens)
         self.run()

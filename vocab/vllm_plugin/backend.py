@@ -1,15 +1,13 @@
-"""The door into vLLM: a general plugin that lets the xgrammar backend know our grammar references.
+"""vLLM's entry point to the library: a general plugin with which the xgrammar backend knows our grammar references.
 
 It puts a subclass of vLLM's ``XgrammarBackend`` in its place, whose ``compile_grammar`` answers a reference with a
 matcher over the compiled artefact; every other grammar goes to xgrammar as before. vLLM loads it in each of its
-processes through the entry point group ``vllm.general_plugins``. With ``vocab.vllm_plugin.log_mass_hook``,
-``vocab.vllm_plugin.cpu_seeds``, ``vocab.vllm_plugin.cpu_drafts`` and ``vocab.vllm_plugin.cpu_wait``, which it
-installs, and ``vocab.vllm_plugin.kv_fork``, the only module of the library that imports vLLM.
+processes through the entry point group ``vllm.general_plugins``.
 """
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -26,18 +24,28 @@ from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIA
 from vocab.matching.matcher import Matcher
 from vocab.matching.reference import GrammarReference
 from vocab.matching.repeats import Repeats
-from vocab.vllm_plugin import cpu_drafts, cpu_kernel, cpu_seeds, cpu_wait, log_mass_hook
+from vocab.vllm_plugin import cpu_seeds, log_mass_hook
+from vocab.vllm_plugin.patches import Patch, install_patches
 
 logger = init_logger("vllm.wordbound")
 
 
+_BACKEND: Final = (
+    Patch("vllm.v1.structured_output:XgrammarBackend", "(vllm_config, tokenizer, vocab_size)"),
+    Patch(
+        "vllm.v1.structured_output:XgrammarBackend.compile_grammar",
+        "(self, request_type, grammar_spec, stop_token_ids=None)",
+    ),
+)
+"""What ``WordboundBackend`` is derived from."""
+
+
 def register() -> None:
-    """Puts ``WordboundBackend`` in the place of vLLM's xgrammar backend. Called by vLLM; doing it twice is harmless."""
-    structured_output.XgrammarBackend = WordboundBackend
-    cpu_kernel.install()
-    cpu_drafts.install()
+    """Put ``WordboundBackend`` in the place of vLLM's xgrammar backend, and install the patches. Called by vLLM; doing
+    it twice is harmless."""
+    if install_patches(_BACKEND, lost="This vLLM cannot be held to word lists, so no replica will start"):
+        structured_output.XgrammarBackend = WordboundBackend
     cpu_seeds.install()
-    cpu_wait.install()
     log_mass_hook.install()
 
 
@@ -108,7 +116,7 @@ class WordGrammar(StructuredOutputGrammar):
         self._bitmask_arrays = bitmask_arrays
 
     def accept_tokens(self, request_id: str, tokens: list[int]) -> bool:
-        """Goes on by these tokens; those after a stop token are ignored. False where one may not come."""
+        """Advance by these tokens; those after a stop token are ignored. False where one may not come."""
         for token in tokens:
             if self._matcher.is_terminated:
                 return True
@@ -130,7 +138,7 @@ class WordGrammar(StructuredOutputGrammar):
         self._matcher.rollback(num_tokens)
 
     def fill_bitmask(self, bitmask: torch.Tensor, batch_index: int) -> None:
-        """Fills a row of ``bitmask``, int32 (sequences, words), on the CPU."""
+        """Fill a row of ``bitmask``, int32 (sequences, words), on the CPU."""
         self._matcher.fill_bitmask(self._bitmask_arrays.of(bitmask)[batch_index])
 
     def is_terminated(self) -> bool:

@@ -2,20 +2,20 @@
 
 When a prompt takes several steps, vLLM draws at each of them and takes the draw back by the offset of the request's
 random generator. A generator on a CPU has no offset: vLLM 0.29 fails there, and its engine with it, as soon as one
-client sends a seed with a prompt that does not fit into a step. Here such a request gets a generator that starts anew
-instead, which is the same, for a prompt is read before anything is drawn. (A request that was put aside for want of
-memory starts anew too, in the middle of its text; on a GPU it would go on.)
+client sends a seed with a prompt that does not fit into a step (``docs/upstream.md``). Here such a request gets a
+generator that starts anew instead, which is the same, for a prompt is read before anything is drawn. (A request that
+was preempted for want of memory starts anew too, in the middle of its text; on a GPU it would go on.)
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import torch
-from vllm.logger import init_logger
 
-from vocab.vllm_plugin.wrap import wrap
+from vocab.vllm_plugin.patches import Patch, install_patches
 
-logger = init_logger("vllm.wordbound")
+TRIED_ON: Final = frozenset({"0.29"})
+"""Minor versions of vLLM that have the fault, and on which this was tried."""
 
 
 class CpuGenerator(torch.Generator):
@@ -25,20 +25,18 @@ class CpuGenerator(torch.Generator):
         return 0
 
     def set_offset(self, offset: int) -> None:
-        """Takes all draws back, wherever ``offset`` is."""
+        """Take all draws back, wherever ``offset`` is."""
         del offset
         self.manual_seed(self.initial_seed())
 
 
 def install() -> None:
-    """Has vLLM's batches use it for requests with a seed. Doing it twice is harmless; where vLLM's insides have changed
-    it says so and does nothing."""
-    try:
-        from vllm.v1.worker.gpu_input_batch import InputBatch
-
-        wrap(InputBatch, "add_request", _add_request)
-    except (ImportError, AttributeError) as error:
-        logger.warning("On a CPU, seeds with long prompts may end the engine: %s", error)
+    """Have vLLM's batches use it for requests with a seed."""
+    install_patches(
+        [Patch("vllm.v1.worker.gpu_input_batch:InputBatch.add_request", "(self, request)", _add_request)],
+        lost="On a CPU, a seed with a long prompt may end the engine",
+        vllm_versions=TRIED_ON,
+    )
 
 
 def _add_request(original: Callable[..., Any], batch: Any, request: Any) -> Any:

@@ -2,15 +2,19 @@
 
 A search asks for one token at a time. vLLM's prefix caching lets such a request reuse whole blocks only, so the tokens
 of the last block, up to 127 on a CPU, would be computed again at every step. This connector keeps a finished request's
-blocks and gives their contents to its successors, which then compute one token each. It knows names and token ids, and
-nothing of what is generated; a successor whose tokens differ gets what they share. It is used where it is certain: one
-group of full attention, no drafts; elsewhere it does nothing, and everything is computed as usual.
+blocks and gives their contents to its successors, which then compute one token each. A successor whose tokens differ
+gets what they share. It is used where it is certain: one group of full attention, no drafts; elsewhere it does nothing,
+and everything is computed as usual.
+
+A client says with each request what is kept of it and which kept work it goes on from (``ForkHint``). It is advice:
+where the engine cannot follow it, the answer is the same, later.
 """
 
-import functools
-from collections.abc import Hashable
+import time
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Self
+from weakref import WeakValueDictionary
 
 import torch
 from vllm.config import VllmConfig
@@ -34,15 +38,101 @@ from vllm.v1.kv_cache_interface import (
 )
 from vllm.v1.request import Request
 
-from vocab.vllm_plugin.block_copies import BlockCopies
-from vocab.vllm_plugin.fork import Fork
-from vocab.vllm_plugin.gathering import Gathering
-from vocab.vllm_plugin.kept_blocks import KeptBlocks
+from vocab.vllm_plugin.kept_blocks import BlockCopies, KeptBlocks
+from vocab.vllm_plugin.patches import Patch, install_patches
 
 logger = init_logger("vllm.wordbound")
 
 KEPT_SHARE: Final = 0.25
 """How much of the engine's blocks may be kept: eight searches of four beams need 64 of the demo's 364."""
+
+TRANSFER_CONFIG: Final = {
+    "kv_connector": "KVFork",
+    "kv_connector_module_path": __name__,
+    # A consumer would let requests leave out their images, and keep freed blocks longer than our order of work needs.
+    "kv_role": "kv_producer",
+}
+"""vLLM's ``kv_transfer_config`` with which an engine follows it."""
+
+_LOST: Final = "Steps of a search compute more than they need to"
+
+_kept_of_pool: WeakValueDictionary[int, KeptBlocks] = WeakValueDictionary()
+"""By the pool's identity; what is kept of a pool keeps the pool alive."""
+
+_EXTRA_ARG: Final = "kv_transfer_params"
+_OURS: Final = "wordbound"
+
+QUIET_S: Final = 0.003
+"""Nobody follows who has not followed after this time."""
+
+LONGEST_S: Final = 0.015
+"""A step of a small model on a CPU takes longer: to wait any more would cost more than it saves."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForkHint:
+    """A request's place among requests that share what the engine computed.
+
+    Attributes:
+        keep: Names what is computed for this request, so that others can go on from it; None for nobody will. What was
+            kept under that name before is forgotten.
+        parent: Names what was kept of a request whose tokens this prompt begins with; None for none. Tokens that differ
+            are computed, whatever the name says.
+        release: Names that nobody will go on from, once this request is running.
+    """
+
+    keep: str | None = None
+    parent: str | None = None
+    release: tuple[str, ...] = ()
+
+    def to_extra_args(self) -> dict[str, Any]:
+        """What to put into vLLM's ``SamplingParams.extra_args``."""
+        return {_EXTRA_ARG: {_OURS: {"keep": self.keep, "parent": self.parent, "release": list(self.release)}}}
+
+    @classmethod
+    def parse(cls, params: object) -> Self | None:
+        """Read vLLM's ``Request.kv_transfer_params``; None where they say nothing of this kind."""
+        ours = params.get(_OURS) if isinstance(params, dict) else None
+        if not isinstance(ours, dict):
+            return None
+        release = ours.get("release")
+        return cls(
+            keep=_name(ours.get("keep")),
+            parent=_name(ours.get("parent")),
+            release=tuple(filter(_name, release)) if isinstance(release, (list, tuple)) else (),
+        )
+
+
+class ArrivalWindow:
+    """Lets an idle engine wait a moment for requests that belong together.
+
+    The requests of one step of a search reach the engine one after the other, a millisecond apart. An idle engine would
+    begin with the first, and the others would wait for a step of their own: two steps where one is enough.
+
+    Args:
+        clock: Tells the time, in seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._first_s = self._last_s = -LONGEST_S
+        self._is_idle = True
+
+    def arrived(self) -> None:
+        """One of those that may belong together is there."""
+        now = self._clock()
+        if now - self._last_s >= LONGEST_S:
+            self._first_s = now
+        self._last_s = now
+
+    def stepped(self, num_tokens: int) -> None:
+        """A step was scheduled. Where it computes something nobody is made to wait, who would miss the next step."""
+        self._is_idle = num_tokens == 0
+
+    def is_open(self) -> bool:
+        """Whether others may yet follow."""
+        now = self._clock()
+        return self._is_idle and now - self._last_s < QUIET_S and now - self._first_s < LONGEST_S
 
 
 @dataclass
@@ -65,7 +155,9 @@ class KVFork(KVConnectorBase_V1, SupportsHMA):
         self._is_certain = _is_certain(vllm_config, kv_cache_config)
         self._block_size = vllm_config.cache_config.block_size
         self._kept: KeptBlocks | None = None
-        self._gathering = Gathering()
+        """None while it is not certain that all workers can copy."""
+        self._bound: KeptBlocks | None = None
+        self._arrivals = ArrivalWindow()
         self._copies = Copies()
         self._cache: BlockCopies | None = None
 
@@ -81,7 +173,7 @@ class KVFork(KVConnectorBase_V1, SupportsHMA):
         try:
             self._cache = BlockCopies(kv_caches.values(), self._kv_cache_config.num_blocks)
         except (AttributeError, ValueError) as error:
-            logger.warning("Steps of a search compute more than they need to: %s", error)
+            logger.warning("%s: %s", _LOST, error)
 
     def get_handshake_metadata(self) -> KVConnectorHandshakeMetadata | None:
         return CanCopy() if self._cache is not None else None
@@ -101,17 +193,9 @@ class KVFork(KVConnectorBase_V1, SupportsHMA):
 
     def bind_gpu_block_pool(self, gpu_block_pool: BlockPool) -> None:
         self._pool = gpu_block_pool
-        kept = KeptBlocks(gpu_block_pool, int(gpu_block_pool.num_gpu_blocks * KEPT_SHARE))
-        reset = gpu_block_pool.reset_prefix_cache
-
-        @functools.wraps(reset)
-        def reset_with_kept() -> bool:
-            # It fails while any block is in use; and what is kept is of the weights that may now be changed.
-            kept.release_all()
-            return bool(reset())
-
-        gpu_block_pool.reset_prefix_cache = reset_with_kept
-        self._bound = kept
+        if install_patches(_POOL_PATCHES, lost=_LOST):
+            self._bound = KeptBlocks(gpu_block_pool, int(gpu_block_pool.num_gpu_blocks * KEPT_SHARE))
+            _kept_of_pool[id(gpu_block_pool)] = self._bound
 
     def set_xfer_handshake_metadata_pp_aware(
         self, metadata: dict[tuple[int, int], KVConnectorHandshakeMetadata]
@@ -122,13 +206,13 @@ class KVFork(KVConnectorBase_V1, SupportsHMA):
 
     def on_new_request(self, request: Request) -> None:
         if _parent(request) is not None:
-            self._gathering.arrived()
+            self._arrivals.arrived()
 
     def get_num_new_matched_tokens(self, request: Request, num_computed_tokens: int) -> tuple[int | None, bool]:
         if self._kept is None:
             return 0, False
         parent = _parent(request)
-        if parent is not None and self._gathering.is_open():
+        if parent is not None and self._arrivals.is_open():
             return None, False
         # What is kept must never be what a request waits for.
         self._kept.make_room(-(-request.num_tokens // self._block_size) + 1, spare=parent)
@@ -140,7 +224,7 @@ class KVFork(KVConnectorBase_V1, SupportsHMA):
         return max(num_shared - num_computed_tokens, 0), False
 
     def update_state_after_alloc(self, request: Request, blocks: KVCacheBlocks, num_external_tokens: int) -> None:
-        fork = Fork.parse(request.kv_transfer_params)
+        fork = ForkHint.parse(request.kv_transfer_params)
         if self._kept is None or fork is None:
             return
         if num_external_tokens > 0:
@@ -160,7 +244,7 @@ class KVFork(KVConnectorBase_V1, SupportsHMA):
 
     def build_connector_meta(self, scheduler_output: SchedulerOutput) -> KVConnectorMetadata:
         copies, self._copies = self._copies, Copies()
-        self._gathering.stepped(scheduler_output.total_num_scheduled_tokens)
+        self._arrivals.stepped(scheduler_output.total_num_scheduled_tokens)
         if self._kept is not None:
             # Steps are executed in order: what is freed now is not written before these copies are made.
             self._kept.take_back()
@@ -173,7 +257,7 @@ class KVFork(KVConnectorBase_V1, SupportsHMA):
     def request_finished_all_groups(
         self, request: Request, block_ids: tuple[list[int], ...]
     ) -> tuple[bool, dict[str, Any] | None]:
-        fork = Fork.parse(request.kv_transfer_params)
+        fork = ForkHint.parse(request.kv_transfer_params)
         if self._kept is not None and fork is not None:
             for name in fork.release:
                 self._kept.release(name)
@@ -191,6 +275,17 @@ class KVFork(KVConnectorBase_V1, SupportsHMA):
         return True
 
 
+def _reset_prefix_cache(original: Callable[..., Any], pool: BlockPool) -> bool:
+    # It fails while any block is in use; and what is kept is of the weights that may now be changed.
+    kept = _kept_of_pool.get(id(pool))
+    if kept is not None:
+        kept.release_all()
+    return bool(original(pool))
+
+
+_POOL_PATCHES: Final = (Patch("vllm.v1.core.block_pool:BlockPool.reset_prefix_cache", "(self)", _reset_prefix_cache),)
+
+
 def _is_certain(vllm_config: VllmConfig, kv_cache_config: KVCacheConfig) -> bool:
     """Whether a block is all that there is of its tokens, and stays so."""
     if len(kv_cache_config.kv_cache_groups) != 1 or vllm_config.speculative_config is not None:
@@ -205,7 +300,7 @@ def _is_certain(vllm_config: VllmConfig, kv_cache_config: KVCacheConfig) -> bool
 
 
 def _parent(request: Request) -> str | None:
-    fork = Fork.parse(request.kv_transfer_params)
+    fork = ForkHint.parse(request.kv_transfer_params)
     return fork.parent if fork else None
 
 
@@ -215,3 +310,7 @@ def _context(request: Request) -> Hashable:
         return object()
     lora = request.lora_request
     return None if lora is None else lora.lora_int_id, request.cache_salt
+
+
+def _name(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None

@@ -49,10 +49,10 @@ def chunk(
     return {"id": "x", "choices": [made]}
 
 
-def stream(chunks: Sequence[dict[str, Any]], by: AnswerRules) -> list[dict[str, Any]]:
+def stream(chunks: Sequence[dict[str, Any]], by: AnswerRules, cost: AnswerCost | None = None) -> list[dict[str, Any]]:
     stream_filter = StreamFilter(by)
     sent = [passed for one in json.loads(json.dumps(chunks)) for passed in stream_filter.pass_on(one)]
-    return [*sent, *stream_filter.finish()]
+    return [*sent, *stream_filter.finish(cost)]
 
 
 def text_of(chunks: Sequence[dict[str, Any]], index: int = 0) -> str:
@@ -214,17 +214,17 @@ class TestStreams:
 
 def test_the_price_of_the_first_text_is_told_whole_and_in_a_stream() -> None:
     score = TextScore(log_p=-8 * math.log(2), log_mass=-1.5, num_tokens=4)
-    by = AnswerRules(READER, BLOCK, may_be_cut=False, stop_in_text=False, cost=AnswerCost(score, 9))
+    by, cost = AnswerRules(READER, BLOCK, may_be_cut=False, stop_in_text=False), AnswerCost(score, 9)
     price = {"log_mass_per_word": 0.5, "bits_per_char": 0.8, "generated_tokens": 9}
     answer = {"choices": [choice("a cat sat."), choice("the mat", index=1)]}
-    whole = finish_answer(answer, by)["vocab"]
+    whole = finish_answer(answer, by, cost)["vocab"]
     assert {name: whole[name] for name in price} == price
     assert whole["num_words"] == 5
-    assert stream([chunk("a cat sat.", finish_reason="stop")], by)[-1]["vocab"].items() >= price.items()
+    assert stream([chunk("a cat sat.", finish_reason="stop")], by, cost)[-1]["vocab"].items() >= price.items()
 
 
 def test_an_empty_first_text_has_no_price() -> None:
     cost = AnswerCost(TextScore(log_p=-1.0), 1)
-    by = AnswerRules(READER, BLOCK, may_be_cut=True, stop_in_text=False, cost=cost)
-    block = finish_answer({"choices": [choice(""), choice("the mat", index=1)]}, by)["vocab"]
+    by = AnswerRules(READER, BLOCK, may_be_cut=True, stop_in_text=False)
+    block = finish_answer({"choices": [choice(""), choice("the mat", index=1)]}, by, cost)["vocab"]
     assert (block["bits_per_char"], block["log_mass_per_word"], block["num_words"]) == (None, None, 2)

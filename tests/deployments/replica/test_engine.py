@@ -1,13 +1,14 @@
 from typing import Any
 
 import pytest
+from vllm.platforms import current_platform
 
 from deployments.contract import Decoding
 from deployments.replica import engine
 from deployments.replica.engine import EngineError
 from deployments.search.order import ORDER_ARGUMENT, SearchOrder
-from deployments.settings import Settings
-from vocab.vllm_plugin.fork import TRANSFER_CONFIG
+from deployments.settings import Settings, SettingsError
+from vocab.vllm_plugin.kv_fork import TRANSFER_CONFIG
 
 BODY: dict[str, Any] = {
     "model": "m",
@@ -29,8 +30,27 @@ def test_the_engine_always_gets_one_structured_output_backend() -> None:
     assert config.engine_kwargs["structured_outputs_config"] == {"reasoning_parser": "r", "backend": "xgrammar"}
 
 
-def test_steps_of_a_search_share_their_work() -> None:
-    assert engine.engine_config(settings()).engine_kwargs["kv_transfer_config"] == TRANSFER_CONFIG
+def connector(**args: object) -> object:
+    return engine.engine_config(settings(**args)).engine_kwargs.get("kv_transfer_config")
+
+
+@pytest.mark.parametrize("is_cpu", [True, False])
+def test_steps_of_a_search_share_their_work_on_a_cpu_or_where_it_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, is_cpu: bool
+) -> None:
+    monkeypatch.setattr(type(current_platform), "is_cpu", lambda platform: is_cpu)
+    assert connector() == (TRANSFER_CONFIG if is_cpu else None)
+    assert connector(keep_search_steps=True) == TRANSFER_CONFIG
+    assert connector(keep_search_steps=False) is None
+
+
+def test_drafted_tokens_are_refused_on_a_cpu_and_only_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    drafts = settings(engine_kwargs={"speculative_config": {"method": "ngram", "num_speculative_tokens": 3}})
+    monkeypatch.setattr(type(current_platform), "is_cpu", lambda platform: True)
+    with pytest.raises(SettingsError, match=r"engine_kwargs\.speculative_config: expected none on a CPU"):
+        engine.engine_config(drafts)
+    monkeypatch.setattr(type(current_platform), "is_cpu", lambda platform: False)
+    assert engine.engine_config(drafts).engine_kwargs["speculative_config"]["num_speculative_tokens"] == 3
 
 
 @pytest.mark.parametrize("name", ["kv_transfer_config", "kv_offloading_size", "enable_return_routed_experts"])

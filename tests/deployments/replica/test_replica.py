@@ -14,10 +14,12 @@ from deployments.replica.deployment import Replica, check_context
 from deployments.replica.hint import hint_line
 from deployments.replica.node_lists import NodeLists
 from deployments.replica.plain_text import PlainText
+from deployments.search.order import AnswerCost
 from deployments.settings import Settings
 from tests.vocab.toys import toy_automaton
 from vocab.artefacts.artefact import ArtefactFolder
 from vocab.artefacts.store import ArtefactStore
+from vocab.decoding.scores import TextScore
 from vocab.matching.reference import GrammarReference
 from vocab.options import ListOptions
 
@@ -35,6 +37,9 @@ class ScriptedReplica(Replica):
         self._lists = NodeLists(ArtefactStore(folder, 2**30), self._nowhere, self._settings.mask_engine)
         self._script = script
         self.request: Any = None
+        self.cost: AnswerCost | None = None
+        searches = SimpleNamespace(cost_of=lambda order: self.cost)
+        self.engine = SimpleNamespace(_oai_serving_chat=SimpleNamespace(engine_client=searches))
 
     def __del__(self) -> None:
         """``LLMServer``'s is a coroutine, which only Serve awaits."""
@@ -148,10 +153,27 @@ async def test_an_order_goes_with_a_request_that_asks_for_more_than_a_sample(
 ) -> None:
     for listed in (vocabulary, None):
         replica = ScriptedReplica(tmp_path, tokenizer, [whole("The cat sat.")])
-        await replica.items(listed, Decoding(best_of=4))
+        [answer] = await replica.items(listed, Decoding(best_of=4))
+        assert "generated_tokens" not in answer.get("vocab", {})
         assert replica.request._order.decoding == Decoding(best_of=4)
         await replica.items(listed, Decoding())
         assert replica.request._order is None
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_the_cost_of_a_search_comes_with_the_answer_of_a_list(
+    tmp_path: Path, tokenizer: Any, vocabulary: ResolvedVocabulary, stream: bool
+) -> None:
+    script = [[event("The cat "), event("sat.", "stop"), DONE] if stream else whole("The cat sat.")]
+    replica = ScriptedReplica(tmp_path, tokenizer, script)
+    replica.cost = AnswerCost(TextScore(log_p=-3.0, log_mass=-1.5, num_tokens=4), 17)
+    answer = await replica.items(vocabulary, Decoding(best_of=4), stream=stream)
+    block = (json.loads(answer[-2].removeprefix("data:")) if stream else answer[0])["vocab"]
+    assert (block["generated_tokens"], block["log_mass_per_word"]) == (17, 0.5)
+    free = await replica.items(None, Decoding(best_of=4), stream=stream)
+    assert free == script[0] if stream else "vocab" not in free[0]
+    plain = await replica.items(vocabulary, Decoding(), stream=stream)
+    assert "generated_tokens" not in str(plain)
 
 
 async def test_what_must_not_come_twice_is_part_of_the_constraint(

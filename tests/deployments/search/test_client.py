@@ -14,10 +14,9 @@ from vllm.sampling_params import RequestOutputKind, SamplingParams, StructuredOu
 
 from deployments.contract import Decoding
 from deployments.search.client import SearchClient
-from deployments.search.constraint import ListFaultError
-from deployments.search.order import ORDER_ARGUMENT, SearchOrder
-from deployments.search.token_scores import EngineStepError
-from tests.deployments.toy_engine import ToyEngine
+from deployments.search.order import ORDER_ARGUMENT, AnswerCost, SearchOrder
+from deployments.search.tokens import EngineStepError, ListFaultError
+from tests.deployments.search.toy_engine import ToyEngine
 from vocab.artefacts.artefact import ArtefactFolder
 from vocab.automaton.automaton import compile_automaton
 from vocab.automaton.tokenizer import TokenizerFacts
@@ -26,7 +25,7 @@ from vocab.marks import SENTENCE_MARKS
 from vocab.matching.engine_cache import EngineCache
 from vocab.matching.reference import GrammarReference
 from vocab.options import ListOptions
-from vocab.vllm_plugin.fork import Fork
+from vocab.vllm_plugin.kv_fork import ForkHint
 
 WORDS = ("the", "cat", "sat", "on", "a", "mat", "and", "slept")
 PROMPT = {"type": "token", "prompt_token_ids": [1, 504, 2644], "prompt": "…"}
@@ -63,16 +62,24 @@ def world(smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory) -> World
     return World(smollm2_path, tmp_path_factory.mktemp("artefacts"))
 
 
-def order_for(world: World, decoding: Decoding, *, free: bool = False, **fields: Any) -> tuple[SamplingParams, Any]:
+def order_for(
+    world: World, decoding: Decoding, *, free: bool = False, **fields: Any
+) -> tuple[SamplingParams, SearchOrder]:
     order = SearchOrder(decoding)
     fields = {"max_tokens": BUDGET, "temperature": 0.8, "output_kind": RequestOutputKind.FINAL_ONLY} | fields
     grammar = None if free else StructuredOutputsParams(grammar=world.reference.to_ebnf())
     extra_args = {ORDER_ARGUMENT: order}
-    return SamplingParams(structured_outputs=grammar, extra_args=extra_args, skip_clone=True, **fields), order.cost
+    return SamplingParams(structured_outputs=grammar, extra_args=extra_args, skip_clone=True, **fields), order
 
 
 async def outputs_of(answer: AsyncIterator[RequestOutput]) -> list[RequestOutput]:
     return [output async for output in answer]
+
+
+def cost_of(client: SearchClient, order: SearchOrder) -> AnswerCost:
+    cost = client.cost_of(order)
+    assert cost is not None
+    return cost
 
 
 def assert_listed(text: str) -> None:
@@ -90,8 +97,10 @@ def log_p_of(engine: ToyEngine, tokens: list[int]) -> float:
 @pytest.mark.parametrize("name", SEARCHES)
 async def test_a_search_gives_one_whole_listed_text_and_its_cost(world: World, name: str) -> None:
     engine = world.engine()
-    params, cost = order_for(world, SEARCHES[name], seed=1)
-    [answer] = await outputs_of(world.client(engine).generate(PROMPT, params, "r", priority=3))
+    params, order = order_for(world, SEARCHES[name], seed=1)
+    client = world.client(engine)
+    [answer] = await outputs_of(client.generate(PROMPT, params, "r", priority=3))
+    cost = cost_of(client, order)
     [choice] = answer.outputs
     assert (answer.finished, answer.request_id, answer.prompt_token_ids) == (True, "r", PROMPT["prompt_token_ids"])
     assert_listed(choice.text)
@@ -104,6 +113,18 @@ async def test_a_search_gives_one_whole_listed_text_and_its_cost(world: World, n
     assert engine.num_running == 0
     assert all(options == {"priority": 3} for _, _, _, options in engine.requests)
     assert all(ORDER_ARGUMENT not in (params.extra_args or {}) for _, params, _, _ in engine.requests)
+
+
+async def test_a_cost_belongs_to_one_order_and_goes_with_it(world: World) -> None:
+    client = world.client(world.engine())
+    params, order = order_for(world, Decoding(best_of=2))
+    _, other = order_for(world, Decoding(best_of=2))
+    assert client.cost_of(order) is None
+    await outputs_of(client.generate(PROMPT, params, "r"))
+    assert client.cost_of(order) is not None
+    assert client.cost_of(other) is None
+    del order, params
+    assert len(client._costs) == 0
 
 
 async def test_several_choices_come_with_their_numbers(world: World) -> None:
@@ -174,8 +195,10 @@ async def test_draws_of_a_seeded_request_differ_and_come_again(world: World) -> 
 
 async def test_free_text_is_searched_without_a_list(world: World) -> None:
     engine = world.engine()
-    params, cost = order_for(world, Decoding(num_beams=2), free=True, max_tokens=3)
-    [answer] = await outputs_of(world.client(engine).generate(PROMPT, params, "r"))
+    params, order = order_for(world, Decoding(num_beams=2), free=True, max_tokens=3)
+    client = world.client(engine)
+    [answer] = await outputs_of(client.generate(PROMPT, params, "r"))
+    cost = cost_of(client, order)
     assert cost.score.log_mass == 0
     assert cost.score.log_p == pytest.approx(log_p_of(engine, list(answer.outputs[0].token_ids)), abs=1e-6)
 
@@ -190,9 +213,11 @@ async def test_a_stop_string_of_the_clients_ends_a_candidate(world: World) -> No
 @pytest.mark.parametrize("kind", [RequestOutputKind.DELTA, RequestOutputKind.FINAL_ONLY])
 @pytest.mark.parametrize("logprobs", [None, 2])
 async def test_a_score_changes_nothing_of_the_answer(world: World, kind: RequestOutputKind, logprobs: int) -> None:
-    params, cost = order_for(world, Decoding(score=True), seed=5, output_kind=kind, logprobs=logprobs)
+    params, order = order_for(world, Decoding(score=True), seed=5, output_kind=kind, logprobs=logprobs)
     engine = world.engine()
-    scored = await outputs_of(world.client(engine).generate(PROMPT, params, "r"))
+    client = world.client(engine)
+    scored = await outputs_of(client.generate(PROMPT, params, "r"))
+    cost = cost_of(client, order)
     params.extra_args = None
     plain = await outputs_of(world.client(world.engine()).generate(PROMPT, params, "r"))
     assert [one.outputs[0].text for one in scored] == [one.outputs[0].text for one in plain]
@@ -277,7 +302,7 @@ async def test_an_engine_that_keeps_work_is_told_what_to_keep_and_what_to_let_go
     kept: set[str] = set()
     released: set[str] = set()
     for _, step, _, _ in engine.requests:
-        fork = Fork.parse((step.extra_args or {}).get("kv_transfer_params"))
+        fork = ForkHint.parse((step.extra_args or {}).get("kv_transfer_params"))
         if fork is None:
             continue
         assert fork.parent is None or fork.parent in kept - released

@@ -20,7 +20,3 @@ def test_an_empty_text_has_no_price() -> None:
         "bits_per_char": None,
         "generated_tokens": 3,
     }
-
-
-def test_what_is_not_known_is_not_said() -> None:
-    assert AnswerCost().block("abc", 1) == {}

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
+from random import Random
 from types import SimpleNamespace
 
 import pytest
@@ -69,6 +70,16 @@ def test_vllm_finds_the_plugin_and_it_takes_the_place_of_the_xgrammar_backend() 
         structured_output.XgrammarBackend = before
 
 
+def test_a_backend_with_another_signature_is_left_in_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Changed(XgrammarBackend):
+        def compile_grammar(self, request: object) -> None:
+            raise NotImplementedError
+
+    monkeypatch.setattr(structured_output, "XgrammarBackend", Changed)
+    plugin.register()
+    assert structured_output.XgrammarBackend is Changed
+
+
 def test_a_reference_gives_masks_of_listed_words_and_padding_stays_masked(
     backend: WordboundBackend, automaton: TokenAutomaton, tokenizer: PreTrainedTokenizerBase
 ) -> None:
@@ -107,6 +118,41 @@ def test_drafts_are_validated_without_moving_and_rolled_back(
     assert grammar.is_terminated()
     grammar.reset()
     assert not grammar.is_terminated()
+
+
+def test_masks_of_drafted_positions_are_those_of_their_texts_and_a_rollback_leaves_no_trace(
+    backend: WordboundBackend, automaton: TokenAutomaton, tokenizer: PreTrainedTokenizerBase
+) -> None:
+    """As vLLM's scheduler fills masks under speculative decoding: it accepts each draft, and takes all of them back."""
+    reference = GrammarReference(automaton.digest, 3, 12).to_ebnf()
+    drafting, plain = (backend.compile_grammar(GRAMMAR, reference, {2}) for _ in range(2))
+    bitmask = backend.allocate_token_bitmask(6)
+    random = Random(3)
+    for _ in range(40):
+        drafting.reset()
+        plain.reset()
+        while not plain.is_terminated():
+            candidates = [token(tokenizer, text) for text in (" the", " dog", " runs", " cat", ".", " Dog")]
+            drafts = random.choices(candidates, k=4)
+            allowed = drafting.validate_tokens(drafts)
+            bitmask.fill_(-1)
+            for row, draft in enumerate(allowed):
+                drafting.fill_bitmask(bitmask, row)
+                assert draft in tokens_of(bitmask[row].numpy())
+                assert drafting.accept_tokens("r", [draft])
+            drafting.fill_bitmask(bitmask, len(allowed))
+            if len(allowed) < len(drafts):
+                assert drafts[len(allowed)] not in tokens_of(bitmask[len(allowed)].numpy())
+            drafting.rollback(len(allowed))
+            # Of the drafts the sampler takes some, and one token of its own.
+            kept = allowed[: random.randint(0, len(allowed))]
+            own = random.choice(sorted(tokens_of(bitmask[len(kept)].numpy())))
+            for grammar in (drafting, plain):
+                assert grammar.accept_tokens("r", [*kept, own])
+            assert drafting.is_terminated() == plain.is_terminated()
+            for row, grammar in enumerate((drafting, plain)):
+                grammar.fill_bitmask(bitmask, row)
+            assert torch.equal(bitmask[0], bitmask[1])
 
 
 def test_a_stop_token_that_has_a_text_is_text(

@@ -2,10 +2,9 @@
 
 import inspect
 import logging
-import sys
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -21,9 +20,10 @@ from vllm.v1.worker.gpu.sample.sampler import Sampler as SecondSampler
 from vllm.v1.worker.gpu.structured_outputs import StructuredOutputsWorker
 from vllm.v1.worker.gpu_input_batch import InputBatch
 
-from vocab.matching.log_mass import unpack
+from vocab.matching.log_mass import pack, unpack
 from vocab.matching.reference import GrammarReference
-from vocab.vllm_plugin import log_mass_hook
+from vocab.vllm_plugin import log_mass_hook, patches
+from vocab.vllm_plugin.log_mass_hook import MaskedMass, measure, pack_all, report, take, total_at_once, total_row_by_row
 
 PLACES = [
     (InputBatch, "add_request"),
@@ -234,16 +234,16 @@ def test_the_second_model_runner_reports_p(monkeypatch: pytest.MonkeyPatch) -> N
     logits = some_logits(1)
     log_p = logits.log_softmax(-1)
 
-    def mask(worker: Any, logits: torch.Tensor, batch: Any, request_ids: list[str], bitmask: Any) -> None:
+    def mask(self: Any, logits: Any, input_batch: Any, grammar_req_ids: Any, grammar_bitmask: Any) -> None:
         logits[0, [token for token in range(NUM_TOKENS) if token not in ALLOWED]] = -torch.inf
 
-    def sample(sampler: Any, logits: torch.Tensor, batch: Any) -> Any:
+    def sample(self: Any, logits: torch.Tensor, input_batch: Any) -> Any:
         ranks = torch.ones(1).long()
         logprobs = LogprobsTensors(torch.arange(NUM_TOKENS)[None], logits.log_softmax(-1), ranks)
         return SimpleNamespace(logprobs_tensors=logprobs)
 
     stand_ins: dict[tuple[Any, str], Callable[..., Any]] = {
-        (SecondSampler, "add_request"): lambda sampler, index, prompt_len, asked: None,
+        (SecondSampler, "add_request"): lambda self, req_idx, prompt_len, sampling_params: None,
         (StructuredOutputsWorker, "apply_grammar_bitmask"): mask,
         (SecondSampler, "__call__"): sample,
     }
@@ -274,18 +274,130 @@ def engine_log() -> Iterator[list[str]]:
     messages: list[str] = []
     handler = logging.Handler()
     handler.emit = lambda record: messages.append(record.getMessage())  # type: ignore[method-assign]
-    log_mass_hook.logger.addHandler(handler)
+    patches.logger.addHandler(handler)
     yield messages
-    log_mass_hook.logger.removeHandler(handler)
+    patches.logger.removeHandler(handler)
 
 
 @pytest.mark.usefixtures("unwrapped")
-def test_a_vllm_with_other_insides_is_left_as_it_is_and_says_so(
+def test_a_runner_with_another_signature_is_left_as_it_is_and_the_other_is_not(
     monkeypatch: pytest.MonkeyPatch, engine_log: list[str]
 ) -> None:
-    before = runner.apply_grammar_bitmask
-    monkeypatch.setitem(sys.modules, "vllm.v1.worker.gpu_input_batch", None)
+    before = InputBatch.add_request, Sampler.forward
+    monkeypatch.setattr(runner, "apply_grammar_bitmask", lambda scheduler_output, logits: None)
     log_mass_hook.install()
-    assert runner.apply_grammar_bitmask is before
+    assert (InputBatch.add_request, Sampler.forward) == before
+    assert inspect.unwrap(SecondSampler.__call__) is not SecondSampler.__call__
     assert len(engine_log) == 1
     assert "what a word list costs" in engine_log[0]
+
+
+MAY_COME = [[0, 3], [1], [2, 4, 5], list(range(6))]
+"""In each of four rows of six tokens."""
+
+
+class Logprobs(NamedTuple):
+    """The fields of vLLM's ``LogprobsTensors`` that matter here."""
+
+    logprobs: torch.Tensor
+    selected_token_ranks: torch.Tensor
+
+
+def logits_of(dtype: torch.dtype) -> torch.Tensor:
+    return (torch.randn(4, 6, generator=torch.Generator().manual_seed(1)) * 4).to(dtype)
+
+
+def masking(logits: torch.Tensor, rows: list[int]) -> Callable[[], None]:
+    def apply() -> None:
+        for row in rows:
+            forbidden = [token for token in range(6) if token not in MAY_COME[row]]
+            logits[row, forbidden] = -torch.inf
+
+    return apply
+
+
+def enumerated(logits: torch.Tensor, row: int, temperature: float) -> float:
+    p = (logits[row].double() / temperature).softmax(-1)
+    return float(p[MAY_COME[row]].sum().log())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("rows", [[0], [1, 2], [0, 1, 2, 3]])
+@pytest.mark.parametrize("temperatures", [[1.0] * 4, [0.5, 1.0, 1.0, 2.0], [0.7] * 4])
+def test_the_mass_is_the_sum_over_the_tokens_that_may_come(
+    dtype: torch.dtype, rows: list[int], temperatures: list[float]
+) -> None:
+    logits = logits_of(dtype)
+    before = logits.clone()
+    measure(logits, rows, temperatures[: len(rows)], masking(logits, [0, 1, 2, 3]))
+    mass = take(logits)
+    assert mass is not None
+    assert (mass.rows is None) == (len(rows) == 4)
+    assert mass.log_mass.tolist() == pytest.approx([enumerated(before, row, 1.0) for row in rows], abs=1e-5)
+    expected = [enumerated(before, row, t) for row, t in zip(rows, temperatures, strict=False)]
+    assert mass.log_weight_mass.tolist() == pytest.approx(expected, abs=1e-5)
+
+
+def test_the_mask_is_applied_as_it_would_be_alone() -> None:
+    logits, alone = logits_of(torch.float32), logits_of(torch.float32)
+    measure(logits, [1, 2], [1.0, 0.7], masking(logits, [1, 2]))
+    masking(alone, [1, 2])()
+    assert torch.equal(logits, alone)
+
+
+def test_a_measure_is_taken_once_and_from_its_own_logits_only() -> None:
+    logits = logits_of(torch.float32)
+    measure(logits, [0], [1.0], masking(logits, [0]))
+    assert take(logits.clone()) is None
+    assert take(logits) is not None
+    assert take(logits) is None
+
+
+@pytest.mark.parametrize("rows", [[0, 2], [0, 1, 2, 3]])
+def test_the_sampler_reports_p_for_the_measured_rows_and_leaves_the_others(rows: list[int]) -> None:
+    logits = logits_of(torch.float32)
+    log_p = logits.log_softmax(-1)
+    measure(logits, rows, [1.0] * len(rows), masking(logits, rows))
+    mass = take(logits)
+    assert mass is not None
+    log_q, ranks = logits.log_softmax(-1), torch.tensor([1, 2, 1, 1])
+    reported = report(mass, Logprobs(log_q.clone(), ranks.clone()))
+    for row in range(4):
+        rank = int(reported.selected_token_ranks[row])
+        if row in rows:
+            assert reported.logprobs[row, MAY_COME[row]].tolist() == pytest.approx(log_p[row, MAY_COME[row]].tolist())
+            assert torch.equal(reported.logprobs[row].isinf(), log_q[row].isinf())
+            assert unpack(rank) == pytest.approx((enumerated(log_p, row, 1.0),) * 2, abs=1e-5)
+        else:
+            assert torch.equal(reported.logprobs[row], log_q[row])
+            assert rank == ranks[row]
+
+
+def test_what_is_packed_together_is_what_is_packed_alone() -> None:
+    log_masses = [0.0, 1e-7, -1e-7, -0.5, -17.25, -2047.5, -3000.0, -torch.inf, torch.nan]
+    tensor = torch.tensor(log_masses, dtype=torch.float32)
+    packed = pack_all(tensor, tensor.flip(0))
+    assert packed.dtype == torch.int64
+    as_float32 = tensor.tolist()
+    assert packed.tolist() == [pack(mass, other) for mass, other in zip(as_float32, as_float32[::-1], strict=True)]
+
+
+def test_a_row_in_which_nothing_may_come_has_no_mass() -> None:
+    nothing = torch.full((1, 6), -torch.inf)
+    measure(nothing, [0], [1.0], lambda: None)
+    mass = take(nothing)
+    assert isinstance(mass, MaskedMass)
+    assert unpack(int(pack_all(mass.log_mass, mass.log_weight_mass)[0]))[0] < -2000
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("rows", [[2], [0, 3], [0, 1, 2, 3]])
+@pytest.mark.parametrize("temperatures", [[1.0] * 4, [0.5, 1.0, 1.0, 2.0], [0.7] * 4])
+def test_a_gpu_counts_as_a_cpu_does(dtype: torch.dtype, rows: list[int], temperatures: list[float]) -> None:
+    logits, own = logits_of(dtype), temperatures[: len(rows)]
+    masking(logits, [2])()
+    expected = [logits[rows].double().logsumexp(-1), (logits[rows].double() / torch.tensor(own)[:, None]).logsumexp(-1)]
+    for total in (total_row_by_row, total_at_once):
+        for found, correct in zip(total(logits, rows, own), expected, strict=True):
+            assert found.dtype == torch.float32
+            assert found.tolist() == pytest.approx(correct.tolist(), abs=1e-5)

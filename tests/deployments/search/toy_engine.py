@@ -19,7 +19,7 @@ from vocab.matching.engine_cache import EngineCache
 from vocab.matching.log_mass import pack
 from vocab.matching.matcher import Matcher
 from vocab.matching.reference import GrammarReference
-from vocab.vllm_plugin.fork import TRANSFER_CONFIG
+from vocab.vllm_plugin.kv_fork import TRANSFER_CONFIG
 
 
 class ToyEngine:

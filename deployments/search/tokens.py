@@ -1,0 +1,181 @@
+"""What the tokens that an engine generated mean: how likely they are, their text, and where they lead in a word list.
+
+Scores are read from vLLM's two containers of logprobs and the ranks that ``vocab.matching.log_mass`` packs; the text
+is made by vLLM's own detokenizer, as clients get it; the list is followed over the same artefact as the engine's, so
+that a step can name the state in which its text goes on.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple
+
+from vllm.exceptions import GenerationError
+from vllm.logprobs import FlatLogprobs
+from vllm.outputs import CompletionOutput
+from vllm.sampling_params import SamplingParams
+from vllm.v1.engine import EngineCoreRequest
+from vllm.v1.engine.detokenizer import IncrementalDetokenizer
+
+from vocab.decoding.generator import Place
+from vocab.matching.log_mass import unpack
+from vocab.matching.reference import GrammarReference
+from vocab.matching.repeats import MAX_SEEN
+from vocab.matching.states import States
+
+CUT_CHARACTER: Final = "\N{REPLACEMENT CHARACTER}"
+
+_NUM_CONTEXT_TOKENS: Final = 16
+"""Of the prompt. vLLM's slower detokenizer looks back 5, and a character takes 4 at most; all of a long prompt would
+cost 0.1 ms for each text."""
+
+_MAX_CHARACTER_TOKENS: Final = 4
+
+
+class EngineStepError(GenerationError):
+    """The engine gave a step no answer, or one that cannot be."""
+
+
+class ListFaultError(Exception):
+    """The engine gave a token that the word list does not allow: our own fault."""
+
+
+class TokenScore(NamedTuple):
+    """Of one token: log p, log of the mass that the mask left, and log p / q; natural logarithms."""
+
+    log_p: float
+    log_mass: float
+    log_weight: float
+
+
+def scores_of(output: CompletionOutput, *, is_masked: bool) -> list[TokenScore]:
+    """For each token of an output.
+
+    Args:
+        output: Of a request with ``logprobs=0``, or with ``flat_logprobs``: vLLM's other container forgets the rank of
+            a token that is among the likeliest.
+        is_masked: Whether the request was constrained; else a rank holds nothing of ours.
+
+    Raises:
+        EngineStepError: The engine does not say it.
+    """
+    logprobs = _logprobs(output)
+    scores = []
+    for position, token in enumerate(output.token_ids):
+        one = logprobs[position][token]
+        rank = logprobs.ranks[logprobs.start_indices[position]] if isinstance(logprobs, FlatLogprobs) else one.rank
+        scores.append(TokenScore(_finite(one.logprob), *(_masses(rank) if is_masked else (0.0, 0.0))))
+    return scores
+
+
+def likeliest(output: CompletionOutput) -> list[tuple[int, float]]:
+    """The tokens that might come first in an output, likeliest first, with log p of each.
+
+    Raises:
+        EngineStepError: The engine does not say it.
+    """
+    # A mask may leave fewer tokens than were asked for: the others come with no probability at all.
+    ranked = [(token, one.logprob) for token, one in _logprobs(output)[0].items() if one.logprob != -math.inf]
+    ranked.sort(key=lambda entry: -entry[1])
+    return [(token, _finite(log_p)) for token, log_p in ranked]
+
+
+def _logprobs(output: CompletionOutput) -> Any:
+    logprobs = output.logprobs
+    if logprobs is None or len(logprobs) != len(output.token_ids):
+        raise EngineStepError("the engine did not say how likely its tokens are")
+    return logprobs
+
+
+def _masses(rank: int | None) -> tuple[float, float]:
+    try:
+        return unpack(rank or 0)
+    except ValueError as error:
+        raise EngineStepError(str(error)) from None
+
+
+def _finite(log_p: float) -> float:
+    if not math.isfinite(log_p):
+        raise EngineStepError(f"the engine gave a token whose log p is {log_p}")
+    return log_p
+
+
+class TokenText:
+    """Texts that follow one prompt.
+
+    Args:
+        tokenizer: vLLM's own.
+        prompt_tokens: The prompt.
+        params: The request's, which say whether special tokens are shown; its stop strings are not looked for.
+    """
+
+    def __init__(self, tokenizer: Any, prompt_tokens: Sequence[int], params: SamplingParams) -> None:
+        self._tokenizer = tokenizer
+        shown = SamplingParams(
+            skip_special_tokens=params.skip_special_tokens,
+            spaces_between_special_tokens=params.spaces_between_special_tokens,
+        )
+        self._request = EngineCoreRequest(
+            request_id="",
+            prompt_token_ids=list(prompt_tokens[-_NUM_CONTEXT_TOKENS:]),
+            mm_features=None,
+            sampling_params=shown,
+            pooling_params=None,
+            arrival_time=0.0,
+            lora_request=None,
+            cache_salt=None,
+            data_parallel_rank=None,
+        )
+
+    def of(self, tokens: Sequence[int]) -> str:
+        """The text, without what is left of a character at its end; 1 µs for each token."""
+        if not tokens:
+            return ""
+        detokenizer = IncrementalDetokenizer.from_new_request(self._tokenizer, self._request)
+        detokenizer.update(list(tokens), False)
+        return str(detokenizer.get_next_output_text(finished=True, delta=False))
+
+    def is_cut(self, tokens: Sequence[int]) -> bool:
+        """Whether the text ends inside a character."""
+        return bool(self._tokenizer.decode(list(tokens[-_MAX_CHARACTER_TOKENS:])).endswith(CUT_CHARACTER))
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """The word list of one request.
+
+    Attributes:
+        reference: Names it to the engine, and the rule of repetition.
+        states: The same states that the engine follows.
+    """
+
+    reference: GrammarReference
+    states: States
+
+    def grammar(self, place: Place, budget: int) -> str:
+        """Return the grammar of a text that goes on from a place within ``budget`` tokens."""
+        no_repeat = self.reference.no_repeat
+        here = replace(
+            self.reference,
+            max_tokens=budget,
+            start=place.state if place.tokens else None,
+            seen=() if no_repeat is None else place.tokens[-MAX_SEEN:],
+        )
+        return here.to_ebnf()
+
+    def after(self, state: int, tokens: tuple[int, ...], budget: int, end_tokens: frozenset[int]) -> int:
+        """Return the state that tokens lead to, of which ``budget`` may come.
+
+        Raises:
+            ListFaultError: One of them may not come where it stands.
+        """
+        for token in tokens:
+            budget -= 1
+            if token in end_tokens:
+                if not self.states.can_stop(state):
+                    raise ListFaultError("the engine ended a text that is not whole")
+                continue
+            state = self.states.target(state, token, budget)
+            if state < 0:
+                raise ListFaultError(f"the engine gave token {token}, which may not come there")
+        return state

@@ -1,0 +1,99 @@
+"""Patches of another library's functions, installed only where those are what the patch was written for.
+
+A patch names its target and the signature that the target had. Where the target is gone, or its signature differs, or
+vLLM is of a version on which the patch was not tried, nothing is changed, and a warning says what is lost.
+"""
+
+import functools
+import inspect
+import pkgutil
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import vllm
+from vllm.logger import init_logger
+
+logger = init_logger("vllm.wordbound")
+
+_WRAPPERS: Final = "_wordbound_wrappers"
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """A wrapper for one function or class.
+
+    Attributes:
+        target: Where it is looked up: ``module:name`` or ``module:class.name``.
+        signature: Its parameters, with defaults and without annotations, as ``signature_of`` writes them.
+        wrapper: Called as ``wrapper(original, …)`` in its place; None where only the signature matters.
+    """
+
+    target: str
+    signature: str
+    wrapper: Callable[..., Any] | None = None
+
+
+class PatchError(Exception):
+    """A target is not what the patch was written for."""
+
+
+def install_patches(patches: Sequence[Patch], *, lost: str, vllm_versions: Collection[str] = ()) -> bool:
+    """Install all of these patches, or none of them. Doing it twice is harmless.
+
+    Args:
+        patches: What belongs together.
+        lost: What is lost without them, for the log.
+        vllm_versions: The minor versions (``0.29``) on which they were tried; empty for any.
+
+    Returns:
+        Whether they are installed.
+    """
+    try:
+        if vllm_versions and _minor(vllm.__version__) not in vllm_versions:
+            raise PatchError(f"vLLM is {vllm.__version__}, and this was tried on {', '.join(sorted(vllm_versions))}")
+        targets = [_checked(patch) for patch in patches]
+    except (ImportError, AttributeError, PatchError) as error:
+        logger.warning("%s: %s", lost, error)
+        return False
+    for patch, (owner, name) in zip(patches, targets, strict=True):
+        if patch.wrapper is not None:
+            _wrap(owner, name, patch.wrapper)
+    return True
+
+
+def signature_of(target: Callable[..., Any]) -> str:
+    """The parameters of a function or class as text, without annotations, which may change and mean the same."""
+    signature = inspect.signature(target)
+    bare = [parameter.replace(annotation=parameter.empty) for parameter in signature.parameters.values()]
+    return str(signature.replace(parameters=bare, return_annotation=signature.empty))
+
+
+def _checked(patch: Patch) -> tuple[Any, str]:
+    """The owner of a patch's target, and its name there."""
+    module, _, path = patch.target.partition(":")
+    parent, _, name = path.rpartition(".")
+    owner = pkgutil.resolve_name(f"{module}:{parent}")
+    found = signature_of(getattr(owner, name))
+    if found != patch.signature:
+        raise PatchError(f"{patch.target} has the signature {found}, not {patch.signature}")
+    return owner, name
+
+
+def _wrap(owner: Any, name: str, wrapper: Callable[..., Any]) -> None:
+    original = getattr(owner, name)
+    done: frozenset[str] = getattr(original, _WRAPPERS, frozenset())
+    key = f"{wrapper.__module__}.{wrapper.__qualname__}"
+    if key in done:
+        return
+
+    @functools.wraps(original)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        return wrapper(original, *args, **kwargs)
+
+    setattr(wrapped, _WRAPPERS, done | {key})
+    setattr(owner, name, wrapped)
+
+
+def _minor(version: str) -> str:
+    return ".".join(version.split(".")[:2])
