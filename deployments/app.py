@@ -20,7 +20,7 @@ from deployments.ingress.deployment import Ingress
 from deployments.replica.deployment import Replica
 from deployments.replica.engine import engine_config
 from deployments.settings import DEMO_TOKEN, Settings, SettingsError
-from deployments.vocabulary.deployment import Vocabulary
+from deployments.vocabulary.deployment import VocabularyDeployment
 
 logger = logging.getLogger("ray.serve")
 
@@ -41,7 +41,7 @@ def build(args: Mapping[str, Any]) -> serve.Application:
     log = LoggingConfig(log_level=settings.log_level)
 
     vocabulary = serve.deployment(
-        Vocabulary,
+        VocabularyDeployment,
         name="Vocabulary",
         num_replicas=1,
         max_ongoing_requests=1000,

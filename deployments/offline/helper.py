@@ -56,6 +56,4 @@ def start_helper(settings: Settings) -> Any:
 
 
 async def _make_vocabulary(settings: Settings) -> Vocabulary:
-    made = Vocabulary.__new__(Vocabulary)
-    await made.__init__(settings)  # type: ignore[misc]  # Serve awaits a constructor
-    return made
+    return await Vocabulary.create(settings)

@@ -83,7 +83,7 @@ class Replica(LLMServer):
         """Brings the prebuilt lists to this node and into the engine, so that the first request finds them there."""
         settings = self._settings
         for lang in settings.prebuild_langs:
-            resolved = await vocabulary.resolve.remote(VocabularySpec(lang=lang, n_words=settings.prebuild_prefix))
+            resolved = await resolve(vocabulary, VocabularySpec(lang=lang, n_words=settings.prebuild_prefix))
             listed = await self._lists.get(resolved)
             await engine.complete(self, "Hello", grammar=listed.grammar(None), max_tokens=1)
 

@@ -1,8 +1,7 @@
-"""The vocabulary deployment: from what a request says of its words to compiled artefacts, each made once.
+"""The vocabulary deployment: resolve what a request says of its words to compiled artefacts, each made once.
 
-Callers who want the same list wait for the same compile; one that fails fails its callers alone. It remembers of each
-list no more than its digest and a few numbers, watches the list files, and hands artefacts to other nodes. Reading
-and compiling are done elsewhere (``compiler``). It knows nothing of the engine or of HTTP.
+Callers who want the same list wait for the same compile; a compile that fails fails its callers alone. Of each list
+only the digest and a few numbers are kept in memory. List files are watched, and artefacts are handed to other nodes.
 """
 
 import asyncio
@@ -12,7 +11,7 @@ import logging
 import os
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
-from typing import Final, Protocol, TypeAlias
+from typing import Final, Protocol, Self, TypeAlias
 
 from cachetools import LRUCache
 from ray.serve.handle import DeploymentHandle
@@ -70,28 +69,33 @@ class _LastGood:
 
 
 class Vocabulary:
-    """Resolves lists to artefacts. Every method may be called by many at once."""
+    """Resolve lists to artefacts. Every method may be called concurrently."""
 
-    async def __init__(  # type: ignore[misc]  # Serve awaits a constructor
-        self, settings: Settings, *, compiler: CompilesLists | None = None
-    ) -> None:
+    def __init__(self, settings: Settings, store: ArtefactStore, compiler: CompilesLists) -> None:
         self._settings = settings
-        shared = None
-        if settings.artefact_store is not None:
-            shared = SharedStore(settings.artefact_store, settings.artefact_store_bytes)
-        self._store = await asyncio.to_thread(
-            ArtefactStore, settings.resolved_artefact_dir(), settings.artefact_bytes, shared
-        )
-        self._compiler = compiler or Compiler(_command(settings), _limits(settings))
+        self._store = store
+        self._compiler = compiler
         self._known = SingleFlight(settings.max_cached_vocabularies)
         self._last_good: LRUCache[Hashable, _LastGood] = LRUCache(MAX_LAST_GOOD)
         self._counts = {"num_compiles": 0, "num_loaded": 0}
-        await self._compiler.warm_up()
+
+    @classmethod
+    async def create(cls, settings: Settings, *, compiler: CompilesLists | None = None) -> Self:
+        """Open the store, start the compiler, and compile the lists of ``prebuild_langs``."""
+        shared = None
+        if settings.artefact_store is not None:
+            shared = SharedStore(settings.artefact_store, settings.artefact_store_bytes)
+        store = await asyncio.to_thread(
+            ArtefactStore, settings.resolved_artefact_dir(), settings.artefact_bytes, shared
+        )
+        created = cls(settings, store, compiler or Compiler(_command(settings), _limits(settings)))
+        await created._compiler.warm_up()
         for lang in settings.prebuild_langs:
-            await self._list(VocabularySpec(lang=lang))
+            await created._list(VocabularySpec(lang=lang))
+        return created
 
     async def resolve(self, spec: VocabularySpec) -> ResolvedVocabulary:
-        """The artefacts of a vocabulary, made if they are new.
+        """Return the artefacts of a vocabulary, compiled if they are new.
 
         Raises:
             WordListError: The list cannot be used.
@@ -119,14 +123,14 @@ class Vocabulary:
         )
 
     async def resolve_or_refuse(self, spec: VocabularySpec) -> ResolvedVocabulary | VocabularyError:
-        """Like ``resolve``, with an error given back: one raised would fill Serve's log with tracebacks."""
+        """Like ``resolve``, but return the error: one that is raised fills Serve's log with tracebacks."""
         try:
             return await self.resolve(spec)
         except VocabularyError as error:
             return error.with_traceback(None)
 
     async def fetch(self, digest: str) -> bytes:
-        """The file of an artefact, for another node.
+        """Return the file of an artefact, for another node.
 
         Raises:
             ArtefactError: There is no such artefact here.
@@ -134,7 +138,7 @@ class Vocabulary:
         return await asyncio.to_thread(self._store.read_bytes, digest)
 
     async def stats(self) -> dict[str, int]:
-        """Lists compiled and lists found in the store since the start, lists remembered, bytes of the store here."""
+        """Count lists compiled and lists found in the store since the start, lists remembered, and bytes stored here."""
         return {
             **self._counts,
             "num_cached": len(self._known),
@@ -142,7 +146,7 @@ class Vocabulary:
         }
 
     async def close(self) -> None:
-        """Ends the compile processes, which end with this process anyway."""
+        """End the compile processes, which end with this process anyway."""
         await self._compiler.close()
 
     async def _list(self, spec: VocabularySpec) -> Compiled:
@@ -237,8 +241,21 @@ class Vocabulary:
         return None
 
 
+class VocabularyDeployment:
+    """``Vocabulary`` as Serve starts and calls it."""
+
+    async def __init__(self, settings: Settings) -> None:  # type: ignore[misc]  # Serve awaits a constructor
+        self._vocabulary = await Vocabulary.create(settings)
+
+    async def resolve_or_refuse(self, spec: VocabularySpec) -> ResolvedVocabulary | VocabularyError:
+        return await self._vocabulary.resolve_or_refuse(spec)
+
+    async def fetch(self, digest: str) -> bytes:
+        return await self._vocabulary.fetch(digest)
+
+
 async def resolve(vocabulary: DeploymentHandle, spec: VocabularySpec) -> ResolvedVocabulary:
-    """The artefacts of a vocabulary, made if they are new; raises the errors of ``vocab.errors``."""
+    """Ask the vocabulary deployment for the artefacts of a vocabulary; raise the errors of ``vocab.errors``."""
     # Never cancelled with its caller: others may wait for the same compile.
     resolved: ResolvedVocabulary | VocabularyError = await vocabulary.resolve_or_refuse.remote(spec)
     if isinstance(resolved, VocabularyError):

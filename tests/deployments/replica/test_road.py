@@ -102,8 +102,7 @@ async def road(smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     settings = Settings.load(
         {"secret_token": "k", "model_name": str(smollm2_path), "artefact_dir": str(folder / "vocabulary")}, {}
     )
-    vocabulary: Any = Vocabulary.__new__(Vocabulary)
-    await vocabulary.__init__(settings)
+    vocabulary = await Vocabulary.create(settings)
     try:
         yield Road(vocabulary, folder, load_tokenizer_facts(str(smollm2_path)))
     finally:

@@ -84,9 +84,7 @@ class World:
         store = ArtefactStore(settings.resolved_artefact_dir(), settings.artefact_bytes, shared)
         compiler = CompilerHere(ListCompiler(toy_tokenizer(["the", "cat"]), store, self.lists), store)
         self.compilers.append(compiler)
-        made = Vocabulary.__new__(Vocabulary)
-        await made.__init__(settings, compiler=compiler)  # type: ignore[misc]
-        return made
+        return await Vocabulary.create(settings, compiler=compiler)
 
     @property
     def compiler(self) -> CompilerHere:
