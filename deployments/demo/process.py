@@ -172,8 +172,14 @@ class Demo:
 
     def processes(self) -> list[int]:
         """Every process that carries this run's mark; children inherit it, however they were started."""
-        others = (process for process in psutil.process_iter(["environ"]) if process.pid != os.getpid())
-        return [process.pid for process in others if (process.info["environ"] or {}).get(MARK) == self._mark]
+        mark = f"{MARK}={self._mark}".encode()
+        found = []
+        # Not by psutil's ``environ``, which stops at the first empty entry and found 23 of the 25 processes of a demo.
+        for process in psutil.pids():
+            with suppress(OSError):
+                if process != os.getpid() and mark in Path(f"/proc/{process}/environ").read_bytes().split(b"\0"):
+                    found.append(process)
+        return found
 
     def _is_healthy(self) -> bool:
         try:
