@@ -27,7 +27,7 @@ class OfflineReplica(Replica):
         self._client = client
         await super().__init__(engine_config(settings), settings=settings, vocabulary=vocabulary)
 
-    def _num_batch_places(self) -> int:
+    def _num_batch_places(self, settings: Settings) -> int:  # noqa: ARG002
         """All of them: nobody else asks this engine."""
         return max_sequences(self)
 

@@ -3,7 +3,6 @@
 Without the plugin in the engine's process a list would be asked for and not kept. So a replica has its engine write
 a few tokens in a list of three words, and does not start unless the text has these words and no other. Then it looks
 whether the engine says what the mask left of the model's probability, without which nothing can be searched or scored.
-It knows nothing of requests.
 """
 
 import asyncio
@@ -95,3 +94,17 @@ def _explain(fault: str) -> str:
         "Its process has not loaded the vLLM plugin 'wordbound': install this package in the environment of the "
         "engine on every node, and let VLLM_PLUGINS, where it is set, include wordbound"
     )
+
+
+def check_context(settings: Settings, context_length: int) -> None:
+    """Refuses a service whose longest prompt and longest answer do not fit the context together.
+
+    vLLM would shorten such an answer where the matcher, which knows its budget, does not see it.
+    """
+    limits = settings.limits
+    if limits.max_input_tokens + limits.max_new_tokens > context_length:
+        raise ValueError(
+            f"MAX_INPUT_TOKENS ({limits.max_input_tokens}) and the largest of ALLOWED_MAX_NEW_TOKENS "
+            f"({limits.max_new_tokens}) exceed the context of {settings.model_id}, {context_length} tokens, "
+            "together: lower one of them, or raise engine_kwargs.max_model_len"
+        )

@@ -138,7 +138,7 @@ class Vocabulary:
         return await asyncio.to_thread(self._store.read_bytes, digest)
 
     async def stats(self) -> dict[str, int]:
-        """Count lists compiled and lists found in the store since the start, lists remembered, and bytes stored here."""
+        """Count the lists compiled and found since the start, the lists remembered, and the bytes stored here."""
         return {
             **self._counts,
             "num_cached": len(self._known),

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from deployments.contract import Decoding
-from deployments.replica.decoding_support import check_supported
+from deployments.replica.answering import check_supported
 from deployments.replica.engine import EngineError
 from deployments.settings import Settings
 

@@ -4,16 +4,19 @@ import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from ray.serve.llm.deployment import LLMServer
 from transformers import AutoTokenizer
 
 from deployments.contract import Decoding, ResolvedVocabulary
-from deployments.replica.deployment import Replica, check_context
+from deployments.replica.answering import ChatAnswerer, Prompts
+from deployments.replica.deployment import Replica
 from deployments.replica.hint import hint_line
 from deployments.replica.node_lists import NodeLists
 from deployments.replica.plain_text import PlainText
+from deployments.replica.startup_check import check_context
 from deployments.search.order import AnswerCost
 from deployments.settings import Settings
 from tests.vocab.toys import toy_automaton
@@ -26,23 +29,19 @@ from vocab.options import ListOptions
 BODY = {"model": "m", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 9}
 
 
-class ScriptedReplica(Replica):
-    """A replica whose engine gives one scripted answer and keeps the request."""
+class ScriptedReplica:
+    """An answerer whose engine gives one scripted answer and keeps the request."""
 
-    def __init__(self, folder: Path, tokenizer: Any, script: Any, **args: object) -> None:
-        self._settings = Settings.load({"secret_token": "k", "model_name": "some/model", **args}, {})
-        self._plain = PlainText(tokenizer)
-        self._has_chat_template = self._tells_cost = True
-        self._takes_system = True
-        self._lists = NodeLists(ArtefactStore(folder, 2**30), self._nowhere, self._settings.mask_engine)
+    def __init__(self, folder: Path, tokenizer: Any, script: Any, *, prompts: Any = None, **args: object) -> None:
+        settings = Settings.load({"secret_token": "k", "model_name": "some/model", **args}, {})
+        prompts = Prompts(PlainText(tokenizer), **{"has_chat_template": True, "takes_system": True, **(prompts or {})})
+        lists = NodeLists(ArtefactStore(folder, 2**30), self._nowhere, settings.mask_engine)
+        self._answerer = ChatAnswerer(cast("LLMServer", self), settings, lists, prompts, tells_cost=True)
         self._script = script
         self.request: Any = None
         self.cost: AnswerCost | None = None
         searches = SimpleNamespace(cost_of=lambda order: self.cost)
         self.engine = SimpleNamespace(_oai_serving_chat=SimpleNamespace(engine_client=searches))
-
-    def __del__(self) -> None:
-        """``LLMServer``'s is a coroutine, which only Serve awaits."""
 
     async def _nowhere(self, digest: str) -> bytes:
         raise AssertionError("the artefact lies on this node")
@@ -61,7 +60,8 @@ class ScriptedReplica(Replica):
     async def items(
         self, vocabulary: ResolvedVocabulary | None = None, decoding: Decoding | None = None, **fields: object
     ) -> list[Any]:
-        return [item async for item in self.answer({**BODY, **fields}, vocabulary, decoding or Decoding(), "req-1")]
+        answer = self._answerer.answer({**BODY, **fields}, vocabulary, decoding or Decoding(), "req-1")
+        return [item async for item in answer]
 
 
 @pytest.fixture(scope="module")
@@ -231,8 +231,7 @@ async def test_a_stream_that_fails_ends_in_an_error(tmp_path: Path, tokenizer: A
 
 
 async def test_a_model_without_chat_template_cannot_chat(tmp_path: Path, tokenizer: Any) -> None:
-    replica = ScriptedReplica(tmp_path, tokenizer, [])
-    replica._has_chat_template = False
+    replica = ScriptedReplica(tmp_path, tokenizer, [], prompts={"has_chat_template": False})
     [answer] = await replica.items()
     assert (answer["error"]["status"], answer["error"]["code"]) == (400, "no_chat_template")
 
@@ -255,8 +254,7 @@ async def test_token_ids_cannot_be_had_where_text_may_be_trimmed(
 async def test_the_model_is_told_of_its_vocabulary_where_that_is_asked_for(
     tmp_path: Path, tokenizer: Any, vocabulary: ResolvedVocabulary, takes_system: bool
 ) -> None:
-    replica = ScriptedReplica(tmp_path, tokenizer, [whole("The cat sat.")])
-    replica._takes_system = takes_system
+    replica = ScriptedReplica(tmp_path, tokenizer, [whole("The cat sat.")], prompts={"takes_system": takes_system})
     await replica.items(vocabulary)
     plain = replica.request.messages
     await replica.items(vocabulary, Decoding(hint=True))
@@ -286,11 +284,9 @@ def test_a_service_that_does_not_fit_its_model_is_refused() -> None:
 @pytest.mark.parametrize(
     ("lines_in_flight", "max_num_seqs", "places"), [(10, 64, 10), (64, 64, 56), (500, 64, 56), (9, 4, 3), (9, 1, 1)]
 )
-def test_batches_leave_places_of_the_engine_free(
-    tmp_path: Path, tokenizer: Any, lines_in_flight: int, max_num_seqs: int, places: int
-) -> None:
-    replica = ScriptedReplica(tmp_path, tokenizer, [], batch={"lines_in_flight": lines_in_flight})
+def test_batches_leave_places_of_the_engine_free(lines_in_flight: int, max_num_seqs: int, places: int) -> None:
+    settings = Settings.load({"secret_token": "k", "batch": {"lines_in_flight": lines_in_flight}}, {})
     scheduler = SimpleNamespace(max_num_seqs=max_num_seqs)
     client = SimpleNamespace(vllm_config=SimpleNamespace(scheduler_config=scheduler))
-    replica.engine = SimpleNamespace(_engine_client=client)
-    assert replica._num_batch_places() == places
+    server: Any = SimpleNamespace(engine=SimpleNamespace(_engine_client=client))
+    assert Replica._num_batch_places(server, settings) == places

@@ -1,0 +1,233 @@
+"""The life of one chat request around the engine.
+
+The client's text is made plain, the list brought to this node and named to the engine, and what the engine writes is
+read once more before it leaves (``constrained_answer``).
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+from ray.serve.llm.deployment import LLMServer
+
+from deployments.contract import Answer, ChatBody, Decoding, ResolvedVocabulary
+from deployments.replica import engine
+from deployments.replica.constrained_answer import AnswerRules, StreamFilter, UnlistedTextError, finish_answer
+from deployments.replica.engine import EngineError
+from deployments.replica.hint import hint_line, takes_system_messages, with_line
+from deployments.replica.node_lists import NodeList, NodeLists
+from deployments.replica.plain_text import PlainText
+from deployments.search.order import AnswerCost, SearchOrder
+from deployments.settings import Settings
+from vocab.errors import VocabularyError
+
+logger = logging.getLogger("ray.serve")
+
+_NEEDS_AUTOMATON: Final = frozenset({"num_beams", "vocab.search", "no_repeat_ngram_size"})
+"""Under ``MASK_ENGINE=xgrammar`` a text cannot be continued from its middle, and nobody looks for repeats."""
+
+_NEEDS_SCORES: Final = frozenset({"num_beams", "best_of", "vocab.search", "vocab.score"})
+"""They go by the probability of every token of the answer."""
+
+
+@dataclass(frozen=True)
+class Prompts:
+    """What the model's tokenizer and chat template make of a client's messages.
+
+    Attributes:
+        plain: Takes the special tokens out of a text.
+        has_chat_template: Whether the model can chat at all.
+        takes_system: Whether its template has a place for a system message.
+    """
+
+    plain: PlainText
+    has_chat_template: bool
+    takes_system: bool
+
+    @classmethod
+    def of(cls, tokenizer: Any, settings: Settings) -> Self:
+        """Try the model's template, which takes some milliseconds."""
+        return cls(
+            PlainText(tokenizer),
+            bool(tokenizer.chat_template or settings.engine_kwargs.get("chat_template")),
+            takes_system_messages(tokenizer, engine.chat_template(settings)),
+        )
+
+    def with_hint(self, body: ChatBody, lang: str | None) -> ChatBody:
+        """Tell the model, in a line of that language, to use simple words."""
+        return {**body, "messages": with_line(body["messages"], hint_line(lang), takes_system=self.takes_system)}
+
+    def made_plain(self, body: ChatBody) -> ChatBody:
+        """Turn special tokens in messages and tools into ordinary text."""
+        return {
+            key: self.plain.of_json(value) if key in ("messages", "tools") else value for key, value in body.items()
+        }
+
+
+class ChatAnswerer:
+    """Answer chat requests with the engine of ``server``.
+
+    Args:
+        server: The engine's server.
+        settings: Of the service.
+        lists: The compiled lists on this node.
+        prompts: Of the engine's model.
+        tells_cost: Whether the engine proved that it reports what a word list costs.
+    """
+
+    def __init__(
+        self, server: LLMServer, settings: Settings, lists: NodeLists, prompts: Prompts, *, tells_cost: bool
+    ) -> None:
+        self._server = server
+        self._settings = settings
+        self._lists = lists
+        self._prompts = prompts
+        self._tells_cost = tells_cost
+
+    async def answer(
+        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, request_id: str
+    ) -> AsyncGenerator[Answer, None]:
+        """Answer one request: yield events of a stream, or one dict.
+
+        An error is one item, ``{"error": {…, "status"}}``: the first, or the last of a stream that broke off.
+        """
+        try:
+            async for item in self._answer(body, vocabulary, decoding, request_id):
+                yield item
+        except Exception as error:
+            yield _as_refusal(error, request_id).body
+
+    def _answer(
+        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, request_id: str
+    ) -> AsyncIterator[Answer]:
+        if not self._prompts.has_chat_template:
+            raise EngineError(
+                400,
+                f"The model {self._settings.model_id} has no chat template, so it cannot chat: "
+                "serve an instruction-tuned model, or set engine_kwargs.chat_template.",
+                param="model",
+                code="no_chat_template",
+            )
+        check_supported(decoding, self._settings, is_constrained=vocabulary is not None, tells_cost=self._tells_cost)
+        if vocabulary is not None and decoding.hint:
+            body = self._prompts.with_hint(body, vocabulary.lang)
+        order = None if decoding.is_plain else SearchOrder(decoding)
+        if vocabulary is None:
+            return self._free(body, order, request_id)
+        return self._constrained(body, vocabulary, decoding.no_repeat_ngram_size or None, order, request_id)
+
+    async def _free(self, body: ChatBody, order: SearchOrder | None, request_id: str) -> AsyncIterator[Answer]:
+        request = await self._request(body, request_id, order)
+        async for item in engine.chat(self._server, request):
+            if not isinstance(item, AnswerCost):
+                yield item
+
+    async def _constrained(
+        self,
+        body: ChatBody,
+        vocabulary: ResolvedVocabulary,
+        no_repeat: int | None,
+        order: SearchOrder | None,
+        request_id: str,
+    ) -> AsyncIterator[Answer]:
+        listed = await self._lists.get(vocabulary)
+        rules = self._rules(body, listed)
+        # A reasoning model uses up tokens that the matcher does not see.
+        budget = None if engine.has_reasoning_parser(self._settings) else int(body["max_tokens"])
+        request = await self._request(body, request_id, order, listed.grammar(budget, no_repeat))
+        stream = StreamFilter(rules)
+        cost: AnswerCost | None = None
+        async for item in engine.chat(self._server, request):
+            if isinstance(item, AnswerCost):
+                cost = item
+            elif isinstance(item, dict):
+                # Reading a long answer takes a while, and other streams wait for this loop.
+                yield await asyncio.to_thread(finish_answer, item, rules, cost)
+            elif (chunk := engine.parse_event(item)) is None:
+                for passed in await asyncio.to_thread(stream.finish, cost):
+                    yield engine.write_event(passed)
+                yield item
+            else:
+                is_long_read = any(choice.get("finish_reason") for choice in chunk["choices"])
+                passed_on = await asyncio.to_thread(stream.pass_on, chunk) if is_long_read else stream.pass_on(chunk)
+                for passed in passed_on:
+                    yield engine.write_event(passed)
+
+    def _rules(self, body: ChatBody, listed: NodeList) -> AnswerRules:
+        settings = self._settings
+        may_be_cut = (
+            bool(body.get("stop")) or settings.mask_engine == "xgrammar" or engine.has_reasoning_parser(settings)
+        )
+        if may_be_cut and body.get("return_token_ids"):
+            raise EngineError(
+                400,
+                "'return_token_ids' cannot be combined with a vocabulary and 'stop': leave one out.",
+                param="return_token_ids",
+            )
+        return AnswerRules(
+            reader=listed.reader,
+            block=listed.block,
+            may_be_cut=may_be_cut,
+            stop_in_text=bool(body.get("include_stop_str_in_output")),
+        )
+
+    async def _request(
+        self, body: ChatBody, request_id: str, order: SearchOrder | None, grammar: str | None = None
+    ) -> Any:
+        limits = self._settings.limits
+        plain = await asyncio.to_thread(self._prompts.made_plain, body)
+        return engine.chat_request(
+            plain, request_id=request_id, max_input_tokens=limits.max_input_tokens, grammar=grammar, order=order
+        )
+
+
+def check_supported(decoding: Decoding, settings: Settings, *, is_constrained: bool, tells_cost: bool = True) -> None:
+    """Refuse what this engine cannot do; ``tells_cost`` is whether it reports what a word list costs.
+
+    Raises:
+        EngineError: With status 400; it names the field and the setting.
+    """
+    asked = _fields_of(decoding)
+    if settings.mask_engine == "xgrammar" and is_constrained:
+        _refuse(asked, _NEEDS_AUTOMATON, "with a vocabulary, for this service runs with MASK_ENGINE=xgrammar")
+    if not tells_cost and is_constrained:
+        _refuse(asked, _NEEDS_SCORES, "with a vocabulary, for this service's engine does not say what a list costs")
+    if engine.has_reasoning_parser(settings):
+        _refuse(asked, _NEEDS_SCORES, "for the model of this service thinks before it answers")
+    if settings.engine_kwargs.get("speculative_config"):
+        _refuse(asked, _NEEDS_SCORES, "for the engine of this service drafts tokens (speculative_config)")
+
+
+def _fields_of(decoding: Decoding) -> list[str]:
+    """The request's fields that ask for more than a plain sample."""
+    asked = {
+        "num_beams": decoding.num_beams > 1,
+        "best_of": decoding.best_of > 1,
+        "vocab.search": decoding.search_width > 1,
+        "no_repeat_ngram_size": decoding.no_repeat_ngram_size > 0,
+        "vocab.score": decoding.score,
+    }
+    return [name for name, is_asked in asked.items() if is_asked]
+
+
+def _refuse(asked: list[str], refused: frozenset[str], reason: str) -> None:
+    for name in asked:
+        if name in refused:
+            raise EngineError(400, f"'{name}' is not available here {reason}. Leave it out.", param=name)
+
+
+def _as_refusal(error: Exception, request_id: str) -> EngineError:
+    if isinstance(error, EngineError):
+        return error
+    if isinstance(error, UnlistedTextError):
+        logger.error("request %s: the engine did not keep to the list (%s)", request_id, error)
+        return EngineError(
+            500, "The engine did not keep to the word list, so there is no answer.", code="unlisted_text"
+        )
+    if isinstance(error, VocabularyError):
+        logger.error("request %s: %s", request_id, error)
+    else:
+        logger.exception("request %s failed", request_id, exc_info=error)
+    return EngineError(500, "The engine failed on this request; it can be sent again.", code="engine_error")
