@@ -11,9 +11,8 @@ import pytest
 from deployments.contract import VocabularySpec
 from deployments.limits import Limits
 from deployments.protocol.vocabulary_fields import vocabulary_fields, vocabulary_of
-from vocab.lists.inline import inline_word_list
 from vocab.lists.lemmas import group_by_lemma
-from vocab.lists.wordlists import Unit, WordList, load_word_list
+from vocab.lists.wordlists import Unit, WordList, inline_word_list, load_word_list
 from vocab.options import ListOptions
 from vocab.text.changes import ListChanges
 from vocab.text.reader import TextReader

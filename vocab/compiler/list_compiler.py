@@ -24,9 +24,8 @@ from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.compiler.jobs import Compiled, CompileList, CompileWithout, Job, Reply
 from vocab.errors import ArtefactError, CompileError, EmptyWordListError, VocabularyError
 from vocab.exclusion.exclusion import Exclusion, exclude, exclusion_digest
-from vocab.lists.inline import inline_word_list
 from vocab.lists.lemmas import group_by_lemma
-from vocab.lists.wordlists import WordList, load_word_list
+from vocab.lists.wordlists import WordList, inline_word_list, load_word_list
 from vocab.options import ListOptions
 from vocab.text.changes import entries_left_out
 from vocab.text.forms import resolve_case

@@ -17,10 +17,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, get_args
 
-from vocab.errors import UnknownLanguageError, VocabularyError
-from vocab.lists.inline import NO_LANGUAGE
+from vocab.errors import VocabularyError
 from vocab.lists.lemmas import group_by_lemma
-from vocab.lists.wordlists import LIST_NAME, Unit, WordList, check_spaced, load_word_list, words_of_file
+from vocab.lists.wordlists import NO_LANGUAGE, Unit, WordList, check_language, load_word_list, words_of_file
 from vocab.options import Case, End, Layout, ListOptions, Punctuation
 from vocab.text.changes import ListChanges
 from vocab.text.ebnf import write_ebnf
@@ -58,9 +57,7 @@ def _word_list(lang: str | None, path: Path | None, unit: Unit) -> WordList:
         word_list = load_word_list(str(lang), None)
     else:
         if lang is not None:
-            if not LIST_NAME.fullmatch(lang):
-                raise UnknownLanguageError(f"{lang[:40]!r} is no language tag: write one such as 'es' or 'pt-BR'.")
-            check_spaced(lang)
+            check_language(lang)
         word_list = WordList(lang or NO_LANGUAGE, words_of_file(path), "file")
     return group_by_lemma(word_list) if unit == "lemma" else word_list
 
