@@ -25,10 +25,9 @@ from deployments.search.outputs import SearchOutputs
 from deployments.search.token_scores import scores_of
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.decoding.beams import BeamRules, search_beams
-from vocab.decoding.candidates import choose_candidates
+from vocab.decoding.candidates import choose_candidates, search_sentences
 from vocab.decoding.generator import Continuation
 from vocab.decoding.scores import TextScore
-from vocab.decoding.sentences import search_sentences
 from vocab.matching.engine_cache import EngineCache
 from vocab.matching.reference import GrammarReference
 from vocab.vllm_plugin.fork import TRANSFER_CONFIG
