@@ -7,11 +7,12 @@ engine that is served can do it (``decoding_support``) and how it is done are no
 from collections.abc import Mapping
 from typing import Any, Final, get_args
 
-from deployments.contract import Decoding, Select
+from deployments.contract import Decoding
 from deployments.errors import BadRequestError, printable
 from deployments.limits import Limits
 from deployments.protocol.decoding_defaults import MAX_NGRAM_SIZE
 from deployments.protocol.fields import Check, FieldError, at, boolean, integer, json_object, number, one_of
+from vocab.decoding.select import Select
 
 MEMBERS: Final = ("select", "search", "hint", "score")
 """The members of ``vocab`` that are no part of the vocabulary."""

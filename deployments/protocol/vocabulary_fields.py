@@ -9,14 +9,14 @@ import difflib
 from collections.abc import Mapping
 from typing import Any, Final, get_args
 
-from deployments.contract import Unit, VocabularySpec
+from deployments.contract import VocabularySpec
 from deployments.errors import BadRequestError, printable
 from deployments.limits import Limits
 from deployments.protocol.decoding_fields import MEMBERS, decoding_members
 from deployments.protocol.fields import Check, FieldError, at, boolean, json_object, one_of
 from vocab.errors import InvalidWordListError, OptionsError, WordListError
 from vocab.lists.entries import clean_words
-from vocab.lists.wordlists import NO_LANGUAGE, check_language, language_of
+from vocab.lists.wordlists import NO_LANGUAGE, Unit, check_language, language_of
 from vocab.options import Case, End, Layout, Punctuation
 
 FLAT_FIELDS: Final = ("vocab_lang", "vocab_n_words")
