@@ -136,8 +136,7 @@ def inline_word_list(words: Sequence[str], lang: str | None) -> WordList:
     Raises:
         InvalidWordListError: An entry cannot be a word.
         EmptyWordListError: No words.
-        UnknownLanguageError: ``lang`` is not a tag.
-        UnsupportedScriptError: A language written without spaces.
+        UnknownLanguageError, UnsupportedScriptError: As ``check_language``.
     """
     if lang is not None:
         check_language(lang)
@@ -148,12 +147,7 @@ def inline_word_list(words: Sequence[str], lang: str | None) -> WordList:
 
 
 def check_language(lang: str) -> None:
-    """Check a tag that comes with words of its own.
-
-    Raises:
-        UnknownLanguageError: It is not a tag.
-        UnsupportedScriptError: A language written without spaces.
-    """
+    """Raise ``UnknownLanguageError`` for what is not a tag, and as ``check_spaced``; no list of that name is needed."""
     if not LIST_NAME.fullmatch(lang):
         raise UnknownLanguageError(f"{lang[:40]!r} is no language tag: write one such as 'es' or 'pt-BR'.")
     check_spaced(lang)

@@ -17,13 +17,8 @@ _POSSESSIVES: Final = tuple(apostrophe + "s" for apostrophe in APOSTROPHES)
 class FormRanks:
     """Ranks of the forms of one list; share one between readers of different N.
 
-    Args:
-        word_list: The list; ``case: auto`` is decided from all of it.
-        options: Its options.
-        n_words: Words of larger ranks are left out, to save their memory.
-
-    Attributes:
-        lengths: Every length of a form, in characters, ascending.
+    Words of ranks above ``n_words`` are left out, to save memory, but count for ``case: auto``. ``lengths`` has every
+    length of a form, in characters, ascending.
     """
 
     def __init__(self, word_list: WordList, options: ListOptions, n_words: int | None = None) -> None:

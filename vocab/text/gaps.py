@@ -35,14 +35,7 @@ _Places = frozenset[_Place]
 
 @dataclass(frozen=True)
 class GapState:
-    """A state of the gap automaton.
-
-    Attributes:
-        transitions: The next state's index, by character.
-        is_complete: Whether a text may end here.
-        word_may_start: Whether a word may start here.
-        starts_sentence: Whether such a word starts a sentence.
-    """
+    """A state of the gap automaton; ``transitions`` has the next state's index by character."""
 
     transitions: dict[str, int]
     is_complete: bool
@@ -52,14 +45,8 @@ class GapState:
 
 @dataclass(frozen=True)
 class GapAutomaton:
-    """The states between words, and indices into them.
-
-    Attributes:
-        start: The state of the empty text.
-        after_word: After a word.
-        after_possessable: After a word that an 's may follow.
-        after_elision: After an entry that joins the next word.
-    """
+    """The states between words, and indices of four: at the start of a text, after a word, after a word that an 's may
+    follow, and after an entry that joins the next word."""
 
     states: tuple[GapState, ...]
     start: int
@@ -69,12 +56,7 @@ class GapAutomaton:
 
 
 def build_gap_automaton(options: ListOptions, language: str) -> GapAutomaton:
-    """Build the automaton between words, with the same states in the same order for the same options and language.
-
-    Args:
-        options: All but the case matter.
-        language: The list's; it decides which marks are basic ones.
-    """
+    """Build the automaton between words, always with the same states in the same order; ``options.case`` is ignored."""
     return _build(_Rules(marks_of(options.punctuation, language), options.layout, options.numbers, options.end))
 
 

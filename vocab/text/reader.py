@@ -57,12 +57,7 @@ _Steps = list[dict[int, _Step]]
 class TextReader:
     """Read texts of the words of rank ``n_words`` and better, with ``changes``.
 
-    Args:
-        word_list: The list.
-        options: Its options.
-        n_words: The largest rank that counts.
-        form_ranks: Of the same list and options, to share between readers of several N; else made for this N alone.
-        changes: Words added to the list and left out.
+    ``form_ranks`` of the same list and options may be shared by readers of several N; else they are made for this N.
     """
 
     def __init__(
@@ -101,11 +96,8 @@ class TextReader:
     def whole_prefix_length(self, text: str, following: str = "") -> int:
         """Return the length of the longest prefix of ``text`` that is a complete text and cuts no word short; or 0.
 
-        With ``end: sentence`` such a prefix ends with a whole sentence.
-
-        Args:
-            text: What could be kept.
-            following: What was written behind it: "the c" is cut to "the" when "at" follows, even if "c" is a word.
+        With ``end: sentence`` such a prefix ends with a whole sentence. ``following`` is what was written behind the
+        text: "the c" is cut to "the" when "at" follows, even if "c" is a word.
         """
         whole = text + following[: self._words.max_length]
         steps, units = self._read(whole)
@@ -150,11 +142,7 @@ class TextReader:
 
 
 class _Words:
-    """Look words up; a listed one is numbered by its rank, one that is only added by a number below 0.
-
-    Attributes:
-        max_length: Of a word or number, in characters.
-    """
+    """Look words up; a listed one is numbered by its rank, one that is only added by a number below 0."""
 
     def __init__(
         self,

@@ -66,7 +66,7 @@ def build_text_automaton(
 
     Args:
         forms: The surface forms; without possessives where the automaton is to add them.
-        options: What there is between words.
+        options: They decide what stands between words.
         language: The list's; it decides which marks are basic ones.
         possessives: Whether a form without an apostrophe may carry 's, with nodes that all words share.
 
