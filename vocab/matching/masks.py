@@ -25,23 +25,10 @@ NO_TOKENS: Final = np.empty(0, dtype=np.int32)
 _FILLED: Final = -1
 _WORDS_PER_CACHE_LINE: Final = 16
 
-# Indices into the table.
-_N_WORDS: Final = 0
-_BUDGET: Final = 1
-_ROWS: Final = 2
-_STRIDE: Final = 3
-_NUM_WORDS: Final = 4
-_MASK_ROWS: Final = 5
-_LINKS: Final = 6
-_LINK_RANKS: Final = 7
-_COMPLETE_RANKS: Final = 8
-_EDGE_START: Final = 9
-_TOKENS: Final = 10
-_TARGETS: Final = 11
-_RANKS: Final = 12
-_PAIR_START: Final = 13
-_PAIR_TOKENS: Final = 14
-_PAIR_RANKS: Final = 15
+# Indices into the table: numbers, then the addresses of arrays.
+_N_WORDS, _BUDGET, _ROWS, _STRIDE, _NUM_WORDS = range(5)
+_MASK_ROWS, _LINKS, _LINK_RANKS, _COMPLETE_RANKS, _EDGE_START, _TOKENS, _TARGETS, _RANKS = range(5, 13)
+_PAIR_START, _PAIR_TOKENS, _PAIR_RANKS = range(13, 16)
 
 
 class MaskRows:
