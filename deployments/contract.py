@@ -1,39 +1,35 @@
-"""What travels between the deployments of the graph.
-
-The body of a chat request travels as a plain dict of JSON types, checked by the ingress and never trusted to hold
-anything but what the ingress put there; the vocabulary travels beside it, by digest. Nothing here knows of HTTP,
-of Ray or of the engine.
-"""
+"""What travels between the deployments: the body of a chat request, checked by the ingress, and beside it the
+vocabulary, by digest."""
 
 import hashlib
 from typing import Any, Literal, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from vocab.decoding.select import Select
+from vocab.lists.wordlists import Unit
 from vocab.options import Case, End, Layout, ListOptions, Punctuation
 from vocab.text.changes import ListChanges
 
 ChatBody: TypeAlias = dict[str, Any]
-"""An OpenAI chat request, validated: JSON types only, no ``vocab`` field, always with ``model``, ``messages`` and an
-explicit ``max_tokens`` (never ``max_completion_tokens``). Lines of batches have a ``priority``; a client's never comes
-so far."""
+"""A validated OpenAI chat request: JSON types only, no ``vocab`` field, always with ``model``, ``messages`` and an
+explicit ``max_tokens`` (never ``max_completion_tokens``). Only lines of batches have a ``priority``; a client's is
+removed."""
 
 Answer: TypeAlias = str | dict[str, Any]
 """One item of an answer: a server-sent event (``"data: …\\n\\n"``) of a stream, or the one dict of a whole answer.
 The first item may instead be ``{"error": {"message", "type", "param", "code", "status"}}``."""
-
-Unit: TypeAlias = Literal["form", "lemma"]
 
 
 class VocabularySpec(BaseModel):
     """The vocabulary as the client asks for it.
 
     Attributes:
-        lang: The list; beside ``words`` the language whose rules of spelling hold. None only beside ``words``.
-        n_words: How many of its words count, or lemmas where they are the unit; None for all of them.
+        lang: The list; with ``words``, the language whose rules of spelling apply, or None.
+        n_words: N, in words or lemmas by ``unit``; None for all.
         unit: What has a rank of its own: each ``form``, or each ``lemma`` with all its forms.
         words: The client's own list, in rank order, instead of a list of that name.
-        extra_words: Allowed besides, whatever N.
+        extra_words: Allowed whatever N.
         exclude_words: Left out, in every form.
         case, numbers, punctuation, layout, end: See ``ListOptions``.
     """
@@ -62,7 +58,7 @@ class VocabularySpec(BaseModel):
 
     @property
     def options(self) -> ListOptions:
-        """What of it changes the artefact, besides the list.
+        """The options compiled into the artefact.
 
         Raises:
             OptionsError: The options contradict one another.
@@ -73,27 +69,24 @@ class VocabularySpec(BaseModel):
 
     @property
     def changes(self) -> ListChanges:
-        """What of it needs no compile of the list; the words as they came, not yet made NFC."""
+        """The words added and left out, as they came: not yet NFC."""
         return ListChanges(self.extra_words, self.exclude_words)
-
-
-Select: TypeAlias = Literal["likelihood", "posterior"]
 
 
 class Decoding(BaseModel):
     """How the text is chosen; the default is one sample, as the engine draws it.
 
     Attributes:
-        num_beams: Beam search of this width; 1 for none.
+        num_beams: Width of a beam search; 1 for none.
         length_penalty: Finished beams are ranked by log p divided by their length to this power.
         early_stopping: When a search ends, as in transformers: ``True`` when there are ``num_beams`` finished texts,
             ``False`` when no better one is likely, ``"never"`` when no better one is possible.
-        best_of: How many samples are drawn to choose from; 1 for no choice.
+        best_of: How many samples to choose from; 1 for no choice.
         search_width: How many continuations are drawn up to each sentence end; 1 for no such search.
         select: How one of several is chosen: the likeliest by p, or drawn in proportion to p/q.
         no_repeat_ngram_size: How many tokens in a row may not come twice; 0 for any number.
-        score: Whether the answer says what the constraint cost, also where the method would not compute it.
-        hint: Whether the model is told, in a line of its own, to use simple words.
+        score: Whether the answer always includes the cost of the constraint.
+        hint: Whether a line of the prompt tells the model to use simple words.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -116,7 +109,7 @@ class Decoding(BaseModel):
 
     @property
     def is_plain(self) -> bool:
-        """Whether the engine's own sample is the answer, and nothing more is asked of it."""
+        """Whether the answer is the engine's own sample, without a score."""
         return not self.score and max(self.num_beams, self.best_of, self.search_width) == 1
 
 
@@ -124,9 +117,9 @@ class ResolvedVocabulary(BaseModel):
     """The vocabulary as the replica uses it: artefacts that exist.
 
     Attributes:
-        digest: Names the artefact of the list: words, options, tokenizer and format.
-        exclusion_digest: Names the artefact of what is left out of it; None for nothing.
-        extra_digest: Names the artefact of the words added to it; None for none.
+        digest: The artefact of the list: words, options, tokenizer and format.
+        exclusion_digest: The artefact of the words left out; None for none.
+        extra_digest: The artefact of the words added; None for none.
         lang: As asked for; None for a client's own list without a language.
         n_words: As asked for, also where the list is shorter; else the size of the list in ``unit``.
         unit: As asked for.
@@ -146,7 +139,7 @@ class ResolvedVocabulary(BaseModel):
 
     @property
     def id(self) -> str:
-        """Names the list together with its changes: that of the list where there are none."""
+        """Digest of the list with its changes; that of the list where there are none."""
         if len(self.digests) == 1:
             return self.digest
         parts = (self.digest, self.exclusion_digest or "-", self.extra_digest or "-")
@@ -154,5 +147,4 @@ class ResolvedVocabulary(BaseModel):
 
     @property
     def digests(self) -> tuple[str, ...]:
-        """Every artefact that it needs."""
         return tuple(digest for digest in (self.digest, self.exclusion_digest, self.extra_digest) if digest)

@@ -1,4 +1,4 @@
-"""Every error that a caller can see, as one tree, and OpenAI's envelope that carries it.
+"""Every error that a caller can see, as one tree, and the mapping of other exceptions to it.
 
     ApiError
     ├── CallerError                         the caller's mistake; the message says what to change
@@ -8,17 +8,16 @@
     │   │   └── ModelNotFoundError     404  code model_not_found
     │   ├── MethodNotAllowedError      405
     │   ├── RequestTimeoutError        408  the body did not arrive in time
-    │   ├── ConflictError              409  not in the state that it is in; code says which
+    │   ├── ConflictError              409  not possible in its present state; the code says which
     │   ├── PayloadTooLargeError       413
     │   ├── UnsupportedMediaTypeError  415
-    │   ├── TooManyRequestsError       429  the caller has as much going on as it may have
+    │   ├── TooManyRequestsError       429  the caller has reached a limit of its own
     │   └── HeadersTooLargeError       431
     ├── OverloadedError                503  no capacity now; the same request may work later
-    ├── InternalError                  500  our fault; names the request id and nothing else
-    └── UpstreamError                       what the replica found, passed on with its status
+    ├── InternalError                  500  our fault; the message names the request id and nothing else
+    └── UpstreamError                       an error of the replica, passed on with its status
 
-A message never repeats what the caller sent, except names cut by ``printable``. Nothing here knows which exception
-of the graph becomes which of these; see ``failures``.
+A message never repeats what the caller sent, except names cut by ``printable``.
 """
 
 import json
@@ -30,16 +29,19 @@ from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError, 
 from vocab.errors import CompileTimeoutError, NoLemmasError, OptionsError, TokenBudgetError, WordListError
 
 MAX_ERROR_BYTES: Final = 4096
-"""An error answer is no larger, however many faults the request has. Set by the body with 10,000 of them."""
+"""Largest error answer, however many faults the request has. Set by the body with 10,000 of them."""
+
+_UNAVAILABLE: Final = (BackPressureError, DeploymentUnavailableError, ReplicaUnavailableError, RayActorError)
+"""The queue is full, or the replica just died or is starting: the same request may succeed a moment later."""
 
 
 class ApiError(Exception):
     """An answer that is an error.
 
     Attributes:
-        message: One or two sentences for a human, which say what to change.
-        param: The field of the request at fault, where there is one.
-        headers: Sent with the answer, besides the usual ones.
+        message: One or two sentences that say what to change.
+        param: The field of the request at fault, if any.
+        headers: Added to the answer.
     """
 
     status: int = 500
@@ -57,7 +59,7 @@ class ApiError(Exception):
         return {"error": {"message": self.message, "type": self.type, "param": self.param, "code": self.code}}
 
     def to_json(self) -> bytes:
-        """OpenAI's envelope, at most ``MAX_ERROR_BYTES`` long."""
+        """Return OpenAI's envelope, at most ``MAX_ERROR_BYTES`` long."""
         body = _dump(self.to_dict())
         if len(body) <= MAX_ERROR_BYTES:
             return body
@@ -140,8 +142,6 @@ class InternalError(ApiError):
 
 
 class UpstreamError(ApiError):
-    """An error that the replica found, passed on."""
-
     def __init__(self, status: int, message: str, param: str | None = None, code: str | None = None) -> None:
         super().__init__(message, param, code)
         self.status = status
@@ -155,7 +155,7 @@ def cut(text: str | None, length: int) -> str | None:
 
 
 def printable(name: str, length: int = 64) -> str:
-    """A name that the caller sent, made safe for a message and for a log line: one line, no more than ``length``."""
+    """Make a name that the caller sent safe for a message or a log: one line, at most ``length`` characters."""
     shown = "".join(character if character.isprintable() else "\ufffd" for character in name[:length])
     return shown + "…" if len(name) > length else shown
 
@@ -164,12 +164,8 @@ def _dump(value: object) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
-_UNAVAILABLE: Final = (BackPressureError, DeploymentUnavailableError, ReplicaUnavailableError, RayActorError)
-"""The queue is full, or the replica just died or is not there yet: the same request may succeed a moment later."""
-
-
 def to_api_error(error: BaseException, request_id: str, list_param: str = "vocab_lang") -> ApiError:
-    """What the caller sees of an exception; ``list_param`` is the field that named the list."""
+    """Map an exception to what the caller sees; ``list_param`` is the field that named the list."""
     error = root_cause(error)
     if isinstance(error, ApiError):
         return error
@@ -189,14 +185,14 @@ def to_api_error(error: BaseException, request_id: str, list_param: str = "vocab
 
 
 def root_cause(error: BaseException) -> BaseException:
-    """The exception as it was raised, on whichever side of a handle that was."""
+    """Return the exception as it was raised, on either side of a Serve handle."""
     while isinstance(error, RayTaskError) and isinstance(error.cause, BaseException):
         error = error.cause
     return error
 
 
 def from_error_item(item: dict[str, Any], request_id: str) -> ApiError:
-    """The error that a replica gave instead of an answer: its status, and of the rest only what is known to be text."""
+    """Return the error that a replica gave instead of an answer; members that are not strings are dropped."""
     fields = item["error"] if isinstance(item["error"], dict) else {}
     status, message = fields.get("status"), _text(fields.get("message"))
     if type(status) is not int or not 400 <= status < 600 or message is None:

@@ -20,8 +20,8 @@ class Limits(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     max_body_bytes: int = Field(default=2**20, ge=1024)
-    """Costs about six times its size while it is parsed. 1 MiB holds a prompt of 250,000 tokens, and bounds lists of
-    words: 50,000 English or Spanish ones, 35,000 Russian ones."""
+    """Costs about six times its size while it is parsed. 1 MiB holds a prompt of 250,000 tokens, or a list of 50,000
+    English or Spanish words, 35,000 Russian ones."""
 
     max_body_s: float = Field(default=30.0, gt=0)
     """Costs one waiting task. Set by the client that sends one byte a second."""
@@ -33,7 +33,7 @@ class Limits(BaseModel):
     """Costs a tuple each. Set by the request with 10,000 headers; browsers behind proxies send about 40."""
 
     max_json_depth: int = Field(default=64, ge=4, le=200)
-    """Costs a stack frame of the JSON decoder each, which itself stops at 200. A deep JSON schema needs 20."""
+    """Costs a stack frame of the JSON decoder each, whose own limit is 200. A deep JSON schema needs 20."""
 
     max_messages: int = Field(default=1000, ge=1)
     """Costs a pass of the chat template each. Set by the body with a million messages."""
@@ -58,7 +58,7 @@ class Limits(BaseModel):
     """Costs an entry of a tensor each. OpenAI's limit."""
 
     max_token_ids: int = Field(default=1000, ge=0)
-    """Costs an entry of a tensor each; entries of ``allowed_token_ids`` and its like. A label set is far smaller."""
+    """Entries of ``allowed_token_ids`` and its like. Costs an entry of a tensor each. A label set is far smaller."""
 
     max_bad_words: int = Field(default=100, ge=0)
     """Costs a few tokenised variants each. Set by analogy with ``stop``."""
@@ -68,7 +68,7 @@ class Limits(BaseModel):
     longest list that ``max_body_bytes`` lets through in most languages; a learner's dictionary has 20,000."""
 
     max_list_bytes: int = Field(default=2**20, ge=1)
-    """A list's words together, in UTF-8. Costs about 30 times its size in the compile. Only of consequence where
+    """A list's words together, in UTF-8. Costs about 30 times its size in the compile. Matters only where
     ``max_body_bytes`` is raised."""
 
     max_word_chars: int = Field(default=100, ge=1, le=1000)
@@ -80,7 +80,7 @@ class Limits(BaseModel):
     names of a long novel, some hundreds."""
 
     max_choices: int = Field(default=1000, ge=1)
-    """Costs a branch of a grammar each; entries of ``structured_outputs.choice``. An enumeration is far smaller."""
+    """Entries of ``structured_outputs.choice``. Costs a branch of a grammar each. An enumeration is far smaller."""
 
     max_schema_parts: int = Field(default=1000, ge=1)
     """Names and values of a JSON schema, or of those of all tools. Costs 1 s of a compile where they are 500 optional
@@ -100,7 +100,7 @@ class Limits(BaseModel):
     """Costs KV cache and prefill time. Measured in the replica, after tokenising."""
 
     max_new_tokens: int = Field(default=1024, ge=1)
-    """Costs a step of the engine each. Also what a request gets that asks for no number."""
+    """Costs a step of the engine each. Also the default of a request that names no number."""
 
 
 class BatchLimits(BaseModel):

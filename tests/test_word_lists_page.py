@@ -12,9 +12,8 @@ from deployments.contract import VocabularySpec
 from deployments.limits import Limits
 from deployments.protocol.models import checked
 from deployments.protocol.vocabulary import VocabularyFields
-from vocab.lists.inline import inline_word_list
 from vocab.lists.lemmas import group_by_lemma
-from vocab.lists.wordlists import Unit, WordList, load_word_list
+from vocab.lists.wordlists import Unit, WordList, inline_word_list, load_word_list
 from vocab.options import ListOptions
 from vocab.text.changes import ListChanges
 from vocab.text.reader import TextReader

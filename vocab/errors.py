@@ -1,23 +1,23 @@
-"""Every error of the library, as one tree.
+"""Every error of the library, as one tree, with the HTTP status that the service answers each with.
 
-VocabularyError                 the base; catch this to catch all of ours
-├── WordListError               the list asked for cannot be used: the caller's mistake
-│   ├── UnknownLanguageError    no list of that name; lists the known ones
-│   ├── UnsupportedScriptError  a language written without spaces
-│   ├── EmptyWordListError      nothing is left of the list
-│   ├── NoLemmasError           the lemmas of the language are not known; names those with lemmas
-│   └── InvalidWordListError    a line of a list file, or an entry of a client's list, cannot be a word; names it
-├── OptionsError                options that contradict one another: the caller's mistake
-├── TokenBudgetError            no text of the list fits into that many tokens: the caller's mistake
-├── CompileError                the list could not be compiled for this tokenizer: our fault
-│   └── CompileTimeoutError     it took longer than the deadline allows
-├── DeadEndError                a search came to where no token may come: our fault
-└── ArtefactError               a stored artefact is missing, damaged or for another tokenizer: our fault
+VocabularyError
+├── WordListError                    the list cannot be used: the caller's mistake
+│   ├── UnknownLanguageError    400
+│   ├── UnsupportedScriptError  400
+│   ├── EmptyWordListError      400
+│   ├── NoLemmasError           400
+│   └── InvalidWordListError    400
+├── OptionsError                400  the caller's mistake
+├── TokenBudgetError            400  the caller's mistake
+├── CompileError                500  our fault
+│   └── CompileTimeoutError     503
+├── DeadEndError                500  our fault
+└── ArtefactError               500  our fault
 """
 
 
 class VocabularyError(Exception):
-    """Base of the library's errors; ``str()`` of each says what to change."""
+    """Base of the library's errors; the message of each says what to change."""
 
 
 class WordListError(VocabularyError):
@@ -25,7 +25,7 @@ class WordListError(VocabularyError):
 
 
 class UnknownLanguageError(WordListError):
-    """There is no list of that name."""
+    """There is no list of that name; the message lists the known ones."""
 
 
 class UnsupportedScriptError(WordListError):
@@ -37,11 +37,11 @@ class EmptyWordListError(WordListError):
 
 
 class NoLemmasError(WordListError):
-    """The lemmas of the language are not known."""
+    """The lemmas of the language are not known; the message lists the languages with lemmas."""
 
 
 class InvalidWordListError(WordListError):
-    """A line of a list file, or an entry of a client's list, cannot be a word."""
+    """A line of a list file, or an entry of a client's list, cannot be a word; the message names it."""
 
 
 class OptionsError(VocabularyError):
@@ -61,7 +61,7 @@ class CompileTimeoutError(CompileError):
 
 
 class DeadEndError(VocabularyError):
-    """A search came to where no token may come, which no list leads to."""
+    """A search reached a state without allowed tokens, which no list should have."""
 
 
 class ArtefactError(VocabularyError):

@@ -1,4 +1,4 @@
-"""``python -m vocab.export`` writes the grammar of a list for other engines; see ``vocab.text.export``."""
+"""``python -m vocab.export``: see ``vocab.text.export``."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""What a request may choose about its list, apart from the list itself, N, and the words it adds or leaves out."""
+"""The options of a list that a request may choose: capitals, layout, numbers, punctuation, and where a text may end."""
 
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
@@ -13,15 +13,14 @@ End = Literal["word", "sentence"]
 
 @dataclass(frozen=True, slots=True)
 class ListOptions:
-    """Options that change which texts a list allows; part of the artefact's digest.
+    """Options compiled into an artefact and part of its digest.
 
     Attributes:
         case: Where a listed word may take a capital first letter. ``auto`` is ``any`` for a list that is all lower
             case and ``sentence`` for one that has capitals.
         layout: Where line breaks are allowed: ``prose`` after a sentence mark or a colon, ``lines`` after any word.
-        numbers: Whether numbers written in digits may stand where words stand.
-        punctuation: Which marks there are: ``full``, all of ``vocab.marks``; ``basic``, the sentence marks and the
-            comma; ``none``.
+        numbers: Whether numbers in digits are allowed as words are.
+        punctuation: ``full``, all marks of ``vocab.marks``; ``basic``, the sentence marks and the comma; ``none``.
         end: Where a text may stop: after a whole ``word``, or only after a whole ``sentence`` with its mark.
 
     Raises:

@@ -12,8 +12,8 @@ from deployments.errors import BadRequestError
 from deployments.protocol.decoding import DecodingMembers
 from deployments.protocol.models import INT64_MAX, AtMost, Body, Expected, expected
 from vocab.errors import InvalidWordListError, OptionsError, WordListError
-from vocab.lists.inline import NO_LANGUAGE, check_language, clean_words
-from vocab.lists.wordlists import language_of
+from vocab.lists.entries import clean_words
+from vocab.lists.wordlists import NO_LANGUAGE, check_language, language_of
 from vocab.options import Case, End, Layout, Punctuation
 
 _LIST_NAME: Final = (

@@ -22,10 +22,9 @@ from deployments.search.order import ORDER_ARGUMENT, AnswerCost, SearchOrder
 from deployments.search.tokens import CUT_CHARACTER, Constraint, scores_of
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.decoding.beams import BeamRules, search_beams
-from vocab.decoding.candidates import choose_candidates
+from vocab.decoding.candidates import choose_candidates, search_sentences
 from vocab.decoding.generator import Continuation
 from vocab.decoding.scores import TextScore
-from vocab.decoding.sentences import search_sentences
 from vocab.matching.engine_cache import EngineCache
 from vocab.matching.reference import GrammarReference
 from vocab.vllm_plugin.kv_fork import TRANSFER_CONFIG

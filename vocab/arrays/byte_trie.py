@@ -1,4 +1,4 @@
-"""A trie of byte strings in flat arrays. It knows nothing of words or tokens."""
+"""A trie of byte strings in flat arrays, and the array types of the library."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,18 +13,12 @@ Int32Array = npt.NDArray[np.int32]
 Uint8Array = npt.NDArray[np.uint8]
 Integer = TypeVar("Integer", np.int32, np.uint8)
 
-
 _MOST_NODES: Final = 2**31 - 2
 _FEWEST_NODES: Final = 1024
 
 
 def group_starts(owners: npt.NDArray[np.integer[Any]], num_groups: int) -> Int32Array:
-    """int32 (groups + 1,), where the members of each group begin when they stand in the order of their groups.
-
-    Args:
-        owners: (members,), the group of each.
-        num_groups: How many groups there are.
-    """
+    """Return where each group begins, int32 (groups + 1,), when members with these owners are ordered by group."""
     starts = np.zeros(num_groups + 1, dtype=np.int32)
     np.cumsum(np.bincount(owners, minlength=num_groups), out=starts[1:])
     return starts
@@ -32,12 +26,12 @@ def group_starts(owners: npt.NDArray[np.integer[Any]], num_groups: int) -> Int32
 
 @dataclass(frozen=True)
 class ByteStrings:
-    """Byte strings one behind the other, with or without something between them.
+    """Byte strings in one array, with or without bytes between them.
 
     Attributes:
         data: uint8, the bytes.
         starts: int32 (strings,), where each string begins.
-        ends: int32 (strings,), and where it ends.
+        ends: int32 (strings,), where it ends.
     """
 
     data: Uint8Array
@@ -71,16 +65,16 @@ class ByteTrie:
 
     @classmethod
     def of(cls, strings: ByteStrings, max_nodes: int = _MOST_NODES) -> "ByteTrie":
-        """The trie of byte strings of which none is empty; equal ones end at one node.
+        """Build the trie of nonempty byte strings; equal ones end at one node.
 
         Raises:
-            OverflowError: It has more than ``max_nodes`` nodes; found before there is memory for as many.
+            OverflowError: It has more than ``max_nodes`` nodes; raised before memory for them is needed.
         """
         parents, labels, string_nodes = _insert(strings.data, strings.starts, strings.ends, max_nodes)
         if len(parents) > max_nodes:
             raise OverflowError(f"a trie of more than {max_nodes} nodes")
         child_start, order = order_edges(parents[1:], labels[1:], len(parents))
-        # Nodes that are visited together lie together: walks take three quarters of the time.
+        # Nodes visited together lie together: walks take three quarters of the time.
         numbers = _depth_first(child_start, order + np.int32(1))
         ordered_parents, ordered_labels = np.empty_like(parents), np.empty_like(labels)
         ordered_parents[numbers[1:]], ordered_labels[numbers] = numbers[parents[1:]], labels
@@ -93,7 +87,7 @@ class ByteTrie:
 def _insert(
     data: Uint8Array, starts: Int32Array, ends: Int32Array, max_nodes: int
 ) -> tuple[Int32Array, Uint8Array, Int32Array]:
-    """Parents, labels and the nodes of strings, as far as there are no more than ``max_nodes`` and one string's."""
+    """Return parents, labels and the nodes of strings; stop after the string that exceeds ``max_nodes``."""
     labels = np.empty(_FEWEST_NODES, np.uint8)
     # Beside the parent of each node its first child and its next sibling, or 0.
     parents = np.zeros(_FEWEST_NODES, np.int32)
@@ -137,7 +131,7 @@ def _grown(array: npt.NDArray[Integer], size: int) -> npt.NDArray[Integer]:
 
 @kernel
 def _depth_first(child_start: Int32Array, children: Int32Array) -> Int32Array:
-    """The place of each node when a parent comes before its children, and these in order."""
+    """Number the nodes in preorder."""
     numbers = np.empty(len(child_start) - 1, np.int32)
     stack = np.empty(len(numbers), np.int32)
     stack[0], top = 0, 1
@@ -145,24 +139,24 @@ def _depth_first(child_start: Int32Array, children: Int32Array) -> Int32Array:
         top -= 1
         node = stack[top]
         numbers[node] = number
-        for place in range(child_start[node + 1] - 1, child_start[node] - 1, -1):
-            stack[top] = children[place]
+        for child in range(child_start[node + 1] - 1, child_start[node] - 1, -1):
+            stack[top] = children[child]
             top += 1
     return numbers
 
 
 @kernel
 def order_edges(sources: Int32Array, labels: Uint8Array, num_nodes: int) -> tuple[Int32Array, Int32Array]:
-    """Where each node's edges begin, and the edges ordered by node and byte."""
+    """Return where each node's edges begin, int32 (nodes + 1,), and the edges ordered by node and byte."""
     by_label = np.empty(len(sources), np.int32)
-    place = np.zeros(257, np.int32)
+    next_of_label = np.zeros(257, np.int32)
     for label in labels:
-        place[label + 1] += 1
+        next_of_label[label + 1] += 1
     for byte in range(256):
-        place[byte + 1] += place[byte]
+        next_of_label[byte + 1] += next_of_label[byte]
     for edge in range(len(sources)):
-        by_label[place[labels[edge]]] = edge
-        place[labels[edge]] += 1
+        by_label[next_of_label[labels[edge]]] = edge
+        next_of_label[labels[edge]] += 1
     starts = np.zeros(num_nodes + 1, np.int32)
     for source in sources:
         starts[source + 1] += 1

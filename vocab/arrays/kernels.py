@@ -1,4 +1,4 @@
-"""numba's decorator with the options every kernel of the library uses, and with a type that mypy understands."""
+"""numba kernels: the decorator with the options that all share, arrays by address, and binary search."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -10,17 +10,18 @@ from numba.core import types
 from numba.extending import intrinsic
 
 F = TypeVar("F", bound=Callable[..., Any])
+AddressTable = npt.NDArray[np.int64]
 
 
 def kernel(function: F) -> F:
-    """Compiles ``function`` on first use, keeps the machine code on disk, and runs it without the interpreter lock."""
+    """Compile ``function`` on first use, cache the machine code on disk, and run it without the interpreter lock."""
     compiled: F = numba.njit(cache=True, nogil=True)(function)
     return compiled
 
 
 @kernel
 def position_of(values: npt.NDArray[Any], first: int, last: int, value: int) -> int:
-    """The position of a value among the ascending ones from ``first`` to before ``last``, or -1."""
+    """Return the position of a value in the ascending ``values[first:last]``, or -1."""
     end = last
     while first < last:
         middle = (first + last) >> 1
@@ -31,15 +32,8 @@ def position_of(values: npt.NDArray[Any], first: int, last: int, value: int) -> 
     return first if first < end and values[first] == value else -1
 
 
-AddressTable = npt.NDArray[np.int64]
-
-
 def address_of(array: npt.NDArray[Any], dtype: type = np.int32) -> int:
-    """Where a contiguous array of that type begins.
-
-    Raises:
-        ValueError: It is not one.
-    """
+    """Return the address of a contiguous array of that dtype, else raise ``ValueError``."""
     if array.dtype != dtype or not array.flags.c_contiguous:
         raise ValueError(f"only contiguous arrays of {dtype.__name__} are handed over by address here")
     return int(array.ctypes.data)
@@ -56,8 +50,6 @@ def _pointer_to(value_type: Any) -> Any:
     return pointer
 
 
+# In compiled code: the values from an address on.
 int32_at = _pointer_to(types.int32)
-"""In compiled code: the int32 values from an address on."""
-
 uint8_at = _pointer_to(types.uint8)
-"""In compiled code: the uint8 values from an address on."""

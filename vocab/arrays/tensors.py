@@ -1,6 +1,6 @@
 """Named arrays and their metadata as the bytes of one safetensors file, with a checksum over all of it.
 
-It knows no automaton. Nothing is unpickled, and bytes that differ from those written, in any bit, are refused.
+Nothing is unpickled, and bytes that differ from those written, in any bit, are refused.
 """
 
 import json
@@ -22,11 +22,13 @@ _MAX_HEADER_BYTES: Final = 1 << 24
 _DTYPES: Final = {"I64": np.int64, "I32": np.int32, "U8": np.uint8}
 _NAMES: Final = {np.dtype(dtype): name for name, dtype in _DTYPES.items()}
 _LANES: Final = 8
+_SEED: Final = np.uint64(0x9E3779B97F4A7C15)
+_ODD: Final = np.uint64(0xC2B2AE3D27D4EB4F)
 
 
 def write_tensors(arrays: dict[str, Array], metadata: dict[str, Any]) -> bytes:
-    """One-dimensional arrays of int64, int32 or uint8 and metadata that JSON can hold, as bytes."""
-    # The widest first, so that each array lies where its type wants it.
+    """Serialize one-dimensional arrays of int64, int32 or uint8 and JSON metadata."""
+    # The widest first, so that each array is aligned.
     ordered = sorted(arrays.items(), key=lambda item: -item[1].itemsize)
     header: dict[str, Any] = {"__metadata__": {_METADATA_KEY: json.dumps(metadata), _CHECKSUM_KEY: _NO_CHECKSUM}}
     end = 0
@@ -42,7 +44,7 @@ def write_tensors(arrays: dict[str, Array], metadata: dict[str, Any]) -> bytes:
 
 
 def read_tensors(data: Any) -> tuple[dict[str, Array], dict[str, Any]]:
-    """The arrays, as read-only views of ``data`` (bytes or a map of a file), and the metadata.
+    """Return the arrays, as read-only views of ``data`` (bytes or a mapped file), and the metadata.
 
     Raises:
         ArtefactError: These are not the bytes that ``write_tensors`` made.
@@ -67,7 +69,7 @@ def _read(data: Any) -> tuple[dict[str, Array], dict[str, Any]]:
 
 
 def _check(data: Any, begin: int, checksum: str) -> None:
-    """Compares the checksum, for which its own place counts as zeros."""
+    """Compare the checksum, computed with its own digits as zeros."""
     head = bytes(data[:begin])
     blank = head.replace(_spelled_checksum(checksum), _spelled_checksum(_NO_CHECKSUM), 1)
     if len(blank) != begin:
@@ -90,13 +92,9 @@ def _view(data: Any, begin: int, entry: dict[str, Any]) -> Array:
     return np.frombuffer(data, dtype=dtype, count=(last - first) // dtype.itemsize, offset=begin + first)
 
 
-_SEED: Final = np.uint64(0x9E3779B97F4A7C15)
-_ODD: Final = np.uint64(0xC2B2AE3D27D4EB4F)
-
-
 @kernel
 def _hash_bytes(data: Uint8Array, seed: np.uint64) -> np.uint64:
-    """A 64-bit hash in lanes of eight bytes, as in xxHash: each step is one-to-one, so a single change always shows."""
+    """Hash to 64 bits in lanes of eight bytes, as xxHash: each step is one-to-one, so a single change always shows."""
     num_blocks = len(data) // (8 * _LANES)
     words = data[: num_blocks * 8 * _LANES].view(np.uint64)
     lanes = seed + np.arange(_LANES).astype(np.uint64)

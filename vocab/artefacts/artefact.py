@@ -1,7 +1,7 @@
 """Compiled automata as files: one safetensors file each, named by its digest and mapped into memory.
 
-Written to a temporary name and renamed, so a reader sees a whole file or none. A file that is damaged, by its
-checksum, or another artefact's is refused.
+A file is written to a temporary name and renamed, so a reader sees a whole file or none. One that is damaged or holds
+another artefact is refused.
 """
 
 import mmap
@@ -20,7 +20,8 @@ from vocab.errors import ArtefactError
 from vocab.lists.stored_words import StoredWords, read_words, spell
 from vocab.options import ListOptions
 
-__all__ = ["ArtefactFolder", "read_tensors", "write_tensors"]
+_EDGE_ARRAYS: Final = ("edge_start", "tokens", "targets", "ranks", "links", "link_ranks", "complete_ranks")
+_PLACE_ARRAYS: Final = ("gap_states", "crowded_states", "place_start", "places", "place_ranks")
 
 
 class ArtefactFolder:
@@ -30,11 +31,7 @@ class ArtefactFolder:
         self._path = path
 
     def path_of(self, digest: str) -> Path:
-        """Where the artefact of that digest lies, or would lie.
-
-        Raises:
-            ArtefactError: That is no digest.
-        """
+        """Return the path of the artefact, existing or not; raise ``ArtefactError`` for a malformed digest."""
         if len(digest) != 64 or not set(digest) <= set("0123456789abcdef"):
             raise ArtefactError("an artefact is named by 64 hexadecimal digits")
         return self._path / f"{digest}.safetensors"
@@ -43,11 +40,11 @@ class ArtefactFolder:
         return self.path_of(digest).is_file()
 
     def save(self, automaton: TokenAutomaton) -> Path:
-        """Writes an automaton; a file of that digest is replaced."""
+        """Write an automaton, replacing a file of that digest."""
         return self.write_bytes(automaton.digest, _to_bytes(automaton))
 
     def write_bytes(self, digest: str, data: bytes) -> Path:
-        """Writes an artefact that another node read with ``read_bytes``."""
+        """Write the bytes of an artefact's file."""
         path = self.path_of(digest)
         self._path.mkdir(parents=True, exist_ok=True)
         descriptor, temporary = tempfile.mkstemp(dir=self._path, suffix=".part")
@@ -61,21 +58,17 @@ class ArtefactFolder:
         return path
 
     def read_bytes(self, digest: str) -> bytes:
-        """The bytes of an artefact's file.
-
-        Raises:
-            ArtefactError: There is no such file.
-        """
+        """Read the bytes of an artefact's file; raise ``ArtefactError`` if it is missing."""
         try:
             return self.path_of(digest).read_bytes()
         except OSError as error:
             raise ArtefactError(f"the artefact {digest} cannot be read: {error.strerror}") from None
 
     def load(self, digest: str) -> TokenAutomaton:
-        """Maps an artefact into memory; its arrays are read-only views of the file.
+        """Map an artefact into memory; its arrays are read-only views of the file.
 
         Raises:
-            ArtefactError: The file is missing, damaged, or another artefact's.
+            ArtefactError: The file is missing, damaged, or holds another artefact.
         """
         path = self.path_of(digest)
         try:
@@ -89,9 +82,6 @@ class ArtefactFolder:
         if automaton.digest != digest:
             raise ArtefactError(f"the artefact {path.name} holds that of another list; delete the file")
         return automaton
-
-
-_PLACE_ARRAYS: Final = ("gap_states", "crowded_states", "place_start", "places", "place_ranks")
 
 
 def _to_bytes(automaton: TokenAutomaton) -> bytes:
@@ -112,20 +102,14 @@ def _to_bytes(automaton: TokenAutomaton) -> bytes:
         "words": words.spelled,
         "word_ranks": words.ranks,
         "dropped_words": spell(automaton.dropped_words),
-        "edge_start": edges.edge_start,
-        "tokens": edges.tokens,
-        "targets": edges.targets,
-        "ranks": edges.ranks,
-        "links": edges.links,
-        "link_ranks": edges.link_ranks,
-        "complete_ranks": edges.complete_ranks,
+        **{name: getattr(edges, name) for name in _EDGE_ARRAYS},
         "pair_start": distances.pair_start,
         "pair_tokens": distances.num_tokens,
         "pair_ranks": distances.ranks,
         "dense_states": automaton.dense_states,
         "mask_rows": automaton.mask_rows,
+        **{name: getattr(automaton, name) for name in _PLACE_ARRAYS},
     }
-    arrays |= {name: getattr(automaton, name) for name in _PLACE_ARRAYS}
     return write_tensors(arrays, metadata)
 
 
@@ -133,16 +117,6 @@ def _from_bytes(data: mmap.mmap) -> TokenAutomaton:
     arrays, metadata = read_tensors(data)
     if metadata["format"] != FORMAT_VERSION:
         raise ValueError(f"it has format {metadata['format']}, not {FORMAT_VERSION}")
-    edges = TokenEdges(
-        edge_start=arrays["edge_start"],
-        tokens=arrays["tokens"],
-        targets=arrays["targets"],
-        ranks=arrays["ranks"],
-        links=arrays["links"],
-        link_ranks=arrays["link_ranks"],
-        complete_ranks=arrays["complete_ranks"],
-        start=metadata["start"],
-    )
     words = StoredWords(
         lang=metadata["lang"],
         source=metadata["source"],
@@ -158,7 +132,7 @@ def _from_bytes(data: mmap.mmap) -> TokenAutomaton:
         words=words,
         options=ListOptions(**metadata["options"]),
         dropped_words=read_words(arrays["dropped_words"]),
-        edges=edges,
+        edges=TokenEdges(start=metadata["start"], **{name: arrays[name] for name in _EDGE_ARRAYS}),
         distances=Distances(arrays["pair_start"], arrays["pair_tokens"], arrays["pair_ranks"]),
         dense_states=arrays["dense_states"],
         mask_rows=arrays["mask_rows"],
@@ -169,7 +143,7 @@ def _from_bytes(data: mmap.mmap) -> TokenAutomaton:
 
 
 def _check(automaton: TokenAutomaton) -> None:
-    """Refuses arrays whose contents would lead outside them: compiled code does not look."""
+    """Refuse arrays with indices out of range: compiled code does not check bounds."""
     edges, distances = automaton.edges, automaton.distances
     num_states, num_edges, num_pairs = len(edges.links), len(edges.tokens), len(distances.ranks)
     sizes_agree = (

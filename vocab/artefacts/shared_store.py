@@ -1,11 +1,10 @@
-"""Artefacts behind an fsspec URL (``s3://…``, ``gs://…``, ``file://…``): made once for all clusters that name it.
+"""Artefacts behind an fsspec URL (``s3://…``, ``gs://…``, ``file://…``), shared by all clusters that name it.
 
-Nothing here raises and nothing here waits for ever. A store that fails or does not answer is reported once and then
-left alone for a while: lists are made on the node then, as if there were no store. What a file holds is checked by the
-one who reads it.
+No method raises or blocks for long. A store that fails or does not answer is logged once and left alone for a while;
+meanwhile lists are made on the node. Contents are not checked here.
 
 After a write the store holds at most ``max_bytes``, plus what other nodes write before they look at it themselves. The
-files written longest ago go first, or used longest ago where the file system can be told of a use, as local ones can.
+files written longest ago are deleted first, or used longest ago where the file system records a use, as local ones do.
 """
 
 import logging
@@ -21,7 +20,7 @@ from typing import Any, Final, TypeVar
 import fsspec
 
 _TIME_KEYS: Final = ("mtime", "LastModified", "last_modified", "updated", "modified", "created")
-"""What file systems call the time of the last change; the first that an entry has counts."""
+"""What file systems call the time of the last change; the first present counts."""
 
 _LOW_WATER: Final = 0.9
 _SUFFIX: Final = ".safetensors"
@@ -31,10 +30,12 @@ logger = logging.getLogger(__name__)
 
 
 class SharedStore:
-    """The store behind a URL. Its methods may be called from several threads.
+    """The store behind a URL. Thread-safe.
 
     Args:
-        timeout_s: An answer that takes longer counts as a failure. 130 MB, the longest list for the largest tokenizer,
+        url: Any that fsspec opens.
+        max_bytes: Bound of its size.
+        timeout_s: A call that takes longer counts as a failure. 130 MB, the longest list for the largest tokenizer,
             take 10 s at 100 Mbit/s.
         retry_s: How long a store that failed is left alone.
     """
@@ -49,7 +50,7 @@ class SharedStore:
         self._opened: tuple[Any, str] | None = None
 
     def read(self, digest: str) -> bytes | None:
-        """The file of an artefact; None where there is none or the store fails."""
+        """Return the file of an artefact; None where there is none or the store fails."""
         return self._try(lambda: self._read(digest))
 
     def write(self, digest: str, data: bytes) -> None:
@@ -59,7 +60,7 @@ class SharedStore:
         self._try(lambda: self._delete(digest))
 
     def _try(self, action: Callable[[], T]) -> T | None:
-        """Runs an action in a thread of its own, which is left behind where it does not end."""
+        """Run an action in a thread of its own, which is abandoned after the timeout."""
         if self._failed_at is not None and time.monotonic() - self._failed_at < self._retry_s:
             return None
         results: list[T] = []
@@ -145,7 +146,7 @@ def _names(files: Any) -> set[str]:
 
 
 def time_of(entry: dict[str, Any]) -> float:
-    """When a file was last written, in seconds, whatever its file system calls that; 0 where it does not say."""
+    """Return when a file was last written, in seconds; 0 where its file system does not say."""
     for key in _TIME_KEYS:
         value = entry.get(key)
         if isinstance(value, datetime):

@@ -1,13 +1,12 @@
-"""The artefacts of one node: a folder of bounded size, and behind it, where there is one, a store that nodes share.
+"""The artefacts of one node: a folder of bounded size, backed by an optional store that nodes share.
 
-Knows which files were used last and how many bytes they take; knows nothing of lists. Several processes of the node
-use the folder at once, each through a store of its own; what they know of one another is in the files: a use sets a
-file's time of modification, so the order of uses survives restarts without an index.
+Several processes of the node use the folder at once, each through a store of its own. A use sets a file's time of
+modification, so the order of uses is shared and survives restarts without an index.
 
 After a write the folder holds at most ``max_bytes``. Files used during the last ``GRACE_S`` seconds, which a request
-may be on its way to map, are kept beyond that (with a sixteenth of ``max_bytes`` that may have grown old meanwhile),
-but never beyond twice ``max_bytes``: then the oldest go whatever their age, except what was just written. Who has
-mapped a file keeps its pages when the file goes.
+may be about to map, are kept beyond that (with a sixteenth of ``max_bytes`` that may have grown old meanwhile), but
+never beyond twice ``max_bytes``: then the oldest are deleted whatever their age, except the newest. A mapped file keeps
+its pages when it is deleted.
 """
 
 import logging
@@ -29,13 +28,13 @@ GRACE_S: Final = 60.0
 """From the answer that names an artefact to the engine that maps it; reading the longest list takes most of it."""
 
 STALE_PART_S: Final = 600.0
-"""A file in the making is written within seconds; an older one was left by a process that died."""
+"""A temporary file is complete within seconds; an older one was left by a process that died."""
 
 _LOW_WATER: Final = 0.9
-"""How much of the bound is left filled, so that not every write has to look at the whole folder."""
+"""Deleting goes down to this part of the bound, so that not every write scans the folder."""
 
 _MAX_WRITERS: Final = 4
-"""Processes that may write between two looks at the folder without exceeding the bound together."""
+"""Processes that may write between two scans of the folder without exceeding the bound together."""
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
@@ -52,8 +51,9 @@ class ArtefactStore:
     """The artefacts of this node, at most ``max_bytes`` of them. Thread-safe.
 
     Args:
-        path: The folder; made when the first file is written.
-        shared: Asked for what is not here, and given what is made here.
+        path: The folder, created with the first file.
+        max_bytes: Bound of its size.
+        shared: Asked for what is missing here, and sent what is made here.
     """
 
     def __init__(self, path: Path, max_bytes: int, shared: SharedStore | None = None) -> None:
@@ -67,15 +67,11 @@ class ArtefactStore:
         self._remove_stale_parts()
 
     def path_of(self, digest: str) -> Path:
-        """Where the artefact of that digest lies, or would lie.
-
-        Raises:
-            ArtefactError: That is no digest.
-        """
+        """As ``ArtefactFolder.path_of``."""
         return self._folder.path_of(digest)
 
     def has(self, digest: str) -> bool:
-        """Whether the artefact lies in the folder; if so, this is a use of it."""
+        """Whether the artefact is in the folder; if so, mark it as used."""
         path = self.path_of(digest)
         try:
             os.utime(path)
@@ -84,16 +80,12 @@ class ArtefactStore:
         return True
 
     def load(self, digest: str) -> TokenAutomaton:
-        """Maps the artefact into memory.
-
-        Raises:
-            ArtefactError: The file is missing, damaged, or another artefact's.
-        """
+        """As ``ArtefactFolder.load``, and mark it as used."""
         self.has(digest)
         return self._folder.load(digest)
 
     def find(self, digest: str, load: Callable[[str], T]) -> T | None:
-        """What ``load`` makes of the artefact, from here or from the shared store; None where there is none of use.
+        """Return what ``load`` makes of the artefact, from here or from the shared store; None where neither has it.
 
         A file that ``load`` refuses with ``ArtefactError`` is deleted, so that it is made again.
         """
@@ -115,37 +107,25 @@ class ArtefactStore:
             return None
 
     def save(self, automaton: TokenAutomaton) -> Path:
-        """Writes an artefact; the shared store gets it with the next ``share``.
-
-        Raises:
-            ArtefactError: It cannot be written.
-        """
+        """Write an artefact, to be sent with the next ``share``; raise ``ArtefactError`` if it cannot be written."""
         return self._written(automaton.digest, lambda: self._folder.save(automaton), is_new=True)
 
     def write_bytes(self, digest: str, data: bytes, *, is_new: bool = False) -> Path:
-        """Writes the file of an artefact; ``is_new`` where it was made here and not read elsewhere.
-
-        Raises:
-            ArtefactError: It cannot be written.
-        """
+        """Write the file of an artefact, to be shared if it ``is_new``; raise ``ArtefactError`` if that fails."""
         return self._written(digest, lambda: self._folder.write_bytes(digest, data), is_new=is_new)
 
     def read_bytes(self, digest: str) -> bytes:
-        """The file of an artefact, from here or from the shared store.
-
-        Raises:
-            ArtefactError: There is no such file.
-        """
+        """Read the file of an artefact, here or in the shared store; raise ``ArtefactError`` if neither has it."""
         if self.has(digest) or self._shared is None or (data := self._shared.read(digest)) is None:
             return self._folder.read_bytes(digest)
         return data
 
     def discard(self, digest: str) -> None:
-        """Deletes the artefact here; the shared store keeps its own."""
+        """Delete the artefact here, not in the shared store."""
         self.path_of(digest).unlink(missing_ok=True)
 
     def share(self) -> None:
-        """Gives the shared store what was made since the last call. Takes as long as it takes to send it."""
+        """Send the shared store what was made since the last call, and wait until it is sent."""
         with self._lock:
             digests, self._unshared = self._unshared, []
         if self._shared is None:
@@ -157,7 +137,7 @@ class ArtefactStore:
                 logger.warning("not shared: %s", error)
 
     def num_bytes(self) -> int:
-        """What the folder holds, files in the making included."""
+        """Return the size of the folder, temporary files included."""
         return sum(file.num_bytes for file in self._files())
 
     def _written(self, digest: str, write: Callable[[], Path], *, is_new: bool) -> Path:
@@ -175,7 +155,7 @@ class ArtefactStore:
         return path
 
     def _make_room(self, newest: Path) -> None:
-        """Deletes the files used longest ago."""
+        """Delete the files used longest ago."""
         present = self._files()
         total = sum(file.num_bytes for file in present)
         files = [file for file in present if file.path != newest and file.path.suffix != ".part"]
@@ -194,7 +174,7 @@ class ArtefactStore:
         if total <= self._max_bytes:
             self._room = (self._max_bytes - total) // _MAX_WRITERS
         else:
-            # All of it is in use. Not every write needs a look at as many files.
+            # All of it is in use: still, not every write scans as many files.
             self._room = min(2 * self._max_bytes - total, self._max_bytes // 16) // _MAX_WRITERS
 
     def _files(self) -> list[_File]:

@@ -1,7 +1,7 @@
-"""What is known of a tokenizer as files, so that a process needs neither the tokenizer nor the libraries that read it.
+"""A tokenizer's facts as files, so that a process needs neither the tokenizer nor the libraries that read it.
 
-One holds the bytes of all tokens and is named by their digest, which is computed anew when it is read; another their
-trie, which takes as long to make as a list of 20,000 words to compile. A damaged or foreign file is refused.
+One file holds the bytes of all tokens and is named by their digest, which is checked on reading; another their trie,
+which takes as long to make as a list of 20,000 words to compile.
 """
 
 import hashlib
@@ -22,11 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 def store_tokenizer(tokenizer: TokenizerFacts, store: ArtefactStore) -> Path:
-    """Writes the file, unless it is there.
-
-    Raises:
-        ArtefactError: It cannot be written.
-    """
+    """Write the token bytes, unless the file exists; raise ``ArtefactError`` if it cannot be written."""
     if store.has(tokenizer.digest):
         return store.path_of(tokenizer.digest)
     tokens = tokenizer.token_bytes
@@ -36,10 +32,10 @@ def store_tokenizer(tokenizer: TokenizerFacts, store: ArtefactStore) -> Path:
 
 
 def load_stored_tokenizer(digest: str, store: ArtefactStore) -> TokenizerFacts:
-    """Reads what ``store_tokenizer`` wrote.
+    """Read what ``store_tokenizer`` wrote.
 
     Raises:
-        ArtefactError: There is no such file, or it is another one.
+        ArtefactError: The file is missing, damaged, or holds another tokenizer.
     """
     try:
         arrays = load(store.read_bytes(digest))
@@ -53,7 +49,7 @@ def load_stored_tokenizer(digest: str, store: ArtefactStore) -> TokenizerFacts:
 
 
 def stored_trie(tokenizer: TokenizerFacts, store: ArtefactStore) -> TokenTrie:
-    """The trie of a tokenizer, from its file or made now and stored."""
+    """Return the trie of a tokenizer, from its file, or made now and stored."""
     digest = hashlib.sha256(f"token trie of {tokenizer.digest}".encode()).hexdigest()
 
     def load_trie(digest: str) -> TokenTrie:
@@ -68,6 +64,6 @@ def stored_trie(tokenizer: TokenizerFacts, store: ArtefactStore) -> TokenTrie:
         try:
             store.write_bytes(digest, trie.to_bytes())
         except ArtefactError as error:
-            # What is in the store can be served from a full disk, too.
+            # Stored lists can be served from a full disk, too.
             logger.warning("%s", error)
     return trie

@@ -1,6 +1,6 @@
-"""What a service asks of its compile process and what it gets back, as JSON lines.
+"""The jobs that a service sends its compile process and the replies, as JSON lines.
 
-Only names, words and numbers travel; artefacts lie in the folder that both processes know. Nothing here compiles.
+Only names, words and numbers are sent; artefacts are in a folder that both processes share.
 """
 
 import json
@@ -15,13 +15,12 @@ from vocab.options import DEFAULT_OPTIONS, ListOptions
 
 @dataclass(frozen=True, slots=True)
 class CompileList:
-    """Compile a list for every N: one of that name, or the ``words`` themselves.
+    """Compile a list for every N.
 
     Attributes:
-        lang: The list; beside ``words`` the language whose rules of spelling hold, or None.
+        lang: The name of the list; with ``words``, the language whose rules of spelling apply, or None.
         words: In rank order, instead of a list of that name.
         unit: Whether each form has a rank of its own, or each lemma with all its forms.
-        options: The options compiled in.
     """
 
     lang: str | None
@@ -32,7 +31,7 @@ class CompileList:
 
 @dataclass(frozen=True, slots=True)
 class ExcludeWords:
-    """Leave words out of a compiled list without compiling it again, where that can be done."""
+    """Leave words out of a compiled list without compiling it again, where possible."""
 
     digest: str
     words: tuple[str, ...]
@@ -40,13 +39,7 @@ class ExcludeWords:
 
 @dataclass(frozen=True, slots=True)
 class CompileWithout:
-    """Compile the words of an artefact again, without some of them; all others keep their rank.
-
-    Attributes:
-        digest: The artefact.
-        words: What is left out, if anything.
-        options: Others than the artefact's; None for the same.
-    """
+    """Compile the words of an artefact again without ``words``, by default with its options; others keep their rank."""
 
     digest: str
     words: tuple[str, ...]
@@ -60,18 +53,16 @@ _KINDS: Final[dict[str, type[Job]]] = {job.__name__: job for job in (CompileList
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """An artefact that exists.
+    """A stored artefact.
 
     Attributes:
-        digest: Names it.
         num_ranks: The largest N that makes a difference.
-        fewest_tokens: (tokens, rank) of the state in which a text starts: from that rank on, so few tokens make a
-            text; fewer tokens need higher ranks.
-        num_words: The words in it.
-        num_dropped: Words that the tokenizer cannot spell, left out.
+        fewest_tokens: Pairs (tokens, rank): from that rank on, so few tokens make a text; fewer tokens need higher
+            ranks.
+        num_dropped: Words left out because the tokenizer cannot spell them.
         dropped_words: The first of them.
-        was_stored: Whether it was there already, and nothing was compiled.
-        seconds: What it took.
+        was_stored: Whether it existed, so that nothing was compiled.
+        seconds: How long the job took.
     """
 
     digest: str
@@ -84,19 +75,16 @@ class Compiled:
     seconds: float = 0.0
 
     def fewest_for(self, n_words: int) -> int | None:
-        """How few tokens make a text of the first ``n_words`` words; None where there is no text."""
+        """Return the fewest tokens of a text of the first ``n_words`` words; None where there is no text."""
         n_words = min(n_words, self.num_ranks)
         return min((tokens for tokens, rank in self.fewest_tokens if rank <= n_words), default=None)
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What the process answers to a job.
+    """The answer to a job; ``compiled`` is None after an error, or where leaving words out needs a compile.
 
-    Attributes:
-        compiled: The artefact; None where the words cannot be left out without a compile.
-        error: Why there is none: one of the library's errors.
-        resident_bytes: The memory of the process afterwards.
+    ``resident_bytes`` is the memory of the process afterwards.
     """
 
     compiled: Compiled | None = None
@@ -112,7 +100,6 @@ def write_job(job: Job) -> bytes:
 
 
 def read_job(line: bytes) -> Job:
-    """The job of a line that ``write_job`` wrote."""
     values = json.loads(line)
     kind = _KINDS[values.pop("kind")]
     if values["words"] is not None:
@@ -134,11 +121,7 @@ def write_reply(reply: Reply) -> bytes:
 
 
 def read_reply(line: bytes) -> Reply:
-    """The reply of a line that ``write_reply`` wrote.
-
-    Raises:
-        ValueError: The line is something else.
-    """
+    """Read a line that ``write_reply`` wrote; raise ``ValueError`` if it is something else."""
     try:
         values = json.loads(line)
         return Reply(

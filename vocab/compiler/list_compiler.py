@@ -1,8 +1,4 @@
-"""Does the jobs of a compile process: finds a list's artefact in the store, or makes it.
-
-Knows lists, the compiler and the store; knows nothing of processes, deadlines or requests. Keeps the lists and
-artefacts it used last, a few of each.
-"""
+"""Run the jobs of a compile process: find a list's artefact in the store, or make it."""
 
 import hashlib
 import logging
@@ -15,7 +11,7 @@ from typing import Final
 import numpy as np
 from cachetools import LRUCache
 
-from vocab.artefacts.artefact import read_tensors, write_tensors
+from vocab.arrays.tensors import read_tensors, write_tensors
 from vocab.artefacts.store import ArtefactStore
 from vocab.artefacts.stored_tokenizer import stored_trie
 from vocab.automaton.automaton import TokenAutomaton, artefact_digest, compile_automaton
@@ -23,9 +19,8 @@ from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.compiler.jobs import Compiled, CompileList, CompileWithout, Job, Reply
 from vocab.errors import ArtefactError, CompileError, EmptyWordListError, VocabularyError
 from vocab.exclusion.exclusion import Exclusion, exclude, exclusion_digest
-from vocab.lists.inline import inline_word_list
 from vocab.lists.lemmas import group_by_lemma
-from vocab.lists.wordlists import WordList, load_word_list
+from vocab.lists.wordlists import WordList, inline_word_list, load_word_list
 from vocab.options import ListOptions
 from vocab.text.changes import entries_left_out
 from vocab.text.forms import resolve_case
@@ -38,11 +33,14 @@ MAX_ARTEFACTS: Final = 8
 
 MAX_DROPPED_SHOWN: Final = 10
 
+_GROUPING_VERSION: Final = 1
+"""Incremented when ``vocab.lists.lemmas`` groups differently."""
+
 logger = logging.getLogger(__name__)
 
 
 class ListCompiler:
-    """Compiles for one tokenizer into one store."""
+    """Compile for one tokenizer into one store, keeping a few lists and artefacts used last."""
 
     def __init__(self, tokenizer: TokenizerFacts, store: ArtefactStore, wordlist_dir: Path | None = None) -> None:
         self._tokenizer = tokenizer
@@ -53,7 +51,7 @@ class ListCompiler:
         self._artefacts = LRUCache[str, TokenAutomaton](MAX_ARTEFACTS)
 
     def run(self, job: Job) -> Reply:
-        """Does a job; whatever goes wrong is in the reply."""
+        """Run a job; any error is in the reply."""
         start = time.monotonic()
         try:
             reply = self._run(job)
@@ -75,7 +73,7 @@ class ListCompiler:
             options = job.options or automaton.options
             if not entries:
                 return Reply(self._compiled(automaton.word_list, options))
-            # The words left out may be all that have capitals.
+            # Resolved before words are left out: they may be all that have capitals.
             options = replace(options, case=resolve_case(automaton.word_list, options))
             return Reply(self._compiled(_shortened(automaton.word_list, entries), options))
         return Reply(self._excluded(automaton, entries) if entries else _described(automaton, was_stored=True))
@@ -132,8 +130,41 @@ class ListCompiler:
         return automaton
 
 
+def grouped_by_lemma(word_list: WordList, store: ArtefactStore) -> WordList:
+    """Rank a list by lemma, from its file, or now with ``group_by_lemma`` and stored.
+
+    Raises:
+        NoLemmasError: simplemma has no dictionary of the language.
+        ArtefactError: The file cannot be written.
+    """
+    facts = f"lemmas {_GROUPING_VERSION} of {word_list.digest} by simplemma {version('simplemma')}"
+    digest = hashlib.sha256(facts.encode()).hexdigest()
+
+    def load(digest: str) -> WordList:
+        arrays, metadata = read_tensors(store.read_bytes(digest))
+        if metadata["list"] != word_list.digest:
+            raise ArtefactError(f"the file {digest} holds the lemmas of another list")
+        return WordList(
+            word_list.lang,
+            tuple(word_list.words[index] for index in arrays["places"].tolist()),
+            word_list.source,
+            tuple(arrays["ranks"].tolist()),
+        )
+
+    grouped = store.find(digest, load)
+    if grouped is None:
+        grouped = group_by_lemma(word_list)
+        index_of = {word: index for index, word in enumerate(word_list.words)}
+        arrays = {
+            "places": np.array([index_of[word] for word in grouped.words], dtype=np.int32),
+            "ranks": np.array(grouped.ranks, dtype=np.int32),
+        }
+        store.write_bytes(digest, write_tensors(arrays, {"list": word_list.digest}), is_new=True)
+    return grouped
+
+
 def _shortened(word_list: WordList, entries: tuple[str, ...]) -> WordList:
-    """The list without some words, where all others keep their rank."""
+    """Return the list without some words; all others keep their rank."""
     left_out = frozenset(entries)
     kept = [(rank, word) for rank, word in word_list.ranked() if word not in left_out]
     if not kept:
@@ -155,40 +186,3 @@ def _described(automaton: TokenAutomaton, *, was_stored: bool) -> Compiled:
         dropped_words=automaton.dropped_words[:MAX_DROPPED_SHOWN],
         was_stored=was_stored,
     )
-
-
-_GROUPING_VERSION: Final = 1
-"""Raised when ``vocab.lists.lemmas`` groups otherwise."""
-
-
-def grouped_by_lemma(word_list: WordList, store: ArtefactStore) -> WordList:
-    """What ``group_by_lemma`` makes of a list, from its file or made now and stored.
-
-    Raises:
-        NoLemmasError: The language has no lemmas.
-        ArtefactError: The file cannot be written.
-    """
-    facts = f"lemmas {_GROUPING_VERSION} of {word_list.digest} by simplemma {version('simplemma')}"
-    digest = hashlib.sha256(facts.encode()).hexdigest()
-
-    def load(digest: str) -> WordList:
-        arrays, metadata = read_tensors(store.read_bytes(digest))
-        if metadata["list"] != word_list.digest:
-            raise ArtefactError(f"the file {digest} holds the lemmas of another list")
-        return WordList(
-            word_list.lang,
-            tuple(word_list.words[place] for place in arrays["places"].tolist()),
-            word_list.source,
-            tuple(arrays["ranks"].tolist()),
-        )
-
-    grouped = store.find(digest, load)
-    if grouped is None:
-        grouped = group_by_lemma(word_list)
-        place_of = {word: place for place, word in enumerate(word_list.words)}
-        arrays = {
-            "places": np.array([place_of[word] for word in grouped.words], dtype=np.int32),
-            "ranks": np.array(grouped.ranks, dtype=np.int32),
-        }
-        store.write_bytes(digest, write_tensors(arrays, {"list": word_list.digest}), is_new=True)
-    return grouped

@@ -1,4 +1,4 @@
-"""Loads, or makes, the machine code of compile, exclusion, load, mask and step, so that no request waits for it.
+"""Load or compile the machine code of compile, exclusion, load, mask and step, so that no request waits for it.
 
 With numba's cache on disk this takes a fraction of a second, without it a minute.
 """
@@ -24,8 +24,8 @@ _STOP = 0
 
 
 def warm_up() -> None:
-    """Compiles a list of a few words, stores and loads it, leaves a word out, and writes a text in it."""
-    # A word that this tokenizer lacks a byte for, so that spelling is looked at too.
+    """Compile a list of a few words, store and load it, leave a word out, and write a text in it."""
+    # The tokenizer lacks a byte of one word, so that spelling is checked too.
     lacking = "ñ".encode()[-1]
     tokenizer = TokenizerFacts.from_token_bytes([b"", *(bytes([byte]) for byte in range(256) if byte != lacking)])
     words = WordList("fr", ("l'", "l'un", "un", "a", "a b", "b", "ñ", "c"), "inline")

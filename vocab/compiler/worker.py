@@ -1,8 +1,8 @@
 """The compile process: ``python -m vocab.compiler.worker``, jobs and replies as JSON lines on its standard streams.
 
-It tells its parent that it is ready and which tokenizer it knows, then for each job that it began and what came of it
-(``vocab.compiler.jobs``). It ends when its input does, and when its parent dies, however that comes about. Deadlines
-and memory are the parent's to watch: this process may be killed at any time, and leaves at most a file in the making.
+It reports that it is ready and for which tokenizer, then for each job that it started, and the reply
+(``vocab.compiler.jobs``). It ends with its input and with its parent. The parent watches deadlines and memory: this
+process may be killed at any time, and leaves at most a temporary file.
 """
 
 import argparse
@@ -32,11 +32,11 @@ from vocab.compiler.list_compiler import ListCompiler
 from vocab.compiler.warm_up import warm_up
 
 NICENESS: Final = 10
-"""A tenth of the share of an engine that wants the same core. The lowest, 19, would get a seventieth, and a compile of
-a second would take a minute on a busy machine."""
+"""A tenth of the share of an engine on the same core. The lowest priority, 19, would get a seventieth, and a compile
+of a second would take a minute on a busy machine."""
 
 EXIT_S: Final = 5.0
-"""After its input has ended: for a file on its way to the shared store, not for a compile."""
+"""Time to exit after the input ends: enough to send a file to the shared store, not for a compile."""
 
 _PR_SET_PDEATHSIG: Final = 1
 
@@ -57,12 +57,12 @@ def main(arguments: Sequence[str]) -> None:
             prepare()
             _send(output, json.dumps({"ready": tokenizer.digest}).encode() + b"\n")
             serve(_jobs_until_eof(sys.stdin.buffer), compiler, store, lambda line: _send(output, line))
-    # Threads that wait for a shared store do not keep the process.
+    # Threads that wait for a shared store must not keep the process alive.
     os._exit(0)
 
 
 def serve(jobs: Iterable[Job], compiler: ListCompiler, store: ArtefactStore, send: Callable[[bytes], None]) -> None:
-    """Does jobs in order, and shares what was made after each reply."""
+    """Run jobs in order, and share what was made after each reply."""
     for job in jobs:
         send(b'{"started":true}\n')
         reply = compiler.run(job)
@@ -71,7 +71,7 @@ def serve(jobs: Iterable[Job], compiler: ListCompiler, store: ArtefactStore, sen
 
 
 def prepare() -> None:
-    """Lets numba load, or make, the machine code that jobs run."""
+    """Load or compile the machine code that jobs run."""
     warm_up()
     tokenizer = TokenizerFacts.from_token_bytes([bytes([byte]) for byte in range(256)])
     with tempfile.TemporaryDirectory(prefix="wordbound-") as folder:
@@ -82,7 +82,7 @@ def prepare() -> None:
 
 
 def resident_bytes(pid: int | None = None) -> int:
-    """Return the memory of a process that is no file's, 0 where there is none: mapped artefacts cost nothing."""
+    """Return the resident memory of a process without mapped files, 0 where it is unknown."""
     try:
         memory = psutil.Process(pid).memory_info()
     except psutil.Error:
@@ -109,10 +109,7 @@ def _stored_tokenizer(digest: str | None, store: ArtefactStore) -> TokenizerFact
 
 
 def _store_and_start_again(options: argparse.Namespace, store: ArtefactStore) -> None:
-    """Reads the model's tokenizer, stores what is needed of it, and starts this process anew without its libraries.
-
-    They keep 450 MB that no compile needs.
-    """
+    """Store the facts of the model's tokenizer, and restart without its libraries, whose 450 MB no compile needs."""
     if options.model is None:
         raise SystemExit("there is no stored tokenizer of that digest, and no --model")
     tokenizer = load_tokenizer_facts(options.model, trust_remote_code=options.trust_remote_code)
@@ -126,7 +123,7 @@ def _store_and_start_again(options: argparse.Namespace, store: ArtefactStore) ->
 
 
 def _jobs_until_eof(lines: BinaryIO) -> Iterable[Job]:
-    """Jobs as they come. Its end is seen while a job runs, too, and then ends the process."""
+    """Yield jobs as they come. The end of the input is noticed while a job runs, too, and ends the process."""
     jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
 
     def read() -> None:
@@ -144,7 +141,7 @@ def _jobs_until_eof(lines: BinaryIO) -> Iterable[Job]:
 
 
 def _own_output() -> BinaryIO:
-    """Standard output for replies alone: what libraries print goes to standard error."""
+    """Keep standard output for replies alone: what libraries print goes to standard error."""
     output = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     return output
@@ -159,7 +156,7 @@ def _send(output: BinaryIO, line: bytes) -> None:
 
 
 def _die_with_parent() -> None:
-    """Asks Linux for the end of this process when its parent's thread ends; elsewhere the end of the input must do."""
+    """Have Linux kill this process when its parent's thread ends; elsewhere the end of the input must do."""
     if sys.platform == "linux":
         parent = os.getppid()
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

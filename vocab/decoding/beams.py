@@ -1,22 +1,19 @@
-"""Beam search as transformers does it, step by step, over texts of which someone else knows the likeliest next tokens.
+"""Beam search as in transformers, over the expansions of a generator.
 
 The order of every decision is that of ``GenerationMixin._beam_search`` (transformers 5.23), so the texts and scores
-are the same: candidates are taken over all beams by the sum of log p; those that end a text and stand among the first
+are the same: candidates are ranked over all beams by the sum of log p; those that end a text and are among the first
 ``num_beams`` are finished; the best of the others go on. Three things differ, on purpose:
 
-- Where fewer tokens may come than there are beams, there are fewer beams; transformers fills up with copies.
+- Where fewer tokens are allowed than there are beams, there are fewer beams; transformers fills up with copies.
 - Beams that spell the same text by different tokens can count once.
-- ``no_repeat_ngram_size`` looks at what was generated, not at the prompt, and never takes a beam's last continuation.
-
-Knows no engine and waits for nothing: it names the places that it wants to see expanded, and takes the expansions.
+- ``no_repeat_ngram_size`` applies to what was generated, not to the prompt, and never removes a beam's last candidate.
 """
 
-import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
-from vocab.decoding.generator import Continuation, Expansion, Generator, Place
+from vocab.decoding.generator import Continuation, Expansion, Generator, Place, run_together
 from vocab.errors import DeadEndError
 from vocab.matching.repeats import Repeats
 
@@ -24,7 +21,7 @@ _CUT_CHARACTER: Final = "\N{REPLACEMENT CHARACTER}"
 
 
 class Walk(Protocol):
-    """What a search asks at once; as in ``Generator``."""
+    """The methods of ``Generator`` that a search calls without waiting."""
 
     @property
     def start(self) -> Place: ...
@@ -42,11 +39,11 @@ class BeamRules:
     """How beams are kept and ranked.
 
     Attributes:
-        num_beams: How many go on at once, and how many finished texts are kept; at least 1.
+        num_beams: How many beams go on, and how many finished texts are kept; at least 1.
         length_penalty: A finished text is ranked by its log p divided by its number of tokens to this power.
         early_stopping: When a search with ``num_beams`` finished texts ends: ``True`` at once, ``False`` when the best
-            beam would not be ranked above the last of them at its present length, ``"never"`` when it would not even
-            at the greatest length.
+            beam would not rank above the last of them at its present length, ``"never"`` when not even at the greatest
+            length.
         no_repeat_ngram_size: How many tokens in a row may not come twice; 0 for any number.
         merge_equal_texts: Whether beams that spell the same text by different tokens count once, the likelier.
     """
@@ -58,7 +55,6 @@ class BeamRules:
     merge_equal_texts: bool = True
 
     def score(self, log_p: float, num_tokens: int) -> float:
-        """By which finished texts are ranked."""
         return float(log_p / num_tokens**self.length_penalty)
 
 
@@ -72,16 +68,12 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class FinishedBeam:
-    """A text that a search found, and its score."""
-
     continuation: Continuation
     score: float
 
 
 @dataclass(frozen=True, slots=True)
 class _Beam:
-    """A text in the making; ``sum_log_p`` is the sum of ``log_p``."""
-
     place: Place
     sum_log_p: float = 0.0
     log_p: tuple[float, ...] = ()
@@ -90,8 +82,6 @@ class _Beam:
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A beam and a token that may come next."""
-
     beam: _Beam
     token: int
     log_p: float
@@ -107,11 +97,10 @@ class _Candidate:
 
 
 class BeamSearch:
-    """One search.
+    """One search, step by step: expand ``wishes`` and ``take`` the expansions until ``is_over``.
 
     Args:
-        walk: The texts: where tokens lead, and how they read.
-        rules: How beams are kept and ranked.
+        walk: Where tokens lead, and how they read.
         budget: How many tokens a text has at most, its end token included; at least 1.
     """
 
@@ -120,7 +109,7 @@ class BeamSearch:
         self._rules = rules
         self._num_tokens = 0
         self._max_tokens = budget
-        # As many that none is missed where every beam ends in all ways, and num_beams others go on.
+        # Enough for every beam to end in all ways and num_beams others to go on.
         self._num_candidates = max(2, 1 + len(walk.end_tokens)) * rules.num_beams
         self._running = [_Beam(walk.start)]
         self._finished: list[FinishedBeam] = []
@@ -128,7 +117,6 @@ class BeamSearch:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more is wanted."""
         return self._is_over
 
     @property
@@ -146,13 +134,10 @@ class BeamSearch:
         )
 
     def take(self, expansions: Sequence[Expansion]) -> None:
-        """Goes one token on.
-
-        Args:
-            expansions: One for each wish, in their order.
+        """Advance by one token, with an expansion for each wish, in their order.
 
         Raises:
-            DeadEndError: No token may come anywhere, and no text is finished.
+            DeadEndError: No token is allowed anywhere, and no text is finished.
         """
         candidates = self._candidates(zip(self._running, expansions, strict=True))
         if not candidates and not self._finished:
@@ -172,11 +157,11 @@ class BeamSearch:
         self._is_over = not running or not self._may_improve(running[0])
 
     def best(self, num_texts: int) -> tuple[FinishedBeam, ...]:
-        """The finished texts with the best scores, best first; fewer where there are fewer."""
+        """Return at most ``num_texts`` finished texts, best first."""
         return tuple(self._finished[:num_texts])
 
     def _candidates(self, expanded: Iterable[tuple[_Beam, Expansion]]) -> list[_Candidate]:
-        """The likeliest ways to go on, over all beams, best first."""
+        """Return the likeliest candidates over all beams, best first."""
         found = []
         for beam, expansion in expanded:
             repeating = self._repeating(beam.place)
@@ -193,7 +178,7 @@ class BeamSearch:
         return found[: self._num_candidates]
 
     def _merged(self, candidates: list[_Candidate]) -> list[_Candidate]:
-        """The first of those with equal texts, as many as are needed."""
+        """Keep the first of those with equal texts, as many as are needed."""
         kept: dict[tuple[bool, int | None, str | tuple[int, ...]], _Candidate] = {}
         budget = self.budget
         for candidate in candidates:
@@ -207,12 +192,11 @@ class BeamSearch:
         return list(kept.values())
 
     def _readable(self, tokens: tuple[int, ...]) -> str | tuple[int, ...]:
-        """The text; or the tokens themselves where it ends inside a character, which says not which."""
+        """Return the text; or the tokens where it ends inside a character, which the text does not show."""
         text = self._walk.text(tokens)
         return tokens if text.endswith(_CUT_CHARACTER) else text
 
     def _repeating(self, place: Place) -> frozenset[int]:
-        """The tokens that would repeat a run of tokens."""
         size = self._rules.no_repeat_ngram_size
         return frozenset(Repeats(size, place.tokens).next_tokens()) if size else frozenset()
 
@@ -252,7 +236,7 @@ class BeamSearch:
         self._finished.append(FinishedBeam(continuation, score))
 
     def _may_improve(self, best: _Beam) -> bool:
-        """Whether the search goes on: transformers' ``_check_early_stop_heuristic`` and the rule of early stopping."""
+        """Whether to go on: transformers' ``_check_early_stop_heuristic`` and the rule of early stopping."""
         rules = self._rules
         if len(self._finished) < rules.num_beams:
             return True
@@ -266,32 +250,19 @@ class BeamSearch:
 async def search_beams(
     generator: Generator, rules: BeamRules, budget: int, num_texts: int = 1
 ) -> tuple[FinishedBeam, ...]:
-    """The best texts that beam search finds, best first.
+    """Return the best texts that beam search finds, best first; all places of a step are expanded at once.
 
     Args:
         generator: Expands them; cancelling this coroutine cancels all expansions.
-        rules: How beams are kept and ranked.
         budget: How many tokens a text has at most, its end token included; at least 1.
-        num_texts: How many are wanted, at most ``rules.num_beams``; fewer come where there are fewer.
+        num_texts: How many at most; no more than ``rules.num_beams`` are found.
 
     Raises:
-        DeadEndError: No token may come anywhere, and no text is finished.
+        DeadEndError: No token is allowed anywhere, and no text is finished.
         Exception: What the first failing expansion raised.
     """
     search = BeamSearch(generator, rules, budget)
     while not search.is_over:
-        search.take(await _expand(generator, search))
+        wishes = search.wishes
+        search.take(await run_together(generator.expand(wish.place, wish.num_tokens, search.budget) for wish in wishes))
     return search.best(num_texts)
-
-
-async def _expand(generator: Generator, search: BeamSearch) -> list[Expansion]:
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [
-                group.create_task(generator.expand(wish.place, wish.num_tokens, search.budget))
-                for wish in search.wishes
-            ]
-    except ExceptionGroup as failures:
-        # One request, one error: that the others were cancelled says nothing more.
-        raise failures.exceptions[0] from None
-    return [task.result() for task in tasks]

@@ -1,11 +1,9 @@
-"""Several whole texts are drawn side by side, and the best, or some of them, are the answer.
+"""Draw several candidates side by side and choose among them: whole texts, or sentence by sentence."""
 
-It knows draws and how one is chosen; what a text is made of it leaves to the generator.
-"""
+from collections.abc import AsyncGenerator
+from dataclasses import replace
 
-import asyncio
-
-from vocab.decoding.generator import Continuation, Generator, Place
+from vocab.decoding.generator import Continuation, Generator, Place, run_together
 from vocab.decoding.scores import ScoredText, TextScore
 from vocab.decoding.select import Select, choose, random_source
 
@@ -19,22 +17,61 @@ async def choose_candidates(
     select: Select = "likelihood",
     seed: int | None = None,
 ) -> list[Continuation]:
-    """Draws ``num_candidates`` texts and takes ``num_chosen`` of them, best or drawn first.
+    """Draw ``num_candidates`` texts and return ``num_chosen`` of them, best or drawn first.
 
     Args:
-        generator: Draws them; cancelling this coroutine cancels its draws.
+        generator: Draws them, with a seed of its own; cancelling this coroutine cancels its draws.
         budget: How many tokens each may have.
         num_candidates: At least ``num_chosen``.
-        num_chosen: How many.
-        select: How they are chosen.
-        seed: Of the choice; the draws have the generator's.
+        seed: Of the choice.
 
     Raises:
         Exception: What the first failing draw raised.
     """
     drawn = await draw_many(generator, generator.start, budget, num_candidates)
-    texts = [ScoredText(candidate.text, TextScore.of(candidate)) for candidate in drawn]
-    return [drawn[index] for index in choose(select, texts, num_chosen, random_source(seed))]
+    return [drawn[index] for index in choose(select, [_whole([one]) for one in drawn], num_chosen, random_source(seed))]
+
+
+async def search_sentences(
+    generator: Generator,
+    budget: int,
+    *,
+    width: int,
+    select: Select = "likelihood",
+    seed: int | None = None,
+) -> AsyncGenerator[Continuation, None]:
+    """Draw several continuations up to a sentence end, keep one, and go on from there.
+
+    Yields the parts of the text as they are chosen; only the last one ends by stop or length. By likelihood a
+    continuation is judged together with the text before it. With ``posterior`` this is sequential Monte Carlo with the
+    sentence as the unit and one particle: with more continuations, each sentence approaches a draw of p given that this
+    sentence is allowed. It does not look ahead to how hard the next sentence becomes.
+
+    Args:
+        generator: Draws, with a seed of its own; closing this generator or cancelling its next step cancels the draws.
+        budget: How many tokens the text may have, at least 1.
+        width: How many continuations are drawn at each step.
+        seed: Of the choices.
+
+    Raises:
+        Exception: What the first failing draw raised.
+    """
+    random = random_source(seed)
+    place, num_draws = generator.start, 0
+    parts: list[Continuation] = []
+    while True:
+        drawn = await draw_many(generator, place, budget, width, first_index=num_draws, to_sentence_end=True)
+        num_draws += width
+        chosen = drawn[choose(select, [_whole([*parts, part]) for part in drawn], 1, random)[0]]
+        budget -= len(chosen.tokens)
+        # Without tokens there is no way forward: the next draws would be from the same place.
+        if chosen.finish == "sentence" and (budget <= 0 or not chosen.tokens):
+            chosen = replace(chosen, finish="length")
+        yield chosen
+        if chosen.finish != "sentence":
+            return
+        parts.append(chosen)
+        place = chosen.place
 
 
 async def draw_many(
@@ -46,26 +83,18 @@ async def draw_many(
     first_index: int = 0,
     to_sentence_end: bool = False,
 ) -> list[Continuation]:
-    """Independent draws from one place, side by side; where one fails or the caller is cancelled, all are cancelled.
+    """Return independent draws from one place, made side by side with ``Generator.sample``.
 
-    Args:
-        generator: Draws them.
-        place: Where the text stands.
-        budget: How many tokens may still come.
-        num_draws: How many.
-        first_index: Tells these draws from those of other steps of the request: they count on from here.
-        to_sentence_end: As in ``Generator.sample``.
+    Their indices count on from ``first_index``, so that they differ from other steps' of the request.
 
     Raises:
-        Exception: What the first failing draw raised.
+        Exception: What the first failing draw raised; the others are cancelled.
     """
-    try:
-        async with asyncio.TaskGroup() as group:
-            draws = [
-                group.create_task(generator.sample(place, budget, to_sentence_end=to_sentence_end, index=index))
-                for index in range(first_index, first_index + num_draws)
-            ]
-    except ExceptionGroup as failures:
-        # One request, one error: that the others were cancelled says nothing more.
-        raise failures.exceptions[0] from None
-    return [draw.result() for draw in draws]
+    return await run_together(
+        generator.sample(place, budget, to_sentence_end=to_sentence_end, index=index)
+        for index in range(first_index, first_index + num_draws)
+    )
+
+
+def _whole(parts: list[Continuation]) -> ScoredText:
+    return ScoredText("".join(part.text for part in parts), TextScore.of(*parts))

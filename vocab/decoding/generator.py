@@ -1,12 +1,16 @@
 """What a search asks of an engine: the likeliest next tokens of a text, and continuations of it.
 
-Two likelihoods are told apart. **p** is the model's own probability of a token, among all tokens. **q** is that with
-which it was drawn: after the mask, at the request's temperature. A search ranks by p; the mass that the mask leaves,
-the sum of p over the allowed tokens, is the price of the constraint. Nothing here knows of engines or of HTTP.
+**p** is the model's own probability of a token, among all tokens; **q** is that of the draw: after the mask, at the
+request's temperature. A search ranks by p; the mass that the mask leaves, the sum of p over the allowed tokens,
+is the price of the constraint. Logarithms are natural.
 """
 
+import asyncio
+from collections.abc import Coroutine, Iterable
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
+
+T = TypeVar("T")
 
 Finish = Literal["stop", "length", "sentence"]
 """Why a continuation ended: the end-of-text token or a stop string, the budget, or the end of a sentence."""
@@ -17,9 +21,9 @@ class Place:
     """Where a text stands.
 
     Attributes:
-        tokens: What was generated so far, without the prompt.
-        state: The automaton's state there; None for free text.
-        source: Names the work of the engine that a next step can build on; None for none.
+        tokens: Generated so far, without the prompt.
+        state: The automaton's state; None for free text.
+        source: Names work of the engine that the next step can reuse; None for none.
     """
 
     tokens: tuple[int, ...] = ()
@@ -32,10 +36,10 @@ class Expansion:
     """The likeliest next tokens at a place.
 
     Attributes:
-        tokens: Best first; tokens that end the text among them, and none that may not come.
-        log_p: log p of each, natural logarithm.
+        tokens: Best first; only allowed ones, tokens that end the text included.
+        log_p: log p of each.
         source: As in ``Place``, for the places that these tokens lead to.
-        log_mass: log of the sum of p over all tokens that may come; 0 for free text.
+        log_mass: log of the sum of p over all allowed tokens; 0 for free text.
     """
 
     tokens: tuple[int, ...]
@@ -49,12 +53,11 @@ class Continuation:
     """A sampled continuation of a text.
 
     Attributes:
-        tokens: Its tokens, the end-of-text token included if it came.
+        tokens: The end-of-text token included if it came.
         text: What they add to the text, without what follows a stop string.
         log_p: log p of each token.
-        log_mass: log of the sum of p over the tokens that were allowed, for each token; 0 for free text.
-        log_weight: log of p / q for each token, both at the temperature at which it was drawn, so 0 for free text.
-        finish: Why it ended.
+        log_mass: log of the sum of p over the allowed tokens, for each token; 0 for free text.
+        log_weight: log of p / q for each token, both at the temperature of the draw; 0 for free text.
         stop_reason: The stop string that came, if one did.
         place: Where it leads to.
     """
@@ -81,26 +84,34 @@ class Generator(Protocol):
         """The tokens that end a text."""
 
     async def expand(self, place: Place, num_tokens: int, budget: int) -> Expansion:
-        """The likeliest tokens that may come next, by p.
+        """Return at most ``num_tokens`` of the likeliest allowed tokens by p.
 
-        Args:
-            place: Where the text stands.
-            num_tokens: How many of them at most; fewer where fewer may come.
-            budget: How many tokens may still come, these included.
+        ``budget`` is how many tokens may still come, these included.
         """
 
     def follow(self, place: Place, token: int, budget: int, source: str | None) -> Place:
-        """Where an allowed token leads to; ``budget`` as in ``expand``, ``source`` from its expansion."""
+        """Return where an allowed token leads to; ``budget`` as in ``expand``, ``source`` from its expansion."""
 
     async def sample(self, place: Place, budget: int, *, to_sentence_end: bool = False, index: int = 0) -> Continuation:
-        """Draws one continuation.
+        """Draw one continuation.
 
         Args:
             place: Where the text stands.
             budget: How many tokens may still come.
-            to_sentence_end: Stop after the first token in which a sentence ends.
-            index: Tells draws of one request apart, where it has a seed.
+            to_sentence_end: Whether to stop after the first token in which a sentence ends.
+            index: Differs between the draws of a request, so that a seed gives different ones.
         """
 
     def text(self, tokens: tuple[int, ...]) -> str:
-        """The text of these tokens, as the client gets it."""
+        """Return the text of these tokens, as the client gets it."""
+
+
+async def run_together(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """Run calls side by side; cancel all when one fails or the caller is cancelled, and raise the first failure."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(call) for call in calls]
+    except ExceptionGroup as failures:
+        # One request, one error: that the others were cancelled says nothing more.
+        raise failures.exceptions[0] from None
+    return [task.result() for task in tasks]

@@ -1,13 +1,10 @@
-"""Which of several drawn texts is taken.
+"""Choose among several drawn texts.
 
-By **likelihood**: the one with the highest log p per token, among those that do not repeat themselves. A model that is
-kept from its own words likes best to say again what it said, so likelihood alone picks texts that loop: measured on
-SmolLM2-135M with 1,000 words, the best of 8 by likelihood repeats 19% of its runs of 4 words, one sample 5%.
+By **likelihood**: the highest log p per token, among texts that do not repeat themselves. Likelihood alone picks texts
+that loop: on SmolLM2-135M with 1,000 words, the best of 8 repeats 19% of its runs of 4 words, one sample 5%.
 
-By **posterior**: one drawn with probability proportional to p / q. That is importance resampling (Rubin 1987, SIR):
-with more and more texts drawn by q it comes to be a draw of p given that the text is allowed.
-
-Nothing here knows of engines, or of how the texts came to be.
+By **posterior**: draw one with probability proportional to p / q. This is importance resampling (Rubin 1987, SIR): with
+more and more texts drawn by q it approaches a draw of p given that the text is allowed.
 """
 
 import math
@@ -22,27 +19,23 @@ Select = Literal["likelihood", "posterior"]
 
 REPEATED_WORDS: Final = 4
 MAX_REPEATED_SHARE: Final = 0.05
-"""The guard: a text of which more runs of ``REPEATED_WORDS`` words came before ranks after all others. Samples of the
-free model repeat 0.03 of theirs."""
+"""A text with a larger share of repeated runs of ``REPEATED_WORDS`` words ranks after all others. Samples of the free
+model repeat 0.03 of theirs."""
 
 _UINT64: Final = 2**64
 
 
 def random_source(seed: int | None) -> np.random.Generator:
-    """Random numbers for the choices of one request; any integer is a seed, None is a new one each time."""
+    """Return the random source of one request's choices; any integer is a seed, None gives a new one each time."""
     return np.random.default_rng(None if seed is None else seed % _UINT64)
 
 
 def choose(
     select: Select, texts: Sequence[ScoredText], num_chosen: int = 1, random: np.random.Generator | None = None
 ) -> list[int]:
-    """The indices of the texts to take, best or drawn first; one that reads the same as another only after all others.
+    """Return the indices of at most ``num_chosen`` texts, best or drawn first; duplicates only after all others.
 
-    Args:
-        select: How.
-        texts: At least one.
-        num_chosen: How many of them; all of them where it is more.
-        random: Used by ``posterior`` only.
+    ``texts`` has at least one; ``random`` is used by ``posterior`` only.
     """
     if select == "likelihood":
         order = rank_by_likelihood(texts)
@@ -54,7 +47,7 @@ def choose(
 
 
 def rank_by_likelihood(texts: Sequence[ScoredText]) -> list[int]:
-    """All indices, best first: by log p per token, and after those the texts that repeat themselves, least first."""
+    """Return all indices, best first: by log p per token, then the texts that repeat themselves, least first."""
 
     def key(index: int) -> tuple[float, float]:
         return excess_repetition(texts[index].text), -texts[index].score.log_p_per_token
@@ -63,13 +56,13 @@ def rank_by_likelihood(texts: Sequence[ScoredText]) -> list[int]:
 
 
 def excess_repetition(text: str) -> float:
-    """The share of runs of words that came before, where the guard minds it; else 0."""
+    """Return the share of repeated runs of words where it exceeds ``MAX_REPEATED_SHARE``, else 0."""
     share = repeated_ngram_share(text, REPEATED_WORDS)
     return share if share > MAX_REPEATED_SHARE else 0.0
 
 
 def draw_probabilities(log_weights: Sequence[float]) -> list[float]:
-    """The probability of each to be drawn: proportional to exp(log weight); equal ones where no weight is positive."""
+    """Return probabilities proportional to exp(log weight); equal ones where every weight is zero."""
     largest = max(log_weights)
     if largest == -math.inf:
         return [1 / len(log_weights)] * len(log_weights)
@@ -79,7 +72,7 @@ def draw_probabilities(log_weights: Sequence[float]) -> list[float]:
 
 
 def draw_by_weight(log_weights: Sequence[float], num_drawn: int, random: np.random.Generator) -> list[int]:
-    """Draws indices one after the other, none twice, each time by ``draw_probabilities`` of those that are left."""
+    """Draw indices without replacement, each time by ``draw_probabilities`` of those left."""
     left = list(range(len(log_weights)))
     drawn: list[int] = []
     while left and len(drawn) < num_drawn:

@@ -1,17 +1,13 @@
-"""What may be an entry of a list, and the one spelling under which a list keeps it.
-
-The same rules for a line of a list file and for an entry of a client's list. Knows nothing of files, languages,
-ranks or of what else a text may hold: an entry may be made of any visible characters, marks of the text included.
-"""
+"""Check and normalize the entries of a list: the lines of a file and the words of a request alike."""
 
 import unicodedata
+from collections.abc import Sequence
 from typing import Final
 
 from vocab.errors import InvalidWordListError
 from vocab.marks import BLANK
 
 MAX_WORD_CHARS: Final = 1_000
-"""Longest entry; what is longer is no list of words."""
 
 _JOINERS: Final = "\u200c\u200d"
 """Zero-width (non-)joiner: invisible, but Persian and Hindi spelling needs them inside a word."""
@@ -25,11 +21,37 @@ _REJECTED_CATEGORIES: Final = {
 }
 
 
-def clean_entry(entry: str) -> str:
-    """The entry in NFC, without blanks around it, with one blank for each run inside; empty if nothing else is in it.
+def clean_words(words: Sequence[str], place: str) -> tuple[str, ...]:
+    """Clean each word with ``clean_entry`` and drop duplicates.
+
+    Unlike a line of a file, an entry that begins with "#" is a word and an empty one is an error.
+
+    Args:
+        words: As the client wrote them.
+        place: Where they stand in the request ("vocab.words"), for the error message.
 
     Raises:
-        InvalidWordListError: A character that no text can show, or more than ``MAX_WORD_CHARS``. The caller says where.
+        InvalidWordListError: An entry cannot be a word; names the place and the first such entry, counted from 0.
+    """
+    cleaned: dict[str, None] = {}
+    for index, entry in enumerate(words):
+        try:
+            word = clean_entry(entry)
+        except InvalidWordListError as error:
+            raise InvalidWordListError(f"{place}[{index}]: {error}") from None
+        if not word:
+            raise InvalidWordListError(f"{place}[{index}]: an entry without a character. Remove it.")
+        cleaned[word] = None
+    return tuple(cleaned)
+
+
+def clean_entry(entry: str) -> str:
+    """Return the entry in NFC, stripped, with runs of blanks collapsed to one; it may be empty.
+
+    Any visible characters are allowed, the marks of a text included.
+
+    Raises:
+        InvalidWordListError: It has an invisible character, or more than ``MAX_WORD_CHARS``. The caller says where.
     """
     # Nearly all entries are letters and nothing else: no blank is among them, and none is rejected.
     if entry.isalpha() and len(entry) <= MAX_WORD_CHARS:

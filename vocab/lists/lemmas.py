@@ -1,8 +1,7 @@
-"""Lists whose ranks count lemmas: all forms of a lemma that the list has share one rank.
+"""Rank a list by lemma: all listed forms of a lemma share one rank.
 
-Which form belongs to which lemma is simplemma's to say: one dictionary per language, and rules for words that it
-lacks. Knows nothing of texts; the forms of a list are its words and no others, so a lemma that the list lacks itself
-is not added.
+simplemma maps forms to lemmas, by a dictionary per language and rules for words that it lacks. A lemma that is not
+listed itself is not added.
 """
 
 from dataclasses import replace
@@ -23,14 +22,13 @@ _GERMAN: Final = frozenset({"de", "lb"})
 
 
 def lemma_languages() -> list[str]:
-    """Languages whose lemmas are known, sorted."""
+    """Return the languages whose lemmas are known, sorted."""
     return sorted({*SUPPORTED_LANGUAGES, *_DICTIONARY_OF})
 
 
 def group_by_lemma(word_list: WordList) -> WordList:
-    """The same words, ranked by lemma; lemmas in the order of their first words, the words of one in their order.
+    """Rank the same words by lemma, lemmas in the order of their first words; a word of several has the best rank.
 
-    A word of several lemmas has the rank of the first of these; so has one that is its own lemma and another's form.
     All of the 337,000 Spanish words take 4 s, the 726,000 Finnish ones 14 s; simplemma's dictionary, 0.1 to 0.4 GB,
     is not kept.
 
@@ -60,8 +58,6 @@ def group_by_lemma(word_list: WordList) -> WordList:
 
 
 class _Lemmas:
-    """The lemmas of the words of one list."""
-
     def __init__(self, code: str, word_list: WordList) -> None:
         # A factory of its own: simplemma's keeps eight dictionaries for good.
         dictionaries = DefaultDictionaryFactory(cache_max_size=1)
@@ -73,7 +69,7 @@ class _Lemmas:
         self._has_dotted_i = code in DOTTED_I_LANGUAGES
 
     def of(self, word: str) -> tuple[str, ...]:
-        """Names of the word's lemmas, in small letters where the list is so; first one that it is itself."""
+        """Return the word's lemmas, in small letters where the list is; the word itself first if it is one."""
         if BLANK in word:
             return (word,)
         lemma = self._strategy.get_lemma(word, self._code)
@@ -96,7 +92,7 @@ class _Lemmas:
 
 
 def _german_spellings(word: str) -> tuple[str, ...]:
-    """What a word may have been before a list lost its capitals and, like wordfreq's, its ß."""
+    """Return spellings that a list may have folded to this word: it lost capitals and, like wordfreq's, ß."""
     spellings = (word, word.replace("ss", "ß")) if "ss" in word else (word,)
     return (*spellings[1:], *(spelling.capitalize() for spelling in spellings))
 

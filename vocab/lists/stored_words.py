@@ -1,4 +1,4 @@
-"""A word list as arrays that a file can hold; decoded when somebody asks for the words. It knows no automaton."""
+"""A word list as arrays that a file can hold, decoded on first use."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,15 +12,11 @@ from vocab.lists.wordlists import Source, WordList
 
 @dataclass(frozen=True)
 class StoredWords:
-    """A word list, its words joined by line breaks: no word holds one.
+    """A ``WordList`` as arrays.
 
     Attributes:
-        lang: As in ``WordList``.
-        source: As in ``WordList``.
-        num_words: How many words there are.
-        num_ranks: As in ``WordList``.
-        spelled: uint8, the words in UTF-8.
-        ranks: int32, the rank of each word; empty where the word of rank r is the r-th.
+        spelled: uint8, the words in UTF-8, joined by line breaks: no word holds one.
+        ranks: int32 (words,), the rank of each word; empty where the word of rank r is the r-th.
     """
 
     lang: str
@@ -43,11 +39,11 @@ class StoredWords:
 
 
 def spell(words: tuple[str, ...]) -> Uint8Array:
-    """Words as one array of bytes."""
+    """Encode words as one uint8 array."""
     return np.frombuffer("\n".join(words).encode(), dtype=np.uint8)
 
 
 def read_words(spelled: Uint8Array) -> tuple[str, ...]:
-    """The words that ``spell`` made the array of."""
+    """Decode the words that ``spell`` encoded."""
     text = spelled.tobytes().decode()
     return tuple(text.split("\n")) if text else ()

@@ -1,15 +1,13 @@
-"""Ranked word lists: a list file of the operator's, or wordfreq's list of the language.
+"""Ranked word lists: an operator's list file, wordfreq's list of a language, or the words of a request.
 
-Knows which lines and entries count as words, their order and which names are safe; a name is only ever looked up
-in a directory listing, never joined to a path. Knows nothing of capitals, marks, tokens or caches: a caller that
-wants a list twice keeps it.
+A list is found by name in a directory listing; no name is ever joined to a path. Nothing is cached.
 """
 
 import hashlib
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -19,18 +17,20 @@ from typing import Final, Literal
 import wordfreq
 
 from vocab.errors import EmptyWordListError, InvalidWordListError, UnknownLanguageError, UnsupportedScriptError
-from vocab.lists.entries import clean_entry
+from vocab.lists.entries import clean_entry, clean_words
 from vocab.marks import APOSTROPHES
 
-_UNSPACED_LANGUAGE: Final = re.compile(r"(zh|yue|wuu|ja|th|lo|km|my)(-[A-Z][a-z]{3})?(-[A-Z]{2}|-\d{3})?")
-"""Tags of languages written without spaces between words ("zh-Hant-TW"); "my-words" is a list of somebody's, no
-Burmese. Korean has spaces."""
+LIST_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+NO_LANGUAGE: Final = "und"
+"""The language of a list that names none ("undetermined" in ISO 639): no language's rules apply."""
 
 DOTTED_I_LANGUAGES: Final = frozenset({"tr", "az"})
 """The capital of i is İ, and that of ı is I."""
 
-LIST_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-_HYPHEN: Final = "-"
+_UNSPACED_LANGUAGE: Final = re.compile(r"(zh|yue|wuu|ja|th|lo|km|my)(-[A-Z][a-z]{3})?(-[A-Z]{2}|-\d{3})?")
+"""Tags of languages written without spaces between words ("zh-Hant-TW"); "my-words" is a list file's name, not
+Burmese. Korean has spaces."""
 
 Source = Literal["file", "wordfreq", "inline"]
 Unit = Literal["form", "lemma"]
@@ -65,11 +65,11 @@ class WordList:
         return any(char.lower() != char for char in set("".join(self.words)))
 
     def ranked(self) -> Iterator[tuple[int, str]]:
-        """(rank, word) in rank order."""
+        """Return pairs (rank, word) in rank order."""
         return enumerate(self.words, start=1) if self.ranks is None else zip(self.ranks, self.words, strict=True)
 
     def up_to(self, n_words: int) -> "WordList":
-        """The list of the words of rank ``n_words`` and better."""
+        """Return the list of the words of rank ``n_words`` and better."""
         if n_words >= self.num_ranks:
             return self
         if self.ranks is None:
@@ -78,7 +78,7 @@ class WordList:
         return replace(self, words=self.words[:num_words], ranks=self.ranks[:num_words])
 
     def without(self, words: Container[str]) -> "WordList":
-        """The list without some of its words; those behind move up."""
+        """Return the list without some words; those behind them move up."""
         kept = [(rank, word) for rank, word in self.ranked() if word not in words]
         if self.ranks is None:
             return replace(self, words=tuple(word for _, word in kept))
@@ -87,12 +87,12 @@ class WordList:
 
     @property
     def language(self) -> str:
-        """First subtag of ``lang``; it decides the rules of spelling ("en" of "en_basic")."""
+        """First subtag of ``lang``, which decides the rules of spelling: "en" of "en_basic"."""
         return language_of(self.lang)
 
     @cached_property
     def digest(self) -> str:
-        """sha256 of name, words and ranks, as 64 hex digits; the source does not enter."""
+        """sha256 of name, words and ranks, not of the source: 64 hex digits."""
         # No word and no name contains a line break, so the joined bytes are unambiguous.
         sha = hashlib.sha256("\n".join((self.lang, *self.words)).encode())
         if self.ranks is not None:
@@ -101,19 +101,13 @@ class WordList:
 
 
 def known_languages(wordlist_dir: Path | None) -> list[str]:
-    """Names that ``load_word_list`` accepts, sorted: the files ``<name>.txt`` and wordfreq's languages."""
+    """Return the names that ``load_word_list`` accepts, sorted."""
     names = {*_list_files(wordlist_dir), *wordfreq.available_languages("best")}
     return sorted(name for name in names if not _UNSPACED_LANGUAGE.fullmatch(name))
 
 
 def load_word_list(lang: str, wordlist_dir: Path | None) -> WordList:
-    """Read the list of that name; a file goes before wordfreq's list.
-
-    Each word has a rank of its own; ``vocab.lists.lemmas.group_by_lemma`` ranks by lemma.
-
-    Args:
-        lang: The name.
-        wordlist_dir: Folder of the list files; None for none.
+    """Read the list of that name, from a file in ``wordlist_dir`` before wordfreq's; each word has its own rank.
 
     Raises:
         UnsupportedScriptError: A language written without spaces.
@@ -131,21 +125,50 @@ def load_word_list(lang: str, wordlist_dir: Path | None) -> WordList:
     raise _unknown(lang, wordlist_dir)
 
 
+def inline_word_list(words: Sequence[str], lang: str | None) -> WordList:
+    """Make a list of a request's own words, in their order.
+
+    Args:
+        words: At least one; cleaned with ``clean_words``.
+        lang: Tag of the language whose rules of spelling apply (elisions, the possessive, Turkish capitals), which
+            needs no list of its own; None for no language, which admits words of any script.
+
+    Raises:
+        InvalidWordListError: An entry cannot be a word.
+        EmptyWordListError: No words.
+        UnknownLanguageError, UnsupportedScriptError: As ``check_language``.
+    """
+    if lang is not None:
+        check_language(lang)
+    cleaned = clean_words(words, "words")
+    if not cleaned:
+        raise EmptyWordListError("The list has no words: name at least one, the most frequent first.")
+    return WordList(lang or NO_LANGUAGE, cleaned, "inline")
+
+
+def check_language(lang: str) -> None:
+    """Raise ``UnknownLanguageError`` for what is not a tag, and as ``check_spaced``; no list of that name is needed."""
+    if not LIST_NAME.fullmatch(lang):
+        raise UnknownLanguageError(f"{lang[:40]!r} is no language tag: write one such as 'es' or 'pt-BR'.")
+    check_spaced(lang)
+
+
 def check_known(lang: str, wordlist_dir: Path | None) -> None:
-    """Refuses a name that ``load_word_list`` would not know, without reading a list. Raises what it would raise."""
+    """Raise what ``load_word_list`` would raise for an unknown or unsupported name, without reading a list."""
     check_spaced(lang)
     if lang not in known_languages(wordlist_dir):
         raise _unknown(lang, wordlist_dir)
 
 
 def _unknown(lang: str, wordlist_dir: Path | None) -> UnknownLanguageError:
+    shown = lang if len(lang) <= 40 else lang[:40] + "…"
     return UnknownLanguageError(
-        f"There is no word list {_shortened(lang)!r}. Known languages: {', '.join(known_languages(wordlist_dir))}."
+        f"There is no word list {shown!r}. Known languages: {', '.join(known_languages(wordlist_dir))}."
     )
 
 
 def check_spaced(lang: str) -> None:
-    """Refuses the tag of a language that is written without spaces between words, with UnsupportedScriptError."""
+    """Raise ``UnsupportedScriptError`` for the tag of a language that is written without spaces."""
     if _UNSPACED_LANGUAGE.fullmatch(lang):
         raise UnsupportedScriptError(
             f"The language {lang!r} is written without spaces between words, which is not supported yet. "
@@ -154,7 +177,7 @@ def check_spaced(lang: str) -> None:
 
 
 def language_of(name: str) -> str:
-    """First subtag of a list's name, in lower case."""
+    """Return the first subtag of a list's name, in lower case."""
     return re.split("[-_]", name, maxsplit=1)[0].lower()
 
 
@@ -168,29 +191,8 @@ def _list_files(wordlist_dir: Path | None) -> dict[str, Path]:
     }
 
 
-def _words_of_wordfreq(pack: str, lang: str) -> Iterator[str]:
-    # wordfreq.iter_wordlist() gives the same entries, but keeps every list it has read for good.
-    entries = chain.from_iterable(wordfreq.read_cBpack(pack))
-    # One in a hundred entries is not all letters; those are looked at character by character.
-    words = (unicodedata.normalize("NFC", entry) for entry in entries if entry.isalpha() or _is_word(entry))
-    if lang == "el":
-        return map(_with_final_sigma, words)
-    return with_apostrophes(words, lang) if lang in STEMS else words
-
-
-def _with_final_sigma(word: str) -> str:
-    # wordfreq has folded its words, and with that every ς became σ: "τησ". A word of one letter is an elision, "σ'".
-    return word[:-1] + "ς" if word[-1] == "σ" and len(word) > 1 else word
-
-
-def _is_word(entry: str) -> bool:
-    joints = APOSTROPHES + _HYPHEN
-    is_framed = entry[0] in joints or entry[-1] == _HYPHEN
-    return not is_framed and all(char in joints or unicodedata.category(char)[0] in "LM" for char in entry)
-
-
 def words_of_file(path: Path) -> tuple[str, ...]:
-    """The words of a list file, in its order.
+    """Read the words of a list file, in its order.
 
     Raises:
         InvalidWordListError: A line of the file cannot be a word.
@@ -218,11 +220,26 @@ def _words_of_lines(lines: Iterable[bytes], file_name: str) -> Iterator[str]:
             raise InvalidWordListError(f"{file_name}, line {number}: {error}") from None
 
 
-def _shortened(name: str) -> str:
-    return name if len(name) <= 40 else name[:40] + "…"
+def _words_of_wordfreq(pack: str, lang: str) -> Iterator[str]:
+    # wordfreq.iter_wordlist() gives the same entries, but keeps every list it has read for good.
+    entries = chain.from_iterable(wordfreq.read_cBpack(pack))
+    # One in a hundred entries is not all letters; those are looked at character by character.
+    words = (unicodedata.normalize("NFC", entry) for entry in entries if entry.isalpha() or _is_word(entry))
+    if lang == "el":
+        return map(_with_final_sigma, words)
+    return with_apostrophes(words, lang) if lang in STEMS else words
 
 
-_APOSTROPHE: Final = "'"
+def _with_final_sigma(word: str) -> str:
+    # wordfreq has folded its words, and with that every ς became σ: "τησ". A word of one letter is an elision, "σ'".
+    return word[:-1] + "ς" if word[-1] == "σ" and len(word) > 1 else word
+
+
+def _is_word(entry: str) -> bool:
+    joints = APOSTROPHES + "-"
+    is_framed = entry[0] in joints or entry[-1] == "-"
+    return not is_framed and all(char in joints or unicodedata.category(char)[0] in "LM" for char in entry)
+
 
 # Looked up in wordfreq 3.1's lists, with their places in them. A stem is here when the language elides so in front of
 # any word and the list has it; when it is the name of a letter or an abbreviation besides ("c", "m", "com"), that use
@@ -249,12 +266,12 @@ _ALSO_WORDS: Final = {"it": frozenset({"un"})}
 
 
 def with_apostrophes(words: Iterable[str], lang: str) -> Iterator[str]:
-    """The words of wordfreq's list for one of the languages of ``STEMS``, each bare stem with its apostrophe back.
+    """Restore the apostrophe of each bare stem of ``STEMS`` in wordfreq's list of that language.
 
     A word that is elided as well is followed by its elision.
     """
     stems, also_words = STEMS[lang], _ALSO_WORDS.get(lang, frozenset())
     for word in words:
-        yield word + _APOSTROPHE if word in stems else word
+        yield word + "'" if word in stems else word
         if word in also_words:
-            yield word + _APOSTROPHE
+            yield word + "'"

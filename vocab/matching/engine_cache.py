@@ -1,8 +1,6 @@
-"""The lists that an engine has in use: mapped artefacts, mask rows, words left out and added; bounded in bytes.
+"""Resolve grammar references to states, keeping the lists of an engine within a bound of bytes.
 
-Makes of a reference the states that a matcher walks on. Knows the folder of artefacts and how much of what it made is
-kept; knows nothing of vLLM and of single requests. What is dropped lives on in the matchers that hold it, and is gone
-with the last of them.
+Mapped artefacts, mask rows and unions are cached. A dropped entry lives on in the matchers that hold it.
 """
 
 import logging
@@ -24,31 +22,29 @@ from vocab.matching.states import ListStates, States
 from vocab.matching.union import UnionStates
 
 DEFAULT_CACHE_BYTES: Final = 1024 * 1024 * 1024
-"""Costs as much memory, mapped files among it, whose pages the processes of a node share. A list of 50,000 words takes
-20 MB for 262,144 tokens, all 340,000 Spanish ones 110 MB."""
+"""Includes mapped files, whose pages the processes of a node share. A list of 50,000 words takes 20 MB for 262,144
+tokens, all 340,000 Spanish ones 110 MB."""
 
 ARTEFACT_DIR_VARIABLE: Final = "WORDBOUND_ARTEFACT_DIR"
 """Environment variable of an engine's process with the folder of this node's artefacts."""
 
 CACHE_BYTES_VARIABLE: Final = "WORDBOUND_ENGINE_CACHE_BYTES"
-"""Environment variable of an engine's process with the bytes that its cache keeps; it may be absent."""
+"""Environment variable of an engine's process with the bytes that its cache keeps; optional."""
 
 MAX_FILES: Final = 256
 """Artefacts mapped at once; each holds a file descriptor, of which a process often has 1,024."""
 
 ENTRY_BYTES: Final = 32 * 1024
-"""What a list costs in objects, however few words it has."""
+"""The Python objects of a list, however few words it has."""
 
 _ROWS_SHARE: Final = 8
-"""No list's rows take more than this part of the whole."""
+"""The rows of one list take at most this fraction (1/8) of the cache."""
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 
 class _List(NamedTuple):
-    """An automaton with its rows, and what the two keep in memory."""
-
     automaton: TokenAutomaton
     rows: MaskRows
     own_bytes: int
@@ -62,12 +58,9 @@ class _List(NamedTuple):
 
 
 class EngineCache:
-    """The lists of one engine, those used longest ago dropped first. Safe for threads.
+    """The lists of one engine, dropped least recently used first. Thread-safe.
 
-    Args:
-        folder: The artefacts of this node.
-        tokenizer_digest: The engine's tokenizer; artefacts for another are refused.
-        max_bytes: How much is kept, besides what matchers hold.
+    At most ``max_bytes`` are kept besides what matchers hold. Artefacts for another tokenizer are refused.
     """
 
     def __init__(self, folder: Path, tokenizer_digest: str, max_bytes: int = DEFAULT_CACHE_BYTES) -> None:
@@ -75,15 +68,15 @@ class EngineCache:
         self._tokenizer_digest = tokenizer_digest
         self._max_bytes = max_bytes
         # No cache of cachetools: those measure an entry once, when it is put in, and its rows are made later.
-        # What is made of other entries stands before them, so that it is dropped first.
+        # Entries made of others precede them, so that they are dropped first.
         self._entries: OrderedDict[tuple[str | int, ...], Any] = OrderedDict()
         self._lock = Lock()
 
     def states(self, reference: GrammarReference) -> States:
-        """The states that the reference names.
+        """Return the states that the reference names.
 
         Raises:
-            ArtefactError: An artefact is missing, damaged, or does not go with the others.
+            ArtefactError: An artefact is missing, damaged, or incompatible with the others.
         """
         with self._lock:
             states = self._states(reference)
@@ -92,7 +85,7 @@ class EngineCache:
 
     @property
     def num_bytes(self) -> int:
-        """What is kept, without what only matchers hold."""
+        """Bytes kept, without those that only matchers hold."""
         with self._lock:
             return self._num_bytes()
 
@@ -103,7 +96,7 @@ class EngineCache:
             (reference.digest, reference.without or "", reference.extra, reference.n_words),
             lambda: self._union(reference),
         )
-        # Touched again, so that they are dropped after what is made of them.
+        # Touched again, so that they are dropped after the union.
         self._list(reference.extra)
         self._changed(reference)
         return union
@@ -116,15 +109,14 @@ class EngineCache:
             raise ArtefactError(f"the artefacts {reference.digest} and {reference.extra}: {error}") from None
 
     def _changed(self, reference: GrammarReference) -> _List:
-        """The list, less what is left out of it."""
         without = reference.without
         if without is None:
             return self._list(reference.digest)
-        changed = self._get((reference.digest, without), lambda: self._less(reference.digest, without))
+        changed = self._get((reference.digest, without), lambda: self._exclude(reference.digest, without))
         self._list(reference.digest)
         return changed
 
-    def _less(self, digest: str, without: str) -> _List:
+    def _exclude(self, digest: str, without: str) -> _List:
         base = self._list(digest).automaton
         exclusion = Exclusion.from_bytes(self._folder.read_bytes(without))
         if exclusion.digest != without:
@@ -166,7 +158,7 @@ class EngineCache:
 
 
 def _bytes_apart(automaton: TokenAutomaton, base: TokenAutomaton) -> int:
-    """The bytes of the arrays that one automaton does not share with the other."""
+    """Return the bytes of the arrays that one automaton does not share with the other."""
     shared = {id(array) for array in _arrays(base)}
     return sum(array.nbytes for array in _arrays(automaton) if id(array) not in shared)
 

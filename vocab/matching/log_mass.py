@@ -1,13 +1,12 @@
-"""What a mask left of the model's probability, as the one whole number that an engine carries beside each token.
+"""Pack the probability mass that a mask left into the integer rank that vLLM reports with each logprob.
 
-vLLM reports a token's rank with its logprob and has no other place for a figure of ours, so for constrained requests
-that ask for logprobs the hook of ``vocab.vllm_plugin.log_mass_hook`` writes two figures there: log Z, the logarithm
-of the sum of p over the tokens that were allowed, at temperature 1 and at the temperature at which the token was
-drawn. Neither can be positive, so their signs are left out. Nothing here knows of the engine.
+vLLM carries no other figure per token. For constrained requests that ask for logprobs,
+``vocab.vllm_plugin.log_mass_hook`` writes log Z there, the log of the sum of p over the allowed tokens, at temperature
+1 and at that of the draw; neither can be positive, so their signs are left out.
 
-Whoever reads it: vLLM's ordinary container overwrites the rank of a sampled token that is also among the top tokens
-with its place there. So ask for ``logprobs=0``, or for ``flat_logprobs=True`` and read ``FlatLogprobs.ranks`` at
-``start_indices[position]``, which is always the sampled token.
+vLLM's ordinary container overwrites the rank of a sampled token that is also among the top tokens. So ask for
+``logprobs=0``, or for ``flat_logprobs=True`` and read ``FlatLogprobs.ranks`` at ``start_indices[position]``, which is
+always the sampled token.
 """
 
 from typing import Final
@@ -15,24 +14,22 @@ from typing import Final
 FRACTION_BITS: Final = 20
 """Fixed point: the unit is 2^-20 nats, about 1e-6."""
 FIELD_BITS: Final = 31
-"""Two fields, the mark and the sign are 64 bits. The least that can be told is -2048 nats; less counts as that."""
+"""Two fields, the mark and the sign are 64 bits. The least value is -2048 nats; less counts as that."""
 FIELD_MAX: Final = (1 << FIELD_BITS) - 1
 MARK: Final = 1 << 2 * FIELD_BITS
 """Set in every packed number, so that a rank of vLLM's own is never taken for one."""
 
 
 def pack(log_mass: float, log_weight_mass: float) -> int:
-    """One number, a positive int64, for two logarithms of a mass.
+    """Pack log Z at temperature 1 and at that of the request, nats, into a positive int64.
 
-    Args:
-        log_mass: log Z at temperature 1, nats; above 0 counts as 0, and NaN as the least.
-        log_weight_mass: log Z at the temperature of the request, likewise.
+    Values above 0 count as 0, and NaN as the least.
     """
     return _field(log_mass) << FIELD_BITS | _field(log_weight_mass) | MARK
 
 
 def unpack(rank: int) -> tuple[float, float]:
-    """The two logarithms, nats, neither above 0: as packed, within 2^-21.
+    """Return the two logarithms, nats, neither above 0, within 2^-21.
 
     Raises:
         ValueError: The number was not packed: the engine reported a rank of its own.

@@ -1,9 +1,4 @@
-"""One text in the making: which tokens may come next, and where an accepted token leads.
-
-A state is one integer, so a rollback is a look back. The matcher knows its budget of tokens and keeps a way to a
-whole word open within it. It knows nothing of lists (``vocab.matching.states`` does) or of vLLM, whose view of it is
-``vocab.vllm_plugin.backend``'s.
-"""
+"""Follow one text: which tokens may come next, and where an accepted token leads, within a budget of tokens."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -20,14 +15,14 @@ _MAX_TOKEN: Final = np.iinfo(np.int32).max
 
 
 class Matcher:
-    """Follows one text of an automaton, token by token.
+    """Follow one text, token by token, so that it can always end with a whole word within its budget.
 
     Args:
-        states: The states it walks on; they may be shared by many matchers.
-        stop_token_ids: The tokens that end a text; they are never part of one.
-        max_tokens: How many tokens may come, the stop token included if it comes; None where that is not known.
+        states: Where tokens lead; may be shared by many matchers.
+        stop_token_ids: The tokens that end a text; never part of one.
+        max_tokens: The budget, the stop token included if it comes; None for no budget.
         start: The state in which the text goes on; None for the empty text.
-        repeats: Forbids tokens that would repeat what came; None for no such rule.
+        repeats: Forbids tokens that would repeat a run; None for no such rule.
 
     Raises:
         TokenBudgetError: No text fits into ``max_tokens``.
@@ -50,7 +45,7 @@ class Matcher:
         self._states = [states.start if start is None else start]
         self._repeats = repeats
         self._is_terminated = False
-        # A text that goes on came here by tokens that left a way to its end open.
+        # A text that goes on was checked when it began.
         if max_tokens is not None and start is None:
             fewest = states.fewest_tokens()
             if fewest is None or fewest > max_tokens:
@@ -75,13 +70,13 @@ class Matcher:
         return self._space.can_stop(self.state)
 
     def fill_bitmask(self, out: Int32Array) -> None:
-        """Writes the tokens that may come next into ``out``, int32 (words,)."""
+        """Write the mask for the next token into ``out``, int32 (words,)."""
         self._space.fill(out, self._states[-1], self._budget_after_next(), self._stop_tokens)
         if self._repeats is not None:
             self._repeats.clear(out)
 
     def accept_token(self, token: int) -> bool:
-        """Goes on by one token; False, and no change, where it may not come."""
+        """Advance by one token; return False, and change nothing, where it is not allowed."""
         if self._is_terminated:
             return False
         if token in self._stops:
@@ -96,10 +91,10 @@ class Matcher:
         return True
 
     def rollback(self, num_tokens: int) -> None:
-        """Takes the last tokens back.
+        """Take the last tokens back.
 
         Raises:
-            ValueError: There were not so many.
+            ValueError: There were fewer.
         """
         if not 0 <= num_tokens <= self.num_tokens:
             raise ValueError(f"cannot take {num_tokens} of {self.num_tokens} tokens back")
@@ -112,11 +107,11 @@ class Matcher:
                 self._repeats.rollback(num_tokens)
 
     def reset(self) -> None:
-        """Takes all tokens back."""
+        """Take all tokens back."""
         self.rollback(self.num_tokens)
 
     def _budget_after_next(self) -> int:
         if self._max_tokens is None:
             return NO_BUDGET
-        # Past the budget nothing is asked any more; the last state was complete.
+        # Past the budget no mask is asked for; the last state was complete.
         return max(self._max_tokens - len(self._states), 0)

@@ -1,7 +1,7 @@
 """A request's constraint as a short text that travels to the engine in place of a grammar.
 
-It is valid EBNF, so that it passes an engine's validation, and it matches the empty text only: an engine that does
-not know it generates nothing instead of free text.
+It is valid EBNF, so it passes an engine's validation, and matches only the empty text, so an engine without the plugin
+generates nothing instead of free text.
 """
 
 import re
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 MARK: Final = "# wordbound"
-"""A comment that stands in the first two lines of every grammar of ours, references and others."""
+"""A comment in the first two lines of every grammar of ours, references and others."""
 
 _VERSION: Final = 3
 _ANY_VERSION: Final = re.compile(r'root ::= ""\n# wordbound/(?P<version>\d{1,9}) .{0,100000}\n')
@@ -25,17 +25,17 @@ _MARK_WITHIN: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class GrammarReference:
-    """Names the automaton and what a request wants of it.
+    """An automaton and how a request uses it.
 
     Attributes:
         digest: The artefact of the list.
         n_words: How many of its words count.
-        max_tokens: The budget of tokens within which the text ends as it should; None where it is not known.
-        without: What is left out of the list, by its artefact.
-        extra: The words added to the list, by the artefact of their own automaton.
-        start: The state in which the text goes on; None where it begins. ``max_tokens`` counts from there.
+        max_tokens: The budget within which the text ends with a whole word, counted from ``start``; None for none.
+        without: The artefact of the words left out.
+        extra: The artefact of the words added, an automaton of their own.
+        start: The state in which the text goes on; None where it begins.
         no_repeat: How many tokens in a row may not come twice; None for any number.
-        seen: The tokens before ``start``, or the last of them, for ``no_repeat`` to look at.
+        seen: The tokens before ``start``, or the last of them, for ``no_repeat``.
     """
 
     digest: str
@@ -57,7 +57,7 @@ class GrammarReference:
 
     @classmethod
     def parse(cls, grammar: str) -> Self | None:
-        """The reference in a grammar, or None where the grammar is an ordinary one.
+        """Return the reference in a grammar, or None for an ordinary grammar.
 
         Raises:
             ValueError: It is a reference of another version of this package.
@@ -85,7 +85,7 @@ class GrammarReference:
 
 
 def is_ours(grammar: str) -> bool:
-    """Whether a grammar is one of ours, of whatever kind and version."""
+    """Whether a grammar is one of ours, of any kind and version."""
     return MARK in grammar[:_MARK_WITHIN]
 
 

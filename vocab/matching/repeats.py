@@ -1,7 +1,7 @@
-"""Which tokens would repeat a run of tokens that came before, so that a text does not run in circles.
+"""Forbid tokens that would repeat an earlier run of tokens, so that a text does not run in circles.
 
-Knows tokens only, neither words nor lists. A mask is never emptied by it: where every allowed token would repeat
-something, all of them stay, so a text can always go on, and end within its budget.
+A mask is never emptied: where every allowed token would repeat a run, all stay, so a text can always end within its
+budget.
 """
 
 from collections.abc import Iterable
@@ -12,18 +12,13 @@ import numpy as np
 from vocab.arrays.byte_trie import Int32Array
 
 MAX_SEEN: Final = 512
-"""How many tokens back are looked at where a text goes on elsewhere."""
+"""How many earlier tokens travel with a text that goes on in another request."""
 
 _BITS: Final = (np.uint32(1) << np.arange(32, dtype=np.uint32)).view(np.int32)
 
 
 class Repeats:
-    """The runs of ``size`` tokens of one text.
-
-    Args:
-        size: How long a run is that may not come twice; 1 forbids every second use of a token.
-        seen: The tokens that came before.
-    """
+    """The runs of ``size`` tokens of one text, which may not come twice; ``seen`` are its tokens so far."""
 
     def __init__(self, size: int, seen: Iterable[int] = ()) -> None:
         self._num_before = size - 1
@@ -37,17 +32,16 @@ class Repeats:
         self._tokens.append(token)
 
     def rollback(self, num_tokens: int) -> None:
-        """Takes the last tokens back."""
         for _ in range(num_tokens):
             self._tokens.pop()
             self._next[self._last()].pop()
 
     def next_tokens(self) -> list[int]:
-        """The tokens that would complete a run that came before."""
+        """Return the tokens that would complete an earlier run."""
         return self._next.get(self._last(), [])
 
     def clear(self, out: Int32Array) -> None:
-        """Clears those tokens in a mask, int32 (words,), unless nothing would be left."""
+        """Clear those tokens in a mask, int32 (words,), unless nothing would be left."""
         tokens = self.next_tokens()
         if not tokens:
             return

@@ -1,7 +1,4 @@
-"""What a matcher walks on: the states of one list with N fixed, or anything else that looks the same from outside.
-
-It knows tokens, budgets and masks; it knows no request, no stop tokens, and not where a text has been so far.
-"""
+"""The states that a matcher walks on: the protocol, and those of one list with N fixed."""
 
 from typing import Protocol
 
@@ -11,40 +8,34 @@ from vocab.matching.masks import NO_BUDGET, NO_TOKENS, MaskRows, RowTable
 
 
 class States(Protocol):
-    """Places where a text may stand, one integer each."""
+    """States of a text, one integer each."""
 
     @property
     def start(self) -> int:
         """The state of the empty text."""
 
     def fill(self, out: Int32Array, state: int, budget: int, stops: Int32Array) -> None:
-        """Writes the tokens that may come in a state into a row.
+        """Write the mask of a state.
 
         Args:
-            out: int32 (words,), the row; words past the tokenizer's vocabulary are cleared.
+            out: int32 (words,), the mask; words past the tokenizer's vocabulary are cleared.
             state: The state.
-            budget: How many tokens may still come after this one, or ``NO_BUDGET``.
-            stops: int32, tokens that may come where the text is complete, and only there.
+            budget: How many tokens may follow the next one, or ``NO_BUDGET``.
+            stops: int32, tokens allowed only where the text is complete.
         """
 
     def target(self, state: int, token: int, budget: int) -> int:
-        """The state that a token leads to; -1 where it may not come. ``budget`` as in ``fill``."""
+        """Return the state that a token leads to, -1 where it is not allowed; ``budget`` as in ``fill``."""
 
     def can_stop(self, state: int) -> bool:
-        """Whether a text is complete there."""
+        """Whether a text is complete in this state."""
 
     def fewest_tokens(self) -> int | None:
-        """How many tokens the shortest text has; None where there is no text."""
+        """Return how many tokens the shortest text has; None where there is no text."""
 
 
 class ListStates:
-    """The states of one automaton for one N. Safe for threads.
-
-    Args:
-        automaton: The automaton.
-        rows: Its mask rows, shared by all N.
-        n_words: How many of the list's words count, at least 1; more than the list has mean all of it.
-    """
+    """The states of one automaton for one N, at least 1; its mask rows are shared by all N. Thread-safe."""
 
     def __init__(self, automaton: TokenAutomaton, rows: MaskRows, n_words: int) -> None:
         self.automaton = automaton

@@ -1,15 +1,14 @@
 """A list and a request's extra words as one state space: two automata that meet between words.
 
-Each is compiled alone, the extra words as a small automaton of their own, and both know the same places between words
-(``vocab.text.gaps``). A text stands in a set of states of the two. Where one of them is at such a place the other is
-there too, so a listed word may follow an extra one and the other way round. It knows no bytes and no words.
+Each is compiled alone, with the same gap states (``vocab.text.gaps``). A text is in a set of states of the two; where
+one of them is in a gap state the other enters it too, so listed and extra words may follow each other.
 
-Every state of a set has read the whole text, so no text is allowed that listed and extra words do not spell. The other
-direction holds but for tokens that hold parts of two words, one of each side: no automaton can take these alone. The
+Every state of a set has read the whole text, so no text is allowed that listed and extra words do not spell. The
+converse holds except for tokens with parts of two words, one of each side, which neither automaton accepts. The
 tokenizers of SmolLM2 and Gemma 3 have no token with letters on both sides of a gap or an apostrophe; seven of
-SmolLM2's begin with an apostrophe ("'s"), of consequence only between an elision of one side and a word of the other,
-which shorter tokens spell as well. Neither side can finish a text in the words of the other: elisions that no word of
-their own side may follow are not written, and near the end of a budget each side plans with its own words only.
+SmolLM2's begin with an apostrophe ("'s"), which matters only between an elision of one side and a word of the other,
+and shorter tokens spell that as well. Neither side can finish a text in the words of the other: elisions that no word
+of their own side may follow are not allowed, and near the end of a budget each side plans with its own words only.
 """
 
 from collections.abc import Iterable
@@ -21,30 +20,29 @@ import numpy as np
 
 from vocab.arrays.byte_trie import Int32Array
 from vocab.arrays.kernels import kernel
-from vocab.matching.bound import set_token_bits
-from vocab.matching.masks import NO_BUDGET, NO_TOKENS
+from vocab.matching.masks import NO_BUDGET, NO_TOKENS, set_token_bits
 from vocab.matching.states import ListStates
 
 _CACHED_SETS: Final = 4096
-"""Sets remembered in parts: some hundred bytes each."""
+"""Some hundred bytes each."""
 
 _BYTES_OF_SET: Final = 512
 
 _CACHED_PATCHES: Final = 256
-"""Patches of extra words are some kilobytes each; that of a list's place between words is twice a row."""
+"""Patches of extra words take some kilobytes each; that of a list's gap state takes twice a row."""
 
 _Members = tuple[int, ...]
-"""States, ascending: the list's as they are, those of the extra words behind them."""
+"""States, ascending: those of the list, then those of the extra words, offset by the number of the former."""
 
 _Patch = tuple[Int32Array, Int32Array]
-"""Words of a row and the bits to add there."""
+"""Indices of words of a mask and the bits to add there; int32."""
 
 
 class UnionStates:
-    """The states of a list and of extra words together. Safe for threads; keeps a bounded cache.
+    """The states of a list and of extra words together. Thread-safe, with a bounded cache.
 
-    A set of states is written as one integer, its members being the digits: nothing is kept of states passed, and
-    integers mean the same in every process.
+    A set of states is one integer with its members as digits: nothing is kept of past states, and integers mean the
+    same in every process.
 
     Args:
         listed: The list's states.
@@ -76,7 +74,7 @@ class UnionStates:
 
     @property
     def num_bytes(self) -> int:
-        """What its cache holds, at most."""
+        """Upper bound of the bytes of its cache."""
         num_sets = self._members_of.cache_info().currsize + self._set_of.cache_info().currsize
         return _BYTES_OF_SET * num_sets + self._patch_of.cache_info().currsize * self._largest_patch
 
@@ -117,7 +115,7 @@ class UnionStates:
         return min(fewest, default=None)
 
     def _close(self, members: _Members) -> int:
-        """The set of these states and of those that a place between words brings in, as an integer."""
+        """Add the other side's gap states to these states, and return the set as an integer."""
         here: tuple[set[int], set[int]] = (set(), set())
         for member in members:
             side = member >= self._num_listed
@@ -138,7 +136,7 @@ class UnionStates:
         return tuple(members)
 
     def _places(self, side: int, state: int) -> Iterable[int]:
-        """The places between words where a text in this state of one side also stands."""
+        """Return the indices of the gap states that a text in this state of one side is also in."""
         states = self._extra if side else self._listed
         automaton, index = states.automaton, self._place_index[side]
         if state in index:
@@ -158,7 +156,7 @@ class UnionStates:
             self._extra.fill(out, member - self._num_listed, budget)
 
     def _make_patch(self, members: _Members, budget: int) -> _Patch:
-        """The tokens of some members together, as the words of a row that are not zero."""
+        """Return the nonzero words of the mask of some members together."""
         size = (self._listed.automaton.num_tokens + 31) // 32
         row, together = np.empty(size, dtype=np.int32), np.zeros(size, dtype=np.int32)
         for member in members:

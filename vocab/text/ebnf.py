@@ -1,10 +1,8 @@
-"""The allowed texts of a list as EBNF: the same definition, written a second time.
+"""Write the allowed texts of a list as EBNF, independently of the automaton, and so the oracle of its tests.
 
-It serves the slow road (``MASK_ENGINE=xgrammar``), engines that are not ours (``vocab.text.export``) and, as the
-oracle, the tests of the fast one. Knows forms, marks and numbers; knows nothing of tokens. Written for xgrammar, with
-nothing in it that llama.cpp's GBNF lacks. Give xgrammar the string itself
-(``xgrammar.GrammarCompiler.compile_grammar``): xgrammar 0.2.8 rejects listed letters when the string has gone through
-``Grammar.from_ebnf`` first.
+Used with ``MASK_ENGINE=xgrammar`` and for other engines (``vocab.text.export``); llama.cpp's GBNF has all it uses.
+Give xgrammar the string itself (``xgrammar.GrammarCompiler.compile_grammar``): xgrammar 0.2.8 rejects listed letters
+when the string has gone through ``Grammar.from_ebnf`` first.
 """
 
 from collections.abc import Iterable
@@ -26,7 +24,7 @@ _ESCAPES_IN_CLASS: Final = str.maketrans({char: "\\" + char for char in "\\]^-"}
 
 
 def write_ebnf(word_list: WordList, options: ListOptions, n_words: int, changes: ListChanges = NO_CHANGES) -> str:
-    """Writes the grammar of the texts of the words of rank ``n_words`` and better; its start is ``root``.
+    """Write the grammar of the texts of the words of rank ``n_words`` and better; its start is ``root``.
 
     Raises:
         EmptyWordListError: No text is possible, because each of these words is an elision or left out.
@@ -49,8 +47,7 @@ def write_ebnf(word_list: WordList, options: ListOptions, n_words: int, changes:
 
 
 def _forms(word_list: WordList, options: ListOptions, n_words: int, changes: ListChanges) -> list[Form]:
-    """The forms of the words that count. Their first words give all forms of their ranks; only the case is a matter of
-    the whole list."""
+    # The first words give all forms of their ranks; only the case depends on the whole list.
     words = word_list.up_to(n_words)
     if changes.exclude_words:
         words = words.without(set(entries_left_out(words, changes.exclude_words)))
@@ -60,9 +57,9 @@ def _forms(word_list: WordList, options: ListOptions, n_words: int, changes: Lis
 
 
 def _text_rules(spelled: Marks, options: ListOptions) -> dict[str, str]:
-    """Marks, blanks and breaks. ``start-gap`` leads to the start of a sentence, ``gap`` does not.
+    """Write the rules of marks, blanks and breaks. ``start-gap`` leads to the start of a sentence, ``gap`` does not.
 
-    xgrammar knows no rule that matches nothing, so an empty one is left out and never named.
+    xgrammar has no rule that matches nothing, so an empty one is left out and never named.
     """
     blank, breaks = _string(marks.BLANK), f"{_string(marks.LINE_BREAK)}{{1,{marks.MAX_LINE_BREAKS}}}"
     closing = "close " if spelled.close else ""
@@ -96,18 +93,18 @@ def _text_rules(spelled: Marks, options: ListOptions) -> dict[str, str]:
 
 
 def _run_with(needed: str, close: str) -> str:
-    """A run of closing marks that has one of ``needed``, by the place of the first of them."""
+    """Write a run of closing marks that has one of ``needed``, by the position of the first of them."""
     other, any_mark = _without(close, needed), _one_of(close)
-    # Where no other mark is, the first mark is the first of those needed.
-    places = range(marks.MAX_CLOSE_RUN if other else 1)
+    # Without other marks, the first mark is the first of those needed.
+    positions = range(marks.MAX_CLOSE_RUN if other else 1)
     return " | ".join(
         " ".join([_one_of(other)] * before + [_one_of(needed)] + [f"{any_mark}?"] * (marks.MAX_CLOSE_RUN - 1 - before))
-        for before in places
+        for before in positions
     )
 
 
 def _run_ending(spelled: Marks) -> str:
-    """A run of closing marks whose last sentence mark has only quotes and brackets behind it, by its place."""
+    """Write a run of closing marks whose last sentence mark has only quotes and brackets behind it, by its position."""
     quotes = _kept(spelled.close, marks.CLOSING_QUOTES)
     behind = [f"{_one_of(quotes)}?"] if quotes else []
     return " | ".join(
@@ -121,7 +118,7 @@ def _run_ending(spelled: Marks) -> str:
 
 
 def _unit_rules(forms: list[Form], numbers: bool, opening: str) -> dict[str, str]:
-    """Words and numbers. Only the first part of a unit stands where a sentence starts: the "L'" of "L'homme"."""
+    """Write the rules of words and numbers. Only the first part of a unit starts a sentence: the "L'" of "L'homme"."""
     anywhere, at_start = _texts(forms, elision=False)
     elisions, elisions_at_start = _texts(forms, elision=True)
     rules = {
@@ -146,14 +143,14 @@ def _unit_rules(forms: list[Form], numbers: bool, opening: str) -> dict[str, str
 
 
 def _texts(forms: list[Form], *, elision: bool) -> tuple[list[str], list[str]]:
-    """The forms usable anywhere, and those for the start of a sentence only, both sorted."""
+    """Return the forms allowed anywhere and those only for the start of a sentence, both sorted."""
     chosen = [form for form in forms if form.elision == elision]
     anywhere = {form.text for form in chosen if not form.sentence_only}
     return sorted(anywhere), sorted({form.text for form in chosen} - anywhere)
 
 
 def _number_rules() -> dict[str, str]:
-    """Numbers, by how many characters may still come: a rule each, for EBNF counts repetitions and not characters."""
+    """Write a rule for each number of characters left: EBNF counts repetitions, not characters."""
     digit, joint = _one_of(marks.DIGITS), _one_of(marks.NUMBER_JOINTS)
     rules = {"number": f"{digit} more-{marks.MAX_NUMBER_CHARS - 1}"}
     for room in range(marks.MAX_NUMBER_CHARS - 1, 1, -1):
@@ -163,10 +160,10 @@ def _number_rules() -> dict[str, str]:
 
 
 def _by_first_letter(texts: list[str]) -> str:
-    """Alternatives, sorted, by their first letters.
+    """Group sorted alternatives by their first letters.
 
-    On 10,000 Spanish words xgrammar compiles these in 0.4 s and fills a mask in 2.5 ms; as one flat row of alternatives
-    they take 2.9 s and 13 ms. Factored further, as a trie, they take 2.5 s and 2.8 ms. On 1,000 words all are alike.
+    On 10,000 Spanish words xgrammar compiles these in 0.4 s and fills a mask in 2.5 ms; a flat row of alternatives
+    takes 2.9 s and 13 ms, a trie 2.5 s and 2.8 ms. On 1,000 words all are alike.
     """
     return " | ".join(_with_first_letter(letter, [*group]) for letter, group in groupby(texts, key=itemgetter(0)))
 

@@ -1,13 +1,10 @@
-"""Writes the grammar of a list with all options, for engines that are not ours: ``python -m vocab.export --help``.
+"""The command ``python -m vocab.export``: write the grammar of a list for other engines.
 
     python -m vocab.export --lang es --words 3000 --numbers --end sentence -o es-3000.ebnf
 
-``--dialect ebnf``, the default, is for xgrammar, and llama.cpp reads it as it is (GBNF; build 11549 agrees with our
-definition on all texts of the tests). ``--dialect lark`` is for llguidance, whose own conversion of GBNF reads word by
-word and greedily, and so refuses allowed texts: "3.", or "in the" where "in front of" is listed.
-`docs/other-engines.md` shows each engine.
-
-Knows lists, options and files; what a grammar says is ``vocab.text.ebnf``'s business.
+``--dialect ebnf``, the default, is for xgrammar and llama.cpp (GBNF; build 11549 agrees with our definition on all
+texts of the tests). ``--dialect lark`` is for llguidance, whose own conversion of GBNF reads word by word and greedily,
+and so refuses allowed texts: "3.", or "in the" where "in front of" is listed. `docs/other-engines.md` shows each.
 """
 
 import argparse
@@ -17,17 +14,23 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, get_args
 
-from vocab.errors import UnknownLanguageError, VocabularyError
-from vocab.lists.inline import NO_LANGUAGE
+from vocab.errors import VocabularyError
 from vocab.lists.lemmas import group_by_lemma
-from vocab.lists.wordlists import LIST_NAME, Unit, WordList, check_spaced, load_word_list, words_of_file
+from vocab.lists.wordlists import NO_LANGUAGE, Unit, WordList, check_language, load_word_list, words_of_file
 from vocab.options import Case, End, Layout, ListOptions, Punctuation
 from vocab.text.changes import ListChanges
 from vocab.text.ebnf import write_ebnf
 
+_QUOTED: Final = re.compile(r'("(?:\\.|[^"\\])*"|\[(?:\\.|[^\]\\])*\])')
+"""A string or a class of characters; splitting by it leaves names and operators between them."""
+
+_NAME: Final = re.compile(r"[a-z][a-z0-9-]*")
+_TEXT: Final = "TEXT"
+"""Stands for the EBNF's ``root``."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Writes the grammar; the exit status: 0, or 2 with a line on standard error that says what to change."""
+    """Run the command and return its exit status: 0, or 2 with a line on standard error that says what to change."""
     command = parser()
     asked = command.parse_args(arguments)
     if asked.lang is None and asked.list is None:
@@ -58,9 +61,7 @@ def _word_list(lang: str | None, path: Path | None, unit: Unit) -> WordList:
         word_list = load_word_list(str(lang), None)
     else:
         if lang is not None:
-            if not LIST_NAME.fullmatch(lang):
-                raise UnknownLanguageError(f"{lang[:40]!r} is no language tag: write one such as 'es' or 'pt-BR'.")
-            check_spaced(lang)
+            check_language(lang)
         word_list = WordList(lang or NO_LANGUAGE, words_of_file(path), "file")
     return group_by_lemma(word_list) if unit == "lemma" else word_list
 
@@ -77,7 +78,6 @@ def _number_of_words(text: str) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """What may be asked for."""
     command = argparse.ArgumentParser(
         prog="python -m vocab.export",
         description="Writes the grammar of all texts that a word list allows.",
@@ -107,16 +107,8 @@ def parser() -> argparse.ArgumentParser:
     return command
 
 
-_QUOTED: Final = re.compile(r'("(?:\\.|[^"\\])*"|\[(?:\\.|[^\]\\])*\])')
-"""A string or a class of characters; splitting by it leaves names and operators between them."""
-
-_NAME: Final = re.compile(r"[a-z][a-z0-9-]*")
-_TEXT: Final = "TEXT"
-"""Stands for the EBNF's ``root``."""
-
-
 def ebnf_to_lark(ebnf: str) -> str:
-    """Rewrites a grammar that ``write_ebnf`` has written."""
+    """Rewrite a grammar of ``write_ebnf`` in Lark's syntax."""
     rules = (line.split(" ::= ", 1) for line in ebnf.removesuffix("\n").split("\n"))
     return f"start: {_TEXT}\n" + "".join(f"{_terminal(name)}: {_body(body)}\n" for name, body in rules)
 
@@ -133,5 +125,5 @@ def _body(body: str) -> str:
 
 
 def _regex(characters: str) -> str:
-    """A class of characters as a regular expression, where a bracket inside is escaped."""
+    # In a regular expression a bracket inside a class is escaped.
     return "/[" + characters[1:-1].replace("[", "\\[") + "]/"

@@ -1,7 +1,6 @@
-"""The ranks of a given form, without a table of all forms.
+"""Look up the ranks of a form by applying the rules of ``vocab.text.forms`` backwards: from "Cat’s" to "cat".
 
-It reads the rules of ``forms.py`` backwards: from "Cat’s" to "cat". A table of the forms of wordfreq's English list
-has 1.8 million strings; this one has its 312,000 words. Knows nothing of marks or of N.
+A table of the forms of wordfreq's English list has 1.8 million strings; this one has its 312,000 words.
 """
 
 from collections.abc import Iterator
@@ -10,7 +9,7 @@ from typing import Final
 from vocab.lists.wordlists import WordList
 from vocab.marks import APOSTROPHES
 from vocab.options import ListOptions
-from vocab.text.forms import ELISION_LANGUAGES, POSSESSIVE_LANGUAGES, Capitals, resolve_case, spellings
+from vocab.text.forms import ELISION_LANGUAGES, Capitals, has_apostrophe, has_possessives, resolve_case, spellings
 
 _POSSESSIVES: Final = tuple(apostrophe + "s" for apostrophe in APOSTROPHES)
 
@@ -18,19 +17,14 @@ _POSSESSIVES: Final = tuple(apostrophe + "s" for apostrophe in APOSTROPHES)
 class FormRanks:
     """Ranks of the forms of one list; share one between readers of different N.
 
-    Args:
-        word_list: The list; its case is decided from all of it.
-        options: Its options.
-        n_words: Leaves out all words of larger ranks, and their memory.
-
-    Attributes:
-        lengths: Every length that a form has, in characters, ascending.
+    Words of ranks above ``n_words`` are left out, to save memory, but count for ``case: auto``. ``lengths`` has every
+    length of a form, in characters, ascending.
     """
 
     def __init__(self, word_list: WordList, options: ListOptions, n_words: int | None = None) -> None:
         self._case = resolve_case(word_list, options)
         self._elides = word_list.language in ELISION_LANGUAGES
-        self._has_possessive = word_list.language in POSSESSIVE_LANGUAGES
+        self._has_possessive = has_possessives(word_list)
         self._spelled = _RanksByText()
         # Forms whose first letter has melted with the mark behind it: "i̇" gives "İ".
         self._melted = _RanksByText()
@@ -54,14 +48,14 @@ class FormRanks:
             self._melted.add(capital, rank)
 
     def rank(self, text: str, *, starts_sentence: bool) -> int | None:
-        """Rank of the best word that ``text`` writes at such a place; None when it writes none."""
+        """Return the rank of the best word that ``text`` writes there; None when it writes none."""
         return min(self.ranks(text, starts_sentence=starts_sentence), default=None)
 
     def ranks(self, text: str, *, starts_sentence: bool) -> Iterator[int]:
-        """The ranks of all words that ``text`` writes at such a place, in no order; may repeat."""
+        """Yield the ranks of all words that ``text`` writes there, in no order; may repeat."""
         capital_allowed = self._case == "any" or (self._case == "sentence" and starts_sentence)
         yield from self._ranks_of_base(text, capital_allowed)
-        if self._has_possessive and text.endswith(_POSSESSIVES) and not _has_apostrophe(text[:-2]):
+        if self._has_possessive and text.endswith(_POSSESSIVES) and not has_apostrophe(text[:-2]):
             yield from self._ranks_of_base(text[:-2], capital_allowed)
 
     def _ranks_of_base(self, base: str, capital_allowed: bool) -> Iterator[int]:
@@ -72,19 +66,16 @@ class FormRanks:
                 yield from self._spelled.of(small + base[1:])
 
     def is_elision(self, text: str) -> bool:
-        """Whether a form of this text is followed directly by a word."""
+        """Whether a word directly follows a form of this text."""
         return self._elides and text[-1] in APOSTROPHES
 
 
 class _RanksByText:
-    """The ranks of the words with one spelling. Nearly all have one; where words share ranks there may be more.
-
-    Attributes:
-        best: The first rank that was added, by text.
-    """
+    """The ranks of each text. Nearly all have one; where words share ranks there may be more."""
 
     def __init__(self) -> None:
         self.best: dict[str, int] = {}
+        """The first rank that was added, by text."""
         self._others: dict[str, list[int]] = {}
 
     def add(self, text: str, rank: int) -> None:
@@ -95,7 +86,3 @@ class _RanksByText:
         if text in self.best:
             yield self.best[text]
             yield from self._others.get(text, ())
-
-
-def _has_apostrophe(text: str) -> bool:
-    return any(apostrophe in text for apostrophe in APOSTROPHES)

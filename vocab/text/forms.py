@@ -1,12 +1,12 @@
-"""Surface forms: the ways in which a text may write a word of the list.
+"""Surface forms: the ways to write a word of a list, by capitals, apostrophes, the English possessive and elisions.
 
-Knows capitals, apostrophes, the English possessive and elisions. Knows nothing of marks, bytes, tokens or N: a form
-has the rank of the best word that gives it, whatever N.
+A form has the rank of the best word that gives it, whatever N.
 """
 
 import unicodedata
 from collections.abc import Iterator
 from itertools import repeat
+from operator import attrgetter
 from typing import Final, Literal, NamedTuple
 
 from vocab.lists.wordlists import DOTTED_I_LANGUAGES, WordList
@@ -34,22 +34,17 @@ class Form(NamedTuple):
 
 
 def resolve_case(word_list: WordList, options: ListOptions) -> Literal["sentence", "any", "listed"]:
-    """What ``case: auto`` means for this list: ``any`` when no word has a capital, else ``sentence``."""
+    """Resolve ``case: auto`` for a list: ``any`` when no word has a capital, else ``sentence``."""
     if options.case != "auto":
         return options.case
     return "sentence" if word_list.has_capitals else "any"
 
 
 def surface_forms(word_list: WordList, options: ListOptions, *, with_possessives: bool = True) -> list[Form]:
-    """Every surface form of the whole list, each text once, in rank order.
+    """Return every surface form of the whole list, each text once, in rank order.
 
-    A text stands twice only when it is a form for the start of a sentence with a better rank than the one it has
-    anywhere: "Will" from "will" (rank 30) beside the listed "Will" (rank 900).
-
-    Args:
-        word_list: The list.
-        options: Its options.
-        with_possessives: Whether the forms with the English 's are among them.
+    A text occurs twice only when it has a better rank at the start of a sentence than anywhere: "Will" from "will"
+    (rank 30) beside the listed "Will" (rank 900).
     """
     case = resolve_case(word_list, options)
     capitals = Capitals(word_list.language)
@@ -65,7 +60,7 @@ def surface_forms(word_list: WordList, options: ListOptions, *, with_possessives
                 capitalised.setdefault(capital, rank)
     forms = list(map(Form, anywhere.keys(), anywhere.values(), repeat(False), repeat(False)))
     forms += [Form(text, rank, True, False) for text, rank in at_start.items() if rank < anywhere.get(text, rank + 1)]
-    forms.sort(key=_rank_of)
+    forms.sort(key=attrgetter("rank"))
     if word_list.language in ELISION_LANGUAGES:
         return [form._replace(elision=form.text[-1] in APOSTROPHES) for form in forms]
     return forms
@@ -76,15 +71,15 @@ def has_possessives(word_list: WordList) -> bool:
     return word_list.language in POSSESSIVE_LANGUAGES
 
 
-def _rank_of(form: Form) -> int:
-    return form.rank
+def has_apostrophe(text: str) -> bool:
+    return APOSTROPHES[0] in text or APOSTROPHES[1] in text
 
 
 def spellings(word: str, has_possessive: bool) -> Iterator[str]:
-    """The word as listed, with either apostrophe, and with the possessive; without capitals. May repeat."""
+    """Yield the word as listed, with either apostrophe, and with the possessive, not capitalized; may repeat."""
     yield word
     typewriter, curly = APOSTROPHES
-    if typewriter in word or curly in word:
+    if has_apostrophe(word):
         yield word.replace(curly, typewriter)
         yield word.replace(typewriter, curly)
     elif has_possessive:
@@ -93,13 +88,13 @@ def spellings(word: str, has_possessive: bool) -> Iterator[str]:
 
 
 class Capitals:
-    """Capital first letters, remembered by their first character: a list has some dozens of them."""
+    """Capitalize first letters; each is looked up once, and a list has some dozens of them."""
 
     def __init__(self, language: str) -> None:
         self._capital_by_letter: dict[str, str | None] = {"i": "İ"} if language in DOTTED_I_LANGUAGES else {}
 
     def of(self, text: str) -> str | None:
-        """``text`` with a capital first letter, NFC; None where there is no such form."""
+        """Return ``text`` with a capital first letter, NFC; None where there is no such form."""
         letter = text[0]
         if letter not in self._capital_by_letter:
             self._capital_by_letter[letter] = _simple_titlecase(letter)

@@ -1,8 +1,7 @@
-"""What may stand before, between and after words, numbers and the English 's among it, as a deterministic automaton.
+"""What may stand before, between and after words, numbers and the English 's included, as an automaton over characters.
 
-Its letters are characters. It knows the marks, the numbers and the layout; it knows nothing of words, bytes or tokens.
-The definition is written down as a nondeterministic automaton (a blank may be a space or the beginning of " - "; a dash
-may join or open; "3." may go on as a number) and made deterministic by subset construction.
+The rules form a nondeterministic automaton (a blank may be a space or the beginning of " - "; a dash may join or open;
+"3." may go on as a number), made deterministic by subset construction.
 """
 
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ _NO_MARK, _COLON, _SENTENCE, _END = 0, 1, 2, 3
 
 
 class _Place(NamedTuple):
-    """One reading of where a text stands: the kind of place, a run length, and what its run of marks has seen."""
+    """A state of the nondeterministic automaton: its kind, a run length, and what its run of marks has seen."""
 
     kind: str
     run: int = 0
@@ -36,14 +35,7 @@ _Places = frozenset[_Place]
 
 @dataclass(frozen=True)
 class GapState:
-    """A state of the gap automaton.
-
-    Attributes:
-        transitions: The next state's index for each character allowed.
-        is_complete: Whether a text may end here.
-        word_may_start: Whether a word may start here.
-        starts_sentence: Whether such a word starts a sentence.
-    """
+    """A state of the gap automaton; ``transitions`` has the next state's index by character."""
 
     transitions: dict[str, int]
     is_complete: bool
@@ -53,15 +45,8 @@ class GapState:
 
 @dataclass(frozen=True)
 class GapAutomaton:
-    """The states between words, and indices into them.
-
-    Attributes:
-        states: All states.
-        start: The state of the empty text.
-        after_word: That after a word.
-        after_possessable: That after a word which an 's may follow.
-        after_elision: That after an entry which joins the next word.
-    """
+    """The states between words, and indices of four: at the start of a text, after a word, after a word that an 's may
+    follow, and after an entry that joins the next word."""
 
     states: tuple[GapState, ...]
     start: int
@@ -71,17 +56,12 @@ class GapAutomaton:
 
 
 def build_gap_automaton(options: ListOptions, language: str) -> GapAutomaton:
-    """The automaton between words: for the same options and language always the same states in the same order.
-
-    Args:
-        options: All of them but the case bear on it.
-        language: The list's; it decides which marks are basic ones.
-    """
+    """Build the automaton between words, always with the same states in the same order; ``options.case`` is ignored."""
     return _build(_Rules(marks_of(options.punctuation, language), options.layout, options.numbers, options.end))
 
 
 class _Rules(NamedTuple):
-    """What the options say about the places between words."""
+    """The options that matter between words."""
 
     marks: Marks
     layout: Layout
@@ -157,7 +137,6 @@ def _successors(place: _Place, character: str, rules: _Rules) -> Iterator[_Place
 
 
 def _gap_successors(place: _Place, character: str, rules: _Rules) -> Iterator[_Place]:
-    """The beginning of a gap, or the marks before it."""
     run, seen = (place.run, place.seen) if place.kind == "close" else (0, _NO_MARK)
     starts_sentence = seen >= _SENTENCE
     if character in rules.marks.close and run < marks.MAX_CLOSE_RUN:
@@ -173,7 +152,7 @@ def _gap_successors(place: _Place, character: str, rules: _Rules) -> Iterator[_P
 
 
 def _seen_with(mark: str, seen: int, rules: _Rules) -> int:
-    """What a run of closing marks has seen with one more mark; ``_END`` only where a text's end depends on it."""
+    """Return what a run of closing marks has seen with one more; ``_END`` only where a text's end depends on it."""
     if mark in rules.marks.sentence:
         return _END if rules.end == "sentence" else _SENTENCE
     if mark in marks.CLOSING_QUOTES:
@@ -182,7 +161,7 @@ def _seen_with(mark: str, seen: int, rules: _Rules) -> int:
 
 
 def _number_successors(place: _Place, character: str) -> Iterator[_Place]:
-    """The characters of a number. ``run`` counts them: behind a joint there must be room for a digit."""
+    # ``run`` counts the characters of a number: behind a joint there must be room for a digit.
     kind, run, _ = place
     if character in marks.DIGITS:
         if kind in _BEFORE_UNIT:

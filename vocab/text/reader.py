@@ -1,7 +1,7 @@
-"""Reads finished texts: whether they are allowed, what they are made of, and where they may be cut.
+"""Read finished texts: whether they are allowed, what they are made of, and where they may be cut.
 
-It walks a text once, over pairs of a position and a place between words, and looks the words up; exact on the
-definition that the token automaton enforces. Knows nothing of bytes or tokens.
+One pass over pairs of a position and a gap state, looking words up; exact on the definition that the token automaton
+enforces.
 """
 
 import re
@@ -21,9 +21,9 @@ class Coverage:
     """What a text is made of, in its reading with the most frequent words.
 
     Attributes:
-        num_words: Running words; numbers are none.
-        num_distinct_words: Different words of the list or added to it; "The", "the" and "the's" are one.
-        max_rank: Rank of the rarest of them; an added word has none, unless it is listed too. 0 where no word has one.
+        num_words: Running words; numbers do not count.
+        num_distinct_words: Different words, listed or added; "The", "the" and "the's" are one.
+        max_rank: Rank of the rarest; an added word has none, unless it is listed too. 0 where no word has one.
     """
 
     num_words: int
@@ -32,38 +32,32 @@ class Coverage:
 
 
 class _Step(NamedTuple):
-    """The best way to a position and place; smaller is better: the rarest word's rank, then the number of words."""
+    """The best way to a position and gap state; smaller is better: the rarest word's rank, then the number of words."""
 
     max_rank: int
     num_words: int
     position_before: int
     place_before: int
     word: int
-    """The word that this step read, as ``_Words`` names it; 0 for a mark, a blank or a digit."""
+    """The word read, as ``_Words`` numbers it; 0 for a mark, a blank or a digit."""
 
 
 _NEVER_IN_WORDS: Final = frozenset(marks.BLANK + marks.LINE_BREAK + marks.CLOSE_MARKS + marks.OPEN_MARKS)
-"""What ends a word, unless an entry of the list has it inside. Neither the hyphen nor the apostrophes do."""
+"""Ends a word, unless a listed entry has it inside. Hyphen and apostrophes do not."""
 
 _BEHIND_WORDS: Final = frozenset(marks.BLANK + marks.LINE_BREAK + marks.CLOSE_MARKS + marks.JOINING_DASH)
-"""What begins a gap or ends the text; behind an elision, which ends in an apostrophe, stands the next word."""
+"""Begins a gap; behind an elision, which ends in an apostrophe, stands the next word."""
 
 _NUMBER: Final = re.compile(f"[{marks.DIGITS}]+(?:[{marks.NUMBER_JOINTS}][{marks.DIGITS}]+)*")
 
 _Steps = list[dict[int, _Step]]
-"""For each position: the places that a reading may have reached there, each with the best way."""
+"""For each position: the gap states that a reading may have reached there, each with the best way."""
 
 
 class TextReader:
-    """Reads texts of the words of rank ``n_words`` and better.
+    """Read texts of the words of rank ``n_words`` and better, with ``changes``.
 
-    Args:
-        word_list: The list.
-        options: Its options.
-        n_words: The largest rank that counts.
-        form_ranks: Those of the same list and options, where readers of several N share them. Without them the
-            reader keeps what its own N needs.
-        changes: Words added to the list and left out.
+    ``form_ranks`` of the same list and options may be shared by readers of several N; else they are made for this N.
     """
 
     def __init__(
@@ -83,7 +77,7 @@ class TextReader:
         return bool(self._complete(self._read(text)[0][-1]))
 
     def coverage(self, text: str) -> Coverage:
-        """Counts the words of ``text``.
+        """Count the words of ``text``.
 
         Raises:
             ValueError: ``text`` is not a complete allowed text.
@@ -100,13 +94,10 @@ class TextReader:
         return Coverage(last.num_words, len(words - {0}), last.max_rank)
 
     def whole_prefix_length(self, text: str, following: str = "") -> int:
-        """Length of the longest prefix of ``text`` that is a complete text and ends no word before its end; or 0.
+        """Return the length of the longest prefix of ``text`` that is a complete text and cuts no word short; or 0.
 
-        With ``end: sentence`` a complete text ends with a whole sentence, so the text is cut to one.
-
-        Args:
-            text: What could be kept.
-            following: What was written behind it: "the c" is cut to "the" when "at" follows, even if "c" is a word.
+        With ``end: sentence`` such a prefix ends with a whole sentence. ``following`` is what was written behind the
+        text: "the c" is cut to "the" when "at" follows, even if "c" is a word.
         """
         whole = text + following[: self._words.max_length]
         steps, units = self._read(whole)
@@ -128,7 +119,7 @@ class TextReader:
         return [place for place in places if self._gaps.states[place].is_complete]
 
     def _read(self, text: str) -> tuple[_Steps, set[tuple[int, int]]]:
-        """Every reading from the start as far as it goes, and the words met as (start, end)."""
+        """Return every reading from the start as far as it goes, and the words met as (start, end)."""
         steps: _Steps = [{} for _ in range(len(text) + 1)]
         steps[0][self._gaps.start] = _Step(0, 0, -1, -1, 0)
         words: set[tuple[int, int]] = set()
@@ -151,11 +142,7 @@ class TextReader:
 
 
 class _Words:
-    """The words that may be read, each named by its rank if it is listed, by a number below 0 if it is only added.
-
-    Attributes:
-        max_length: Of a word or number, in characters.
-    """
+    """Look words up; a listed one is numbered by its rank, one that is only added by a number below 0."""
 
     def __init__(
         self,
@@ -170,7 +157,7 @@ class _Words:
         self._left_out = ranks_left_out(word_list.up_to(n_words), changes.exclude_words)
         extra_words = WordList(word_list.lang, changes.extra_words, "inline")
         self._extra = FormRanks(extra_words, replace(options, case="sentence"))
-        # "Ana" may be written in a way that only the added word has, and is the listed word all the same.
+        # "Ana" may be written in a way that only the added word has, and counts as the listed word all the same.
         self._names = [self._listed_word(word, False) or -i for i, word in extra_words.ranked()]
         self._lengths = sorted({*self._listed.lengths, *self._extra.lengths})
         self.max_length = max(*self._lengths, marks.MAX_NUMBER_CHARS)
@@ -179,13 +166,13 @@ class _Words:
         return self._listed.is_elision(text)
 
     def starting_at(self, text: str, position: int, starts_sentence: bool) -> list[tuple[int, int]]:
-        """(end, word) of every word that ``text`` has at ``position``."""
+        """Return (end, word) of every word of ``text`` at ``position``."""
         found = []
         for length in self._lengths:
             end = position + length
             if end > len(text):
                 break
-            # Nothing else follows a word, so most lengths need no look-up: 9 ms, not 42, for 3,000 characters.
+            # Nothing else follows a word, so most lengths need no lookup: 9 ms, not 42, for 3,000 characters.
             if end < len(text) and text[end] not in _BEHIND_WORDS and text[end - 1] not in marks.APOSTROPHES:
                 continue
             word = self._word(text[position:end], starts_sentence)

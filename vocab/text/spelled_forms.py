@@ -1,7 +1,6 @@
-"""All surface forms of a list as arrays: what ``vocab.text.forms`` says, but made for a compile of whole languages.
+"""All surface forms of a list as arrays: the forms of ``vocab.text.forms``, made for compiling whole languages.
 
-A text may stand more than once, with several ranks; who reads the arrays takes the best. Possessives are not among
-the forms: the text automaton adds them.
+A text may occur more than once; its best rank counts. Possessives are left to the text automaton.
 """
 
 from collections.abc import Iterable
@@ -16,26 +15,24 @@ from vocab.errors import CompileError
 from vocab.lists.wordlists import WordList
 from vocab.marks import APOSTROPHES
 from vocab.options import ListOptions
-from vocab.text.forms import ELISION_LANGUAGES, Capitals, Form, resolve_case, spellings
+from vocab.text.forms import ELISION_LANGUAGES, Capitals, Form, has_apostrophe, resolve_case, spellings
 
 MAX_BYTES: Final = 1 << 30
 """UTF-8 of all forms together: a hundred times that of wordfreq's largest lists."""
 
 BoolArray = npt.NDArray[np.bool_]
 
-_APOSTROPHES: Final = tuple(apostrophe.encode() for apostrophe in APOSTROPHES)
-
 
 @dataclass(frozen=True)
 class SpelledForms:
-    """Forms in UTF-8; the arrays have one entry per form.
+    """Forms as arrays of shape (forms,).
 
     Attributes:
-        strings: The forms.
+        strings: The forms in UTF-8.
         ranks: int32, the rank of the word that each writes.
-        sentence_only: bool, whether it is for sentence starts only.
-        elides: bool, whether a word follows it directly.
-        has_apostrophe: bool, whether it has an apostrophe.
+        sentence_only: bool, allowed only where a sentence starts.
+        elides: bool, followed directly by a word.
+        has_apostrophe: bool.
     """
 
     strings: ByteStrings
@@ -46,14 +43,13 @@ class SpelledForms:
 
     @classmethod
     def of(cls, forms: list[Form]) -> "SpelledForms":
-        """Forms given one by one."""
         ranks = np.asarray([form.rank for form in forms], dtype=np.int32)
         sentence_only = np.asarray([form.sentence_only for form in forms], dtype=bool)
         return _spell([form.text for form in forms], ranks, sentence_only, [form.elision for form in forms])
 
 
 def spell_forms(word_list: WordList, options: ListOptions) -> SpelledForms:
-    """The forms of the whole list, without possessives.
+    """Return the forms of the whole list, without possessives.
 
     Raises:
         CompileError: They have more than ``MAX_BYTES``.
@@ -61,7 +57,7 @@ def spell_forms(word_list: WordList, options: ListOptions) -> SpelledForms:
     case = resolve_case(word_list, options)
     ranks = range(1, len(word_list.words) + 1) if word_list.ranks is None else word_list.ranks
     texts, text_ranks = list(word_list.words), np.asarray(ranks, dtype=np.int32)
-    with_apostrophe = [place for place, text in enumerate(texts) if _has_apostrophe(text)]
+    with_apostrophe = [index for index, text in enumerate(texts) if has_apostrophe(text)]
     variants = [(text_ranks[i], text) for i in with_apostrophe for text in set(spellings(texts[i], False))]
     texts += [text for _, text in variants]
     text_ranks = np.append(text_ranks, np.asarray([rank for rank, _ in variants], dtype=np.int32))
@@ -76,12 +72,8 @@ def spell_forms(word_list: WordList, options: ListOptions) -> SpelledForms:
     return _spell(texts, text_ranks, sentence_only, elides)
 
 
-def _has_apostrophe(text: str) -> bool:
-    return APOSTROPHES[0] in text or APOSTROPHES[1] in text
-
-
 def _spell(texts: list[str], ranks: Int32Array, sentence_only: BoolArray, elides: Iterable[bool]) -> SpelledForms:
-    """Joins the texts by line breaks, which none of them holds."""
+    # Joined by line breaks, which no form holds.
     data = np.frombuffer("\n".join(texts).encode(), dtype=np.uint8)
     if len(data) > MAX_BYTES:
         raise CompileError(f"the list's words have more than {MAX_BYTES} bytes; take fewer or shorter words")
@@ -99,9 +91,9 @@ def _spell(texts: list[str], ranks: Int32Array, sentence_only: BoolArray, elides
 
 
 def _with_apostrophe(data: Uint8Array, ends: Int32Array) -> BoolArray:
-    """Which of the strings, given by their ends, have an apostrophe."""
+    """Return which of the strings, given by their ends, have an apostrophe: bool (strings,)."""
     found = np.zeros(len(ends), dtype=bool)
-    for apostrophe in _APOSTROPHES:
+    for apostrophe in map(str.encode, APOSTROPHES):
         places = np.flatnonzero(data == apostrophe[0])
         for offset in range(1, len(apostrophe)):
             places = places[places + offset < len(data)]

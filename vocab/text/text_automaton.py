@@ -1,9 +1,8 @@
 """The texts of a list, as a nondeterministic automaton over bytes whose word ends carry ranks.
 
-It joins the trie of all surface forms with the automaton of what stands between words; it knows nothing of tokens.
-Every node has edges by byte and at most one *continuation*: another node that it may also be, once a word of a
-given rank is done. The end of a word continues as the place after a word; a place after a blank continues as the
-root of the words.
+It joins the trie of all surface forms with the gap automaton. A node has edges by byte and at most one
+*continuation*: another node that it may also be, once a word of a given rank is done. The end of a word continues as
+the gap state after a word; the gap state after a blank continues as the root of the words.
 """
 
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from vocab.text.spelled_forms import SpelledForms
 BoolArray = npt.NDArray[np.bool_]
 
 NEVER: Final = np.int32(2**31 - 1)
-"""The rank of what no list reaches."""
+"""A rank that no list reaches."""
 
 MAX_NODES: Final = 1 << 23
 """Nodes of the words' trie: a list of so many takes about 3 GB to compile; wordfreq's largest have 1.6 million."""
@@ -39,12 +38,12 @@ class TextAutomaton:
         edge_targets: int32, nodes.
         continuations: int32, the node that a node may also be, or -1.
         continuation_ranks: int32, the rank of the word that this completes, 0 for none.
-        smallest_ranks: int32, the rank of the best word that still leads to a complete text, 0 where none is needed.
+        smallest_ranks: int32, the least rank that still leads to a complete text, 0 where none is needed.
         complete_ranks: int32, the rank needed to stop here; ``NEVER`` inside words and gaps.
         is_hub: uint8, 1 for the nodes from which whole words start: their tokens are too many to repeat elsewhere.
         start: The node of the empty text.
-        hubs_first: int32, the roots of the words and the nodes between words, those that continue as others after them.
-        gap_nodes: int32, the node of each state of the gap automaton.
+        hubs_first: int32, the roots of the words, then the nodes between words, each after its continuation.
+        gap_nodes: int32 (gap states,), the node of each.
     """
 
     edge_start: Int32Array
@@ -63,13 +62,16 @@ class TextAutomaton:
 def build_text_automaton(
     forms: list[Form] | SpelledForms, options: ListOptions, language: str, *, possessives: bool = False
 ) -> TextAutomaton:
-    """Builds the automaton of all texts written with ``forms``, which must not be empty.
+    """Build the automaton of all texts written with ``forms``, which must not be empty.
 
     Args:
         forms: The surface forms; without possessives where the automaton is to add them.
-        options: What there is between words.
+        options: They decide what stands between words.
         language: The list's; it decides which marks are basic ones.
-        possessives: Whether a form without an apostrophe may carry 's. All words then share the nodes of it.
+        possessives: Whether a form without an apostrophe may carry 's, with nodes that all words share.
+
+    Raises:
+        CompileError: The words need more than ``MAX_NODES``.
     """
     words = _WordNodes.of(forms if isinstance(forms, SpelledForms) else SpelledForms.of(forms))
     gaps = build_gap_automaton(options, language)
@@ -78,10 +80,10 @@ def build_text_automaton(
 
 @dataclass(frozen=True)
 class _WordNodes:
-    """The trie of the forms usable anywhere, and beside it the nodes that only sentence starts reach.
+    """The trie of the forms allowed anywhere, and the nodes that only sentence starts reach.
 
-    A node below which some form is for sentence starts only exists twice, unless nothing else lies below it: one for
-    words within a sentence, one for words that start a sentence. All other nodes are shared.
+    A node above forms of both kinds exists twice: for words within a sentence and for words that start one. All other
+    nodes are shared.
     """
 
     num_nodes: int
@@ -136,7 +138,7 @@ class _WordNodes:
 
 @kernel
 def _with_ancestors(parents: Int32Array, chosen: BoolArray) -> BoolArray:
-    """Marks the chosen nodes and all nodes above them; parents precede their children."""
+    """Mark the chosen nodes and all nodes above them; parents precede their children."""
     marked = chosen.copy()
     for node in range(len(parents) - 1, 0, -1):
         if marked[node]:
@@ -145,7 +147,7 @@ def _with_ancestors(parents: Int32Array, chosen: BoolArray) -> BoolArray:
 
 
 class _Joiner:
-    """Lays the nodes between words behind the word nodes and connects the two."""
+    """Append the nodes between words to the word nodes and connect the two."""
 
     def __init__(self, words: _WordNodes, gaps: GapAutomaton, *, possessives: bool) -> None:
         self._possessives = possessives
@@ -173,7 +175,7 @@ class _Joiner:
         return self._num_nodes - 1
 
     def _add_marks(self, node: int, transitions: dict[str, int]) -> None:
-        """Spells the marks in bytes. The blank, behind which whole words lie, gets a node that states share."""
+        """Spell the marks in bytes. The blank, behind which whole words lie, gets a node that states share."""
         inner: dict[tuple[int, bytes], int] = {}
         for character, target in transitions.items():
             if character == " " and node not in self._continuations:
@@ -237,7 +239,7 @@ class _Joiner:
         )
 
     def _hubs_first(self) -> Int32Array:
-        """The roots, then the nodes between words by how many continuations lead on from them."""
+        """Return the roots, then the nodes between words by how many continuations lead on from them."""
         words = self._words
 
         def depth(node: int) -> int:
@@ -256,8 +258,8 @@ def _smallest_ranks(
     continuation_ranks: Int32Array,
     complete_ranks: Int32Array,
 ) -> Int32Array:
-    """The least rank that leads from each node to a complete text: a fixed point. Most edges lead to a later node,
-    so going backwards settles nearly all in the first round."""
+    """Return the least rank that leads from each node to a complete text: a fixed point."""
+    # Most edges lead to a later node, so going backwards settles nearly all in the first round.
     smallest = complete_ranks.copy()
     changed = True
     while changed:

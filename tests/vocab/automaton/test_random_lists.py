@@ -20,7 +20,7 @@ from tests.vocab.toys import STOP, tokens_of
 from vocab.automaton.automaton import TokenAutomaton, compile_automaton
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.errors import EmptyWordListError, InvalidWordListError
-from vocab.lists.inline import clean_words
+from vocab.lists.entries import clean_words
 from vocab.lists.wordlists import WordList
 from vocab.matching.masks import NO_BUDGET, MaskRows
 from vocab.matching.states import ListStates

@@ -14,9 +14,8 @@ from vocab.errors import (
     UnsupportedScriptError,
     WordListError,
 )
-from vocab.lists.entries import MAX_WORD_CHARS
-from vocab.lists.inline import clean_words, inline_word_list
-from vocab.lists.wordlists import load_word_list
+from vocab.lists.entries import MAX_WORD_CHARS, clean_words
+from vocab.lists.wordlists import inline_word_list, load_word_list
 
 
 class TestCleanWords:

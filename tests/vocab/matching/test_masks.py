@@ -6,8 +6,7 @@ import pytest
 from tests.vocab.toys import STOP, matcher_of, tokens_of, toy_automaton
 from vocab.automaton import automaton as automaton_module
 from vocab.lists.wordlists import load_word_list
-from vocab.matching.bound import set_token_bits
-from vocab.matching.masks import NO_BUDGET, NO_TOKENS, MaskRows
+from vocab.matching.masks import NO_BUDGET, NO_TOKENS, MaskRows, set_token_bits
 
 
 def row_of(rows: MaskRows, state: int, n_words: int, budget: int = NO_BUDGET, num_words: int = 64) -> set[int]:
