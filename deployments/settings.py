@@ -141,6 +141,8 @@ class Settings(BaseSettings):
     name, so that a key can be replaced without losing them; ``secret_token``'s name is ``default``."""
     allow_query_token: bool = True
     """Accept the key as ``?token=`` too, for clients that can set no header."""
+    public_docs: bool = False
+    """Answer ``/openapi.json`` and ``/docs`` without a key."""
     limits: Limits = Limits()
     demo: bool = False
     """Allows the key ``changeme``, on a loopback address only."""

@@ -24,6 +24,7 @@ from deployments.ingress.disconnect import ClientLeft, unless_client_leaves
 from deployments.ingress.request_id import Envelope
 from deployments.ingress.routing import Gate, Routes, check_host, header_check, route_check
 from deployments.limits import Limits
+from deployments.protocol.openapi import DOCS_PATHS, add_docs
 from deployments.protocol.reader import ChatRequest, ChatRequestReader, check_budget, model_not_found
 from deployments.settings import Settings
 
@@ -32,6 +33,7 @@ ROUTES: Final[Routes] = {
     b"/v1/models": ("GET",),
     b"/v1/models/": ("GET",),
     b"/v1/chat/completions": ("POST",),
+    **dict.fromkeys(DOCS_PATHS, ("GET",)),
 }
 OPEN_PATHS: Final = (b"/health",)
 
@@ -69,6 +71,8 @@ def create_app(settings: Settings, backend: Backend, mounts: Sequence[Mount] = (
     routes = dict(ROUTES)
     for mount in mounts:
         routes |= mount(app)
+    # Last, for the document describes the routes that are there.
+    add_docs(app, settings.limits)
     # The layer added last is the outermost.
     app.add_middleware(Gate, check=route_check(routes))
     app.add_middleware(Gate, check=header_check(settings.limits))
@@ -76,7 +80,7 @@ def create_app(settings: Settings, backend: Backend, mounts: Sequence[Mount] = (
         Authentication,
         keys=settings.named_keys,
         allow_query_token=settings.allow_query_token,
-        open_paths=OPEN_PATHS,
+        open_paths=(*OPEN_PATHS, *DOCS_PATHS) if settings.public_docs else OPEN_PATHS,
     )
     app.add_middleware(Gate, check=check_host)
     app.add_middleware(Envelope)

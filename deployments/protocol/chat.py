@@ -3,7 +3,6 @@
 Also the fields that are refused, and those that do not go with a vocabulary.
 """
 
-from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, Tag
@@ -14,57 +13,17 @@ from deployments.protocol.models import INT32_MAX, INT64_MAX, AtMost, Body, by_k
 from deployments.protocol.structure import ResponseFormat, StructuredOutputs, ToolChoice, Tools
 from deployments.protocol.vocabulary import VocabularyFields
 
-REFUSED: Final = frozenset(
-    {
-        "add_special_tokens",
-        "audio",
-        "chat_template",
-        "chat_template_kwargs",
-        "documents",
-        "echo",
-        "ec_transfer_params",
-        "function_call",
-        "functions",
-        "kv_transfer_params",
-        "media_io_kwargs",
-        "mm_processor_kwargs",
-        "prediction",
-        "prompt_logprobs",
-        "return_prompt_text",
-        "routed_experts_prompt_start",
-        "truncate_prompt_tokens",
-        "truncation_side",
-        "use_beam_search",
-        "verbosity",
-        "vllm_xargs",
-        "web_search_options",
-    }
+_REFUSED: Final = (
+    "add_special_tokens audio chat_template chat_template_kwargs documents echo ec_transfer_params function_call "
+    "functions kv_transfer_params media_io_kwargs mm_processor_kwargs prediction prompt_logprobs return_prompt_text "
+    "routed_experts_prompt_start truncate_prompt_tokens truncation_side use_beam_search verbosity vllm_xargs "
+    "web_search_options"
 )
+REFUSED: Final = frozenset(_REFUSED.split())
 """Fields that OpenAI or vLLM know and this service does not take, whatever their value."""
 
 _REFUSED_PREFIX: Final = "guided_"
 """vLLM's older names for structured outputs, the name of the backend among them."""
-
-COMBINABLE: Final[Mapping[str, tuple[Any, ...]]] = {
-    "add_generation_prompt": (True,),
-    "allowed_token_ids": (),
-    "bad_words": ([],),
-    "continue_final_message": (False,),
-    "function_call": ("none",),
-    "functions": ([],),
-    "ignore_eos": (False,),
-    "logprob_token_ids": ([],),
-    "min_tokens": (0,),
-    "repetition_detection": (),
-    "response_format": ({"type": "text"},),
-    "skip_special_tokens": (True,),
-    "stop_token_ids": ([],),
-    "structured_outputs": (),
-    "thinking_token_budget": (),
-    "tool_choice": ("none",),
-    "tools": ([],),
-}
-"""Fields that could lead out of a word list or to an answer without an end, and the values besides null that cannot."""
 
 
 def is_refused(name: str) -> bool:

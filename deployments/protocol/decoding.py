@@ -13,7 +13,7 @@ from pydantic import Field
 from deployments.contract import Decoding, Select
 from deployments.errors import BadRequestError
 from deployments.limits import MAX_NGRAM_SIZE
-from deployments.protocol.models import AtMost, Body, Expected
+from deployments.protocol.models import AtMost, Body
 
 SAMPLE: Final[Mapping[str, float]] = {"temperature": 0.3, "min_p": 0.1}
 """Sampling of a single constrained answer. A model that is kept from most of its wishes reads worse at random than a
@@ -28,40 +28,45 @@ _SAMPLING: Final = frozenset({"min_p", "temperature", "top_k", "top_p"})
 _GREEDY_BELOW: Final = 1e-5
 """Up to here vLLM takes a temperature for 0 (``vllm.sampling_params._SAMPLING_EPS``)."""
 
-_NEITHER: Final[Mapping[str, tuple[Any, ...]]] = {
-    "logprob_token_ids": ([],),
-    "logprobs": (False,),
-    "repetition_detection": (),
+_HARMLESS: Final[Mapping[str, tuple[Any, ...]]] = {
+    **dict.fromkeys(("bad_words", "functions", "logprob_token_ids", "stop", "stop_token_ids", "tools"), ([],)),
+    **dict.fromkeys(("continue_final_message", "ignore_eos", "logprobs"), (False,)),
+    **dict.fromkeys(("return_token_ids", "return_tokens_as_token_ids"), (False,)),
+    **dict.fromkeys(("add_generation_prompt", "skip_special_tokens"), (True,)),
+    **dict.fromkeys(("frequency_penalty", "min_p", "min_tokens", "presence_penalty"), (0,)),
+    **dict.fromkeys(("repetition_penalty", "top_p"), (1,)),
+    **dict.fromkeys(("function_call", "tool_choice"), ("none",)),
+    "logit_bias": ({},),
     "response_format": ({"type": "text"},),
-    "return_token_ids": (False,),
-    "return_tokens_as_token_ids": (False,),
-    "structured_outputs": (),
-    "thinking_token_budget": (),
-    "tool_choice": ("none",),
-    "tools": ([],),
+    "temperature": (0, 1),
+    "top_k": (-1, 0),
 }
+"""The values of fields that ask for nothing; a field that is not here has none besides null."""
 
-REFUSED_WITH: Final[Mapping[str, Mapping[str, tuple[Any, ...]]]] = {
-    "num_beams": {
-        **_NEITHER,
-        "allowed_token_ids": (),
-        "bad_words": ([],),
-        "frequency_penalty": (0,),
-        "ignore_eos": (False,),
-        "logit_bias": ({},),
-        "min_p": (0,),
-        "min_tokens": (0,),
-        "presence_penalty": (0,),
-        "repetition_penalty": (1,),
-        "skip_special_tokens": (True,),
-        "stop": ([],),
-        "stop_token_ids": ([],),
-        "temperature": (0, 1),
-        "top_k": (-1, 0),
-        "top_p": (1,),
-    },
-    "best_of": _NEITHER,
-    "vocab.search": {**_NEITHER, "min_tokens": (0,), "stop": ([],), "stop_token_ids": ([],)},
+
+def _harmless(names: str) -> Mapping[str, tuple[Any, ...]]:
+    return {name: _HARMLESS.get(name, ()) for name in names.split()}
+
+
+COMBINABLE: Final = _harmless(
+    "add_generation_prompt allowed_token_ids bad_words continue_final_message function_call functions ignore_eos "
+    "logprob_token_ids min_tokens repetition_detection response_format skip_special_tokens stop_token_ids "
+    "structured_outputs thinking_token_budget tool_choice tools"
+)
+"""Fields that could lead out of a word list or to an answer without an end, and the values that cannot."""
+
+_NO_SEARCH: Final = (
+    "logprob_token_ids logprobs repetition_detection response_format return_token_ids return_tokens_as_token_ids "
+    "structured_outputs thinking_token_budget tool_choice tools "
+)
+
+REFUSED_WITH: Final = {
+    "num_beams": _harmless(
+        _NO_SEARCH + "allowed_token_ids bad_words frequency_penalty ignore_eos logit_bias min_p min_tokens "
+        "presence_penalty repetition_penalty skip_special_tokens stop stop_token_ids temperature top_k top_p"
+    ),
+    "best_of": _harmless(_NO_SEARCH),
+    "vocab.search": _harmless(_NO_SEARCH + "min_tokens stop stop_token_ids"),
 }
 """Fields that a search would have to ignore, and the values that ask for nothing. Beams are not drawn, so they know no
 sampling; a text that is put together of several answers has no log probabilities of one, and no tool calls."""
@@ -92,7 +97,7 @@ class DecodingFields(Body):
     """Beam search of this width."""
     length_penalty: Annotated[float, Field(ge=-10, le=10)] | None = None
     """Finished beams are ranked by log p divided by their length to this power."""
-    early_stopping: Annotated[bool | Literal["never"], Expected("true, false or 'never'")] | None = None
+    early_stopping: bool | Literal["never"] | None = None
     """When a beam search ends, as in transformers."""
     best_of: Annotated[int, Field(ge=1), AtMost("max_width")] | None = None
     """Draw so many texts and choose among them."""

@@ -9,17 +9,15 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
     AfterValidator,
-    ConfigDict,
     Discriminator,
     Field,
     SerializerFunctionWrapHandler,
     Tag,
-    ValidationInfo,
     model_serializer,
     model_validator,
 )
 
-from deployments.protocol.models import AtMost, Body, by_kind, expected
+from deployments.protocol.models import AtMost, Body, Info, Loose, by_kind, expected
 from deployments.protocol.strict_json import JsonError, loads
 
 Name = Annotated[str, Field(min_length=1, max_length=256)]
@@ -46,7 +44,7 @@ Content = Annotated[
 ]
 
 
-def _json_object(text: str, info: ValidationInfo) -> str:
+def _json_object(text: str, info: Info) -> str:
     """JSON in a string: the engine parses it with no limit of depth."""
     try:
         if isinstance(loads(text.encode() or b"{}", info.context.max_json_depth), dict):
@@ -56,18 +54,14 @@ def _json_object(text: str, info: ValidationInfo) -> str:
         raise expected(f"a JSON object, written in a string ({error})") from None
 
 
-class CalledFunction(Body):
-    model_config = ConfigDict(extra="ignore")
-
+class CalledFunction(Loose):
     name: Name
     arguments: Annotated[str, AfterValidator(_json_object)]
     """A JSON object, written in a string."""
 
 
-class ToolCall(Body):
+class ToolCall(Loose):
     """A call that an earlier answer made."""
-
-    model_config = ConfigDict(extra="ignore")
 
     id: Name
     type: Literal["function"] = "function"
@@ -102,13 +96,10 @@ class Message(Body):
     @model_serializer(mode="wrap")
     def _with_content(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         # Chat templates read it also where an assistant only called tools.
-        return {**handler(self), "content": handler(self).get("content")}
+        return {"content": None, **handler(self)}
 
-    @property
-    def says_something(self) -> bool:
-        if isinstance(self.content, list):
-            return any(part.text.strip() for part in self.content)
-        return bool(self.content and self.content.strip())
+    def texts(self) -> list[str]:
+        return [part.text for part in self.content] if isinstance(self.content, list) else [self.content or ""]
 
 
 class TextMessage(Message):
@@ -139,7 +130,7 @@ def _role(value: Any) -> str:
 
 
 def _check_some_text(messages: list[Message]) -> list[Message]:
-    if not any(message.says_something for message in messages):
+    if not any(text.strip() for message in messages for text in message.texts()):
         raise expected("messages of which at least one has a text that is not blank")
     return messages
 

@@ -6,15 +6,23 @@ that what is checked, published and answered cannot differ.
 """
 
 import difflib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import UnionType
-from typing import Annotated, Any, Final, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, ValidationError, create_model, model_validator
-from pydantic.json_schema import GetJsonSchemaHandler, JsonSchemaValue
-from pydantic_core import CoreSchema, PydanticCustomError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    create_model,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
 
 from deployments.errors import BadRequestError, printable
 from deployments.limits import Limits
@@ -25,7 +33,20 @@ INT64_MAX: Final = 2**63 - 1
 _MAX_LISTED: Final = 20
 """A model with more members is not listed in an error."""
 
+_SIZES: Final = (("min", "at least"), ("max", "at most"))
+
 Schema = dict[str, Any]
+
+Info: TypeAlias = "ValidationInfo[Limits]"
+"""What validators get beside the value."""
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def _kept(function: Function) -> Function:
+    # ``cache`` by the types of the function: mypy does not take a class for hashable.
+    return cast("Function", cache(function))
 
 
 @dataclass(frozen=True)
@@ -33,16 +54,6 @@ class AtMost:
     """In ``Annotated``: the largest number, length or size is this field of ``Limits``."""
 
     limit: str
-
-
-@dataclass(frozen=True)
-class Expected:
-    """In ``Annotated``: what an error says of the type where its JSON schema says too little, to follow "must be"."""
-
-    text: str
-
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        return {**handler(schema), "x-expected": self.text}
 
 
 def _kind(value: Any) -> str:
@@ -59,7 +70,7 @@ by_kind: Final = Discriminator(_kind)
 class Body(BaseModel):
     """Part of a body: no other members, no conversions but from whole numbers to floats, null is the same as nothing.
 
-    A model with ``extra="ignore"`` takes members that it does not know and drops them.
+    ``x-expected`` in a field's JSON schema is what its errors say must be, where the schema says too little.
     """
 
     model_config = ConfigDict(
@@ -83,10 +94,16 @@ class Body(BaseModel):
         return value
 
 
+class Loose(Body):
+    """Members that it does not know are dropped."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
 Model = TypeVar("Model", bound=Body)
 
 
-@cache
+@_kept
 def member_names(model: type[BaseModel]) -> list[str]:
     """The names of a model's fields, as they stand in JSON."""
     return [field.alias or name for name, field in model.model_fields.items()]
@@ -130,11 +147,11 @@ def unknown_name(name: str, known: Collection[str], place: str = "") -> BadReque
     if near := difflib.get_close_matches(name[:64], known, n=1, cutoff=0.7):
         message += f" Did you mean '{near[0]}'?"
     if len(known) <= _MAX_LISTED:
-        message += f" There is no other than {', '.join(known)}."
+        message += f" Known are {', '.join(known)}."
     return BadRequestError(message, f"{place}.{shown}" if place else shown)
 
 
-@cache
+@_kept
 def bounded(model: type[Model], limits: Limits) -> type[Model]:
     """Return the model with the numbers of ``limits`` in the place of its ``AtMost``, in all models inside too."""
     hints = get_type_hints(model, include_extras=True)
@@ -170,7 +187,7 @@ def _bound(mark: AtMost, kind: Any, limits: Limits) -> Any:
     return Field(max_length=largest) if kind is str else Field(max_length=largest, fail_fast=True)
 
 
-@cache
+@_kept
 def json_schema(model: type[BaseModel]) -> Schema:
     """The JSON schema of a model."""
     return model.model_json_schema()
@@ -251,6 +268,5 @@ def _describe_one(schema: Schema) -> str:
 
 
 def _size(schema: Schema, unit: str) -> str:
-    least, most = (next((schema[key] for key in schema if key.startswith(bound)), None) for bound in ("min", "max"))
-    bounds = ([f"at least {least}"] if least else []) + ([] if most is None else [f"at most {most}"])
-    return f" of {' and '.join(bounds)} {unit}" if bounds else ""
+    given = [(words, schema[key]) for start, words in _SIZES for key in schema if key.startswith(start) and schema[key]]
+    return f" of {' and '.join(f'{words} {number}' for words, number in given)} {unit}" if given else ""

@@ -9,9 +9,9 @@ from typing import Any, Final, Self
 from deployments.contract import ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
 from deployments.errors import BadRequestError, CallerError, ModelNotFoundError, printable
 from deployments.limits import NO_REPEAT_NGRAM_SIZE, Limits
-from deployments.protocol.chat import COMBINABLE, ChatCompletionRequest, EngineFields, is_refused
-from deployments.protocol.decoding import decoding_of, sampling_defaults
-from deployments.protocol.models import checked, member_names, unknown_name
+from deployments.protocol.chat import ChatCompletionRequest, EngineFields, is_refused
+from deployments.protocol.decoding import COMBINABLE, decoding_of, sampling_defaults
+from deployments.protocol.models import bounded, checked, json_schema, member_names, unknown_name
 from deployments.protocol.vocabulary import VocabularyFields
 from deployments.settings import Settings
 
@@ -59,6 +59,8 @@ class ChatRequestReader:
         self._limits = limits
         self._hint = hint
         self._no_repeat_ngram_size = no_repeat_ngram_size
+        # Both are kept; made by the first request and its error, they would take 0.2 s of the event loop.
+        json_schema(bounded(ChatCompletionRequest, limits))
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
@@ -83,16 +85,12 @@ class ChatRequestReader:
             _check_combination(given)
         for name in filter(is_refused, given):
             raise BadRequestError(f"'{printable(name)}' is not supported here. Leave it out.", printable(name))
-        if "messages" not in given:
-            raise BadRequestError("You must provide a messages parameter.", "messages")
         return self._assemble(checked(ChatCompletionRequest, given, self._limits))
 
     def _check_model(self, given: dict[str, Any]) -> None:
         name = given.get("model")
-        if name is None:
-            raise BadRequestError("You must provide a model parameter.", "model")
         if not isinstance(name, str):
-            raise BadRequestError("'model' must be a string.", "model")
+            raise BadRequestError("You must provide a model parameter, a string.", "model")
         if name != self._model_id:
             raise model_not_found(name)
 

@@ -11,17 +11,15 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import (
     AfterValidator,
     BeforeValidator,
-    ConfigDict,
     Discriminator,
     Field,
     Tag,
-    ValidationInfo,
     model_validator,
 )
 
 from deployments.limits import Limits
 from deployments.protocol.messages import Name
-from deployments.protocol.models import AtMost, Body, by_kind, expected
+from deployments.protocol.models import AtMost, Body, Info, Loose, by_kind, expected
 from deployments.protocol.strict_json import JsonError, loads
 
 _KINDS: Final = ("json", "choice", "json_object")
@@ -73,12 +71,12 @@ def _check_schemas(value: Any, limits: Limits) -> None:
             )
 
 
-def _check_schema(schema: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+def _check_schema(schema: dict[str, Any], info: Info) -> dict[str, Any]:
     _check_schemas(schema, info.context)
     return schema
 
 
-def _parsed(schema: Any, info: ValidationInfo) -> Any:
+def _parsed(schema: Any, info: Info) -> Any:
     if not isinstance(schema, str):
         return schema
     try:
@@ -90,27 +88,24 @@ def _parsed(schema: Any, info: ValidationInfo) -> Any:
 JsonSchema = Annotated[dict[str, Any], AfterValidator(_check_schema)]
 
 
-class NamedSchema(Body):
-    model_config = ConfigDict(extra="ignore")
-
+class Named(Loose):
     name: Name
+
+
+class NamedSchema(Named):
     schema_: JsonSchema = Field(alias="schema")
     """A JSON schema without regular expressions, of bounded size."""
     strict: bool | None = None
 
 
-class PlainFormat(Body):
+class PlainFormat(Loose):
     """Text, or any JSON object."""
-
-    model_config = ConfigDict(extra="ignore")
 
     type: Literal["text", "json_object"]
 
 
-class SchemaFormat(Body):
+class SchemaFormat(Loose):
     """JSON that fits a schema."""
-
-    model_config = ConfigDict(extra="ignore")
 
     type: Literal["json_schema"]
     json_schema: NamedSchema
@@ -127,7 +122,7 @@ ResponseFormat = Annotated[
 ]
 
 
-def _check_choices(choices: list[str], info: ValidationInfo) -> list[str]:
+def _check_choices(choices: list[str], info: Info) -> list[str]:
     if sum(map(len, choices)) > info.context.max_schema_chars:
         raise expected(f"choices of at most {info.context.max_schema_chars} characters together")
     return choices
@@ -168,45 +163,30 @@ class StructuredOutputs(Body):
         return given
 
 
-class ToolFunction(Body):
-    model_config = ConfigDict(extra="ignore")
-
-    name: Name
+class ToolFunction(Named):
     description: Annotated[str, Field(max_length=2**20)] | None = None
     parameters: dict[str, Any] | None = None
     """A JSON schema without regular expressions; the schemas of all tools together are of bounded size."""
     strict: bool | None = None
 
 
-class Tool(Body):
-    model_config = ConfigDict(extra="ignore")
-
+class Tool(Loose):
     type: Literal["function"]
     function: ToolFunction
 
 
-def _check_tools(tools: list[Tool], info: ValidationInfo) -> list[Tool]:
+class NamedTool(Loose):
+    type: Literal["function"]
+    function: Named
+
+
+def _check_tools(tools: list[Tool], info: Info) -> list[Tool]:
     # Where a tool must be used, the engine compiles the schemas of all of them as one.
     _check_schemas([tool.function.parameters for tool in tools], info.context)
     return tools
 
 
 Tools = Annotated[list[Tool], AtMost("max_tools"), AfterValidator(_check_tools)]
-
-
-class NamedFunction(Body):
-    model_config = ConfigDict(extra="ignore")
-
-    name: Name
-
-
-class NamedTool(Body):
-    model_config = ConfigDict(extra="ignore")
-
-    type: Literal["function"]
-    function: NamedFunction
-
-
 ToolChoice = Annotated[
     Annotated[Literal["none", "auto", "required"], Tag("a scalar")] | Annotated[NamedTool, Tag("an object")], by_kind
 ]

@@ -5,12 +5,12 @@ Whether there is such a list, and whether the model can spell its words, is know
 
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, Field, ValidationInfo
+from pydantic import AfterValidator, Field
 
 from deployments.contract import Unit, VocabularySpec
 from deployments.errors import BadRequestError
 from deployments.protocol.decoding import DecodingMembers
-from deployments.protocol.models import INT64_MAX, AtMost, Body, Expected, expected
+from deployments.protocol.models import INT64_MAX, AtMost, Body, Info, expected
 from vocab.errors import InvalidWordListError, OptionsError, WordListError
 from vocab.lists.entries import clean_words
 from vocab.lists.wordlists import NO_LANGUAGE, check_language, language_of
@@ -27,13 +27,17 @@ def _check_printable(name: str) -> str:
     return name
 
 
-def _check_bytes(words: list[str], info: ValidationInfo) -> list[str]:
+def _check_bytes(words: list[str], info: Info) -> list[str]:
     if len("".join(words).encode()) > info.context.max_list_bytes:
         raise expected(f"a list of words of at most {info.context.max_list_bytes} bytes together")
     return words
 
 
-ListName = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_check_printable), Expected(_LIST_NAME)]
+ListName = Annotated[
+    str,
+    Field(min_length=1, max_length=64, json_schema_extra={"x-expected": _LIST_NAME}),
+    AfterValidator(_check_printable),
+]
 NumWords = Annotated[int, Field(ge=1, le=INT64_MAX)]
 Word = Annotated[str, Field(min_length=1), AtMost("max_word_chars")]
 ChangedWords = Annotated[list[Word], AtMost("max_changed_words"), AfterValidator(_check_bytes)]

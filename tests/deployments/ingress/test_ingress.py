@@ -78,7 +78,7 @@ def test_an_error_names_the_field_that_named_the_list(front: Front) -> None:
 def test_a_list_of_fifty_thousand_words_reaches_the_vocabulary(front: Front) -> None:
     assert front.chat(vocab={"words": [f"palabra{index}" for index in range(50_000)]}).status_code == 200
     too_many = front.chat(vocab={"words": [f"w{index}" for index in range(50_001)]})
-    assert "at most 50000 words" in assert_error(too_many, 400, param="vocab.words")["message"]
+    assert "at most 50000 items" in assert_error(too_many, 400, param="vocab.words")["message"]
 
 
 def test_each_failure_of_a_vocabulary_has_its_status(front: Front) -> None:

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest as ChatCompletionRequestOfVllm
 
-from deployments.protocol.chat import COMBINABLE, REFUSED, Bookkeeping, ChatCompletionRequest, EngineFields
+from deployments.protocol.chat import REFUSED, Bookkeeping, ChatCompletionRequest, EngineFields
+from deployments.protocol.decoding import COMBINABLE
 from deployments.protocol.reader import ChatRequestReader
 from deployments.protocol.vocabulary import VocabularyFields
 from tests.deployments.front import LIMITS, MODEL, chat_body

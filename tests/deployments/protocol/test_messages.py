@@ -117,7 +117,7 @@ def test_an_unknown_role_is_refused(role: Any) -> None:
 
 
 def test_an_unknown_member_is_refused() -> None:
-    with pytest.raises(BadRequestError, match="no other than content, name, role"):
+    with pytest.raises(BadRequestError, match="Known are content, name, role"):
         read(user("a", documents=["x"]))
 
 

@@ -1,13 +1,14 @@
 """Rows 12 to 16, 19 and 21 to 25 of the faults: what a chat request may say."""
 
+import time
 from typing import Any
 
 import pytest
 
 from deployments.contract import VocabularySpec
 from deployments.errors import ApiError, BadRequestError, ModelNotFoundError
-from deployments.protocol.chat import COMBINABLE, REFUSED
-from deployments.protocol.decoding import SAMPLE
+from deployments.protocol.chat import REFUSED
+from deployments.protocol.decoding import COMBINABLE, SAMPLE
 from deployments.protocol.reader import ChatRequest, ChatRequestReader
 from tests.deployments.front import LIMITS, MODEL, chat_body
 
@@ -214,6 +215,28 @@ def test_ten_thousand_faults_get_one_short_answer() -> None:
     fault(**{f"unknown_{index}": index for index in range(10_000)})
     fault(**{"x" * 100_000: 1})
     fault(logit_bias={f"bad {index}": index for index in range(10_000)})
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"messages": [{}] * 10**6},
+        {"messages": [{"role": "user", "content": "a"}] * 10**6},
+        {"stop": [5] * 10**6},
+        {"tools": [{}] * 10**6},
+        {"vocab": {"lang": "en", "words": [5] * 10**6}},
+        {"logit_bias": {str(index): "x" for index in range(10**5)}},
+        {"messages": [{"role": "user", "content": [{}] * 10**6}]},
+    ],
+    ids=lambda fields: next(iter(fields)),
+)
+def test_a_million_faults_are_refused_at_the_first(fields: dict[str, Any]) -> None:
+    times = []
+    for _ in range(5):
+        started_at = time.monotonic()
+        fault(**fields)
+        times.append(time.monotonic() - started_at)
+    assert min(times) < 0.05
 
 
 @pytest.mark.parametrize("model", ["gpt-4o", "", "../../etc/passwd", "x" * 2**20, "a\nb", MODEL.upper()])

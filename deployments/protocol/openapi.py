@@ -1,0 +1,292 @@
+"""The OpenAPI document of the service, and the page that shows it (Swagger UI, its files shipped with the package).
+
+The document is FastAPI's list of routes; what they take and give is added here, for handlers read bodies themselves.
+"""
+
+import base64
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any, Final, Generic, Literal, TypeVar
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from pydantic import BaseModel, ConfigDict
+from pydantic.json_schema import models_json_schema
+from starlette.responses import FileResponse, HTMLResponse, Response
+
+from deployments.limits import Limits
+from deployments.protocol.batches import PARAMETERS, BatchRequest
+from deployments.protocol.chat import ChatCompletionRequest
+from deployments.protocol.models import Schema, bounded, json_schema
+
+_FOLDER: Final = Path(__file__).parent / "docs"
+_FILES: Final = {"swagger-ui.css": "text/css", "swagger-ui-bundle.js": "text/javascript"}
+
+DOCS_PATHS: Final = (b"/openapi.json", b"/docs", *(b"/docs/" + name.encode() for name in _FILES))
+
+_ABOUT: Final = """OpenAI's chat completions, with one addition: the words of an answer come from a word list, which
+`vocab` names. Errors have OpenAI's shape; a message says what to change, and `param` names the field."""
+
+
+class ErrorDetail(BaseModel):
+    message: str
+    type: str
+    param: str | None
+    code: str | None
+
+
+class Error(BaseModel):
+    error: ErrorDetail
+
+
+class Health(BaseModel):
+    status: Literal["ok", "unavailable"]
+
+
+class Model(BaseModel):
+    id: str
+    object: Literal["model"]
+    created: int
+    owned_by: str
+
+
+class ModelList(BaseModel):
+    object: Literal["list"]
+    data: list[Model]
+
+
+class AnswerMessage(BaseModel):
+    role: Literal["assistant"]
+    content: str | None = None
+
+
+class Choice(BaseModel):
+    index: int
+    message: AnswerMessage
+    finish_reason: str | None
+    logprobs: dict[str, Any] | None = None
+
+
+class Usage(BaseModel):
+    prompt_tokens: int
+    completion_tokens: int = 0
+    total_tokens: int
+
+
+class ChatCompletion(BaseModel):
+    """The answer; with ``stream`` server-sent events of ``chat.completion.chunk`` objects, then ``[DONE]``."""
+
+    id: str
+    object: Literal["chat.completion"]
+    created: int
+    model: str
+    choices: list[Choice]
+    usage: Usage | None = None
+    vocab: dict[str, Any] | None = None
+    """Of an answer with a vocabulary: the list, and how much of the text is made of it."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+class File(BaseModel):
+    id: str
+    object: Literal["file"]
+    bytes: int
+    created_at: int
+    expires_at: int | None
+    filename: str
+    purpose: Literal["batch", "batch_output"]
+    status: str
+
+
+class DeletedFile(BaseModel):
+    id: str
+    object: Literal["file"]
+    deleted: bool
+
+
+class Counts(BaseModel):
+    total: int
+    completed: int
+    failed: int
+
+
+class Batch(BaseModel):
+    id: str
+    object: Literal["batch"]
+    endpoint: str
+    status: Literal[
+        "validating", "in_progress", "finalizing", "completed", "failed", "expired", "cancelling", "cancelled"
+    ]
+    errors: dict[str, Any] | None
+    input_file_id: str
+    output_file_id: str | None
+    error_file_id: str | None
+    completion_window: str
+    created_at: int
+    expires_at: int | None
+    request_counts: Counts
+    metadata: dict[str, str] | None
+
+
+class JobError(BaseModel):
+    message: str | None
+    code: str | None
+
+
+class Job(BaseModel):
+    id: str
+    object: Literal["batch.job"]
+    status: Literal["pending", "processing", "completed", "failed"]
+    submitted_at: int
+    started_at: int | None
+    finished_at: int | None
+    error: JobError | None
+    progress: Counts
+
+
+Item = TypeVar("Item")
+
+
+class Page(BaseModel, Generic[Item]):
+    object: Literal["list"]
+    data: list[Item]
+    first_id: str | None
+    last_id: str | None
+    has_more: bool
+
+
+class FilePage(Page[File]):
+    pass
+
+
+class BatchPage(Page[Batch]):
+    pass
+
+
+_LIMIT: Final = {"limit": {"type": "integer", "minimum": 1}}
+_AFTER: Final = {"after": {"type": "string", "description": "The id of the last object that is already known."}}
+_UPLOAD: Final = {
+    "type": "object",
+    "required": ["file", "purpose"],
+    "properties": {
+        "file": {"type": "string", "format": "binary", "description": "JSON Lines: a request each."},
+        "purpose": {"const": "batch"},
+        "expires_after[anchor]": {"const": "created_at"},
+        "expires_after[seconds]": {"type": "integer", "minimum": 3600, "maximum": 2592000},
+    },
+}
+_JOB_UPLOAD: Final = {
+    "type": "object",
+    "required": ["file"],
+    "properties": {"file": {"type": "string", "format": "binary", "description": "A JSON list of chat requests."}},
+}
+_RESULTS: Final = {
+    "type": "array",
+    "items": {"anyOf": [{"$ref": "#/components/schemas/ChatCompletion"}, {"$ref": "#/components/schemas/Error"}]},
+}
+
+_ANSWERS: Final[dict[str, type[BaseModel]]] = {
+    "GET /health": Health,
+    "GET /v1/models": ModelList,
+    "GET /v1/models/{name}": Model,
+    "POST /v1/chat/completions": ChatCompletion,
+    "GET /v1/files": FilePage,
+    "POST /v1/files": File,
+    "GET /v1/files/{file_id}": File,
+    "DELETE /v1/files/{file_id}": DeletedFile,
+    "GET /v1/batches": BatchPage,
+    "POST /v1/batches": Batch,
+    "GET /v1/batches/{batch_id}": Batch,
+    "POST /v1/batches/{batch_id}/cancel": Batch,
+    "POST /v1/batch/jobs": Job,
+    "GET /v1/batch/jobs/{job_id}": Job,
+}
+
+
+def document(app: FastAPI, limits: Limits) -> Schema:
+    """Return the OpenAPI document of an application's routes, with the bounds of ``limits``."""
+    chat = bounded(ChatCompletionRequest, limits)
+    models: list[type[BaseModel]] = [chat, BatchRequest, Error, *dict.fromkeys(_ANSWERS.values())]
+    _, schemas = models_json_schema(
+        [(model, "validation") for model in models], ref_template="#/components/schemas/{model}"
+    )
+    made = get_openapi(title="wordbound", version="1", description=_ABOUT, routes=app.routes)
+    fields = json_schema(chat)["properties"]
+    bodies = {
+        "POST /v1/chat/completions": ("application/json", _ref(chat)),
+        "POST /v1/batches": ("application/json", _ref(BatchRequest)),
+        "POST /v1/files": ("multipart/form-data", _UPLOAD),
+        "POST /v1/batch/jobs": ("multipart/form-data", _JOB_UPLOAD),
+    }
+    answers = {name: ("application/json", _ref(model)) for name, model in _ANSWERS.items()} | {
+        "GET /v1/files/{file_id}/content": ("application/octet-stream", {"type": "string", "format": "binary"}),
+        "GET /v1/batch/jobs/{job_id}/results": ("application/json", _RESULTS),
+    }
+    queries: dict[str, Schema] = {
+        "GET /v1/files": _AFTER
+        | _LIMIT
+        | {"purpose": {"enum": ["batch", "batch_output"]}, "order": {"enum": ["asc", "desc"]}},
+        "GET /v1/batches": _AFTER | _LIMIT,
+        "POST /v1/batch/jobs": {name: fields[name] for name in PARAMETERS},
+    }
+    for path, methods in made["paths"].items():
+        for method, operation in methods.items():
+            name = f"{method.upper()} {path}"
+            operation["tags"] = [path.removeprefix("/v1/").strip("/").split("/")[0]]
+            if name in answers:
+                operation["responses"] = {
+                    "200": {"description": "The answer.", "content": _content(*answers[name])},
+                    "default": {"description": "An error.", "content": _content("application/json", _ref(Error))},
+                }
+            if name in bodies:
+                operation["requestBody"] = {"required": True, "content": _content(*bodies[name])}
+            operation.setdefault("parameters", []).extend(
+                {"name": parameter, "in": "query", "schema": schema}
+                for parameter, schema in queries.get(name, {}).items()
+            )
+    made["paths"]["/health"]["get"]["security"] = []
+    chat_answer = made["paths"]["/v1/chat/completions"]["post"]["responses"]["200"]
+    chat_answer["content"] |= _content("text/event-stream", {"type": "string"})
+    schemes = {
+        "key": {"type": "http", "scheme": "bearer"},
+        "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+    }
+    made["components"] = {"schemas": schemas["$defs"], "securitySchemes": schemes}
+    return {**made, "security": [{name: []} for name in schemes]}
+
+
+def add_docs(app: FastAPI, limits: Limits) -> None:
+    """Add ``DOCS_PATHS`` to an application that has all its other routes."""
+    text = json.dumps(document(app, limits), ensure_ascii=False).encode()
+    page = (_FOLDER / "index.html").read_text()
+    [script] = re.findall("<script>(.*?)</script>", page, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    headers = {
+        "Content-Security-Policy": f"default-src 'none'; script-src 'self' 'sha256-{digest}'; connect-src 'self'; "
+        "style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'",
+        # The page's address may hold a key.
+        "Referrer-Policy": "no-referrer",
+    }
+
+    @app.get("/openapi.json", include_in_schema=False)
+    async def get_document() -> Response:
+        return Response(text, media_type="application/json")
+
+    @app.get("/docs", include_in_schema=False)
+    async def get_page() -> Response:
+        return HTMLResponse(page, headers=headers)
+
+    @app.get("/docs/{name}", include_in_schema=False)
+    async def get_file(name: str) -> Response:
+        return FileResponse(_FOLDER / name, media_type=_FILES[name])
+
+
+def _ref(model: type[BaseModel]) -> Schema:
+    return {"$ref": f"#/components/schemas/{model.__name__}"}
+
+
+def _content(media_type: str, schema: Schema) -> Schema:
+    return {media_type: {"schema": schema}}

@@ -1,0 +1,125 @@
+"""The OpenAPI document against its specification, the routes and the answers; and the page that shows it."""
+
+import hashlib
+import re
+from base64 import b64encode
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from jsonschema import Draft202012Validator
+from openapi_spec_validator import validate
+
+from deployments.batch.api.routes import BATCH_ROUTES
+from deployments.ingress.deployment import ROUTES, create_app
+from deployments.protocol.openapi import DOCS_PATHS, document
+from deployments.settings import Settings
+from tests.deployments.batch.direct import DirectBatches
+from tests.deployments.batch.served import World, jsonl
+from tests.deployments.front import CHAT, KEY, LIMITS, MODEL, Front, assert_error, chat_body
+from tests.deployments.protocol.test_reader import GOOD
+from tests.deployments.stand_in import StandIn
+
+ASSETS = [path.decode() for path in DOCS_PATHS]
+
+
+@pytest.fixture(scope="module")
+def made() -> dict[str, Any]:
+    settings = Settings(model_id=MODEL, secret_token=KEY, limits=LIMITS)
+    return document(create_app(settings, StandIn(), DirectBatches()), LIMITS)
+
+
+def schema_of(made: dict[str, Any], name: str) -> Draft202012Validator:
+    return Draft202012Validator({"$ref": f"#/components/schemas/{name}", "components": made["components"]})
+
+
+def test_the_document_is_one(made: dict[str, Any]) -> None:
+    validate(made)
+
+
+def test_every_route_is_in_the_document_and_no_other(made: dict[str, Any]) -> None:
+    described = {
+        (method.upper(), re.sub(r"\{\w+_id\}", "*", path).replace("{name}", ""))
+        for path, methods in made["paths"].items()
+        for method in methods
+    }
+    routes = {path: methods for path, methods in {**ROUTES, **BATCH_ROUTES}.items() if path not in DOCS_PATHS}
+    assert described == {(method, path.decode()) for path, methods in routes.items() for method in methods}
+
+
+def test_every_operation_has_an_answer_and_the_shape_of_an_error(made: dict[str, Any]) -> None:
+    for methods in made["paths"].values():
+        for operation in methods.values():
+            assert operation["responses"]["200"]["content"]
+            assert operation["responses"]["default"]["content"]["application/json"]["schema"] == {
+                "$ref": "#/components/schemas/Error"
+            }
+
+
+def test_all_but_health_need_a_key(made: dict[str, Any]) -> None:
+    assert made["security"] == [{"key": []}, {"header": []}]
+    assert [path for path, methods in made["paths"].items() if "security" in str(methods)] == ["/health"]
+
+
+def test_the_body_of_a_chat_has_the_bounds_of_the_service(made: dict[str, Any]) -> None:
+    schemas = made["components"]["schemas"]
+    [number, null] = schemas["ChatCompletionRequest"]["properties"]["n"]["anyOf"]
+    assert (number["maximum"], null) == (LIMITS.max_n, {"type": "null"})
+    assert schemas["Vocabulary"]["properties"]["words"]["anyOf"][0]["maxItems"] == LIMITS.max_list_words
+    assert not schemas["Vocabulary"]["additionalProperties"]
+    undescribed = [name for name, field in schemas["Vocabulary"]["properties"].items() if not field.get("description")]
+    assert not undescribed
+
+
+@pytest.mark.parametrize(("name", "value"), GOOD)
+def test_a_request_that_is_accepted_fits_the_document(made: dict[str, Any], name: str, value: Any) -> None:
+    schema_of(made, "ChatCompletionRequest").validate(chat_body(**{name: value}))
+
+
+def test_the_answers_fit_the_document(made: dict[str, Any], front: Front, tmp_path: Path) -> None:
+    world = World(tmp_path)
+    front.batches.service = world.service
+    schema_of(made, "Health").validate(front.get("/health").json())
+    schema_of(made, "ModelList").validate(front.get("/v1/models").json())
+    schema_of(made, "Model").validate(front.get(f"/v1/models/{MODEL}").json())
+    schema_of(made, "ChatCompletion").validate(front.chat().json())
+    schema_of(made, "Error").validate(front.chat(n=0).json())
+    with front.client() as client:
+        file = client.post("/v1/files", files={"file": ("a.jsonl", jsonl())}, data={"purpose": "batch"}).json()
+        fields = {"input_file_id": file["id"], "endpoint": CHAT, "completion_window": "24h"}
+        batch = client.post("/v1/batches", json=fields).json()
+        job = client.post("/v1/batch/jobs", files={"file": ("a.json", b"[{}]")}).json()
+    schema_of(made, "File").validate(file)
+    schema_of(made, "Batch").validate(batch)
+    schema_of(made, "Job").validate(job)
+    schema_of(made, "FilePage").validate(front.get("/v1/files").json())
+    schema_of(made, "BatchPage").validate(front.get("/v1/batches").json())
+    world.close()
+
+
+@pytest.mark.parametrize("path", ASSETS)
+def test_the_page_and_its_files_need_a_key(front: Front, path: str) -> None:
+    with front.client(key=None) as client:
+        assert_error(client.get(path), 401, code="invalid_api_key")
+        assert client.get(path, params={"token": KEY}).status_code == 200
+    assert front.get(path).status_code == 200
+
+
+@pytest.mark.parametrize("is_public", [True, False])
+async def test_a_setting_opens_the_page_and_its_files_to_everyone(is_public: bool) -> None:
+    settings = Settings(model_id=MODEL, secret_token=KEY, limits=LIMITS, public_docs=is_public)
+    transport = httpx.ASGITransport(app=create_app(settings, StandIn()))
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        assert {(await client.get(path)).status_code for path in ASSETS} == {200 if is_public else 401}
+        assert (await client.get("/v1/models")).status_code == 401
+
+
+def test_the_page_loads_nothing_from_elsewhere(front: Front) -> None:
+    page = front.get("/docs")
+    assert "//" not in re.sub(r"^ *//.*$", "", page.text, flags=re.MULTILINE)
+    policy = page.headers["content-security-policy"]
+    [script] = re.findall("<script>(.*?)</script>", page.text, re.DOTALL)
+    assert b64encode(hashlib.sha256(script.encode()).digest()).decode() in policy
+    assert "default-src 'none'" in policy
+    assert "http" not in policy
