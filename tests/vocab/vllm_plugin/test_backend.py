@@ -22,6 +22,7 @@ from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIA
 from vocab.matching.reference import GrammarReference
 from vocab.options import ListOptions
 from vocab.vllm_plugin import backend as plugin
+from vocab.vllm_plugin import patches
 from vocab.vllm_plugin.backend import WordboundBackend, WordGrammar
 
 GRAMMAR = StructuredOutputOptions.GRAMMAR
@@ -68,6 +69,14 @@ def test_vllm_finds_the_plugin_and_it_takes_the_place_of_the_xgrammar_backend() 
         assert issubclass(WordboundBackend, XgrammarBackend)
     finally:
         structured_output.XgrammarBackend = before
+
+
+def test_every_patch_fits_the_vllm_that_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    warnings: list[object] = []
+    monkeypatch.setattr(structured_output, "XgrammarBackend", structured_output.XgrammarBackend)
+    monkeypatch.setattr(patches.logger, "warning", lambda *said: warnings.append(said))
+    plugin.register()
+    assert warnings == []
 
 
 def test_a_backend_with_another_signature_is_left_in_its_place(monkeypatch: pytest.MonkeyPatch) -> None:

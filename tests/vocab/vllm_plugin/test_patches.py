@@ -1,8 +1,6 @@
 """Patches of functions that are as recorded, and of functions that are not."""
 
-import logging
 import sys
-from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
@@ -28,13 +26,10 @@ def library(monkeypatch: pytest.MonkeyPatch) -> type[Owner]:
 
 
 @pytest.fixture(autouse=True)
-def log() -> Iterator[list[str]]:
+def log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     messages: list[str] = []
-    handler = logging.Handler()
-    handler.emit = lambda record: messages.append(record.getMessage())  # type: ignore[method-assign]
-    patches.logger.addHandler(handler)
-    yield messages
-    patches.logger.removeHandler(handler)
+    monkeypatch.setattr(patches.logger, "warning", lambda message, *values: messages.append(message % values))
+    return messages
 
 
 def plus_one(original: Any, owner: Any, number: int) -> int:
