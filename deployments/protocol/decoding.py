@@ -10,10 +10,11 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from deployments.contract import Decoding, Select
+from deployments.contract import Decoding
 from deployments.errors import BadRequestError
 from deployments.limits import MAX_NGRAM_SIZE
 from deployments.protocol.models import AtMost, Body
+from vocab.decoding.select import Select
 
 SAMPLE: Final[Mapping[str, float]] = {"temperature": 0.3, "min_p": 0.1}
 """Sampling of a single constrained answer. A model that is kept from most of its wishes reads worse at random than a

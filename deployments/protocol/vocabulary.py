@@ -7,13 +7,13 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, Field
 
-from deployments.contract import Unit, VocabularySpec
+from deployments.contract import VocabularySpec
 from deployments.errors import BadRequestError
 from deployments.protocol.decoding import DecodingMembers
 from deployments.protocol.models import INT64_MAX, AtMost, Body, Info, expected
 from vocab.errors import InvalidWordListError, OptionsError, WordListError
 from vocab.lists.entries import clean_words
-from vocab.lists.wordlists import NO_LANGUAGE, check_language, language_of
+from vocab.lists.wordlists import NO_LANGUAGE, Unit, check_language, language_of
 from vocab.options import Case, End, Layout, Punctuation
 
 _LIST_NAME: Final = (

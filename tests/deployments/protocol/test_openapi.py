@@ -3,6 +3,7 @@
 import hashlib
 import re
 from base64 import b64encode
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
 
-from deployments.batch.api.routes import BATCH_ROUTES
+from deployments.batch.api.routes import BATCH_ROUTES, add_batch_routes
 from deployments.ingress.deployment import ROUTES, create_app
 from deployments.protocol.openapi import DOCS_PATHS, document
 from deployments.settings import Settings
@@ -27,7 +28,8 @@ ASSETS = [path.decode() for path in DOCS_PATHS]
 @pytest.fixture(scope="module")
 def made() -> dict[str, Any]:
     settings = Settings(model_id=MODEL, secret_token=KEY, limits=LIMITS)
-    return document(create_app(settings, StandIn(), DirectBatches()), LIMITS)
+    mount = partial(add_batch_routes, settings=settings, batches=DirectBatches())
+    return document(create_app(settings, StandIn(), [mount]), LIMITS)
 
 
 def schema_of(made: dict[str, Any], name: str) -> Draft202012Validator:
