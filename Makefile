@@ -7,17 +7,31 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo test unit test-postgres lint types bench bench-masks bench-quality clean
+.PHONY: demo test unit test-slow test-optimized stress test-postgres lint types bench bench-masks bench-quality clean
 .DEFAULT_GOAL := demo
 
 demo: $(READY)
 	@$(BIN)/python -m deployments.demo
 
-test: $(READY)
-	$(BIN)/python -m pytest
+# Every unit test, and the promise on one running application.
+test: unit
+	$(BIN)/python -m pytest -m "e2e and not slow and not stress"
 
+# Two processes, whose libraries start no threads of their own: they would take each other's cores.
 unit: $(READY)
-	$(BIN)/python -m pytest -m "not e2e"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not e2e and not slow and not stress" -n 2 --dist worksteal
+
+# Kills, restarts, two nodes, long runs, engines of their own.
+test-slow: $(READY)
+	$(BIN)/python -m pytest -m slow
+
+# Ten times as many random examples, and what is left out elsewhere: for an hour or two without anybody watching.
+stress: $(READY)
+	$(BIN)/python -m pytest -m "stress or not (e2e or slow)" --hypothesis-profile stress
+
+# Without the asserts of the package and of every library; those of the tests stay.
+test-optimized: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python -O -m pytest -m "not e2e and not slow and not stress" -n 2 --dist worksteal
 
 # Starts a server of its own from the machine's PostgreSQL programs; installs none, and says so where there are none.
 test-postgres: $(READY)

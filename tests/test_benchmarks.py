@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.arm import percentiles
@@ -33,7 +33,6 @@ OPTIONS = [
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize("word_list", [WORDS, CAPITALS], ids=lambda word_list: word_list.lang)
-@settings(deadline=None)  # a first example compiles the expression
 @given(data=st.data())
 def test_the_regular_expression_allows_what_the_reader_allows(
     word_list: WordList, options: ListOptions, data: st.DataObject

@@ -1,7 +1,7 @@
 """The checker finds what is not listed, and the recogniser's table is the library's."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import recogniser
@@ -212,7 +212,6 @@ def test_its_lists_of_wordfreqs_words_are_the_librarys(lang: str) -> None:
 
 @pytest.mark.parametrize("world", ALL_WORLDS, ids=str)
 @given(data=st.data(), choice=choices())
-@settings(max_examples=80, deadline=None)
 def test_it_accepts_every_allowed_text(world: World, data: st.DataObject, choice: Choice) -> None:
     text = data.draw(world.likely_texts())
     if world.judge(choice).is_text(text):

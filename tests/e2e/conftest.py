@@ -3,13 +3,10 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-import openai
 import pytest
 
 from deployments.demo.process import Demo
-from tests.e2e.service import KEY, LISTS, Service
-
-pytestmark = pytest.mark.e2e
+from tests.e2e.service import LISTS, Service, running
 
 
 @pytest.fixture(scope="session")
@@ -21,18 +18,20 @@ def wordlist_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def service(smollm2_path: Path, wordlist_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """One application for all tests that ask for it: the demo's settings, and blocks that texts of a line fill."""
+    engine_kwargs = {"enforce_eager": True, "max_model_len": 2048, "max_num_seqs": 64, "block_size": 32}
+    args = {"wordlist_dir": str(wordlist_dir), "engine_kwargs": engine_kwargs}
+    with running(Demo(str(smollm2_path), tmp_path_factory.mktemp("service"), args)) as service:
+        yield service
+
+
 @pytest.fixture(scope="module")
-def service(
+def own_service(
     request: pytest.FixtureRequest, smollm2_path: Path, wordlist_dir: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Service]:
-    """One application for all tests of a module; ``SETTINGS`` of the module replaces settings of the demo."""
-    args = {"wordlist_dir": str(wordlist_dir), "prebuild_langs": [], **getattr(request.module, "SETTINGS", {})}
-    demo = Demo(str(smollm2_path), tmp_path_factory.mktemp("service"), args)
-    demo.start()
-    try:
-        demo.wait_until_ready()
-        with openai.OpenAI(base_url=f"{demo.url}/v1", api_key=KEY, max_retries=0, timeout=300) as client:
-            yield Service(demo.url, client, demo.log_path)
-    finally:
-        demo.stop()
-    assert not demo.processes(), "a process outlived the service"
+    """An application for one module, whose ``SETTINGS`` replace settings of the demo."""
+    args = {"wordlist_dir": str(wordlist_dir), "prebuild_langs": [], **request.module.SETTINGS}
+    with running(Demo(str(smollm2_path), tmp_path_factory.mktemp("service"), args)) as service:
+        yield service

@@ -1,7 +1,10 @@
 """What the tests of the real application share: its lists, a client, and one way to ask."""
 
 import re
+import socket
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -9,6 +12,8 @@ from typing import Any
 
 import openai
 import wordfreq
+
+from deployments.demo.process import Demo
 
 KEY = "changeme"
 MODEL = "SmolLM2-135M-Instruct"
@@ -77,6 +82,27 @@ class Service:
             if found >= at_least or time.monotonic() > deadline:
                 return found
             time.sleep(0.2)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def running(demo: Demo, *, timeout_s: float = 300) -> Iterator[Service]:
+    """Starts the application and yields it when it is ready; on leaving, none of its processes is left."""
+    # Not the demo's usual one, which another test may be about to take.
+    demo.port = free_port()
+    demo.start()
+    try:
+        demo.wait_until_ready()
+        with openai.OpenAI(base_url=f"{demo.url}/v1", api_key=KEY, max_retries=0, timeout=timeout_s) as client:
+            yield Service(demo.url, client, demo.log_path)
+    finally:
+        demo.stop()
+    assert not demo.processes(), "a process outlived the service"
 
 
 def read_stream(chunks: Any) -> Answer:

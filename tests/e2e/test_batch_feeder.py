@@ -14,9 +14,9 @@ from ray import serve
 
 from deployments.batch.worker.pipeline import FeederDiedError, FeederSettings, ServeEngines
 from deployments.replica.answer_line import LineAnswer, LineRequest
-from tests.e2e.processes import processes_named
+from tests.e2e.processes import our_processes_named
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 NUM_LINES_AT_ONCE = 8
 
@@ -118,7 +118,7 @@ def test_what_is_not_wanted_any_more_is_given_up(engines: ServeEngines) -> None:
 def test_the_death_of_the_feeder_is_told(engines: ServeEngines) -> None:
     answers = engines.answer_many(lines(*(f"text {number}" for number in range(100))), lambda: False)
     next(answers)
-    [feeder] = processes_named("ray::Feeder.feed")
+    [feeder] = our_processes_named("ray::Feeder.feed")
     os.kill(feeder, signal.SIGKILL)
     with pytest.raises(FeederDiedError):
         list(answers)

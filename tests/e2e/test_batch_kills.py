@@ -1,13 +1,12 @@
 """A batch of 500 lines while replica, batch worker and the whole service are killed, and started again.
 
-With ``WORDBOUND_ALL_KILLS=1`` each of the three is killed at each of the three moments.
+Under ``make stress`` each of them is killed at each of the three moments, and the feeder too.
 """
 
 import os
 import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,16 +16,18 @@ import pytest
 from deployments.demo.process import Demo
 from tests.e2e.batch_lines import assert_accounted, lines
 from tests.e2e.processes import processes_named
-from tests.e2e.service import KEY, Service
+from tests.e2e.service import Service, running
 from tests.e2e.test_batches import read, start
 
 pytestmark = pytest.mark.e2e
 
 Victim = Literal["replica", "worker", "feeder", "service"]
 
-PLANS: list[tuple[Victim, Victim, Victim]] = [("replica", "worker", "service")]
-if os.environ.get("WORDBOUND_ALL_KILLS"):
-    PLANS += [("replica",) * 3, ("worker",) * 3, ("service",) * 3, ("feeder",) * 3]
+VICTIMS: tuple[Victim, ...] = ("replica", "worker", "service", "feeder")
+PLANS = [
+    pytest.param(("replica", "worker", "service"), marks=pytest.mark.slow),
+    *(pytest.param((victim,) * 3, marks=pytest.mark.stress) for victim in VICTIMS),
+]
 
 MOMENTS = (0.1, 0.5, 0.9)
 NUM_LINES = 500
@@ -39,17 +40,6 @@ NAMES: dict[str, str] = {
 }
 
 
-@contextmanager
-def running(demo: Demo) -> Iterator[tuple[Demo, Service]]:
-    demo.start()
-    try:
-        demo.wait_until_ready()
-        with openai.OpenAI(base_url=f"{demo.url}/v1", api_key=KEY, max_retries=0, timeout=60) as client:
-            yield demo, Service(demo.url, client, demo.log_path)
-    finally:
-        demo.stop()
-
-
 @pytest.mark.parametrize("plan", PLANS, ids="-".join)
 def test_every_line_ends_in_one_file_whatever_is_killed(
     plan: tuple[Victim, Victim, Victim], smollm2_path: Path, tmp_path: Path
@@ -60,7 +50,8 @@ def test_every_line_ends_in_one_file_whatever_is_killed(
     victims = list(zip(MOMENTS, plan, strict=True))
     batch_id = ""
     for run in range(1 + plan.count("service")):
-        with running(Demo(str(smollm2_path), tmp_path / f"run-{run}", args)) as (demo, service):
+        demo = Demo(str(smollm2_path), tmp_path / f"run-{run}", args)
+        with running(demo, timeout_s=60) as service:
             batch_id = batch_id or start(service, b"\n".join(line.text for line in sent)).id
             while victims:
                 moment, victim = victims.pop(0)

@@ -1,24 +1,17 @@
-"""A line whose work ends vLLM's process each time: it is found, and the others are answered.
-
-It takes four starts of the engine, so it runs where ``WORDBOUND_ALL_KILLS=1`` says so.
-"""
+"""A line whose work ends vLLM's process each time: it is found, and the others are answered."""
 
 import json
-import os
+from dataclasses import replace
 from pathlib import Path
 
-import openai
 import pytest
 
 from deployments.demo.process import Demo
 from tests.e2e.batch_lines import URL
-from tests.e2e.service import KEY, MODEL, Service
+from tests.e2e.service import MODEL, running
 from tests.e2e.test_batches import read, start, wait
 
-pytestmark = [
-    pytest.mark.e2e,
-    pytest.mark.skipif(not os.environ.get("WORDBOUND_ALL_KILLS"), reason="WORDBOUND_ALL_KILLS=1 asks for it"),
-]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 DEADLY = 400
 """A prompt of so many tokens ends the engine's process."""
@@ -44,15 +37,10 @@ def test_a_line_that_kills_the_engine_each_time_is_the_only_one_that_fails(smoll
                             "OMP_NUM_THREADS": "1"}, "batch": {"lines_in_flight": 4}}  # fmt: skip
     content = b"\n".join(line(number, "word " * DEADLY if number == 5 else "Hello") for number in range(20))
     demo = Demo(str(smollm2_path), tmp_path / "service", args)
-    demo.start()
-    try:
-        demo.wait_until_ready()
-        with openai.OpenAI(base_url=f"{demo.url}/v1", api_key=KEY, max_retries=5, timeout=60) as client:
-            service = Service(demo.url, client, demo.log_path)
-            batch = wait(service, start(service, content).id)
-            output, errors = read(service, batch.output_file_id), read(service, batch.error_file_id)
-    finally:
-        demo.stop()
+    with running(demo, timeout_s=60) as service:
+        patient = replace(service, client=service.client.with_options(max_retries=5))
+        batch = wait(patient, start(patient, content).id)
+        output, errors = read(patient, batch.output_file_id), read(patient, batch.error_file_id)
     assert sorted(line["custom_id"] for line in output) == sorted(str(number) for number in range(20) if number != 5)
     [error] = errors
     assert error["custom_id"] == "5"

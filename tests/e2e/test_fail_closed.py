@@ -6,7 +6,7 @@ import pytest
 
 from deployments.demo.process import Demo, DemoError
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
 def test_an_engine_without_the_plugin_is_not_served(smollm2_path: Path, tmp_path: Path) -> None:

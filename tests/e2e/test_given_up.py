@@ -16,7 +16,7 @@ from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE
 from vocab.matching.reference import GrammarReference
 from vocab.options import ListOptions
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
 def test_no_step_outlives_its_search(smollm2_path: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.e2e.forking_engine import NUM_STEPS, WIDTH
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 Results = dict[str, dict[str, Any]]
 ALL = ["short", "long", "given up", "stranger", *(f"fork {i}" for i in range(WIDTH))]

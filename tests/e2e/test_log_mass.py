@@ -24,7 +24,7 @@ from vocab.matching.matcher import Matcher
 from vocab.matching.reference import GrammarReference
 from vocab.options import ListOptions
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 MAX_TOKENS: Final = 12
 TOLERANCE: Final = 2e-4

@@ -10,16 +10,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
 
 from tests.checker import assert_only_listed_words
-from tests.e2e.processes import processes_named
+from tests.e2e.processes import our_processes_named
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 NUM_ROWS = 300
 VOCABULARIES: list[tuple[str | None, int | None]] = [
@@ -201,7 +200,7 @@ def rows_of(out: Path) -> dict[str, list[dict[str, Any]]]:
 
 def engine_process() -> int:
     """The engine's process of this test, which descends from it."""
-    ours = processes_named("VLLM::EngineCore", [child.pid for child in psutil.Process().children(recursive=True)])
+    ours = our_processes_named("VLLM::EngineCore")
     assert ours, "no engine runs"
     return max(ours)
 

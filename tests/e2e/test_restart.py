@@ -2,13 +2,12 @@
 
 from pathlib import Path
 
-import openai
 import pytest
 
 from deployments.demo.process import Demo
-from tests.e2e.service import KEY, Service
+from tests.e2e.service import running
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 QUESTIONS = (
     {"lang": "nl", "n_words": 400},
@@ -27,12 +26,6 @@ def test_a_restarted_service_compiles_nothing(smollm2_path: Path, tmp_path: Path
 
 def _blocks_and_compiles(demo: Demo) -> tuple[list[str], int]:
     """Names of the lists used, and how many were compiled."""
-    demo.start()
-    try:
-        demo.wait_until_ready()
-        with openai.OpenAI(base_url=f"{demo.url}/v1", api_key=KEY, max_retries=0, timeout=300) as client:
-            service = Service(demo.url, client, demo.log_path)
-            answers = [service.ask("Hello", vocab, max_tokens=9) for vocab in QUESTIONS]
-            return [(answer.vocab or {})["id"] for answer in answers], service.num_compiles(at_least=1)
-    finally:
-        demo.stop()
+    with running(demo) as service:
+        answers = [service.ask("Hello", vocab, max_tokens=9) for vocab in QUESTIONS]
+        return [(answer.vocab or {})["id"] for answer in answers], service.num_compiles(at_least=1)

@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -13,13 +12,13 @@ import yaml
 
 from deployments.demo.process import CONFIG
 from tests.checker import assert_only_listed_words
-from tests.e2e.service import KEY, Service
+from tests.e2e.service import KEY, Service, free_port
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
 def test_a_new_list_is_compiled_once_and_reaches_the_engines_node(smollm2_path: Path, tmp_path: Path) -> None:
-    port, caches = _free_port(), (tmp_path / "vocabulary", tmp_path / "engine")
+    port, caches = free_port(), (tmp_path / "vocabulary", tmp_path / "engine")
     args = yaml.safe_load(CONFIG.read_text())["applications"][0]["args"] | {
         "model_name": str(smollm2_path),
         "prebuild_langs": [],
@@ -63,9 +62,3 @@ def _wait_until_ready(process: subprocess.Popen[str], log_path: Path) -> None:
         if line.strip() == "ready":
             return
     raise AssertionError(f"the service ended before it was ready:\n{log_path.read_text(errors='replace')[-4000:]}")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -8,7 +8,7 @@ import pytest
 from tests.checker import assert_only_listed_words
 from tests.e2e.service import MODEL, Service
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 # 18 blocks of 128 tokens hold one context, or seven of the answers asked for here.
 SETTINGS = {
@@ -24,12 +24,12 @@ SETTINGS = {
 QUESTION = "Say again and again: the dog is in the house, and the house is in the garden, and the garden is in the sun."
 
 
-def test_answers_keep_to_their_lists_under_pressure(service: Service) -> None:
+def test_answers_keep_to_their_lists_under_pressure(own_service: Service) -> None:
     lists: list[tuple[str, int]] = [("en", 300), ("es", 1000), ("en", 5000), ("tr", 2000)] * 3
 
     def ask(number: int) -> None:
         lang, n_words = lists[number]
-        create: Any = service.client.chat.completions.create
+        create: Any = own_service.client.chat.completions.create
         made = create(
             model=MODEL,
             messages=[{"role": "user", "content": QUESTION}],
@@ -45,6 +45,6 @@ def test_answers_keep_to_their_lists_under_pressure(service: Service) -> None:
     with ThreadPoolExecutor(len(lists)) as pool:
         for done in pool.map(ask, range(len(lists))):
             assert done is None
-    log = service.log_path.read_text(errors="replace")
+    log = own_service.log_path.read_text(errors="replace")
     # 24 answers of 200 tokens with their prompts want three times as much.
     assert "KV cache size: 2,304 tokens" in log

@@ -9,18 +9,18 @@ from tests.checker import assert_only_listed_words
 from tests.e2e.service import LISTS, Service
 from tests.e2e.test_service import QUESTIONS
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 SETTINGS = {"mask_engine": "xgrammar"}
 
 
-def test_twenty_answers_have_listed_words_only_and_whole(service: Service) -> None:
+def test_twenty_answers_have_listed_words_only_and_whole(own_service: Service) -> None:
     every = list(itertools.product((100, 1000), (False, True), (0.0, 1.0), QUESTIONS))
     cases = [(lang, n_words, stream, temperature) for n_words, stream, temperature, lang in every][-20:]
 
     def ask(case: tuple[str, int, bool, float]) -> None:
         lang, n_words, stream, temperature = case
-        answer = service.ask(
+        answer = own_service.ask(
             QUESTIONS[lang], (lang, n_words), stream=stream, temperature=temperature, max_tokens=25, seed=1
         )
         assert_only_listed_words(answer.text, lang, n_words)
@@ -32,7 +32,7 @@ def test_twenty_answers_have_listed_words_only_and_whole(service: Service) -> No
             assert done is None
 
 
-def test_answers_keep_to_options_and_changes_and_end_with_whole_sentences(service: Service) -> None:
+def test_answers_keep_to_options_and_changes_and_end_with_whole_sentences(own_service: Service) -> None:
     options = {
         "numbers": True,
         "punctuation": "basic",
@@ -43,7 +43,7 @@ def test_answers_keep_to_options_and_changes_and_end_with_whole_sentences(servic
     }
 
     def ask(number: int) -> None:
-        answer = service.ask(
+        answer = own_service.ask(
             "Write three short sentences about Zaragoza.",
             {"lang": "en-school", "n_words": 400, **options},
             stream=number % 2 == 0,

@@ -35,7 +35,7 @@ def vllm_text(tokenizer: Any, prompt: list[int], tokens: list[int]) -> str:
     return str(detokenizer.get_next_output_text(finished=True, delta=False))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=settings().max_examples // 2)
 @given(said=st.text(max_size=60), written=st.text(max_size=30), cut=st.integers(0, 3))
 def test_the_text_is_the_one_that_vllm_would_give(tokenizer: Any, said: str, written: str, cut: int) -> None:
     # As templates do, it ends with whole characters: vLLM repeats a prompt that does not.

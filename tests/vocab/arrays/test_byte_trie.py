@@ -1,4 +1,4 @@
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from vocab.arrays.byte_trie import ByteStrings, ByteTrie
@@ -12,7 +12,6 @@ def spelled(trie: ByteTrie, node: int) -> bytes:
     return bytes(reversed(labels))
 
 
-@settings(deadline=None)
 @given(st.lists(st.binary(min_size=1, max_size=6), min_size=1, max_size=30))
 def test_every_string_ends_at_the_node_that_spells_it(strings: list[bytes]) -> None:
     trie = ByteTrie.of(ByteStrings.of(strings))
@@ -20,7 +19,6 @@ def test_every_string_ends_at_the_node_that_spells_it(strings: list[bytes]) -> N
     assert len(trie.parents) == 1 + len({string[:end] for string in strings for end in range(1, len(string) + 1)})
 
 
-@settings(deadline=None)
 @given(st.lists(st.binary(min_size=1, max_size=6), min_size=1, max_size=30))
 def test_children_are_ordered_by_byte(strings: list[bytes]) -> None:
     trie = ByteTrie.of(ByteStrings.of(strings))

@@ -36,7 +36,7 @@ PIECES = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=settings().max_examples * 3 // 2)
 @given(
     words=WORDS,
     pieces=PIECES,
@@ -77,7 +77,6 @@ def _is_text(token: bytes) -> bool:
     return True
 
 
-@settings(deadline=None, max_examples=60)
 @given(words=WORDS, pieces=PIECES, lang=st.sampled_from(["en", "es", "fr"]), seed=st.integers(0, 2**16))
 def test_never_leaves_a_state_without_a_token_even_between_the_bytes_of_a_character(
     words: list[str], pieces: list[str], lang: str, seed: int
@@ -94,7 +93,6 @@ def test_never_leaves_a_state_without_a_token_even_between_the_bytes_of_a_charac
         assert matcher.accept_token(walk.choice(sorted(allowed)))
 
 
-@settings(deadline=None, max_examples=60)
 @given(
     words=WORDS,
     pieces=PIECES,

@@ -35,7 +35,7 @@ def test_states_edges_and_bytes_grow_with_the_words_and_no_faster(num_words: int
 
 
 def test_a_prefix_that_all_words_share_is_kept_once() -> None:
-    words = load_word_list("es", None).words[:70_000]
+    words = load_word_list("es", None).words[:10_000]
     plain, prefixed = compiled(word_list(words)), compiled(word_list(["z" * 1000 + word for word in words]))
     assert len(prefixed.edges.links) < len(plain.edges.links) + 5_000
     assert len(prefixed.edges.tokens) < len(plain.edges.tokens) + 5_000

@@ -1,9 +1,5 @@
-"""The automaton's masks against xgrammar's own grammar of the same texts, bit for bit, for real tokenizers.
+"""The automaton's masks against xgrammar's own grammar of the same texts, bit for bit, for real tokenizers."""
 
-Set WORDBOUND_ORACLE_WALKS to walk more than the few dozen texts of an ordinary run.
-"""
-
-import os
 import random
 from functools import cache
 from pathlib import Path
@@ -11,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xgrammar
+from hypothesis import settings
 from transformers import AutoTokenizer
 
 from tests.vocab.toys import tokens_of
@@ -24,7 +21,7 @@ from vocab.matching.states import ListStates
 from vocab.options import ListOptions
 from vocab.text.ebnf import write_ebnf
 
-WALKS = int(os.environ.get("WORDBOUND_ORACLE_WALKS", "40"))
+WALKS = settings().max_examples
 STEPS = 30
 
 AWKWARD = WordList(

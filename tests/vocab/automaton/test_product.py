@@ -24,7 +24,7 @@ def test_words_do_not_repeat_the_tokens_that_may_follow_any_word() -> None:
     assert len(few.edges.tokens) < 20 * 300
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=settings().max_examples // 2)
 @given(st.lists(st.sampled_from(["a", "b", "a b", "b a", "a b a", "ab", "b a b"]), min_size=1, unique=True))
 def test_phrases_make_few_states(words: list[str]) -> None:
     automaton, _ = toy_automaton(words, [" a", " b"])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.choices import Choice, choices
 from tests.recogniser import recogniser
-from tests.vocab.automaton.test_oracle import loaded
+from tests.vocab.automaton.test_oracle import loaded, trie_of
 from tests.vocab.toys import can_spell, matcher_of, tokens_of, toy_automaton, toy_tokenizer
 from vocab.arrays.tensors import write_tensors
 from vocab.automaton.automaton import TokenAutomaton, compile_automaton
@@ -28,20 +28,26 @@ from vocab.text.changes import entries_left_out
 from vocab.text.forms import resolve_case
 
 
-def without(automaton: TokenAutomaton, words: Sequence[str], tokenizer: TokenizerFacts) -> TokenAutomaton | None:
+def without(
+    automaton: TokenAutomaton, words: Sequence[str], tokenizer: TokenizerFacts, trie: TokenTrie | None = None
+) -> TokenAutomaton | None:
     entries = entries_left_out(automaton.word_list, tuple(words))
-    exclusion = exclude(automaton, entries, tokenizer, TokenTrie.of(tokenizer))
+    exclusion = exclude(automaton, entries, tokenizer, trie or TokenTrie.of(tokenizer))
     return None if exclusion is None else exclusion.apply(automaton)
 
 
 def compiled_without(
-    listed: WordList, words: Sequence[str], options: ListOptions, tokenizer: TokenizerFacts
+    listed: WordList,
+    words: Sequence[str],
+    options: ListOptions,
+    tokenizer: TokenizerFacts,
+    trie: TokenTrie | None = None,
 ) -> TokenAutomaton:
     """The shorter list, compiled with the case and the ranks of the whole one."""
     entries = entries_left_out(listed, tuple(words))
     kept = [(rank, word) for rank, word in listed.ranked() if word not in entries]
     shorter = replace(listed, words=tuple(word for _, word in kept), ranks=tuple(rank for rank, _ in kept))
-    return compile_automaton(shorter, replace(options, case=resolve_case(listed, options)), tokenizer)
+    return compile_automaton(shorter, replace(options, case=resolve_case(listed, options)), tokenizer, trie)
 
 
 def assert_same_masks(
@@ -93,7 +99,7 @@ WORDS = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=settings().max_examples * 3 // 2)
 @given(
     words=WORDS,
     lang=st.sampled_from(["en", "es", "fr", "tr"]),
@@ -298,13 +304,13 @@ def test_real_tokenizers_have_the_masks_of_the_shorter_list(
     tokenizer_fixture: str, lang: str, excluded: tuple[int, ...], request: pytest.FixtureRequest
 ) -> None:
     path: Path = request.getfixturevalue(tokenizer_fixture)
-    facts, _ = loaded(path)
+    (facts, _), trie = loaded(path), trie_of(path)
     listed = load_word_list(lang, None).up_to(300)
-    automaton = compile_automaton(listed, ListOptions(), facts)
+    automaton = compile_automaton(listed, ListOptions(), facts, trie)
     words = [listed.words[rank] for rank in excluded]
-    ours = without(automaton, words, facts)
+    ours = without(automaton, words, facts, trie)
     assert ours is not None
-    theirs = compiled_without(listed, words, ListOptions(), facts)
+    theirs = compiled_without(listed, words, ListOptions(), facts, trie)
     walk = random.Random(5)
     likely = [form.encode()[:length] for word in words for form in (word, word.title()) for length in range(1, 12)]
     for _ in range(25):

@@ -165,6 +165,7 @@ def test_many_threads_may_ask_at_once(folder: ArtefactFolder, listed: TokenAutom
             assert found["the Ana"] == found["Ana the"] == found["extra"]
 
 
+@pytest.mark.slow
 def test_ten_thousand_lists_keep_memory_and_files_within_bounds(
     folder: ArtefactFolder, listed: TokenAutomaton, extra: TokenAutomaton
 ) -> None:

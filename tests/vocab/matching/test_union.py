@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from tests.changed_worlds import CHANGED_WORLDS
 from tests.choices import Choice, choices
 from tests.recogniser import recogniser
-from tests.vocab.automaton.test_oracle import loaded
+from tests.vocab.automaton.test_oracle import loaded, trie_of
 from tests.vocab.toys import STOP, allowed_tokens, can_spell, tokens_of, toy_tokenizer, word_list
 from tests.worlds import WORLDS, World
 from vocab.automaton.automaton import compile_automaton
+from vocab.automaton.token_trie import TokenTrie
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.errors import TokenBudgetError
 from vocab.lists.wordlists import WordList, load_word_list
@@ -37,13 +38,18 @@ PIECES = (
 
 
 def union(
-    listed: WordList, extra: Sequence[str], tokenizer: TokenizerFacts, n_words: int, options: ListOptions | None = None
+    listed: WordList,
+    extra: Sequence[str],
+    tokenizer: TokenizerFacts,
+    n_words: int,
+    options: ListOptions | None = None,
+    trie: TokenTrie | None = None,
 ) -> UnionStates:
     options = options or ListOptions()
     extra_list = WordList(listed.lang, tuple(extra), "inline")
     sides = [
-        (compile_automaton(listed, options, tokenizer), n_words),
-        (compile_automaton(extra_list, replace(options, case="sentence"), tokenizer), len(extra)),
+        (compile_automaton(listed, options, tokenizer, trie), n_words),
+        (compile_automaton(extra_list, replace(options, case="sentence"), tokenizer, trie), len(extra)),
     ]
     return UnionStates(*(ListStates(automaton, MaskRows(automaton), n) for automaton, n in sides))
 
@@ -64,7 +70,7 @@ WORDS = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=settings().max_examples * 3 // 2)
 @given(
     listed=WORDS,
     extra=WORDS,
@@ -102,7 +108,6 @@ def _is_text(token: bytes) -> bool:
     return True
 
 
-@settings(deadline=None, max_examples=60)
 @given(
     listed=WORDS,
     extra=WORDS,
@@ -223,7 +228,7 @@ def test_masks_equal_those_of_xgrammar_in_every_state_reached(
     path: Path = request.getfixturevalue(tokenizer_fixture)
     facts, info = loaded(path)
     listed = load_word_list(lang, None).up_to(num_words)
-    states = union(listed, extra, facts, n_words)
+    states = union(listed, extra, facts, n_words, trie=trie_of(path))
     ebnf = write_ebnf(listed, ListOptions(), n_words, ListChanges(extra_words=extra))
     grammar = xgrammar.GrammarCompiler(info, max_threads=1).compile_grammar(ebnf)
     ours = np.empty((len(facts) + 31) // 32, dtype=np.int32)

@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 import xgrammar
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.changed_worlds import ALL_WORLDS
@@ -70,7 +70,6 @@ def test_it_agrees_with_the_recogniser_on_hand_picked_texts(world: World, choice
 
 @pytest.mark.parametrize("world", ALL_WORLDS, ids=str)
 @given(data=st.data(), choice=choices())
-@settings(max_examples=60, deadline=None)
 def test_it_agrees_with_the_recogniser_on_random_texts(world: World, data: st.DataObject, choice: Choice) -> None:
     pair_of(world, choice).assert_they_agree_on(data.draw(world.likely_texts()))
 

@@ -74,7 +74,7 @@ def test_it_agrees_with_the_recogniser_on_hand_picked_texts(world: World, choice
 
 @pytest.mark.parametrize("world", ALL_WORLDS, ids=str)
 @given(data=st.data(), choice=choices())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=settings().max_examples // 2)
 def test_it_agrees_with_the_recogniser_on_random_texts(world: World, data: st.DataObject, choice: Choice) -> None:
     assert_it_agrees_on(data.draw(world.likely_texts()), world, choice)
 

@@ -1,7 +1,7 @@
 """The reader allows what the recogniser allows, counts its words and cuts only between them."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.changed_worlds import ALL_WORLDS
@@ -40,7 +40,6 @@ def test_it_agrees_with_the_recogniser_on_hand_picked_texts(world: World, choice
 
 @pytest.mark.parametrize("world", ALL_WORLDS, ids=str)
 @given(data=st.data(), choice=choices())
-@settings(max_examples=80, deadline=None)
 def test_it_agrees_with_the_recogniser_on_random_texts(world: World, data: st.DataObject, choice: Choice) -> None:
     text = data.draw(world.likely_texts())
     assert reader_of_world(world, choice).is_text(text) == world.judge(choice).is_text(text)
@@ -48,7 +47,6 @@ def test_it_agrees_with_the_recogniser_on_random_texts(world: World, data: st.Da
 
 @pytest.mark.parametrize("world", ALL_WORLDS, ids=str)
 @given(data=st.data(), choice=choices())
-@settings(max_examples=80, deadline=None)
 def test_a_cut_leaves_a_text_that_no_longer_cut_would(world: World, data: st.DataObject, choice: Choice) -> None:
     reader, recogniser = reader_of_world(world, choice), world.judge(choice)
     text = data.draw(world.likely_texts())

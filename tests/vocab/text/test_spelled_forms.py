@@ -3,7 +3,7 @@
 from collections import defaultdict
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.worlds import WORLDS, World
@@ -48,7 +48,6 @@ WORDS = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(words=WORDS, lang=st.sampled_from(["en", "es", "fr", "tr"]), case=st.sampled_from(CASES), data=st.data())
 def test_any_list_has_the_same_forms(words: list[str], lang: str, case: Case, data: st.DataObject) -> None:
     ranks = [1]

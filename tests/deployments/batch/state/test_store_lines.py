@@ -138,7 +138,7 @@ def test_a_process_that_dies_while_it_finishes_a_batch_has_done_nothing(store: S
     assert store.finish("batch_1", only_from=OPEN, files=[a_file("file-out")], status="completed") is not None
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=settings().max_examples // 2, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(st.lists(st.tuples(st.booleans(), SOME_RESULTS), min_size=1, max_size=3), max_size=6))
 def test_a_line_counts_once_however_often_and_from_wherever_it_is_recorded(
     store: Store, database_url: str, steps: list[list[tuple[bool, list[LineResult]]]]
@@ -175,6 +175,7 @@ def recorder(url: str, what: str) -> "subprocess.Popen[bytes]":
     return subprocess.Popen([sys.executable, "-m", "tests.deployments.batch.recorder", url, what])
 
 
+@pytest.mark.slow
 def test_processes_that_are_killed_at_any_time_leave_no_line_twice_and_none_half(
     store: Store, database_url: str
 ) -> None:
