@@ -5,24 +5,54 @@ Whatever it knows is in the database and the files, so it may die at any time: S
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, Concatenate, Final, ParamSpec
 
 from ray.serve.handle import DeploymentHandle
 
-from deployments.batch.api.handle import CALLS, Reply, reply_of
+from deployments.batch.api.handle import Reply
 from deployments.batch.api.service import BatchService
 from deployments.batch.state.contents import Contents
-from deployments.batch.state.store import Store
-from deployments.batch.worker.pipeline import FeederSettings, ServeEngines
+from deployments.batch.state.store import Store, StoreError
+from deployments.batch.worker.pipeline import Engines, ServeEngines
+from deployments.batch.worker.run_context import RunContext
 from deployments.batch.worker.runner import Runner
-from deployments.batch.worker.tools import Engines, Tools
+from deployments.errors import ApiError
 from deployments.protocol.reader import ChatRequestReader
 from deployments.settings import Settings
+from deployments.storage import StorageError
 
 logger = logging.getLogger("ray.serve")
 
 _STOP_S: Final = 5.0
+
+P = ParamSpec("P")
+
+
+def reply_of(operation: Callable[[], Any]) -> Reply:
+    """Run an operation and make a reply of whatever comes of it: an error that is raised would fill Serve's log."""
+    try:
+        return {"value": operation()}
+    except ApiError as error:
+        return _error(error.status, error.message, error.param, error.code)
+    except (StoreError, StorageError) as error:
+        logger.error("the state of batches cannot be used: %s", error)
+        return _error(503, "What is kept of batches cannot be used now. Try again later.", None, "storage_unavailable")
+    except Exception:
+        logger.exception("an operation on batches failed")
+        return _error(500, "The server failed on this request.", None, "internal_error")
+
+
+def _method(
+    operation: Callable[Concatenate[BatchService, P], Any],
+) -> Callable[Concatenate["Batches", P], Awaitable[Reply]]:
+    """Return a method of the deployment that runs an operation of the service in a thread."""
+
+    async def method(self: "Batches", /, *args: P.args, **kwargs: P.kwargs) -> Reply:
+        return await asyncio.to_thread(reply_of, partial(operation, self._service, *args, **kwargs))
+
+    return method
 
 
 class Batches:
@@ -35,22 +65,30 @@ class Batches:
         self._store = await asyncio.to_thread(Store, batch.resolved_database())
         contents = await asyncio.to_thread(Contents, batch.resolved_files())
         num_lines = batch.lines_sent * settings.autoscaling.max_replicas
-        running = engines or ServeEngines(FeederSettings(replica.app_name, replica.deployment_name, num_lines))
+        running = engines or ServeEngines(replica.app_name, replica.deployment_name, num_lines)
         reader = ChatRequestReader.of(settings)
 
-        def make_tools(is_stopping: Callable[[], bool]) -> Tools:
-            return Tools(self._store, contents, running, reader, settings.limits, batch, is_stopping)
+        def make_context(is_stopping: Callable[[], bool]) -> RunContext:
+            return RunContext(self._store, contents, running, reader, settings.limits, batch, is_stopping)
 
-        self._runner = Runner(make_tools)
+        self._runner = Runner(make_context)
         self._service = BatchService(settings, self._store, contents, on_change=self._runner.wake)
         self._runner.start()
-        await asyncio.to_thread(running.get_ready)
 
-    async def call(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Reply:
-        """One of the operations of ``BatchService``; an error is given back, for one raised would fill the log."""
-        if name not in CALLS:
-            raise ValueError(f"there is no such operation: {name!r}")
-        return await asyncio.to_thread(reply_of, getattr(self._service, name), args, kwargs)
+    begin_upload = _method(BatchService.begin_upload)
+    append = _method(BatchService.append)
+    create_file = _method(BatchService.create_file)
+    list_files = _method(BatchService.list_files)
+    get_file = _method(BatchService.get_file)
+    read_file = _method(BatchService.read_file)
+    delete_file = _method(BatchService.delete_file)
+    create_batch = _method(BatchService.create_batch)
+    list_batches = _method(BatchService.list_batches)
+    get_batch = _method(BatchService.get_batch)
+    cancel_batch = _method(BatchService.cancel_batch)
+    create_job = _method(BatchService.create_job)
+    get_job = _method(BatchService.get_job)
+    job_results = _method(BatchService.job_results)
 
     def check_health(self) -> None:
         """Asked by Serve, which replaces a replica that raises."""
@@ -60,4 +98,9 @@ class Batches:
     async def __del__(self) -> None:
         """Serve waits for it when it ends the replica."""
         await asyncio.to_thread(self._runner.stop, _STOP_S)
+        self._service.close()
         self._store.close()
+
+
+def _error(status: int, message: str, param: str | None, code: str | None) -> Reply:
+    return {"error": {"status": status, "message": message, "param": param, "code": code}}

@@ -1,7 +1,4 @@
-"""``python -m deployments.offline IN OUT --config YAML``: answers a file of requests with engines of its own.
-
-Knows the command line and how to say what happened; all else is ``run``'s.
-"""
+"""``python -m deployments.offline IN OUT --config YAML``: answers a file of requests with engines of its own."""
 
 import argparse
 import logging
@@ -11,8 +8,8 @@ from pathlib import Path
 from ray.exceptions import RayError
 
 from deployments.offline.config import OfflineConfig
-from deployments.offline.places import RefusedError
 from deployments.offline.run import run
+from deployments.offline.source import RefusedError
 from deployments.settings import SettingsError
 
 _DESCRIPTION = "Answers chat requests in bulk, with engines of its own, on this machine or a Ray cluster."

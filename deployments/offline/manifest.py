@@ -1,7 +1,7 @@
 """What says that an output folder belongs to a run: the input and the configuration that it was begun with.
 
 A run may go on only where both are the same, or its output would be of two kinds. Of a folder on this machine it also
-keeps a second run out. It knows nothing of rows.
+keeps a second run out.
 """
 
 import fcntl
@@ -12,63 +12,62 @@ from pathlib import Path
 from typing import Any, Final
 
 from deployments.offline.config import OfflineConfig
-from deployments.offline.parts import write_whole
-from deployments.offline.places import Place, RefusedError
-from deployments.offline.survey import Survey
+from deployments.offline.pieces import Input
+from deployments.offline.source import RefusedError
+from deployments.storage import Location
 
 NAME: Final = "_manifest.json"
 _LOCK: Final = "_lock"
 _VERSION: Final = 1
 
 
-def begin_or_go_on(place: Place, found: Survey, config: OfflineConfig) -> bool:
+def begin_or_go_on(folder: Location, found: Input, config: OfflineConfig) -> bool:
     """Marks the folder as this run's; whether a run was begun here before.
 
     Raises:
         RefusedError: Another was: says in what it differs. Or the folder holds something else.
     """
     ours = {"version": _VERSION, "format": found.format, "config": config.digest, "files": found.files}
-    manifest = place.child(NAME)
-    if not place.filesystem.exists(manifest.path):
-        if _holds_something(place):
-            raise RefusedError(f"{place.url}: is not empty, and no run was begun there: choose another folder")
-        write_whole(manifest, json.dumps(ours, indent=2, ensure_ascii=False).encode())
+    manifest = folder.child(NAME)
+    if not folder.filesystem.exists(manifest.path):
+        if _holds_something(folder):
+            raise RefusedError(f"{folder.url}: is not empty, and no run was begun there: choose another folder")
+        manifest.write([json.dumps(ours, indent=2, ensure_ascii=False).encode()])
         return False
     try:
-        theirs = json.loads(place.filesystem.cat_file(manifest.path))
+        theirs = json.loads(folder.filesystem.cat_file(manifest.path))
         difference = _difference(ours, theirs)
     except (ValueError, TypeError, KeyError) as error:
         raise RefusedError(f"{manifest.url}: cannot be read ({error}): choose another folder") from None
     if difference:
-        raise RefusedError(f"{place.url}: a run was begun there with {difference}: choose another folder")
+        raise RefusedError(f"{folder.url}: a run was begun there with {difference}: choose another folder")
     return True
 
 
 @contextmanager
-def only_run(place: Place) -> Iterator[None]:
+def only_run(folder: Location) -> Iterator[None]:
     """Holds the folder, so that no second run of this machine writes the same rows. Nothing for a URL.
 
     Raises:
         RefusedError: A run holds it.
     """
-    if not place.is_local:
+    if not folder.is_local:
         yield
         return
-    folder = Path(place.path)
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / _LOCK).open("a") as lock:
+    Path(folder.path).mkdir(parents=True, exist_ok=True)
+    with Path(folder.child(_LOCK).path).open("a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise RefusedError(f"{place.url}: another run writes there now: wait for its end") from None
+            raise RefusedError(f"{folder.url}: another run writes there now: wait for its end") from None
         # Kept: a second run may have opened it and wait for the lock.
         yield
 
 
-def _holds_something(place: Place) -> bool:
-    if not place.filesystem.isdir(place.path):
+def _holds_something(folder: Location) -> bool:
+    if not folder.filesystem.isdir(folder.path):
         return False
-    return any(not path.endswith(f"/{_LOCK}") for path in place.filesystem.ls(place.path, detail=False))
+    return any(not path.endswith(f"/{_LOCK}") for path in folder.filesystem.ls(folder.path, detail=False))
 
 
 def _difference(ours: dict[str, Any], theirs: dict[str, Any]) -> str | None:

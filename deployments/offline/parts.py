@@ -1,31 +1,27 @@
 """The output of a run: parts, each a whole file of rows that appears at once, under ``answers`` or ``errors``.
 
-A row is in one part or in none, so the parts themselves say what is done. Knows how rows look in both formats; it does
-not know how they came to be.
+A row is in one part or in none, so the parts themselves say what is done.
 """
 
 import hashlib
 import io
 import json
-import os
 import posixpath
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from deployments.offline.places import FORMATS, Format, Place, RefusedError
+from deployments.offline.source import FORMATS, Format, RefusedError
+from deployments.storage import Location
 
 ANSWERS: Final = "answers"
 ERRORS: Final = "errors"
 
-_TEMPORARY: Final = ".writing-"
-
-_PLACE_COLUMNS: Final = (("custom_id", pa.string()), ("file", pa.string()), ("row", pa.int64()))
+_ROW_COLUMNS: Final = (("custom_id", pa.string()), ("file", pa.string()), ("row", pa.int64()))
 _ANSWER_COLUMNS: Final = (
     ("answer", pa.string()),
     ("finish_reason", pa.string()),
@@ -46,7 +42,7 @@ class Result:
     """What became of one row.
 
     Attributes:
-        file, row: Its place in the input.
+        file, row: Where it is in the input.
         custom_id: Its own name; None for none.
         kept: What of it goes to the output.
         status: As HTTP has it; 200 for an answer.
@@ -69,22 +65,20 @@ class Parts:
     """The folder of one run's output.
 
     Args:
-        place: Where.
+        folder: Where.
         kind: The format.
         kept: Of Parquet, the columns that come from the input.
     """
 
-    def __init__(self, place: Place, kind: Format, kept: pa.Schema) -> None:
-        self._place = place
+    def __init__(self, folder: Location, kind: Format, kept: pa.Schema) -> None:
+        self._folder = folder
         self._format: Format = kind
         self._kept = kept
 
     def clean(self) -> None:
         """Removes what a killed run had not written to its end."""
         for folder in self._folders():
-            for path in self._listed(folder):
-                if posixpath.basename(path).startswith(_TEMPORARY):
-                    folder.filesystem.rm_file(path)
+            folder.remove_partial_files()
 
     def write(self, results: list[Result]) -> None:
         """Writes the rows as parts of their own; each part is there wholly or not at all.
@@ -96,7 +90,7 @@ class Parts:
             rows = [result for result in results if result.is_answer == is_answer]
             if rows:
                 data = self._parquet(rows) if self._format == "parquet" else _json_lines(rows)
-                write_whole(self._place.child(name).child(f"part-{uuid4().hex}.{self._format}"), data)
+                self._folder.child(name).child(f"part-{uuid4().hex}.{self._format}").write([data])
 
     def done(self) -> Iterator[tuple[str, int, bool]]:
         """Each row that is written: its file, its number, whether it is an answer.
@@ -111,12 +105,12 @@ class Parts:
                     continue
                 try:
                     with folder.filesystem.open(path, "rb") as stream:
-                        for file, row in self._places(stream):
+                        for file, row in self._rows_in(stream):
                             yield file, row, is_answer
                 except (OSError, ValueError, KeyError, pa.ArrowException) as error:
                     raise RefusedError(f"{path}: cannot be read, so what is done is not known: {error}") from None
 
-    def _places(self, stream: Any) -> Iterator[tuple[str, int]]:
+    def _rows_in(self, stream: Any) -> Iterator[tuple[str, int]]:
         if self._format == "parquet":
             table = pq.read_table(stream, columns=["file", "row"])
             yield from zip(table["file"].to_pylist(), table["row"].to_pylist(), strict=True)
@@ -125,15 +119,15 @@ class Parts:
             row = json.loads(line)
             yield row["file"], row["row"]
 
-    def _folders(self) -> tuple[Place, Place]:
-        return self._place.child(ANSWERS), self._place.child(ERRORS)
+    def _folders(self) -> tuple[Location, Location]:
+        return self._folder.child(ANSWERS), self._folder.child(ERRORS)
 
-    def _listed(self, folder: Place) -> list[str]:
+    def _listed(self, folder: Location) -> list[str]:
         folder.filesystem.invalidate_cache()
         return sorted(folder.filesystem.find(folder.path)) if folder.filesystem.isdir(folder.path) else []
 
     def _parquet(self, results: list[Result]) -> bytes:
-        ours = (*_PLACE_COLUMNS, *(_ANSWER_COLUMNS if results[0].is_answer else _ERROR_COLUMNS))
+        ours = (*_ROW_COLUMNS, *(_ANSWER_COLUMNS if results[0].is_answer else _ERROR_COLUMNS))
         taken = {name for name, _ in ours}
         names = {name: f"input_{name}" if name in taken else name for name in self._kept.names}
         kept = [pa.field(names[column.name], column.type) for column in self._kept]
@@ -143,26 +137,6 @@ class Parts:
         sink = io.BytesIO()
         pq.write_table(pa.Table.from_pylist(rows, schema=pa.schema([*kept, *ours])), sink)
         return sink.getvalue()
-
-
-def write_whole(place: Place, data: bytes) -> None:
-    """Writes a file that appears with all of its bytes, or not at all."""
-    filesystem = place.filesystem
-    if not place.is_local:
-        # A put of an object store is whole or nothing.
-        filesystem.pipe_file(place.path, data)
-        return
-    path = Path(place.path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{_TEMPORARY}{path.name}")
-    try:
-        with temporary.open("wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _json_lines(results: list[Result]) -> bytes:
@@ -187,13 +161,13 @@ def _record(result: Result) -> dict[str, Any]:
 
 
 def _columns(result: Result) -> dict[str, Any]:
-    place = {"custom_id": result.custom_id, "file": result.file, "row": result.row}
+    row = {"custom_id": result.custom_id, "file": result.file, "row": result.row}
     body = result.body
     if not result.is_answer:
-        return {**place, "status": result.status, **{name: body.get(name) for name in ("code", "message", "param")}}
+        return {**row, "status": result.status, **{name: body.get(name) for name in ("code", "message", "param")}}
     choice, usage = body["choices"][0], body.get("usage") or {}
     return {
-        **place,
+        **row,
         "answer": choice["message"].get("content"),
         "finish_reason": choice.get("finish_reason"),
         "prompt_tokens": usage.get("prompt_tokens"),

@@ -10,11 +10,11 @@ from uuid import uuid4
 from ray.data import Dataset, TaskPoolStrategy
 from ray.data.llm import build_processor, vLLMEngineProcessorConfig
 
-from deployments.offline.columns import REQUEST, request_of, with_result
 from deployments.offline.config import OfflineConfig
-from deployments.offline.helper import start_helper
+from deployments.offline.coordinator import start_coordinator
+from deployments.offline.engine_stage import AnswerStage
 from deployments.offline.replica import engine_arguments
-from deployments.offline.stage import AnswerStage
+from deployments.offline.rows import REQUEST, request_of, with_result
 from deployments.replica.engine import OFFLINE_STATISTICS
 
 SMALL_TASK: Final[dict[str, Any]] = {"num_cpus": 0.25, "compute": TaskPoolStrategy(size=2)}
@@ -65,7 +65,7 @@ def answer_requests(dataset: Dataset, config: OfflineConfig) -> Dataset:
         postprocess_map_kwargs=SMALL_TASK,
     )
     stage = processor.stages[_STAGE]
-    ours = {"settings": settings, "helper": start_helper(settings), "max_attempts": offline.max_attempts}
+    ours = {"settings": settings, "coordinator": start_coordinator(settings), "max_attempts": offline.max_attempts}
     processor.stages[_STAGE] = stage.model_copy(
         update={"fn": AnswerStage, "fn_constructor_kwargs": {**stage.fn_constructor_kwargs, **ours}}
     )

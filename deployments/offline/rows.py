@@ -1,8 +1,9 @@
-"""Makes of a row, whatever its shape, the chat request that it asks for.
+"""Makes of a row, whatever its shape, the chat request that it asks for, and of its answer the columns of a result.
 
 Three shapes: a line of OpenAI's batches (``custom_id``, ``body``), a bare chat request (``messages`` and the rest), or
 any row, where ``offline.columns`` says what comes from which column. Values may be those of JSON, Arrow or NumPy.
-Whether the request is a good one is the reader's to say, where it is answered; nothing here knows of files or Ray.
+Whether the request is a good one is found where it is answered. Small tasks on any node use this, so it imports neither
+Ray nor the engine.
 """
 
 import json
@@ -11,11 +12,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from deployments.errors import ApiError, BadRequestError
+from deployments.errors import BadRequestError
 from deployments.offline.config import OfflineConfig
 from deployments.protocol.strict_json import JsonError, loads
 
 ENDPOINT: Final = "/v1/chat/completions"
+
+REQUEST: Final = "wordbound_request"
+"""The column with the request: JSON, ``{"id", "body"}``, or an answer that is there already: ``{"answer"}``."""
+
+ANSWER: Final = "wordbound_answer"
+"""The column with the answer: JSON, ``{"status", "body"}``; the body an answer, or OpenAI's error, as JSON text."""
 
 _MAX_ID_CHARS: Final = 512
 _SIMPLE: Final = (str, int, float, bool)
@@ -68,10 +75,28 @@ def custom_id_of(row: Mapping[str, Any], config: OfflineConfig) -> str | None:
     return name
 
 
-def error_body(error: ApiError) -> dict[str, Any]:
-    """An error as an answer carries it, with its status."""
-    fields: dict[str, Any] = error.to_dict()["error"]
-    return fields
+def request_of(row: Mapping[str, Any], config: OfflineConfig, request_id: str) -> str:
+    """What ``REQUEST`` holds for a row of a table."""
+    try:
+        request = {"id": request_id, "body": to_request(row, config, is_table=True).body}
+    except BadRequestError as error:
+        request = refused(error)
+    return json.dumps(request, ensure_ascii=False)
+
+
+def refused(error: BadRequestError) -> dict[str, Any]:
+    """What ``REQUEST`` holds, before it is JSON, for a row that is no request."""
+    return {"answer": {"status": error.status, "body": error.to_json().decode()}}
+
+
+def with_result(row: dict[str, Any]) -> dict[str, Any]:
+    """The row with four columns in the place of ``ANSWER``; see ``pipeline.answer``."""
+    made = json.loads(row.pop(ANSWER))
+    status, body = made["status"], made["body"]
+    if status != 200:
+        return row | {"answer": None, "completion": None, "error": body, "status": status}
+    text = json.loads(body)["choices"][0]["message"].get("content")
+    return row | {"answer": text, "completion": body, "error": None, "status": status}
 
 
 def _given(row: Mapping[str, Any], config: OfflineConfig) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """A run from its input to its summary; begun again with the same arguments, it goes on where it was.
 
 The driver reads the input once, Ray Data carries what is not answered to the engines, and each row that comes back goes
-to a part of the output here, in this process. How rows are answered is ``pipeline``'s.
+to a part of the output here, in this process.
 """
 
 import json
@@ -14,21 +14,20 @@ from typing import Any, Final, TypeAlias
 
 import ray
 
-from deployments.offline.columns import ANSWER
 from deployments.offline.config import OfflineConfig
 from deployments.offline.manifest import begin_or_go_on, only_run
-from deployments.offline.parts import Parts, Result, write_whole
+from deployments.offline.parts import Parts, Result
+from deployments.offline.pieces import Input, Piece, look_through, read_piece
 from deployments.offline.pipeline import SMALL_TASK, answer_requests
-from deployments.offline.places import find_output, find_source
-from deployments.offline.reading import read_piece
-from deployments.offline.survey import Piece, Survey, survey
+from deployments.offline.rows import ANSWER
+from deployments.offline.source import find_output, find_source
 
 SUMMARY_NAME: Final = "_summary.json"
 
 Done: TypeAlias = Mapping[str, set[int]]
 """Of each file, the rows that are in the output."""
 
-Engines: TypeAlias = Callable[[Survey, Done, OfflineConfig], Iterator[Result]]
+Engines: TypeAlias = Callable[[Input, Done, OfflineConfig], Iterator[Result]]
 
 
 @dataclass
@@ -81,11 +80,11 @@ def run(source: str, output: str, config: OfflineConfig, engines: Engines | None
     """
     begun = time.monotonic()
     roots = config.offline.allowed_roots
-    place = find_output(output, source, roots)
-    found = survey(find_source(source, roots), config)
-    with only_run(place):
-        begin_or_go_on(place, found, config)
-        parts = Parts(place, found.format, found.kept)
+    folder = find_output(output, source, roots)
+    found = look_through(find_source(source, roots), config)
+    with only_run(folder):
+        begin_or_go_on(folder, found, config)
+        parts = Parts(folder, found.format, found.kept)
         parts.clean()
         done: dict[str, set[int]] = defaultdict(set)
         for file, row, _ in parts.done():
@@ -94,11 +93,11 @@ def run(source: str, output: str, config: OfflineConfig, engines: Engines | None
         if summary.num_skipped < summary.num_rows:
             _write(_once((engines or answered)(found, done, config), done), parts, summary, config)
         summary.seconds = time.monotonic() - begun
-        write_whole(place.child(SUMMARY_NAME), json.dumps(asdict(summary), indent=2).encode())
+        folder.child(SUMMARY_NAME).write([json.dumps(asdict(summary), indent=2).encode()])
     return summary
 
 
-def answered(found: Survey, done: Done, config: OfflineConfig) -> Iterator[Result]:
+def answered(found: Input, done: Done, config: OfflineConfig) -> Iterator[Result]:
     """What becomes of each row that is not done, as it comes from the engines that are started for it."""
     if not ray.is_initialized():
         _start_ray()

@@ -1,7 +1,6 @@
 """One line of a batch in a replica: checked again, held back until the share of batches has a place, answered whole.
 
-It never raises, for an exception would end the batch that the line came with; and it never tries again. Which lines
-there are, and what becomes of an answer, is not known here.
+It never raises and never tries again: the batch decides what becomes of a line.
 """
 
 import asyncio
@@ -66,7 +65,7 @@ class Engine(Protocol):
 
 
 class Share:
-    """A number of places, given out in the order in which they were asked for.
+    """How many sequences of batches may run at once: places, given out in the order in which they were asked for.
 
     Args:
         num_places: Sequences that may run at once.

@@ -1,37 +1,52 @@
 """What the API does with files: takes, lists, gives and deletes them, always for one owner.
 
-Knows how much an owner may have, and in which order contents and record are kept, so that what dies between the two
-leaves no file that is half there. Of batches it knows only which files they still need. Nothing of HTTP.
+Contents are kept before the record, so that what dies between the two leaves no file that is half there. An upload
+comes in pieces, and is forgotten if its pieces stop coming.
 """
 
 import logging
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Final
 from uuid import uuid4
 
 from deployments.batch.api import objects
-from deployments.batch.state.contents import Contents, ContentsError, ContentsMissingError
+from deployments.batch.state.contents import Contents
 from deployments.batch.state.records import FileRecord
 from deployments.batch.state.store import Store, UnknownCursorError
-from deployments.errors import BadRequestError, ConflictError, NotFoundError, PayloadTooLargeError
+from deployments.errors import BadRequestError, ConflictError, NotFoundError, OverloadedError, PayloadTooLargeError
 from deployments.settings import BatchSettings
+from deployments.storage import FileMissingError, PartialFile, StorageError
 
 logger = logging.getLogger("ray.serve.wordbound")
 
 MAX_FILES_LISTED: Final = 10_000
 MAX_READ_BYTES: Final = 16 * 2**20
 
+_FORGET_UPLOAD_S: Final = 120.0
+"""After so long without a piece: the ingress that sent them has died, or its client left."""
+
 _ID: Final = re.compile(r"[a-z]{1,16}[-_][0-9a-f]{1,64}")
+
+
+@dataclass
+class _Upload:
+    """A file that arrives; ``num_bytes`` is what it will have."""
+
+    owner: str
+    num_bytes: int
+    file: PartialFile
+    last_piece_at: float
 
 
 class FileService:
     """The operations on files; each may be called from any thread, and blocks it.
 
     Each gives back what is sent as JSON, and may raise the leaves of ``ApiError``, ``StoreError`` and
-    ``ContentsError``. What belongs to another owner is not found.
+    ``StorageError``. What belongs to another owner is not found.
 
     Args:
         settings: Those of batches.
@@ -49,16 +64,59 @@ class FileService:
         self._clock = clock
         # No file goes while a batch is made of it.
         self._lock = Lock()
+        self._uploads: dict[str, _Upload] = {}
+        self._uploads_lock = Lock()
+
+    def close(self) -> None:
+        """Forget the uploads that have not come to their end."""
+        while self._uploads:
+            self._uploads.popitem()[1].file.discard()
+
+    def begin_upload(self, owner: str, num_bytes: int) -> str:
+        """Make room for a file of so many bytes; return the id of the upload."""
+        if not num_bytes:
+            raise BadRequestError("The file is empty.", "file")
+        if num_bytes > self._limits.max_file_bytes:
+            raise PayloadTooLargeError(f"The file has more than {self._limits.max_file_bytes} bytes.", "file")
+        with self._uploads_lock:
+            for upload_id, upload in list(self._uploads.items()):
+                if self._clock() - upload.last_piece_at > _FORGET_UPLOAD_S:
+                    self._uploads.pop(upload_id).file.discard()
+            arriving = sum(upload.num_bytes for upload in self._uploads.values() if upload.owner == owner)
+            if self._store.num_files_bytes(owner) + arriving + num_bytes > self._limits.max_bytes_per_key:
+                raise BadRequestError(
+                    f"Your files would have more than {self._limits.max_bytes_per_key} bytes together. Delete some"
+                    " first.",
+                    "file",
+                    "storage_full",
+                )
+            upload_id = new_file_id()
+            self._uploads[upload_id] = _Upload(owner, num_bytes, self._contents.begin(upload_id), self._clock())
+        return upload_id
+
+    def append(self, owner: str, upload_id: str, piece: bytes) -> None:
+        """Take the next piece of an upload; one that cannot be kept ends the upload."""
+        upload = self._upload(owner, upload_id)
+        upload.last_piece_at = self._clock()
+        try:
+            upload.file.write(piece)
+        except StorageError:
+            self._uploads.pop(upload_id, None)
+            upload.file.discard()
+            raise
 
     def create_file(
-        self, owner: str, filename: str, purpose: str, content: bytes, expires_after_s: int | None = None
+        self, owner: str, upload_id: str, filename: str, purpose: str, expires_after_s: int | None = None
     ) -> dict[str, Any]:
-        """Keeps an uploaded file; ``expires_after_s`` shortens the time for which it is kept."""
-        if purpose != "batch":
-            raise BadRequestError("'purpose' must be 'batch'.", "purpose")
-        self._check_size(owner, content)
-        keep_s = min(expires_after_s or self._limits.retention_s, self._limits.retention_s)
-        return objects.file_object(self._keep(owner, filename, [content], keep_s))
+        """Keep an uploaded file; ``expires_after_s`` shortens the time for which it is kept."""
+        file = self._end_upload(owner, upload_id)
+        try:
+            if purpose != "batch":
+                raise BadRequestError("'purpose' must be 'batch'.", "purpose")
+            keep_s = min(expires_after_s or self._limits.retention_s, self._limits.retention_s)
+            return objects.file_object(self._remember(owner, upload_id, filename, file.commit(), keep_s))
+        finally:
+            file.discard()
 
     def list_files(
         self,
@@ -92,7 +150,7 @@ class FileService:
         file = self._file(owner, file_id)
         try:
             return self._contents.read(file.id, offset, num_bytes)
-        except ContentsMissingError:
+        except FileMissingError:
             raise NotFoundError("There is no such file.") from None
 
     def delete_file(self, owner: str, file_id: str) -> dict[str, Any]:
@@ -108,22 +166,24 @@ class FileService:
         self._drop_contents(file.id)
         return objects.deleted_file(file.id)
 
-    def _check_size(self, owner: str, content: bytes) -> None:
-        if not content:
-            raise BadRequestError("The file is empty.", "file")
-        if len(content) > self._limits.max_file_bytes:
-            raise PayloadTooLargeError(f"The file has more than {self._limits.max_file_bytes} bytes.", "file")
-        if self._store.num_files_bytes(owner) + len(content) > self._limits.max_bytes_per_key:
-            raise BadRequestError(
-                f"Your files would have more than {self._limits.max_bytes_per_key} bytes together. Delete some first.",
-                "file",
-                "storage_full",
-            )
+    def _upload(self, owner: str, upload_id: str) -> _Upload:
+        upload = self._uploads.get(upload_id)
+        if upload is None or upload.owner != owner:
+            raise OverloadedError("The upload was interrupted. Send the file again.")
+        return upload
 
-    def _keep(self, owner: str, filename: str, chunks: Iterable[bytes], keep_s: int) -> FileRecord:
-        """The contents first: a record without them would be a promise that nobody can keep."""
-        file_id, now = f"file-{uuid4().hex}", self._now()
-        num_bytes = self._contents.write(file_id, chunks)
+    def _end_upload(self, owner: str, upload_id: str) -> PartialFile:
+        """Return the file of an upload all of which has come; the caller commits or discards it."""
+        upload = self._upload(owner, upload_id)
+        self._uploads.pop(upload_id, None)
+        if upload.file.num_bytes != upload.num_bytes:
+            upload.file.discard()
+            raise OverloadedError("The upload was interrupted. Send the file again.")
+        return upload.file
+
+    def _remember(self, owner: str, file_id: str, filename: str, num_bytes: int, keep_s: int) -> FileRecord:
+        """Add the record of a file whose contents are kept."""
+        now = self._now()
         file = FileRecord(
             id=file_id,
             owner=owner,
@@ -149,11 +209,15 @@ class FileService:
     def _drop_contents(self, file_id: str) -> None:
         try:
             self._contents.delete(file_id)
-        except ContentsError as error:
+        except StorageError as error:
             logger.warning("the contents of a deleted file stay: %s", error)
 
     def _now(self) -> int:
         return int(self._clock())
+
+
+def new_file_id() -> str:
+    return f"file-{uuid4().hex}"
 
 
 def is_id(text: str) -> bool:

@@ -1,81 +1,107 @@
-"""The two ends of a call from the HTTP front to the batch deployment.
+"""Calls the batch deployment for the HTTP front.
 
-An error crosses as a value, not as an exception, which Serve would log as a failure of the replica. Knows nothing of
-what an operation does.
+An error crosses as a value, not as an exception, which Serve would log as a failure of the replica.
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Literal, Protocol, TypeAlias, get_args
+from collections.abc import Awaitable, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from ray.serve.handle import DeploymentHandle
+from starlette.datastructures import UploadFile
 
-from deployments.batch.state.contents import ContentsError
-from deployments.batch.state.store import StoreError
-from deployments.errors import ApiError, InternalError, from_error_item, to_api_error
+from deployments.errors import InternalError, from_error_item, to_api_error
 
 logger = logging.getLogger("ray.serve.wordbound")
 
-Operation: TypeAlias = Literal[
-    "create_file",
-    "list_files",
-    "get_file",
-    "read_file",
-    "delete_file",
-    "create_batch",
-    "list_batches",
-    "get_batch",
-    "cancel_batch",
-    "create_job",
-    "get_job",
-    "job_results",
-]
-CALLS: Final[frozenset[str]] = frozenset(get_args(Operation))
-"""The methods of ``BatchService`` that the front may call."""
+PIECE_BYTES: Final = 2**20
+"""Of an upload that is passed on. Costs as much memory twice on each side."""
 
 Reply: TypeAlias = dict[str, Any]
 """``{"value": …}``, or ``{"error": {"status", "message", "param", "code"}}``."""
 
-
-class Batches(Protocol):
-    """The batch deployment, as the front sees it."""
-
-    async def call(self, request_id: str, operation: Operation, *args: Any) -> Any:
-        """What the operation gives; raises ``ApiError`` alone."""
+Object: TypeAlias = dict[str, Any]
+"""What is sent as JSON; see ``objects``."""
 
 
-class HandleBatches:
-    """``Batches`` over a Serve handle."""
+class Caller(NamedTuple):
+    """Whose key a request came with, and the request's id."""
+
+    owner: str
+    request_id: str
+
+
+class BatchClient:
+    """The operations of ``BatchService`` over a handle of its deployment. Each raises ``ApiError`` alone."""
 
     def __init__(self, handle: DeploymentHandle) -> None:
         self._handle = handle
 
-    async def call(self, request_id: str, operation: Operation, *args: Any) -> Any:
-        try:
-            reply: Reply = await self._handle.call.remote(operation, args, {})
-        except Exception as exception:
-            error = to_api_error(exception, request_id)
-            if isinstance(error, InternalError):
-                logger.exception("%s: %s failed", request_id, operation)
-            raise error from exception
-        if "value" not in reply:
-            raise from_error_item(reply, request_id)
-        return reply["value"]
+    async def upload(self, caller: Caller, file: UploadFile) -> str:
+        """Pass an uploaded file on in pieces; return the id by which ``create_file`` or ``create_job`` takes it."""
+        begun = self._handle.begin_upload.remote(caller.owner, file.size or 0)
+        upload_id: str = await _value(caller, begun)
+        while piece := await file.read(PIECE_BYTES):
+            await _value(caller, self._handle.append.remote(caller.owner, upload_id, piece))
+        return upload_id
+
+    async def create_file(
+        self, caller: Caller, upload_id: str, filename: str, purpose: str, expires_after_s: int | None
+    ) -> Object:
+        args = (caller.owner, upload_id, filename, purpose, expires_after_s)
+        return await _object(caller, self._handle.create_file.remote(*args))
+
+    async def list_files(
+        self, caller: Caller, purpose: str | None, after: str | None, limit: int | None, order: str
+    ) -> Object:
+        return await _object(caller, self._handle.list_files.remote(caller.owner, purpose, after, limit, order))
+
+    async def get_file(self, caller: Caller, file_id: str) -> Object:
+        return await _object(caller, self._handle.get_file.remote(caller.owner, file_id))
+
+    async def read_file(self, caller: Caller, file_id: str, offset: int, num_bytes: int) -> bytes:
+        data: bytes = await _value(caller, self._handle.read_file.remote(caller.owner, file_id, offset, num_bytes))
+        return data
+
+    async def delete_file(self, caller: Caller, file_id: str) -> Object:
+        return await _object(caller, self._handle.delete_file.remote(caller.owner, file_id))
+
+    async def create_batch(self, caller: Caller, fields: Any) -> Object:
+        return await _object(caller, self._handle.create_batch.remote(caller.owner, fields))
+
+    async def list_batches(self, caller: Caller, after: str | None, limit: int | None) -> Object:
+        return await _object(caller, self._handle.list_batches.remote(caller.owner, after, limit))
+
+    async def get_batch(self, caller: Caller, batch_id: str) -> Object:
+        return await _object(caller, self._handle.get_batch.remote(caller.owner, batch_id))
+
+    async def cancel_batch(self, caller: Caller, batch_id: str) -> Object:
+        return await _object(caller, self._handle.cancel_batch.remote(caller.owner, batch_id))
+
+    async def create_job(self, caller: Caller, upload_id: str, parameters: Mapping[str, Any]) -> Object:
+        return await _object(caller, self._handle.create_job.remote(caller.owner, upload_id, parameters))
+
+    async def get_job(self, caller: Caller, job_id: str) -> Object:
+        return await _object(caller, self._handle.get_job.remote(caller.owner, job_id))
+
+    async def job_results(self, caller: Caller, job_id: str) -> str:
+        file_id: str = await _value(caller, self._handle.job_results.remote(caller.owner, job_id))
+        return file_id
 
 
-def reply_of(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Reply:
-    """Calls an operation, and makes a reply of whatever comes of it."""
+async def _object(caller: Caller, response: Awaitable[Reply]) -> Object:
+    made: Object = await _value(caller, response)
+    return made
+
+
+async def _value(caller: Caller, response: Awaitable[Reply]) -> Any:
     try:
-        return {"value": function(*args, **kwargs)}
-    except ApiError as error:
-        return _error(error.status, error.message, error.param, error.code)
-    except (StoreError, ContentsError) as error:
-        logger.error("the state of batches cannot be used: %s", error)
-        return _error(503, "What is kept of batches cannot be used now. Try again later.", None, "storage_unavailable")
-    except Exception:
-        logger.exception("an operation on batches failed")
-        return _error(500, "The server failed on this request.", None, "internal_error")
-
-
-def _error(status: int, message: str, param: str | None, code: str | None) -> Reply:
-    return {"error": {"status": status, "message": message, "param": param, "code": code}}
+        reply = await response
+    except Exception as exception:
+        error = to_api_error(exception, caller.request_id)
+        if isinstance(error, InternalError):
+            logger.exception("%s: the batch deployment failed", caller.request_id)
+        raise error from exception
+    if "value" not in reply:
+        raise from_error_item(reply, caller.request_id)
+    return reply["value"]

@@ -1,7 +1,4 @@
-"""The HTTP routes of files, batches and jobs: what is read of a request, which operation it is, how it is answered.
-
-The owner of everything is the name of the key that the request came with. What an operation does is not known here.
-"""
+"""The HTTP routes of files, batches and jobs: what is read of a request, which operation it is, how it is answered."""
 
 from collections.abc import Collection
 from typing import Any, Final
@@ -11,7 +8,7 @@ from ray.serve.handle import DeploymentHandle
 from starlette.responses import JSONResponse
 
 from deployments.batch.api.file_stream import FileStream
-from deployments.batch.api.handle import Batches, HandleBatches
+from deployments.batch.api.handle import BatchClient, Caller
 from deployments.batch.api.uploads import Uploads
 from deployments.errors import BadRequestError, printable
 from deployments.ingress.body import parse_json, read_json_body
@@ -33,7 +30,7 @@ BATCH_ROUTES: Final[Routes] = {
 }
 
 _UPLOADS_AT_ONCE: Final = 4
-"""So many uploads of the largest size may be held at once, or more smaller ones."""
+"""So many uploads of the largest size may one key have on the disk at once, or more smaller ones."""
 
 _ANCHOR: Final = "expires_after[anchor]"
 _SECONDS: Final = "expires_after[seconds]"
@@ -41,10 +38,10 @@ _SECONDS: Final = "expires_after[seconds]"
 
 def mount_batches(app: FastAPI, settings: Settings, batches: DeploymentHandle) -> Routes:
     """Add the routes of the batch deployment behind ``batches``, and return them."""
-    return add_batch_routes(app, settings, HandleBatches(batches))
+    return add_batch_routes(app, settings, BatchClient(batches))
 
 
-def add_batch_routes(app: FastAPI, settings: Settings, batches: Batches) -> Routes:
+def add_batch_routes(app: FastAPI, settings: Settings, batches: BatchClient) -> Routes:
     """Add ``BATCH_ROUTES`` to the application, and return them."""
     limits = settings.batch.limits
     uploads = Uploads(limits.max_file_bytes, limits.max_upload_s, _UPLOADS_AT_ONCE * limits.max_file_bytes)
@@ -54,94 +51,89 @@ def add_batch_routes(app: FastAPI, settings: Settings, batches: Batches) -> Rout
     return BATCH_ROUTES
 
 
-def _add_files(app: FastAPI, batches: Batches, uploads: Uploads) -> None:
+def _add_files(app: FastAPI, batches: BatchClient, uploads: Uploads) -> None:
     @app.post("/v1/files")
     async def create_file(request: Request) -> Response:
-        async with uploads.read(request, ("purpose", _ANCHOR, _SECONDS)) as upload:
+        caller = _caller(request)
+        async with uploads.read(request, caller.owner, ("purpose", _ANCHOR, _SECONDS)) as upload:
             if "purpose" not in upload.fields:
                 raise BadRequestError("You must provide 'purpose'.", "purpose")
             purpose, expires_after_s = upload.fields["purpose"], _expiry(upload.fields)
-            args = (_owner(request), upload.filename, purpose, upload.content, expires_after_s)
-            return JSONResponse(await batches.call(_request_id(request), "create_file", *args))
+            upload_id = await batches.upload(caller, upload.file)
+        return JSONResponse(await batches.create_file(caller, upload_id, upload.filename, purpose, expires_after_s))
 
     @app.get("/v1/files")
     async def list_files(request: Request) -> Response:
         query = _query(request, ("purpose", "after", "limit", "order"))
         args = (query.get("purpose"), query.get("after"), _limit(query), query.get("order", "desc"))
-        return JSONResponse(await batches.call(_request_id(request), "list_files", _owner(request), *args))
+        return JSONResponse(await batches.list_files(_caller(request), *args))
 
     @app.get("/v1/files/{file_id}")
     async def get_file(request: Request, file_id: str) -> Response:
-        return JSONResponse(await batches.call(_request_id(request), "get_file", _owner(request), file_id))
+        return JSONResponse(await batches.get_file(_caller(request), file_id))
 
     @app.delete("/v1/files/{file_id}")
     async def delete_file(request: Request, file_id: str) -> Response:
-        return JSONResponse(await batches.call(_request_id(request), "delete_file", _owner(request), file_id))
+        return JSONResponse(await batches.delete_file(_caller(request), file_id))
 
     @app.get("/v1/files/{file_id}/content")
     async def get_content(request: Request, file_id: str) -> Response:
         return await _send_file(batches, request, file_id, "application/octet-stream")
 
 
-def _add_batches(app: FastAPI, batches: Batches, limits: Limits) -> None:
+def _add_batches(app: FastAPI, batches: BatchClient, limits: Limits) -> None:
     @app.post("/v1/batches")
     async def create_batch(request: Request) -> Response:
         fields = parse_json(await read_json_body(request, limits), limits)
-        return JSONResponse(await batches.call(_request_id(request), "create_batch", _owner(request), fields))
+        return JSONResponse(await batches.create_batch(_caller(request), fields))
 
     @app.get("/v1/batches")
     async def list_batches(request: Request) -> Response:
         query = _query(request, ("after", "limit"))
-        args = (query.get("after"), _limit(query))
-        return JSONResponse(await batches.call(_request_id(request), "list_batches", _owner(request), *args))
+        return JSONResponse(await batches.list_batches(_caller(request), query.get("after"), _limit(query)))
 
     @app.get("/v1/batches/{batch_id}")
     async def get_batch(request: Request, batch_id: str) -> Response:
-        return JSONResponse(await batches.call(_request_id(request), "get_batch", _owner(request), batch_id))
+        return JSONResponse(await batches.get_batch(_caller(request), batch_id))
 
     @app.post("/v1/batches/{batch_id}/cancel")
     async def cancel_batch(request: Request, batch_id: str) -> Response:
-        return JSONResponse(await batches.call(_request_id(request), "cancel_batch", _owner(request), batch_id))
+        return JSONResponse(await batches.cancel_batch(_caller(request), batch_id))
 
 
-def _add_jobs(app: FastAPI, batches: Batches, uploads: Uploads, settings: Settings) -> None:
+def _add_jobs(app: FastAPI, batches: BatchClient, uploads: Uploads, settings: Settings) -> None:
     @app.post("/v1/batch/jobs")
     async def create_job(request: Request) -> Response:
-        async with uploads.read(request) as upload:
+        caller = _caller(request)
+        async with uploads.read(request, caller.owner) as upload:
             query = request.query_params.multi_items()
             parameters = read_parameters(query, limits=settings.limits, model_id=settings.model_id)
-            args = (_owner(request), upload.content, parameters)
-            return JSONResponse(await batches.call(_request_id(request), "create_job", *args))
+            upload_id = await batches.upload(caller, upload.file)
+        return JSONResponse(await batches.create_job(caller, upload_id, parameters))
 
     @app.get("/v1/batch/jobs/{job_id}")
     async def get_job(request: Request, job_id: str) -> Response:
-        return JSONResponse(await batches.call(_request_id(request), "get_job", _owner(request), job_id))
+        return JSONResponse(await batches.get_job(_caller(request), job_id))
 
     @app.get("/v1/batch/jobs/{job_id}/results")
     async def get_results(request: Request, job_id: str) -> Response:
-        file_id = await batches.call(_request_id(request), "job_results", _owner(request), job_id)
+        file_id = await batches.job_results(_caller(request), job_id)
         return await _send_file(batches, request, file_id, "application/json")
 
 
-async def _send_file(batches: Batches, request: Request, file_id: str, media_type: str) -> Response:
-    request_id, owner = _request_id(request), _owner(request)
+async def _send_file(batches: BatchClient, request: Request, file_id: str, media_type: str) -> Response:
+    caller = _caller(request)
 
     async def read(offset: int, num_bytes: int) -> bytes:
-        data: bytes = await batches.call(request_id, "read_file", owner, file_id, offset, num_bytes)
-        return data
+        return await batches.read_file(caller, file_id, offset, num_bytes)
 
-    file = await batches.call(request_id, "get_file", owner, file_id)
-    return await FileStream.begin(read, file["bytes"], media_type, request_id)
-
-
-def _owner(request: Request) -> str:
-    owner: str = request.state.owner
-    return owner
+    file = await batches.get_file(caller, file_id)
+    return await FileStream.begin(read, file["bytes"], media_type, caller.request_id)
 
 
-def _request_id(request: Request) -> str:
-    request_id: str = request.state.request_id
-    return request_id
+def _caller(request: Request) -> Caller:
+    """The owner of everything is the name of the key that the request came with."""
+    return Caller(request.state.owner, request.state.request_id)
 
 
 def _query(request: Request, names: Collection[str]) -> dict[str, str]:

@@ -1,16 +1,14 @@
-"""What the API does with batches and jobs: makes them, looks them up and cancels them, always for one owner.
+"""What the API does with batches and jobs: makes them, looks them up and cancels them, always for one owner."""
 
-Knows what is allowed. Knows neither HTTP nor how lines are answered: who answers them is told that something changed.
-"""
-
+import mmap
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, cast
 from uuid import uuid4
 
 from deployments.batch.api import objects
-from deployments.batch.api.file_service import FileService, checked_cursor, is_id, limited, unknown_cursor
+from deployments.batch.api.file_service import FileService, checked_cursor, is_id, limited, new_file_id, unknown_cursor
 from deployments.batch.api.job_list import to_lines
 from deployments.batch.state.contents import Contents
 from deployments.batch.state.records import BatchRecord, FileRecord, Kind
@@ -24,6 +22,7 @@ from deployments.errors import (
 )
 from deployments.protocol.batches import ENDPOINT, read_batch
 from deployments.settings import Settings
+from deployments.storage import PartialFile
 
 MAX_BATCHES_LISTED: Final = 100
 
@@ -109,17 +108,15 @@ class BatchService(FileService):
 
     # Jobs
 
-    def create_job(self, owner: str, content: bytes, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """Makes a job of a JSON list; ``parameters`` are those of ``job_list.read_parameters``."""
-        self._check_size(owner, content)
-        lines = to_lines(
-            content,
-            parameters,
-            limits=self._settings.limits,
-            model_id=self._settings.model_id,
-            max_lines=self._limits.max_lines,
-        )
-        file = self._keep(owner, "job.jsonl", lines, self._limits.retention_s)
+    def create_job(self, owner: str, upload_id: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """Make a job of an uploaded JSON list; ``parameters`` are those of ``job_list.read_parameters``."""
+        uploaded = self._end_upload(owner, upload_id)
+        try:
+            file_id = new_file_id()
+            num_bytes = self._contents.write(file_id, self._job_lines(uploaded, parameters))
+        finally:
+            uploaded.discard()
+        file = self._remember(owner, file_id, "job.jsonl", num_bytes, self._limits.retention_s)
         window_s = min(_JOB_WINDOW_S, self._limits.retention_s)
         job = self._new_batch(owner, "job", file, f"{window_s}s", window_s)
         try:
@@ -144,6 +141,16 @@ class BatchService(FileService):
         if error is not None:
             raise ConflictError(f"The job has no results, for it failed: {error['message']}", code=error["code"])
         raise ConflictError("The job has not ended yet. Ask again later.", code="job_not_finished")
+
+    def _job_lines(self, uploaded: PartialFile, parameters: Mapping[str, Any]) -> Iterator[bytes]:
+        uploaded.flush()
+        # Mapped, so that the list is not in memory; it is unmapped when the lines that were found in it are gone.
+        content = mmap.mmap(uploaded.file.fileno(), 0, access=mmap.ACCESS_READ)
+        limits, model_id, max_lines = self._settings.limits, self._settings.model_id, self._limits.max_lines
+        # What is done with bytes there, slices and searches, can be done with a mapped file.
+        return to_lines(
+            cast("bytes", content), parameters, limits=limits, model_id=model_id, max_lines=max_lines
+        )  # fmt: skip
 
     def _new_batch(
         self, owner: str, kind: Kind, file: FileRecord, window: str, window_s: int, **fields: Any

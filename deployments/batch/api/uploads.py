@@ -1,118 +1,162 @@
-"""Reads uploads within their limits: how large, how long, and how much of all of them is held at once.
+"""Reads uploads within their limits: how large, how long, and how much of one key's at once.
 
-Never holds more than is allowed. What is in a form is not looked at here.
+Starlette's form parser spools the file to disk, so an upload costs little memory whatever its size.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator, Collection
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Final
 
-from starlette.requests import Request
+from starlette.datastructures import FormData, UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.requests import ClientDisconnect, Request
 
-from deployments.batch.api.multipart import FILE, Form, Upload
 from deployments.errors import (
     BadRequestError,
     OverloadedError,
     PayloadTooLargeError,
     RequestTimeoutError,
+    UnsupportedMediaTypeError,
+    printable,
 )
 from deployments.ingress.body import check_not_compressed, says_more_than
 from deployments.ingress.disconnect import ClientLeft
 
+FILE: Final = "file"
+MAX_FIELD_BYTES: Final = 1024
+MAX_FILENAME_CHARS: Final = 255
+
 _SLACK_BYTES: Final = 64 * 1024
 """Of a body, besides its file: boundaries, headers, fields."""
+
+
+@dataclass
+class Upload:
+    """What was uploaded.
+
+    Attributes:
+        filename: Printable, at most ``MAX_FILENAME_CHARS`` long.
+        fields: The parts that are no file.
+    """
+
+    filename: str
+    file: UploadFile
+    fields: dict[str, str]
 
 
 class Uploads:
     """Takes uploads of at most ``max_file_bytes``, each within ``max_s`` seconds.
 
     Args:
-        max_held_bytes: What all uploads at once may hold; one that would exceed it is refused.
+        max_held_bytes: What all uploads of one key may hold on the disk at once.
     """
 
     def __init__(self, max_file_bytes: int, max_s: float, max_held_bytes: int) -> None:
         self._max_file_bytes = max_file_bytes
         self._max_s = max_s
         self._max_held_bytes = max_held_bytes
-        self._held_bytes = 0
+        self._held_bytes: Counter[str] = Counter()
 
     @asynccontextmanager
-    async def read(self, request: Request, fields: Collection[str] = ()) -> AsyncIterator[Upload]:
-        """The upload of a request that may have these fields beside its file; it counts as held until the end.
+    async def read(self, request: Request, owner: str, fields: Collection[str] = ()) -> AsyncIterator[Upload]:
+        """Yield the upload of a request that may have these fields beside its file; it is deleted at the end.
 
         Raises:
             UnsupportedMediaTypeError: It is compressed, or no multipart form.
             PayloadTooLargeError: It is, or says it is, larger than allowed.
             RequestTimeoutError: It took too long to arrive.
             BadRequestError: It has no file, or not the form that it should have.
-            OverloadedError: Others are being uploaded.
+            OverloadedError: The key uploads other files.
             ClientLeft: The client left before the end of it.
         """
-        self._check_headers(request)
-        form = Form(request.headers.get("content-type", ""), fields)
-        held = _Held(self._hold)
+        check_not_compressed(request)
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "multipart/form-data":
+            raise UnsupportedMediaTypeError("The body must be a form, with 'Content-Type: multipart/form-data'.")
+        if says_more_than(request, self._max_file_bytes + _SLACK_BYTES):
+            raise self._too_large()
+        num_bytes = 0
+
+        async def body() -> AsyncGenerator[bytes]:
+            nonlocal num_bytes
+            async for chunk in request.stream():
+                if num_bytes + len(chunk) > self._max_file_bytes + _SLACK_BYTES:
+                    raise self._too_large()
+                if self._held_bytes[owner] + len(chunk) > self._max_held_bytes:
+                    raise OverloadedError("Other files of yours are being uploaded. Try again in a moment.")
+                num_bytes += len(chunk)
+                self._held_bytes[owner] += len(chunk)
+                yield chunk
+
+        form = FormData()
         try:
             try:
                 async with asyncio.timeout(self._max_s):
-                    await self._receive(request, form, held)
+                    form = await _parse(request, body(), num_fields=len(fields))
             except TimeoutError:
                 raise RequestTimeoutError(f"The file did not arrive within {self._max_s:g} s.") from None
-            yield form.upload()
-        finally:
-            held.release()
-
-    async def _receive(self, request: Request, form: Form, held: "_Held") -> None:
-        """Reads to the end even after a fault: a client that is still sending would not see the answer."""
-        fault: BadRequestError | None = None
-        num_bytes = 0
-        while True:
-            message = await request.receive()
-            if message["type"] == "http.disconnect":
-                raise ClientLeft
-            chunk = message.get("body", b"")
-            num_bytes += len(chunk)
-            if num_bytes > self._max_file_bytes + _SLACK_BYTES:
+            except ClientDisconnect:
+                raise ClientLeft from None
+            upload = _upload(form, fields)
+            if (upload.file.size or 0) > self._max_file_bytes:
                 raise self._too_large()
-            if fault is None:
-                held.add(len(chunk))
-                try:
-                    form.add(chunk)
-                except BadRequestError as error:
-                    fault = error
-                    held.release()
-            if not message.get("more_body", False):
-                break
-        if fault is not None:
-            raise fault
-        if form.num_file_bytes > self._max_file_bytes:
-            raise self._too_large()
-
-    def _check_headers(self, request: Request) -> None:
-        check_not_compressed(request)
-        if says_more_than(request, self._max_file_bytes + _SLACK_BYTES):
-            raise self._too_large()
-
-    def _hold(self, num_bytes: int) -> None:
-        if self._held_bytes + num_bytes > self._max_held_bytes:
-            raise OverloadedError("Other files are being uploaded. Try again in a moment.")
-        self._held_bytes += num_bytes
+            yield upload
+        finally:
+            await form.close()
+            self._held_bytes[owner] -= num_bytes
 
     def _too_large(self) -> PayloadTooLargeError:
         return PayloadTooLargeError(f"The file has more than {self._max_file_bytes} bytes.", FILE)
 
 
-class _Held:
-    """How much of what all may hold one upload does."""
+class _Parser(MultiPartParser):
+    """Starlette's, which takes a form that breaks off for one that ended, and leaves its file open."""
 
-    def __init__(self, hold: Callable[[int], None]) -> None:
-        self._hold = hold
-        self._num_bytes = 0
+    is_complete = False
 
-    def add(self, num_bytes: int) -> None:
-        self._hold(num_bytes)
-        self._num_bytes += num_bytes
+    def on_end(self) -> None:
+        self.is_complete = True
 
-    def release(self) -> None:
-        self._hold(-self._num_bytes)
-        self._num_bytes = 0
+
+async def _parse(request: Request, body: AsyncGenerator[bytes], num_fields: int) -> FormData:
+    async def whole_body() -> AsyncGenerator[bytes]:
+        async for chunk in body:
+            yield chunk
+        if not parser.is_complete:
+            raise MultiPartException("it ends too early.")
+
+    # One file and one field more than there may be, so that the message can name it.
+    limits = {"max_files": 2, "max_fields": num_fields + 1, "max_part_size": _SLACK_BYTES}
+    parser = _Parser(request.headers, whole_body(), **limits)
+    try:
+        return await parser.parse()
+    except (MultiPartException, UnicodeError) as error:
+        # A client that is still sending would not see the answer.
+        async for _ in body:
+            pass
+        cause = error.message if isinstance(error, MultiPartException) else "its charset is not known."
+        raise BadRequestError(f"The body is no valid multipart form: {printable(cause, 200)}") from None
+
+
+def _upload(form: FormData, known: Collection[str]) -> Upload:
+    fields: dict[str, str | UploadFile] = {}
+    for name, value in form.multi_items():
+        shown = printable(name)
+        if name not in {FILE, *known}:
+            raise BadRequestError(
+                f"Unknown part of the form: '{shown}'. It has {', '.join(sorted({FILE, *known}))}.", shown
+            )
+        if name in fields:
+            raise BadRequestError(f"The form has '{shown}' twice. Leave one out.", shown)
+        fields[name] = value
+    file = fields.pop(FILE, None)
+    if not isinstance(file, UploadFile):
+        raise BadRequestError("You must provide a file with a filename, as the part 'file' of the form.", FILE)
+    texts = {}
+    for name, value in fields.items():
+        if not isinstance(value, str) or len(value.encode()) > MAX_FIELD_BYTES:
+            raise BadRequestError(f"'{name}' must be text of at most {MAX_FIELD_BYTES} bytes.", name)
+        texts[name] = value
+    return Upload(printable(file.filename or "", MAX_FILENAME_CHARS - 1) or FILE, file, texts)

@@ -1,102 +1,60 @@
-"""Keeps what files hold, each under its name, in a folder or behind an fsspec URL.
+"""What files hold, each under its name in one folder or behind one URL.
 
-A name shows a whole file or none. Knows nothing of who owns a file or what is in it. The names are ours, and what is
-no such name is refused, so no path can be made of one.
+The names are ours, and what is no such name is refused, so that no path can be made of one.
 """
 
-import os
 import re
 from collections.abc import Iterable
-from contextlib import suppress
-from pathlib import Path
 from typing import BinaryIO, Final
 
-import fsspec
-from fsspec.implementations.local import LocalFileSystem
-
-from deployments.batch.state.places import ContentsError, ContentsMissingError, Folder, Place, Remote, errors
-
-__all__ = ["Contents", "ContentsError", "ContentsMissingError"]
+from deployments.storage import Location, PartialFile
 
 _NAME: Final = re.compile(r"[a-z0-9_-]{1,128}")
 
 
 class Contents:
-    """The files in one place. Safe to use from several threads, beside other processes.
+    """The files in one folder. May be used from several threads, beside other processes.
+
+    Every method may raise ``StorageError``, and ``FileMissingError`` where there is no such file.
 
     Args:
         url_or_folder: A folder, which is made, or a URL such as ``s3://bucket/files``; its driver has to be installed.
-
-    Raises:
-        ContentsError: The place cannot be used.
     """
 
     def __init__(self, url_or_folder: str) -> None:
-        with errors("the place of the files cannot be used"):
-            files, root = fsspec.core.url_to_fs(os.path.expanduser(url_or_folder))  # noqa: PTH111 - may be a URL
-            self._place: Place = Folder(Path(root)) if isinstance(files, LocalFileSystem) else Remote(files, root)
+        self._folder = Location.of(url_or_folder)
+        self._folder.prepare_folder()
+
+    def begin(self, name: str) -> PartialFile:
+        """Begin to write a file, or to replace it."""
+        return PartialFile(self._file(name))
 
     def write(self, name: str, chunks: Iterable[bytes]) -> int:
-        """Writes a file, or replaces it once the new one is complete and safe on the disk.
-
-        Returns:
-            Its bytes.
-
-        Raises:
-            ContentsError: It could not be written; nothing of it is left. What the chunks raise goes through, likewise.
-        """
-        return self._place.write(_checked(name), chunks)
+        """Write a file, whole or not at all, and return its bytes. What the chunks raise goes through."""
+        return self._file(name).write(chunks)
 
     def open(self, name: str) -> BinaryIO:
-        """The file, to be closed by the caller. Reading from it may raise ``OSError``.
-
-        Raises:
-            ContentsMissingError: There is none.
-            ContentsError: It cannot be opened.
-        """
-        with errors(f"file {_checked(name)} cannot be opened"):
-            return self._place.open(name)
+        return self._file(name).open()
 
     def read(self, name: str, offset: int, num_bytes: int) -> bytes:
-        """At most ``num_bytes`` of a file from ``offset`` on; fewer where it ends.
-
-        Raises:
-            ContentsError: As ``open``.
-        """
-        with errors(f"file {_checked(name)} cannot be read"):
-            return self._place.read(name, offset, num_bytes)
+        """Return at most ``num_bytes`` of a file from ``offset`` on; fewer where it ends."""
+        return self._file(name).read(offset, num_bytes)
 
     def size(self, name: str) -> int:
-        """Bytes of a file.
-
-        Raises:
-            ContentsError: As ``open``.
-        """
-        with errors(f"file {_checked(name)} cannot be looked at"):
-            return self._place.size(name)
+        return self._file(name).size()
 
     def delete(self, name: str) -> None:
-        """One that is gone is fine.
-
-        Raises:
-            ContentsError: It is still there.
-        """
-        with errors(f"file {_checked(name)} cannot be deleted"), suppress(FileNotFoundError):
-            self._place.delete(name)
+        """Delete a file; one that is gone is fine."""
+        self._file(name).delete()
 
     def old_names(self, older_than_s: float) -> list[str]:
-        """Names of the files that were written at least so long ago; those whose place does not know are left out.
+        """Return the names of the files that were written at least so long ago, as far as that is known.
 
         A process that died between writing a file and remembering it has left one that nobody asks for.
-
-        Raises:
-            ContentsError: They cannot be listed.
         """
-        with errors("the files cannot be listed"):
-            return [name for name in self._place.old_names(older_than_s) if _NAME.fullmatch(name)]
+        return [name for name in self._folder.old_names(older_than_s) if _NAME.fullmatch(name)]
 
-
-def _checked(name: str) -> str:
-    if not _NAME.fullmatch(name):
-        raise ValueError("the name of a file is of small letters, digits, - and _")
-    return name
+    def _file(self, name: str) -> Location:
+        if not _NAME.fullmatch(name):
+            raise ValueError("the name of a file is of small letters, digits, - and _")
+        return self._folder.child(name)

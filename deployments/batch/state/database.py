@@ -1,7 +1,7 @@
-"""Opens the database of batches, SQLite or PostgreSQL, and gives out transactions that behave the same in both.
+"""The database of batches, SQLite or PostgreSQL: its tables, and transactions that behave the same in both.
 
-Knows what each of the two needs: how to wait for a lock, what survives a power cut, how long a silent server is waited
-for. Knows nothing of what the tables mean. Whatever goes wrong is a ``StoreError``.
+Whatever goes wrong is a ``StoreError``. The tables' names begin with ``wordbound_``: a server's database may hold other
+things too.
 """
 
 import sqlite3
@@ -10,12 +10,30 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, cast
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url, select, text
+from sqlalchemy import (
+    JSON,
+    URL,
+    BigInteger,
+    Boolean,
+    Column,
+    Connection,
+    Engine,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    create_engine,
+    event,
+    inspect,
+    make_url,
+    select,
+    text,
+)
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry
-
-from deployments.batch.state.tables import METADATA, SCHEMA_VERSION, schema
 
 _LOCK_WAIT_S: Final = 30
 """The longest transaction is the end of a batch of 100,000 lines, which deletes its rows."""
@@ -25,6 +43,89 @@ _SERVER_OPTIONS: Final = {"connect_timeout": 10, "keepalives_idle": 30, "tcp_use
 
 _ON_CREATION: Final = 0x776F7264626E64
 """The advisory lock that lets one process at a time create tables in a PostgreSQL database; any number would do."""
+
+
+SCHEMA_VERSION: Final = 1
+"""Rises with every change that an older release could not read."""
+
+METADATA: Final = MetaData()
+
+_NUMBER: Final = BigInteger().with_variant(Integer, "sqlite")
+"""SQLite counts up a column of exactly this type only; it holds 64 bits there too."""
+
+schema = Table(
+    "wordbound_schema",
+    METADATA,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("version", Integer, nullable=False),
+)
+"""One row: the version of all of these tables. Who holds it decides alone whether a batch may be added."""
+
+# Several are made in one second, so a number of its own says which came first.
+files = Table(
+    "wordbound_files",
+    METADATA,
+    Column("number", _NUMBER, primary_key=True),
+    Column("id", String(128), nullable=False, unique=True),
+    Column("owner", String(256), nullable=False),
+    Column("purpose", String(32), nullable=False),
+    Column("filename", Text, nullable=False),
+    Column("num_bytes", BigInteger, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("expires_at", BigInteger, index=True),
+    Index("wordbound_files_of_owner", "owner", "number"),
+    sqlite_autoincrement=True,
+)
+
+batches = Table(
+    "wordbound_batches",
+    METADATA,
+    Column("number", _NUMBER, primary_key=True),
+    Column("id", String(128), nullable=False, unique=True),
+    Column("owner", String(256), nullable=False),
+    Column("kind", String(32), nullable=False),
+    Column("endpoint", Text, nullable=False),
+    Column("input_file_id", String(128), nullable=False),
+    Column("completion_window", String(64), nullable=False),
+    Column("status", String(32), nullable=False, index=True),
+    Column("created_at", BigInteger, nullable=False),
+    Column("deadline", BigInteger, nullable=False),
+    Column("in_progress_at", BigInteger),
+    Column("finalizing_at", BigInteger),
+    Column("completed_at", BigInteger),
+    Column("failed_at", BigInteger),
+    Column("expired_at", BigInteger),
+    Column("cancelling_at", BigInteger),
+    Column("cancelled_at", BigInteger),
+    Column("total", BigInteger, nullable=False),
+    Column("completed", BigInteger, nullable=False),
+    Column("failed", BigInteger, nullable=False),
+    Column("output_file_id", String(128)),
+    Column("error_file_id", String(128)),
+    Column("metadata", JSON(none_as_null=True)),
+    Column("errors", JSON, nullable=False),
+    Column("output_expires_after_s", BigInteger),
+    Index("wordbound_batches_of_owner", "owner", "kind", "number"),
+    sqlite_autoincrement=True,
+)
+
+# The key is what makes a line count once, whoever records it and however often.
+results = Table(
+    "wordbound_results",
+    METADATA,
+    Column("batch", BigInteger, primary_key=True, autoincrement=False),
+    Column("line", BigInteger, primary_key=True, autoincrement=False),
+    Column("is_error", Boolean, nullable=False),
+    Column("record", Text, nullable=False),
+)
+
+attempts = Table(
+    "wordbound_attempts",
+    METADATA,
+    Column("batch", BigInteger, primary_key=True, autoincrement=False),
+    Column("line", BigInteger, primary_key=True, autoincrement=False),
+    Column("attempts", Integer, nullable=False),
+)
 
 
 class StoreError(Exception):

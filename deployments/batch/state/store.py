@@ -1,20 +1,29 @@
 """Remembers files, batches and the results of their lines, so that whatever dies, every line counts exactly once.
 
-Each method is one transaction. Knows what must change together; knows nothing of HTTP, of engines, of the clock, or of
-what files hold. May be called from several threads, and while another process uses the same database.
+Each method is one transaction. May be called from several threads, and while another process uses the same database.
 """
 
-from collections.abc import Collection, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias, TypeVar
 
-from sqlalchemy import ColumnElement, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Select, Table, delete, false, func, insert, select, update
+from sqlalchemy.dialects import postgresql, sqlite
 
-from deployments.batch.state import queries, tables
+from deployments.batch.state import database
 from deployments.batch.state.database import Database, StoreError
-from deployments.batch.state.queries import UnknownCursorError
 from deployments.batch.state.records import OPEN, TERMINAL, BatchRecord, FileRecord, Kind, LineResult, Status
 
 __all__ = ["Store", "StoreError", "TooManyOpenError", "UnknownCursorError"]
+
+_CHUNK: Final = 500
+"""Values looked for in one statement; SQLite took 999 before 2020."""
+
+Record = TypeVar("Record", FileRecord, BatchRecord)
+Row: TypeAlias = Mapping[Any, Any]
+
+
+class UnknownCursorError(Exception):
+    """The owner has nothing of the id after which a list was to go on."""
 
 
 class TooManyOpenError(Exception):
@@ -53,14 +62,14 @@ class Store:
     def add_file(self, file: FileRecord) -> None:
         """Adds it, or replaces the one of the same id."""
         with self._database.writing() as connection:
-            queries.put_file(connection, file)
+            _put_file(connection, file)
 
     def file(self, owner: str | None, file_id: str) -> FileRecord | None:
         """The file if it is the owner's; with None, whoever's."""
         with self._database.reading() as connection:
-            query = select(tables.files).where(*queries.is_named(tables.files, owner, file_id))
+            query = select(database.files).where(*_is_named(database.files, owner, file_id))
             row = connection.execute(query).mappings().one_or_none()
-        return tables.to_file(row) if row else None
+        return _to_file(row) if row else None
 
     def files(
         self, owner: str, *, purpose: str | None, after: str | None, limit: int, newest_first: bool = True
@@ -70,30 +79,30 @@ class Store:
         Raises:
             UnknownCursorError: The owner has no file ``after``.
         """
-        query = select(tables.files).where(tables.files.c.owner == owner)
+        query = select(database.files).where(database.files.c.owner == owner)
         if purpose is not None:
-            query = query.where(tables.files.c.purpose == purpose)
+            query = query.where(database.files.c.purpose == purpose)
         with self._database.reading() as connection:
-            query = queries.page_of(connection, query, tables.files, owner, after, newest_first)
-            return queries.first_of(connection, query, limit, tables.to_file)
+            query = _page_of(connection, query, database.files, owner, after, newest_first)
+            return _first_of(connection, query, limit, _to_file)
 
     def delete_file(self, owner: str | None, file_id: str) -> bool:
         """Whether there was one."""
         with self._database.writing() as connection:
             return (
-                connection.execute(delete(tables.files).where(*queries.is_named(tables.files, owner, file_id))).rowcount
+                connection.execute(delete(database.files).where(*_is_named(database.files, owner, file_id))).rowcount
                 > 0
             )
 
     def expired_files(self, now: int) -> list[FileRecord]:
         with self._database.reading() as connection:
-            query = select(tables.files).where(tables.files.c.expires_at <= now)
-            return [tables.to_file(row) for row in connection.execute(query).mappings()]
+            query = select(database.files).where(database.files.c.expires_at <= now)
+            return [_to_file(row) for row in connection.execute(query).mappings()]
 
     def num_files_bytes(self, owner: str) -> int:
         """Bytes of all files of the owner, those that were made for it included."""
         with self._database.reading() as connection:
-            query = select(func.sum(tables.files.c.num_bytes)).where(tables.files.c.owner == owner)
+            query = select(func.sum(database.files.c.num_bytes)).where(database.files.c.owner == owner)
             return int(connection.scalar(query) or 0)
 
     # Batches
@@ -104,21 +113,21 @@ class Store:
         Raises:
             TooManyOpenError: It was not added.
         """
-        is_open = tables.batches.c.status.in_(OPEN)
+        is_open = database.batches.c.status.in_(OPEN)
         with self._database.writing() as connection:
-            connection.execute(select(tables.schema.c.version).with_for_update())
-            if queries.count_batches(connection, is_open, tables.batches.c.owner == batch.owner) >= max_open_of_owner:
+            connection.execute(select(database.schema.c.version).with_for_update())
+            if _count_batches(connection, is_open, database.batches.c.owner == batch.owner) >= max_open_of_owner:
                 raise TooManyOpenError(of_owner=True)
-            if queries.count_batches(connection, is_open) >= max_open:
+            if _count_batches(connection, is_open) >= max_open:
                 raise TooManyOpenError(of_owner=False)
-            connection.execute(insert(tables.batches).values(batch.model_dump()))
+            connection.execute(insert(database.batches).values(batch.model_dump()))
 
     def batch(self, owner: str | None, batch_id: str) -> BatchRecord | None:
         """The batch if it is the owner's; with None, whoever's."""
         with self._database.reading() as connection:
-            query = select(tables.batches).where(*queries.is_named(tables.batches, owner, batch_id))
+            query = select(database.batches).where(*_is_named(database.batches, owner, batch_id))
             row = connection.execute(query).mappings().one_or_none()
-        return tables.to_batch(row) if row else None
+        return _to_batch(row) if row else None
 
     def batches(self, owner: str, kind: Kind, *, after: str | None, limit: int) -> tuple[list[BatchRecord], bool]:
         """At most ``limit`` of the owner's batches, newest first, those after the batch ``after``, and whether more.
@@ -126,28 +135,28 @@ class Store:
         Raises:
             UnknownCursorError: The owner has no batch ``after``.
         """
-        query = select(tables.batches).where(tables.batches.c.owner == owner, tables.batches.c.kind == kind)
+        query = select(database.batches).where(database.batches.c.owner == owner, database.batches.c.kind == kind)
         with self._database.reading() as connection:
-            query = queries.page_of(connection, query, tables.batches, owner, after, newest_first=True)
-            return queries.first_of(connection, query, limit, tables.to_batch)
+            query = _page_of(connection, query, database.batches, owner, after, newest_first=True)
+            return _first_of(connection, query, limit, _to_batch)
 
     def open_batches(self) -> list[BatchRecord]:
         """Those that are not at their end, oldest first."""
-        return self._batches_where(tables.batches.c.status.in_(OPEN))
+        return self._batches_where(database.batches.c.status.in_(OPEN))
 
     def old_batches(self, before: int) -> list[BatchRecord]:
         """Those that came to their end before this time, oldest first."""
-        of = tables.batches.c
+        of = database.batches.c
         ended_at = func.coalesce(of.completed_at, of.failed_at, of.expired_at, of.cancelled_at, of.created_at)
         return self._batches_where(of.status.in_(TERMINAL), ended_at < before)
 
     def delete_batch(self, batch_id: str) -> None:
         """With what is remembered of its lines, but without its files. One that is gone is fine."""
         with self._database.writing() as connection:
-            row = queries.lock_batch(connection, batch_id, (*OPEN, *TERMINAL))
+            row = _lock_batch(connection, batch_id, (*OPEN, *TERMINAL))
             if row is not None:
-                queries.delete_lines(connection, row["number"])
-                connection.execute(delete(tables.batches).where(tables.batches.c.number == row["number"]))
+                _delete_lines(connection, row["number"])
+                connection.execute(delete(database.batches).where(database.batches.c.number == row["number"]))
 
     def update_batch(self, batch_id: str, *, only_from: Collection[Status], **changes: Any) -> BatchRecord | None:
         """Changes fields of a batch that is in one of these statuses; None where it is in another, or gone.
@@ -156,8 +165,8 @@ class Store:
             ValueError: A change is no field of a batch, or has a value that the field cannot have.
         """
         with self._database.writing() as connection:
-            row = queries.lock_batch(connection, batch_id, only_from)
-            return None if row is None else queries.change_batch(connection, row, changes)
+            row = _lock_batch(connection, batch_id, only_from)
+            return None if row is None else _change_batch(connection, row, changes)
 
     def finish(
         self, batch_id: str, *, only_from: Collection[Status], files: Sequence[FileRecord], **changes: Any
@@ -168,13 +177,13 @@ class Store:
             ValueError: As ``update_batch``.
         """
         with self._database.writing() as connection:
-            row = queries.lock_batch(connection, batch_id, only_from)
+            row = _lock_batch(connection, batch_id, only_from)
             if row is None:
                 return None
             for file in files:
-                queries.put_file(connection, file)
-            queries.delete_lines(connection, row["number"])
-            return queries.change_batch(connection, row, changes)
+                _put_file(connection, file)
+            _delete_lines(connection, row["number"])
+            return _change_batch(connection, row, changes)
 
     # Lines
 
@@ -185,32 +194,32 @@ class Store:
             How many lines had none before; 0 where the batch is at its end or gone.
         """
         with self._database.writing() as connection:
-            row = queries.lock_batch(connection, batch_id, OPEN)
+            row = _lock_batch(connection, batch_id, OPEN)
             if row is None:
                 return 0
             # The batch is locked: nobody adds results between the look and the insertion.
             new = {result.line: result for result in reversed(results)}
-            for line in queries.recorded_among(connection, row["number"], sorted(new)):
+            for line in _recorded_among(connection, row["number"], sorted(new)):
                 del new[line]
             if new:
                 rows = [{"batch": row["number"], **result.model_dump()} for result in new.values()]
-                connection.execute(insert(tables.results), rows)
+                connection.execute(insert(database.results), rows)
                 num_failed = sum(result.is_error for result in new.values())
                 counts = {"completed": row["completed"] + len(new) - num_failed, "failed": row["failed"] + num_failed}
-                connection.execute(update(tables.batches).where(tables.batches.c.id == batch_id).values(counts))
+                connection.execute(update(database.batches).where(database.batches.c.id == batch_id).values(counts))
             return len(new)
 
     def recorded_lines(self, batch_id: str) -> set[int]:
         with self._database.reading() as connection:
             return set(
-                connection.scalars(select(tables.results.c.line).where(queries.is_line_of(tables.results, batch_id)))
+                connection.scalars(select(database.results.c.line).where(_is_line_of(database.results, batch_id)))
             )
 
     def results(self, batch_id: str, *, after_line: int, limit: int) -> list[LineResult]:
         """At most ``limit`` results, in the order of the lines, those of lines after ``after_line``."""
-        of = tables.results.c
+        of = database.results.c
         query = select(of.line, of.is_error, of.record).where(
-            queries.is_line_of(tables.results, batch_id), of.line > after_line
+            _is_line_of(database.results, batch_id), of.line > after_line
         )
         with self._database.reading() as connection:
             rows = connection.execute(query.order_by(of.line).limit(limit)).mappings()
@@ -218,23 +227,110 @@ class Store:
 
     def attempts(self, batch_id: str) -> dict[int, int]:
         """How often each line was counted by ``add_attempts``; lines that never were are left out."""
-        of = tables.attempts.c
+        of = database.attempts.c
         with self._database.reading() as connection:
-            rows = connection.execute(select(of.line, of.attempts).where(queries.is_line_of(tables.attempts, batch_id)))
+            rows = connection.execute(select(of.line, of.attempts).where(_is_line_of(database.attempts, batch_id)))
             return {row.line: row.attempts for row in rows}
 
     def add_attempts(self, batch_id: str, lines: Collection[int]) -> None:
         """Counts one more attempt for each of these lines of an open batch."""
         with self._database.writing() as connection:
-            row = queries.lock_batch(connection, batch_id, OPEN)
+            row = _lock_batch(connection, batch_id, OPEN)
             if row is not None and lines:
-                one_more = {"attempts": tables.attempts.c.attempts + 1}
-                put = queries.upsert(connection, tables.attempts, ("batch", "line"), one_more)
+                one_more = {"attempts": database.attempts.c.attempts + 1}
+                put = _upsert(connection, database.attempts, ("batch", "line"), one_more)
                 connection.execute(
                     put, [{"batch": row["number"], "line": line, "attempts": 1} for line in sorted(set(lines))]
                 )
 
     def _batches_where(self, *conditions: ColumnElement[bool]) -> list[BatchRecord]:
-        query = select(tables.batches).where(*conditions).order_by(tables.batches.c.number)
+        query = select(database.batches).where(*conditions).order_by(database.batches.c.number)
         with self._database.reading() as connection:
-            return [tables.to_batch(row) for row in connection.execute(query).mappings()]
+            return [_to_batch(row) for row in connection.execute(query).mappings()]
+
+
+# Parts of transactions: each takes the connection of one.
+
+
+def _is_named(table: Table, owner: str | None, record_id: str) -> list[ColumnElement[bool]]:
+    if not (record_id.isascii() and record_id.isprintable()):
+        return [false()]  # comes from a client; PostgreSQL refuses a statement with a NUL in it
+    return [table.c.id == record_id, *([] if owner is None else [table.c.owner == owner])]
+
+
+def _page_of(
+    connection: Connection, query: Select[Any], table: Table, owner: str, after: str | None, newest_first: bool
+) -> Select[Any]:
+    """The query, ordered, and of what comes after the owner's record ``after`` only."""
+    number = table.c.number
+    if after is not None:
+        cursor = connection.scalar(select(number).where(*_is_named(table, owner, after)))
+        if cursor is None:
+            raise UnknownCursorError
+        query = query.where(number < cursor if newest_first else number > cursor)
+    return query.order_by(number.desc() if newest_first else number)
+
+
+def _first_of(
+    connection: Connection, query: Select[Any], limit: int, to_record: Callable[[Row], Record]
+) -> tuple[list[Record], bool]:
+    """At most ``limit`` records of the query, and whether it has more."""
+    records = [to_record(row) for row in connection.execute(query.limit(limit + 1)).mappings()]
+    return records[:limit], len(records) > limit
+
+
+def _count_batches(connection: Connection, *conditions: ColumnElement[bool]) -> int:
+    return connection.scalar(select(func.count()).select_from(database.batches).where(*conditions)) or 0
+
+
+def _lock_batch(connection: Connection, batch_id: str, statuses: Collection[Status]) -> Row | None:
+    """The batch's row if it has one of these statuses; it stays so until the transaction ends."""
+    of = database.batches.c
+    query = select(database.batches).where(of.id == batch_id, of.status.in_(statuses)).with_for_update()
+    return connection.execute(query).mappings().one_or_none()
+
+
+def _change_batch(connection: Connection, row: Row, changes: Mapping[str, Any]) -> BatchRecord:
+    """Writes the changed fields of a locked batch, once the whole of it was found valid."""
+    changed = BatchRecord.model_validate({**_to_batch(row).model_dump(), **changes})
+    values = {name: value for name, value in changed.model_dump().items() if name in changes}
+    if values:
+        connection.execute(update(database.batches).where(database.batches.c.number == row["number"]).values(values))
+    return changed
+
+
+def _put_file(connection: Connection, file: FileRecord) -> None:
+    values = file.model_dump()
+    connection.execute(_upsert(connection, database.files, ("id",), values), values)
+
+
+def _upsert(connection: Connection, table: Table, key: Sequence[str], changes: Mapping[str, Any]) -> Any:
+    """An insertion that makes these changes to a row which has the key already."""
+    is_sqlite = connection.dialect.name == "sqlite"
+    into: Any = sqlite.insert(table) if is_sqlite else postgresql.insert(table)
+    return into.on_conflict_do_update(index_elements=list(key), set_=dict(changes))
+
+
+def _recorded_among(connection: Connection, number: int, lines: Sequence[int]) -> Iterator[int]:
+    of = database.results.c
+    for start in range(0, len(lines), _CHUNK):
+        query = select(of.line).where(of.batch == number, of.line.in_(lines[start : start + _CHUNK]))
+        yield from connection.scalars(query)
+
+
+def _is_line_of(table: Table, batch_id: str) -> ColumnElement[bool]:
+    number = select(database.batches.c.number).where(database.batches.c.id == batch_id).scalar_subquery()
+    return table.c.batch == number
+
+
+def _delete_lines(connection: Connection, number: int) -> None:
+    for table in (database.results, database.attempts):
+        connection.execute(delete(table).where(table.c.batch == number))
+
+
+def _to_file(row: Mapping[Any, Any]) -> FileRecord:
+    return FileRecord.model_validate({name: row[name] for name in FileRecord.model_fields})
+
+
+def _to_batch(row: Mapping[Any, Any]) -> BatchRecord:
+    return BatchRecord.model_validate({name: row[name] for name in BatchRecord.model_fields})

@@ -1,8 +1,7 @@
 """Reads the lines of a batch's input file: each gives a request, or the fault that keeps it from being one.
 
 One line in memory at a time, whatever the file holds; every line of the file gives exactly one item, in order. A body
-is checked as that of a request would be, and given on as it was written: whoever answers it checks it again. Where the
-file is and what becomes of an item is not known here.
+is checked as that of a request would be, and given on as it was written: whoever answers it checks it again.
 """
 
 import json
@@ -12,6 +11,7 @@ from hashlib import blake2b
 from typing import Any, BinaryIO, Final
 
 from deployments.errors import ApiError, printable
+from deployments.json_lines import raw_lines
 from deployments.limits import Limits
 from deployments.protocol.reader import ChatRequestReader
 from deployments.protocol.strict_json import JsonError, loads
@@ -19,8 +19,6 @@ from deployments.protocol.strict_json import JsonError, loads
 MAX_CUSTOM_ID_CHARS: Final = 512
 
 _MEMBERS: Final = ("custom_id", "method", "url", "body")
-
-_CHUNK_BYTES: Final = 256 * 1024
 
 _MAX_DEPTH: Final = 200
 """The limit of ``strict_json``."""
@@ -82,8 +80,8 @@ def read_lines(
         OSError: The stream cannot be read.
     """
     checker = _Checker(reader, limits, endpoint)
-    for number, text in enumerate(_split(stream, limits.max_body_bytes), start=1):
-        yield checker.check(number, text)
+    for line in raw_lines(stream, limits.max_body_bytes):
+        yield checker.check(line.number, line.text)
 
 
 class _Fault(Exception):  # noqa: N818 - what is wrong with a line, before it is known which
@@ -174,26 +172,6 @@ def _custom_id(members: dict[str, Any]) -> str:
             "custom_id",
         )
     return value
-
-
-def _split(stream: BinaryIO, max_bytes: int) -> Iterator[bytes | None]:
-    """The lines without their breaks; None for one of more than ``max_bytes``.
-
-    Not the stream's own ``readline``: that of fsspec's files knows no limit.
-    """
-    kept, num_bytes = bytearray(), 0
-    while chunk := stream.read(_CHUNK_BYTES):
-        *ends, rest = chunk.split(b"\n")
-        for end in ends:
-            yield bytes(kept + end) if num_bytes + len(end) <= max_bytes else None
-            kept, num_bytes = bytearray(), 0
-        num_bytes += len(rest)
-        if num_bytes <= max_bytes:
-            kept += rest
-        else:
-            kept.clear()
-    if num_bytes:
-        yield bytes(kept) if num_bytes <= max_bytes else None
 
 
 def _is_utf8(text: bytes) -> bool:

@@ -1,19 +1,18 @@
-"""The lines of a batch through Ray Data to the service's replicas, by ``ray.data.llm``'s Serve processor.
+"""The lines of a batch through Ray Data to the service's replicas.
 
-A process of its own, the feeder, runs Ray Data: it keeps so many lines under way, and gives each answer back as it
-comes. A line is a block of its own as long as there are few, so that the death of a replica costs those that it was at
-work on and no other. What lines and answers mean is not known here.
+A dataset of the lines goes through one actor, or a few where many lines may be under way; each keeps its share of them
+under way, gives answers back as they come, and leaves out the lines whose replica died.
 """
 
+import asyncio
+import json
 import logging
 import math
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import closing
+from typing import Any, Final, Protocol
 
-import ray
 from ray import serve
 from ray.exceptions import RayError
 
@@ -21,104 +20,106 @@ from deployments.replica.answer_line import LineAnswer, LineRequest
 
 logger = logging.getLogger("ray.serve")
 
-METHOD: Final = "answer_line"
-
-_MAX_BLOCKS: Final = 2500
-"""Of one dataset; lines share a block where there are more. Each costs 13 ms of CPU time, in two processes."""
-
-_LINES_PER_ACTOR: Final = 128
-"""Each costs a thread of the actor that waits for it."""
+_LINES_PER_ACTOR: Final = 512
+"""At once. An actor is a process of 250 MB."""
 
 _POLL_S: Final = 0.5
-
-
-@dataclass(frozen=True)
-class FeederSettings:
-    """Where the lines go.
-
-    Attributes:
-        app_name: The Serve application.
-        deployment_name: Its deployment that answers lines.
-        num_lines: How many may be under way at once.
-    """
-
-    app_name: str
-    deployment_name: str
-    num_lines: int
 
 
 class FeederDiedError(Exception):
     """The process that feeds the engines ended. What it gave back before stands; nothing is known of the rest."""
 
 
-class ServeEngines:
-    """The replicas of the running service. May be used by several threads."""
-
-    def __init__(self, settings: FeederSettings) -> None:
-        self._settings = settings
-        self._lock = threading.Lock()
-        self._spare: Any = None
-
-    def get_ready(self) -> None:
-        """Starts a feeder for the next call of ``answer_many``, which then need not wait for it. Costs the memory of an
-        idle process, 250 MB."""
-        with self._lock:
-            if self._spare is None:
-                self._spare = self._new_feeder()
+class Engines(Protocol):
+    """Have lines answered; ``ServeEngines`` says how."""
 
     def answer_many(
-        self,
-        lines: Sequence[tuple[int, LineRequest]],
-        should_stop: Callable[[], bool],
-        at_once: int | None = None,
+        self, lines: Sequence[tuple[int, LineRequest]], should_stop: Callable[[], bool], at_once: int | None = None
+    ) -> Iterator[list[tuple[int, LineAnswer]]]: ...
+
+    def answer_one(self, line: LineRequest) -> LineAnswer | None: ...
+
+    def are_ready(self) -> bool: ...
+
+
+class ServeEngines:
+    """The replicas of the running service. May be used by several threads.
+
+    Args:
+        app_name: The Serve application.
+        deployment_name: Its deployment that answers lines.
+        num_lines: How many may be under way at once.
+    """
+
+    def __init__(self, app_name: str, deployment_name: str, num_lines: int) -> None:
+        self._app_name = app_name
+        self._deployment_name = deployment_name
+        self._num_lines = num_lines
+
+    def answer_many(
+        self, lines: Sequence[tuple[int, LineRequest]], should_stop: Callable[[], bool], at_once: int | None = None
     ) -> Iterator[list[tuple[int, LineAnswer]]]:
-        """Answers as they come, with the number that each line was given with.
+        """Yield answers as they come, with the number that each line was given with.
 
         A line without an answer at the end was under way when the replica, or the engine's process in it, died.
 
         Args:
             lines: Any number; all of them are in memory.
-            should_stop: Asked twice a second; the rest is given up as soon as it is true.
+            should_stop: Asked about twice a second; the rest is given up as soon as it is true.
             at_once: How many may be under way; None for as many as there is room for.
 
         Raises:
             FeederDiedError: Nothing is known of the lines without an answer.
         """
-        feeder = self._take_feeder()
+        if should_stop():
+            return
+        ask_next = time.monotonic() + _POLL_S
         try:
-            answers = feeder.feed.remote(list(lines), at_once)
-            ask_next = 0.0
-            while True:
-                if time.monotonic() >= ask_next:
-                    if should_stop():
-                        return
-                    ask_next = time.monotonic() + _POLL_S
-                ready, _ = ray.wait([answers], timeout=_POLL_S, fetch_local=False)
-                if ready:
-                    yield ray.get(next(answers))
-        except StopIteration:
-            pass
+            # Closing kills the actors, and with them what is under way.
+            with closing(iter(self._answers(lines, min(at_once or self._num_lines, len(lines))))) as batches:
+                for batch in batches:
+                    for answers in map(json.loads, batch["answers"]):
+                        if answers:
+                            yield [(number, answer) for number, answer in answers]
+                    if time.monotonic() >= ask_next:
+                        if should_stop():
+                            return
+                        ask_next = time.monotonic() + _POLL_S
         except RayError as error:
             raise FeederDiedError(f"{type(error).__name__}: {error}"[:2000]) from error
-        finally:
-            # With it go its tasks and actors.
-            ray.kill(feeder)
-            self.get_ready()
 
-    def _take_feeder(self) -> Any:
-        with self._lock:
-            spare, self._spare = self._spare, None
-        return self._new_feeder() if spare is None else spare
+    def _answers(self, lines: Sequence[tuple[int, LineRequest]], num_lines: int) -> Any:
+        # Takes a second and 50 MB, which a service without batches is spared.
+        from ray.data import ActorPoolStrategy, DataContext, from_items
 
-    def _new_feeder(self) -> Any:
-        return ray.remote(num_cpus=0, max_restarts=0)(Feeder).remote(self._settings)
+        context = DataContext.get_current()
+        context.enable_progress_bars = False
+        context.print_on_execution_start = False
+        # Each row is a block of its own, and given on at once.
+        context.target_max_block_size = 1
+        num_actors = math.ceil(num_lines / _LINES_PER_ACTOR)
+        rows = [{"line": json.dumps(line)} for line in lines]
+        return (
+            from_items(rows, override_num_blocks=num_actors)
+            .map_batches(
+                Feeder,
+                fn_constructor_args=(self._app_name, self._deployment_name, math.ceil(num_lines / num_actors)),
+                batch_size=None,
+                compute=ActorPoolStrategy(size=num_actors),
+                num_cpus=0,
+                # One that is started again would have every line answered again. Ray 2.60 has no other way to say so,
+                # and warns of this one.
+                max_restarts=0,
+                max_task_retries=0,
+            )
+            .iter_batches(batch_size=None, prefetch_batches=0)
+        )
 
     def answer_one(self, line: LineRequest) -> LineAnswer | None:
-        """The answer of a line that is under way alone; None where the replica died of it."""
-        replica = serve.get_deployment_handle(self._settings.deployment_name, self._settings.app_name)
+        """Return the answer of a line that is under way alone; None where the replica died of it."""
+        replica = serve.get_deployment_handle(self._deployment_name, self._app_name)
         try:
-            response = replica.options(stream=True).answer_line.remote(line)
-            answer: LineAnswer = next(iter(response))
+            answer: LineAnswer = replica.answer_line.remote(line).result()
         except RayError as error:
             logger.warning("a replica died at the work on line %s: %s", line["request_id"], type(error).__name__)
             return None
@@ -126,83 +127,42 @@ class ServeEngines:
 
     def are_ready(self) -> bool:
         """Whether a replica runs, as the controller knows it."""
-        application = serve.status().applications.get(self._settings.app_name)
-        deployment = application.deployments.get(self._settings.deployment_name) if application else None
+        application = serve.status().applications.get(self._app_name)
+        deployment = application.deployments.get(self._deployment_name) if application else None
         return deployment is not None and deployment.replica_states.get("RUNNING", 0) > 0
 
 
 class Feeder:
-    """Runs Ray Data, which its caller's process is spared."""
+    """Asks replicas for the answers of lines, in a process of Ray Data's."""
 
-    def __init__(self, settings: FeederSettings) -> None:
-        self._settings = settings
-        # What takes long of a first dataset: modules, and Ray Data's own actors, which the feeders of a cluster share.
-        import ray.data.llm
+    def __init__(self, app_name: str, deployment_name: str, num_lines: int) -> None:
+        self._replica = serve.get_deployment_handle(deployment_name, app_name)
+        self._num_lines = num_lines
 
-        _quiet(ray.data.DataContext.get_current())
-        ray.data.from_items([0]).map(_as_is, num_cpus=0).materialize()
+    def __call__(self, batch: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """Yield ``answers``, as JSON: pairs of a line's number and its answer, none from time to time."""
+        answers = self._answers([json.loads(line) for line in batch["line"]])
+        with asyncio.Runner() as runner:
+            while (some := runner.get_loop().run_until_complete(anext(answers, None))) is not None:
+                yield {"answers": [json.dumps(some)]}
 
-    def feed(self, lines: list[tuple[int, LineRequest]], at_once: int | None) -> Iterator[list[tuple[int, LineAnswer]]]:
-        dataset = answered(lines, replace(self._settings, num_lines=at_once or self._settings.num_lines))
-        for batch in dataset.iter_batches(batch_size=None, prefetch_batches=0):
-            yield [
-                (int(row["number"]), {"status": int(row["status"]), "body": str(row["body"])})
-                for row in batch["__data"]
-            ]
+    async def _answers(self, lines: list[tuple[int, LineRequest]]) -> AsyncIterator[list[tuple[int, LineAnswer]]]:
+        waiting = iter(lines)
+        under_way: set[asyncio.Task[tuple[int, LineAnswer] | None]] = set()
+        while True:
+            while len(under_way) < self._num_lines and (line := next(waiting, None)):
+                under_way.add(asyncio.create_task(self._answer(*line)))
+            if not under_way:
+                return
+            done, under_way = await asyncio.wait(
+                under_way, timeout=_POLL_S, return_when=asyncio.FIRST_COMPLETED
+            )  # fmt: skip
+            yield [answer for task in done if (answer := task.result()) is not None]
 
-
-def answered(lines: Sequence[tuple[int, LineRequest]], settings: FeederSettings) -> Any:
-    """A ``ray.data.Dataset`` of the answers, in any order; lines that killed something are missing.
-
-    Each row has one column ``__data``, a struct with ``number``, ``status`` and ``body``.
-    """
-    from ray.data import ActorPoolStrategy, DataContext, from_items
-    from ray.data.llm import ServeDeploymentProcessorConfig, build_processor
-
-    context = DataContext.get_current()
-    _quiet(context)
-    # A block that fails is left out, and its lines are seen to be missing.
-    context.max_errored_blocks = -1
-    rows = [{"number": number, "request": request} for number, request in lines]
-    per_block = math.ceil(len(rows) / _MAX_BLOCKS)
-    num_actors = math.ceil(settings.num_lines / _LINES_PER_ACTOR)
-    num_tasks = max(math.ceil(settings.num_lines / num_actors / per_block), 1)
-    config = ServeDeploymentProcessorConfig(
-        deployment_name=settings.deployment_name,
-        app_name=settings.app_name,
-        batch_size=per_block,
-        concurrency=num_actors,
-    )
-    processor = build_processor(config, preprocess=_to_call, preprocess_map_kwargs={"num_cpus": 0})
-    # It would be one more process, which only takes the rows out of their column.
-    processor.postprocess = None
-    stage = processor.get_stage_by_name("ServeDeploymentStage")
-    stage.map_batches_kwargs = {
-        "compute": ActorPoolStrategy(
-            size=num_actors,
-            max_tasks_in_flight_per_actor=num_tasks,
-            max_concurrent_calls_per_actor=num_tasks,
-        ),
-        "num_cpus": 0,
-    }
-    return processor(from_items(rows, override_num_blocks=math.ceil(len(rows) / per_block)))
-
-
-def _quiet(context: Any) -> None:
-    context.enable_progress_bars = False
-    context.print_on_execution_start = False
-    # Else each line under way has a thread that reads its process's memory once a second.
-    context.memory_usage_poll_interval_s = None
-
-
-def _as_is(row: dict[str, Any]) -> dict[str, Any]:
-    return row
-
-
-def _to_call(row: dict[str, Any]) -> dict[str, Any]:
-    """What the Serve processor wants to know. Runs in its process, whose log would get a line per block."""
-    log = logging.getLogger("ray.llm")
-    # Setting a level empties the cache of every logger.
-    if log.level != logging.WARNING:
-        log.setLevel(logging.WARNING)
-    return {"method": METHOD, "request_kwargs": row["request"]}
+    async def _answer(self, number: int, line: LineRequest) -> tuple[int, LineAnswer] | None:
+        """None where the replica died, or did not take the line."""
+        try:
+            return number, await self._replica.answer_line.remote(line)
+        except Exception as error:
+            logger.warning("line %s has no answer: %s", line["request_id"], type(error).__name__)
+            return None

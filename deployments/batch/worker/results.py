@@ -1,71 +1,69 @@
 """What is recorded of a line, and how the records of a batch become its files.
 
-Both kinds of batch record the line of an output or error file; the simple route's list of results is made of these.
-Knows the records and the objects, not where they are kept.
+A record is a line of OpenAI's output or error file, for both kinds of batch; the simple route's list of results is made
+of these.
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import sha256
 from typing import Any, Final, Literal, TypeAlias
 
-from deployments.batch.api.objects import (
-    ENGINE_FAILED,
-    answer_line,
-    cancelled_line,
-    expired_line,
-    fault_line,
-    job_result,
-    line_id,
-    refused_line,
-    to_json,
-)
+from deployments.batch.api.objects import BATCH_CANCELLED, BATCH_EXPIRED
 from deployments.batch.state.records import BatchRecord, LineResult
 from deployments.batch.worker.lines import Line, LineFault
 
 Unanswered: TypeAlias = Literal["expired", "cancelled"]
 
+_ENGINE_FAILED: Final = "engine_failed"
+_NOT_THE_CALLERS: Final = (BATCH_EXPIRED, BATCH_CANCELLED, _ENGINE_FAILED)
+
+_UNANSWERED: Final[Mapping[Unanswered, tuple[str, str]]] = {
+    "expired": (BATCH_EXPIRED, "This request could not be executed before the completion window expired."),
+    "cancelled": (BATCH_CANCELLED, "This request was not executed, for the batch was cancelled."),
+}
+
+_UNUSUAL_BREAKS: Final = {character: f"\\u{ord(character):04x}" for character in "\x85\u2028\u2029"}
+"""In JSON they stand inside strings only; the others are control characters, which it escapes."""
+
 _PIECE_BYTES: Final = 256 * 1024
+
+
+def line_id(batch_id: str, line: int) -> str:
+    """The id of a line's result, the same each time it is made."""
+    return f"batch_req_{sha256(f'{batch_id}/{line}'.encode()).hexdigest()[:32]}"
 
 
 def answered(batch: BatchRecord, line: Line, status: int, body: str) -> LineResult:
     """The result of a line that has an answer: 200 and a chat completion, or another status and OpenAI's error."""
-    name, value = line_id(batch.id, line.number), json.loads(body)
+    value = json.loads(body)
     if status == 200:
-        record = answer_line(name, line.custom_id, status_code=status, request_id=name, body=value)
-    else:
-        record = refused_line(
-            name, line.custom_id, line=line.number, status_code=status, request_id=name, body=_without_line(value)
-        )
-    return LineResult(line=line.number, is_error=status != 200, record=to_json(record))
+        return _result(batch, line.number, line.custom_id, (status, value), None)
+    given = value.get("error") if isinstance(value, dict) else None
+    error = given if isinstance(given, dict) else {"message": "The engine failed.", "code": "engine_error"}
+    shown = _error(error.get("code"), f"Line {line.number}: {error['message']}", line.number, error.get("param"))
+    return _result(batch, line.number, line.custom_id, (status, {"error": error}), shown)
 
 
 def faulty(batch: BatchRecord, fault: LineFault) -> LineResult:
-    record = fault_line(
-        line_id(batch.id, fault.number),
-        fault.custom_id,
-        line=fault.number,
-        code=fault.code,
-        message=fault.message,
-        param=fault.param,
-    )
-    return LineResult(line=fault.number, is_error=True, record=to_json(record))
+    """The result of a line that no engine was asked for."""
+    error = _error(fault.code, fault.message, fault.number, fault.param)
+    return _result(batch, fault.number, fault.custom_id, None, error)
 
 
 def given_up(batch: BatchRecord, line: Line, num_attempts: int) -> LineResult:
     """The result of a line on which the engine failed, or at whose work it died, each time."""
-    name = line_id(batch.id, line.number)
     times = "once" if num_attempts == 1 else f"{num_attempts} times, the last with no other of the batch beside it"
     message = (
         f"Line {line.number}: the engine failed on this request {times}. Change the request, or ask the operator, who "
-        f"finds {name} in the log."
+        f"finds {line_id(batch.id, line.number)} in the log."
     )
-    record = fault_line(name, line.custom_id, line=line.number, code=ENGINE_FAILED, message=message)
-    return LineResult(line=line.number, is_error=True, record=to_json(record))
+    return _result(batch, line.number, line.custom_id, None, _error(_ENGINE_FAILED, message, line.number))
 
 
 def unanswered(batch: BatchRecord, number: int, custom_id: str | None, why: Unanswered) -> LineResult:
-    make = expired_line if why == "expired" else cancelled_line
-    return LineResult(line=number, is_error=True, record=to_json(make(line_id(batch.id, number), custom_id, number)))
+    code, message = _UNANSWERED[why]
+    return _result(batch, number, custom_id, None, _error(code, f"Line {number}: {message}", number))
 
 
 def file_lines(results: Iterable[LineResult], *, errors: bool) -> Iterator[bytes]:
@@ -86,6 +84,45 @@ def job_list(results: Iterable[LineResult]) -> Iterator[bytes]:
     return _pieces(elements())
 
 
+def job_result(record: Mapping[str, Any]) -> dict[str, Any]:
+    """An element of a job's results, made of the line of an output or error file: a chat completion or an error."""
+    response, error = record["response"], record["error"]
+    if response is not None:
+        body: dict[str, Any] = response["body"]
+        return body
+    kind = "server_error" if error["code"] in _NOT_THE_CALLERS else "invalid_request_error"
+    # Its place among the results says which it is.
+    message = error["message"].removeprefix(f"Line {error['line']}: ")
+    message = message[:1].upper() + message[1:]
+    return {"error": {"message": message, "type": kind, "param": error["param"], "code": error["code"]}}
+
+
+def to_json(value: Mapping[str, Any]) -> str:
+    """Compact, without anything that a client may take for a line break (``str.splitlines`` knows ten of them)."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    for character, escaped in _UNUSUAL_BREAKS.items():
+        text = text.replace(character, escaped)
+    return text
+
+
+def _result(
+    batch: BatchRecord,
+    number: int,
+    custom_id: str | None,
+    response: tuple[int, dict[str, Any]] | None,
+    error: dict[str, Any] | None,
+) -> LineResult:
+    """The line of an output or error file; ``response`` is a status and a body."""
+    name = line_id(batch.id, number)
+    shown = response and {"status_code": response[0], "request_id": name, "body": response[1]}
+    record = {"id": name, "custom_id": custom_id, "response": shown, "error": error}
+    return LineResult(line=number, is_error=error is not None, record=to_json(record))
+
+
+def _error(code: str | None, message: str, line: int, param: str | None = None) -> dict[str, Any]:
+    return {"code": code, "message": message, "line": line, "param": param}
+
+
 def _pieces(parts: Iterable[bytes]) -> Iterator[bytes]:
     piece = bytearray()
     for part in parts:
@@ -95,9 +132,3 @@ def _pieces(parts: Iterable[bytes]) -> Iterator[bytes]:
             piece.clear()
     if piece:
         yield bytes(piece)
-
-
-def _without_line(body: Any) -> dict[str, Any]:
-    """OpenAI's envelope, whatever the replica gave."""
-    error = body.get("error") if isinstance(body, dict) else None
-    return {"error": error if isinstance(error, dict) else {"message": "The engine failed.", "code": "engine_error"}}

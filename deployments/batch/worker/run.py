@@ -1,78 +1,170 @@
 """One batch from wherever it is to its end: its lines are counted, answered in rounds, and its files written.
 
-What is recorded is done and the rest is done again, so a run may end anywhere and another go on. It may take hours and
-blocks its thread. How lines reach an engine is not known here.
+What is recorded is done and the rest is done again, so a run may end anywhere and another go on: the names of files are
+made of the batch's. A run may take hours and blocks its thread.
 """
 
 import logging
+from collections.abc import Iterator
+from hashlib import sha256
+from typing import Any, Final
 
-from deployments.batch.state.contents import ContentsMissingError
-from deployments.batch.state.records import TERMINAL, BatchRecord
-from deployments.batch.worker import ending, results
+from deployments.batch.state.records import TERMINAL, BatchRecord, FileRecord, Status
+from deployments.batch.worker import results
 from deployments.batch.worker.lines import LineFault
-from deployments.batch.worker.rounds import Round
-from deployments.batch.worker.tools import CHUNK, Tools
+from deployments.batch.worker.retries import Round
+from deployments.batch.worker.run_context import CHUNK, RunContext
+from deployments.storage import FileMissingError
 
 logger = logging.getLogger("ray.serve")
 
+_ENDED_AT: Final[dict[Status, str]] = {
+    "completed": "completed_at",
+    "cancelled": "cancelled_at",
+    "expired": "expired_at",
+    "failed": "failed_at",
+}
 
-def run_batch(tools: Tools, batch_id: str) -> None:
+
+def run_batch(context: RunContext, batch_id: str) -> None:
     """Returns when the batch is at its end, or is not there any more, or the process is about to end.
 
     Raises:
         StoreError: The database does not work.
-        ContentsError: A file cannot be read or written; nothing of it is there.
+        StorageError: A file cannot be read or written; nothing of it is there.
     """
     try:
-        _run(tools, batch_id)
-    except ContentsMissingError:
-        batch = tools.store.batch(None, batch_id)
+        _run(context, batch_id)
+    except FileMissingError:
+        batch = context.store.batch(None, batch_id)
         if batch is not None and batch.status not in TERMINAL:
-            ending.fail(tools, batch, "input_file_missing", "The input file is not there any more: upload it again.")
+            _fail(context, batch, "input_file_missing", "The input file is not there any more: upload it again.")
 
 
-def _run(tools: Tools, batch_id: str) -> None:
-    while not tools.is_stopping():
-        batch = tools.store.batch(None, batch_id)
+def _run(context: RunContext, batch_id: str) -> None:
+    while not context.is_stopping():
+        batch = context.store.batch(None, batch_id)
         if batch is None or batch.status in TERMINAL:
             return
         if batch.status == "cancelling":
-            ending.give_up(tools, batch, "cancelled")
+            _give_up(context, batch, "cancelled")
             continue
         if batch.status == "validating":
-            if tools.clock() >= batch.deadline:
-                ending.give_up(tools, batch, "expired")
+            if context.clock() >= batch.deadline:
+                _give_up(context, batch, "expired")
             else:
-                _count(tools, batch)
+                _count(context, batch)
             continue
-        recorded = tools.store.recorded_lines(batch_id)
+        recorded = context.store.recorded_lines(batch_id)
         if len(recorded) == batch.total:
-            ending.complete(tools, batch)
-        elif tools.clock() >= batch.deadline:
-            ending.give_up(tools, batch, "expired")
+            _complete(context, batch)
+        elif context.clock() >= batch.deadline:
+            _give_up(context, batch, "expired")
         else:
-            Round(tools, batch).run(recorded)
+            Round(context, batch).run(recorded)
 
 
-def _count(tools: Tools, batch: BatchRecord) -> None:
+def _count(context: RunContext, batch: BatchRecord) -> None:
     """Records the faulty lines, and how many there are of all."""
     total, faults = 0, []
-    for item in tools.lines(batch):
+    for item in context.lines(batch):
         total += 1
-        if total > tools.settings.limits.max_lines:
-            most = tools.settings.limits.max_lines
-            ending.fail(tools, batch, "too_many_lines", f"The file has more than {most} lines: divide it.")
+        if total > context.settings.limits.max_lines:
+            most = context.settings.limits.max_lines
+            _fail(context, batch, "too_many_lines", f"The file has more than {most} lines: divide it.")
             return
         if isinstance(item, LineFault):
             faults.append(results.faulty(batch, item))
         if len(faults) >= CHUNK:
-            tools.store.record(batch.id, faults)
+            context.store.record(batch.id, faults)
             faults.clear()
-    tools.store.record(batch.id, faults)
+    context.store.record(batch.id, faults)
     if total == 0:
-        ending.fail(tools, batch, "empty_file", "The file has no line: put one request on each.")
+        _fail(context, batch, "empty_file", "The file has no line: put one request on each.")
         return
     logger.info("%s begins: %d lines", batch.id, total)
-    tools.store.update_batch(
-        batch.id, only_from=["validating"], status="in_progress", total=total, in_progress_at=tools.now()
+    context.store.update_batch(
+        batch.id, only_from=["validating"], status="in_progress", total=total, in_progress_at=context.now()
     )
+
+
+def _fail(context: RunContext, batch: BatchRecord, code: str, message: str) -> None:
+    """Ends a batch that cannot have results."""
+    errors = ({"code": code, "message": message, "param": None, "line": None},)
+    _finish(context, batch, "failed", [], errors=errors, total=0, completed=0, failed=0)
+
+
+def _complete(context: RunContext, batch: BatchRecord) -> None:
+    """Ends a batch all of whose lines have results."""
+    finalizing = context.store.update_batch(
+        batch.id,
+        only_from=["in_progress", "finalizing"],
+        status="finalizing",
+        finalizing_at=batch.finalizing_at or context.now(),
+    )
+    if finalizing is not None:
+        _write_and_finish(context, finalizing, "completed")
+
+
+def _give_up(context: RunContext, batch: BatchRecord, why: results.Unanswered) -> None:
+    """Ends a batch that was cancelled, or whose time is over, with what was answered before."""
+    recorded = context.store.recorded_lines(batch.id)
+    total, chunk = 0, []
+    for item in context.lines(batch):
+        total += 1
+        if isinstance(item, LineFault):
+            chunk.append(results.faulty(batch, item))
+        elif item.number not in recorded:
+            chunk.append(results.unanswered(batch, item.number, item.custom_id, why))
+        if len(chunk) >= CHUNK:
+            context.store.record(batch.id, chunk)
+            chunk.clear()
+    context.store.record(batch.id, chunk)
+    _write_and_finish(context, batch, why, total=total)
+
+
+def _write_and_finish(context: RunContext, batch: BatchRecord, outcome: Status, **changes: Any) -> None:
+    files: list[FileRecord] = []
+    counted = context.store.batch(None, batch.id) or batch
+    if batch.kind == "job":
+        file = _write(context, batch, "results", "json", results.job_list(context.results(batch)))
+        files.append(file)
+        changes["output_file_id"] = file.id
+    else:
+        for name, errors, num_lines in (("output", False, counted.completed), ("error", True, counted.failed)):
+            if num_lines:
+                file = _write(context, batch, name, "jsonl", results.file_lines(context.results(batch), errors=errors))
+                files.append(file)
+                changes[f"{name}_file_id"] = file.id
+    _finish(context, batch, outcome, files, **changes)
+
+
+def _write(context: RunContext, batch: BatchRecord, name: str, suffix: str, pieces: Iterator[bytes]) -> FileRecord:
+    file_id = f"file-{sha256(f'{batch.id}/{name}'.encode()).hexdigest()[:32]}"
+    num_bytes = context.contents.write(file_id, pieces)
+    now = context.now()
+    return FileRecord(
+        id=file_id,
+        owner=batch.owner,
+        purpose="batch_output",
+        filename=f"{batch.id}_{name}.{suffix}",
+        num_bytes=num_bytes,
+        created_at=now,
+        expires_at=now + (batch.output_expires_after_s or context.settings.limits.retention_s),
+    )
+
+
+def _finish(context: RunContext, batch: BatchRecord, outcome: Status, files: list[FileRecord], **changes: Any) -> None:
+    ended = context.store.finish(
+        batch.id,
+        only_from=[batch.status],
+        files=files,
+        status=outcome,
+        **{_ENDED_AT[outcome]: context.now()},
+        **changes,
+    )
+    if ended is not None:
+        logger.info(
+            "%s is %s after %d s: %d answers, %d errors",
+            batch.id, outcome, context.now() - batch.created_at, ended.completed, ended.failed,
+        )  # fmt: skip

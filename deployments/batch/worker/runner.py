@@ -1,7 +1,7 @@
 """Runs the batches that are open, a few at once and the oldest first, and deletes what is too old.
 
 It looks for work when it is woken and once a second, so that it finds what another process added too. A run that fails
-for a reason that is not the batch's is tried again. What a run does is ``run``'s.
+for a reason that is not the batch's is tried again.
 """
 
 import logging
@@ -12,7 +12,7 @@ from typing import Final
 
 from deployments.batch.state.records import OPEN
 from deployments.batch.worker.run import run_batch
-from deployments.batch.worker.tools import Tools
+from deployments.batch.worker.run_context import RunContext
 
 logger = logging.getLogger("ray.serve")
 
@@ -28,20 +28,20 @@ class Runner:
     """Threads that run batches.
 
     Args:
-        make_tools: The tools for a run, given how it learns that the runner stops.
+        make_context: The context of a run, given how it learns that the runner stops.
         run: Runs one batch; ``run_batch``.
     """
 
     def __init__(
         self,
-        make_tools: Callable[[Callable[[], bool]], Tools],
+        make_context: Callable[[Callable[[], bool]], RunContext],
         *,
-        run: Callable[[Tools, str], None] = run_batch,
+        run: Callable[[RunContext, str], None] = run_batch,
         retry_s: tuple[float, ...] = _RETRY_S,
     ) -> None:
         self._stopping = threading.Event()
         self._wake = threading.Event()
-        self._tools = make_tools(self._stopping.is_set)
+        self._context = make_context(self._stopping.is_set)
         self._run_batch = run
         self._retry_s = retry_s
         self._running: dict[str, threading.Thread] = {}
@@ -82,12 +82,12 @@ class Runner:
 
     def _start_runs(self) -> None:
         self._running = {name: thread for name, thread in self._running.items() if thread.is_alive()}
-        if len(self._running) >= self._tools.settings.jobs_at_once:
+        if len(self._running) >= self._context.settings.jobs_at_once:
             return
         # What only has to be written down goes before what takes hours.
-        waiting = sorted(self._tools.store.open_batches(), key=lambda batch: batch.status not in OPEN[2:])
+        waiting = sorted(self._context.store.open_batches(), key=lambda batch: batch.status not in OPEN[2:])
         for batch in waiting:
-            if len(self._running) >= self._tools.settings.jobs_at_once:
+            if len(self._running) >= self._context.settings.jobs_at_once:
                 return
             if batch.id not in self._running and time.monotonic() >= self._not_before.get(batch.id, 0.0):
                 thread = threading.Thread(target=self._run, args=(batch.id,), name=batch.id, daemon=True)
@@ -96,7 +96,7 @@ class Runner:
 
     def _run(self, batch_id: str) -> None:
         try:
-            self._run_batch(self._tools, batch_id)
+            self._run_batch(self._context, batch_id)
         except Exception:
             failures = self._failures.get(batch_id, 0)
             wait_s = self._retry_s[min(failures, len(self._retry_s) - 1)]
@@ -113,15 +113,15 @@ class Runner:
         if time.monotonic() < self._clean_at:
             return
         self._clean_at = time.monotonic() + _CLEAN_S
-        store, now = self._tools.store, self._tools.now()
+        store, now = self._context.store, self._context.now()
         needed = {batch.input_file_id for batch in store.open_batches()}
         for file in store.expired_files(now):
             if file.id not in needed:
-                self._tools.contents.delete(file.id)
+                self._context.contents.delete(file.id)
                 store.delete_file(None, file.id)
-        for batch in store.old_batches(now - self._tools.settings.limits.retention_s):
+        for batch in store.old_batches(now - self._context.settings.limits.retention_s):
             store.delete_batch(batch.id)
         # Written by a process that died before it could say so. What is being written now is young.
-        for name in self._tools.contents.old_names(_ORPHAN_S):
+        for name in self._context.contents.old_names(_ORPHAN_S):
             if store.file(None, name) is None:
-                self._tools.contents.delete(name)
+                self._context.contents.delete(name)

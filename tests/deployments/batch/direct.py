@@ -1,24 +1,35 @@
-"""The batch deployment without a deployment: the front calls a service in a thread of its own process."""
+"""The batch deployment without a deployment: the front's client calls a service in a thread of its own process."""
 
 import asyncio
-from dataclasses import dataclass
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
-from deployments.batch.api.handle import Operation, reply_of
+from deployments.batch.api.handle import BatchClient, Reply
 from deployments.batch.api.service import BatchService
-from deployments.errors import OverloadedError, from_error_item
+from deployments.batch.deployment import reply_of
+from deployments.errors import OverloadedError
 
 
-@dataclass
-class DirectBatches:
-    """``Batches``; away for a moment while it has no service."""
+class DirectBatches(BatchClient):
+    """Away for a moment while it has no service."""
 
-    service: BatchService | None = None
+    def __init__(self, service: BatchService | None = None) -> None:
+        self.service = service
+        handle: Any = _Handle(self)
+        super().__init__(handle)
 
-    async def call(self, request_id: str, operation: Operation, *args: Any) -> Any:
-        if self.service is None:
-            raise OverloadedError("The service has no capacity for this request now.")
-        reply = await asyncio.to_thread(reply_of, getattr(self.service, operation), args, {})
-        if "value" not in reply:
-            raise from_error_item(reply, request_id)
-        return reply["value"]
+
+class _Handle:
+    """Gives each operation of the service as a handle gives a method of a deployment."""
+
+    def __init__(self, batches: DirectBatches) -> None:
+        self._batches = batches
+
+    def __getattr__(self, name: str) -> Any:
+        async def remote(*args: Any) -> Reply:
+            if self._batches.service is None:
+                raise OverloadedError("The service has no capacity for this request now.")
+            return await asyncio.to_thread(reply_of, partial(getattr(self._batches.service, name), *args))
+
+        return SimpleNamespace(remote=remote)

@@ -54,10 +54,22 @@ class World:
         self.contents = Contents(batch.resolved_files())
         self.service = BatchService(settings, self.store, self.contents, clock=lambda: self.now, on_change=self._count)
 
+    def send(self, content: bytes, owner: str = ME, piece_bytes: int = 1000) -> str:
+        """The id of an upload whose pieces have all come."""
+        upload_id = self.service.begin_upload(owner, len(content))
+        for start in range(0, len(content), piece_bytes):
+            self.service.append(owner, upload_id, content[start : start + piece_bytes])
+        return upload_id
+
     def upload(self, content: bytes | None = None, owner: str = ME, **options: Any) -> str:
         """The id of a new file."""
-        file_id: str = self.service.create_file(owner, "in.jsonl", "batch", content or jsonl(), **options)["id"]
+        upload_id = self.send(content or jsonl(), owner)
+        file_id: str = self.service.create_file(owner, upload_id, "in.jsonl", "batch", **options)["id"]
         return file_id
+
+    def job(self, items: bytes, owner: str = ME, **parameters: Any) -> dict[str, Any]:
+        """A new job."""
+        return self.service.create_job(owner, self.send(items, owner), parameters)
 
     def batch(self, owner: str = ME, file_id: str | None = None, **fields: Any) -> dict[str, Any]:
         """A new batch, of a new file unless one is named."""
@@ -92,6 +104,7 @@ class World:
         return len(list((self.folder / "files").iterdir()))
 
     def close(self) -> None:
+        self.service.close()
         self.store.close()
 
     def _count(self) -> None:

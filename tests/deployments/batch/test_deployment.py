@@ -37,25 +37,25 @@ async def deployment(folder: Path) -> Deployment:
 
 async def test_it_keeps_what_it_is_given_and_runs_it_also_after_a_new_start(tmp_path: Path) -> None:
     async with await deployment(tmp_path) as first:
-        reply = await first.call("create_file", ["default", "in.jsonl", "batch", b"{\n\nx\n", None], {})
+        upload_id = (await first.begin_upload("default", 5))["value"]
+        await first.append("default", upload_id, b"{\n\nx\n")
+        reply = await first.create_file("default", upload_id, "in.jsonl", "batch")
         fields = {"input_file_id": reply["value"]["id"], "endpoint": "/v1/chat/completions", "completion_window": "1h"}
-        batch = (await first.call("create_batch", ["default", fields], {}))["value"]
+        batch = (await first.create_batch("default", fields))["value"]
     async with await deployment(tmp_path) as second:
         async with asyncio.timeout(20):
             while batch["status"] != "completed":
                 await asyncio.sleep(0.05)
-                batch = (await second.call("get_batch", ["default", batch["id"]], {}))["value"]
+                batch = (await second.get_batch("default", batch["id"]))["value"]
         assert batch["request_counts"] == {"total": 3, "completed": 0, "failed": 3}
-        errors = await second.call("read_file", ["default", batch["error_file_id"], 0, 10_000], {})
+        errors = await second.read_file("default", batch["error_file_id"], 0, 10_000)
         assert errors["value"].count(b"\n") == 3
         second.check_health()
     with pytest.raises(RuntimeError):
         second.check_health()
 
 
-async def test_a_refusal_is_given_back_and_a_slip_of_ours_is_raised(tmp_path: Path) -> None:
+async def test_a_refusal_is_given_back(tmp_path: Path) -> None:
     async with await deployment(tmp_path) as batches:
-        reply = await batches.call("get_file", ["default", "file-0"], {})
+        reply = await batches.get_file("default", "file-0")
         assert reply["error"]["status"] == 404
-        with pytest.raises(ValueError, match="__init__"):
-            await batches.call("__init__", [], {})

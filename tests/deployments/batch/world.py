@@ -12,7 +12,7 @@ from deployments.batch.state.contents import Contents
 from deployments.batch.state.records import BatchRecord, FileRecord, Kind
 from deployments.batch.state.store import Store
 from deployments.batch.worker.pipeline import FeederDiedError
-from deployments.batch.worker.tools import Tools
+from deployments.batch.worker.run_context import RunContext
 from deployments.limits import Limits
 from deployments.protocol.reader import ChatRequestReader
 from deployments.replica.answer_line import LineAnswer, LineRequest
@@ -48,9 +48,6 @@ class StandInEngines:
     window: int = 4
     ready: bool = True
     order: random.Random = field(default_factory=lambda: random.Random(7))
-
-    def get_ready(self) -> None:
-        """They are."""
 
     def answer_many(
         self,
@@ -105,9 +102,9 @@ class World:
         self.slept: list[float] = []
         self._num_batches = 0
 
-    def tools(self, is_stopping: Callable[[], bool] | None = None) -> Tools:
+    def context(self, is_stopping: Callable[[], bool] | None = None) -> RunContext:
         limits = Limits()
-        return Tools(
+        return RunContext(
             store=self.store,
             contents=self.contents,
             engines=self.engines,

@@ -9,8 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from deployments.offline.parts import Parts, Result, write_whole
-from deployments.offline.places import Place, RefusedError
+from deployments.offline.parts import Parts, Result
+from deployments.offline.source import RefusedError
+from deployments.storage import Location
+from tests.deployments.batch.full_disk import no_room
 
 COMPLETION = {
     "choices": [{"message": {"role": "assistant", "content": "Hola."}, "finish_reason": "stop"}],
@@ -35,7 +37,7 @@ def lines(folder: Path) -> list[dict[str, Any]]:
 
 
 def test_answers_and_errors_are_lines_of_output_files_of_batches(tmp_path: Path) -> None:
-    parts = Parts(Place.of(str(tmp_path)), "jsonl", pa.schema([]))
+    parts = Parts(Location.of(str(tmp_path)), "jsonl", pa.schema([]))
     parts.write([answer(1, custom_id="a", kept={"title": "t"}), error(2)])
     [good], [bad] = lines(tmp_path / "answers"), lines(tmp_path / "errors")
     assert good.pop("id").startswith("batch_req_")
@@ -60,7 +62,7 @@ def test_answers_and_errors_are_lines_of_output_files_of_batches(tmp_path: Path)
 
 def test_of_a_table_the_columns_stay(tmp_path: Path) -> None:
     kept = pa.schema([("title", pa.string()), ("level", pa.int32()), ("answer", pa.string())])
-    parts = Parts(Place.of(str(tmp_path)), "parquet", kept)
+    parts = Parts(Location.of(str(tmp_path)), "parquet", kept)
     parts.write([answer(1, kept={"title": "t", "level": 3, "answer": "mine"}), error(2, kept={"title": "u"})])
     [good] = pq.read_table(tmp_path / "answers").to_pylist()
     assert json.loads(good.pop("completion")) == COMPLETION
@@ -77,16 +79,16 @@ def test_of_a_table_the_columns_stay(tmp_path: Path) -> None:
 
 
 def test_parts_of_one_run_can_be_read_together(tmp_path: Path) -> None:
-    parts = Parts(Place.of(str(tmp_path)), "parquet", pa.schema([("level", pa.int64())]))
+    parts = Parts(Location.of(str(tmp_path)), "parquet", pa.schema([("level", pa.int64())]))
     for row in range(5):
         parts.write([answer(row, custom_id=None if row % 2 else "x", kept={} if row % 2 else {"level": row})])
     assert sorted(pq.read_table(tmp_path / "answers")["row"].to_pylist()) == [0, 1, 2, 3, 4]
 
 
 def test_what_a_killed_run_left_is_removed(tmp_path: Path) -> None:
-    parts = Parts(Place.of(str(tmp_path)), "jsonl", pa.schema([]))
+    parts = Parts(Location.of(str(tmp_path)), "jsonl", pa.schema([]))
     parts.write([answer(1)])
-    (tmp_path / "answers" / ".writing-part-x.jsonl").write_text('{"half')
+    (tmp_path / "answers" / ".part-x.jsonl-0.part").write_text('{"half')
     parts.clean()
     assert len(list((tmp_path / "answers").iterdir())) == 1
     assert list(parts.done()) == [("in", 1, True)]
@@ -96,21 +98,18 @@ def test_a_part_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     (tmp_path / "answers").mkdir()
     (tmp_path / "answers" / "part-x.jsonl").write_text('{"half')
     with pytest.raises(RefusedError, match="what is done is not known"):
-        list(Parts(Place.of(str(tmp_path)), "jsonl", pa.schema([])).done())
+        list(Parts(Location.of(str(tmp_path)), "jsonl", pa.schema([])).done())
 
 
 def test_a_disk_that_is_full_leaves_nothing_half_written(tmp_path: Path) -> None:
-    # Every write to /dev/full fails as on a full disk.
-    target = tmp_path / "answers" / "part.jsonl"
-    target.parent.mkdir()
-    (target.parent / ".writing-part.jsonl").symlink_to("/dev/full")
-    with pytest.raises(OSError, match="No space left"):
-        write_whole(Place.of(str(tmp_path)).child("answers").child("part.jsonl"), b"x")
-    assert list(target.parent.iterdir()) == []
+    parts = Parts(Location.of(str(tmp_path)), "jsonl", pa.schema([]))
+    with no_room(100), pytest.raises(OSError, match="File too large"):
+        parts.write([answer(1)])
+    assert list((tmp_path / "answers").iterdir()) == []
 
 
 def test_a_url_is_written_through_fsspec() -> None:
-    parts = Parts(Place.of("memory://out/run"), "jsonl", pa.schema([]))
+    parts = Parts(Location.of("memory://out/run"), "jsonl", pa.schema([]))
     parts.clean()
     parts.write([answer(1), error(2)])
     assert len(fsspec.filesystem("memory").ls("/out/run/answers")) == 1

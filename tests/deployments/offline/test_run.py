@@ -11,9 +11,9 @@ import pytest
 from deployments.offline.__main__ import main
 from deployments.offline.config import OfflineConfig
 from deployments.offline.parts import Result
-from deployments.offline.places import RefusedError
+from deployments.offline.pieces import Input
 from deployments.offline.run import Done, Summary, run
-from deployments.offline.survey import Survey
+from deployments.offline.source import RefusedError
 from tests.deployments.offline.conftest import MakeConfig
 from tests.deployments.offline.test_parts import COMPLETION, ERROR, lines
 
@@ -31,7 +31,7 @@ class Engines:
         self.dies_after = dies_after
         self.num_answered = 0
 
-    def __call__(self, found: Survey, done: Done, _: OfflineConfig) -> Iterator[Result]:
+    def __call__(self, found: Input, done: Done, _: OfflineConfig) -> Iterator[Result]:
         for piece in found.pieces:
             for row in set(piece.rows) - done.get(piece.file, set()):
                 if self.num_answered == self.dies_after:
@@ -69,7 +69,7 @@ def test_every_row_is_written_once(source: str, tmp_path: Path, make_config: Mak
 
 
 def test_a_row_that_comes_twice_is_written_once(source: str, tmp_path: Path, make_config: MakeConfig) -> None:
-    def twice(found: Survey, done: Done, config: OfflineConfig) -> Iterator[Result]:
+    def twice(found: Input, done: Done, config: OfflineConfig) -> Iterator[Result]:
         for result in Engines()(found, done, config):
             yield from (result, result)
 

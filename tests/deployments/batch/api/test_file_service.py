@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from deployments.batch.api.file_service import MAX_READ_BYTES
-from deployments.batch.state.contents import ContentsError
 from deployments.batch.state.store import StoreError
-from deployments.errors import BadRequestError, NotFoundError, PayloadTooLargeError
+from deployments.errors import BadRequestError, NotFoundError, OverloadedError, PayloadTooLargeError
+from deployments.storage import StorageError
+from tests.deployments.batch.full_disk import no_room
 from tests.deployments.batch.served import FEW, ME, NOW, World, jsonl
 
 
@@ -21,7 +22,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 def test_an_uploaded_file_is_given_back_as_it_was(world: World) -> None:
     content = jsonl(3)
-    file = world.service.create_file(ME, "stories.jsonl", "batch", content)
+    file = world.service.create_file(ME, world.send(content, piece_bytes=7), "stories.jsonl", "batch")
     assert file["id"].startswith("file-")
     assert len(file["id"]) == 37
     assert (file["filename"], file["bytes"], file["purpose"]) == ("stories.jsonl", len(content), "batch")
@@ -40,13 +41,14 @@ def test_a_file_may_ask_to_be_kept_for_less_and_not_for_more(world: World) -> No
 @pytest.mark.parametrize("purpose", ["", "fine-tune", "batch_output", "Batch"])
 def test_only_inputs_of_batches_are_taken(world: World, purpose: str) -> None:
     with pytest.raises(BadRequestError) as caught:
-        world.service.create_file(ME, "a", purpose, b"x")
+        world.service.create_file(ME, world.send(b"x"), "a", purpose)
     assert caught.value.param == "purpose"
+    assert world.num_contents() == 0
 
 
 def test_a_file_that_is_empty_or_too_large_is_refused(world: World) -> None:
     with pytest.raises(BadRequestError, match="empty"):
-        world.service.create_file(ME, "a", "batch", b"")
+        world.service.begin_upload(ME, 0)
     world.upload(b"x" * FEW.max_file_bytes)
     with pytest.raises(PayloadTooLargeError):
         world.upload(b"x" * (FEW.max_file_bytes + 1))
@@ -58,10 +60,61 @@ def test_the_files_of_one_key_are_bounded_together(world: World) -> None:
         world.upload(b"x" * 50_001)
     assert caught.value.code == "storage_full"
     with pytest.raises(BadRequestError):
-        world.service.create_job(ME, b"x" * 50_001, {})
+        world.job(b"x" * 50_001)
     world.upload(b"x" * 50_001, owner="other")
     world.service.delete_file(ME, file_id)
     world.upload(b"x" * 50_001)
+
+
+def test_files_that_arrive_count_among_those_of_their_key(world: World) -> None:
+    world.service.begin_upload(ME, 100_000)
+    world.service.begin_upload("other", 100_000)
+    with pytest.raises(BadRequestError) as caught:
+        world.service.begin_upload(ME, 50_001)
+    assert caught.value.code == "storage_full"
+
+
+@pytest.mark.parametrize("pieces", [[], [b"half"], [b"the whole", b" and more"]])
+def test_an_upload_that_did_not_come_as_it_was_said_is_no_file(world: World, pieces: list[bytes]) -> None:
+    upload_id = world.service.begin_upload(ME, len(b"the whole"))
+    for piece in pieces:
+        world.service.append(ME, upload_id, piece)
+    with pytest.raises(OverloadedError, match="Send the file again"):
+        world.service.create_file(ME, upload_id, "a", "batch")
+    assert world.num_contents() == 0
+
+
+def test_an_upload_is_taken_once_and_by_its_owner_only(world: World) -> None:
+    upload_id = world.send(b"x")
+    for operation in (
+        lambda: world.service.append("other", upload_id, b"x"),
+        lambda: world.service.create_file("other", upload_id, "a", "batch"),
+    ):
+        with pytest.raises(OverloadedError):
+            operation()
+    world.service.create_file(ME, upload_id, "a", "batch")
+    with pytest.raises(OverloadedError):
+        world.service.create_file(ME, upload_id, "a", "batch")
+
+
+def test_an_upload_whose_pieces_stop_coming_is_forgotten(world: World) -> None:
+    stalled, slow = (world.service.begin_upload(ME, 10) for _ in range(2))
+    world.now += 100
+    world.service.append(ME, slow, b"12345")
+    world.now += 100
+    world.upload()
+    with pytest.raises(OverloadedError):
+        world.service.append(ME, stalled, b"12345")
+    world.service.append(ME, slow, b"67890")
+    world.service.create_file(ME, slow, "a", "batch")
+    assert world.num_contents() == 2
+
+
+def test_an_upload_for_which_there_is_no_room_ends_at_once(world: World) -> None:
+    upload_id = world.service.begin_upload(ME, 100_000)
+    with no_room(2**12), pytest.raises(StorageError):
+        world.service.append(ME, upload_id, bytes(100_000))
+    assert world.num_contents() == 0
 
 
 def test_files_are_listed_in_pages_in_both_orders_and_by_purpose(world: World) -> None:
@@ -146,7 +199,7 @@ def test_a_file_is_deleted_even_if_its_contents_stay(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def stuck(*_: object) -> None:
-        raise ContentsError("read-only file system")
+        raise StorageError("read-only file system")
 
     file_id = world.upload()
     monkeypatch.setattr(world.contents, "delete", stuck)

@@ -1,20 +1,24 @@
 """What crosses between the front and the batch deployment."""
 
 from collections.abc import Callable
-from typing import Any, get_args
+from io import BytesIO
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from ray.exceptions import ActorDiedError, RayActorError
 from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError
+from starlette.datastructures import UploadFile
 
-from deployments.batch.api.handle import CALLS, HandleBatches, Operation, Reply, reply_of
-from deployments.batch.api.service import BatchService
-from deployments.batch.state.contents import ContentsError
+from deployments.batch.api.handle import PIECE_BYTES, BatchClient, Caller, Reply
+from deployments.batch.deployment import Batches, reply_of
 from deployments.batch.state.store import StoreError
 from deployments.errors import ApiError, ConflictError, NotFoundError, TooManyRequestsError
+from deployments.storage import StorageError
 from tests.deployments.stand_in import across_a_handle
 
 SECRET = "the secret reason"
+ME = Caller("me", "req-1")
 
 
 def raising(error: Exception) -> Callable[..., Any]:
@@ -25,36 +29,65 @@ def raising(error: Exception) -> Callable[..., Any]:
 
 
 class Handle:
-    """Gives one reply, or raises, and remembers what it was asked."""
+    """Gives one reply to everything, or raises, and remembers what it was asked."""
 
     def __init__(self, reply: Reply | Exception) -> None:
         self._reply = reply
         self.asked: list[Any] = []
-        self.call = self
 
-    async def remote(self, *args: Any) -> Reply:
-        self.asked.append(args)
-        if isinstance(self._reply, Exception):
-            raise self._reply
-        return self._reply
+    def __getattr__(self, name: str) -> Any:
+        async def remote(*args: Any) -> Reply:
+            self.asked.append((name, *args))
+            if isinstance(self._reply, Exception):
+                raise self._reply
+            return self._reply
+
+        assert callable(getattr(Batches, name))
+        return SimpleNamespace(remote=remote)
+
+
+def client(handle: Any) -> BatchClient:
+    return BatchClient(handle)
 
 
 async def caught(reply: Reply | Exception) -> ApiError:
     with pytest.raises(ApiError) as error:
-        await HandleBatches(Handle(reply)).call("req-1", "get_file", "me", "file-1")
+        await client(Handle(reply)).get_file(ME, "file-1")
     return error.value
 
 
-def test_every_call_is_an_operation_of_the_service() -> None:
-    assert all(callable(getattr(BatchService, name)) for name in CALLS)
-    assert set(get_args(Operation)) == CALLS
-
-
 async def test_a_value_crosses_as_it_is() -> None:
-    handle = Handle(reply_of(lambda *args: list(args), ["me", b"x"], {}))
-    assert await HandleBatches(handle).call("req-1", "read_file", "me", b"x") == ["me", b"x"]
-    assert handle.asked == [("read_file", ("me", b"x"), {})]
-    assert reply_of(lambda: None, [], {}) == {"value": None}
+    handle = Handle(reply_of(lambda: ["me", b"x"]))
+    value: object = await client(handle).read_file(ME, "file-1", 2, 3)
+    assert value == ["me", b"x"]
+    assert handle.asked == [("read_file", "me", "file-1", 2, 3)]
+    assert reply_of(lambda: None) == {"value": None}
+
+
+async def test_an_upload_is_passed_on_in_pieces() -> None:
+    handle, content = Handle({"value": "file-7"}), b"0123456789" * 250_000
+    assert await client(handle).upload(ME, UploadFile(BytesIO(content), size=len(content))) == "file-7"
+    assert handle.asked[0] == ("begin_upload", "me", len(content))
+    pieces = [args[3] for args in handle.asked[1:]]
+    assert all(args[:3] == ("append", "me", "file-7") for args in handle.asked[1:])
+    assert b"".join(pieces) == content
+    assert max(map(len, pieces)) == PIECE_BYTES
+
+
+async def test_every_operation_of_the_client_is_one_of_the_deployment() -> None:
+    handle = Handle({"value": {}})
+    batches = client(handle)
+    await batches.create_file(ME, "file-1", "a", "batch", None)
+    await batches.list_files(ME, None, None, None, "desc")
+    await batches.delete_file(ME, "file-1")
+    await batches.create_batch(ME, {})
+    await batches.list_batches(ME, None, None)
+    await batches.get_batch(ME, "batch_1")
+    await batches.cancel_batch(ME, "batch_1")
+    await batches.create_job(ME, "file-1", {})
+    await batches.get_job(ME, "job_1")
+    await batches.job_results(ME, "job_1")
+    assert len({asked[0] for asked in handle.asked}) == 10
 
 
 @pytest.mark.parametrize(
@@ -62,21 +95,21 @@ async def test_a_value_crosses_as_it_is() -> None:
     [NotFoundError("There is no such file.", "id"), ConflictError("In use.", code="file_in_use")],
 )
 async def test_an_error_of_the_callers_crosses_as_it_is(error: ApiError) -> None:
-    crossed = await caught(reply_of(raising(error), [], {}))
+    crossed = await caught(reply_of(raising(error)))
     assert crossed.status == error.status
     assert crossed.to_dict() == error.to_dict()
 
 
 async def test_who_has_too_much_going_on_is_told_when_to_come_back() -> None:
-    crossed = await caught(reply_of(raising(TooManyRequestsError("Wait.", code="too_many_batches")), [], {}))
+    crossed = await caught(reply_of(raising(TooManyRequestsError("Wait.", code="too_many_batches"))))
     assert (crossed.status, crossed.code, crossed.headers) == (429, "too_many_batches", (("Retry-After", "1"),))
 
 
-@pytest.mark.parametrize("error", [StoreError(SECRET), ContentsError(SECRET)])
+@pytest.mark.parametrize("error", [StoreError(SECRET), StorageError(SECRET)])
 async def test_state_that_cannot_be_used_is_no_capacity_and_only_the_log_knows_why(
     error: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
-    crossed = await caught(reply_of(raising(error), [], {}))
+    crossed = await caught(reply_of(raising(error)))
     assert (crossed.status, crossed.code) == (503, "storage_unavailable")
     assert "req-1" in crossed.message
     assert SECRET not in crossed.message
@@ -84,7 +117,7 @@ async def test_state_that_cannot_be_used_is_no_capacity_and_only_the_log_knows_w
 
 
 async def test_a_fault_of_ours_names_the_request_id_and_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
-    crossed = await caught(reply_of(raising(RuntimeError(SECRET)), [], {}))
+    crossed = await caught(reply_of(raising(RuntimeError(SECRET))))
     assert (crossed.status, crossed.code) == (500, "internal_error")
     assert "req-1" in crossed.message
     assert SECRET not in crossed.message

@@ -1,4 +1,3 @@
-import json
 from typing import Any
 
 import pytest
@@ -6,7 +5,6 @@ from openai.types import Batch, FileDeleted, FileObject
 
 from deployments.batch.api import objects
 from deployments.batch.state.records import OPEN, TERMINAL, BatchRecord, FileRecord
-from deployments.errors import NotFoundError
 
 FILE = FileRecord(
     id="file-1", owner="me", purpose="batch", filename="a.jsonl", num_bytes=9, created_at=1, expires_at=100
@@ -93,55 +91,3 @@ def test_a_list_says_its_first_and_last() -> None:
     listed = objects.list_object([{"id": "a"}, {"id": "b"}], has_more=True)
     assert (listed["first_id"], listed["last_id"], listed["has_more"]) == ("a", "b", True)
     assert objects.list_object([], has_more=False)["last_id"] is None
-
-
-def test_the_id_of_a_result_is_its_lines_own_and_always_the_same() -> None:
-    ids = {objects.line_id(name, line) for name in ("batch_1", "batch_11") for line in (1, 11, 111)}
-    assert len(ids) == 6
-    assert objects.line_id("batch_1", 1) in ids
-    assert all(name.startswith("batch_req_") and len(name) == 42 for name in ids)
-
-
-def test_an_answer_and_a_refusal_have_the_members_of_openais_output() -> None:
-    body = {"object": "chat.completion"}
-    assert objects.answer_line("batch_req_1", "a", status_code=200, request_id="req-1", body=body) == {
-        "id": "batch_req_1",
-        "custom_id": "a",
-        "response": {"status_code": 200, "request_id": "req-1", "body": body},
-        "error": None,
-    }
-    envelope = NotFoundError("No such list.", "vocab.lang", "invalid_vocabulary").to_dict()
-    refused = objects.refused_line("batch_req_1", "a", line=7, status_code=404, request_id="req-1", body=envelope)
-    assert refused["response"] == {"status_code": 404, "request_id": "req-1", "body": envelope}
-    assert refused["error"] == {
-        "code": "invalid_vocabulary",
-        "message": "Line 7: No such list.",
-        "line": 7,
-        "param": "vocab.lang",
-    }
-    assert objects.job_result(refused) == envelope
-
-
-def test_a_line_without_an_answer_has_an_error_alone() -> None:
-    faulty = objects.fault_line("batch_req_1", None, line=7, code="blank_line", message="Line 7: it is blank.")
-    assert faulty["response"] is None
-    assert faulty["error"] == {"code": "blank_line", "message": "Line 7: it is blank.", "line": 7, "param": None}
-    expired = objects.expired_line("batch_req_1", "a", 3)
-    cancelled = objects.cancelled_line("batch_req_1", "a", 3)
-    assert (expired["error"]["code"], cancelled["error"]["code"]) == ("batch_expired", "batch_cancelled")
-    kinds = [objects.job_result(record)["error"]["type"] for record in (faulty, expired, cancelled)]
-    assert kinds == ["invalid_request_error", "server_error", "server_error"]
-    assert objects.job_result(faulty)["error"]["message"] == "It is blank."
-
-
-def test_a_result_is_the_completion() -> None:
-    answer = objects.answer_line("batch_req_1", "a", status_code=200, request_id="r", body={"choices": []})
-    assert objects.job_result(answer) == {"choices": []}
-
-
-def test_json_has_no_line_break() -> None:
-    hostile = {"a\u2028": "é\n\r\x0b\x85\u2028\u2029 \\u2028"}
-    text = objects.to_json(hostile)
-    assert json.loads(text) == hostile
-    assert text.splitlines() == [text]
-    assert "é" in text

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from deployments.batch.state.contents import ContentsError
 from deployments.batch.state.records import FileRecord
 from deployments.errors import (
     ApiError,
@@ -19,6 +18,7 @@ from deployments.errors import (
     TooManyRequestsError,
 )
 from deployments.limits import BatchLimits
+from deployments.storage import StorageError
 from tests.deployments.batch.served import ENDPOINT, FEW, ME, NOW, World, jsonl
 from tests.deployments.front import MODEL, chat_body
 
@@ -103,7 +103,7 @@ def test_a_page_has_a_size(world: World, limit: int) -> None:
 
 
 def test_another_owner_finds_no_batch_file_or_job_and_neither_kind_is_the_other(world: World) -> None:
-    batch, job = world.batch()["id"], world.service.create_job(ME, json.dumps([CHAT]).encode(), {})["id"]
+    batch, job = world.batch()["id"], world.job(json.dumps([CHAT]).encode())["id"]
     service = world.service
     for operation, owner, name in [
         (service.get_batch, "other", batch),
@@ -141,7 +141,7 @@ def test_the_number_of_open_batches_is_bounded_for_one_key_and_for_all(world: Wo
     batches = [world.batch()["id"] for _ in range(FEW.max_open_per_key)]
     num_contents = world.num_contents()
     with pytest.raises(TooManyRequestsError) as caught:
-        world.service.create_job(ME, json.dumps([CHAT]).encode(), {})
+        world.job(json.dumps([CHAT]).encode())
     assert caught.value.code == "too_many_batches"
     assert world.num_contents() == num_contents
     world.batch(owner="other")
@@ -181,7 +181,7 @@ def test_no_file_goes_while_a_batch_is_made_of_it(tmp_path: Path) -> None:
 
 
 def test_a_job_keeps_its_list_as_lines_of_a_batch(world: World) -> None:
-    job = world.service.create_job(ME, json.dumps([CHAT, CHAT]).encode(), {"max_tokens": 5})
+    job = world.job(json.dumps([CHAT, CHAT]).encode(), max_tokens=5)
     assert job == {
         "id": job["id"],
         "object": "batch.job",
@@ -205,14 +205,14 @@ def test_a_job_keeps_its_list_as_lines_of_a_batch(world: World) -> None:
 @pytest.mark.parametrize("content", [b"{}", b"[]", b"[{},", b"[{},nan]", json.dumps([CHAT] * 6).encode()])
 def test_of_a_list_that_is_none_nothing_is_kept(world: World, content: bytes) -> None:
     with pytest.raises(BadRequestError):
-        world.service.create_job(ME, content, {})
+        world.job(content)
     assert world.num_contents() == 0
     assert world.service.list_files(ME)["data"] == []
     assert world.store.open_batches() == []
 
 
 def test_the_results_of_a_job_are_there_when_it_has_ended(world: World) -> None:
-    job = world.service.create_job(ME, json.dumps([CHAT]).encode(), {})["id"]
+    job = world.job(json.dumps([CHAT]).encode())["id"]
     with pytest.raises(ConflictError) as caught:
         world.service.job_results(ME, job)
     assert caught.value.code == "job_not_finished"
@@ -223,7 +223,7 @@ def test_the_results_of_a_job_are_there_when_it_has_ended(world: World) -> None:
 
 
 def test_a_job_that_failed_says_why(world: World) -> None:
-    job = world.service.create_job(ME, json.dumps([CHAT]).encode(), {})["id"]
+    job = world.job(json.dumps([CHAT]).encode())["id"]
     error = {"code": "input_missing", "message": "The input is gone.", "param": None, "line": None}
     world.set_status(job, "failed", failed_at=NOW, errors=(error,))
     with pytest.raises(ConflictError, match="The input is gone") as caught:
@@ -234,7 +234,7 @@ def test_a_job_that_failed_says_why(world: World) -> None:
 
 def test_a_job_of_a_service_that_keeps_files_shortly_ends_before_they_go(tmp_path: Path) -> None:
     world = World(tmp_path, limits=BatchLimits(retention_s=DAY))
-    job = world.service.create_job(ME, json.dumps([CHAT]).encode(), {})["id"]
+    job = world.job(json.dumps([CHAT]).encode())["id"]
     record = world.store.batch(ME, job)
     assert record is not None
     assert record.deadline == NOW + DAY
@@ -245,12 +245,13 @@ def test_where_nothing_can_be_written_nothing_is_promised(world: World, monkeypa
     """Row 47 of the faults."""
 
     def full(*_: object) -> int:
-        raise ContentsError("no space left on device")
+        raise StorageError("no space left on device")
 
-    monkeypatch.setattr(world.contents, "write", full)
-    with pytest.raises(ContentsError):
+    for name in ("begin", "write"):
+        monkeypatch.setattr(world.contents, name, full)
+    with pytest.raises(StorageError):
         world.upload(jsonl())
-    with pytest.raises(ContentsError):
-        world.service.create_job(ME, json.dumps([CHAT]).encode(), {})
+    with pytest.raises(StorageError):
+        world.job(json.dumps([CHAT]).encode())
     assert world.service.list_files(ME)["data"] == []
     assert world.store.open_batches() == []

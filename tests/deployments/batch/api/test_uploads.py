@@ -1,14 +1,19 @@
-"""How much may be uploaded, how long it may take, and how much is held."""
+"""Which forms are taken, how much may be uploaded, how long it may take, and how much is held."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
 
+import httpx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from starlette.requests import Request
 from starlette.types import Message
 
-from deployments.batch.api.multipart import Upload
-from deployments.batch.api.uploads import Uploads
+from deployments.batch.api.uploads import MAX_FILENAME_CHARS, Uploads
 from deployments.errors import (
     BadRequestError,
     OverloadedError,
@@ -17,10 +22,11 @@ from deployments.errors import (
     UnsupportedMediaTypeError,
 )
 from deployments.ingress.disconnect import ClientLeft
-from tests.deployments.batch.forms import CONTENT_TYPE, form, part
+from tests.deployments.batch.forms import BOUNDARY, CONTENT_TYPE, form, part
 
 MAX_FILE_BYTES = 100_000
 SLACK = 64 * 1024
+ME = "me"
 
 
 class Client:
@@ -31,7 +37,7 @@ class Client:
         self._last: Message = {"type": last, "body": b"", "more_body": False}
         self.num_taken = 0
         fields = {"content-type": CONTENT_TYPE, **{name.replace("_", "-"): value for name, value in headers.items()}}
-        raw = [(name.encode(), value.encode()) for name, value in fields.items()]
+        raw = [(name.encode(), value.encode("latin-1")) for name, value in fields.items()]
         self.request = Request({"type": "http", "method": "POST", "headers": raw}, self._receive)
 
     async def _receive(self) -> Message:
@@ -43,13 +49,120 @@ class Client:
         return self._last
 
 
+@dataclass
+class Taken:
+    """What was uploaded, read to its end."""
+
+    filename: str
+    content: bytes
+    fields: dict[str, str]
+
+
 def make_uploads(max_s: float = 5.0, max_held_bytes: int = 10**9) -> Uploads:
     return Uploads(MAX_FILE_BYTES, max_s, max_held_bytes)
 
 
-async def read(body: bytes, **headers: str) -> Upload:
-    async with make_uploads().read(Client([body], **headers).request) as upload:
-        return upload
+async def read(body: bytes | Sequence[bytes], fields: Sequence[str] = (), **headers: str) -> Taken:
+    client = Client([body] if isinstance(body, bytes) else body, **headers)
+    async with make_uploads().read(client.request, ME, fields) as upload:
+        return Taken(upload.filename, await upload.file.read(), upload.fields)
+
+
+@pytest.mark.parametrize("piece_bytes", [1, 2, 3, 7, 10_000])
+async def test_a_file_comes_out_as_it_went_in_however_it_is_cut(piece_bytes: int) -> None:
+    content = f"a\r\n--{BOUNDARY[:-1]}\r\n\r\n--\r\n--{BOUNDARY}x\r\n\n\r".encode()
+    body = form(part(b"batch", 'name="purpose"'), part(content))
+    upload = await read([body[at : at + piece_bytes] for at in range(0, len(body), piece_bytes)], ("purpose",))
+    assert upload == Taken("a.jsonl", content, {"purpose": "batch"})
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        ("größe.jsonl", "größe.jsonl"),
+        ("../../etc/passwd", "../../etc/passwd"),
+        ("C:\\\\a\\\\b.jsonl", "b.jsonl"),
+        ("a\tb\x00c\u202e.jsonl", "a\ufffdb\ufffdc\ufffd.jsonl"),
+        ("x" * 300, "x" * (MAX_FILENAME_CHARS - 1) + "…"),
+        ("", "file"),
+    ],
+)
+async def test_the_name_of_a_file_is_a_line_that_can_be_shown(sent: str, kept: str) -> None:
+    filename = (await read(form(part(disposition=f'name="file"; filename="{sent}"')))).filename
+    assert filename == kept
+    assert len(filename) <= MAX_FILENAME_CHARS
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    ["", "application/json", "multipart/mixed; boundary=a", "multipart/form-datax; boundary=a", "a" * 999],
+)
+async def test_what_says_it_is_no_form_is_refused(content_type: str) -> None:
+    with pytest.raises(UnsupportedMediaTypeError):
+        await read(form(part()), content_type=content_type)
+
+
+@pytest.mark.parametrize(
+    ("body", "cause"),
+    [
+        (b"", "too early"),
+        (b"x", "no valid"),
+        (part(), "too early"),
+        (form(part())[:-10], "too early"),
+        (f"--{BOUNDARY}".encode(), "too early"),
+        (f"--{BOUNDARY}--\r\n".encode(), "provide a file"),
+        (form(part(disposition='name="purpose"')), "provide a file"),
+        (form(part(disposition='name="file"')), "provide a file"),
+        (form(part(disposition='name="extra"')), "Unknown part"),
+        (form(part(disposition='name="extra"; filename="a"')), "Unknown part"),
+        (form(part(disposition='filename="a"')), '"name" must be provided'),
+        (form(f"--{BOUNDARY}\r\n\r\nx\r\n".encode()), '"name" must be provided'),
+        (form(part(disposition='name="' + "e" * 3000 + '"')), "Unknown part"),
+        (form(part(), part()), "twice"),
+        (form(part(), part(), part()), "Too many files"),
+        (form(*[part(disposition='name="purpose"')] * 9), "Too many fields"),
+        (form(part(), part(b"x" * 1025, 'name="purpose"')), "at most 1024"),
+        (form(part(), part(b"x", 'name="purpose"; filename="p"')), "at most 1024"),
+        (form(part(b"x" * 99_000, 'name="purpose"')), "no valid"),
+        (form(part(b"x", 'name="file"', *(["A: b"] * 20))), "no valid"),
+        (form(part(b"x", 'name="file"', "A: " + "b" * 5000)), "no valid"),
+        (form(part(b"x", 'name="file"', "A" * 5000 + ": b")), "no valid"),
+        (form(part(b"x", 'name="file"', "no header")), "no valid"),
+    ],
+)
+async def test_a_bad_form_is_refused(body: bytes, cause: str) -> None:
+    with pytest.raises(BadRequestError) as caught:
+        await read(body, ("purpose",))
+    assert cause in caught.value.message
+    assert len(caught.value.to_json()) < 1000
+
+
+@pytest.mark.parametrize("parameters", ["", "; boundary=" + "a" * 300, "; boundary=ü", f"; charset=idna; {BOUNDARY}"])
+async def test_a_boundary_that_is_none_is_refused(parameters: str) -> None:
+    with pytest.raises(BadRequestError, match="no valid multipart form"):
+        await read(form(part()), content_type=f"multipart/form-data{parameters}")
+
+
+@pytest.mark.parametrize("charset", ["idna", "punycode", "undefined", "hex", "nosuch", "utf-16"])
+async def test_no_charset_is_a_fault_of_the_services(charset: str) -> None:
+    with suppress(BadRequestError):
+        await read(form(part(disposition='name="fil\xe9"')), content_type=f"{CONTENT_TYPE}; charset={charset}")
+
+
+@given(st.lists(st.binary(max_size=30) | st.sampled_from([part(), form(), b"\r\n--", b"\r\n\r\n", b"--"]), max_size=8))
+async def test_whatever_is_sent_is_a_form_or_an_error_of_the_callers(pieces: list[bytes]) -> None:
+    with suppress(BadRequestError):
+        await read(pieces, ("purpose",))
+
+
+@given(st.binary(max_size=200), st.text(st.characters(codec="utf-8"), max_size=20), st.integers(1, 50))
+async def test_what_a_real_client_sends_is_read(content: bytes, field: str, piece_bytes: int) -> None:
+    files: dict[str, Any] = {"file": ("a.jsonl", content), "purpose": (None, field)}
+    request = httpx.Request("POST", "http://localhost", files=files)
+    body = request.read()
+    pieces = [body[at : at + piece_bytes] for at in range(0, len(body), piece_bytes)]
+    upload = await read(pieces, ("purpose",), content_type=request.headers["content-type"])
+    assert upload == Taken("a.jsonl", content, {"purpose": field})
 
 
 async def test_a_compressed_form_is_refused() -> None:
@@ -57,11 +170,12 @@ async def test_a_compressed_form_is_refused() -> None:
         await read(form(part()), content_encoding="gzip")
 
 
-async def test_a_client_may_finish_sending_what_is_refused() -> None:
+@pytest.mark.parametrize("bad", [part(disposition='name="extra"'), part(b"x", 'name="file"', "no header")])
+async def test_a_client_may_finish_sending_what_is_refused(bad: bytes) -> None:
     """Or it would see a broken connection, and not the answer."""
-    client = Client([form(part(disposition='name="extra"')), *[b"x" * 1000] * 50])
+    client = Client([form(bad), *[b"x" * 1000] * 50])
     with pytest.raises(BadRequestError):
-        async with make_uploads().read(client.request):
+        async with make_uploads().read(client.request, ME):
             pass
     assert client.num_taken == 52
 
@@ -75,15 +189,16 @@ async def test_a_file_of_the_largest_size_is_taken_and_one_byte_more_is_not() ->
 async def test_a_body_that_says_it_is_too_large_is_not_read() -> None:
     client = Client([b"x"], content_length=str(MAX_FILE_BYTES + SLACK + 1))
     with pytest.raises(PayloadTooLargeError):
-        async with make_uploads().read(client.request):
+        async with make_uploads().read(client.request, ME):
             pass
     assert client.num_taken == 0
 
 
-async def test_a_body_that_does_not_end_is_read_no_further_than_its_limit() -> None:
-    client = Client([part()] + [b"x" * 1000] * 1000)
+@pytest.mark.parametrize("headers", [{}, {"content_length": "10"}])
+async def test_a_body_that_does_not_end_is_read_no_further_than_its_limit(headers: dict[str, str]) -> None:
+    client = Client([part()] + [b"x" * 1000] * 1000, **headers)
     with pytest.raises(PayloadTooLargeError):
-        async with make_uploads().read(client.request):
+        async with make_uploads().read(client.request, ME):
             pass
     assert client.num_taken <= (MAX_FILE_BYTES + SLACK) // 1000 + 2
 
@@ -91,26 +206,28 @@ async def test_a_body_that_does_not_end_is_read_no_further_than_its_limit() -> N
 async def test_a_client_that_stops_sending_is_told() -> None:
     uploads = make_uploads(max_s=0.05)
     with pytest.raises(RequestTimeoutError, match=r"0\.05 s"):
-        async with uploads.read(Client([part()], last="never").request):
+        async with uploads.read(Client([part()], last="never").request, ME):
             pass
-    assert uploads._held_bytes == 0
+    assert uploads._held_bytes[ME] == 0
 
 
 async def test_a_client_that_left_has_left() -> None:
     uploads = make_uploads()
     with pytest.raises(ClientLeft):
-        async with uploads.read(Client([part()], last="http.disconnect").request):
+        async with uploads.read(Client([part()], last="http.disconnect").request, ME):
             pass
-    assert uploads._held_bytes == 0
+    assert uploads._held_bytes[ME] == 0
 
 
-async def test_uploads_together_hold_no_more_than_they_may() -> None:
+async def test_uploads_of_one_key_hold_no_more_than_they_may_and_others_are_unaffected() -> None:
     body = form(part(b"x" * 50_000))
     uploads = make_uploads(max_held_bytes=2 * len(body))
-    async with uploads.read(Client([body]).request), uploads.read(Client([body]).request):
+    async with uploads.read(Client([body]).request, ME), uploads.read(Client([body]).request, ME):
         with pytest.raises(OverloadedError):
-            async with uploads.read(Client([body]).request):
+            async with uploads.read(Client([body]).request, ME):
                 pass
-    async with uploads.read(Client([body]).request) as upload:
-        assert len(upload.content) == 50_000
-    assert uploads._held_bytes == 0
+        async with uploads.read(Client([body]).request, "other") as upload:
+            assert upload.file.size == 50_000
+    async with uploads.read(Client([body]).request, ME) as upload:
+        assert upload.file.size == 50_000
+    assert uploads._held_bytes.total() == 0

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select, text, update
 
-from deployments.batch.state.database import Database, StoreError
+from deployments.batch.state.database import SCHEMA_VERSION, Database, StoreError, schema
 from deployments.batch.state.store import Store
-from deployments.batch.state.tables import SCHEMA_VERSION, schema
 from tests.deployments.batch.full_disk import no_room
 from tests.deployments.batch.postgresql_server import PASSWORD, PostgresqlServer
 from tests.deployments.batch.remembered import a_batch, a_file, a_result

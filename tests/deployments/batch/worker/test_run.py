@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from deployments.batch.state.contents import ContentsError
 from deployments.batch.worker.run import run_batch
+from deployments.storage import StorageError
 from tests.deployments.batch.world import World, assert_every_line_once, line_of
 
 
@@ -24,7 +24,7 @@ def world(tmp_path: Path, database_url: str) -> Iterator[World]:
 def test_good_lines_are_answered_and_bad_ones_named(world: World) -> None:
     lines = [line_of(1, "one"), b"{", b"", line_of(4, "four"), line_of(1, "again"), b"\xff\xfe", line_of(7, n=0)]
     batch = world.batch_of(lines)
-    run_batch(world.tools(), batch.id)
+    run_batch(world.context(), batch.id)
     assert world.now_of(batch).status == "completed"
     output, errors = assert_every_line_once(world, batch, 7)
     assert [line["response"]["body"]["text"] for line in output.values()] == ["one", "four"]
@@ -34,14 +34,14 @@ def test_good_lines_are_answered_and_bad_ones_named(world: World) -> None:
 
 def test_files_are_in_the_order_of_the_lines(world: World) -> None:
     batch = world.batch_of(line_of(number) for number in range(50))
-    run_batch(world.tools(), batch.id)
+    run_batch(world.context(), batch.id)
     output = world.lines_of(world.now_of(batch).output_file_id)
     assert [line["custom_id"] for line in output] == [f"row-{number}" for number in range(50)]
 
 
 def test_times_are_told(world: World) -> None:
     batch = world.batch_of([line_of(1)], output_expires_after_s=3600)
-    run_batch(world.tools(), batch.id)
+    run_batch(world.context(), batch.id)
     ended = world.now_of(batch)
     assert None not in (ended.in_progress_at, ended.finalizing_at, ended.completed_at)
     file = world.store.file("default", ended.output_file_id or "")
@@ -52,7 +52,7 @@ def test_times_are_told(world: World) -> None:
 def test_a_batch_whose_file_is_gone_fails_and_says_why(world: World) -> None:
     batch = world.batch_of([line_of(1)])
     world.contents.delete(batch.input_file_id)
-    run_batch(world.tools(), batch.id)
+    run_batch(world.context(), batch.id)
     ended = world.now_of(batch)
     assert (ended.status, ended.errors[0]["code"]) == ("failed", "input_file_missing")
 
@@ -61,13 +61,13 @@ def test_a_line_alone_waits_for_a_replica_and_then_wakes_one(world: World) -> No
     batch = world.batch_of([line_of(1, "poison"), line_of(2)])
     world.engines.ready = False
     world.engines.window = 1
-    tools = world.tools()
+    context = world.context()
 
     def sleep(seconds: float) -> None:
         world.now += seconds
 
-    object.__setattr__(tools, "sleep", sleep)
-    run_batch(tools, batch.id)
+    object.__setattr__(context, "sleep", sleep)
+    run_batch(context, batch.id)
     assert_every_line_once(world, batch, 2)
     assert world.now >= 1_000_000 + 300
 
@@ -75,7 +75,7 @@ def test_a_line_alone_waits_for_a_replica_and_then_wakes_one(world: World) -> No
 @pytest.mark.parametrize("kind", ["batch", "job"])
 def test_a_file_without_lines_fails_and_says_why(world: World, kind: Any) -> None:
     batch = world.batch_of([], kind=kind)
-    run_batch(world.tools(), batch.id)
+    run_batch(world.context(), batch.id)
     ended = world.now_of(batch)
     assert ended.status == "failed"
     assert ended.errors[0]["code"] == "empty_file"
@@ -84,7 +84,7 @@ def test_a_file_without_lines_fails_and_says_why(world: World, kind: Any) -> Non
 def test_a_file_of_too_many_lines_fails_before_any_is_answered(tmp_path: Path) -> None:
     world = World(tmp_path, limits={"max_lines": 3})
     batch = world.batch_of([b"{", *(line_of(number) for number in range(3))])
-    run_batch(world.tools(), batch.id)
+    run_batch(world.context(), batch.id)
     ended = world.now_of(batch)
     assert (ended.status, ended.errors[0]["code"]) == ("failed", "too_many_lines")
     assert (ended.total, ended.completed, ended.failed) == (0, 0, 0)
@@ -95,7 +95,7 @@ def test_a_line_that_kills_engines_is_isolated_and_the_others_are_answered(world
     lines = [line_of(number, f"text {number}") for number in range(10)]
     lines[5] = line_of(5, "poison")
     batch = world.batch_of(lines)
-    run_batch(world.tools(), batch.id)
+    run_batch(world.context(), batch.id)
     output, errors = assert_every_line_once(world, batch, 10)
     assert errors.keys() == {"row-5"}
     assert errors["row-5"]["error"]["code"] == "engine_failed"
@@ -109,7 +109,7 @@ def test_few_lines_go_alone_also_where_many_were_under_way(world: World) -> None
     lines[50] = line_of(50, "poison")
     world.engines.window = 100
     batch = world.batch_of(lines)
-    run_batch(world.tools(), batch.id)
+    run_batch(world.context(), batch.id)
     output, errors = assert_every_line_once(world, batch, 100)
     assert len(output) == 99
     assert errors.keys() == {"row-50"}
@@ -118,7 +118,7 @@ def test_few_lines_go_alone_also_where_many_were_under_way(world: World) -> None
 
 def test_an_engines_own_failure_is_tried_again_and_then_told(world: World) -> None:
     batch = world.batch_of([line_of(1, "status 500"), line_of(2, "status 400"), line_of(3)])
-    run_batch(world.tools(), batch.id)
+    run_batch(world.context(), batch.id)
     _, errors = assert_every_line_once(world, batch, 3)
     assert errors["row-1"]["error"]["code"] == "engine_failed"
     assert "3 times" in errors["row-1"]["error"]["message"]
@@ -131,7 +131,7 @@ def test_a_line_is_tried_as_often_as_the_setting_says(tmp_path: Path, max_attemp
     world = World(tmp_path, max_attempts=max_attempts)
     batch = world.batch_of([line_of(1, "poison"), line_of(2, "status 503"), line_of(3)])
     world.engines.window = 1
-    run_batch(world.tools(), batch.id)
+    run_batch(world.context(), batch.id)
     output, errors = assert_every_line_once(world, batch, 3)
     assert output.keys() == {"row-3"}
     assert errors.keys() == {"row-1", "row-2"}
@@ -146,7 +146,7 @@ def test_a_line_that_did_not_reach_an_engine_is_not_blamed(world: World) -> None
             world.stopping = True
 
     world.engines.after_answer = heal_later
-    run_batch(world.tools(), batch.id)
+    run_batch(world.context(), batch.id)
     assert not world.store.attempts(batch.id)
     assert world.slept, "it did not wait before it asked again"
 
@@ -177,7 +177,7 @@ def test_a_killed_process_goes_on_where_it_was(tmp_path: Path, database_url: str
         again.engines.after_answer = die
         again.engines.order = randomness
         try:
-            run_batch(again.tools(), batch.id)
+            run_batch(again.context(), batch.id)
             break
         except Killed:
             num_deaths += 1
@@ -201,8 +201,8 @@ def test_a_death_while_the_files_are_written_costs_nothing(
     with monkeypatch.context() as patch:
         patch.setattr(world.contents if place == "write" else world.store, place, die)
         with pytest.raises(Killed):
-            run_batch(world.tools(), batch.id)
-    run_batch(world.tools(), batch.id)
+            run_batch(world.context(), batch.id)
+    run_batch(world.context(), batch.id)
     assert_every_line_once(world, batch, 2)
     assert world.engines.asked["Hello"] == 1
 
@@ -211,14 +211,14 @@ def test_a_full_disk_ends_no_batch(world: World, monkeypatch: pytest.MonkeyPatch
     batch = world.batch_of([line_of(1)])
 
     def fail(*_: object, **__: object) -> None:
-        raise ContentsError("No space left on device")
+        raise StorageError("No space left on device")
 
     with monkeypatch.context() as patch:
         patch.setattr(world.contents, "write", fail)
-        with pytest.raises(ContentsError):
-            run_batch(world.tools(), batch.id)
+        with pytest.raises(StorageError):
+            run_batch(world.context(), batch.id)
     assert world.now_of(batch).status == "finalizing"
-    run_batch(world.tools(), batch.id)
+    run_batch(world.context(), batch.id)
     assert world.now_of(batch).status == "completed"
 
 
@@ -231,9 +231,9 @@ def test_a_dead_feeder_costs_no_line_an_attempt(world: World) -> None:
         deaths += 1
         world.stopping = deaths == 3
 
-    tools = world.tools()
-    object.__setattr__(tools, "sleep", sleep_then_stop)
-    run_batch(tools, batch.id)
+    context = world.context()
+    object.__setattr__(context, "sleep", sleep_then_stop)
+    run_batch(context, batch.id)
     assert deaths == 3
     assert not world.store.attempts(batch.id)
     assert world.now_of(batch).status == "in_progress"
@@ -251,14 +251,14 @@ def test_what_was_answered_before_the_end_is_kept(world: World, ending: str, cod
                 world.store.update_batch(batch.id, only_from=["in_progress"], status="cancelling")
 
     world.engines.after_answer = end
-    run_batch(world.tools(), batch.id)
+    run_batch(world.context(), batch.id)
     ended = world.now_of(batch)
     assert ended.status == ending
     assert (ended.cancelled_at if ending == "cancelled" else ended.expired_at) == int(world.now)
     output, errors = assert_every_line_once(world, batch, 21)
     assert len(output) == 8
     assert {line["error"]["code"] for line in errors.values()} == {code}
-    run_batch(world.tools(), batch.id)
+    run_batch(world.context(), batch.id)
     assert world.now_of(batch) == ended
 
 
@@ -269,7 +269,7 @@ def test_a_batch_that_ends_before_its_lines_are_counted_has_a_result_for_each(wo
         world.store.update_batch(batch.id, only_from=["validating"], status="cancelling")
     else:
         world.now += 90_000
-    run_batch(world.tools(), batch.id)
+    run_batch(world.context(), batch.id)
     assert world.now_of(batch).status == ("cancelled" if status == "cancelling" else "expired")
     assert_every_line_once(world, batch, 3)
     assert not world.engines.asked
@@ -282,16 +282,16 @@ def test_what_was_all_answered_in_time_is_completed_later(world: World, monkeypa
         world.stopping = True
 
     world.engines.after_answer = stop
-    run_batch(world.tools(), batch.id)
+    run_batch(world.context(), batch.id)
     assert world.now_of(batch).status == "in_progress"
     world.now, world.stopping = world.now + 90_000, False
-    run_batch(world.tools(), batch.id)
+    run_batch(world.context(), batch.id)
     assert world.now_of(batch).status == "completed"
 
 
 def test_a_job_gives_a_list_with_one_element_for_each_line(world: World) -> None:
     batch = world.batch_of([line_of(0, "zero"), line_of(1, n=0), line_of(2, "status 400"), line_of(3)], kind="job")
-    run_batch(world.tools(), batch.id)
+    run_batch(world.context(), batch.id)
     with world.contents.open(world.now_of(batch).output_file_id or "") as stream:
         made = json.loads(stream.read())
     assert [element.get("text") for element in made] == ["zero", None, None, "Hello"]
@@ -300,11 +300,11 @@ def test_a_job_gives_a_list_with_one_element_for_each_line(world: World) -> None
 
 
 def test_many_lines_go_in_several_windows(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("deployments.batch.worker.rounds._WINDOW_LINES", 7)
-    monkeypatch.setattr("deployments.batch.worker.rounds._MAX_SUSPECTS", 2)
+    monkeypatch.setattr("deployments.batch.worker.retries._WINDOW_LINES", 7)
+    monkeypatch.setattr("deployments.batch.worker.retries._MAX_SUSPECTS", 2)
     batch = world.batch_of(line_of(number, "poison" if number in (3, 11, 12, 30) else "x") for number in range(40))
     world.engines.window = 1
-    run_batch(world.tools(), batch.id)
+    run_batch(world.context(), batch.id)
     output, errors = assert_every_line_once(world, batch, 40)
     assert (len(output), len(errors)) == (36, 4)
     assert world.engines.asked["x"] == 36

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from deployments.batch.state.contents import ContentsMissingError
+from deployments.batch.worker.run_context import RunContext
 from deployments.batch.worker.runner import Runner
-from deployments.batch.worker.tools import Tools
+from deployments.storage import FileMissingError
 from tests.deployments.batch.world import World, assert_every_line_once, line_of
 from tests.deployments.front import wait_until
 
@@ -23,10 +23,10 @@ def world(tmp_path: Path, database_url: str) -> Iterator[World]:
     world.store.close()
 
 
-def runner_of(world: World, run: Callable[[Tools, str], None] | None = None) -> Runner:
+def runner_of(world: World, run: Callable[[RunContext, str], None] | None = None) -> Runner:
     if run is None:
-        return Runner(world.tools)
-    return Runner(world.tools, run=run, retry_s=(0.01,))
+        return Runner(world.context)
+    return Runner(world.context, run=run, retry_s=(0.01,))
 
 
 def test_open_batches_run_to_their_end_also_those_that_come_later(world: World) -> None:
@@ -51,7 +51,7 @@ def test_no_more_run_at_once_than_the_setting_says_and_the_oldest_first(tmp_path
     running = most = 0
     lock = threading.Lock()
 
-    def run(tools: Tools, batch_id: str) -> None:
+    def run(context: RunContext, batch_id: str) -> None:
         nonlocal running, most
         with lock:
             order.append(batch_id)
@@ -60,7 +60,7 @@ def test_no_more_run_at_once_than_the_setting_says_and_the_oldest_first(tmp_path
         time.sleep(0.05)
         with lock:
             running -= 1
-        tools.store.finish(batch_id, only_from=["validating"], files=[], status="completed", completed_at=1)
+        context.store.finish(batch_id, only_from=["validating"], files=[], status="completed", completed_at=1)
 
     runner = runner_of(world, run)
     runner.start()
@@ -75,9 +75,9 @@ def test_a_cancelled_batch_waits_for_no_other(tmp_path: Path) -> None:
     world = World(tmp_path, jobs_at_once=1)
     order: list[str] = []
 
-    def run(tools: Tools, batch_id: str) -> None:
+    def run(context: RunContext, batch_id: str) -> None:
         order.append(batch_id)
-        tools.store.finish(
+        context.store.finish(
             batch_id, only_from=["validating", "cancelling"], files=[], status="cancelled", cancelled_at=1
         )
 
@@ -95,12 +95,12 @@ def test_a_run_that_fails_is_tried_again(world: World) -> None:
     batch = world.batch_of([line_of(1)])
     tries = 0
 
-    def run(tools: Tools, batch_id: str) -> None:
+    def run(context: RunContext, batch_id: str) -> None:
         nonlocal tries
         tries += 1
         if tries < 3:
             raise OSError("No space left on device")
-        tools.store.finish(batch_id, only_from=["validating"], files=[], status="completed", completed_at=1)
+        context.store.finish(batch_id, only_from=["validating"], files=[], status="completed", completed_at=1)
 
     runner = runner_of(world, run)
     runner.start()
@@ -134,7 +134,7 @@ def test_a_runner_that_is_stopped_leaves_the_rest_for_the_next(world: World) -> 
 
 def test_old_files_and_batches_are_deleted_but_not_what_an_open_batch_reads(world: World) -> None:
     ended, still_open = world.batch_of([line_of(1)]), world.batch_of([line_of(2)])
-    runner = runner_of(world, lambda tools, batch_id: None)
+    runner = runner_of(world, lambda context, batch_id: None)
     for batch in (ended,):
         world.store.finish(
             batch.id, only_from=["validating"], files=[], status="failed", failed_at=int(world.now), errors=()
@@ -152,5 +152,5 @@ def test_old_files_and_batches_are_deleted_but_not_what_an_open_batch_reads(worl
     assert world.contents.size(still_open.input_file_id)
     assert world.contents.size("file-young")
     for name in (ended.input_file_id, "file-orphan"):
-        with pytest.raises(ContentsMissingError):
+        with pytest.raises(FileMissingError):
             world.contents.size(name)

@@ -1,5 +1,7 @@
 """The one actor of a run that its engines share: it resolves lists, as the vocabulary deployment does, and remembers
-which rows were under way when an engine died. It knows nothing of datasets.
+which rows were under way when an engine died.
+
+Whoever dies with an engine cannot say so afterwards, so what begins is noted before, and struck out when it ends.
 """
 
 from collections.abc import Collection
@@ -8,7 +10,6 @@ from typing import Any, Final
 import ray
 
 from deployments.contract import ResolvedVocabulary, VocabularySpec
-from deployments.offline.attempts import Attempts
 from deployments.settings import Settings
 from deployments.single_flight import SingleFlight
 from deployments.vocabulary.deployment import Vocabulary
@@ -18,7 +19,29 @@ _NUM_CPUS: Final = 0
 """It shares a core with an engine; what compiles is a process of its own."""
 
 
-class Helper:
+class Attempts:
+    """How often each row was begun and did not end."""
+
+    def __init__(self) -> None:
+        self._begun: dict[str, int] = {}
+
+    def begin_new(self, rows: Collection[str]) -> dict[str, int]:
+        """Notes those that never began before; gives the others, with how often they were begun in vain."""
+        suspects = {row: self._begun[row] for row in rows if row in self._begun}
+        for row in rows:
+            self._begun.setdefault(row, 1)
+        return suspects
+
+    def begin(self, row: str) -> None:
+        """Notes one more attempt."""
+        self._begun[row] = self._begun.get(row, 0) + 1
+
+    def end(self, rows: Collection[str]) -> None:
+        for row in rows:
+            self._begun.pop(row, None)
+
+
+class Coordinator:
     """See ``deployments.vocabulary.deployment`` for what lists are resolved to, and for the errors."""
 
     def __init__(self, settings: Settings) -> None:
@@ -49,10 +72,10 @@ class Helper:
         return await self._vocabulary.get("vocabulary", lambda: _make_vocabulary(self._settings))
 
 
-def start_helper(settings: Settings) -> Any:
+def start_coordinator(settings: Settings) -> Any:
     """The actor, which lives as long as somebody holds what is returned."""
     options = {"num_cpus": _NUM_CPUS, "resources": settings.vocabulary_resources}
-    return ray.remote(Helper).options(max_restarts=-1, max_task_retries=3, **options).remote(settings)
+    return ray.remote(Coordinator).options(max_restarts=-1, max_task_retries=3, **options).remote(settings)
 
 
 async def _make_vocabulary(settings: Settings) -> Vocabulary:

@@ -2,14 +2,14 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any, NoReturn, Self
 
 import pytest
 
-from deployments.offline.attempts import Attempts, Gate
-from deployments.offline.columns import ANSWER, REQUEST
-from deployments.offline.stage import AnswerStage
+from deployments.offline.coordinator import Attempts
+from deployments.offline.engine_stage import AnswerStage, Gate
+from deployments.offline.rows import ANSWER, REQUEST
 
 INDEX = AnswerStage.IDX_IN_BATCH_COLUMN
 
@@ -29,7 +29,7 @@ class Remote:
         return await made if isinstance(made, asyncio.Future) else made
 
 
-class Helper:
+class Coordinator:
     """The run's actor; it outlives engines."""
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class Replica:
     def errored(self) -> bool:
         return self._is_dead
 
-    async def answer_line(self, line: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
+    async def answer_line(self, line: dict[str, Any]) -> dict[str, Any]:
         self.num_running += 1
         self.most_running = max(self.most_running, self.num_running)
         was_alone = self.num_running == 1
@@ -76,16 +76,15 @@ class Replica:
             await asyncio.get_running_loop().create_future()
         if line["body"] == "poison":
             self._is_dead = True
-            yield {"status": 500, "body": "{}"}
-        else:
-            yield {"status": 400 if line["body"] == "bad" else 200, "body": line["body"]}
+            return {"status": 500, "body": "{}"}
+        return {"status": 400 if line["body"] == "bad" else 200, "body": line["body"]}
 
 
 class Stage(AnswerStage):
     """One engine of the run, without what starts it."""
 
-    def __init__(self, helper: Helper, max_attempts: int = 3) -> None:
-        self._helper, self._max_attempts, self._gate = helper, max_attempts, Gate()
+    def __init__(self, coordinator: Coordinator, max_attempts: int = 3) -> None:
+        self._coordinator, self._max_attempts, self._gate = coordinator, max_attempts, Gate()
         self.replica: Any = Replica()
 
     async def _ready(self) -> Any:
@@ -93,7 +92,7 @@ class Stage(AnswerStage):
 
     def _end_process(self) -> NoReturn:
         # What still runs in a process that ended does nothing more.
-        self._helper = Gone()
+        self._coordinator = Gone()
         raise Died
 
 
@@ -107,7 +106,7 @@ async def answers(stage: Stage, rows: list[dict[str, Any]]) -> dict[int, dict[st
 
 
 async def test_rows_are_answered_together_whatever_becomes_of_them() -> None:
-    stage = Stage(Helper())
+    stage = Stage(Coordinator())
     rows = batch(a="fine", b="bad", c="fine")
     rows.append({INDEX: 3, REQUEST: json.dumps({"answer": {"status": 400, "body": "no request"}})})
     found = await answers(stage, rows)
@@ -117,25 +116,25 @@ async def test_rows_are_answered_together_whatever_becomes_of_them() -> None:
 
 
 async def test_a_row_that_kills_the_engine_is_isolated_and_the_others_are_answered() -> None:
-    helper, rows = Helper(), batch(a="fine", b="poison", c="fine")
+    coordinator, rows = Coordinator(), batch(a="fine", b="poison", c="fine")
     # Once together with the others, and twice alone.
     for _ in range(3):
         with pytest.raises(Died):
-            await answers(Stage(helper), rows)
-    found = await answers(Stage(helper), rows)
+            await answers(Stage(coordinator), rows)
+    found = await answers(Stage(coordinator), rows)
     assert [found[index]["status"] for index in range(3)] == [200, 500, 200]
     assert json.loads(found[1]["body"])["error"]["code"] == "engine_died"
 
 
 async def test_suspects_run_alone_and_others_meanwhile_wait() -> None:
-    helper = Helper()
+    coordinator = Coordinator()
     with pytest.raises(Died):
-        await answers(Stage(helper), batch(a="fine", b="poison"))
-    stage = Stage(helper, max_attempts=1)
+        await answers(Stage(coordinator), batch(a="fine", b="poison"))
+    stage = Stage(coordinator, max_attempts=1)
     await asyncio.gather(answers(stage, batch(c="fine", d="fine")), answers(stage, batch(a="fine")))
     assert stage.replica.alone == []
 
-    stage = Stage(helper)
+    stage = Stage(coordinator)
     suspect, others = answers(stage, batch(b="fine")), answers(stage, batch(e="fine", f="fine"))
     found = (await asyncio.gather(suspect, others))[0]
     assert found[0]["status"] == 200
@@ -143,8 +142,51 @@ async def test_suspects_run_alone_and_others_meanwhile_wait() -> None:
 
 
 async def test_a_row_that_was_answered_is_no_suspect() -> None:
-    helper = Helper()
-    await answers(Stage(helper), batch(a="fine"))
-    stage = Stage(helper)
+    coordinator = Coordinator()
+    await answers(Stage(coordinator), batch(a="fine"))
+    stage = Stage(coordinator)
     await answers(stage, batch(a="fine", b="fine"))
     assert stage.replica.most_running == 2
+
+
+async def test_one_alone_waits_for_those_inside_and_holds_back_others() -> None:
+    gate, log = Gate(), list[str]()
+
+    async def pass_through(name: str, is_alone: bool, wait: asyncio.Event) -> None:
+        async with gate.alone() if is_alone else gate.together():
+            log.append(f"{name} in")
+            await wait.wait()
+            log.append(f"{name} out")
+
+    first, second, last = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    tasks = [asyncio.create_task(pass_through(f"t{number}", False, first)) for number in (1, 2)]
+    await asyncio.sleep(0)
+    await asyncio.sleep(0.01)
+    tasks.append(asyncio.create_task(pass_through("alone", True, second)))
+    await asyncio.sleep(0.01)
+    tasks.append(asyncio.create_task(pass_through("t3", False, last)))
+    await asyncio.sleep(0.01)
+    assert log == ["t1 in", "t2 in"]
+    first.set()
+    await asyncio.sleep(0.01)
+    assert log[2:] == ["t1 out", "t2 out", "alone in"]
+    second.set()
+    last.set()
+    await asyncio.gather(*tasks)
+    assert log[5:] == ["alone out", "t3 in", "t3 out"]
+
+
+async def test_one_who_gives_up_waiting_to_be_alone_holds_nobody_back() -> None:
+    gate = Gate()
+
+    async def be_alone() -> None:
+        async with gate.alone():
+            raise AssertionError("nobody left")
+
+    async with gate.together():
+        waiting = asyncio.create_task(be_alone())
+        await asyncio.sleep(0.01)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        async with asyncio.timeout(1), gate.together():
+            pass

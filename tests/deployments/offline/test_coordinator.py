@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from deployments.contract import ResolvedVocabulary, VocabularySpec
-from deployments.offline import helper
-from deployments.offline.helper import Helper
+from deployments.offline import coordinator
+from deployments.offline.coordinator import Attempts, Coordinator
 from tests.deployments.offline.conftest import MakeConfig
 from vocab.errors import VocabularyError, WordListError
 
@@ -44,13 +44,13 @@ def starts(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
             raise made
         return made
 
-    monkeypatch.setattr(helper, "_make_vocabulary", make)
+    monkeypatch.setattr(coordinator, "_make_vocabulary", make)
     return planned
 
 
 async def test_lists_are_resolved_as_the_service_does(starts: list[Any], make_config: MakeConfig) -> None:
     starts.append(Vocabulary())
-    shared = Helper(make_config().settings)
+    shared = Coordinator(make_config().settings)
     found, unknown, data = await asyncio.gather(
         shared.resolve(SPEC), shared.resolve_or_refuse(VocabularySpec(lang="xx")), shared.fetch("ab")
     )
@@ -61,15 +61,30 @@ async def test_lists_are_resolved_as_the_service_does(starts: list[Any], make_co
 
 async def test_a_vocabulary_that_did_not_start_is_started_again(starts: list[Any], make_config: MakeConfig) -> None:
     starts += [OSError("no space"), Vocabulary()]
-    shared = Helper(make_config().settings)
+    shared = Coordinator(make_config().settings)
     with pytest.raises(OSError, match="no space"):
         await shared.resolve(SPEC)
     assert (await shared.resolve(SPEC)).digest == "ab"
 
 
 async def test_it_remembers_what_was_under_way(make_config: MakeConfig) -> None:
-    shared = Helper(make_config().settings)
+    shared = Coordinator(make_config().settings)
     assert await shared.begin_new(["a", "b"]) == {}
     await shared.end(["a"])
     await shared.begin("b")
     assert await shared.begin_new(["a", "b"]) == {"b": 2}
+
+
+def test_rows_that_ended_are_no_suspects() -> None:
+    attempts = Attempts()
+    assert attempts.begin_new(["a", "b"]) == {}
+    attempts.end(["a"])
+    assert attempts.begin_new(["a", "b", "c"]) == {"b": 1}
+
+
+def test_a_suspect_is_counted_when_it_begins_again_and_not_before() -> None:
+    attempts = Attempts()
+    attempts.begin_new(["a"])
+    assert attempts.begin_new(["a"]) == attempts.begin_new(["a"]) == {"a": 1}
+    attempts.begin("a")
+    assert attempts.begin_new(["a"]) == {"a": 2}

@@ -9,13 +9,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from deployments.offline.columns import REQUEST
 from deployments.offline.config import OfflineConfig
-from deployments.offline.places import RefusedError, find_source
-from deployments.offline.reading import read_piece
-from deployments.offline.survey import Piece, Survey, survey
+from deployments.offline.pieces import Input, Piece, look_through, read_piece
+from deployments.offline.rows import REQUEST
+from deployments.offline.source import RefusedError, find_source
+from deployments.storage import Location
+from tests.deployments import buffered_files as buffered_files  # registers buffered://
 from tests.deployments.offline.conftest import MakeConfig
-from tests.deployments.offline.test_footers import HostileType
+from tests.deployments.offline.test_source import HostileType
 
 ASKED = [{"role": "user", "content": "Hello"}]
 
@@ -25,11 +26,11 @@ def write_lines(path: Path, rows: Sequence[Any]) -> Path:
     return path
 
 
-def look(path: Path, config: OfflineConfig) -> Survey:
-    return survey(find_source(str(path)), config)
+def look(path: Path | str, config: OfflineConfig) -> Input:
+    return look_through(find_source(str(path)), config)
 
 
-def read(found: Survey, config: OfflineConfig) -> list[dict[str, Any]]:
+def read(found: Input, config: OfflineConfig) -> list[dict[str, Any]]:
     """All rows, each with its request parsed."""
     rows = [row for piece in found.pieces for row in read_piece(Piece.from_json(piece.to_json()), frozenset(), config)]
     return [{**row, REQUEST: json.loads(row[REQUEST])} for row in rows]
@@ -161,3 +162,13 @@ def test_a_file_that_is_not_parquet_is_refused(tmp_path: Path, make_config: Make
 def test_an_empty_file_has_no_rows(tmp_path: Path, make_config: MakeConfig) -> None:
     found = look(write_lines(tmp_path / "in.jsonl", []), make_config())
     assert (found.num_rows, found.pieces) == (0, [])
+
+
+def test_json_lines_behind_a_url_are_read_in_pieces(make_config: MakeConfig) -> None:
+    """The files of object stores have a ``readline`` that takes no limit."""
+    rows = [{"custom_id": f"r{n}", "messages": ASKED} for n in range(1, 601)]
+    Location.of("buffered://rows/in.jsonl").write([json.dumps(row).encode() + b"\n" for row in rows])
+    config = make_config()
+    found = look("buffered://rows", config)
+    assert [piece.num_rows for piece in found.pieces] == [512, 88]
+    assert [row["custom_id"] for row in read(found, config)] == [row["custom_id"] for row in rows]

@@ -1,42 +1,25 @@
 """What a run of a batch works with, and how it reads the batch's lines and results."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from deployments.batch.state.contents import Contents
 from deployments.batch.state.records import BatchRecord, LineResult
 from deployments.batch.state.store import Store
 from deployments.batch.worker.lines import Line, LineFault, read_lines
+from deployments.batch.worker.pipeline import Engines
 from deployments.limits import Limits
 from deployments.protocol.reader import ChatRequestReader
-from deployments.replica.answer_line import LineAnswer, LineRequest
 from deployments.settings import BatchSettings
 
 CHUNK: Final = 500
 """Results that are read or recorded at once."""
 
 
-class Engines(Protocol):
-    """Has lines answered; see ``pipeline.ServeEngines``."""
-
-    def get_ready(self) -> None: ...
-
-    def answer_many(
-        self,
-        lines: Sequence[tuple[int, LineRequest]],
-        should_stop: Callable[[], bool],
-        at_once: int | None = None,
-    ) -> Iterator[list[tuple[int, LineAnswer]]]: ...
-
-    def answer_one(self, line: LineRequest) -> LineAnswer | None: ...
-
-    def are_ready(self) -> bool: ...
-
-
 @dataclass(frozen=True)
-class Tools:
+class RunContext:
     """The parts of a service that a run needs.
 
     Attributes:

@@ -1,19 +1,18 @@
 """One round of a batch: every line that has no result is sent to the engines once.
 
 Lines that were under way when an engine died go a few at once the next time, and at last each alone, so that one that
-kills engines is found and the others are answered. Knows nothing of files and statuses beyond whether to go on.
+kills engines is found and the others are answered.
 """
 
 import logging
 from collections.abc import Sequence
 from typing import Final
 
-from deployments.batch.api.objects import line_id
 from deployments.batch.state.records import BatchRecord
 from deployments.batch.worker import results
 from deployments.batch.worker.lines import Line, LineFault
 from deployments.batch.worker.pipeline import FeederDiedError
-from deployments.batch.worker.tools import Tools
+from deployments.batch.worker.run_context import RunContext
 from deployments.replica.answer_line import EXPIRED, NOT_STARTED, LineRequest
 
 logger = logging.getLogger("ray.serve")
@@ -35,20 +34,20 @@ _READY_TIMEOUT_S: Final = 300.0
 class Round:
     """One round of a batch that is in progress."""
 
-    def __init__(self, tools: Tools, batch: BatchRecord) -> None:
-        self._tools = tools
-        self._store = tools.store
+    def __init__(self, context: RunContext, batch: BatchRecord) -> None:
+        self._context = context
+        self._store = context.store
         self._batch = batch
 
     def run(self, recorded: set[int]) -> None:
         """Has the lines without a result answered, as far as they can be."""
         attempts = self._store.attempts(self._batch.id)
-        alone_from = max(self._tools.settings.max_attempts - 1, 1)
+        alone_from = max(self._context.settings.max_attempts - 1, 1)
         together: list[Line] = []
         suspects: list[Line] = []
         alone: list[Line] = []
         num_bytes, did_something = 0, False
-        for line in self._tools.lines(self._batch):
+        for line in self._context.lines(self._batch):
             if isinstance(line, LineFault) or line.number in recorded:
                 continue
             if num_attempts := attempts.get(line.number, 0):
@@ -72,7 +71,7 @@ class Round:
                 return
             did_something |= self._answer_alone(line, attempts[line.number])
         if not did_something and not self._should_stop():
-            self._tools.sleep(_PAUSE_S)
+            self._context.sleep(_PAUSE_S)
 
     def _answer_together(self, lines: list[Line], at_once: int | None = None) -> bool:
         """Whether something is known of a line that was not before."""
@@ -80,7 +79,7 @@ class Round:
         waiting, failed, did_something = set(line_of), set[int](), False
         requests = [(line.number, self._request(line)) for line in lines]
         try:
-            for answers in self._tools.engines.answer_many(requests, self._should_stop, at_once):
+            for answers in self._context.engines.answer_many(requests, self._should_stop, at_once):
                 ready = []
                 for number, answer in answers:
                     waiting.discard(number)
@@ -97,18 +96,18 @@ class Round:
             failed |= waiting
         if failed:
             self._store.add_attempts(self._batch.id, failed)
-            if self._tools.settings.max_attempts == 1:
+            if self._context.settings.max_attempts == 1:
                 self._give_up([line_of[number] for number in failed], 1)
         return did_something or bool(failed)
 
     def _answer_alone(self, line: Line, num_attempts: int) -> bool:
         """Gives a line that may be what kills engines a last chance, with no other line of its batch beside it."""
-        if num_attempts >= self._tools.settings.max_attempts:
+        if num_attempts >= self._context.settings.max_attempts:
             self._give_up([line], num_attempts)
             return True
         if not self._wait_until_ready():
             return False
-        answer = self._tools.engines.answer_one(self._request(line))
+        answer = self._context.engines.answer_one(self._request(line))
         if answer is not None and answer["status"] in (NOT_STARTED, EXPIRED):
             return False
         if answer is not None and answer["status"] < 500:
@@ -116,19 +115,19 @@ class Round:
             self._store.record(self._batch.id, [result])
             return True
         self._store.add_attempts(self._batch.id, [line.number])
-        if num_attempts + 1 >= self._tools.settings.max_attempts:
+        if num_attempts + 1 >= self._context.settings.max_attempts:
             self._give_up([line], num_attempts + 1)
         # Serve needs a moment to see that a replica is dead.
-        self._tools.sleep(_PAUSE_S)
+        self._context.sleep(_PAUSE_S)
         return True
 
     def _wait_until_ready(self) -> bool:
         """False where the line is not wanted any more. After a while it goes all the same, and wakes a replica."""
-        deadline = self._tools.clock() + _READY_TIMEOUT_S
-        while not self._tools.engines.are_ready() and self._tools.clock() < deadline:
+        deadline = self._context.clock() + _READY_TIMEOUT_S
+        while not self._context.engines.are_ready() and self._context.clock() < deadline:
             if self._should_stop():
                 return False
-            self._tools.sleep(_PAUSE_S)
+            self._context.sleep(_PAUSE_S)
         return True
 
     def _give_up(self, lines: Sequence[Line], num_attempts: int) -> None:
@@ -138,11 +137,11 @@ class Round:
         return {
             "body": line.to_request(),
             "deadline": float(self._batch.deadline),
-            "request_id": line_id(self._batch.id, line.number),
+            "request_id": results.line_id(self._batch.id, line.number),
         }
 
     def _should_stop(self) -> bool:
-        if self._tools.is_stopping():
+        if self._context.is_stopping():
             return True
         batch = self._store.batch(None, self._batch.id)
-        return batch is None or batch.status != "in_progress" or self._tools.clock() >= batch.deadline
+        return batch is None or batch.status != "in_progress" or self._context.clock() >= batch.deadline

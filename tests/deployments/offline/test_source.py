@@ -1,11 +1,16 @@
-"""Where a run may read and write."""
+"""Where a run may read and write, and which Parquet files are opened."""
 
+import io
+import pickle
 from pathlib import Path
+from typing import Any
 
 import fsspec
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from deployments.offline.places import Place, RefusedError, find_output, find_source
+from deployments.offline.source import RefusedError, check_footer, find_output, find_source
 
 
 def touch(path: Path) -> Path:
@@ -18,7 +23,7 @@ def test_a_file_is_an_input(tmp_path: Path) -> None:
     path = touch(tmp_path / "in.jsonl")
     source = find_source(str(path))
     assert source.format == "jsonl"
-    assert [(file.name, file.place.path, file.num_bytes) for file in source.files] == [("in.jsonl", str(path), 3)]
+    assert [(file.name, file.location.path, file.num_bytes) for file in source.files] == [("in.jsonl", str(path), 3)]
 
 
 def test_a_folder_is_all_files_below_it_but_notes(tmp_path: Path) -> None:
@@ -33,7 +38,7 @@ def test_a_url_is_read_through_fsspec() -> None:
     filesystem = fsspec.filesystem("memory")
     filesystem.pipe_file("/rows/in.ndjson", b"{}\n")
     source = find_source("memory://rows")
-    assert [(file.name, file.place.url) for file in source.files] == [("in.ndjson", "memory:///rows/in.ndjson")]
+    assert [(file.name, file.location.url) for file in source.files] == [("in.ndjson", "memory:///rows/in.ndjson")]
 
 
 @pytest.mark.parametrize(
@@ -103,9 +108,64 @@ def test_an_output_that_is_a_file_or_leads_out_is_refused(tmp_path: Path) -> Non
         find_output(str(tmp_path / "out"), str(source))
 
 
-def test_a_folder_holds_what_is_below_it_and_not_what_is_named_like_it() -> None:
-    folder = Place.of("/data/in")
-    assert folder.holds(folder)
-    assert folder.holds(Place.of("/data/in/a"))
-    assert not folder.holds(Place.of("/data/input"))
-    assert not folder.holds(Place.of("memory://data/in/a"))
+class Opened(Exception):  # noqa: N818
+    """Somebody made the type of the file."""
+
+
+class HostileType(pa.ExtensionType):
+    """As Ray's own types: made from bytes that the file gives."""
+
+    def __init__(self, storage: pa.DataType | None = None) -> None:
+        super().__init__(storage or pa.binary(), "tests.hostile")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return pickle.dumps("anything")
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> Any:
+        raise Opened
+
+
+def parquet(table: pa.Table, **options: Any) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(table, sink, **options)
+    return sink.getvalue()
+
+
+def check(data: bytes) -> None:
+    check_footer(io.BytesIO(data), len(data), "a.parquet")
+
+
+def test_plain_types_pass() -> None:
+    table = pa.table({"text": ["a", None], "n": [1, 2], "list": [["x"], []], "struct": [{"a": 1}, {"a": 2}]})
+    check(parquet(table))
+    check(parquet(table, store_schema=False))
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2])
+@pytest.mark.parametrize("num_columns", range(1, 9))
+def test_an_extension_type_is_refused_and_never_made(depth: int, num_columns: int) -> None:
+    array: Any = pa.ExtensionArray.from_storage(HostileType(), pa.array([b"x"], pa.binary()))
+    for _ in range(depth):
+        array = pa.StructArray.from_arrays([array], ["inner"])
+    # The lengths before the schema, which may look like part of it, are of every kind.
+    table = pa.table({**{f"c{'o' * index}": ["x"] for index in range(num_columns)}, "odd": array})
+    data = parquet(table)
+    with pytest.raises(RefusedError, match="extension type"):
+        check(data)
+
+
+def test_a_pickled_column_of_ray_is_refused() -> None:
+    arrow_types: Any = pytest.importorskip("ray.data._internal.object_extensions.arrow")
+    array = arrow_types.ArrowPythonObjectArray.from_objects([{1, 2}])
+    with pytest.raises(RefusedError, match="extension type"):
+        check(parquet(pa.table({"odd": array})))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"PAR1", b"PAR1PAR1", b"x" * 100, b"\xff\xff\xff\xffPAR1", parquet(pa.table({"a": [1]}))[:-4] + b"PARE"],
+)
+def test_what_is_no_whole_parquet_file_is_refused(data: bytes) -> None:
+    with pytest.raises(RefusedError, match="not a Parquet file"):
+        check(data)

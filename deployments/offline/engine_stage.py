@@ -1,8 +1,7 @@
 """Ray Data's vLLM stage, with the service's replica between the rows and the engine.
 
 Ray starts the engine, places it and hands it tasks of rows; the replica answers each row as the service would. An
-engine that died takes its process with it, so that Ray starts another and gives it the rows again. What rows hold
-besides a request is not known here.
+engine that died takes its process with it, so that Ray starts another and gives it the rows again.
 """
 
 import asyncio
@@ -10,14 +9,14 @@ import json
 import logging
 import os
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any, Final, NoReturn
 
 from ray.llm._internal.batch.stages.vllm_engine_stage import vLLMEngineStageUDF
 
 from deployments.errors import UpstreamError
-from deployments.offline.attempts import Gate
-from deployments.offline.columns import ANSWER, REQUEST
 from deployments.offline.replica import OfflineReplica, make_replica, normalized
+from deployments.offline.rows import ANSWER, REQUEST
 from deployments.replica.answer_line import LineRequest
 from deployments.replica.engine import is_dead
 from deployments.settings import Settings
@@ -28,12 +27,51 @@ logger = logging.getLogger("ray.serve")
 _NO_DEADLINE: Final = float("inf")
 
 
+class Gate:
+    """Lets rows run together, or one alone; whoever wants to be alone waits for those inside, and holds back others."""
+
+    def __init__(self) -> None:
+        self._num_together = 0
+        self._num_waiting_alone = 0
+        self._is_alone = False
+        self._changed = asyncio.Condition()
+
+    @asynccontextmanager
+    async def together(self) -> AsyncIterator[None]:
+        async with self._changed:
+            await self._changed.wait_for(lambda: not self._is_alone and not self._num_waiting_alone)
+            self._num_together += 1
+        try:
+            yield
+        finally:
+            async with self._changed:
+                self._num_together -= 1
+                self._changed.notify_all()
+
+    @asynccontextmanager
+    async def alone(self) -> AsyncIterator[None]:
+        async with self._changed:
+            self._num_waiting_alone += 1
+            try:
+                await self._changed.wait_for(lambda: not self._is_alone and not self._num_together)
+                self._is_alone = True
+            finally:
+                self._num_waiting_alone -= 1
+                self._changed.notify_all()
+        try:
+            yield
+        finally:
+            async with self._changed:
+                self._is_alone = False
+                self._changed.notify_all()
+
+
 class AnswerStage(vLLMEngineStageUDF):
     """One engine.
 
     Args:
         settings: Of the service.
-        helper: The run's actor.
+        coordinator: The run's actor.
         max_attempts: How often a row may be under way when an engine dies.
     """
 
@@ -43,7 +81,7 @@ class AnswerStage(vLLMEngineStageUDF):
         expected_input_keys: list[str],
         *,
         settings: Settings,
-        helper: Any,
+        coordinator: Any,
         max_attempts: int,
         **kwargs: Any,
     ) -> None:
@@ -53,7 +91,7 @@ class AnswerStage(vLLMEngineStageUDF):
         os.environ[CACHE_BYTES_VARIABLE] = str(settings.engine_cache_bytes)
         super().__init__(data_column, [REQUEST], **kwargs)
         self._settings = settings
-        self._helper = helper
+        self._coordinator = coordinator
         self._max_attempts = max_attempts
         self._gate = Gate()
         self._replica: asyncio.Task[OfflineReplica] | None = None
@@ -66,20 +104,20 @@ class AnswerStage(vLLMEngineStageUDF):
         requests = [json.loads(row[REQUEST]) for row in batch]
         ids = [request["id"] for request in requests if "id" in request]
         replica = await self._ready()
-        suspects = await self._helper.begin_new.remote(ids)
+        suspects = await self._coordinator.begin_new.remote(ids)
         answers = [
             asyncio.create_task(self._answer(replica, row[self.IDX_IN_BATCH_COLUMN], request, suspects))
             for row, request in zip(batch, requests, strict=True)
         ]
         for answer in asyncio.as_completed(answers):
             yield await answer
-        await self._helper.end.remote(ids)
+        await self._coordinator.end.remote(ids)
 
     async def _ready(self) -> OfflineReplica:
         """The replica; made here, for the constructor has no event loop."""
         if self._replica is None:
             self._replica = asyncio.create_task(
-                make_replica(self._settings, vocabulary=self._helper, client=self.llm.engine)
+                make_replica(self._settings, vocabulary=self._coordinator, client=self.llm.engine)
             )
         return await asyncio.shield(self._replica)
 
@@ -93,10 +131,10 @@ class AnswerStage(vLLMEngineStageUDF):
             answer = _given_up(num_attempts)
         elif num_attempts:
             async with self._gate.alone():
-                await self._helper.begin.remote(request["id"])
+                await self._coordinator.begin.remote(request["id"])
                 answer = await self._ask(replica, request)
                 # At once: it is innocent, whatever another row of its task does next.
-                await self._helper.end.remote([request["id"]])
+                await self._coordinator.end.remote([request["id"]])
         else:
             async with self._gate.together():
                 answer = await self._ask(replica, request)
@@ -104,7 +142,7 @@ class AnswerStage(vLLMEngineStageUDF):
 
     async def _ask(self, replica: OfflineReplica, request: dict[str, Any]) -> dict[str, Any]:
         line: LineRequest = {"body": request["body"], "deadline": _NO_DEADLINE, "request_id": request["id"]}
-        [answer] = [item async for item in replica.answer_line(line)]
+        answer = await replica.answer_line(line)
         if answer["status"] != 200 and is_dead(replica):
             logger.error("the engine died; it is started again, and its rows are given to it again")
             self._end_process()

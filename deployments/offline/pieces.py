@@ -1,12 +1,13 @@
-"""One look at the whole input before it is answered: how many rows, which files exactly, which names come twice.
+"""The input in pieces, each read by one small task wherever that runs.
 
-What it finds cuts the input into pieces, each read by one small task, and tells whether a later run has the same input.
-It checks what a Parquet file is made of before any library opens it; what rows ask for is not looked at.
+The driver looks at the whole input once: how many rows, which files exactly, which names come twice. A row that is no
+request becomes one that is answered already, with the error that says so.
 """
 
 import hashlib
+import io
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Self
 
@@ -14,17 +15,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from deployments.errors import BadRequestError
+from deployments.json_lines import raw_lines
 from deployments.offline.config import OfflineConfig
-from deployments.offline.footers import check_footer
-from deployments.offline.json_lines import raw_lines
-from deployments.offline.places import Format, RefusedError, Source, SourceFile
-from deployments.offline.rows import custom_id_of
+from deployments.offline.rows import REQUEST, custom_id_of, refused, to_request
+from deployments.offline.source import Format, RefusedError, Source, SourceFile, check_footer
 from deployments.protocol.strict_json import JsonError, loads
+from deployments.storage import Location
 
 _PIECE_ROWS: Final = 512
 """Of JSON lines. A piece is read by one task, some 10 ms; what is answered already is not read again."""
 
 _READ_BYTES: Final = 2**22
+
+_BATCH_ROWS: Final = 256
+
+_NOT_KEPT: Final = frozenset({"body", "messages", "custom_id", "method", "url"})
+"""Columns that are the request."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +71,7 @@ class Piece:
 
 
 @dataclass
-class Survey:
+class Input:
     """The input as it was found.
 
     Attributes:
@@ -84,13 +90,13 @@ class Survey:
         return sum(piece.num_rows for piece in self.pieces)
 
 
-def survey(source: Source, config: OfflineConfig) -> Survey:
-    """Reads the input once, in the driver; takes some 20 s for a million JSON lines.
+def look_through(source: Source, config: OfflineConfig) -> Input:
+    """Read the input once, in the driver; takes some 20 s for a million JSON lines.
 
     Raises:
         RefusedError: A file cannot be read, or must not be.
     """
-    found = Survey(source.format)
+    found = Input(source.format)
     seen: dict[bytes, str] = {}
     for file in source.files:
         try:
@@ -104,7 +110,7 @@ def survey(source: Source, config: OfflineConfig) -> Survey:
     return found
 
 
-def _pieces(file: SourceFile, found: Survey, config: OfflineConfig, seen: dict[bytes, str]) -> Iterator[Piece]:
+def _pieces(file: SourceFile, found: Input, config: OfflineConfig, seen: dict[bytes, str]) -> Iterator[Piece]:
     rows = _parquet(file, found, config) if found.format == "parquet" else _json_lines(file, config)
     for piece, ids in rows:
         repeated: dict[int, str] = {}
@@ -123,24 +129,24 @@ def _json_lines(file: SourceFile, config: OfflineConfig) -> Iterator[tuple[Piece
     limits = config.settings.limits
     ids: list[str | None] = []
     first, start = 1, 0
-    with file.place.filesystem.open(file.place.path, "rb") as stream:
+    with file.location.open() as stream:
         for line in raw_lines(stream, limits.max_body_bytes):
             if len(ids) == _PIECE_ROWS:
-                yield Piece(file.name, file.place.url, "jsonl", first, len(ids), start), ids
+                yield Piece(file.name, file.location.url, "jsonl", first, len(ids), start), ids
                 ids, first, start = [], line.number, line.start
             ids.append(_name_in(line.text, config))
     if ids:
-        yield Piece(file.name, file.place.url, "jsonl", first, len(ids), start), ids
+        yield Piece(file.name, file.location.url, "jsonl", first, len(ids), start), ids
 
 
-def _parquet(file: SourceFile, found: Survey, config: OfflineConfig) -> Iterator[tuple[Piece, list[str | None]]]:
-    with file.place.filesystem.open(file.place.path, "rb") as stream:
+def _parquet(file: SourceFile, found: Input, config: OfflineConfig) -> Iterator[tuple[Piece, list[str | None]]]:
+    with file.location.open() as stream:
         check_footer(stream, file.num_bytes, file.name)
         stream.seek(0)
         table = pq.ParquetFile(stream)
         schema = table.schema_arrow
         _check_columns(schema, file, config)
-        found.kept = _united(found.kept, kept_columns(schema), file)
+        found.kept = _united(found.kept, _kept_columns(schema), file)
         column = config.offline.columns.get("custom_id", "custom_id")
         first = 1
         for group in range(table.num_row_groups):
@@ -150,18 +156,15 @@ def _parquet(file: SourceFile, found: Survey, config: OfflineConfig) -> Iterator
                 values = table.read_row_group(group, [column]).column(column).to_pylist()
                 ids = [_name_of({column: value}, config) for value in values]
             if num_rows:
-                yield Piece(file.name, file.place.url, "parquet", first, num_rows, group), ids
+                yield Piece(file.name, file.location.url, "parquet", first, num_rows, group), ids
             first += num_rows
 
 
-def kept_columns(schema: pa.Schema) -> pa.Schema:
+def _kept_columns(schema: pa.Schema) -> pa.Schema:
     """The columns that go to the output: those of one plain value each, without those that are the request."""
     return pa.schema(
-        [column.remove_metadata() for column in schema if _is_simple(column.type) and column.name not in NOT_KEPT]
+        [column.remove_metadata() for column in schema if _is_simple(column.type) and column.name not in _NOT_KEPT]
     )
-
-
-NOT_KEPT: Final = frozenset({"body", "messages", "custom_id", "method", "url"})
 
 
 def _is_simple(kind: pa.DataType) -> bool:
@@ -212,7 +215,90 @@ def _name_of(row: Mapping[str, Any], config: OfflineConfig) -> str | None:
 
 def _digest(file: SourceFile) -> str:
     digest = hashlib.sha256()
-    with file.place.filesystem.open(file.place.path, "rb") as stream:
+    with file.location.open() as stream:
         while chunk := stream.read(_READ_BYTES):
             digest.update(chunk)
     return digest.hexdigest()
+
+
+def read_piece(piece: Piece, done: Set[int], config: OfflineConfig) -> Iterator[dict[str, Any]]:
+    """The rows of a piece that are not done: ``file``, ``row``, ``custom_id``, ``kept`` (JSON) and ``REQUEST``."""
+    read = _parquet_rows if piece.format == "parquet" else _json_rows
+    with Location.of(piece.url).open() as stream:
+        for number, found in read(stream, piece, config):
+            if number not in done:
+                yield _row(piece, number, found, config)
+
+
+def _row(
+    piece: Piece, number: int, found: Mapping[str, Any] | BadRequestError, config: OfflineConfig
+) -> dict[str, Any]:
+    custom_id, kept = None, {}
+    try:
+        if isinstance(found, BadRequestError):
+            raise found
+        if piece.format == "parquet" or config.offline.columns:
+            kept = {
+                name: value
+                for name, value in found.items()
+                if name not in _NOT_KEPT and isinstance(value, (str, int, float, bool))
+            }
+        custom_id = custom_id_of(found, config)
+        if number in piece.repeated:
+            raise BadRequestError(
+                f"'custom_id' is the same as that of row {piece.repeated[number]}: each needs its own.", "custom_id"
+            )
+        request: dict[str, Any] = {
+            "id": f"{piece.file}:{number}",
+            "body": to_request(found, config, is_table=piece.format == "parquet").body,
+        }
+    except BadRequestError as error:
+        place = f"Line {number}" if piece.format == "jsonl" else f"Row {number}"
+        request = refused(BadRequestError(f"{place}: {error.message}", error.param, error.code))
+    return {
+        "file": piece.file,
+        "row": number,
+        # Arrow has no type for a column without a value.
+        "custom_id": custom_id or "",
+        "kept": json.dumps(kept, ensure_ascii=False),
+        REQUEST: json.dumps(request, ensure_ascii=False),
+    }
+
+
+def _json_rows(
+    stream: Any, piece: Piece, config: OfflineConfig
+) -> Iterator[tuple[int, Mapping[str, Any] | BadRequestError]]:
+    limits = config.settings.limits
+    for line in raw_lines(stream, limits.max_body_bytes, start=piece.start, number=piece.first_row):
+        if line.number >= piece.first_row + piece.num_rows:
+            return
+        yield line.number, _parsed(line.text, limits.max_body_bytes, limits.max_json_depth)
+
+
+def _parsed(text: bytes | None, max_bytes: int, max_depth: int) -> Mapping[str, Any] | BadRequestError:
+    if text is None:
+        return BadRequestError(f"it is longer than {max_bytes} bytes.")
+    if not text.strip():
+        return BadRequestError("it is blank: take it out.")
+    try:
+        row = loads(text, max_depth)
+    except JsonError as error:
+        return BadRequestError(f"it is not valid JSON: {error}.")
+    return row if isinstance(row, dict) else BadRequestError("it must be a JSON object.")
+
+
+def _parquet_rows(stream: Any, piece: Piece, config: OfflineConfig) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    # Again, for the file may be another by now.
+    check_footer(stream, stream.seek(0, io.SEEK_END), piece.file)
+    stream.seek(0)
+    table = pq.ParquetFile(stream)
+    schema = table.schema_arrow
+    wanted = {*_kept_columns(schema).names, *_NOT_KEPT, *config.offline.columns.values()}
+    if not config.offline.columns and "body" not in schema.names:
+        wanted |= set(schema.names)
+    columns = [name for name in schema.names if name in wanted]
+    number = piece.first_row
+    for batch in table.iter_batches(_BATCH_ROWS, row_groups=[piece.start], columns=columns):
+        for row in batch.to_pylist():
+            yield number, row
+            number += 1

@@ -1,0 +1,56 @@
+"""The lines of a JSON Lines file as bytes, none of them longer than is wanted in memory."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO, Final
+
+_CHUNK_BYTES: Final = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class RawLine:
+    """One line.
+
+    Attributes:
+        number: In the file, from 1.
+        start: Its first byte.
+        text: Without the line break; None where the line is too long.
+    """
+
+    number: int
+    start: int
+    text: bytes | None
+
+
+def raw_lines(stream: BinaryIO, max_bytes: int, *, start: int = 0, number: int = 1) -> Iterator[RawLine]:
+    """Yield the lines from byte ``start`` on, where line ``number`` begins. A break at the end makes no line.
+
+    Holds 256 KiB of the file and ``max_bytes`` of a line. Does not use the stream's ``readline``: that of fsspec's
+    files takes no limit.
+
+    Raises:
+        OSError: The stream cannot be read.
+    """
+    stream.seek(start)
+    kept, num_bytes = bytearray(), 0
+    while chunk := stream.read(_CHUNK_BYTES):
+        *ends, rest = chunk.split(b"\n")
+        for end in ends:
+            yield RawLine(number, start, _text(kept, end, num_bytes + len(end), max_bytes))
+            number, start = number + 1, start + num_bytes + len(end) + 1
+            kept.clear()
+            num_bytes = 0
+        num_bytes += len(rest)
+        if num_bytes <= max_bytes + 1:
+            kept += rest
+        else:
+            kept.clear()
+    if num_bytes:
+        yield RawLine(number, start, _text(kept, b"", num_bytes, max_bytes))
+
+
+def _text(kept: bytearray, end: bytes, num_bytes: int, max_bytes: int) -> bytes | None:
+    if num_bytes > max_bytes + 1:
+        return None
+    text = bytes(kept + end).removesuffix(b"\r")
+    return text if len(text) <= max_bytes else None

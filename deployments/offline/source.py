@@ -1,0 +1,167 @@
+"""Which files a run may read, and where it may write.
+
+Refused before anything is read: a path outside the allowed roots, a link that leads out, output and input in one
+another, and Parquet that Arrow must not open. Arrow lets a file name a type of its own ("extension type"), which code
+outside Arrow then makes from the bytes that the file gives: some types of Ray unpickle them, which runs whatever the
+file's author wrote. Arrow makes these types already when it opens a file, so its footer is searched as plain bytes.
+"""
+
+import base64
+import binascii
+import posixpath
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Final, Literal, TypeAlias
+
+from deployments.storage import Location, StorageError
+
+Format: TypeAlias = Literal["jsonl", "parquet"]
+
+FORMATS: Final[dict[str, Format]] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
+
+_MAGIC: Final = b"PAR1"
+_MAX_FOOTER_BYTES: Final = 64 * 2**20
+"""Costs as much memory twice. A table of 1,000 columns and 1,000 row groups has 50 MB."""
+
+_SCHEMA: Final = re.compile(rb"ARROW:schema.{1,8}?([A-Za-z0-9+/]{16,}={0,2})", re.DOTALL)
+"""Arrow's own schema, in base64; the bytes between say its length."""
+
+_EXTENSION: Final = b"ARROW:extension"
+
+
+class RefusedError(ValueError):
+    """The run cannot begin; the text says why, and what to change. Nothing was read or written."""
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """A file of the input; ``name`` is its path below the input, by which it is known in the output."""
+
+    name: str
+    location: Location
+    num_bytes: int
+
+
+@dataclass(frozen=True)
+class Source:
+    """The input: files of one format, in the order of their names."""
+
+    format: Format
+    files: tuple[SourceFile, ...]
+
+
+def find_source(given: str, allowed_roots: Collection[str] = ()) -> Source:
+    """The files of the input.
+
+    Raises:
+        RefusedError: There are none, or some that must not be read.
+    """
+    location = _location(given)
+    _check_allowed(location, given, allowed_roots)
+    filesystem = location.filesystem
+    if filesystem.isfile(location.path):
+        names = {posixpath.basename(location.path): location}
+    elif filesystem.isdir(location.path):
+        names = _files_below(location, allowed_roots)
+    else:
+        raise RefusedError(f"{given}: there is no such file or folder")
+    formats = {name: _format_of(name) for name in names}
+    if unknown := [name for name, found in formats.items() if found is None]:
+        known = ", ".join(FORMATS)
+        raise RefusedError(f"{unknown[0]}: not a format that is read here; files end with {known}, uncompressed")
+    kinds = sorted({found for found in formats.values() if found})
+    if len(kinds) != 1:
+        none = f"no file that ends with {', '.join(FORMATS)}"
+        fault = "both JSON lines and Parquet: give one of them" if kinds else none
+        raise RefusedError(f"{given}: it holds {fault}")
+    files = [SourceFile(name, at, int(filesystem.size(at.path))) for name, at in sorted(names.items())]
+    return Source(kinds[0], tuple(files))
+
+
+def find_output(given: str, source: str, allowed_roots: Collection[str] = ()) -> Location:
+    """The folder of the output.
+
+    Raises:
+        RefusedError: It is a file, outside the roots, or it and the input are in one another.
+    """
+    location, read = _location(given), _location(source)
+    _check_allowed(location, given, allowed_roots)
+    if location.holds(read) or read.holds(location):
+        raise RefusedError(f"{given}: the output must not be the input, or in it, or around it: choose another folder")
+    if location.filesystem.isfile(location.path):
+        raise RefusedError(f"{given}: is a file: the output is a folder")
+    if location.is_local:
+        for name in ("answers", "errors"):
+            if not location.holds(_location(f"{location.path}/{name}")):
+                raise RefusedError(f"{given}/{name}: is a link that leads out of the output")
+    return location
+
+
+def check_footer(stream: BinaryIO, num_bytes: int, name: str) -> None:
+    """Returns if the file is Parquet and all of its types are Arrow's own.
+
+    Raises:
+        RefusedError: They are not, or this cannot be known.
+    """
+    stream.seek(max(num_bytes - 8, 0))
+    end = stream.read(8)
+    size = int.from_bytes(end[:4], "little")
+    if len(end) < 8 or end[4:] != _MAGIC or size + 12 > num_bytes:
+        raise RefusedError(f"{name}: not a Parquet file, or not a whole one, or an encrypted one")
+    if size > _MAX_FOOTER_BYTES:
+        raise RefusedError(f"{name}: its footer is larger than {_MAX_FOOTER_BYTES // 2**20} MiB: split the file")
+    stream.seek(num_bytes - 8 - size)
+    footer = stream.read(size)
+    if _EXTENSION in footer or any(map(_names_extension, _SCHEMA.findall(footer))):
+        raise RefusedError(
+            f"{name}: it has a column of an extension type, such as pickled Python objects, and is not opened. "
+            "Write it with columns of plain types: strings, numbers, lists, structs"
+        )
+
+
+def _files_below(folder: Location, allowed_roots: Collection[str]) -> dict[str, Location]:
+    """Files by name; what begins with a dot or an underscore is somebody's note, and no input."""
+    found: dict[str, Location] = {}
+    for path in folder.filesystem.find(folder.path):
+        name = posixpath.relpath(path, folder.path)
+        if any(part.startswith((".", "_")) for part in name.split("/")):
+            continue
+        location = _location(path) if folder.is_local else Location(folder.filesystem, path)
+        if not folder.holds(location):
+            raise RefusedError(f"{path}: is a link that leads out of the input")
+        if folder.is_local and not Path(location.path).is_file():
+            raise RefusedError(f"{path}: is not a file")
+        _check_allowed(location, path, allowed_roots)
+        found[name] = location
+    return found
+
+
+def _location(given: str) -> Location:
+    try:
+        return Location.of(given)
+    except StorageError as error:
+        raise RefusedError(str(error)) from None
+
+
+def _check_allowed(location: Location, given: str, allowed_roots: Collection[str]) -> None:
+    if allowed_roots and not any(_location(root).holds(location) for root in allowed_roots):
+        raise RefusedError(f"{given}: outside the folders that are allowed (offline.allowed_roots)")
+
+
+def _format_of(name: str) -> Format | None:
+    return FORMATS.get(posixpath.splitext(name)[1].lower())
+
+
+def _names_extension(encoded: bytes) -> bool:
+    # Bytes of the length may look like base64, too: so at each of four places one may have begun to read.
+    return any(_EXTENSION in _decoded(encoded[start:]) for start in range(4))
+
+
+def _decoded(encoded: bytes) -> bytes:
+    usable = len(encoded) - len(encoded) % 4
+    try:
+        return base64.b64decode(encoded[:usable])
+    except binascii.Error:
+        return b""
