@@ -69,9 +69,9 @@ class Replica(LLMServer):
         async for item in self._chats.answer(body, vocabulary, decoding, request_id):
             yield item
 
-    async def answer_line(self, request: LineRequest) -> AsyncGenerator[LineAnswer, None]:
-        """Answer one line of a batch, with one item: what Ray Data's Serve processor asks for."""
-        yield await self._lines.answer(request)
+    async def answer_line(self, request: LineRequest) -> LineAnswer:
+        """Answer one line of a batch."""
+        return await self._lines.answer(request)
 
     def _num_batch_places(self, settings: Settings) -> int:
         """Return how many sequences of batches may run at once.
