@@ -9,11 +9,13 @@ import difflib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from types import UnionType
 from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Discriminator,
     Field,
@@ -173,18 +175,26 @@ def _bounded_type(kind: Any, limits: Limits) -> Any:
         return kind
     if origin is Annotated:
         inner, *metadata = args
-        marks = [_bound(mark, inner, limits) if isinstance(mark, AtMost) else mark for mark in metadata]
-        return Annotated[(_bounded_type(inner, limits), *marks)]
+        marks = [_bounds(mark, inner, limits) if isinstance(mark, AtMost) else [mark] for mark in metadata]
+        return Annotated[(_bounded_type(inner, limits), *chain.from_iterable(marks))]
     inside = tuple(_bounded_type(part, limits) for part in args)
     return Union[inside] if origin in (Union, UnionType) else origin[inside]  # noqa: UP007
 
 
-def _bound(mark: AtMost, kind: Any, limits: Limits) -> Any:
+def _bounds(mark: AtMost, kind: Any, limits: Limits) -> list[Any]:
     largest = getattr(limits, mark.limit)
     if kind in (int, float):
-        return Field(le=largest)
-    # A string has no members of which one could be at fault.
-    return Field(max_length=largest) if kind is str else Field(max_length=largest, fail_fast=True)
+        return [Field(le=largest)]
+    if kind is str:
+        return [Field(max_length=largest)]
+
+    def check_size(value: Any) -> Any:
+        # Before the items: pydantic checks them first.
+        if isinstance(value, list | dict) and len(value) > largest:
+            raise PydanticCustomError("too_long", "too long")
+        return value
+
+    return [Field(max_length=largest, fail_fast=True), BeforeValidator(check_size)]
 
 
 @_kept
