@@ -103,7 +103,7 @@ def test_errors_keep_their_meaning_across_the_handles(front: Front) -> None:
     assert '"error"' in broken.text
 
 
-@pytest.mark.parametrize("target", ["//v1/models", "/v1/../metrics", "/%2e%2e/v1/models", "/v1/%6dodels", "/docs"])
+@pytest.mark.parametrize("target", ["//v1/models", "/v1/../metrics", "/%2e%2e/v1/models", "/v1/%6dodels", "/redoc"])
 def test_no_second_spelling_of_a_path_gets_through_the_proxy(front: Front, target: str) -> None:
     assert front.send_raw(raw_request(target, key=None))[0] == 401
     assert front.send_raw(raw_request(target))[0] == 404
