@@ -260,6 +260,8 @@ def _describe_one(schema: Schema) -> str:
     match schema.get("type", "string"):
         case "boolean":
             return "true or false"
+        case "integer" if schema["minimum"] >= 0 and schema["maximum"] >= INT64_MAX:
+            return f"an integer of at least {schema['minimum']}"
         case "integer":
             return f"an integer from {schema['minimum']} to {schema['maximum']}"
         case "number" if "exclusiveMinimum" in schema:

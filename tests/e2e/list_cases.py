@@ -61,7 +61,7 @@ MISTAKES: list[tuple[dict[str, Any], str, str]] = [
     ({"words": ["a", "\u200fb"]}, "vocab.words[1]", "U+200F"),
     ({"words": ["a", "x" * 10_000]}, "vocab.words[1]", "100 characters"),
     ({"words": ["a", 5]}, "vocab.words[1]", "a string"),
-    ({"words": ["a"] * 50_001}, "vocab.words", "50000 words"),
+    ({"words": ["a"] * 50_001}, "vocab.words", "50000 items"),
     ({"words": ["\x01"] * 10_000}, "vocab.words[0]", "U+0001"),
 ]
 """A vocabulary, the place that its error names, and a part of the message."""
