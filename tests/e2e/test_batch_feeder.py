@@ -24,7 +24,7 @@ pytestmark = [
 
 NUM_LINES_AT_ONCE = 8
 
-FEEDER = "ray::MapBatches(Feeder)"
+FEEDER = "ray::MapWorker(MapBatches(Feeder))"
 
 
 class Answers:

@@ -36,7 +36,7 @@ TIMEOUT_S = 1500
 NAMES: dict[str, str] = {
     "replica": "ray::ServeReplica:wordbound:Replica",
     "worker": "ray::ServeReplica:wordbound:Batches",
-    "feeder": "ray::MapBatches(Feeder)",
+    "feeder": "ray::MapWorker(MapBatches(Feeder))",
 }
 
 
