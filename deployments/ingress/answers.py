@@ -1,7 +1,6 @@
-"""Turns what a replica yields into the HTTP answer, whole or as a stream of server-sent events.
+"""Turn what a replica yields into the HTTP answer, whole or as server-sent events.
 
-The first item decides the status, so nothing is sent before it is there. Leaving early, for whatever reason, closes the
-replica's iterator. Knows nothing of what an answer says.
+Nothing is sent before the first item, which decides the status. The replica's iterator is closed in every case.
 """
 
 import logging
@@ -23,7 +22,7 @@ _END_OF_STREAM: Final = "[DONE]"
 
 
 async def respond(request: Request, answer: AsyncGenerator[Answer], *, is_stream: bool, request_id: str) -> Response:
-    """Waits for the first item of ``answer`` and makes the response of it.
+    """Wait for the first item of ``answer`` and make the response of it.
 
     Raises:
         ApiError: The first item is an error, or not what was asked for.
@@ -45,9 +44,9 @@ async def respond(request: Request, answer: AsyncGenerator[Answer], *, is_stream
 
 
 class EventStream(Response):
-    """Server-sent events, until the answer ends, fails, or the client leaves.
+    """Server-sent events until the answer ends or fails, or the client leaves.
 
-    An answer that fails, or that ends without saying so, gets one error event as its last, and no ``[DONE]``.
+    An answer that fails, or ends without ``[DONE]``, gets one error event as its last.
     """
 
     media_type = "text/event-stream"

@@ -1,4 +1,4 @@
-"""The rest of the graph behind Serve's handles, as the HTTP front uses it."""
+"""The replica and vocabulary deployments behind Serve handles, as the HTTP front uses them."""
 
 import asyncio
 import logging
@@ -15,7 +15,7 @@ from deployments.vocabulary.deployment import resolve
 logger = logging.getLogger("ray.serve.wordbound")
 
 _READY_FOR_S: Final = 1.0
-"""Health needs no key, so it must not turn one cheap request into one question to the controller each."""
+"""Health needs no key, so requests to it must not become one question to the controller each."""
 
 _STATUS_TIMEOUT_S: Final = 5.0
 
@@ -47,10 +47,10 @@ class HandleBackend:
 
 
 class _Readiness:
-    """What the controller last said of some deployments: whether each has a running replica.
+    """Whether each of some deployments has a running replica, as the controller last said.
 
-    Replicas are not asked, for a busy one would answer late and be taken for a dead one. While the controller does not
-    answer, which stops no request, its last word holds.
+    Replicas are not asked: a busy one would answer late and be taken for dead. While the controller does not answer,
+    which stops no request, its last answer holds.
     """
 
     def __init__(self, app_name: str, deployment_names: Collection[str]) -> None:

@@ -1,7 +1,6 @@
-"""The HTTP front: which routes there are, and what each does with a checked request.
+"""The HTTP front: its routes, and what each does with a checked request.
 
-A request passes, from the outside in: envelope, Host, key, headers, route, then a handler here. The handlers know the
-rest of the graph as a ``Backend`` only.
+A request passes, from the outside in: request id, Host, key, headers, route, then a handler here.
 """
 
 import asyncio
@@ -38,23 +37,23 @@ ROUTES: Final[Routes] = {
 OPEN_PATHS: Final = (b"/health",)
 
 _LONG_BODY_BYTES: Final = 64 * 1024
-"""Longer bodies are read in a thread. Up to here it takes 2 ms, for a list of 50,000 words 25 ms, while other streams
-would wait for this loop."""
+"""Longer bodies are read in a thread. Up to here it takes 2 ms, for a list of 50,000 words 25 ms, in which no other
+stream on this loop would move."""
 
 
 class Backend(Protocol):
     """The rest of the graph, as the front sees it."""
 
     async def resolve(self, spec: VocabularySpec) -> ResolvedVocabulary:
-        """Makes sure that the vocabulary's artefact exists; raises the errors of ``vocab.errors``."""
+        """Make sure that the vocabulary's artefact exists. Raises the errors of ``vocab.errors``."""
 
     def answer(
         self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, request_id: str
     ) -> AsyncGenerator[Answer]:
-        """Generates; closing the generator stops the work."""
+        """Generate an answer; closing the generator stops the work."""
 
     async def is_ready(self) -> bool:
-        """Whether every part of the graph can take requests."""
+        """Return whether every part of the graph can take requests."""
 
 
 Mount: TypeAlias = Callable[[FastAPI], Routes]
@@ -71,7 +70,7 @@ def create_app(settings: Settings, backend: Backend, mounts: Sequence[Mount] = (
     routes = dict(ROUTES)
     for mount in mounts:
         routes |= mount(app)
-    # Last, for the document describes the routes that are there.
+    # Last: the document describes the routes added so far.
     add_docs(app, settings.limits)
     # The layer added last is the outermost.
     app.add_middleware(Gate, check=route_check(routes))
@@ -88,7 +87,7 @@ def create_app(settings: Settings, backend: Backend, mounts: Sequence[Mount] = (
 
 
 class FrontServer:
-    """The front as a Serve deployment; the application is built in the replica, where the handles work.
+    """The front as a Serve deployment. The application is built in the replica, where the handles work.
 
     Its route prefix must be ``/``: paths are compared as they were sent.
     """
@@ -112,12 +111,12 @@ class FrontServer:
 
 
 Ingress: Final[Any] = serve.deployment(name="Ingress")(serve.ingress()(FrontServer))
-"""Binds with settings and the handles of replica, vocabulary and, where batches are on, theirs and what mounts their
-routes. Without a type: Ray has none."""
+"""Binds with settings, the handles of replica and vocabulary and, where batches are on, theirs and the function that
+mounts their routes. Untyped, as Ray is."""
 
 
 async def _not_found(_: Request, __: Exception) -> Response:
-    """For what the router refuses although its path is one of ours, such as a line break in a model's name."""
+    """Answer paths that the router refuses although ``routing`` knows them, such as a line break in a model's name."""
     raise NotFoundError("There is nothing at this path.")
 
 
@@ -163,13 +162,11 @@ def _add_chat(app: FastAPI, settings: Settings, backend: Backend) -> None:
 
 async def _read_chat(request: Request, reader: ChatRequestReader, limits: Limits) -> ChatRequest:
     body = await read_json_body(request, limits)
-    if len(body) < _LONG_BODY_BYTES:
-        return _parse(body, reader, limits)
-    return await asyncio.to_thread(_parse, body, reader, limits)
 
+    def parse() -> ChatRequest:
+        return reader.read(parse_json(body, limits))
 
-def _parse(body: bytes, reader: ChatRequestReader, limits: Limits) -> ChatRequest:
-    return reader.read(parse_json(body, limits))
+    return parse() if len(body) < _LONG_BODY_BYTES else await asyncio.to_thread(parse)
 
 
 async def _resolve(backend: Backend, chat: ChatRequest) -> ResolvedVocabulary | None:

@@ -1,4 +1,4 @@
-"""Stops work when the client that asked for it has left."""
+"""Stop work when the client that asked for it has left."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -14,12 +14,10 @@ class ClientLeft(Exception):  # noqa: N818 - not an error of anyone's
 
 
 async def unless_client_leaves(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
-    """Awaits ``work``, whose body has been read; cancels it as soon as the client disconnects.
-
-    Returns when ``work`` has ended, cancelled or not.
+    """Await ``work``; cancel it as soon as the client disconnects. The request's body must have been read.
 
     Raises:
-        ClientLeft: The client has left.
+        ClientLeft: The client has left, and ``work`` has ended.
     """
     task = asyncio.create_task(work)
     departure = asyncio.create_task(_departure(receive))
