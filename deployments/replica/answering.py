@@ -1,7 +1,7 @@
 """The life of one chat request around the engine.
 
-The client's text is made plain, the list brought to this node and named to the engine, and what the engine writes is
-read once more before it leaves (``constrained_answer``).
+Special tokens in the client's text are made plain, the list is fetched to this node and named to the engine, and
+what the engine writes is read once more before it leaves (``constrained_answer``).
 """
 
 import asyncio
@@ -26,10 +26,10 @@ from vocab.errors import VocabularyError
 logger = logging.getLogger("ray.serve")
 
 _NEEDS_AUTOMATON: Final = frozenset({"num_beams", "vocab.search", "no_repeat_ngram_size"})
-"""Under ``MASK_ENGINE=xgrammar`` a text cannot be continued from its middle, and nobody looks for repeats."""
+"""Under ``MASK_ENGINE=xgrammar`` a text cannot be continued from its middle, and repeats are not looked for."""
 
 _NEEDS_SCORES: Final = frozenset({"num_beams", "best_of", "vocab.search", "vocab.score"})
-"""They go by the probability of every token of the answer."""
+"""These use the probability of every token of the answer."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,9 @@ class Prompts:
     """What the model's tokenizer and chat template make of a client's messages.
 
     Attributes:
-        plain: Takes the special tokens out of a text.
+        plain: Hides special tokens in a text.
         has_chat_template: Whether the model can chat at all.
-        takes_system: Whether its template has a place for a system message.
+        takes_system: Whether its template shows a system message.
     """
 
     plain: PlainText
@@ -48,7 +48,7 @@ class Prompts:
 
     @classmethod
     def of(cls, tokenizer: Any, settings: Settings) -> Self:
-        """Try the model's template, which takes some milliseconds."""
+        """Try the model's template; takes some milliseconds."""
         return cls(
             PlainText(tokenizer),
             bool(tokenizer.chat_template or settings.engine_kwargs.get("chat_template")),
@@ -74,7 +74,7 @@ class ChatAnswerer:
         settings: Of the service.
         lists: The compiled lists on this node.
         prompts: Of the engine's model.
-        tells_cost: Whether the engine proved that it reports what a word list costs.
+        tells_cost: Whether the engine was found to report what a word list costs.
     """
 
     def __init__(
@@ -201,7 +201,7 @@ def check_supported(decoding: Decoding, settings: Settings, *, is_constrained: b
 
 
 def _fields_of(decoding: Decoding) -> list[str]:
-    """The request's fields that ask for more than a plain sample."""
+    """Return the request's fields that ask for more than a plain sample."""
     asked = {
         "num_beams": decoding.num_beams > 1,
         "best_of": decoding.best_of > 1,
