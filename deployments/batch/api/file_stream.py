@@ -31,7 +31,7 @@ class FileStream(Response):
 
     @classmethod
     async def begin(cls, read: Read, num_bytes: int, media_type: str, request_id: str) -> Self:
-        """Reads the first piece, while an error can still be told.
+        """Read the first piece, while an error can still be told.
 
         Raises:
             ApiError: It cannot be read.

@@ -1,6 +1,6 @@
-"""Calls the batch deployment for the HTTP front.
+"""Call the batch deployment from the HTTP front.
 
-An error crosses as a value, not as an exception, which Serve would log as a failure of the replica.
+An error crosses as a value: Serve would log an exception as a failure of the replica.
 """
 
 import logging
@@ -25,14 +25,14 @@ Object: TypeAlias = dict[str, Any]
 
 
 class Caller(NamedTuple):
-    """Whose key a request came with, and the request's id."""
+    """The name of a request's key, and the request's id."""
 
     owner: str
     request_id: str
 
 
 class BatchClient:
-    """The operations of ``BatchService`` over a handle of its deployment. Each raises ``ApiError`` alone."""
+    """The operations of ``BatchService`` over a handle of its deployment. Each raises ``ApiError`` only."""
 
     def __init__(self, handle: DeploymentHandle) -> None:
         self._handle = handle

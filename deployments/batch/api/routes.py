@@ -1,4 +1,4 @@
-"""The HTTP routes of files, batches and jobs: what is read of a request, which operation it is, how it is answered."""
+"""The HTTP routes of files, batches and jobs."""
 
 from collections.abc import Collection
 from typing import Any, Final
@@ -30,7 +30,7 @@ BATCH_ROUTES: Final[Routes] = {
 }
 
 _UPLOADS_AT_ONCE: Final = 4
-"""So many uploads of the largest size may one key have on the disk at once, or more smaller ones."""
+"""Uploads of the largest size that one key may have on the disk at once, or more smaller ones."""
 
 _ANCHOR: Final = "expires_after[anchor]"
 _SECONDS: Final = "expires_after[seconds]"
@@ -132,7 +132,7 @@ async def _send_file(batches: BatchClient, request: Request, file_id: str, media
 
 
 def _caller(request: Request) -> Caller:
-    """The owner of everything is the name of the key that the request came with."""
+    """Return the caller; files and batches belong to the name of the key that the request came with."""
     return Caller(request.state.owner, request.state.request_id)
 
 
@@ -158,7 +158,7 @@ def _limit(query: dict[str, str]) -> int | None:
 
 
 def _expiry(fields: dict[str, str]) -> int | None:
-    """As the ``openai`` package writes an object into a form."""
+    """Return the seconds of ``expires_after``, in the form in which the ``openai`` package sends objects."""
     if _ANCHOR not in fields and _SECONDS not in fields:
         return None
     seconds: Any = fields.get(_SECONDS)

@@ -1,4 +1,4 @@
-"""Reads uploads within their limits: how large, how long, and how much of one key's at once.
+"""Read uploads within their limits: how large, how long, and how much of one key's at once.
 
 Starlette's form parser spools the file to disk, so an upload costs little memory whatever its size.
 """
@@ -48,7 +48,7 @@ class Upload:
 
 
 class Uploads:
-    """Takes uploads of at most ``max_file_bytes``, each within ``max_s`` seconds.
+    """Take uploads of at most ``max_file_bytes``, each within ``max_s`` seconds.
 
     Args:
         max_held_bytes: What all uploads of one key may hold on the disk at once.
@@ -112,7 +112,7 @@ class Uploads:
 
 
 class _Parser(MultiPartParser):
-    """Starlette's, which takes a form that breaks off for one that ended, and leaves its file open."""
+    """Starlette's parser, which takes a form that breaks off for complete, and leaves its file open."""
 
     is_complete = False
 

@@ -1,4 +1,4 @@
-"""What is remembered of files, batches and lines. Times are whole seconds since 1970. Nothing here stores anything."""
+"""Records of files, batches and lines. Times are whole seconds since 1970."""
 
 from typing import Any, Final, Literal, TypeAlias
 
@@ -12,7 +12,7 @@ Kind: TypeAlias = Literal["batch", "job"]
 Status: TypeAlias = Literal[
     "validating", "in_progress", "finalizing", "completed", "failed", "cancelling", "cancelled", "expired"
 ]
-"""OpenAI's. ``validating`` until its first line can be sent to an engine, also while other batches are before it."""
+"""OpenAI's. ``validating`` until its first line can be sent to an engine, also while it waits for other batches."""
 
 OPEN: Final[tuple[Status, ...]] = ("validating", "in_progress", "finalizing", "cancelling")
 TERMINAL: Final[tuple[Status, ...]] = ("completed", "failed", "cancelled", "expired")

@@ -1,4 +1,4 @@
-"""What a run of a batch works with, and how it reads the batch's lines and results."""
+"""What a run of a batch works with."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -43,12 +43,12 @@ class RunContext:
         return int(self.clock())
 
     def lines(self, batch: BatchRecord) -> Iterator[Line | LineFault]:
-        """Of the input file, in order."""
+        """Yield the lines of the input file, in order."""
         with self.contents.open(batch.input_file_id) as stream:
             yield from read_lines(stream, reader=self.reader, limits=self.limits, endpoint=batch.endpoint)
 
     def results(self, batch: BatchRecord) -> Iterator[LineResult]:
-        """What is recorded, in the order of the lines."""
+        """Yield the recorded results, in the order of the lines."""
         last = 0
         while page := self.store.results(batch.id, after_line=last, limit=CHUNK):
             yield from page
