@@ -105,7 +105,7 @@ Model = TypeVar("Model", bound=Body)
 
 @_kept
 def member_names(model: type[BaseModel]) -> list[str]:
-    """The names of a model's fields, as they stand in JSON."""
+    """Return the names of a model's fields, as they stand in JSON."""
     return [field.alias or name for name, field in model.model_fields.items()]
 
 
@@ -141,7 +141,7 @@ def checked(model: type[Model], value: Any, limits: Limits, name: str = "") -> M
 
 
 def unknown_name(name: str, known: Collection[str], place: str = "") -> BadRequestError:
-    """The error of a member that does not exist, with a near name, or all of them where they are few."""
+    """Return the error of a member that does not exist, with a near name, or all of them where they are few."""
     shown = printable(name)
     message = f"Unknown member of '{place}': '{shown}'." if place else f"Unknown parameter: '{shown}'."
     if near := difflib.get_close_matches(name[:64], known, n=1, cutoff=0.7):
@@ -189,12 +189,12 @@ def _bound(mark: AtMost, kind: Any, limits: Limits) -> Any:
 
 @_kept
 def json_schema(model: type[BaseModel]) -> Schema:
-    """The JSON schema of a model."""
+    """Return the JSON schema of a model."""
     return model.model_json_schema()
 
 
 def _bad_request(fault: Mapping[str, Any], schema: Schema, name: str) -> BadRequestError:
-    """The error of one fault as pydantic lists it."""
+    """Return the error of one fault as pydantic lists it."""
     place, branches = _find(fault["loc"], schema, name)
     context = fault.get("ctx", {})
     if fault["type"] == "unknown_name":
@@ -207,7 +207,7 @@ def _bad_request(fault: Mapping[str, Any], schema: Schema, name: str) -> BadRequ
 
 
 def _find(loc: tuple[str | int, ...], schema: Schema, name: str) -> tuple[str, list[Schema]]:
-    """The place that pydantic means, in our notation, and the schemas of which its value must fit one.
+    """Return the place that pydantic means, in our notation, and the schemas of which its value must fit one.
 
     Parts of ``loc`` that are no member of the schema are the names of a union's branches, or the keys of an object
     with any keys.
@@ -225,7 +225,7 @@ def _find(loc: tuple[str | int, ...], schema: Schema, name: str) -> tuple[str, l
 
 
 def _branches(schema: Schema, root: Schema) -> Iterator[Schema]:
-    """The alternatives of a schema, with references followed and null left out."""
+    """Yield the alternatives of a schema, with references followed and null left out."""
     if "$ref" in schema:
         yield from _branches(root["$defs"][schema["$ref"].rpartition("/")[2]], root)
     elif "x-expected" not in schema and (several := schema.get("anyOf") or schema.get("oneOf")):
@@ -244,7 +244,7 @@ def _describe(branches: list[Schema]) -> str:
 
 
 def _describe_one(schema: Schema) -> str:
-    """What a value must be; a number has bounds in all our schemas."""
+    """Return what a value must be; a number has bounds in all our schemas."""
     if "x-expected" in schema:
         return cast("str", schema["x-expected"])
     match schema.get("type", "string"):

@@ -64,7 +64,7 @@ class ChatRequestReader:
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
-        """The reader of a service."""
+        """Return the reader of a service."""
         return cls(
             settings.model_id, settings.limits, hint=settings.hint, no_repeat_ngram_size=settings.default_no_repeat
         )
