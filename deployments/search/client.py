@@ -140,7 +140,7 @@ class SearchClient:
     async def _scored(
         self, prompt: Any, params: SamplingParams, request_id: str, order: SearchOrder, options: Mapping[str, Any]
     ) -> AsyncGenerator[RequestOutput, None]:
-        """The engine's own answer, whose cost is noted besides."""
+        """Yield the engine's own answer, whose cost is noted besides."""
         is_silent = params.logprobs is None
         params.logprobs = params.logprobs or 0
         params.flat_logprobs = True
@@ -176,7 +176,7 @@ async def _whole_texts(generator: EngineGenerator, params: SamplingParams, decod
 
 
 def _added(score: TextScore, completion: CompletionOutput, *, is_masked: bool) -> TextScore:
-    """The score together with that of more tokens."""
+    """Return the score together with that of more tokens."""
     drawn = scores_of(completion, is_masked=is_masked)
     return TextScore(
         score.log_p + math.fsum(one.log_p for one in drawn),
@@ -205,7 +205,7 @@ class _Outputs:
         self._named_ends = end_tokens - {eos_token}
 
     def whole(self, texts: Sequence[Continuation]) -> RequestOutput:
-        """The answer of these choices, or the last part of it."""
+        """Return the answer of these choices, or the last part of it."""
         return self._output([self._completion(index, text) for index, text in enumerate(texts)], finished=True)
 
     def part(self, part: Continuation) -> RequestOutput:
@@ -213,7 +213,7 @@ class _Outputs:
         return self._output([self._completion(0, part)], finished=part.finish != "sentence")
 
     def joined(self, parts: Sequence[Continuation]) -> RequestOutput:
-        """The only choice, made of parts."""
+        """Return the only choice, made of parts."""
         last = self._completion(0, parts[-1])
         last.text = "".join(part.text for part in parts)
         last.token_ids = [token for part in parts for token in part.tokens]

@@ -295,7 +295,8 @@ class KeptSteps:
 
 
 def end_tokens(client: Any, params: SamplingParams) -> frozenset[int]:
-    """The tokens that end a text of this request, as vLLM finds them: of the tokenizer, the model and the request."""
+    """Return the tokens that end a text of this request, as vLLM finds them: of the tokenizer, the model and the
+    request."""
     found = params.clone()
     eos = client.renderer.get_eos_token_id()
     found.update_from_generation_config(client.input_processor.generation_config_fields, eos)
@@ -306,7 +307,7 @@ def end_tokens(client: Any, params: SamplingParams) -> frozenset[int]:
 
 
 def sentence_tokens(facts: TokenizerFacts) -> list[int]:
-    """The tokens that hold a mark with which a sentence may end: 199 of SmolLM2's, 966 of Gemma's."""
+    """Return the tokens that hold a mark with which a sentence may end: 199 of SmolLM2's, 966 of Gemma's."""
     marks = [mark.encode() for mark in SENTENCE_MARKS]
     return [token for token, spelled in enumerate(facts.token_bytes) if any(mark in spelled for mark in marks)]
 

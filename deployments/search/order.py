@@ -36,7 +36,7 @@ class AnswerCost:
     num_tokens: int
 
     def block(self, text: str, num_words: int) -> dict[str, Any]:
-        """The part of the ``vocab`` block that reports it.
+        """Return the part of the ``vocab`` block that reports it.
 
         Args:
             text: The first choice, as it is sent.

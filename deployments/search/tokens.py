@@ -69,7 +69,7 @@ def scores_of(output: CompletionOutput, *, is_masked: bool) -> list[TokenScore]:
 
 
 def likeliest(output: CompletionOutput) -> list[tuple[int, float]]:
-    """The tokens that might come first in an output, likeliest first, with log p of each.
+    """Return the tokens that might come first in an output, likeliest first, with log p of each.
 
     Raises:
         EngineStepError: The engine does not say it.
@@ -128,7 +128,7 @@ class TokenText:
         )
 
     def of(self, tokens: Sequence[int]) -> str:
-        """The text, without what is left of a character at its end; 1 µs for each token."""
+        """Return the text, without what is left of a character at its end; 1 µs for each token."""
         if not tokens:
             return ""
         detokenizer = IncrementalDetokenizer.from_new_request(self._tokenizer, self._request)
@@ -136,7 +136,7 @@ class TokenText:
         return str(detokenizer.get_next_output_text(finished=True, delta=False))
 
     def is_cut(self, tokens: Sequence[int]) -> bool:
-        """Whether the text ends inside a character."""
+        """Return whether the text ends inside a character."""
         return bool(self._tokenizer.decode(list(tokens[-_MAX_CHARACTER_TOKENS:])).endswith(CUT_CHARACTER))
 
 
