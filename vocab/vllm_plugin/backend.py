@@ -69,7 +69,7 @@ class WordboundBackend(XgrammarBackend):
         grammar_spec: str,
         stop_token_ids: set[int] | None = None,
     ) -> StructuredOutputGrammar:
-        """A matcher where the grammar is one of our references, else what xgrammar makes of it.
+        """Return a matcher where the grammar is one of our references, else what xgrammar makes of it.
 
         To the matcher a stop token that has a text is text, at which a search may stop in the middle of an answer.
 
@@ -126,7 +126,7 @@ class WordGrammar(StructuredOutputGrammar):
         return True
 
     def validate_tokens(self, tokens: list[int]) -> list[int]:
-        """The longest prefix of the tokens that may come."""
+        """Return the longest prefix of the tokens that may come."""
         before = self._matcher.num_tokens
         accepted = 0
         while accepted < len(tokens) and self._matcher.accept_token(tokens[accepted]):

@@ -28,13 +28,13 @@ class Pool(Protocol):
     """vLLM's ``BlockPool``, as far as it is used here."""
 
     def touch(self, blocks: Sequence[Block]) -> None:
-        """Takes one more reference to each."""
+        """Take one more reference to each."""
 
     def free_blocks(self, ordered_blocks: Iterable[Block]) -> None:
-        """Gives one reference to each back; those given first are used again first."""
+        """Return one reference to each back; those given first are used again first."""
 
     def get_num_free_blocks(self) -> int:
-        """How many nobody holds a reference to."""
+        """Return how many nobody holds a reference to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class KeptBlocks:
         return len(self._holders)
 
     def keep(self, name: str, tokens: Sequence[int], context: Hashable, blocks: Sequence[Block]) -> None:
-        """Keeps these blocks under a name; what had it before goes, and the oldest where there are too many then."""
+        """Keep these blocks under a name; what had it before goes, and the oldest where there are too many then."""
         self._pool.touch(blocks)
         self._holders.update(block.block_id for block in blocks)
         self.release(name)
@@ -102,7 +102,7 @@ class KeptBlocks:
         return self._kept.get(name)
 
     def release(self, name: str) -> None:
-        """Keeps what has this name no longer; harmless where nothing has."""
+        """Keep what has this name no longer; harmless where nothing has."""
         kept = self._kept.pop(name, None)
         if kept is None:
             return
@@ -123,14 +123,14 @@ class KeptBlocks:
             self._release_oldest()
 
     def make_room(self, num_free: int, *, spare: str | None = None) -> None:
-        """Lets the oldest go until the pool has this many free blocks, or nothing is kept; ``spare`` goes last."""
+        """Let the oldest go until the pool has this many free blocks, or nothing is kept; ``spare`` goes last."""
         for name in sorted(self._kept, key=lambda name: name == spare):
             if self._pool.get_num_free_blocks() >= num_free:
                 return
             self.release(name)
 
     def lend(self, blocks: Sequence[Block]) -> None:
-        """Holds these until ``take_back``, whatever is released meanwhile: they are about to be read."""
+        """Hold these until ``take_back``, whatever is released meanwhile: they are about to be read."""
         self._pool.touch(blocks)
         self._lent.extend(blocks)
 
@@ -159,20 +159,20 @@ class BlockCopies:
         self._layers = [_by_blocks(cache, num_blocks) for cache in layers.values()]
 
     def copy(self, pairs: Sequence[tuple[int, int]]) -> None:
-        """Copies blocks, given as (from, to); no block may be both."""
+        """Copy blocks, given as (from, to); no block may be both."""
         if pairs and self._layers:
             (one_by_one if self._layers[0].device.type == "cpu" else at_once)(self._layers, pairs)
 
 
 def one_by_one(layers: Sequence[torch.Tensor], pairs: Sequence[tuple[int, int]]) -> None:
-    """The faster way on a CPU: for 32 blocks of the demo model 8 ms, where ``at_once`` takes 29."""
+    """Return the faster way on a CPU: for 32 blocks of the demo model 8 ms, where ``at_once`` takes 29."""
     for layer in layers:
         for source, target in pairs:
             layer[target].copy_(layer[source])
 
 
 def at_once(layers: Sequence[torch.Tensor], pairs: Sequence[tuple[int, int]]) -> None:
-    """The faster way on a device: two launches for each layer, and nothing that waits for it."""
+    """Return the faster way on a device: two launches for each layer, and nothing that waits for it."""
     device = layers[0].device
     places = torch.tensor(list(zip(*pairs, strict=True)), pin_memory=device.type == "cuda")
     sources, targets = places.to(device, non_blocking=True)
@@ -181,7 +181,7 @@ def at_once(layers: Sequence[torch.Tensor], pairs: Sequence[tuple[int, int]]) ->
 
 
 def _by_blocks(cache: torch.Tensor, num_blocks: int) -> torch.Tensor:
-    """The same memory with blocks as the first axis."""
+    """Return the same memory with blocks as the first axis."""
     # vLLM 0.29 has (blocks, heads, tokens, content) everywhere; layouts with (keys and values, blocks, …) exist too.
     if cache.element_size() == 1:
         # torch copies no single numbers of 8 bits.

@@ -86,7 +86,7 @@ class ForkHint:
     release: tuple[str, ...] = ()
 
     def to_extra_args(self) -> dict[str, Any]:
-        """What to put into vLLM's ``SamplingParams.extra_args``."""
+        """Return what to put into vLLM's ``SamplingParams.extra_args``."""
         return {_EXTRA_ARG: {_OURS: {"keep": self.keep, "parent": self.parent, "release": list(self.release)}}}
 
     @classmethod
@@ -126,11 +126,12 @@ class ArrivalWindow:
         self._last_s = now
 
     def stepped(self, num_tokens: int) -> None:
-        """A step was scheduled. Where it computes something nobody is made to wait, who would miss the next step."""
+        """Return a step was scheduled. Where it computes something nobody is made to wait, who would miss the next
+        step."""
         self._is_idle = num_tokens == 0
 
     def is_open(self) -> bool:
-        """Whether others may yet follow."""
+        """Return whether others may yet follow."""
         now = self._clock()
         return self._is_idle and now - self._last_s < QUIET_S and now - self._first_s < LONGEST_S
 
@@ -287,7 +288,7 @@ _POOL_PATCHES: Final = (Patch("vllm.v1.core.block_pool:BlockPool.reset_prefix_ca
 
 
 def _is_certain(vllm_config: VllmConfig, kv_cache_config: KVCacheConfig) -> bool:
-    """Whether a block is all that there is of its tokens, and stays so."""
+    """Return whether a block is all that there is of its tokens, and stays so."""
     if len(kv_cache_config.kv_cache_groups) != 1 or vllm_config.speculative_config is not None:
         return False
     if vllm_config.parallel_config.decode_context_parallel_size > 1:
@@ -305,7 +306,7 @@ def _parent(request: Request) -> str | None:
 
 
 def _context(request: Request) -> Hashable:
-    """What the computation of a request's tokens depends on, besides the tokens."""
+    """Return what the computation of a request's tokens depends on, besides the tokens."""
     if request.mm_features or request.prompt_embeds is not None:
         return object()
     lora = request.lora_request

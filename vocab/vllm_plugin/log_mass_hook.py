@@ -132,7 +132,7 @@ def remember(runner: Any, live: Container[str], request_id: str, params: Any) ->
 
 
 def wants_mass(params: Any) -> bool:
-    """Whether a request's ``SamplingParams`` ask for logprobs, under a grammar of ours."""
+    """Return whether a request's ``SamplingParams`` ask for logprobs, under a grammar of ours."""
     grammar = params.structured_outputs.grammar if params.structured_outputs is not None else None
     return params.logprobs is not None and isinstance(grammar, str) and is_ours(grammar)
 
@@ -204,7 +204,7 @@ def total_row_by_row(
 def total_at_once(
     logits: torch.Tensor, rows: Sequence[int], temperatures: Sequence[float]
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The same for a GPU, in few kernels; rows whose temperature is 1 are not divided by it."""
+    """Return the same for a GPU, in few kernels; rows whose temperature is 1 are not divided by it."""
     values = (logits if len(rows) == len(logits) else logits[_like(logits, rows, torch.int64)]).float()
     totals = _log_sum_exp(values)
     warm = [i for i, temperature in enumerate(temperatures) if temperature != 1.0]
@@ -216,13 +216,13 @@ def total_at_once(
 
 
 def take(logits: torch.Tensor) -> MaskedMass | None:
-    """What ``measure`` left on these logits, once."""
+    """Return what ``measure`` left on these logits, once."""
     mass: MaskedMass | None = vars(logits).pop(_ATTRIBUTE, None)
     return mass
 
 
 def report(mass: MaskedMass, logprobs: Any) -> Any:
-    """The logprobs with p in place of q in the measured rows, and the packed masses in place of their ranks.
+    """Return the logprobs with p in place of q in the measured rows, and the packed masses in place of their ranks.
 
     Args:
         mass: From ``take``.
@@ -256,6 +256,6 @@ def _log_sum_exp(logits: torch.Tensor) -> torch.Tensor:
 
 
 def _like(logits: torch.Tensor, values: Sequence[float], dtype: torch.dtype) -> torch.Tensor:
-    """A tensor on the device of the logits, without waiting for it."""
+    """Return a tensor on the device of the logits, without waiting for it."""
     on_host = torch.tensor(values, dtype=dtype, pin_memory=logits.is_cuda)
     return on_host.to(logits.device, non_blocking=True)

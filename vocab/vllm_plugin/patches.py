@@ -63,14 +63,14 @@ def install_patches(patches: Sequence[Patch], *, lost: str, vllm_versions: Colle
 
 
 def signature_of(target: Callable[..., Any]) -> str:
-    """The parameters of a function or class as text, without annotations, which may change and mean the same."""
+    """Return the parameters of a function or class as text, without annotations, which may change and mean the same."""
     signature = inspect.signature(target)
     bare = [parameter.replace(annotation=parameter.empty) for parameter in signature.parameters.values()]
     return str(signature.replace(parameters=bare, return_annotation=signature.empty))
 
 
 def _checked(patch: Patch) -> tuple[Any, str]:
-    """The owner of a patch's target, and its name there."""
+    """Return the owner of a patch's target, and its name there."""
     module, _, path = patch.target.partition(":")
     parent, _, name = path.rpartition(".")
     owner = pkgutil.resolve_name(f"{module}:{parent}")
