@@ -1,4 +1,4 @@
-"""The lines of a JSON Lines file as bytes, none of them longer than is wanted in memory."""
+"""Read the lines of a JSON Lines file as bytes, with bounded memory."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -41,7 +41,7 @@ class SettingsError(ValueError):
 class Variables(EnvSettingsSource):
     """Settings from variables: those of the environment, or secret files that are named like them.
 
-    Unlike in the base class, a value that is no JSON where it should be is left to validation, which names it.
+    Unlike in the base class, a value that should be JSON and is not is left to validation, which names it.
     """
 
     def __init__(self, settings: type[BaseSettings], variables: Mapping[str, str]) -> None:
@@ -70,16 +70,15 @@ class Variables(EnvSettingsSource):
 
 
 def _variable(key: str) -> str:
-    """Return the variable of a setting, as pydantic-settings looks for it."""
     return f"{PREFIX}{key.replace('.', '__')}".lower()
 
 
 def read_secrets(variables: Variables, folder: object) -> dict[str, str]:
-    """Return what the files hold that are named like variables of settings, in the folder that ``SECRETS_DIR`` names.
+    """Return the contents of the files in the secrets folder that are named like variables of settings.
 
     Args:
-        variables: Those of the environment.
-        folder: Where the environment names none.
+        variables: Those of the environment, where ``SECRETS_DIR`` may name the folder.
+        folder: Used otherwise; None for no secrets.
 
     Raises:
         SettingsError: It is no folder, or such a file cannot be read.
@@ -99,11 +98,11 @@ def read_secrets(variables: Variables, folder: object) -> dict[str, str]:
 def name_sources(
     settings: type[BaseModel], given: Mapping[str, Mapping[str, Any]], variables: Mapping[str, Variables]
 ) -> dict[str, list[str]]:
-    """Return by setting where its values come from, the first of them the one that counts.
+    """Return by setting where its values come from; the first counts.
 
     Args:
         settings: The class.
-        given: By kind of source the values that it gives, the kind that counts most first.
+        given: The values by kind of source, in order of precedence.
         variables: Those of the sources that have names.
     """
     sources: dict[str, list[str]] = {}
