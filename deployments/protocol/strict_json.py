@@ -1,8 +1,8 @@
-"""Reads a JSON text as RFC 8259 defines it, and nothing that JSON readers commonly add to it.
+"""Read a JSON text exactly as RFC 8259 defines it.
 
-No NaN, no Infinity and no number that becomes one, no repeated name in an object, no byte order mark, no bytes that are
-not UTF-8, no half of a surrogate pair, no NUL character, no nesting beyond a limit. Knows nothing of requests; an error
-names the place, and never repeats the text.
+No NaN, no Infinity and no number that becomes one, no repeated name in an object, no byte order mark, no bytes that
+are not UTF-8, no half of a surrogate pair, no NUL character, no nesting beyond a limit. An error says where the
+fault is, and never repeats the text.
 """
 
 import math
@@ -31,7 +31,7 @@ _PLAIN_WORDS: Final = {
     "EOF while parsing": "it ends too early",
     "number out of range": "a number has too many digits",
 }
-"""What jiter says, by how it begins, and what we say. The rest is said in jiter's words, which repeat nothing."""
+"""How jiter's messages begin, and ours. Others are passed on; they repeat nothing of the text."""
 
 
 class JsonError(ValueError):
@@ -41,14 +41,15 @@ class JsonError(ValueError):
 def loads(text: bytes, max_depth: int) -> Any:
     """Parse a JSON text.
 
-    Takes some 40 ms for a megabyte of the worst text, 2 ms for a megabyte of prose, and no stack beyond a fixed depth.
+    Takes some 40 ms for a megabyte of the worst text, 2 ms for a megabyte of prose, and no stack beyond a fixed
+    depth.
 
     Args:
-        text: The text, in UTF-8.
-        max_depth: How many arrays and objects may lie inside one another, at most 200 (jiter's own limit).
+        text: In UTF-8.
+        max_depth: How many arrays and objects may be nested, at most 200 (jiter's own limit).
 
     Raises:
-        JsonError: It is anything else.
+        JsonError: It is not strict JSON.
     """
     if text.startswith(_BYTE_ORDER_MARK):
         raise JsonError("it starts with a byte order mark, at line 1 column 1")
@@ -56,7 +57,7 @@ def loads(text: bytes, max_depth: int) -> Any:
         value = jiter.from_json(text, allow_inf_nan=False, catch_duplicate_keys=True, cache_mode="keys")
     except ValueError as error:
         raise JsonError(_plain(str(error))) from None
-    # The escape is rare, and looking for its letters is much faster than the expression.
+    # The escape is rare, and a search for its letters is much faster than the expression.
     if b"\\u0000" in text and (match := _ESCAPED_NUL.search(text)):
         raise JsonError(f"a string holds the NUL character, {_place(text, match.start(1))}")
     if text.count(b"[") + text.count(b"{") > max_depth or _MAY_OVERFLOW.search(text):

@@ -1,7 +1,7 @@
-"""A vLLM engine as a search sees it: the likeliest next tokens, and draws, each as one small request.
+"""A vLLM engine as a search uses it: the likeliest next tokens, and draws, each as one small request.
 
-A step names the automaton's state in which its text goes on, so nothing is replayed; the states are followed here, as
-the engine follows them.
+A step names the automaton's state in which its text continues, so nothing is replayed; the states are followed here,
+as the engine follows them.
 """
 
 import asyncio
@@ -21,11 +21,11 @@ from vocab.marks import SENTENCE_MARKS
 from vocab.vllm_plugin.kv_fork import ForkHint
 
 MAX_STEP_TOKENS: Final = 64
-"""How many tokens the engine says the probability of at a step, so its ``max_logprobs``: two for each of 16 beams, and
-as many again for further end tokens. Clients' ``top_logprobs`` has a limit of its own."""
+"""The engine's ``max_logprobs``, the tokens of a step whose probability is known: two for each of 16 beams, and as many
+again for further end tokens. Clients' ``top_logprobs`` has a limit of its own."""
 
 _PROMPT_ONLY: Final = frozenset({"prompt", "prompt_token_offsets", "assistant_tokens_mask", "arrival_time"})
-"""What vLLM knows of a prompt besides its tokens, and what no longer holds when text follows it."""
+"""Fields of vLLM's prompt besides its tokens that no longer hold when text follows it."""
 
 _FINISHES: Final = ("stop", "length")
 
@@ -36,13 +36,14 @@ class EngineGenerator:
     Args:
         client: The engine's client.
         prompt: The rendered prompt, with ``prompt_token_ids``.
-        params: The request's own sampling parameters, which are not changed. Where they have a grammar and there is no
-            ``constraint``, nobody follows it, and every draw must begin at the text's start.
-        request_id: Begins the ids of all steps.
+        params: The request's own sampling parameters, which are not changed. With a grammar and no ``constraint``,
+            every
+            draw must begin at the text's start, as the grammar's state is not followed.
+        request_id: Prefix of the ids of all steps.
         constraint: None for free text.
         sentence_tokens: Those in which a sentence ends (``sentence_tokens``). The engine's own process stops at them;
             at a mark that is spelled by several tokens vLLM stops a step late.
-        kept: Lets the engine keep the work of a step for the next; None where it cannot.
+        kept: Lets the engine keep the work of a step for the next, if it can.
         options: Passed with every step: priority, adapter and the like.
     """
 
@@ -76,11 +77,11 @@ class EngineGenerator:
 
     @property
     def num_tokens(self) -> int:
-        """How many tokens the engine has generated for this request."""
+        """Tokens that the engine has generated for this request."""
         return self._steps.num_tokens
 
     async def expand(self, place: Place, num_tokens: int, budget: int) -> Expansion:
-        """As ``Generator.expand``; no more than ``MAX_STEP_TOKENS`` tokens.
+        """As ``Generator.expand``; at most ``MAX_STEP_TOKENS`` tokens.
 
         Raises:
             EngineStepError: The engine did not answer, or not as it must.
@@ -104,7 +105,7 @@ class EngineGenerator:
         """As ``Generator.follow``.
 
         Raises:
-            ListFaultError: The token may not come there.
+            ListFaultError: The list does not allow the token.
         """
         return Place((*place.tokens, token), self._after(place, (token,), budget), source)
 
@@ -113,7 +114,7 @@ class EngineGenerator:
 
         Raises:
             EngineStepError: The engine did not answer, or not as it must.
-            ListFaultError: It gave a token that may not come.
+            ListFaultError: It gave a token that the list does not allow.
         """
         params = self._draw(place, budget, to_sentence_end, index)
         output, source = await self._steps.ask(place, params, keep=to_sentence_end)
@@ -143,7 +144,6 @@ class EngineGenerator:
         return self._texts.of(tokens) + (CUT_CHARACTER if self._texts.is_cut(tokens) else "")
 
     async def close(self) -> None:
-        """End what still runs in the engine for this request."""
         await self._steps.close()
 
     def _draw(self, place: Place, budget: int, to_sentence_end: bool, index: int) -> SamplingParams:
@@ -180,15 +180,7 @@ class EngineGenerator:
 
 
 class _Steps:
-    """The steps of one search.
-
-    Args:
-        client: vLLM's.
-        prompt: The rendered prompt, with ``prompt_token_ids``.
-        request_id: Begins the ids of all steps.
-        kept: Lets the engine keep the work of a step for the next; None where it cannot.
-        options: Passed with every step: priority, adapter and the like.
-    """
+    """The steps of one search; arguments as of ``EngineGenerator``."""
 
     def __init__(
         self,
@@ -200,7 +192,7 @@ class _Steps:
     ) -> None:
         self.prompt_tokens: list[int] = list(prompt["prompt_token_ids"])
         self.num_tokens = 0
-        """How many tokens the engine has generated in them."""
+        """Tokens that the engine has generated in them."""
         self._client = client
         self._prompt = {name: value for name, value in prompt.items() if name not in _PROMPT_ONLY}
         self._request_id = request_id
@@ -210,10 +202,10 @@ class _Steps:
         self._running: set[asyncio.Task[RequestOutput]] = set()
 
     async def ask(self, place: Place, params: SamplingParams, *, keep: bool) -> tuple[CompletionOutput, str | None]:
-        """Ask once, with parameters that are this step's alone.
+        """Ask once, with parameters that this step owns.
 
         Returns:
-            What came, and the name under which the engine keeps its work; None where it does not.
+            The output, and the name under which the engine keeps its work, if it does.
 
         Raises:
             EngineStepError: Nothing came, or the engine gave up.
@@ -224,7 +216,7 @@ class _Steps:
             fork = self._kept.step(place.source, keep=keep)
             params.extra_args, source = fork.to_extra_args(), fork.keep
         prompt = {**self._prompt, "prompt_token_ids": [*self.prompt_tokens, *place.tokens]}
-        # A task of its own, so that close() finds it whatever became of the search that waits for it.
+        # A task of its own, so that close() can cancel it even if its search is gone.
         step = asyncio.create_task(self._last(prompt, params))
         self._running.add(step)
         try:
@@ -238,7 +230,7 @@ class _Steps:
         return output, source
 
     async def close(self) -> None:
-        """End what still runs in the engine."""
+        """Cancel the steps that still run in the engine."""
         running = list(self._running)
         for step in running:
             step.cancel()
@@ -259,13 +251,12 @@ class _Steps:
 class KeptSteps:
     """The names under which the engine keeps what it computed for one search (``vocab.vllm_plugin.kv_fork``).
 
-    It is a matter of speed alone: where a name is gone, the engine computes the text again. A step builds on the step
-    before it. So when a step begins to use a generation of names, all older ones have been used for the last time, and
-    are let go with it.
+    Only a matter of speed: where a name is gone, the engine computes the text again. A step builds on the one before
+    it, so when a step uses a generation of names, all older ones are released with it.
 
     Args:
-        name: Begins all its names; no other search may have it.
-        unused: Names that searches left behind when they ended, let go with the next step of any; changed here.
+        name: Prefix of all its names, unique to the search.
+        unused: Names that searches left behind when they ended, released with the next step of any; changed here.
     """
 
     def __init__(self, name: str, unused: list[str]) -> None:
@@ -275,7 +266,7 @@ class KeptSteps:
         self._numbers = count(1)
 
     def step(self, parent: str | None, *, keep: bool) -> ForkHint:
-        """Return what a step's request says of the work it builds on, and of its own."""
+        """Return the hint of a step's request: the work it builds on, and its own."""
         generation = 0 if parent is None else self._generations.get(parent, 0)
         release = [name for name, of_name in self._generations.items() if of_name < generation]
         for name in release:
@@ -289,14 +280,13 @@ class KeptSteps:
         return ForkHint(keep=own, parent=parent, release=tuple(release))
 
     def end(self) -> None:
-        """No step follows."""
+        """Leave all names to be released."""
         self._unused.extend(self._generations)
         self._generations.clear()
 
 
 def end_tokens(client: Any, params: SamplingParams) -> frozenset[int]:
-    """Return the tokens that end a text of this request, as vLLM finds them: of the tokenizer, the model and the
-    request."""
+    """Return the tokens that end a text of this request, as vLLM finds them: of tokenizer, model and request."""
     found = params.clone()
     eos = client.renderer.get_eos_token_id()
     found.update_from_generation_config(client.input_processor.generation_config_fields, eos)
@@ -317,6 +307,6 @@ def _finish(output: CompletionOutput) -> Finish:
 
 
 def _seed(seed: int, index: int, num_tokens: int) -> int:
-    """One for each draw; the same ones for the same request."""
+    """Return a seed for each draw; the same ones for the same request."""
     digest = hashlib.sha256(f"{seed} {index} {num_tokens}".encode()).digest()
     return int.from_bytes(digest[:7], "big")

@@ -1,7 +1,6 @@
-"""How the text of a request is to be chosen, and what choosing it cost: what the replica and the search client share.
+"""How the text of a request is to be chosen, and what choosing it cost; shared by the replica and the search client.
 
-An order travels beside its request through vLLM's server, within one process, and never reaches the engine. The cost
-comes back with the answer.
+An order travels beside its request through vLLM's server, within one process, and never reaches the engine.
 """
 
 from dataclasses import dataclass
@@ -18,25 +17,25 @@ _DIGITS: Final = 4
 
 @dataclass(frozen=True, eq=False)
 class SearchOrder:
-    """One request's order; no two are equal, so that a cost belongs to one of them."""
+    """One request's order. Compared by identity, so that a cost belongs to one order."""
 
     decoding: Decoding
 
 
 @dataclass(frozen=True)
 class AnswerCost:
-    """What the texts of one answer cost.
+    """The cost of one answer.
 
     Attributes:
         score: Of the first choice.
-        num_tokens: How many tokens the engine generated for the answer, those of texts that were not chosen among them.
+        num_tokens: Tokens that the engine generated for it, also for texts that were not chosen.
     """
 
     score: TextScore
     num_tokens: int
 
     def block(self, text: str, num_words: int) -> dict[str, Any]:
-        """Return the part of the ``vocab`` block that reports it.
+        """Return the members of the ``vocab`` block that report it.
 
         Args:
             text: The first choice, as it is sent.
