@@ -27,14 +27,7 @@ from pydantic import (
 from pydantic_settings import BaseSettings, InitSettingsSource, NoDecode, SettingsConfigDict
 
 from deployments.limits import MAX_NGRAM_SIZE, NO_REPEAT_NGRAM_SIZE, BatchLimits, Limits
-from deployments.settings_sources import (
-    PREFIX,
-    SECRET_NAME,
-    Variables,
-    describe,
-    name_sources,
-    read_secrets,
-)
+from deployments.settings_sources import PREFIX, SECRET_NAME, Variables, describe, name_sources, read_secrets
 from deployments.settings_sources import SettingsError as SettingsError
 
 DEMO_TOKEN: Final = "changeme"  # noqa: S105 - the well-known key of the demo, refused everywhere else

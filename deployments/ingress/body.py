@@ -6,7 +6,7 @@ from typing import Any
 from starlette.requests import Request
 
 from deployments.errors import BadRequestError, PayloadTooLargeError, RequestTimeoutError, UnsupportedMediaTypeError
-from deployments.ingress.disconnect import ClientLeft
+from deployments.ingress.answers import ClientLeft
 from deployments.limits import Limits
 from deployments.protocol.strict_json import JsonError, loads
 

@@ -11,7 +11,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from deployments.errors import ApiError, InternalError, printable, to_api_error
-from deployments.ingress.disconnect import ClientLeft
+from deployments.ingress.answers import ClientLeft
 from deployments.ingress.routing import raw_path
 
 logger = logging.getLogger("ray.serve.wordbound")

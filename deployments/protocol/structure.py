@@ -8,14 +8,7 @@ counted length. So the first are refused and the others are limited.
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Discriminator,
-    Field,
-    Tag,
-    model_validator,
-)
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from deployments.limits import Limits
 from deployments.protocol.messages import Name

@@ -10,10 +10,11 @@ else a text that is not whole is our own fault, and the answer an error.
 
 import re
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from deployments.search.order import AnswerCost
 from vocab.marks import CLOSE_MARKS, SENTENCE_MARKS
+from vocab.text.reader import TextReader
 
 UNKNOWN_FOLLOWING: Final = "a"
 """Text that followed and is not known: it may have continued the word, so the word counts as cut."""
@@ -25,25 +26,6 @@ _SENTENCE_START: Final = re.compile(
     rf"(?:[{re.escape(SENTENCE_MARKS)}][{re.escape(CLOSE_MARKS)}]{{0,3}} |\n)(?=[^\W_])"
 )
 """Up to where a text goes on as a new text would begin: after a sentence, or a line."""
-
-
-class Coverage(Protocol):
-    @property
-    def num_words(self) -> int: ...
-
-    @property
-    def num_distinct_words(self) -> int: ...
-
-    @property
-    def max_rank(self) -> int: ...
-
-
-class Reader(Protocol):
-    """``vocab.text.reader.TextReader``."""
-
-    def coverage(self, text: str) -> Coverage: ...
-
-    def whole_prefix_length(self, text: str, following: str = "") -> int: ...
 
 
 class UnlistedTextError(Exception):
@@ -61,7 +43,7 @@ class AnswerRules:
         stop_in_text: The client wants the stop string in the text, so what followed it is not known.
     """
 
-    reader: Reader
+    reader: TextReader
     block: dict[str, Any]
     may_be_cut: bool
     stop_in_text: bool

@@ -4,7 +4,7 @@ A model that means to use simple words has less of its wishes masked. The line n
 is long, and what the model makes of one it was told is not what the mask allows.
 """
 
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from vocab.lists.wordlists import language_of
 
@@ -73,19 +73,13 @@ _ALIASES: Final = {"in": "id", "iw": "he", "no": "nb", "tl": "fil"}
 _PROBE: Final = "Probe"
 
 
-class ChatTokenizer(Protocol):
-    """The part of a transformers tokenizer that is used."""
-
-    def apply_chat_template(self, conversation: Messages, *, chat_template: str | None, tokenize: bool) -> Any: ...
-
-
 def hint_line(lang: str | None) -> str:
     """Return the line for the list of that name; English where the list has no language or no line."""
     language = language_of(lang or "en")
     return LINES.get(_ALIASES.get(language, language), ENGLISH)
 
 
-def takes_system_messages(tokenizer: ChatTokenizer, chat_template: str | None) -> bool:
+def takes_system_messages(tokenizer: Any, chat_template: str | None) -> bool:
     """Return whether a chat template shows the model a system message: some raise an error (Gemma 2), some drop it.
 
     ``chat_template`` replaces the tokenizer's own; None for that.

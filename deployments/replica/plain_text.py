@@ -7,7 +7,7 @@ itself that no special token survives.
 """
 
 import re
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 SEPARATORS: Final = ("\u200b", "\u2060", " ")
 """Tried in this order: zero-width space, word joiner; a blank where a tokenizer drops both before it looks."""
@@ -15,28 +15,14 @@ SEPARATORS: Final = ("\u200b", "\u2060", " ")
 _TAG = re.compile(r"<\|.*\|>", re.DOTALL)
 
 
-class Tokenizer(Protocol):
-    """The part of a transformers tokenizer that is used."""
-
-    @property
-    def added_tokens_decoder(self) -> dict[int, Any]: ...
-
-    @property
-    def all_special_ids(self) -> list[int]: ...
-
-    def encode(self, text: str, *, add_special_tokens: bool) -> list[int]: ...
-
-    def convert_ids_to_tokens(self, ids: int) -> Any: ...
-
-
 class PlainText:
-    """Rewrites text so that the tokenizer finds no special token in it.
+    """Rewrites text so that the tokenizer, one of transformers', finds no special token in it.
 
     Raises:
         ValueError: No separator hides every special token of this tokenizer.
     """
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer: Any) -> None:
         # A token of one character cannot be split; no chat format uses one.
         spelled = {text: number for text, number in _special_tokens(tokenizer).items() if len(text) > 1}
         self._pattern = re.compile(f"(?={_trie_pattern(spelled)})(.)", re.DOTALL) if spelled else None
@@ -47,7 +33,7 @@ class PlainText:
                 return
         raise ValueError(f"these special tokens cannot be hidden: {self._survivors(tokenizer, spelled)[:5]}")
 
-    def _survivors(self, tokenizer: Tokenizer, spelled: dict[str, int]) -> list[str]:
+    def _survivors(self, tokenizer: Any, spelled: dict[str, int]) -> list[str]:
         numbers = set(spelled.values())
         return [
             text
@@ -74,7 +60,7 @@ class PlainText:
         return value
 
 
-def _special_tokens(tokenizer: Tokenizer) -> dict[str, int]:
+def _special_tokens(tokenizer: Any) -> dict[str, int]:
     """Return text to id. Added tokens that are not special (line breaks, HTML tags) count as text."""
     known = {
         str(token): number

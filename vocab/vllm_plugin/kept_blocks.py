@@ -9,30 +9,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 import torch
+from vllm.v1.core.block_pool import BlockPool
+from vllm.v1.core.kv_cache_utils import KVCacheBlock
 
 KEEP_S: Final = 30.0
 """Longer than any step of a search: a name that was not released belongs to a request that was given up."""
-
-
-class Block(Protocol):
-    @property
-    def block_id(self) -> int: ...
-
-
-class Pool(Protocol):
-    """The part of vLLM's ``BlockPool`` that is used."""
-
-    def touch(self, blocks: Sequence[Block]) -> None:
-        """Take one more reference to each."""
-
-    def free_blocks(self, ordered_blocks: Iterable[Block]) -> None:
-        """Release one reference to each; the first ones are reused first."""
-
-    def get_num_free_blocks(self) -> int:
-        """Return how many blocks have no reference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +32,7 @@ class Kept:
 
     tokens: Sequence[int]
     context: Hashable
-    blocks: Sequence[Block]
+    blocks: Sequence[KVCacheBlock]
     until_s: float
 
     def num_shared(self, tokens: Sequence[int], context: Hashable) -> int:
@@ -72,7 +56,7 @@ class KeptBlocks:
     """
 
     def __init__(
-        self, pool: Pool, max_blocks: int, *, keep_s: float = KEEP_S, clock: Callable[[], float] = time.monotonic
+        self, pool: BlockPool, max_blocks: int, *, keep_s: float = KEEP_S, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._pool = pool
         self._max_blocks = max_blocks
@@ -80,14 +64,14 @@ class KeptBlocks:
         self._clock = clock
         self._kept: dict[str, Kept] = {}
         self._holders: Counter[int] = Counter()
-        self._lent: list[Block] = []
+        self._lent: list[KVCacheBlock] = []
 
     @property
     def num_blocks(self) -> int:
         """Blocks that are kept; shared ones count once."""
         return len(self._holders)
 
-    def keep(self, name: str, tokens: Sequence[int], context: Hashable, blocks: Sequence[Block]) -> None:
+    def keep(self, name: str, tokens: Sequence[int], context: Hashable, blocks: Sequence[KVCacheBlock]) -> None:
         """Keep blocks under a name and release what had it before, and the oldest where there are too many."""
         self._pool.touch(blocks)
         self._holders.update(block.block_id for block in blocks)
@@ -127,7 +111,7 @@ class KeptBlocks:
                 return
             self.release(name)
 
-    def lend(self, blocks: Sequence[Block]) -> None:
+    def lend(self, blocks: Sequence[KVCacheBlock]) -> None:
         """Hold blocks that are about to be read until ``take_back``, whatever is released meanwhile."""
         self._pool.touch(blocks)
         self._lent.extend(blocks)

@@ -1,16 +1,17 @@
 """The HTTP routes of files, batches and jobs."""
 
-from collections.abc import Collection
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Collection
+from typing import Any, Final, Self, TypeAlias
 
 from fastapi import FastAPI, Request, Response
 from ray.serve.handle import DeploymentHandle
 from starlette.responses import JSONResponse
+from starlette.types import Receive, Scope, Send
 
-from deployments.batch.api.file_stream import FileStream
 from deployments.batch.api.handle import BatchClient, Caller
 from deployments.batch.api.uploads import Uploads
-from deployments.errors import BadRequestError, printable
+from deployments.errors import BadRequestError, InternalError, printable
+from deployments.ingress.answers import unless_client_leaves
 from deployments.ingress.body import parse_json, read_json_body
 from deployments.ingress.routing import Routes
 from deployments.limits import Limits
@@ -31,6 +32,12 @@ BATCH_ROUTES: Final[Routes] = {
 
 _UPLOADS_AT_ONCE: Final = 4
 """Uploads of the largest size that one key may have on the disk at once, or more smaller ones."""
+
+PIECE_BYTES: Final = 4 * 2**20
+"""Costs as much memory for each file that is being sent, on each side of the handle."""
+
+Read: TypeAlias = Callable[[int, int], Awaitable[bytes]]
+"""Gives so many bytes from an offset on, or fewer where the file ends."""
 
 _ANCHOR: Final = "expires_after[anchor]"
 _SECONDS: Final = "expires_after[seconds]"
@@ -165,3 +172,45 @@ def _expiry(fields: dict[str, str]) -> int | None:
     if seconds is not None and seconds.isascii() and seconds.isdecimal() and len(seconds) <= 9:
         seconds = int(seconds)
     return read_expiry({"anchor": fields.get(_ANCHOR), "seconds": seconds})
+
+
+class FileStream(Response):
+    """An answer that is a file."""
+
+    def __init__(self, first: bytes, read: Read, num_bytes: int, media_type: str, request_id: str) -> None:
+        super().__init__(media_type=media_type, headers={"Content-Length": str(num_bytes)})
+        self._first = first
+        self._read = read
+        self._num_bytes = num_bytes
+        self._request_id = request_id
+
+    @classmethod
+    async def begin(cls, read: Read, num_bytes: int, media_type: str, request_id: str) -> Self:
+        """Read the first piece, while an error can still be told.
+
+        Raises:
+            ApiError: It cannot be read.
+        """
+        first = await _exactly(read, 0, num_bytes, request_id)
+        return cls(first, read, num_bytes, media_type, request_id)
+
+    async def __call__(self, _: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        await unless_client_leaves(receive, self._send_pieces(send))
+
+    async def _send_pieces(self, send: Send) -> None:
+        piece, self._first = self._first, b""
+        sent = 0
+        while True:
+            sent += len(piece)
+            await send({"type": "http.response.body", "body": piece, "more_body": sent < self._num_bytes})
+            if sent == self._num_bytes:
+                return
+            piece = await _exactly(self._read, sent, self._num_bytes, self._request_id)
+
+
+async def _exactly(read: Read, offset: int, end: int, request_id: str) -> bytes:
+    piece = await read(offset, PIECE_BYTES)
+    if len(piece) != min(PIECE_BYTES, end - offset):
+        raise InternalError(request_id)
+    return piece

@@ -13,13 +13,7 @@ from deployments.batch.api.job_list import to_lines
 from deployments.batch.state.contents import Contents
 from deployments.batch.state.records import BatchRecord, FileRecord, Kind
 from deployments.batch.state.store import Store, StoreError, TooManyOpenError, UnknownCursorError
-from deployments.errors import (
-    BadRequestError,
-    ConflictError,
-    NotFoundError,
-    OverloadedError,
-    TooManyRequestsError,
-)
+from deployments.errors import BadRequestError, ConflictError, NotFoundError, OverloadedError, TooManyRequestsError
 from deployments.protocol.batches import ENDPOINT, read_batch
 from deployments.settings import Settings
 from deployments.storage import PartialFile

@@ -3,7 +3,7 @@ import asyncio
 import pytest
 from starlette.types import Message
 
-from deployments.ingress.disconnect import ClientLeft, unless_client_leaves
+from deployments.ingress.answers import ClientLeft, unless_client_leaves
 
 
 class Client:
