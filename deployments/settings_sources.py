@@ -49,7 +49,7 @@ class Variables(EnvSettingsSource):
         prefixed = (name for name in variables if name.startswith(PREFIX))
         self._names: dict[str, str] = {}
         self.env_vars = {}
-        # An empty variable gives nothing.
+        # An empty variable counts as unset.
         for name in [name for name in (*ENVIRONMENT, *prefixed) if variables.get(name, "").strip()]:
             value = variables[name].strip()
             variable = _variable(ENVIRONMENT[name]) if name in ENVIRONMENT else name.lower()

@@ -185,7 +185,8 @@ mounts their routes. Untyped, as Ray is."""
 
 
 async def _not_found(_: Request, __: Exception) -> Response:
-    """Answer paths that the router refuses although ``routing`` knows them, such as a line break in a model's name."""
+    """Answer paths that the router refuses although ``routing`` lets them through, such as a line break in a model's
+    name."""
     raise NotFoundError("There is nothing at this path.")
 
 

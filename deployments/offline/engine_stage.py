@@ -144,7 +144,7 @@ class AnswerStage(vLLMEngineStageUDF):
         line: LineRequest = {"body": request["body"], "deadline": _NO_DEADLINE, "request_id": request["id"]}
         answer = await replica.answer_line(line)
         if answer["status"] != 200 and is_dead(replica):
-            logger.error("the engine died; it is started again, and its rows are given to it again")
+            logger.error("the engine died; it is started again, and its rows are sent again")
             self._end_process()
         return dict(answer)
 

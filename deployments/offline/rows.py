@@ -164,7 +164,7 @@ def _plain(value: Any) -> Any:
         return [_plain(member) for member in value]
     if hasattr(value, "tolist"):
         return _plain(value.tolist())
-    raise TypeError(f"a value of type {type(value).__name__} has no place in a request")
+    raise TypeError(f"a value of type {type(value).__name__} cannot be part of a request")
 
 
 def _without_nulls(value: Any) -> Any:

@@ -108,12 +108,12 @@ def member_names(model: type[BaseModel]) -> list[str]:
     return [field.alias or name for name, field in model.model_fields.items()]
 
 
-def expected(text: str, place: str = "") -> PydanticCustomError:
+def expected(text: str, path: str = "") -> PydanticCustomError:
     """Return an error for validators to raise: "'field' must be " and the text.
 
-    ``place`` is the path inside the field, such as ``.name``.
+    ``path`` is the path inside the field, such as ``.name``.
     """
-    return PydanticCustomError("expected", "{expected}", {"expected": text, "place": place})
+    return PydanticCustomError("expected", "{expected}", {"expected": text, "path": path})
 
 
 def checked(model: type[Model], value: Any, limits: Limits, name: str = "") -> Model:
@@ -139,15 +139,15 @@ def checked(model: type[Model], value: Any, limits: Limits, name: str = "") -> M
     raise _bad_request(fault, json_schema(model), name)
 
 
-def unknown_name(name: str, known: Collection[str], place: str = "") -> BadRequestError:
+def unknown_name(name: str, known: Collection[str], path: str = "") -> BadRequestError:
     """Return the error of an unknown member, with a near name, and all names where they are few."""
     shown = printable(name)
-    message = f"Unknown member of '{place}': '{shown}'." if place else f"Unknown parameter: '{shown}'."
+    message = f"Unknown member of '{path}': '{shown}'." if path else f"Unknown parameter: '{shown}'."
     if near := difflib.get_close_matches(name[:64], known, n=1, cutoff=0.7):
         message += f" Did you mean '{near[0]}'?"
     if len(known) <= _MAX_LISTED:
         message += f" Known are {', '.join(known)}."
-    return BadRequestError(message, f"{place}.{shown}" if place else shown)
+    return BadRequestError(message, f"{path}.{shown}" if path else shown)
 
 
 @_kept
@@ -192,15 +192,15 @@ def json_schema(model: type[BaseModel]) -> Schema:
 
 
 def _bad_request(fault: Mapping[str, Any], schema: Schema, name: str) -> BadRequestError:
-    place, branches = _find(fault["loc"], schema, name)
+    path, branches = _find(fault["loc"], schema, name)
     context = fault.get("ctx", {})
     if fault["type"] == "unknown_name":
-        return unknown_name(context["name"], context["known"], place)
+        return unknown_name(context["name"], context["known"], path)
     if fault["type"] == "expected":
-        place += context["place"]
-        return BadRequestError(f"'{place}' must be {context['expected']}.", place)
+        path += context["path"]
+        return BadRequestError(f"'{path}' must be {context['expected']}.", path)
     missing = "is missing: it " if fault["type"] == "missing" else ""
-    return BadRequestError(f"'{place}' {missing}must be {_describe(branches)}.", place)
+    return BadRequestError(f"'{path}' {missing}must be {_describe(branches)}.", path)
 
 
 def _find(loc: tuple[str | int, ...], schema: Schema, name: str) -> tuple[str, list[Schema]]:
@@ -209,16 +209,16 @@ def _find(loc: tuple[str | int, ...], schema: Schema, name: str) -> tuple[str, l
     Parts of ``loc`` that are no member of the schema are names of a union's branches, or keys of an object with any
     keys.
     """
-    place, branches = name, list(_branches(schema, schema))
+    path, branches = name, list(_branches(schema, schema))
     for part in loc:
         if isinstance(part, int):
             inside = [branch["items"] for branch in branches if "items" in branch]
         else:
             inside = [branch["properties"][part] for branch in branches if part in branch.get("properties", {})]
         if inside:
-            place += f"[{part}]" if isinstance(part, int) else f".{part}" if place else part
+            path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else part
             branches = [branch for one in inside for branch in _branches(one, schema)]
-    return place, branches
+    return path, branches
 
 
 def _branches(schema: Schema, root: Schema) -> Iterator[Schema]:

@@ -59,7 +59,7 @@ def loads(text: bytes, max_depth: int) -> Any:
         raise JsonError(_plain(str(error))) from None
     # The escape is rare, and a search for its letters is much faster than the expression.
     if b"\\u0000" in text and (match := _ESCAPED_NUL.search(text)):
-        raise JsonError(f"a string holds the NUL character, {_place(text, match.start(1))}")
+        raise JsonError(f"a string holds the NUL character, {_position(text, match.start(1))}")
     if text.count(b"[") + text.count(b"{") > max_depth or _MAY_OVERFLOW.search(text):
         _check_depth_and_numbers(value, max_depth)
     return value
@@ -81,14 +81,14 @@ def _check_depth_and_numbers(value: Any, max_depth: int) -> None:
 
 def _plain(message: str) -> str:
     match = _JITER_ERROR.fullmatch(message)
-    reason, place = match.groups() if match else (message, "")
+    reason, position = match.groups() if match else (message, "")
     for beginning, words in _PLAIN_WORDS.items():
         if reason.startswith(beginning):
             reason = words
-    return f"{reason}, {place}" if place else reason
+    return f"{reason}, {position}" if position else reason
 
 
-def _place(text: bytes, offset: int) -> str:
+def _position(text: bytes, offset: int) -> str:
     line_start = text.rfind(b"\n", 0, offset) + 1
     line = text.count(b"\n", 0, offset) + 1
     return f"at line {line} column {offset - line_start + 1}"

@@ -169,7 +169,7 @@ class EngineGenerator:
         if structured is None:
             return None
         if place.tokens or budget != self._params.max_tokens:
-            raise EngineStepError("nobody follows the text in this grammar, so it cannot go on")
+            raise EngineStepError("this grammar is not followed here, so its text cannot be continued")
         # vLLM writes into it.
         return replace(structured)
 

@@ -139,7 +139,7 @@ class Copies(KVConnectorMetadata):
 
 @dataclass
 class CanCopy(KVConnectorHandshakeMetadata):
-    """Says that a worker understands the layout of its KV cache."""
+    """A worker sends it if it understands the layout of its KV cache."""
 
 
 class KVFork(KVConnectorBase_V1, SupportsHMA):
@@ -225,7 +225,7 @@ class KVFork(KVConnectorBase_V1, SupportsHMA):
         if num_external_tokens > 0:
             kept = self._kept.find(fork.parent) if fork.parent else None
             if kept is None:
-                raise RuntimeError("what a request goes on from was given away while it was scheduled")
+                raise RuntimeError("the kept blocks of a request's parent were released while it was scheduled")
             num_shared = kept.num_shared(request.all_token_ids[: request.num_tokens - 1], _context(request))
             first = (num_shared - num_external_tokens) // self._block_size
             sources = kept.blocks[first : -(-num_shared // self._block_size)]

@@ -37,7 +37,7 @@ PIECE_BYTES: Final = 4 * 2**20
 """Costs as much memory for each file that is being sent, on each side of the handle."""
 
 Read: TypeAlias = Callable[[int, int], Awaitable[bytes]]
-"""Gives so many bytes from an offset on, or fewer where the file ends."""
+"""Returns so many bytes from an offset on, or fewer where the file ends."""
 
 _ANCHOR: Final = "expires_after[anchor]"
 _SECONDS: Final = "expires_after[seconds]"

@@ -1,4 +1,4 @@
-"""Read the lines of a batch's input file: each gives a request, or the fault that keeps it from being one.
+"""Read the lines of a batch's input file: each becomes a request, or the fault that keeps it from being one.
 
 One line is in memory at a time; every line of the file gives exactly one item, in order. A body is checked like that
 of a request and passed on unchanged; the replica checks it again.
@@ -83,7 +83,7 @@ def read_lines(
         yield checker.check(line.number, line.text)
 
 
-class _Fault(Exception):  # noqa: N818 - what is wrong with a line, before it is known which
+class _Fault(Exception):  # noqa: N818 - becomes a LineFault with the number of its line
     def __init__(self, code: str, message: str, param: str | None = None) -> None:
         super().__init__(message)
         self.code = code
