@@ -86,7 +86,6 @@ class BatchSettings(BaseModel):
         return f"sqlite:///{self.resolved_state_dir() / 'batches.sqlite'}"
 
     def resolved_files(self) -> str:
-        """Return the folder or URL of the files' contents."""
         return self.files or str(self.resolved_state_dir() / "files")
 
     def resolved_state_dir(self) -> Path:
@@ -211,7 +210,8 @@ class Settings(BaseSettings):
     def _fill_in_model_id(cls, values: Any) -> Any:
         if isinstance(values, Mapping) and not values.get("model_id"):
             name = str(values.get("model_name") or cls.model_fields["model_name"].default)
-            return {**values, "model_id": name.rstrip("/").rsplit("/", 1)[-1] if _is_folder(name) else name}
+            is_folder = name.startswith(("/", "./", "../", "~"))
+            return {**values, "model_id": name.rstrip("/").rsplit("/", 1)[-1] if is_folder else name}
         return values
 
     @model_validator(mode="after")
@@ -312,7 +312,3 @@ def cache_dir() -> Path:
     if named := os.environ.get("WORDBOUND_CACHE"):
         return Path(named).expanduser()
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "wordbound"
-
-
-def _is_folder(name: str) -> bool:
-    return name.startswith(("/", "./", "../", "~"))

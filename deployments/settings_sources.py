@@ -114,7 +114,6 @@ def name_sources(
 
 
 def _keys(values: Mapping[str, Any], model: type[BaseModel], prefix: str = "") -> Iterator[str]:
-    """Yield the keys of the settings that values are given for, those of nested models with a dot."""
     for name, value in values.items():
         inner = model.model_fields[name].annotation if name in model.model_fields else None
         if isinstance(inner, type) and issubclass(inner, BaseModel) and isinstance(value, Mapping):

@@ -55,7 +55,6 @@ class SingleFlight:
         return [task.result() for task in tasks if task.done() and not task.cancelled() and not task.exception()]
 
     def drop_oldest(self) -> None:
-        """Forget the least recently used key."""
         self._tasks.popitem()
 
     def _settle(self, key: Hashable, task: asyncio.Task[Any], kept_errors: type[Exception] | tuple[()]) -> None:

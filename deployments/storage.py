@@ -70,7 +70,6 @@ class Location:
         return type(self)(self.filesystem, f"{self.path}/{name}")
 
     def holds(self, other: "Location") -> bool:
-        """Return whether ``other`` is here or below."""
         same = self.is_local == other.is_local and self.filesystem == other.filesystem
         return same and f"{other.path}/".startswith(f"{self.path.rstrip('/')}/")
 
@@ -117,7 +116,6 @@ class Location:
             return int(self.filesystem.size(self.path))
 
     def delete(self) -> None:
-        """Delete the file; one that is gone is fine."""
         with _errors(f"{self.path} cannot be deleted"), suppress(FileNotFoundError):
             self.filesystem.rm_file(self.path)
 

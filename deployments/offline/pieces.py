@@ -167,15 +167,8 @@ def _kept_columns(schema: pa.Schema) -> pa.Schema:
 
 
 def _is_simple(kind: pa.DataType) -> bool:
-    types = pa.types
-    return bool(
-        types.is_string(kind)
-        or types.is_large_string(kind)
-        or types.is_integer(kind)
-        or types.is_boolean(kind)
-        or types.is_float32(kind)
-        or types.is_float64(kind)
-    )
+    names = ("string", "large_string", "integer", "boolean", "float32", "float64")
+    return any(getattr(pa.types, f"is_{name}")(kind) for name in names)
 
 
 def _check_columns(schema: pa.Schema, file: SourceFile, config: OfflineConfig) -> None:

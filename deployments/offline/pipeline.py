@@ -74,7 +74,6 @@ def answer_requests(dataset: Dataset, config: OfflineConfig) -> Dataset:
 
 
 def _in_blocks(dataset: Dataset, num_rows: int) -> Dataset:
-    """Return the dataset in blocks of so many rows, made as it is read."""
     split = dataset.repartition(target_num_rows_per_block=num_rows)
     # Ray 2.60 takes a whole processor for this, which may never come free, and has no public way to say otherwise.
     operator = split._logical_plan.dag

@@ -155,7 +155,6 @@ def _merged(defaults: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, A
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON has it, also for NumPy's scalars and arrays."""
     if isinstance(value, (*_SIMPLE, type(None))):
         return value
     if isinstance(value, Mapping):

@@ -201,7 +201,6 @@ def check_supported(decoding: Decoding, settings: Settings, *, is_constrained: b
 
 
 def _fields_of(decoding: Decoding) -> list[str]:
-    """Return the request's fields that ask for more than a plain sample."""
     asked = {
         "num_beams": decoding.num_beams > 1,
         "best_of": decoding.best_of > 1,

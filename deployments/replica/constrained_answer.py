@@ -215,7 +215,6 @@ def _take_logprobs(choice: dict[str, Any], state: _ChoiceText, end: int) -> bool
 
 
 def _cut_logprobs(choice: dict[str, Any], num_bytes: int) -> None:
-    """Drop the entries of tokens that reach past the kept text."""
     entries = (choice.get("logprobs") or {}).get("content")
     if not entries:
         return

@@ -144,7 +144,6 @@ def is_dead(server: LLMServer) -> bool:
 
 
 def max_sequences(server: LLMServer) -> int:
-    """Return how many sequences the engine runs at once."""
     return int(client(server).vllm_config.scheduler_config.max_num_seqs)
 
 
@@ -203,7 +202,9 @@ def chat_request(
         raise EngineError(400, fault["msg"].removeprefix("Value error, "), param=param) from None
     except Exception as error:
         # vLLM's validators raise errors of its own, which pydantic does not wrap.
-        if not _is_client_error(error):
+        from vllm.exceptions import VLLMClientError
+
+        if not isinstance(error, (ValueError, VLLMClientError)):
             raise
         raise EngineError(400, _without_suffix(str(error)), param=getattr(error, "parameter", None)) from None
     request._max_input_tokens = max_input_tokens
@@ -275,12 +276,6 @@ def parse_event(event: str) -> dict[str, Any] | None:
 
 def write_event(chunk: Mapping[str, Any]) -> str:
     return f"data: {json.dumps(chunk, ensure_ascii=False, separators=(',', ':'))}\n\n"
-
-
-def _is_client_error(error: Exception) -> bool:
-    from vllm.exceptions import VLLMClientError
-
-    return isinstance(error, (ValueError, VLLMClientError))
 
 
 def _without_suffix(message: str) -> str:

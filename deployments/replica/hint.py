@@ -114,5 +114,4 @@ def _joined(first: Any, second: Any, between: str = "\n") -> str:
 
 
 def _text(content: Any) -> str:
-    """Return a message's content as one text, parts joined as ``plain_text`` joins them."""
     return "\n".join(part["text"] for part in content) if isinstance(content, list) else content or ""

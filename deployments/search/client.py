@@ -174,7 +174,6 @@ async def _whole_texts(generator: EngineGenerator, params: SamplingParams, decod
 
 
 def _added(score: TextScore, completion: CompletionOutput, *, is_masked: bool) -> TextScore:
-    """Return the score with that of more tokens added."""
     drawn = scores_of(completion, is_masked=is_masked)
     return TextScore(
         score.log_p + math.fsum(one.log_p for one in drawn),
@@ -209,7 +208,6 @@ class _Outputs:
         return self._output([self._completion(0, part)], finished=part.finish != "sentence")
 
     def joined(self, parts: Sequence[Continuation]) -> RequestOutput:
-        """Return the only choice, made of parts."""
         last = self._completion(0, parts[-1])
         last.text = "".join(part.text for part in parts)
         last.token_ids = [token for part in parts for token in part.tokens]

@@ -64,7 +64,7 @@ class EngineGenerator:
         self._constraint = constraint
         self._is_masked = constraint is not None or params.structured_outputs is not None
         self._texts = TokenText(client.renderer.get_tokenizer(), self._steps.prompt_tokens, params)
-        self._end_tokens = end_tokens(client, params)
+        self.end_tokens = end_tokens(client, params)
         self._sentence_tokens = sentence_tokens
 
     @property
@@ -72,12 +72,7 @@ class EngineGenerator:
         return Place(state=None if self._constraint is None else self._constraint.states.start)
 
     @property
-    def end_tokens(self) -> frozenset[int]:
-        return self._end_tokens
-
-    @property
     def num_tokens(self) -> int:
-        """Tokens that the engine has generated for this request."""
         return self._steps.num_tokens
 
     async def expand(self, place: Place, num_tokens: int, budget: int) -> Expansion:
@@ -121,7 +116,7 @@ class EngineGenerator:
         tokens, stop = tuple(output.token_ids), output.stop_reason
         stop_string = stop if isinstance(stop, str) else None
         text, finish = output.text, _finish(output)
-        if to_sentence_end and stop is not None and tokens[-1] not in self._end_tokens:
+        if to_sentence_end and stop is not None and tokens[-1] not in self.end_tokens:
             # vLLM's text ends with the mark, the tokens perhaps after it, and the search goes on from the tokens.
             stop_string, finish = None, "sentence" if len(tokens) < budget else "length"
             text = self._texts.of(place.tokens + tokens)[len(self._texts.of(place.tokens)) :]
@@ -139,7 +134,7 @@ class EngineGenerator:
 
     def text(self, tokens: tuple[int, ...]) -> str:
         """As ``Generator.text``, with ``CUT_CHARACTER`` at the end where the tokens end inside a character."""
-        while tokens and tokens[-1] in self._end_tokens:
+        while tokens and tokens[-1] in self.end_tokens:
             tokens = tokens[:-1]
         return self._texts.of(tokens) + (CUT_CHARACTER if self._texts.is_cut(tokens) else "")
 
@@ -176,7 +171,7 @@ class EngineGenerator:
     def _after(self, place: Place, tokens: tuple[int, ...], budget: int) -> int | None:
         if self._constraint is None or place.state is None:
             return None
-        return self._constraint.after(place.state, tokens, budget, self._end_tokens)
+        return self._constraint.after(place.state, tokens, budget, self.end_tokens)
 
 
 class _Steps:
@@ -187,8 +182,8 @@ class _Steps:
         client: Any,
         prompt: Mapping[str, Any],
         request_id: str,
-        kept: "KeptSteps | None" = None,
-        options: Mapping[str, Any] | None = None,
+        kept: "KeptSteps | None",
+        options: Mapping[str, Any] | None,
     ) -> None:
         self.prompt_tokens: list[int] = list(prompt["prompt_token_ids"])
         self.num_tokens = 0
@@ -280,7 +275,6 @@ class KeptSteps:
         return ForkHint(keep=own, parent=parent, release=tuple(release))
 
     def end(self) -> None:
-        """Leave all names to be released."""
         self._unused.extend(self._generations)
         self._generations.clear()
 

@@ -135,7 +135,6 @@ class TokenText:
         return str(detokenizer.get_next_output_text(finished=True, delta=False))
 
     def is_cut(self, tokens: Sequence[int]) -> bool:
-        """Return whether the text ends inside a character."""
         return bool(self._tokenizer.decode(list(tokens[-_MAX_CHARACTER_TOKENS:])).endswith(CUT_CHARACTER))
 
 

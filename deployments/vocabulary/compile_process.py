@@ -67,13 +67,8 @@ class WorkerCommand:
             "--shared-bytes": self.shared_bytes,
         }
         given = [str(part) for name, value in values.items() if value is not None for part in (name, value)]
-        return [
-            sys.executable,
-            "-m",
-            "vocab.compiler.worker",
-            *given,
-            *(["--trust-remote-code"] * self.trust_remote_code),
-        ]
+        flag = ["--trust-remote-code"] if self.trust_remote_code else []
+        return [sys.executable, "-m", "vocab.compiler.worker", *given, *flag]
 
 
 class CompileProcess:
@@ -90,6 +85,8 @@ class CompileProcess:
             bufsize=0,
             env={**os.environ, "PYTHONPATH": packages},
         )
+        self._input: Any = self._process.stdin
+        self._output: Any = self._process.stdout
 
     def wait_until_ready(self) -> str:
         """Return the digest of the tokenizer that it compiles for.
@@ -148,20 +145,11 @@ class CompileProcess:
         self._process.kill()
 
     def reap(self) -> None:
-        """Kill the process and wait for its end."""
         self._process.kill()
         self._process.wait()
         for stream in (self._input, self._output):
             with suppress(OSError):
                 stream.close()
-
-    @property
-    def _input(self) -> Any:
-        return self._process.stdin
-
-    @property
-    def _output(self) -> Any:
-        return self._process.stdout
 
     def _send(self, data: bytes, deadline: float, deadline_s: float) -> None:
         """Write in parts: a process that does not read would block the writer forever."""

@@ -68,7 +68,6 @@ class KeptBlocks:
 
     @property
     def num_blocks(self) -> int:
-        """Blocks that are kept; shared ones count once."""
         return len(self._holders)
 
     def keep(self, name: str, tokens: Sequence[int], context: Hashable, blocks: Sequence[KVCacheBlock]) -> None:

@@ -125,7 +125,6 @@ class ArrivalWindow:
         self._is_idle = num_tokens == 0
 
     def is_open(self) -> bool:
-        """Return whether others may yet follow."""
         now = self._clock()
         return self._is_idle and now - self._last_s < QUIET_S and now - self._first_s < LONGEST_S
 
@@ -300,7 +299,6 @@ def _parent(request: Request) -> str | None:
 
 
 def _context(request: Request) -> Hashable:
-    """Return what the computation of a request's tokens depends on, besides the tokens."""
     if request.mm_features or request.prompt_embeds is not None:
         return object()
     lora = request.lora_request

@@ -67,7 +67,6 @@ def signature_of(target: Callable[..., Any]) -> str:
 
 
 def _checked(patch: Patch) -> tuple[Any, str]:
-    """Return the owner of a patch's target, and its name there."""
     module, _, path = patch.target.partition(":")
     parent, _, name = path.rpartition(".")
     owner = pkgutil.resolve_name(f"{module}:{parent}")

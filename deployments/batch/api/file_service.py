@@ -175,7 +175,6 @@ class FileService:
         return upload.file
 
     def _remember(self, owner: str, file_id: str, filename: str, num_bytes: int, keep_s: int) -> FileRecord:
-        """Add the record of a file whose contents are kept."""
         now = self._now()
         file = FileRecord(
             id=file_id,

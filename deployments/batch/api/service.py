@@ -165,19 +165,16 @@ class BatchService(FileService):
                 batch, max_open=self._limits.max_open, max_open_of_owner=self._limits.max_open_per_key
             )
         except TooManyOpenError as error:
-            raise _too_many(of_owner=error.of_owner, most=self._limits.max_open_per_key) from None
+            if not error.of_owner:
+                raise OverloadedError("The service has as many batches as it takes. Try again later.") from None
+            raise TooManyRequestsError(
+                f"You have {self._limits.max_open_per_key} batches that have not ended, as many as a key may. Wait"
+                " until one has.",
+                code="too_many_batches",
+            ) from None
 
     def _batch(self, owner: str, batch_id: str, kind: Kind) -> BatchRecord:
         batch = self._store.batch(owner, batch_id) if is_id(batch_id) else None
         if batch is None or batch.kind != kind:
             raise NotFoundError(f"There is no such {kind}.")
         return batch
-
-
-def _too_many(*, of_owner: bool, most: int) -> TooManyRequestsError | OverloadedError:
-    if of_owner:
-        return TooManyRequestsError(
-            f"You have {most} batches that have not ended, as many as a key may. Wait until one has.",
-            code="too_many_batches",
-        )
-    return OverloadedError("The service has as many batches as it takes. Try again later.")

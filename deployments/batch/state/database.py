@@ -162,7 +162,7 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """Return a transaction that is undone if the body raises; in SQLite the only one that writes."""
+        """Begin a transaction that is undone if the body raises; in SQLite the only one that writes."""
         with self._errors(), self._writer.begin() as connection:
             yield connection
 

@@ -67,7 +67,6 @@ def unanswered(batch: BatchRecord, number: int, custom_id: str | None, why: Unan
 
 
 def file_lines(results: Iterable[LineResult], *, errors: bool) -> Iterator[bytes]:
-    """Yield the output file, or the error file, in pieces."""
     return _pieces(result.record.encode() + b"\n" for result in results if result.is_error == errors)
 
 

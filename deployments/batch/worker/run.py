@@ -7,7 +7,7 @@ its files are derived from the batch's. A run may take hours and blocks its thre
 import logging
 from collections.abc import Iterator
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any
 
 from deployments.batch.state.records import TERMINAL, BatchRecord, FileRecord, Status
 from deployments.batch.worker import results
@@ -17,13 +17,6 @@ from deployments.batch.worker.run_context import CHUNK, RunContext
 from deployments.storage import FileMissingError
 
 logger = logging.getLogger("ray.serve")
-
-_ENDED_AT: Final[dict[Status, str]] = {
-    "completed": "completed_at",
-    "cancelled": "cancelled_at",
-    "expired": "expired_at",
-    "failed": "failed_at",
-}
 
 
 def run_batch(context: RunContext, batch_id: str) -> None:
@@ -159,7 +152,7 @@ def _finish(context: RunContext, batch: BatchRecord, outcome: Status, files: lis
         only_from=[batch.status],
         files=files,
         status=outcome,
-        **{_ENDED_AT[outcome]: context.now()},
+        **{f"{outcome}_at": context.now()},
         **changes,
     )
     if ended is not None:

@@ -43,7 +43,6 @@ class RunContext:
         return int(self.clock())
 
     def lines(self, batch: BatchRecord) -> Iterator[Line | LineFault]:
-        """Yield the lines of the input file, in order."""
         with self.contents.open(batch.input_file_id) as stream:
             yield from read_lines(stream, reader=self.reader, limits=self.limits, endpoint=batch.endpoint)
 

@@ -44,7 +44,7 @@ def starts(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
             raise made
         return made
 
-    monkeypatch.setattr(coordinator, "_make_vocabulary", make)
+    monkeypatch.setattr(coordinator.Vocabulary, "create", make)
     return planned
 
 
