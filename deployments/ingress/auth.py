@@ -22,13 +22,9 @@ _MESSAGE = (
 
 
 class Authentication:
-    """Raise ``UnauthorizedError`` for a request without a key.
+    """Raise ``UnauthorizedError`` for a request without a key, except for ``open_paths``.
 
-    Args:
-        app: The wrapped application.
-        keys: The keys by name.
-        allow_query_token: Whether the key may come as ``?token=``. It is removed from the query in any case.
-        open_paths: Paths that need no key.
+    ``keys`` are by name. ``?token=`` is removed from the query in any case, and counts if ``allow_query_token``.
     """
 
     def __init__(

@@ -67,13 +67,7 @@ class Turns:
 
 
 class AnswerStage(vLLMEngineStageUDF):
-    """One engine.
-
-    Args:
-        settings: Of the service.
-        coordinator: The run's actor.
-        max_attempts: How often a row may be under way when an engine dies.
-    """
+    """One engine; a row may be under way ``max_attempts`` times when an engine dies."""
 
     def __init__(
         self,

@@ -41,12 +41,8 @@ _ERROR_COLUMNS: Final = (
 class Result:
     """What became of one row.
 
-    Attributes:
-        file, row: Where it is in the input.
-        custom_id: Its own name, if any.
-        kept: Its columns that go to the output.
-        status: As HTTP's; 200 for an answer.
-        body: The chat completion, or OpenAI's error object.
+    ``kept`` are its columns that go to the output, ``status`` is as HTTP's, and ``body`` a chat completion (200) or
+    OpenAI's error object.
     """
 
     file: str

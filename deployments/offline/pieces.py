@@ -35,15 +35,11 @@ _NOT_KEPT: Final = frozenset({"body", "messages", "custom_id", "method", "url"})
 
 @dataclass(frozen=True)
 class Piece:
-    """Rows of one file that are read together.
+    """Rows of one file that are read together; rows count from 1.
 
     Attributes:
         file: Its name in the input.
-        url: Where it is.
-        format: Of the file.
-        first_row: The number of its first row in the file, from 1.
-        num_rows: How many.
-        start: Where it begins: a byte of JSON lines, a row group of Parquet.
+        start: Where the piece begins: a byte of JSON lines, a row group of Parquet.
         repeated: Rows whose ``custom_id`` came before, and where.
     """
 
@@ -73,10 +69,8 @@ class Piece:
 class Input:
     """The input as it was found.
 
-    Attributes:
-        files: Of each file its name, bytes, rows and SHA-256.
-        pieces: All of it, in order.
-        kept: Of Parquet, the columns that go to the output.
+    ``files`` has of each file its name, bytes, rows and SHA-256; ``kept``, of Parquet, the columns that go to the
+    output.
     """
 
     format: Format

@@ -32,15 +32,9 @@ Engines: TypeAlias = Callable[[Input, Done, OfflineConfig], Iterator[Result]]
 
 @dataclass
 class Summary:
-    """What a run did.
+    """What a run did; ``num_skipped`` rows were done by earlier runs.
 
-    Attributes:
-        num_rows: Of the input.
-        num_skipped: Done by earlier runs.
-        num_answers, num_errors: Of this run.
-        prompt_tokens, completion_tokens: Of this run's answers.
-        seconds: Of this run, the start of the engines included.
-        answering_s: From the first answer to the last.
+    ``seconds`` include the start of the engines, ``answering_s`` are from the first answer to the last.
     """
 
     num_rows: int

@@ -109,12 +109,8 @@ def decoding_of(
 ) -> Decoding:
     """Return how the text is to be chosen.
 
-    Args:
-        fields: All checked top-level fields but ``vocab``, as JSON.
-        members: The ``vocab`` object.
-        has_vocabulary: Whether the request has a vocabulary.
-        hint: The default of ``vocab.hint``.
-        no_repeat: The default of ``no_repeat_ngram_size`` with a vocabulary.
+    ``fields`` are all checked top-level fields but ``vocab``, as JSON, and ``members`` the ``vocab`` object;
+    ``hint`` and ``no_repeat`` are the defaults of a request with a vocabulary.
 
     Raises:
         BadRequestError: The fields do not go together.

@@ -117,13 +117,9 @@ def expected(text: str, path: str = "") -> PydanticCustomError:
 
 
 def checked(model: type[Model], value: Any, limits: Limits, name: str = "") -> Model:
-    """Validate a value that came as JSON.
+    """Validate a value that came as JSON; ``name`` is its path in the request, empty for a whole body.
 
-    Args:
-        model: Its ``AtMost`` bounds are those of ``limits``, which its validators get as their context.
-        value: The parsed JSON.
-        limits: Those of the service.
-        name: The path of the value in the request; empty for a whole body.
+    The model's ``AtMost`` bounds are those of ``limits``, which its validators get as their context.
 
     Raises:
         BadRequestError: The first fault; ``param`` is the path.

@@ -22,13 +22,9 @@ _PASSED_ON: Final = frozenset(EngineFields.model_fields)
 
 @dataclass(frozen=True)
 class ChatRequest:
-    """A checked request.
+    """A checked request; ``body`` is for the replica, and ``vocabulary`` None for free text.
 
-    Attributes:
-        body: For the replica.
-        vocabulary: None for free text.
-        decoding: How the text is to be chosen.
-        list_param: The field that names the list, for errors that only the vocabulary deployment finds.
+    ``list_param`` is the field that names the list, for errors that only the vocabulary deployment finds.
     """
 
     body: ChatBody

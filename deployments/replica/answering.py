@@ -34,13 +34,7 @@ _NEEDS_SCORES: Final = frozenset({"num_beams", "best_of", "vocab.search", "vocab
 
 @dataclass(frozen=True)
 class Prompts:
-    """What the model's tokenizer and chat template make of a client's messages.
-
-    Attributes:
-        plain: Hides special tokens in a text.
-        has_chat_template: Whether the model can chat at all.
-        takes_system: Whether its template shows a system message.
-    """
+    """What the model's tokenizer and chat template make of a client's messages."""
 
     plain: PlainText
     has_chat_template: bool
@@ -56,11 +50,9 @@ class Prompts:
         )
 
     def with_hint(self, body: ChatBody, lang: str | None) -> ChatBody:
-        """Tell the model, in a line of that language, to use simple words."""
         return {**body, "messages": with_line(body["messages"], hint_line(lang), takes_system=self.takes_system)}
 
     def made_plain(self, body: ChatBody) -> ChatBody:
-        """Turn special tokens in messages and tools into ordinary text."""
         return {
             key: self.plain.of_json(value) if key in ("messages", "tools") else value for key, value in body.items()
         }
@@ -69,12 +61,7 @@ class Prompts:
 class ChatAnswerer:
     """Answer chat requests with the engine of ``server``.
 
-    Args:
-        server: The engine's server.
-        settings: Of the service.
-        lists: The compiled lists on this node.
-        prompts: Of the engine's model.
-        tells_cost: Whether the engine was found to report what a word list costs.
+    ``tells_cost`` is whether the engine was found to report what a word list costs.
     """
 
     def __init__(

@@ -37,7 +37,6 @@ class AnswerRules:
     """What is known of a request before its answer comes.
 
     Attributes:
-        reader: Reads the texts.
         block: The part of the ``vocab`` block that does not depend on the answer.
         may_be_cut: The engine may end a text inside a word.
         stop_in_text: The client wants the stop string in the text, so what followed it is not known.
@@ -49,7 +48,6 @@ class AnswerRules:
     stop_in_text: bool
 
     def following(self, choice: dict[str, Any]) -> str:
-        """Return the text that would have come next where this choice was ended."""
         reason = choice.get("stop_reason")
         if isinstance(reason, str):
             return UNKNOWN_FOLLOWING if self.stop_in_text else reason

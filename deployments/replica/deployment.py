@@ -65,7 +65,7 @@ class Replica(LLMServer):
     async def answer(
         self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, request_id: str
     ) -> AsyncGenerator[Answer, None]:
-        """Answer one request; see ``ChatAnswerer.answer``."""
+        """See ``ChatAnswerer.answer``."""
         async for item in self._chats.answer(body, vocabulary, decoding, request_id):
             yield item
 

@@ -69,13 +69,7 @@ class ListedWords:
 
 
 class NodeList:
-    """One vocabulary on this node.
-
-    Attributes:
-        reader: Reads its texts.
-        listed: The words of its list, shared with other N.
-        block: The part of its answers' ``vocab`` block that they share.
-    """
+    """One vocabulary on this node; ``block`` is the part of the ``vocab`` block that its answers share."""
 
     def __init__(
         self, listed: ListedWords, changes: ListChanges, vocabulary: ResolvedVocabulary, mask_engine: MaskEngine
@@ -117,13 +111,9 @@ class NodeList:
 
 
 class NodeLists:
-    """The lists of one node.
+    """The lists of one node, at most ``max_bytes`` besides what requests hold.
 
-    Args:
-        store: The folder of this node's artefacts.
-        fetch: Returns the bytes of an artefact, from where it was made.
-        mask_engine: Decides what goes to the engine.
-        max_bytes: How much is kept, besides what requests hold.
+    ``fetch`` returns the bytes of an artefact, from where it was made.
     """
 
     def __init__(

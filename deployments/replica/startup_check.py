@@ -78,7 +78,6 @@ async def tells_log_mass(client: Any, grammar: str) -> bool:
 
 
 def _prepare(settings: Settings, store: ArtefactStore) -> NodeList:
-    """Compile the list as the vocabulary deployment would."""
     facts = load_tokenizer_facts(settings.model_name, trust_remote_code=settings.trust_remote_code)
     automaton = compile_automaton(PROOF_LIST, ListOptions(), facts)
     store.save(automaton)

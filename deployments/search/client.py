@@ -31,12 +31,9 @@ from vocab.vllm_plugin.kv_fork import TRANSFER_CONFIG
 
 
 class SearchClient:
-    """Replaces vLLM's ``AsyncLLM`` in the server of chats.
+    """Replaces vLLM's ``AsyncLLM`` in the server of chats; what is no search passes through to ``client``.
 
-    Args:
-        client: The engine's own client, which answers whatever is not a search.
-        lists: The states of the lists on this node.
-        facts: Of the model's tokenizer.
+    ``lists`` are the states of the lists on this node, ``facts`` of the model's tokenizer.
     """
 
     def __init__(self, client: Any, lists: EngineCache, facts: TokenizerFacts) -> None:
@@ -186,11 +183,7 @@ def _added(score: TextScore, completion: CompletionOutput, *, is_masked: bool) -
 class _Outputs:
     """The results of a search in the form of an answer of vLLM's engine, which its server formats alike.
 
-    Args:
-        request_id: As vLLM's server gave it.
-        prompt: The rendered prompt.
-        eos_token: The tokenizer's own end token; unlike others, vLLM does not name it as the reason of an end.
-        end_tokens: All of them.
+    ``eos_token`` is the tokenizer's own end token; unlike others, vLLM does not name it as the reason of an end.
     """
 
     def __init__(

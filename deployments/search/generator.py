@@ -247,11 +247,8 @@ class KeptSteps:
     """The names under which the engine keeps what it computed for one search (``vocab.vllm_plugin.kv_fork``).
 
     Only a matter of speed: where a name is gone, the engine computes the text again. A step builds on the one before
-    it, so when a step uses a generation of names, all older ones are released with it.
-
-    Args:
-        name: Prefix of all its names, unique to the search.
-        unused: Names that searches left behind when they ended, released with the next step of any; changed here.
+    it, so when a step uses a generation of names, all older ones are released with it. ``unused`` collects the names
+    of searches that ended; the next step of any search releases them.
     """
 
     def __init__(self, name: str, unused: list[str]) -> None:

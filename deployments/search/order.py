@@ -24,23 +24,16 @@ class SearchOrder:
 
 @dataclass(frozen=True)
 class AnswerCost:
-    """The cost of one answer.
+    """The cost of one answer: the score of its first choice, and the tokens that the engine generated.
 
-    Attributes:
-        score: Of the first choice.
-        num_tokens: Tokens that the engine generated for it, also for texts that were not chosen.
+    The tokens include those of texts that were not chosen.
     """
 
     score: TextScore
     num_tokens: int
 
     def block(self, text: str, num_words: int) -> dict[str, Any]:
-        """Return the members of the ``vocab`` block that report it.
-
-        Args:
-            text: The first choice, as it is sent.
-            num_words: Of that text.
-        """
+        """Return the members of the ``vocab`` block that report it, for the first choice as it is sent."""
         figures = {
             "log_mass_per_word": self.score.log_mass_per_word(num_words),
             "bits_per_char": self.score.bits_per_char(text),

@@ -100,13 +100,7 @@ def _finite(log_p: float) -> float:
 
 
 class TokenText:
-    """Decode texts that follow one prompt.
-
-    Args:
-        tokenizer: vLLM's own.
-        prompt_tokens: The prompt.
-        params: Whether special tokens are shown; stop strings are ignored.
-    """
+    """Decode texts that follow one prompt; of ``params`` only whether special tokens are shown counts."""
 
     def __init__(self, tokenizer: Any, prompt_tokens: Sequence[int], params: SamplingParams) -> None:
         self._tokenizer = tokenizer
@@ -140,12 +134,7 @@ class TokenText:
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """The word list of one request.
-
-    Attributes:
-        reference: Names it to the engine, with the rule of repetition.
-        states: The same states that the engine follows.
-    """
+    """The word list of one request: its name for the engine, and the states that the engine follows."""
 
     reference: GrammarReference
     states: States

@@ -41,10 +41,7 @@ class NotBegunError(Exception):
 class WorkerCommand:
     """How a compile process is started.
 
-    Attributes:
-        folder: The node's artefacts, at most ``max_bytes`` of them.
-        model: Hugging Face id or folder of the tokenizer.
-        tokenizer: Digest of a tokenizer in the folder, which is read instead.
+    ``tokenizer`` is the digest of one in ``folder``, which is then read instead of that of ``model``.
     """
 
     folder: Path

@@ -35,7 +35,7 @@ class CompilerLimits:
     Attributes:
         deadline_s: From the moment a job is begun.
         max_memory_bytes: Of one process; files that it has mapped do not count.
-        idle_s: A process for large lists without a job for so long is ended.
+        idle_s: After so long without a job the process for large lists is ended.
     """
 
     deadline_s: float = 120.0

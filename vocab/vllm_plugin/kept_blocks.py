@@ -27,7 +27,6 @@ class Kept:
         tokens: The tokens that were computed, from the first on.
         context: What else their computation depended on; under another one it cannot be reused.
         blocks: The blocks that hold them, in order; the last may be partly filled.
-        until_s: When it expires, on the clock of ``KeptBlocks``.
     """
 
     tokens: Sequence[int]
@@ -46,13 +45,9 @@ class Kept:
 
 
 class KeptBlocks:
-    """What is kept, by name.
+    """What is kept, by name, each for ``keep_s`` seconds.
 
-    Args:
-        pool: Where the blocks come from.
-        max_blocks: How many of them may be kept; shared ones count once.
-        keep_s: How long one is kept.
-        clock: In seconds.
+    At most ``max_blocks`` of the pool are kept; shared ones count once.
     """
 
     def __init__(

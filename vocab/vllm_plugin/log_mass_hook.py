@@ -120,8 +120,7 @@ def remember(runner: Any, live: Container[str], request_id: str, params: Any) ->
     Args:
         runner: An object with the lifetime of the table of requests.
         live: The requests in the table.
-        request_id: The new one.
-        params: Its ``SamplingParams``; None for a request that samples nothing.
+        params: The new request's ``SamplingParams``; None where it samples nothing.
     """
     asking = {known: t for known, t in _asking.get(runner, {}).items() if known in live and known != request_id}
     if params is not None and wants_mass(params):
@@ -138,12 +137,9 @@ def wants_mass(params: Any) -> bool:
 def apply_and_measure(
     logits: torch.Tensor, request_ids: list[str], masked: Iterable[str], apply_mask: Callable[[], None]
 ) -> None:
-    """Apply the mask to the logits, float (sequences, tokens), and measure it where that is wanted.
+    """Apply vLLM's mask to the logits, float (sequences, tokens), and measure it where that is wanted.
 
-    Args:
-        request_ids: The request of each row.
-        masked: The requests that the mask concerns, in any order.
-        apply_mask: vLLM's own.
+    ``request_ids`` has the request of each row, ``masked`` those that the mask concerns, in any order.
     """
     temperatures = {key: t for asking in _asking.values() for key, t in asking.items()}
     wanted = temperatures.keys() & set(masked)

@@ -41,10 +41,8 @@ class PatchError(Exception):
 def install_patches(patches: Sequence[Patch], *, lost: str, vllm_versions: Collection[str] = ()) -> bool:
     """Install all of these patches, or none; harmless to repeat. Return whether they are installed.
 
-    Args:
-        patches: What belongs together.
-        lost: What is lost without them, for the log.
-        vllm_versions: The minor versions (``0.29``) on which they were tried; empty for any.
+    ``lost`` is what is lost without them, for the log; ``vllm_versions`` the minor versions (``0.29``) on which they
+    were tried, empty for any.
     """
     try:
         if vllm_versions and _minor(vllm.__version__) not in vllm_versions:

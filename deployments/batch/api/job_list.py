@@ -25,14 +25,13 @@ def to_lines(
 ) -> Iterator[bytes]:
     """Yield the lines of a batch, with their line breaks, one for each item, named ``"0"``, ``"1"``, …
 
-    Takes 25 ms for a megabyte of prose, and half a second for the worst.
+    Takes 25 ms for a megabyte of prose, and half a second for the worst. An item longer than
+    ``limits.max_body_bytes`` becomes a line that is too long, and has no content.
 
     Args:
         content: A JSON list of chat requests.
         parameters: Of ``protocol.batches.read_parameters``; they override an item's own.
-        limits: ``max_body_bytes`` bounds an item: a longer one becomes a line that is too long, and has no content.
         model_id: The model of an item that names none.
-        max_lines: Items that a list may have.
 
     Raises:
         BadRequestError: It is not a JSON list, has no item or too many. Raised after the lines before the fault.

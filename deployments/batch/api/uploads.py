@@ -35,12 +35,7 @@ _SLACK_BYTES: Final = 64 * 1024
 
 @dataclass
 class Upload:
-    """What was uploaded.
-
-    Attributes:
-        filename: Printable, at most ``MAX_FILENAME_CHARS`` long.
-        fields: The parts that are no file.
-    """
+    """What was uploaded; ``filename`` is printable, and ``fields`` are the parts that are no file."""
 
     filename: str
     file: UploadFile
@@ -50,8 +45,7 @@ class Upload:
 class Uploads:
     """Take uploads of at most ``max_file_bytes``, each within ``max_s`` seconds.
 
-    Args:
-        max_held_bytes: What all uploads of one key may hold on the disk at once.
+    All uploads of one key hold at most ``max_held_bytes`` on the disk at once.
     """
 
     def __init__(self, max_file_bytes: int, max_s: float, max_held_bytes: int) -> None:

@@ -13,12 +13,10 @@ _NAME: Final = re.compile(r"[a-z0-9_-]{1,128}")
 
 
 class Contents:
-    """The files in one folder. May be used from several threads, beside other processes.
+    """The files in one folder, which is made, or behind a URL such as ``s3://bucket/files`` whose driver is installed.
 
-    Every method may raise ``StorageError``, and ``FileMissingError`` where there is no such file; see ``Location``.
-
-    Args:
-        url_or_folder: A folder, which is made, or a URL such as ``s3://bucket/files`` whose driver is installed.
+    May be used from several threads, beside other processes. Every method may raise ``StorageError``, and
+    ``FileMissingError`` where there is no such file; see ``Location``.
     """
 
     def __init__(self, url_or_folder: str) -> None:

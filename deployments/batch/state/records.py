@@ -76,13 +76,7 @@ class BatchRecord(BaseModel):
 
 
 class LineResult(BaseModel):
-    """What became of one line.
-
-    Attributes:
-        line: Its number in the input, from 1.
-        is_error: Whether it goes to the error file.
-        record: Its line of the output or error file, as JSON without a line break.
-    """
+    """What became of one line; ``record`` is its line of the output or error file, without a line break."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -27,11 +27,7 @@ class UnknownCursorError(Exception):
 
 
 class TooManyOpenError(Exception):
-    """As many batches are open as there may be.
-
-    Attributes:
-        of_owner: Whether the owner's limit is reached, or that of all together.
-    """
+    """As many batches are open as there may be, of the owner or, unless ``of_owner``, of all together."""
 
     def __init__(self, *, of_owner: bool) -> None:
         super().__init__("too many open batches" + (" of this owner" if of_owner else ""))

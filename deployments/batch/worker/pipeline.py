@@ -43,13 +43,8 @@ class Engines(Protocol):
 
 
 class ServeEngines:
-    """The replicas of the running service. Safe to use from several threads.
-
-    Args:
-        app_name: The Serve application.
-        deployment_name: Its deployment that answers lines.
-        num_lines: How many may be under way at once.
-    """
+    """The replicas of the running service, which answer at most ``num_lines`` lines at once. Safe to use from several
+    threads."""
 
     def __init__(self, app_name: str, deployment_name: str, num_lines: int) -> None:
         self._app_name = app_name

@@ -20,13 +20,9 @@ CHUNK: Final = 500
 
 @dataclass(frozen=True)
 class RunContext:
-    """The parts of a service that a run needs.
+    """The parts of a service that a run needs; ``limits`` are of a request, ``clock`` is in seconds since 1970.
 
-    Attributes:
-        reader: Checks the bodies of lines.
-        limits: Of a request.
-        is_stopping: Whether the process is about to end; a run then returns soon.
-        clock: Seconds since 1970.
+    ``is_stopping`` says whether the process is about to end; a run then returns soon.
     """
 
     store: Store

@@ -25,12 +25,7 @@ _RETRY_S: Final = (1.0, 5.0, 30.0, 60.0)
 
 
 class Runner:
-    """Threads that run batches.
-
-    Args:
-        make_context: Returns the context of the runs, given the function that tells them to stop.
-        run: Runs one batch.
-    """
+    """Threads that run batches; ``make_context`` gets the function that tells a run to stop."""
 
     def __init__(
         self,
