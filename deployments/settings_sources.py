@@ -98,9 +98,7 @@ def name_sources(
 ) -> dict[str, list[str]]:
     """Return by setting where its values come from; the first counts.
 
-    Args:
-        given: The values by kind of source, in order of precedence.
-        variables: Those of the sources that have names.
+    ``given`` are the values by kind of source, in order of precedence.
     """
     sources: dict[str, list[str]] = {}
     for kind, values in given.items():

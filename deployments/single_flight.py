@@ -10,11 +10,9 @@ T = TypeVar("T")
 
 
 class SingleFlight:
-    """Results by key, made or being made. Used from one event loop.
+    """Results by key, made or being made, at most ``size``; the least recently used go. Used from one event loop.
 
-    Args:
-        size: How many keys are kept; the least recently used go.
-        on_made: Called after each result and each failure.
+    ``on_made`` is called after each result and each failure.
     """
 
     def __init__(self, size: int, on_made: Callable[[], None] = lambda: None) -> None:

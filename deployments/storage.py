@@ -35,13 +35,9 @@ class FileMissingError(StorageError):
 
 @dataclass(frozen=True)
 class Location:
-    """A file, or a folder and all below it.
+    """A file, or a folder and all below it; ``path`` is, on this machine, absolute and without links.
 
     Each method may raise ``StorageError``, and ``FileMissingError`` where there is no such file.
-
-    Attributes:
-        filesystem: fsspec's.
-        path: Within it; locally absolute and without links.
     """
 
     filesystem: fsspec.AbstractFileSystem
@@ -133,14 +129,8 @@ class Location:
 class PartialFile:
     """A file that is being written; it appears at its location with ``commit``.
 
-    Until then it is on this machine: beside its location or, for a URL, without a name.
-
-    Attributes:
-        file: What was written so far; may be read after ``flush``.
-        num_bytes: How much that is.
-
-    Raises:
-        StorageError: As each method but ``discard``.
+    Until then it is on this machine: beside its location or, for a URL, without a name. ``file`` may be read after
+    ``flush``. Each method but ``discard`` may raise ``StorageError``.
     """
 
     def __init__(self, location: Location) -> None:

@@ -84,12 +84,7 @@ def read_expiry(value: Any) -> int:
 
 
 def read_parameters(query: Sequence[tuple[str, str]], *, limits: Limits, model_id: str) -> dict[str, Any]:
-    """Return the job-wide parameters of a query string, in the types of the fields whose names they have.
-
-    Args:
-        query: Names and values, decoded.
-        limits: Those of a single request.
-        model_id: The model that is served.
+    """Return the job-wide parameters of a decoded query string, in the types of the fields whose names they have.
 
     Raises:
         BadRequestError: One is unknown, given twice, has a bad value, or contradicts another whatever the list says.

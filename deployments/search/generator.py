@@ -34,7 +34,6 @@ class EngineGenerator:
     """A ``vocab.decoding.generator.Generator`` over vLLM's ``AsyncLLM``.
 
     Args:
-        client: The engine's client.
         prompt: The rendered prompt, with ``prompt_token_ids``.
         params: The request's own sampling parameters, which are not changed. With a grammar and no ``constraint``,
             every
@@ -197,10 +196,7 @@ class _Steps:
         self._running: set[asyncio.Task[RequestOutput]] = set()
 
     async def ask(self, place: Place, params: SamplingParams, *, keep: bool) -> tuple[CompletionOutput, str | None]:
-        """Ask once, with parameters that this step owns.
-
-        Returns:
-            The output, and the name under which the engine keeps its work, if it does.
+        """Ask once, with parameters that this step owns; return also the name of its kept work, if it is kept.
 
         Raises:
             EngineStepError: Nothing came, or the engine gave up.

@@ -225,8 +225,7 @@ class Vocabulary:
         return await asyncio.to_thread(lambda: all(self._store.has(digest) for digest in digests))
 
     def _stamp(self, lang: str) -> _Stamp:
-        """Return a value that changes with the list's file; None for a built-in list. The name is never joined to a
-        path.
+        """Return a value that changes with the list's file; None for a built-in list. Never joins the name to a path.
 
         Raises:
             WordListError: There is no list of that name.

@@ -135,8 +135,7 @@ class StoreError(Exception):
 class Database:
     """A database whose tables exist. Safe to use from several threads, beside other processes.
 
-    Args:
-        url: ``sqlite:///<file>``, whose folder is made, or ``postgresql+psycopg://user:password@host/name``.
+    ``url`` is ``sqlite:///<file>``, whose folder is made, or ``postgresql+psycopg://user:password@host/name``.
 
     Raises:
         StoreError: It cannot be opened, or a newer release has written it.

@@ -19,12 +19,7 @@ TERMINAL: Final[tuple[Status, ...]] = ("completed", "failed", "cancelled", "expi
 
 
 class FileRecord(BaseModel):
-    """A file whose contents lie under its id.
-
-    Attributes:
-        owner: Name of the key that it belongs to.
-        expires_at: When it may be deleted; None for never.
-    """
+    """A file whose contents are stored under its id. It may be deleted from ``expires_at`` on."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
