@@ -1,7 +1,7 @@
-"""Builds the Serve application: ingress, vocabulary, replica and batches, bound from typed settings.
+"""Build the Serve application from typed settings: ingress, vocabulary, replica and batches.
 
-``serve run`` and ``serve deploy`` call ``build`` with the arguments of the YAML file. This is where a request's way
-can be followed from: the ingress asks the vocabulary, then the replica; batches have their lines answered by replicas.
+``serve run`` and ``serve deploy`` call ``build`` with the arguments of the YAML file. The ingress asks the vocabulary,
+then the replica; batches have their lines answered by replicas.
 """
 
 import ipaddress
@@ -25,7 +25,7 @@ from deployments.vocabulary.deployment import VocabularyDeployment
 logger = logging.getLogger("ray.serve")
 
 NUM_CPUS_OF_HELPERS = 0.1
-"""Ingress, vocabulary and batches each ask Ray for this much: they share a core with the engine's node."""
+"""What ingress, vocabulary and batches each ask Ray for: they share a core with the engine's node."""
 
 
 def build(args: Mapping[str, Any]) -> serve.Application:
@@ -62,7 +62,7 @@ def build(args: Mapping[str, Any]) -> serve.Application:
         batches = serve.deployment(
             Batches,
             name="Batches",
-            # The one that runs batches; what it knows outlives it.
+            # Only one may run batches; their state outlives it.
             num_replicas=1,
             max_ongoing_requests=100,
             max_queued_requests=settings.max_queued_requests,
@@ -102,7 +102,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _http_host() -> str | None:
-    """Where this cluster's proxies listen; None where Serve does not run yet (``serve build``)."""
+    """Return where this cluster's proxies listen; None where Serve does not run yet (``serve build``)."""
     if not ray.is_initialized():
         return None
     try:

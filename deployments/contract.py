@@ -1,5 +1,4 @@
-"""What travels between the deployments: the body of a chat request, checked by the ingress, and beside it the
-vocabulary, by digest."""
+"""What travels between the deployments: the checked body of a chat request, and beside it the vocabulary, by digest."""
 
 import hashlib
 from typing import Any, Literal, Self, TypeAlias
@@ -118,13 +117,13 @@ class ResolvedVocabulary(BaseModel):
 
     Attributes:
         digest: The artefact of the list: words, options, tokenizer and format.
-        exclusion_digest: The artefact of the words left out; None for none.
-        extra_digest: The artefact of the words added; None for none.
+        exclusion_digest: The artefact of the words left out, if any.
+        extra_digest: The artefact of the words added, if any.
         lang: As asked for; None for a client's own list without a language.
         n_words: As asked for, also where the list is shorter; else the size of the list in ``unit``.
         unit: As asked for.
-        fewest_tokens: How many tokens the shortest text needs, end-of-text token included: a smaller ``max_tokens``
-            cannot be served.
+        fewest_tokens: Tokens of the shortest text, end-of-text token included; a smaller ``max_tokens`` cannot be
+            served.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -59,7 +59,7 @@ class ApiError(Exception):
         return {"error": {"message": self.message, "type": self.type, "param": self.param, "code": self.code}}
 
     def to_json(self) -> bytes:
-        """Return OpenAI's envelope, at most ``MAX_ERROR_BYTES`` long."""
+        """Return OpenAI's error object as JSON, at most ``MAX_ERROR_BYTES`` long."""
         body = _dump(self.to_dict())
         if len(body) <= MAX_ERROR_BYTES:
             return body

@@ -1,4 +1,4 @@
-"""The lines of a JSON Lines file as bytes, none of them longer than is wanted in memory."""
+"""Read the lines of a JSON Lines file as bytes, with bounded memory."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,13 +9,7 @@ _CHUNK_BYTES: Final = 256 * 1024
 
 @dataclass(frozen=True, slots=True)
 class RawLine:
-    """One line.
-
-    Attributes:
-        number: In the file, from 1.
-        start: Its first byte.
-        text: Without the line break; None where the line is too long.
-    """
+    """One line: its number from 1, its first byte, and its text without the line break, None where it is too long."""
 
     number: int
     start: int

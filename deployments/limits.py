@@ -1,6 +1,6 @@
-"""The limits of a request and of batches, as objects that the server, the batch path and the tests read.
+"""The limits of a request and of batches, read by the server, the batch path and the tests.
 
-Each has a default, what a request at the limit costs, and the case that set it. Nothing here enforces anything.
+Each has a default, what a request at the limit costs, and the case that set it.
 """
 
 from typing import Final
@@ -8,10 +8,9 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict, Field
 
 NO_REPEAT_NGRAM_SIZE: Final = 4
-"""So many tokens in a row never come twice in constrained text, unless the service or the request says otherwise."""
+"""So many tokens in a row never come twice in constrained text, by default."""
 
 MAX_NGRAM_SIZE: Final = 64
-"""The largest such number."""
 
 
 class Limits(BaseModel):
@@ -109,8 +108,8 @@ class BatchLimits(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     max_file_bytes: int = Field(default=200 * 2**20, ge=1024)
-    """Costs its size in the folder of files, and five times that in the ingress's memory while it arrives and is passed
-    on (960 MiB for 199). OpenAI's limit."""
+    """Costs its size in the folder of files, and its size on the ingress's disk (``TMPDIR``) while it arrives. OpenAI's
+    limit."""
 
     max_upload_s: float = Field(default=600.0, gt=0)
     """Costs one waiting task. 200 MB over a line of 3 Mbit/s."""

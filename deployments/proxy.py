@@ -1,4 +1,4 @@
-"""Where Serve finds the callback for its proxies: ``deployments.proxy:middlewares``."""
+"""Serve's callback for its proxies: ``deployments.proxy:middlewares``."""
 
 from deployments.ingress.proxy_callback import middlewares
 

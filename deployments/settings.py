@@ -1,8 +1,8 @@
 """Every knob of the service, on one screen.
 
 A value comes from the environment, else from a secret file, else from the arguments in the YAML file, else from the
-default here (``deployments.settings_sources``). An unknown key and a bad value are errors: the message names the key or
-its variable, the value and what was expected. Limits of single requests and of batches are in ``deployments.limits``.
+default here. An unknown key and a bad value are errors that name the key or its variable, the value and what was
+expected.
 """
 
 import json
@@ -27,14 +27,7 @@ from pydantic import (
 from pydantic_settings import BaseSettings, InitSettingsSource, NoDecode, SettingsConfigDict
 
 from deployments.limits import MAX_NGRAM_SIZE, NO_REPEAT_NGRAM_SIZE, BatchLimits, Limits
-from deployments.settings_sources import (
-    PREFIX,
-    SECRET_NAME,
-    Variables,
-    describe,
-    name_sources,
-    read_secrets,
-)
+from deployments.settings_sources import PREFIX, SECRET_NAME, Variables, describe, name_sources, read_secrets
 from deployments.settings_sources import SettingsError as SettingsError
 
 DEMO_TOKEN: Final = "changeme"  # noqa: S105 - the well-known key of the demo, refused everywhere else
@@ -73,7 +66,7 @@ class BatchSettings(BaseModel):
     """The share of batches in each engine: so many sequences of theirs run at once, a line with beams or several
     choices counting for each. An eighth of the engine's ``max_num_seqs`` is kept from them in any case."""
     jobs_at_once: int = Field(default=2, ge=1)
-    """Batches that run at once; later ones wait. Costs two processes of 250 MB each, and one more is kept ready."""
+    """Batches that run at once; later ones wait. Each costs a process of 250 MB per 512 lines under way."""
     max_attempts: int = Field(default=3, ge=1)
     """So often may a line be under way when an engine dies, the last time alone; then it fails and the others go on."""
     resources: dict[str, float] = {}
@@ -82,22 +75,21 @@ class BatchSettings(BaseModel):
 
     @property
     def lines_sent(self) -> int:
-        """Lines that are with one replica: those that run, and some that wait there to take a place that gets free. A
-        line that had to come from elsewhere first would leave its place empty meanwhile."""
+        """Lines that are with one replica: those that run, and some that wait there, so that the next starts as soon as
+        one ends."""
         return self.lines_in_flight + self.lines_in_flight // 2 + 4
 
     def resolved_database(self) -> str:
-        """The database's URL; may hold a password."""
+        """Return the database's URL; may hold a password."""
         if self.database is not None:
             return self.database.get_secret_value()
         return f"sqlite:///{self.resolved_state_dir() / 'batches.sqlite'}"
 
     def resolved_files(self) -> str:
-        """The folder or URL of the files' contents."""
         return self.files or str(self.resolved_state_dir() / "files")
 
     def resolved_state_dir(self) -> Path:
-        """On the node of the calling process."""
+        """Return the folder on the node of the calling process."""
         if self.state_dir is not None:
             return self.state_dir.expanduser()
         if named := os.environ.get("WORDBOUND_STATE"):
@@ -127,9 +119,9 @@ class Settings(BaseSettings):
     engine_kwargs: dict[str, Any] = {}
     """Arguments of vLLM's engine, such as ``tensor_parallel_size``."""
     keep_search_steps: bool | None = None
-    """Keep what the engine computed for a step of a search, in up to a quarter of its KV cache and for up to 30 s, for
-    the step after it. By default on a CPU only, where four beams take two to eight times as long without: vLLM's own
-    prefix caching reuses whole blocks, which hold 32 tokens at least there, and 16 on a GPU."""
+    """Keep what the engine computed for a step of a search for the step after it, in up to a quarter of its KV cache
+    and for up to 30 s. By default on a CPU only, where four beams take two to eight times as long without: vLLM's
+    own prefix caching reuses whole blocks, of at least 32 tokens there and 16 on a GPU."""
 
     # The front
     secret_token: SecretStr = Field(min_length=1)
@@ -152,13 +144,14 @@ class Settings(BaseSettings):
 
     # The vocabulary
     mask_engine: Literal["automaton", "xgrammar"] = "automaton"
-    """``xgrammar`` sends the list as a grammar: the same promise, slower, for an engine the plugin does not know."""
+    """``xgrammar`` sends the list as a grammar: the same promise, slower, for an engine that the plugin does not
+    support."""
     wordlist_dir: Path | None = None
     """Folder of ``<lang>.txt`` files, one word a line in rank order; found before the built-in lists."""
     prebuild_langs: Annotated[tuple[str, ...], NoDecode] = ()
     """Lists compiled before the service reports ready."""
     prebuild_prefix: int = Field(default=1000, ge=1)
-    """The N for which replicas warm up with these lists. One artefact serves every N, so nothing else depends on it."""
+    """The N for which replicas warm up with these lists; one artefact serves every N."""
     artefact_dir: Path | None = None
     """Where artefacts lie on each node; by default ``artefacts`` in the cache folder of the node's user."""
     artefact_bytes: int = Field(default=4 * 2**30, ge=2**20)
@@ -209,15 +202,16 @@ class Settings(BaseSettings):
     """Environment variables of the replica and its engine."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
 
+    # Where each setting that was given comes from; the first counts.
     _sources: dict[str, list[str]] = PrivateAttr(default_factory=dict)
-    """Where each setting that was given comes from; the first counts."""
 
     @model_validator(mode="before")
     @classmethod
     def _fill_in_model_id(cls, values: Any) -> Any:
         if isinstance(values, Mapping) and not values.get("model_id"):
             name = str(values.get("model_name") or cls.model_fields["model_name"].default)
-            return {**values, "model_id": name.rstrip("/").rsplit("/", 1)[-1] if _is_folder(name) else name}
+            is_folder = name.startswith(("/", "./", "../", "~"))
+            return {**values, "model_id": name.rstrip("/").rsplit("/", 1)[-1] if is_folder else name}
         return values
 
     @model_validator(mode="after")
@@ -234,7 +228,7 @@ class Settings(BaseSettings):
     @field_validator("more_tokens")
     @classmethod
     def _check_names(cls, keys: dict[str, SecretStr]) -> dict[str, SecretStr]:
-        # Not by the names' type: its error would show what may be a key in the place of a name.
+        # Not by the names' type: its error would show the name, which may be a key by mistake.
         if not all(_KEY_NAME.fullmatch(name) and key.get_secret_value() for name, key in keys.items()):
             raise ValueError("expected names of 1 to 64 small letters, digits, _ and -, each with a key")
         if DEFAULT_OWNER in keys:
@@ -281,17 +275,16 @@ class Settings(BaseSettings):
         return settings
 
     def resolved_artefact_dir(self) -> Path:
-        """The artefact folder on the node of the calling process."""
+        """Return the artefact folder on the node of the calling process."""
         return self.artefact_dir or cache_dir() / "artefacts"
 
     @property
     def named_keys(self) -> dict[str, SecretStr]:
-        """All keys of the service, by name."""
         return {DEFAULT_OWNER: self.secret_token, **self.more_tokens}
 
     @property
     def default_no_repeat(self) -> int:
-        """``no_repeat_ngram_size``, or 0 where the masks are not ours and nobody looks for repeats."""
+        """``no_repeat_ngram_size``, or 0 where xgrammar makes the masks and repeats are not looked for."""
         return 0 if self.mask_engine == "xgrammar" else self.no_repeat_ngram_size
 
     @property
@@ -301,7 +294,7 @@ class Settings(BaseSettings):
         return batch.jobs_at_once * batch.lines_sent * self.autoscaling.max_replicas if batch.enabled else 0
 
     def as_text(self) -> str:
-        """The settings that were given, one a line with its source, secrets hidden; all others are defaults."""
+        """Return the settings that were given, one a line with its source, secrets hidden."""
         lines = []
         for key, sources in self._sources.items():
             value: Any = self.model_dump(mode="json")
@@ -315,11 +308,7 @@ class Settings(BaseSettings):
 
 
 def cache_dir() -> Path:
-    """The folder for what can be made again: ``WORDBOUND_CACHE``, else ``wordbound`` in the user's cache."""
+    """Return the folder for what can be made again: ``WORDBOUND_CACHE``, else ``wordbound`` in the user's cache."""
     if named := os.environ.get("WORDBOUND_CACHE"):
         return Path(named).expanduser()
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "wordbound"
-
-
-def _is_folder(name: str) -> bool:
-    return name.startswith(("/", "./", "../", "~"))

@@ -41,7 +41,7 @@ class SettingsError(ValueError):
 class Variables(EnvSettingsSource):
     """Settings from variables: those of the environment, or secret files that are named like them.
 
-    Unlike in the base class, a value that is no JSON where it should be is left to validation, which names it.
+    Unlike in the base class, a value that should be JSON and is not is left to validation, which names it.
     """
 
     def __init__(self, settings: type[BaseSettings], variables: Mapping[str, str]) -> None:
@@ -49,7 +49,7 @@ class Variables(EnvSettingsSource):
         prefixed = (name for name in variables if name.startswith(PREFIX))
         self._names: dict[str, str] = {}
         self.env_vars = {}
-        # An empty variable gives nothing.
+        # An empty variable counts as unset.
         for name in [name for name in (*ENVIRONMENT, *prefixed) if variables.get(name, "").strip()]:
             value = variables[name].strip()
             variable = _variable(ENVIRONMENT[name]) if name in ENVIRONMENT else name.lower()
@@ -70,16 +70,13 @@ class Variables(EnvSettingsSource):
 
 
 def _variable(key: str) -> str:
-    """Return the variable of a setting, as pydantic-settings looks for it."""
     return f"{PREFIX}{key.replace('.', '__')}".lower()
 
 
 def read_secrets(variables: Variables, folder: object) -> dict[str, str]:
-    """Return what the files hold that are named like variables of settings, in the folder that ``SECRETS_DIR`` names.
+    """Return the contents of the files in the secrets folder that are named like variables of settings.
 
-    Args:
-        variables: Those of the environment.
-        folder: Where the environment names none.
+    The folder is that of ``SECRETS_DIR`` in ``variables``, else ``folder``; None for no secrets.
 
     Raises:
         SettingsError: It is no folder, or such a file cannot be read.
@@ -99,12 +96,9 @@ def read_secrets(variables: Variables, folder: object) -> dict[str, str]:
 def name_sources(
     settings: type[BaseModel], given: Mapping[str, Mapping[str, Any]], variables: Mapping[str, Variables]
 ) -> dict[str, list[str]]:
-    """Return by setting where its values come from, the first of them the one that counts.
+    """Return by setting where its values come from; the first counts.
 
-    Args:
-        settings: The class.
-        given: By kind of source the values that it gives, the kind that counts most first.
-        variables: Those of the sources that have names.
+    ``given`` are the values by kind of source, in order of precedence.
     """
     sources: dict[str, list[str]] = {}
     for kind, values in given.items():
@@ -115,7 +109,6 @@ def name_sources(
 
 
 def _keys(values: Mapping[str, Any], model: type[BaseModel], prefix: str = "") -> Iterator[str]:
-    """Yield the keys of the settings that values are given for, those of nested models with a dot."""
     for name, value in values.items():
         inner = model.model_fields[name].annotation if name in model.model_fields else None
         if isinstance(inner, type) and issubclass(inner, BaseModel) and isinstance(value, Mapping):

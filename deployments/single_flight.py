@@ -10,11 +10,9 @@ T = TypeVar("T")
 
 
 class SingleFlight:
-    """What is known or being made, by key. Used from one event loop.
+    """Results by key, made or being made, at most ``size``; the least recently used go. Used from one event loop.
 
-    Args:
-        size: How many keys are kept; those used longest ago go.
-        on_made: Called after each result, and after each failure.
+    ``on_made`` is called after each result and each failure.
     """
 
     def __init__(self, size: int, on_made: Callable[[], None] = lambda: None) -> None:
@@ -32,34 +30,33 @@ class SingleFlight:
         *,
         kept_errors: type[Exception] | tuple[()] = (),
     ) -> T:
-        """Return what ``make`` gives, called once however many ask, and again only where ``is_there`` denies it.
+        """Return the result of ``make``, called once however many ask, and again only where ``is_there`` denies it.
 
-        A call that fails fails all who wait for it, and is forgotten unless its error is one of ``kept_errors``.
+        A failed call raises for all who wait for it, and is forgotten unless its error is one of ``kept_errors``.
         """
         task = self._tasks.get(key)
         if is_there and task and task.done() and not task.exception() and not await is_there(task.result()):
-            # Another caller may have begun to make it anew meanwhile.
+            # Another caller may have restarted it meanwhile.
             now = self._tasks.get(key)
             task = None if now is task else now
         if task is None:
             task = asyncio.create_task(make())
             task.add_done_callback(lambda done: self._settle(key, done, kept_errors))
         self._tasks[key] = task
-        # A caller who goes away does not take the work from those who wait with it.
+        # A cancelled caller must not cancel the work of the others.
         result: T = await asyncio.shield(task)
         return result
 
     def results(self) -> list[Any]:
-        """Return all results that are kept; this is no use of them."""
+        """Return all results that are kept, without marking them as used."""
         tasks = [Cache.__getitem__(self._tasks, key) for key in self._tasks]
         return [task.result() for task in tasks if task.done() and not task.cancelled() and not task.exception()]
 
     def drop_oldest(self) -> None:
-        """Forget the key that was used longest ago."""
         self._tasks.popitem()
 
     def _settle(self, key: Hashable, task: asyncio.Task[Any], kept_errors: type[Exception] | tuple[()]) -> None:
-        # Asking for the error also marks it as seen, for callers may all have gone.
+        # Asking for the error also marks it as retrieved; all callers may be gone.
         failed = task.cancelled() or ((error := task.exception()) is not None and not isinstance(error, kept_errors))
         if failed and self._tasks.get(key) is task:
             del self._tasks[key]

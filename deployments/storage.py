@@ -1,8 +1,7 @@
-"""Files in a folder of this machine or behind an fsspec URL, behind one interface.
+"""Files in a local folder or behind an fsspec URL, behind one interface.
 
-What is written appears whole or not at all. On this machine a file is renamed once it is safe on the disk. An object
-store shows an object once it has all of it; a file system behind a URL that shows half a file after a failure shows
-one that nobody was told of.
+What is written appears whole or not at all: a local file is renamed once it is safe on the disk, and an object store
+shows an object once it has all of it.
 """
 
 import fcntl
@@ -23,7 +22,7 @@ from fsspec.implementations.local import LocalFileSystem
 from vocab.artefacts.shared_store import time_of
 
 _PARTIAL: Final = ".part"
-"""Ending of unfinished files. Their names begin with a dot, so that readers of the folder pass them over."""
+"""Suffix of unfinished files. Their names begin with a dot, so that readers of the folder pass them over."""
 
 
 class StorageError(OSError):
@@ -36,13 +35,9 @@ class FileMissingError(StorageError):
 
 @dataclass(frozen=True)
 class Location:
-    """A file, or a folder and all below it.
+    """A file, or a folder and all below it; ``path`` is, on this machine, absolute and without links.
 
     Each method may raise ``StorageError``, and ``FileMissingError`` where there is no such file.
-
-    Attributes:
-        filesystem: As fsspec has it.
-        path: Within it; on this machine absolute and without links.
     """
 
     filesystem: fsspec.AbstractFileSystem
@@ -71,12 +66,11 @@ class Location:
         return type(self)(self.filesystem, f"{self.path}/{name}")
 
     def holds(self, other: "Location") -> bool:
-        """Whether ``other`` is here or below."""
         same = self.is_local == other.is_local and self.filesystem == other.filesystem
         return same and f"{other.path}/".startswith(f"{self.path.rstrip('/')}/")
 
     def prepare_folder(self) -> None:
-        """Make a folder for its owner only if there is none, and clean it; fail if nothing can be written to it."""
+        """Make the folder, for its owner only, and clean it; fail if it cannot be written to."""
         with _errors(f"{self.path} cannot be used"):
             if not self.is_local:
                 self.filesystem.makedirs(self.path, exist_ok=True)
@@ -88,13 +82,13 @@ class Location:
     def remove_partial_files(self) -> None:
         """Remove what killed processes left in this folder."""
         for left_behind in Path(self.path).glob(f"*{_PARTIAL}") if self.is_local else ():
-            # Whoever still writes to a file holds its lock.
+            # A file that is still being written is locked.
             with suppress(OSError), left_behind.open("rb") as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 left_behind.unlink()
 
     def old_names(self, older_than_s: float) -> list[str]:
-        """Return the names in this folder that were written at least so long ago, as far as that is known."""
+        """Return the names in this folder written at least so long ago, as far as the file system tells."""
         with _errors(f"{self.path} cannot be listed"):
             self.filesystem.invalidate_cache(self.path)
             before = time.time() - older_than_s
@@ -114,20 +108,15 @@ class Location:
             return bytes(self.filesystem.cat_file(self.path, start=offset, end=end)) if offset < end else b""
 
     def size(self) -> int:
-        """Return the bytes of the file."""
         with _errors(f"{self.path} cannot be looked at"):
             return int(self.filesystem.size(self.path))
 
     def delete(self) -> None:
-        """Delete the file; one that is gone is fine."""
         with _errors(f"{self.path} cannot be deleted"), suppress(FileNotFoundError):
             self.filesystem.rm_file(self.path)
 
     def write(self, chunks: Iterable[bytes]) -> int:
-        """Write the file, or replace it once the new one is complete; return its bytes.
-
-        What the chunks raise goes through; nothing is left of the file then.
-        """
+        """Write or replace the file, whole or not at all, and return its bytes. Errors of ``chunks`` pass through."""
         file = PartialFile(self)
         try:
             for chunk in chunks:
@@ -140,14 +129,8 @@ class Location:
 class PartialFile:
     """A file that is being written; it appears at its location with ``commit``.
 
-    It is collected on this machine: beside its location or, for one behind a URL, without a name.
-
-    Attributes:
-        file: What was written so far; may be read after ``flush``.
-        num_bytes: How much that is.
-
-    Raises:
-        StorageError: As each method but ``discard``.
+    Until then it is on this machine: beside its location or, for a URL, without a name. ``file`` may be read after
+    ``flush``. Each method but ``discard`` may raise ``StorageError``.
     """
 
     def __init__(self, location: Location) -> None:
@@ -175,7 +158,7 @@ class PartialFile:
             self.file.flush()
 
     def commit(self) -> int:
-        """Let the file appear, once all of it is safe; return its bytes."""
+        """Let the file appear, once all of it is on the disk or sent; return its bytes."""
         self.flush()
         with self._errors():
             if self._temporary is None:
@@ -188,8 +171,8 @@ class PartialFile:
         return self.num_bytes
 
     def discard(self) -> None:
-        """Forget what was written; nothing happens after a commit."""
-        # Closing writes what is in the buffer, which fails where writing did.
+        """Forget what was written; harmless after a commit."""
+        # Closing flushes the buffer, which fails where writing did.
         with suppress(OSError):
             self.file.close()
         if self._temporary is not None:

@@ -1,1 +1,1 @@
-"""Batches: files of requests that are answered while nobody waits, and whatever dies meanwhile."""
+"""Batches: files of requests that are answered in the background, and survive the death of any process."""

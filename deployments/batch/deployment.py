@@ -1,6 +1,6 @@
-"""The batch deployment: one replica that keeps the state of batches, answers what is asked of them, and runs them.
+"""The batch deployment: one replica that keeps the state of batches, serves their API, and runs them.
 
-Whatever it knows is in the database and the files, so it may die at any time: Serve starts it again, and it goes on.
+Its state is in the database and the files, so it may die at any time: Serve restarts it, and it resumes.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ P = ParamSpec("P")
 
 
 def reply_of(operation: Callable[[], Any]) -> Reply:
-    """Run an operation and make a reply of whatever comes of it: an error that is raised would fill Serve's log."""
+    """Run an operation and return its reply; an exception that crosses a handle would fill Serve's log."""
     try:
         return {"value": operation()}
     except ApiError as error:
@@ -56,7 +56,7 @@ def _method(
 
 
 class Batches:
-    """Started by Serve; ``replica`` is the deployment that answers lines."""
+    """``replica`` is the deployment that answers lines."""
 
     async def __init__(  # type: ignore[misc]  # Serve awaits a constructor
         self, settings: Settings, replica: DeploymentHandle, *, engines: Engines | None = None
@@ -91,12 +91,12 @@ class Batches:
     job_results = _method(BatchService.job_results)
 
     def check_health(self) -> None:
-        """Asked by Serve, which replaces a replica that raises."""
+        """Called by Serve, which replaces a replica that raises."""
         if not self._runner.is_alive():
             raise RuntimeError("the runner of batches has ended")
 
     async def __del__(self) -> None:
-        """Serve waits for it when it ends the replica."""
+        """Called by Serve when it ends the replica."""
         await asyncio.to_thread(self._runner.stop, _STOP_S)
         self._service.close()
         self._store.close()

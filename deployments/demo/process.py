@@ -1,8 +1,8 @@
-"""The whole service as a child of this process, on this machine's CPU: for the demo and for tests.
+"""Run the whole service as a child of this process, on this machine's CPU: for the demo and for tests.
 
 It runs ``serve run`` on the demo's configuration with a Ray instance of its own and follows its log for progress.
-Every process that it starts carries a mark in its environment, by which those that outlive their parent are found and
-ended. It knows the service from outside only.
+Every process that it starts carries a mark in its environment, by which those that outlive their parent are found
+and ended.
 """
 
 import ctypes
@@ -31,7 +31,7 @@ CONFIG: Final = Path(__file__).parents[2] / "configs" / "demo.yaml"
 MARK: Final = "WORDBOUND_DEMO_RUN"
 
 READY_TIMEOUT_S: Final = 900
-"""A larger model may be fetched and loaded meanwhile."""
+"""Enough to fetch and load a larger model."""
 
 STOP_TIMEOUT_S: Final = 25
 
@@ -48,7 +48,7 @@ _FAILURES: Final = re.compile(
     r"Deploying app .* failed|Exception in Replica\(|Failed to update the deployments|Received unexpected error"
 )
 _PREFIX: Final = re.compile(r"^(\x1b\[\d+m)?\([^)]*\)(\x1b\[0m)? ")
-"""Ray names the process before each line of the log."""
+"""Ray puts the process's name before each line of the log."""
 
 
 class DemoError(RuntimeError):
@@ -58,10 +58,7 @@ class DemoError(RuntimeError):
 class Demo:
     """One run of the service as a child of this process.
 
-    Args:
-        model: A Hugging Face id or a folder.
-        folder: For the log and the configuration as it is used.
-        args: Settings that replace the configuration's; the tests run the service so.
+    ``folder`` is for the log and the configuration as it is used; ``args`` replace settings of the configuration.
     """
 
     def __init__(self, model: str, folder: Path, args: Mapping[str, Any] | None = None) -> None:
@@ -72,7 +69,7 @@ class Demo:
         self.log_path = self._folder / "serve.log"
         self._config = yaml.safe_load(CONFIG.read_text())
         self._config["applications"][0]["args"] |= args or {}
-        # Batches of a run before go on, and those of another folder are left alone.
+        # Batches of an earlier run in this folder are resumed.
         settings = self._config["applications"][0]["args"]
         settings["batch"] = {"state_dir": str(self._folder / "state"), **settings.get("batch", {})}
         self.port = _free_port(int(self._config["http_options"]["port"]))
@@ -83,7 +80,7 @@ class Demo:
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        """Starts ``serve run`` and returns at once."""
+        """Start ``serve run`` and return at once."""
         self._config["http_options"] |= {"host": "127.0.0.1", "port": self.port}
         config = self._folder / f"config-{self.port}.yaml"
         config.write_text(yaml.safe_dump(self._config, sort_keys=False))
@@ -108,7 +105,7 @@ class Demo:
             )
 
     def wait_until_ready(self) -> None:
-        """Prints progress until ``/health`` is well.
+        """Print progress until ``/health`` answers ok.
 
         Raises:
             DemoError: The service failed, or took longer than ``READY_TIMEOUT_S``.
@@ -132,7 +129,6 @@ class Demo:
         )
 
     def ask(self, question: str, vocab: Mapping[str, Any], **fields: Any) -> dict[str, Any]:
-        """One constrained answer."""
         name = self._get("/v1/models")["data"][0]["id"]
         body = {
             "model": name,
@@ -144,7 +140,7 @@ class Demo:
         return self._get("/v1/chat/completions", json.dumps(body).encode())
 
     def stop(self) -> None:
-        """Ends every process of this run, gently first."""
+        """End every process of this run, gently first."""
         if self._process is None:
             return
         if self._process.poll() is None:
@@ -160,18 +156,17 @@ class Demo:
                 time.sleep(0.5)
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(5)
-        # Those that outlived their parent are ours now, and stay zombies until asked for.
+        # Those that outlived their parent are ours now, and stay zombies until reaped.
         with suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
 
     def wait(self) -> None:
-        """Returns when the service ends by itself."""
         if self._process is not None:
             self._process.wait()
 
     def processes(self) -> list[int]:
-        """Every process that carries this run's mark; children inherit it, however they were started."""
+        """Return every process that carries this run's mark, which children inherit."""
         mark = f"{MARK}={self._mark}".encode()
         found = []
         # Not by psutil's ``environ``, which stops at the first empty entry and found 23 of the 25 processes of a demo.
@@ -204,7 +199,7 @@ class Demo:
 
 
 def _adopt_orphans() -> None:
-    """Makes this process the parent of its orphaned descendants (Linux's PR_SET_CHILD_SUBREAPER is 36)."""
+    """Make this process the parent of its orphaned descendants (Linux's PR_SET_CHILD_SUBREAPER is 36)."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
 

@@ -1,13 +1,13 @@
-"""Turns what a replica yields into the HTTP answer, whole or as a stream of server-sent events.
+"""Turn what a replica yields into the HTTP answer, whole or as server-sent events; stop when the client leaves.
 
-The first item decides the status, so nothing is sent before it is there. Leaving early, for whatever reason, closes the
-replica's iterator. Knows nothing of what an answer says.
+Nothing is sent before the first item, which decides the status. The replica's iterator is closed in every case.
 """
 
+import asyncio
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Coroutine
 from contextlib import aclosing
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -15,15 +15,44 @@ from starlette.types import Receive, Scope, Send
 
 from deployments.contract import Answer
 from deployments.errors import ApiError, InternalError, from_error_item, to_api_error
-from deployments.ingress.disconnect import unless_client_leaves
 
 logger = logging.getLogger("ray.serve.wordbound")
 
 _END_OF_STREAM: Final = "[DONE]"
 
+T = TypeVar("T")
+
+
+class ClientLeft(Exception):  # noqa: N818 - not an error of anyone's
+    """The client closed its connection before its answer was complete."""
+
+
+async def unless_client_leaves(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
+    """Await ``work``; cancel it as soon as the client disconnects. The request's body must have been read.
+
+    Raises:
+        ClientLeft: The client has left, and ``work`` has ended.
+    """
+    task = asyncio.create_task(work)
+    departure = asyncio.create_task(_departure(receive))
+    try:
+        await asyncio.wait({task, departure}, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise ClientLeft
+        return task.result()
+    finally:
+        task.cancel()
+        departure.cancel()
+        await asyncio.gather(task, departure, return_exceptions=True)
+
+
+async def _departure(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
 
 async def respond(request: Request, answer: AsyncGenerator[Answer], *, is_stream: bool, request_id: str) -> Response:
-    """Waits for the first item of ``answer`` and makes the response of it.
+    """Wait for the first item of ``answer`` and make the response of it.
 
     Raises:
         ApiError: The first item is an error, or not what was asked for.
@@ -45,9 +74,9 @@ async def respond(request: Request, answer: AsyncGenerator[Answer], *, is_stream
 
 
 class EventStream(Response):
-    """Server-sent events, until the answer ends, fails, or the client leaves.
+    """Server-sent events until the answer ends or fails, or the client leaves.
 
-    An answer that fails, or that ends without saying so, gets one error event as its last, and no ``[DONE]``.
+    An answer that fails, or ends without ``[DONE]``, gets one error event as its last.
     """
 
     media_type = "text/event-stream"

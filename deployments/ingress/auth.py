@@ -1,8 +1,7 @@
-"""Lets a request through if it carries one of the service's keys, as pure ASGI, and says whose key it is.
+"""Check a request's key and store the key's name as ``owner`` in the scope's state, as pure ASGI.
 
-Stands outside routing, so that without a key nothing can be learned, not even which paths exist. A key never gets
-further than this module: ``?token=`` is taken out of the query before anything else, an access log too, can read it.
-What goes further is the key's name, as ``owner`` in the scope's state.
+Runs outside routing, so that nothing can be learned without a key, not even which paths exist. Removes ``?token=`` from
+the query before anything else, such as an access log, can read it.
 """
 
 import hashlib
@@ -23,13 +22,9 @@ _MESSAGE = (
 
 
 class Authentication:
-    """Raises ``UnauthorizedError`` for a request without a key.
+    """Raise ``UnauthorizedError`` for a request without a key, except for ``open_paths``.
 
-    Args:
-        app: What a key gives access to.
-        keys: Name of each key, and the key.
-        allow_query_token: Whether the key may come as ``?token=``. It is removed from the query in any case.
-        open_paths: Paths that need no key.
+    ``keys`` are by name. ``?token=`` is removed from the query in any case, and counts if ``allow_query_token``.
     """
 
     def __init__(
@@ -52,7 +47,7 @@ class Authentication:
         await self._app(scope, receive, send)
 
     def _owner(self, keys: list[bytes]) -> str | None:
-        """Compares every key with all, and digests of one length, so that the time taken says nothing of the right."""
+        """Return the name of the first valid key; the time taken is the same whichever key matches."""
         given = [_digest(key) for key in keys]
         names = [name for name, digest in self._digests.items() for key in given if hmac.compare_digest(key, digest)]
         return names[0] if names else None
@@ -73,7 +68,7 @@ def _keys_in_headers(scope: Scope) -> Iterator[bytes]:
 
 
 def _take_query_tokens(scope: Scope) -> list[bytes]:
-    """Removes every ``token`` from the query of ``scope``, in place: the server logs the same dict when it is done."""
+    """Remove every ``token`` from the query of ``scope``, in place: the server logs the same dict afterwards."""
     tokens, others = [], []
     for pair in scope.get("query_string", b"").split(b"&"):
         name, _, value = pair.replace(b"+", b" ").partition(b"=")

@@ -1,4 +1,4 @@
-"""Reads the body of a request within its limits, without ever holding more of it than is allowed."""
+"""Read the body of a request within its limits, never holding more of it than is allowed."""
 
 import asyncio
 from typing import Any
@@ -6,13 +6,13 @@ from typing import Any
 from starlette.requests import Request
 
 from deployments.errors import BadRequestError, PayloadTooLargeError, RequestTimeoutError, UnsupportedMediaTypeError
-from deployments.ingress.disconnect import ClientLeft
+from deployments.ingress.answers import ClientLeft
 from deployments.limits import Limits
 from deployments.protocol.strict_json import JsonError, loads
 
 
 async def read_json_body(request: Request, limits: Limits) -> bytes:
-    """The bytes of a body that says it is JSON; whether it is has not been looked at.
+    """Return the unparsed body of a request that says it is JSON.
 
     Raises:
         UnsupportedMediaTypeError: It is compressed, or says it is something else.
@@ -33,7 +33,7 @@ async def read_json_body(request: Request, limits: Limits) -> bytes:
 
 
 def parse_json(body: bytes, limits: Limits) -> Any:
-    """The value of a body.
+    """Parse a body.
 
     Raises:
         BadRequestError: It is not strict JSON, or nested too deeply.
@@ -45,13 +45,13 @@ def parse_json(body: bytes, limits: Limits) -> Any:
 
 
 def check_not_compressed(request: Request) -> None:
-    """Raises ``UnsupportedMediaTypeError`` for a body that says it is: how large it is, is not known before."""
+    """Raise ``UnsupportedMediaTypeError`` for a compressed body, whose size is not known in advance."""
     if request.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
         raise UnsupportedMediaTypeError("A compressed body is not supported. Leave 'Content-Encoding' out.")
 
 
 def says_more_than(request: Request, num_bytes: int) -> bool:
-    """Whether the body says that it has more bytes; one that says nothing may have them all the same."""
+    """Return whether ``Content-Length`` exceeds ``num_bytes``; a body without one may be longer all the same."""
     length = request.headers.get("content-length", "0")
     return length.isdecimal() and int(length[:20]) > num_bytes
 

@@ -1,11 +1,12 @@
-"""The HTTP front: which routes there are, and what each does with a checked request.
+"""The HTTP front: its routes, and what each does with a checked request.
 
-A request passes, from the outside in: envelope, Host, key, headers, route, then a handler here. The handlers know the
-rest of the graph as a ``Backend`` only.
+A request passes, from the outside in: request id, Host, key, headers, route, then a handler here.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+import logging
+import time
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from typing import Any, Final, Protocol, TypeAlias
 
 from fastapi import FastAPI, Request, Response
@@ -16,17 +17,18 @@ from starlette.responses import JSONResponse
 
 from deployments.contract import Answer, ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
 from deployments.errors import ApiError, NotFoundError, to_api_error
-from deployments.ingress.answers import respond
+from deployments.ingress.answers import ClientLeft, respond, unless_client_leaves
 from deployments.ingress.auth import Authentication
-from deployments.ingress.backend import HandleBackend
 from deployments.ingress.body import parse_json, read_json_body
-from deployments.ingress.disconnect import ClientLeft, unless_client_leaves
 from deployments.ingress.request_id import Envelope
 from deployments.ingress.routing import Gate, Routes, check_host, header_check, route_check
 from deployments.limits import Limits
 from deployments.protocol.openapi import DOCS_PATHS, add_docs
 from deployments.protocol.reader import ChatRequest, ChatRequestReader, check_budget, model_not_found
 from deployments.settings import Settings
+from deployments.vocabulary.deployment import resolve
+
+logger = logging.getLogger("ray.serve.wordbound")
 
 ROUTES: Final[Routes] = {
     b"/health": ("GET",),
@@ -38,23 +40,28 @@ ROUTES: Final[Routes] = {
 OPEN_PATHS: Final = (b"/health",)
 
 _LONG_BODY_BYTES: Final = 64 * 1024
-"""Longer bodies are read in a thread. Up to here it takes 2 ms, for a list of 50,000 words 25 ms, while other streams
-would wait for this loop."""
+"""Longer bodies are read in a thread. Up to here it takes 2 ms, for a list of 50,000 words 25 ms, in which no other
+stream on this loop would move."""
+
+_READY_FOR_S: Final = 1.0
+"""Health needs no key, so requests to it must not become one question to the controller each."""
+
+_STATUS_TIMEOUT_S: Final = 5.0
 
 
 class Backend(Protocol):
     """The rest of the graph, as the front sees it."""
 
     async def resolve(self, spec: VocabularySpec) -> ResolvedVocabulary:
-        """Makes sure that the vocabulary's artefact exists; raises the errors of ``vocab.errors``."""
+        """Make sure that the vocabulary's artefact exists. Raises the errors of ``vocab.errors``."""
 
     def answer(
         self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, request_id: str
     ) -> AsyncGenerator[Answer]:
-        """Generates; closing the generator stops the work."""
+        """Generate an answer; closing the generator stops the work."""
 
     async def is_ready(self) -> bool:
-        """Whether every part of the graph can take requests."""
+        """Return whether every part of the graph can take requests."""
 
 
 Mount: TypeAlias = Callable[[FastAPI], Routes]
@@ -71,7 +78,7 @@ def create_app(settings: Settings, backend: Backend, mounts: Sequence[Mount] = (
     routes = dict(ROUTES)
     for mount in mounts:
         routes |= mount(app)
-    # Last, for the document describes the routes that are there.
+    # Last: the document describes the routes added so far.
     add_docs(app, settings.limits)
     # The layer added last is the outermost.
     app.add_middleware(Gate, check=route_check(routes))
@@ -87,8 +94,69 @@ def create_app(settings: Settings, backend: Backend, mounts: Sequence[Mount] = (
     return app
 
 
+class HandleBackend:
+    """A ``Backend`` of two handles."""
+
+    def __init__(self, replica: DeploymentHandle, vocabulary: DeploymentHandle) -> None:
+        self._replica = replica.options(stream=True)
+        self._vocabulary = vocabulary
+        self._readiness = _Readiness(replica.app_name, (replica.deployment_name, vocabulary.deployment_name))
+
+    async def resolve(self, spec: VocabularySpec) -> ResolvedVocabulary:
+        return await resolve(self._vocabulary, spec)
+
+    async def answer(
+        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, request_id: str
+    ) -> AsyncGenerator[Answer]:
+        response = self._replica.answer.remote(body, vocabulary, decoding, request_id)
+        try:
+            async for item in response:
+                yield item
+        except (GeneratorExit, asyncio.CancelledError):
+            response.cancel()
+            raise
+
+    async def is_ready(self) -> bool:
+        return await self._readiness.get()
+
+
+class _Readiness:
+    """Whether each of some deployments has a running replica, as the controller last said.
+
+    Replicas are not asked: a busy one would answer late and be taken for dead. While the controller does not answer,
+    which stops no request, its last answer holds.
+    """
+
+    def __init__(self, app_name: str, deployment_names: Collection[str]) -> None:
+        self._app_name = app_name
+        self._deployment_names = deployment_names
+        self._is_ready = False
+        self._asked_at = -_READY_FOR_S
+        self._lock = asyncio.Lock()
+
+    async def get(self) -> bool:
+        async with self._lock:
+            if time.monotonic() - self._asked_at >= _READY_FOR_S:
+                await self._ask()
+                self._asked_at = time.monotonic()
+        return self._is_ready
+
+    async def _ask(self) -> None:
+        try:
+            status = await asyncio.wait_for(asyncio.to_thread(serve.status), _STATUS_TIMEOUT_S)
+        except Exception as error:
+            logger.warning("the controller does not say how the deployments are: %s", type(error).__name__)
+            return
+        application = status.applications.get(self._app_name)
+        deployments: dict[str, Any] = application.deployments if application else {}
+        self._is_ready = all(
+            name in deployments and deployments[name].replica_states.get("RUNNING", 0) > 0
+            for name in self._deployment_names
+        )
+
+
 class FrontServer:
-    """The front as a Serve deployment; the application is built in the replica, where the handles work.
+    """The front as a Serve deployment. The application is built in the replica, where the handles work.
 
     Its route prefix must be ``/``: paths are compared as they were sent.
     """
@@ -112,12 +180,13 @@ class FrontServer:
 
 
 Ingress: Final[Any] = serve.deployment(name="Ingress")(serve.ingress()(FrontServer))
-"""Binds with settings and the handles of replica, vocabulary and, where batches are on, theirs and what mounts their
-routes. Without a type: Ray has none."""
+"""Binds with settings, the handles of replica and vocabulary and, where batches are on, theirs and the function that
+mounts their routes. Untyped, as Ray is."""
 
 
 async def _not_found(_: Request, __: Exception) -> Response:
-    """For what the router refuses although its path is one of ours, such as a line break in a model's name."""
+    """Answer paths that the router refuses although ``routing`` lets them through, such as a line break in a model's
+    name."""
     raise NotFoundError("There is nothing at this path.")
 
 
@@ -163,13 +232,11 @@ def _add_chat(app: FastAPI, settings: Settings, backend: Backend) -> None:
 
 async def _read_chat(request: Request, reader: ChatRequestReader, limits: Limits) -> ChatRequest:
     body = await read_json_body(request, limits)
-    if len(body) < _LONG_BODY_BYTES:
-        return _parse(body, reader, limits)
-    return await asyncio.to_thread(_parse, body, reader, limits)
 
+    def parse() -> ChatRequest:
+        return reader.read(parse_json(body, limits))
 
-def _parse(body: bytes, reader: ChatRequestReader, limits: Limits) -> ChatRequest:
-    return reader.read(parse_json(body, limits))
+    return parse() if len(body) < _LONG_BODY_BYTES else await asyncio.to_thread(parse)
 
 
 async def _resolve(backend: Backend, chat: ChatRequest) -> ResolvedVocabulary | None:

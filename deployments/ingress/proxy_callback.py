@@ -1,8 +1,8 @@
-"""What has to be done before Serve's own proxy reads a request: the proxy trusts headers that a client should not send.
+"""Guard Serve's own proxy, which trusts headers that a client should not send.
 
 Serve takes the request id, a deadline, and "do not stop when I leave" from the client, and tells its routes without a
 key. The proxy calls ``middlewares`` when ``RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH`` in the environment of the Ray
-node says ``deployments.proxy:middlewares``. The front is safe without it, but for these four.
+node is ``deployments.proxy:middlewares``. Without it the front is safe but for these four.
 """
 
 from typing import Final
@@ -25,7 +25,7 @@ def middlewares() -> list[Middleware]:
 
 
 class ProxyGuard:
-    """Drops the headers that Serve would trust, and leaves an answer one request id, the first."""
+    """Drop the headers that Serve would trust, and keep only the first request id of an answer."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -1,6 +1,6 @@
-"""The outermost layer: gives each request its id, answers every exception, writes one log line, as pure ASGI.
+"""The outermost layer, as pure ASGI: give each request its id, answer every exception, write one log line.
 
-The id is the server's own; one sent by the client is ignored. Knows nothing of what the layers inside do.
+The id is the server's own; one sent by the client is ignored.
 """
 
 import logging
@@ -11,18 +11,18 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from deployments.errors import ApiError, InternalError, printable, to_api_error
-from deployments.ingress.disconnect import ClientLeft
+from deployments.ingress.answers import ClientLeft
 from deployments.ingress.routing import raw_path
 
 logger = logging.getLogger("ray.serve.wordbound")
 """Below Serve's own logger, which alone has a handler in a replica."""
 
 CLIENT_CLOSED_REQUEST = 499
-"""Never seen by the client that left; nginx's number, for logs and metrics."""
+"""nginx's number, for logs and metrics; the client that left never sees it."""
 
 
 class Envelope:
-    """Wraps an application so that every request gets exactly one answer, with an ``X-Request-Id``."""
+    """Give every request exactly one answer, with an ``X-Request-Id``."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -37,8 +37,6 @@ class Envelope:
 
 
 class _Exchange:
-    """One request and its answer."""
-
     def __init__(self, scope: Scope, send: Send) -> None:
         self._scope = scope
         self._send = send

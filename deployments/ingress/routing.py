@@ -1,7 +1,7 @@
-"""Checks what a request's first lines say, as pure ASGI: Host, the size of the headers, path and method.
+"""Check a request's Host, headers, path and method, as pure ASGI.
 
 Each check takes an ASGI scope and raises an ``ApiError``. Paths are compared as they were sent, before any decoding, so
-that no second spelling reaches a handler. Bodies and keys are looked at elsewhere.
+that no second spelling reaches a handler.
 """
 
 import re
@@ -25,7 +25,7 @@ _HOST: Final = re.compile(rb"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?"
 
 
 class Gate:
-    """Lets a request through if a check of its scope raises nothing."""
+    """Let a request through if a check of its scope raises nothing."""
 
     def __init__(self, app: ASGIApp, *, check: ScopeCheck) -> None:
         self._app = app
@@ -38,7 +38,7 @@ class Gate:
 
 
 def check_host(scope: Mapping[str, Any]) -> None:
-    """One Host, made of a name and perhaps a port: anything else could make a URL say something else."""
+    """Require one Host, a name and perhaps a port: URLs are built from it."""
     hosts = [value for name, value in scope["headers"] if name == b"host"]
     if len(hosts) != 1 or not _HOST.fullmatch(hosts[0]):
         raise BadRequestError("The request needs exactly one Host header, with a host name and perhaps a port.")
@@ -67,7 +67,7 @@ def route_check(routes: Routes) -> ScopeCheck:
 
 
 def raw_path(scope: Mapping[str, Any]) -> bytes:
-    """The path as it was sent, without the query."""
+    """Return the path as it was sent, without the query."""
     path: bytes = scope.get("raw_path") or scope["path"].encode()
     return path.partition(b"?")[0]
 

@@ -1,1 +1,1 @@
-"""Batches without the service: files of rows through engines of one's own."""
+"""Batches without the service: files of rows, answered by engines of the run's own."""

@@ -1,4 +1,4 @@
-"""``python -m deployments.offline IN OUT --config YAML``: answers a file of requests with engines of its own."""
+"""``python -m deployments.offline IN OUT --config YAML``: answer a file of requests with engines of its own."""
 
 import argparse
 import logging

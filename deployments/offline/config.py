@@ -1,7 +1,6 @@
 """The configuration of an offline run: the service's own settings, and a block ``offline`` beside them.
 
-The same YAML file serves both, as far as its settings speak of the model, the lists and the limits; those of the HTTP
-front and of the Serve graph mean nothing here. Nothing here imports Ray or the engine.
+One YAML file can serve both; settings of the HTTP front and of the Serve graph have no effect here.
 """
 
 import hashlib
@@ -27,7 +26,7 @@ _PLAIN_TARGETS: Final = frozenset({"prompt", "system", "custom_id"})
 """What a column may give besides fields of a chat request."""
 
 _ENGINE_KEYS: Final = ("chat_template", "quantization", "reasoning_parser", "revision", "tokenizer")
-"""Arguments of the engine that change what is answered, and not only how fast."""
+"""Arguments of the engine that change answers, not only their speed."""
 
 
 class OfflineSettings(BaseModel):
@@ -60,7 +59,7 @@ class OfflineSettings(BaseModel):
 
 @dataclass(frozen=True)
 class OfflineConfig:
-    """All that a run needs to know besides its input and output."""
+    """The configuration of a run."""
 
     settings: Settings
     offline: OfflineSettings
@@ -74,7 +73,7 @@ class OfflineConfig:
         """
         args = dict(args)
         block = args.pop(BLOCK, None) or {}
-        # There is no door here, so no key to it.
+        # There is no HTTP front here, so any key will do.
         variables = {**(os.environ if environment is None else environment), f"{PREFIX}SECRET_TOKEN": uuid4().hex}
         settings = Settings.load(args, variables)
         try:
@@ -86,7 +85,7 @@ class OfflineConfig:
 
     @classmethod
     def read(cls, path: Path, environment: Mapping[str, str] | None = None) -> Self:
-        """The configuration in a YAML file.
+        """Return the configuration in a YAML file.
 
         Raises:
             SettingsError: The file cannot be read, or as ``load``.
@@ -101,7 +100,7 @@ class OfflineConfig:
 
     @property
     def digest(self) -> str:
-        """Changes with all that answers depend on, and with nothing that only makes them come sooner or later."""
+        """Changes with all that answers depend on, and with nothing else."""
         settings = self.settings
         kwargs = settings.engine_kwargs
         content = {
@@ -115,7 +114,7 @@ class OfflineConfig:
 
 
 def _check_requests(config: OfflineConfig) -> None:
-    """Has the reader of requests look at what every row will have, so that not every row fails of it."""
+    """Check now what every row will have, so that not every row fails of it."""
     offline = config.offline
     if offline.columns and len({"prompt", "messages"} & set(offline.columns)) != 1:
         raise SettingsError("offline.columns: name the column that holds the prompt, or the one that holds messages")

@@ -1,7 +1,6 @@
-"""The one actor of a run that its engines share: it resolves lists, as the vocabulary deployment does, and remembers
-which rows were under way when an engine died.
+"""The actor that the engines of a run share: resolves lists, and records which rows were under way when an engine died.
 
-Whoever dies with an engine cannot say so afterwards, so what begins is noted before, and struck out when it ends.
+A process that dies cannot report its rows, so each is recorded before it begins, and removed when it ends.
 """
 
 from collections.abc import Collection
@@ -16,7 +15,7 @@ from deployments.vocabulary.deployment import Vocabulary
 from vocab.errors import VocabularyError
 
 _NUM_CPUS: Final = 0
-"""It shares a core with an engine; what compiles is a process of its own."""
+"""It shares a core with an engine; lists are compiled in processes of their own."""
 
 
 class Attempts:
@@ -26,14 +25,13 @@ class Attempts:
         self._begun: dict[str, int] = {}
 
     def begin_new(self, rows: Collection[str]) -> dict[str, int]:
-        """Notes those that never began before; gives the others, with how often they were begun in vain."""
+        """Record the rows that never began before; return how often the others did."""
         suspects = {row: self._begun[row] for row in rows if row in self._begun}
         for row in rows:
             self._begun.setdefault(row, 1)
         return suspects
 
     def begin(self, row: str) -> None:
-        """Notes one more attempt."""
         self._begun[row] = self._begun.get(row, 0) + 1
 
     def end(self, rows: Collection[str]) -> None:
@@ -42,7 +40,7 @@ class Attempts:
 
 
 class Coordinator:
-    """See ``deployments.vocabulary.deployment`` for what lists are resolved to, and for the errors."""
+    """``deployments.vocabulary.deployment`` documents the results and errors of its first three methods."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -68,15 +66,11 @@ class Coordinator:
         self._attempts.end(rows)
 
     async def _made(self) -> Vocabulary:
-        """Made with the first question, for an actor's constructor cannot wait."""
-        return await self._vocabulary.get("vocabulary", lambda: _make_vocabulary(self._settings))
+        """Return the vocabulary, made at the first call: an actor's constructor cannot await."""
+        return await self._vocabulary.get("vocabulary", lambda: Vocabulary.create(self._settings))
 
 
 def start_coordinator(settings: Settings) -> Any:
-    """The actor, which lives as long as somebody holds what is returned."""
+    """Start the actor, which lives as long as the returned handle."""
     options = {"num_cpus": _NUM_CPUS, "resources": settings.vocabulary_resources}
     return ray.remote(Coordinator).options(max_restarts=-1, max_task_retries=3, **options).remote(settings)
-
-
-async def _make_vocabulary(settings: Settings) -> Vocabulary:
-    return await Vocabulary.create(settings)

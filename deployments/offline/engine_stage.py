@@ -1,7 +1,7 @@
 """Ray Data's vLLM stage, with the service's replica between the rows and the engine.
 
-Ray starts the engine, places it and hands it tasks of rows; the replica answers each row as the service would. An
-engine that died takes its process with it, so that Ray starts another and gives it the rows again.
+Ray starts the engine, places it and sends it tasks of rows; the replica answers each row as the service would. A
+dead engine takes its process with it, so that Ray starts another and sends it the rows again.
 """
 
 import asyncio
@@ -27,8 +27,8 @@ logger = logging.getLogger("ray.serve")
 _NO_DEADLINE: Final = float("inf")
 
 
-class Gate:
-    """Lets rows run together, or one alone; whoever wants to be alone waits for those inside, and holds back others."""
+class Turns:
+    """A shared/exclusive lock for rows that run together or alone; one that waits to run alone holds back others."""
 
     def __init__(self) -> None:
         self._num_together = 0
@@ -67,13 +67,7 @@ class Gate:
 
 
 class AnswerStage(vLLMEngineStageUDF):
-    """One engine.
-
-    Args:
-        settings: Of the service.
-        coordinator: The run's actor.
-        max_attempts: How often a row may be under way when an engine dies.
-    """
+    """One engine; a row may be under way ``max_attempts`` times when an engine dies."""
 
     def __init__(
         self,
@@ -93,14 +87,14 @@ class AnswerStage(vLLMEngineStageUDF):
         self._settings = settings
         self._coordinator = coordinator
         self._max_attempts = max_attempts
-        self._gate = Gate()
+        self._turns = Turns()
         self._replica: asyncio.Task[OfflineReplica] | None = None
 
     def normalize_engine_kwargs(self, engine_kwargs: dict[str, Any]) -> dict[str, Any]:
         return normalized(super().normalize_engine_kwargs(engine_kwargs))
 
     async def udf(self, batch: list[dict[str, Any]]) -> AsyncIterator[dict[str, Any]]:
-        """Answers the rows of a task, each as soon as it can be."""
+        """Answer the rows of a task, each as soon as possible."""
         requests = [json.loads(row[REQUEST]) for row in batch]
         ids = [request["id"] for request in requests if "id" in request]
         replica = await self._ready()
@@ -114,7 +108,7 @@ class AnswerStage(vLLMEngineStageUDF):
         await self._coordinator.end.remote(ids)
 
     async def _ready(self) -> OfflineReplica:
-        """The replica; made here, for the constructor has no event loop."""
+        """Return the replica; made here, as the constructor has no event loop."""
         if self._replica is None:
             self._replica = asyncio.create_task(
                 make_replica(self._settings, vocabulary=self._coordinator, client=self.llm.engine)
@@ -130,13 +124,13 @@ class AnswerStage(vLLMEngineStageUDF):
         if num_attempts >= self._max_attempts:
             answer = _given_up(num_attempts)
         elif num_attempts:
-            async with self._gate.alone():
+            async with self._turns.alone():
                 await self._coordinator.begin.remote(request["id"])
                 answer = await self._ask(replica, request)
-                # At once: it is innocent, whatever another row of its task does next.
+                # At once: another row of its task may kill the engine next.
                 await self._coordinator.end.remote([request["id"]])
         else:
-            async with self._gate.together():
+            async with self._turns.together():
                 answer = await self._ask(replica, request)
         return {self.IDX_IN_BATCH_COLUMN: index, ANSWER: json.dumps(answer, ensure_ascii=False)}
 
@@ -144,12 +138,12 @@ class AnswerStage(vLLMEngineStageUDF):
         line: LineRequest = {"body": request["body"], "deadline": _NO_DEADLINE, "request_id": request["id"]}
         answer = await replica.answer_line(line)
         if answer["status"] != 200 and is_dead(replica):
-            logger.error("the engine died; it is started again, and its rows are given to it again")
+            logger.error("the engine died; it is started again, and its rows are sent again")
             self._end_process()
         return dict(answer)
 
     def _end_process(self) -> NoReturn:
-        # As Ray's own stage does: an actor that ends so is started anew, and its tasks are sent again.
+        # As Ray's own stage does: the actor is restarted, and its tasks are sent again.
         os._exit(1)
 
 

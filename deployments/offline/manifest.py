@@ -1,7 +1,7 @@
-"""What says that an output folder belongs to a run: the input and the configuration that it was begun with.
+"""The manifest of an output folder: the input and the configuration of its run.
 
-A run may go on only where both are the same, or its output would be of two kinds. Of a folder on this machine it also
-keeps a second run out.
+A run may be resumed only where both are the same, or its output would be of two kinds. A lock keeps a second run out
+of a local folder.
 """
 
 import fcntl
@@ -22,10 +22,10 @@ _VERSION: Final = 1
 
 
 def begin_or_go_on(folder: Location, found: Input, config: OfflineConfig) -> bool:
-    """Marks the folder as this run's; whether a run was begun here before.
+    """Mark the folder as this run's; return whether the run was begun before.
 
     Raises:
-        RefusedError: Another was: says in what it differs. Or the folder holds something else.
+        RefusedError: Another run was begun there, with the differences, or the folder holds something else.
     """
     ours = {"version": _VERSION, "format": found.format, "config": config.digest, "files": found.files}
     manifest = folder.child(NAME)
@@ -46,10 +46,10 @@ def begin_or_go_on(folder: Location, found: Input, config: OfflineConfig) -> boo
 
 @contextmanager
 def only_run(folder: Location) -> Iterator[None]:
-    """Holds the folder, so that no second run of this machine writes the same rows. Nothing for a URL.
+    """Hold the folder, so that no second run of this machine writes the same rows. Does nothing for a URL.
 
     Raises:
-        RefusedError: A run holds it.
+        RefusedError: Another run holds it.
     """
     if not folder.is_local:
         yield
@@ -60,7 +60,7 @@ def only_run(folder: Location) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise RefusedError(f"{folder.url}: another run writes there now: wait for its end") from None
-        # Kept: a second run may have opened it and wait for the lock.
+        # The file stays: a second run may have opened it.
         yield
 
 

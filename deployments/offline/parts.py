@@ -1,4 +1,4 @@
-"""The output of a run: parts, each a whole file of rows that appears at once, under ``answers`` or ``errors``.
+"""The output of a run: parts, each a file of rows that appears whole, under ``answers`` or ``errors``.
 
 A row is in one part or in none, so the parts themselves say what is done.
 """
@@ -41,12 +41,8 @@ _ERROR_COLUMNS: Final = (
 class Result:
     """What became of one row.
 
-    Attributes:
-        file, row: Where it is in the input.
-        custom_id: Its own name; None for none.
-        kept: What of it goes to the output.
-        status: As HTTP has it; 200 for an answer.
-        body: The chat completion, or OpenAI's error object.
+    ``kept`` are its columns that go to the output, ``status`` is as HTTP's, and ``body`` a chat completion (200) or
+    OpenAI's error object.
     """
 
     file: str
@@ -62,13 +58,7 @@ class Result:
 
 
 class Parts:
-    """The folder of one run's output.
-
-    Args:
-        folder: Where.
-        kind: The format.
-        kept: Of Parquet, the columns that come from the input.
-    """
+    """The output folder of one run. ``kept`` are, of Parquet, the columns that come from the input."""
 
     def __init__(self, folder: Location, kind: Format, kept: pa.Schema) -> None:
         self._folder = folder
@@ -76,15 +66,15 @@ class Parts:
         self._kept = kept
 
     def clean(self) -> None:
-        """Removes what a killed run had not written to its end."""
+        """Remove the unfinished files of a killed run."""
         for folder in self._folders():
             folder.remove_partial_files()
 
     def write(self, results: list[Result]) -> None:
-        """Writes the rows as parts of their own; each part is there wholly or not at all.
+        """Write the rows as new parts, each whole or not at all.
 
         Raises:
-            OSError: The disk is full, or the like; then a part of these rows may be there, and no half of one.
+            OSError: A part could not be written; the one before may be there.
         """
         for name, is_answer in ((ANSWERS, True), (ERRORS, False)):
             rows = [result for result in results if result.is_answer == is_answer]
@@ -93,7 +83,7 @@ class Parts:
                 self._folder.child(name).child(f"part-{uuid4().hex}.{self._format}").write([data])
 
     def done(self) -> Iterator[tuple[str, int, bool]]:
-        """Each row that is written: its file, its number, whether it is an answer.
+        """Yield each row that is written: its file, its number, whether it is an answer.
 
         Raises:
             RefusedError: A part cannot be read.
@@ -145,7 +135,7 @@ def _json_lines(results: list[Result]) -> bytes:
 
 
 def _record(result: Result) -> dict[str, Any]:
-    """A line of an output file of OpenAI's batches, and where its row came from."""
+    """Return a line of an output file of OpenAI's batches, with the file and row it came from."""
     name = hashlib.sha256(f"{result.file}\n{result.row}".encode()).hexdigest()[:32]
     error = None if result.is_answer else {name: result.body.get(name) for name in ("code", "message", "param")}
     body = dict(result.body) if result.is_answer else {"error": dict(result.body)}

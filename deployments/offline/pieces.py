@@ -1,7 +1,7 @@
-"""The input in pieces, each read by one small task wherever that runs.
+"""The input in pieces, each read by one small task on any node.
 
-The driver looks at the whole input once: how many rows, which files exactly, which names come twice. A row that is no
-request becomes one that is answered already, with the error that says so.
+The driver reads the whole input once for its rows, its digests and repeated names. A row that is no request becomes
+one that is answered already, with the error.
 """
 
 import hashlib
@@ -23,27 +23,23 @@ from deployments.protocol.strict_json import JsonError, loads
 from deployments.storage import Location
 
 _PIECE_ROWS: Final = 512
-"""Of JSON lines. A piece is read by one task, some 10 ms; what is answered already is not read again."""
+"""Of JSON lines. A piece is read by one task, some 10 ms; pieces that are done are not read again."""
 
 _READ_BYTES: Final = 2**22
 
 _BATCH_ROWS: Final = 256
 
 _NOT_KEPT: Final = frozenset({"body", "messages", "custom_id", "method", "url"})
-"""Columns that are the request."""
+"""Columns that make up the request."""
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Rows of one file that are read together.
+    """Rows of one file that are read together; rows count from 1.
 
     Attributes:
         file: Its name in the input.
-        url: Where it is.
-        format: Of the file.
-        first_row: The number of its first row in the file; rows count from 1.
-        num_rows: How many.
-        start: Where it begins: a byte of JSON lines, a row group of Parquet.
+        start: Where the piece begins: a byte of JSON lines, a row group of Parquet.
         repeated: Rows whose ``custom_id`` came before, and where.
     """
 
@@ -57,7 +53,6 @@ class Piece:
 
     @property
     def rows(self) -> range:
-        """The numbers of its rows."""
         return range(self.first_row, self.first_row + self.num_rows)
 
     def to_json(self) -> str:
@@ -67,17 +62,15 @@ class Piece:
     def from_json(cls, text: str) -> Self:
         fields = json.loads(text)
         # Names of JSON objects are strings.
-        return cls(**{**fields, "repeated": {int(row): place for row, place in fields["repeated"].items()}})
+        return cls(**{**fields, "repeated": {int(row): before for row, before in fields["repeated"].items()}})
 
 
 @dataclass
 class Input:
     """The input as it was found.
 
-    Attributes:
-        files: Of each file its name, bytes, rows and SHA-256.
-        pieces: All of it, in order.
-        kept: Of Parquet, the columns that go to the output.
+    ``files`` has of each file its name, bytes, rows and SHA-256; ``kept``, of Parquet, the columns that go to the
+    output.
     """
 
     format: Format
@@ -161,22 +154,15 @@ def _parquet(file: SourceFile, found: Input, config: OfflineConfig) -> Iterator[
 
 
 def _kept_columns(schema: pa.Schema) -> pa.Schema:
-    """The columns that go to the output: those of one plain value each, without those that are the request."""
+    """Return the columns of one plain value each that are not the request."""
     return pa.schema(
         [column.remove_metadata() for column in schema if _is_simple(column.type) and column.name not in _NOT_KEPT]
     )
 
 
 def _is_simple(kind: pa.DataType) -> bool:
-    types = pa.types
-    return bool(
-        types.is_string(kind)
-        or types.is_large_string(kind)
-        or types.is_integer(kind)
-        or types.is_boolean(kind)
-        or types.is_float32(kind)
-        or types.is_float64(kind)
-    )
+    names = ("string", "large_string", "integer", "boolean", "float32", "float64")
+    return any(getattr(pa.types, f"is_{name}")(kind) for name in names)
 
 
 def _check_columns(schema: pa.Schema, file: SourceFile, config: OfflineConfig) -> None:
@@ -222,7 +208,7 @@ def _digest(file: SourceFile) -> str:
 
 
 def read_piece(piece: Piece, done: Set[int], config: OfflineConfig) -> Iterator[dict[str, Any]]:
-    """The rows of a piece that are not done: ``file``, ``row``, ``custom_id``, ``kept`` (JSON) and ``REQUEST``."""
+    """Yield the rows that are not done: ``file``, ``row``, ``custom_id``, ``kept`` (JSON) and ``REQUEST``."""
     read = _parquet_rows if piece.format == "parquet" else _json_rows
     with Location.of(piece.url).open() as stream:
         for number, found in read(stream, piece, config):
@@ -253,8 +239,8 @@ def _row(
             "body": to_request(found, config, is_table=piece.format == "parquet").body,
         }
     except BadRequestError as error:
-        place = f"Line {number}" if piece.format == "jsonl" else f"Row {number}"
-        request = refused(BadRequestError(f"{place}: {error.message}", error.param, error.code))
+        unit = "Line" if piece.format == "jsonl" else "Row"
+        request = refused(BadRequestError(f"{unit} {number}: {error.message}", error.param, error.code))
     return {
         "file": piece.file,
         "row": number,
@@ -288,7 +274,7 @@ def _parsed(text: bytes | None, max_bytes: int, max_depth: int) -> Mapping[str, 
 
 
 def _parquet_rows(stream: Any, piece: Piece, config: OfflineConfig) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    # Again, for the file may be another by now.
+    # Again: the file may have been replaced.
     check_footer(stream, stream.seek(0, io.SEEK_END), piece.file)
     stream.seek(0)
     table = pq.ParquetFile(stream)

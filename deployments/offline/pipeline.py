@@ -1,7 +1,7 @@
 """The engines of a run as a step of a Ray Data pipeline: rows in, rows with answers out.
 
-``answer`` is for programs that have a dataset; ``answer_requests`` is its inner part, for those that know their rows'
-requests. Nothing here reads or writes files, and nothing runs before the dataset is consumed.
+``answer`` is for programs that have a dataset; ``answer_requests`` takes rows whose requests are made already.
+Nothing here reads or writes files, and nothing runs before the dataset is consumed.
 """
 
 from typing import Any, Final
@@ -18,19 +18,19 @@ from deployments.offline.rows import REQUEST, request_of, with_result
 from deployments.replica.engine import OFFLINE_STATISTICS
 
 SMALL_TASK: Final[dict[str, Any]] = {"num_cpus": 0.25, "compute": TaskPoolStrategy(size=2)}
-"""For what prepares rows: one core is enough for many engines, and all processors may be theirs. Without a bound, Ray
-Data starts as many processes as fit."""
+"""For what prepares rows: one core is enough for many engines, which may take all processors. Without a bound, Ray Data
+starts as many processes as fit."""
 
 _STAGE: Final = "vLLMEngineStage"
 
 
 def answer(dataset: Dataset, config: OfflineConfig) -> Dataset:
-    """The dataset with an answer in each row, or why there is none.
+    """Return the dataset with an answer, or an error, in each row.
 
-    Rows are chat requests, lines of OpenAI's batches, or whatever ``offline.columns`` maps to requests. Their columns
-    stay, and four come: ``answer`` (the text of the first choice), ``completion`` (the chat completion, as JSON),
-    ``error`` (OpenAI's error, as JSON) and ``status`` (as HTTP has it). Of the first three, those that do not apply are
-    null. Rows may come in another order.
+    Rows are chat requests, lines of OpenAI's batches, or whatever ``offline.columns`` maps to requests. Their
+    columns stay, and four are added: ``answer`` (the text of the first choice), ``completion`` (the chat completion,
+    as JSON), ``error`` (OpenAI's error, as JSON) and ``status`` (as HTTP's). Of the first three, those that do not
+    apply are null. The order of rows may change.
     """
 
     def prepare(row: dict[str, Any]) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def answer(dataset: Dataset, config: OfflineConfig) -> Dataset:
 
 
 def answer_requests(dataset: Dataset, config: OfflineConfig) -> Dataset:
-    """The dataset, of rows with a column ``REQUEST``, with a column ``ANSWER`` in its place."""
+    """Return the dataset with a column ``ANSWER`` in place of ``REQUEST``."""
     settings, offline = config.settings, config.offline
     bundles = settings.placement_bundles
     processor = build_processor(
@@ -69,12 +69,11 @@ def answer_requests(dataset: Dataset, config: OfflineConfig) -> Dataset:
     processor.stages[_STAGE] = stage.model_copy(
         update={"fn": AnswerStage, "fn_constructor_kwargs": {**stage.fn_constructor_kwargs, **ours}}
     )
-    # What is done of a task comes back when all of it is, so tasks are small.
+    # The rows of a task come back together, so tasks are small.
     return processor(_in_blocks(dataset, offline.rows_per_task))
 
 
 def _in_blocks(dataset: Dataset, num_rows: int) -> Dataset:
-    """The dataset in blocks of so many rows, made as it comes."""
     split = dataset.repartition(target_num_rows_per_block=num_rows)
     # Ray 2.60 takes a whole processor for this, which may never come free, and has no public way to say otherwise.
     operator = split._logical_plan.dag

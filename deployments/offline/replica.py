@@ -1,7 +1,6 @@
-"""The service's replica, over an engine that somebody else started: the same answers without Serve.
+"""The service's replica without Serve, over an engine that Ray Data's stage started.
 
-All that a replica does with a request is inherited, its proof that the engine keeps to lists among it. Here vLLM's chat
-server is put over the engine of Ray Data's stage. It knows nothing of rows.
+What a replica does with a request is inherited, with the proof that the engine keeps to lists.
 """
 
 from argparse import Namespace
@@ -19,7 +18,7 @@ from deployments.settings import Settings
 
 
 class OfflineReplica(Replica):
-    """One engine, as ``Replica``; ``client`` is vLLM's own of that engine, and ``vocabulary`` an actor's handle."""
+    """One engine; ``client`` is vLLM's own of that engine, and ``vocabulary`` an actor's handle."""
 
     async def __init__(  # type: ignore[misc]  # awaited, as Serve does
         self, settings: Settings, *, vocabulary: Any, client: Any
@@ -27,13 +26,13 @@ class OfflineReplica(Replica):
         self._client = client
         await super().__init__(engine_config(settings), settings=settings, vocabulary=vocabulary)
 
-    def _num_batch_places(self, settings: Settings) -> int:  # noqa: ARG002
-        """All of them: nobody else asks this engine."""
+    def _num_batch_sequences(self, settings: Settings) -> int:  # noqa: ARG002
+        """Return all of them: nothing else uses this engine."""
         return max_sequences(self)
 
     async def start(self) -> None:
-        """In the place of ``LLMServer.start``, which would start an engine."""
-        # Imported here, as Ray does: it raises the root logger's level, which is the program's that imports this.
+        """Replace ``LLMServer.start``, which would start an engine."""
+        # Imported here, as Ray does: it raises the level of the root logger, which belongs to the importing program.
         from vllm.entrypoints.openai.api_server import init_app_state
 
         self.engine = VLLMEngine(self._llm_config)
@@ -44,7 +43,7 @@ class OfflineReplica(Replica):
             _server_args(self._llm_config),
             await self._client.get_supported_tasks(),
         )
-        # What its own start would set. Ray 2.60 has no public way to give it an engine.
+        # What its own start would set; Ray 2.60 has no public way to pass an engine.
         self.engine._engine_client = self._client
         self.engine._oai_models = state.openai_serving_models
         self.engine._oai_serving_chat = state.openai_serving_chat
@@ -52,7 +51,7 @@ class OfflineReplica(Replica):
 
 
 async def make_replica(settings: Settings, *, vocabulary: Any, client: Any) -> OfflineReplica:
-    """The replica, once its engine has proved that it keeps to a list.
+    """Return the replica, once its engine has proved that it keeps to a list.
 
     Raises:
         EngineProofError: It does not.
@@ -64,16 +63,16 @@ async def make_replica(settings: Settings, *, vocabulary: Any, client: Any) -> O
 
 
 def engine_arguments(settings: Settings) -> dict[str, Any]:
-    """What the engine is started with, as the service starts its own; how it is spread over workers is left open."""
+    """Return the engine's arguments as the service would pass them, except how it is spread over workers."""
     kwargs = dict(engine_config(settings).get_engine_config().get_initialization_kwargs())
     if "distributed_executor_backend" not in settings.engine_kwargs:
         del kwargs["distributed_executor_backend"]
-    # Ray's stage says these itself.
+    # Ray's stage passes these itself.
     return {name: value for name, value in kwargs.items() if name not in ("model", "enable_log_requests")}
 
 
 def normalized(kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The same arguments with vLLM's own types in the place of plain dicts."""
+    """Return the arguments with vLLM's own types in place of plain dicts."""
     made: dict[str, Any] = _normalize_vllm_engine_kwargs(kwargs)
     return made
 

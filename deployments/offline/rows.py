@@ -1,9 +1,8 @@
-"""Makes of a row, whatever its shape, the chat request that it asks for, and of its answer the columns of a result.
+"""Make the chat request of a row, and of its answer the columns of a result.
 
-Three shapes: a line of OpenAI's batches (``custom_id``, ``body``), a bare chat request (``messages`` and the rest), or
-any row, where ``offline.columns`` says what comes from which column. Values may be those of JSON, Arrow or NumPy.
-Whether the request is a good one is found where it is answered. Small tasks on any node use this, so it imports neither
-Ray nor the engine.
+A row has one of three shapes: a line of OpenAI's batches (``custom_id``, ``body``), a bare chat request
+(``messages`` and the rest), or anything that ``offline.columns`` maps to a request. Values may be those of JSON,
+Arrow or NumPy. Imports neither Ray nor the engine: small tasks on any node use it.
 """
 
 import json
@@ -19,7 +18,7 @@ from deployments.protocol.strict_json import JsonError, loads
 ENDPOINT: Final = "/v1/chat/completions"
 
 REQUEST: Final = "wordbound_request"
-"""The column with the request: JSON, ``{"id", "body"}``, or an answer that is there already: ``{"answer"}``."""
+"""The column with the request: JSON, ``{"id", "body"}``, or ``{"answer"}`` for a row that is answered already."""
 
 ANSWER: Final = "wordbound_answer"
 """The column with the answer: JSON, ``{"status", "body"}``; the body an answer, or OpenAI's error, as JSON text."""
@@ -30,17 +29,17 @@ _SIMPLE: Final = (str, int, float, bool)
 
 @dataclass(frozen=True, slots=True)
 class RowRequest:
-    """What a row asks for: ``body`` is its chat request as JSON text."""
+    """``body`` is the chat request as JSON text."""
 
     custom_id: str | None
     body: str
 
 
 def to_request(row: Mapping[str, Any], config: OfflineConfig, *, is_table: bool) -> RowRequest:
-    """The request of a row.
+    """Return the request of a row.
 
     Args:
-        is_table: In tables a member that is not there is null, or not a number; in JSON a null may mean something.
+        is_table: In tables a missing member is null or not a number; in JSON a null may mean something.
 
     Raises:
         BadRequestError: The row holds no request.
@@ -61,10 +60,10 @@ def to_request(row: Mapping[str, Any], config: OfflineConfig, *, is_table: bool)
 
 
 def custom_id_of(row: Mapping[str, Any], config: OfflineConfig) -> str | None:
-    """The row's own name, where it has one.
+    """Return the row's own name, if any.
 
     Raises:
-        BadRequestError: It is none.
+        BadRequestError: It is no name.
     """
     given = row.get(config.offline.columns.get("custom_id", "custom_id"))
     if given is None:
@@ -76,7 +75,7 @@ def custom_id_of(row: Mapping[str, Any], config: OfflineConfig) -> str | None:
 
 
 def request_of(row: Mapping[str, Any], config: OfflineConfig, request_id: str) -> str:
-    """What ``REQUEST`` holds for a row of a table."""
+    """Return the value of ``REQUEST`` for a row of a table."""
     try:
         request = {"id": request_id, "body": to_request(row, config, is_table=True).body}
     except BadRequestError as error:
@@ -85,12 +84,12 @@ def request_of(row: Mapping[str, Any], config: OfflineConfig, request_id: str) -
 
 
 def refused(error: BadRequestError) -> dict[str, Any]:
-    """What ``REQUEST`` holds, before it is JSON, for a row that is no request."""
+    """Return the value of ``REQUEST``, before it is JSON, for a row that is no request."""
     return {"answer": {"status": error.status, "body": error.to_json().decode()}}
 
 
 def with_result(row: dict[str, Any]) -> dict[str, Any]:
-    """The row with four columns in the place of ``ANSWER``; see ``pipeline.answer``."""
+    """Return the row with four columns in place of ``ANSWER``; see ``pipeline.answer``."""
     made = json.loads(row.pop(ANSWER))
     status, body = made["status"], made["body"]
     if status != 200:
@@ -143,7 +142,7 @@ def _mapped(row: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, Any
 
 
 def _merged(defaults: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
-    """The body over the defaults, where they do not say the same in another way."""
+    """Return the body over the defaults, less defaults that it sets under another name."""
     defaults = dict(defaults)
     if body.get("max_completion_tokens") is not None:
         defaults.pop("max_tokens", None)
@@ -156,7 +155,6 @@ def _merged(defaults: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, A
 
 
 def _plain(value: Any) -> Any:
-    """The value as JSON has it: NumPy's scalars and arrays too."""
     if isinstance(value, (*_SIMPLE, type(None))):
         return value
     if isinstance(value, Mapping):
@@ -165,7 +163,7 @@ def _plain(value: Any) -> Any:
         return [_plain(member) for member in value]
     if hasattr(value, "tolist"):
         return _plain(value.tolist())
-    raise TypeError(f"a value of type {type(value).__name__} has no place in a request")
+    raise TypeError(f"a value of type {type(value).__name__} cannot be part of a request")
 
 
 def _without_nulls(value: Any) -> Any:

@@ -1,7 +1,7 @@
-"""A run from its input to its summary; begun again with the same arguments, it goes on where it was.
+"""A run from its input to its summary; started again with the same arguments, it resumes.
 
-The driver reads the input once, Ray Data carries what is not answered to the engines, and each row that comes back goes
-to a part of the output here, in this process.
+The driver reads the input once, Ray Data carries what is not answered to the engines, and this process writes each
+row that comes back to a part of the output.
 """
 
 import json
@@ -25,22 +25,16 @@ from deployments.offline.source import find_output, find_source
 SUMMARY_NAME: Final = "_summary.json"
 
 Done: TypeAlias = Mapping[str, set[int]]
-"""Of each file, the rows that are in the output."""
+"""By file, the rows that are in the output."""
 
 Engines: TypeAlias = Callable[[Input, Done, OfflineConfig], Iterator[Result]]
 
 
 @dataclass
 class Summary:
-    """What a run did; rows of earlier runs are counted apart.
+    """What a run did; ``num_skipped`` rows were done by earlier runs.
 
-    Attributes:
-        num_rows: Of the input.
-        num_skipped: Done by earlier runs.
-        num_answers, num_errors: Of this run.
-        prompt_tokens, completion_tokens: Of this run's answers.
-        seconds: Of this run, the start of the engines included.
-        answering_s: From the first answer to the last.
+    ``seconds`` include the start of the engines, ``answering_s`` are from the first answer to the last.
     """
 
     num_rows: int
@@ -71,7 +65,7 @@ class Summary:
 
 
 def run(source: str, output: str, config: OfflineConfig, engines: Engines | None = None) -> Summary:
-    """Answers what is not answered yet; ``engines`` are those that ``answered`` starts.
+    """Answer what is not answered yet; ``engines`` replaces ``answered``.
 
     Raises:
         RefusedError: The run cannot begin, and nothing was changed.
@@ -98,7 +92,7 @@ def run(source: str, output: str, config: OfflineConfig, engines: Engines | None
 
 
 def answered(found: Input, done: Done, config: OfflineConfig) -> Iterator[Result]:
-    """What becomes of each row that is not done, as it comes from the engines that are started for it."""
+    """Start engines, and yield the result of each row that is not done."""
     if not ray.is_initialized():
         _start_ray()
     pieces = [
@@ -117,11 +111,11 @@ def answered(found: Input, done: Done, config: OfflineConfig) -> Iterator[Result
 
 
 def _start_ray() -> None:
-    """Joins the cluster that ``RAY_ADDRESS`` names, or starts Ray on this machine."""
+    """Join the cluster that ``RAY_ADDRESS`` names, or start Ray on this machine."""
     if os.environ.get("RAY_ADDRESS"):
         ray.init()
     else:
-        # One more than there are, so that what prepares rows finds a place beside engines that take all of them.
+        # One more than there are, so that rows can be prepared beside engines that take all of them.
         ray.init(num_cpus=(os.cpu_count() or 1) + 1, include_dashboard=False)
 
 
@@ -139,7 +133,7 @@ def _result(row: dict[str, Any]) -> Result:
 
 
 def _once(results: Iterable[Result], done: Mapping[str, set[int]]) -> Iterator[Result]:
-    """Without those of rows that have one: what Ray sends again after a death may come twice."""
+    """Drop results of rows that have one: what Ray sends again after a death may come twice."""
     for result in results:
         rows = done[result.file]
         if result.row not in rows:
@@ -161,10 +155,6 @@ def _write(results: Iterable[Result], parts: Parts, summary: Summary, config: Of
                 parts.write(waiting)
                 waiting, written_at = [], now
     finally:
-        _write_rest(parts, waiting)
-
-
-def _write_rest(parts: Parts, waiting: list[Result]) -> None:
-    """What is there is worth keeping, whatever ended the run."""
-    if waiting:
-        parts.write(waiting)
+        # Worth keeping, whatever ended the run.
+        if waiting:
+            parts.write(waiting)

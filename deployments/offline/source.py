@@ -1,9 +1,9 @@
 """Which files a run may read, and where it may write.
 
 Refused before anything is read: a path outside the allowed roots, a link that leads out, output and input in one
-another, and Parquet that Arrow must not open. Arrow lets a file name a type of its own ("extension type"), which code
-outside Arrow then makes from the bytes that the file gives: some types of Ray unpickle them, which runs whatever the
-file's author wrote. Arrow makes these types already when it opens a file, so its footer is searched as plain bytes.
+another, and Parquet with Arrow extension types. Code outside Arrow makes such a type from bytes in the file: some
+types of Ray unpickle them, which runs whatever the file's author wrote. Arrow does so already when it opens a file,
+so the footer is searched as plain bytes.
 """
 
 import base64
@@ -26,18 +26,18 @@ _MAX_FOOTER_BYTES: Final = 64 * 2**20
 """Costs as much memory twice. A table of 1,000 columns and 1,000 row groups has 50 MB."""
 
 _SCHEMA: Final = re.compile(rb"ARROW:schema.{1,8}?([A-Za-z0-9+/]{16,}={0,2})", re.DOTALL)
-"""Arrow's own schema, in base64; the bytes between say its length."""
+"""Arrow's own schema, in base64; the bytes between hold its length."""
 
 _EXTENSION: Final = b"ARROW:extension"
 
 
 class RefusedError(ValueError):
-    """The run cannot begin; the text says why, and what to change. Nothing was read or written."""
+    """The run cannot begin, and nothing was read or written; the text says why, and what to change."""
 
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A file of the input; ``name`` is its path below the input, by which it is known in the output."""
+    """A file of the input; ``name`` is its path below the input, which identifies it in the output."""
 
     name: str
     location: Location
@@ -46,14 +46,14 @@ class SourceFile:
 
 @dataclass(frozen=True)
 class Source:
-    """The input: files of one format, in the order of their names."""
+    """Files of one format, in the order of their names."""
 
     format: Format
     files: tuple[SourceFile, ...]
 
 
 def find_source(given: str, allowed_roots: Collection[str] = ()) -> Source:
-    """The files of the input.
+    """Return the files of the input.
 
     Raises:
         RefusedError: There are none, or some that must not be read.
@@ -81,7 +81,7 @@ def find_source(given: str, allowed_roots: Collection[str] = ()) -> Source:
 
 
 def find_output(given: str, source: str, allowed_roots: Collection[str] = ()) -> Location:
-    """The folder of the output.
+    """Return the folder of the output.
 
     Raises:
         RefusedError: It is a file, outside the roots, or it and the input are in one another.
@@ -100,7 +100,7 @@ def find_output(given: str, source: str, allowed_roots: Collection[str] = ()) ->
 
 
 def check_footer(stream: BinaryIO, num_bytes: int, name: str) -> None:
-    """Returns if the file is Parquet and all of its types are Arrow's own.
+    """Check that a file is Parquet and that all of its types are Arrow's own.
 
     Raises:
         RefusedError: They are not, or this cannot be known.
@@ -122,7 +122,7 @@ def check_footer(stream: BinaryIO, num_bytes: int, name: str) -> None:
 
 
 def _files_below(folder: Location, allowed_roots: Collection[str]) -> dict[str, Location]:
-    """Files by name; what begins with a dot or an underscore is somebody's note, and no input."""
+    """Return files by name; those that begin with a dot or an underscore are no input."""
     found: dict[str, Location] = {}
     for path in folder.filesystem.find(folder.path):
         name = posixpath.relpath(path, folder.path)
@@ -155,7 +155,7 @@ def _format_of(name: str) -> Format | None:
 
 
 def _names_extension(encoded: bytes) -> bool:
-    # Bytes of the length may look like base64, too: so at each of four places one may have begun to read.
+    # Bytes of the length may look like base64 too, so each of the four possible offsets is tried.
     return any(_EXTENSION in _decoded(encoded[start:]) for start in range(4))
 
 

@@ -1,1 +1,1 @@
-"""What a request may say: pydantic models of the bodies, the checks between their fields, and the OpenAPI document."""
+"""Contents of requests: pydantic models of the bodies, checks between their fields, and the OpenAPI document."""

@@ -1,4 +1,4 @@
-"""What a request says that creates a batch, an upload's expiry, or a job of the simple route."""
+"""The bodies and parameters that create a batch, an upload's expiry, or a job of the simple route."""
 
 import re
 from collections.abc import Sequence
@@ -84,12 +84,7 @@ def read_expiry(value: Any) -> int:
 
 
 def read_parameters(query: Sequence[tuple[str, str]], *, limits: Limits, model_id: str) -> dict[str, Any]:
-    """Return the job-wide parameters of a query string, in the types of the fields whose names they have.
-
-    Args:
-        query: Names and values, decoded.
-        limits: Those of a single request.
-        model_id: The model that is served.
+    """Return the job-wide parameters of a decoded query string, in the types of the fields whose names they have.
 
     Raises:
         BadRequestError: One is unknown, given twice, has a bad value, or contradicts another whatever the list says.
@@ -100,14 +95,14 @@ def read_parameters(query: Sequence[tuple[str, str]], *, limits: Limits, model_i
             raise unknown_name(name, PARAMETERS)
         if name in parameters:
             raise BadRequestError(f"'{name}' is given twice. Leave one out.", name)
-        # A text that is no number stays as it is, and is refused below.
+        # A text that is no number is refused below.
         if name in _WHOLE and _INTEGER.fullmatch(text):
             parameters[name] = int(text)
         elif name in _NUMBERS and _NUMBER.fullmatch(text):
             parameters[name] = float(text)
         else:
             parameters[name] = text
-    # With what these parameters need and an item may give.
+    # With the fields that these parameters need and an item may give.
     body = {"model": model_id, "messages": [{"role": "user", "content": "-"}], **parameters}
     if parameters.keys() & {"vocab_lang", "vocab_n_words"}:
         body = {"vocab_lang": "en", "vocab_n_words": 1000, **body}

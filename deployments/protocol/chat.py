@@ -1,7 +1,4 @@
-"""The body of a chat request: OpenAI's fields, those that vLLM adds, and this service's own.
-
-Also the fields that are refused, and those that do not go with a vocabulary.
-"""
+"""The body of a chat request: OpenAI's fields, those that vLLM adds, this service's own, and those that are refused."""
 
 from typing import Annotated, Any, Final, Literal
 
@@ -20,10 +17,10 @@ _REFUSED: Final = (
     "web_search_options"
 )
 REFUSED: Final = frozenset(_REFUSED.split())
-"""Fields that OpenAI or vLLM know and this service does not take, whatever their value."""
+"""Fields of OpenAI or vLLM that this service does not take, whatever their value."""
 
 _REFUSED_PREFIX: Final = "guided_"
-"""vLLM's older names for structured outputs, the name of the backend among them."""
+"""vLLM's older names for structured outputs and their backend."""
 
 
 def is_refused(name: str) -> bool:

@@ -1,8 +1,7 @@
-"""How the text is chosen, in a request: the top-level fields of a search, and the members of ``vocab`` that go with it.
+"""How the text is chosen: the top-level fields of a search, and the members of ``vocab`` that go with it.
 
-Also what they ask of one another and of the other fields, and what a request with a vocabulary is given where it does
-not say: the ways that read best in ``docs/quality.md``. Whether the engine that is served can do it is
-``decoding_support``'s to say.
+With their checks against each other and against other fields, and the defaults of a request with a vocabulary, which
+read best in ``docs/quality.md``. What the engine supports is checked in ``deployments.replica.answering``.
 """
 
 from collections.abc import Mapping
@@ -17,17 +16,16 @@ from deployments.protocol.models import AtMost, Body
 from vocab.decoding.select import Select
 
 SAMPLE: Final[Mapping[str, float]] = {"temperature": 0.3, "min_p": 0.1}
-"""Sampling of a single constrained answer. A model that is kept from most of its wishes reads worse at random than a
-free one: what is left after the mask is flat. So it is drawn
-colder than free text, which keeps the engine's own defaults."""
+"""Sampling of a single constrained answer. What is left after the mask is flat, so a constrained text reads worse at
+random than a free one and is drawn colder. Free text keeps the engine's own defaults."""
 
 DRAW: Final[Mapping[str, float]] = {"temperature": 0.5}
-"""Of several to choose from: warmer, so that they differ, and whole, so that p / q is known."""
+"""Of several to choose from: warmer, so that they differ, and without cuts, so that p / q is known."""
 
 _SAMPLING: Final = frozenset({"min_p", "temperature", "top_k", "top_p"})
 
 _GREEDY_BELOW: Final = 1e-5
-"""Up to here vLLM takes a temperature for 0 (``vllm.sampling_params._SAMPLING_EPS``)."""
+"""vLLM takes a lower temperature for 0 (``vllm.sampling_params._SAMPLING_EPS``)."""
 
 _HARMLESS: Final[Mapping[str, tuple[Any, ...]]] = {
     **dict.fromkeys(("bad_words", "functions", "logprob_token_ids", "stop", "stop_token_ids", "tools"), ([],)),
@@ -42,7 +40,7 @@ _HARMLESS: Final[Mapping[str, tuple[Any, ...]]] = {
     "temperature": (0, 1),
     "top_k": (-1, 0),
 }
-"""The values of fields that ask for nothing; a field that is not here has none besides null."""
+"""The values of fields that ask for nothing, besides null."""
 
 
 def _harmless(names: str) -> Mapping[str, tuple[Any, ...]]:
@@ -54,7 +52,7 @@ COMBINABLE: Final = _harmless(
     "logprob_token_ids min_tokens repetition_detection response_format skip_special_tokens stop_token_ids "
     "structured_outputs thinking_token_budget tool_choice tools"
 )
-"""Fields that could lead out of a word list or to an answer without an end, and the values that cannot."""
+"""Fields that could lead out of a word list or to an answer without an end, and their values that cannot."""
 
 _NO_SEARCH: Final = (
     "logprob_token_ids logprobs repetition_detection response_format return_token_ids return_tokens_as_token_ids "
@@ -111,12 +109,8 @@ def decoding_of(
 ) -> Decoding:
     """Return how the text is to be chosen.
 
-    Args:
-        fields: All checked top-level fields but ``vocab``, as JSON.
-        members: The ``vocab`` object.
-        has_vocabulary: Whether the request has a vocabulary.
-        hint: Whether the model is told of it where the request does not say.
-        no_repeat: ``no_repeat_ngram_size`` of a request with a vocabulary that does not say.
+    ``fields`` are all checked top-level fields but ``vocab``, as JSON, and ``members`` the ``vocab`` object;
+    ``hint`` and ``no_repeat`` are the defaults of a request with a vocabulary.
 
     Raises:
         BadRequestError: The fields do not go together.
@@ -150,7 +144,7 @@ def decoding_of(
 
 
 def sampling_defaults(fields: Mapping[str, Any], decoding: Decoding) -> Mapping[str, float]:
-    """Return the sampling of a constrained request that says nothing of it; nothing for one that says something."""
+    """Return the sampling of a constrained request, unless the request sets some of it."""
     if decoding.num_beams > 1 or not _SAMPLING.isdisjoint(fields):
         return {}
     return DRAW if max(decoding.best_of, decoding.search_width) > 1 else SAMPLE
@@ -159,7 +153,7 @@ def sampling_defaults(fields: Mapping[str, Any], decoding: Decoding) -> Mapping[
 def _check_needs(
     fields: Mapping[str, Any], members: DecodingMembers, searches: list[str], *, has_vocabulary: bool
 ) -> None:
-    """Refuse what has no meaning alone: nothing is accepted and then ignored."""
+    """Refuse what has no meaning alone, so that nothing is accepted and then ignored."""
     has_beams = "num_beams" in searches
     for name, harmless in (("length_penalty", 1), ("early_stopping", False)):
         if not has_beams and fields.get(name, harmless) != harmless:

@@ -1,8 +1,8 @@
 """The messages of a chat request.
 
-Text and nothing else: a part with an image, a sound or a file could make the engine fetch an address. Each message is
-made again of its known members, so that nothing unchecked reaches a chat template. Special tokens and role markers in a
-text are not looked at here; the replica sees to it that they stay text.
+Text only: a part with an image, a sound or a file could make the engine fetch an address. Each message is rebuilt
+from its known members, so that nothing unchecked reaches a chat template. Special tokens in a text are hidden by the
+replica.
 """
 
 from typing import Annotated, Any, Final, Literal
@@ -45,7 +45,7 @@ Content = Annotated[
 
 
 def _json_object(text: str, info: Info) -> str:
-    """JSON in a string: the engine parses it with no limit of depth."""
+    """Check JSON in a string, which the engine would parse without a limit of depth."""
     try:
         if isinstance(loads(text.encode() or b"{}", info.context.max_json_depth), dict):
             return text

@@ -1,8 +1,8 @@
-"""The base of all models of requests, and the one place where pydantic's errors become ours.
+"""The base of all models of requests, and the translation of pydantic's errors into ours.
 
 Models are written once, with ``AtMost("max_n")`` where a bound is one of the service's limits; ``bounded`` makes the
-model of one service. An error is described by the JSON schema of the field, the one that the OpenAPI document shows, so
-that what is checked, published and answered cannot differ.
+model of one service. Errors are described by the field's JSON schema, which the OpenAPI document shows too, so that
+what is checked, published and answered cannot differ.
 """
 
 import difflib
@@ -33,21 +33,21 @@ INT32_MAX: Final = 2**31 - 1
 INT64_MAX: Final = 2**63 - 1
 
 _MAX_LISTED: Final = 20
-"""A model with more members is not listed in an error."""
+"""The members of a larger model are not listed in an error."""
 
 _SIZES: Final = (("min", "at least"), ("max", "at most"))
 
 Schema = dict[str, Any]
 
 Info: TypeAlias = "ValidationInfo[Limits]"
-"""What validators get beside the value."""
+"""The type of the second argument of validators."""
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def _kept(function: Function) -> Function:
-    # ``cache`` by the types of the function: mypy does not take a class for hashable.
+    # Keeps the function's type; under ``cache`` mypy does not take a class for hashable.
     return cast("Function", cache(function))
 
 
@@ -66,13 +66,13 @@ def _kind(value: Any) -> str:
 
 
 by_kind: Final = Discriminator(_kind)
-"""Tells the types of a union apart, by these names, so that an error is of the type that was meant."""
+"""Tells the types of a union apart, so that an error is of the type that was meant."""
 
 
 class Body(BaseModel):
-    """Part of a body: no other members, no conversions but from whole numbers to floats, null is the same as nothing.
+    """Part of a body: no other members, no conversions but from whole numbers to floats, null is the same as missing.
 
-    ``x-expected`` in a field's JSON schema is what its errors say must be, where the schema says too little.
+    ``x-expected`` in a field's JSON schema replaces the description of the schema in errors.
     """
 
     model_config = ConfigDict(
@@ -97,7 +97,7 @@ class Body(BaseModel):
 
 
 class Loose(Body):
-    """Members that it does not know are dropped."""
+    """Unknown members are dropped."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -107,29 +107,24 @@ Model = TypeVar("Model", bound=Body)
 
 @_kept
 def member_names(model: type[BaseModel]) -> list[str]:
-    """The names of a model's fields, as they stand in JSON."""
     return [field.alias or name for name, field in model.model_fields.items()]
 
 
-def expected(text: str, place: str = "") -> PydanticCustomError:
+def expected(text: str, path: str = "") -> PydanticCustomError:
     """Return an error for validators to raise: "'field' must be " and the text.
 
-    ``place`` is inside the field, such as ``.name``.
+    ``path`` is the path inside the field, such as ``.name``.
     """
-    return PydanticCustomError("expected", "{expected}", {"expected": text, "place": place})
+    return PydanticCustomError("expected", "{expected}", {"expected": text, "path": path})
 
 
 def checked(model: type[Model], value: Any, limits: Limits, name: str = "") -> Model:
-    """Validate a value that came as JSON.
+    """Validate a value that came as JSON; ``name`` is its path in the request, empty for a whole body.
 
-    Args:
-        model: What it must be; its bounds are those of ``limits``, which its validators get as their context.
-        value: The parsed JSON.
-        limits: Those of the service.
-        name: Where the value stands in the request; empty for a whole body.
+    The model's ``AtMost`` bounds are those of ``limits``, which its validators get as their context.
 
     Raises:
-        BadRequestError: The first fault; ``param`` names the place.
+        BadRequestError: The first fault; ``param`` is the path.
     """
     if not name and not isinstance(value, dict):
         raise BadRequestError("The body must be a JSON object.")
@@ -137,25 +132,25 @@ def checked(model: type[Model], value: Any, limits: Limits, name: str = "") -> M
     try:
         return model.model_validate(value, context=limits)
     except ValidationError as error:
-        # As many as the model has fields, at most: each list, object and union stops at its first.
+        # At most one for each field of the model: each list, object and union stops at its first.
         fault = error.errors(include_url=False, include_input=False)[0]
     raise _bad_request(fault, json_schema(model), name)
 
 
-def unknown_name(name: str, known: Collection[str], place: str = "") -> BadRequestError:
-    """The error of a member that does not exist, with a near name, or all of them where they are few."""
+def unknown_name(name: str, known: Collection[str], path: str = "") -> BadRequestError:
+    """Return the error of an unknown member, with a near name, and all names where they are few."""
     shown = printable(name)
-    message = f"Unknown member of '{place}': '{shown}'." if place else f"Unknown parameter: '{shown}'."
+    message = f"Unknown member of '{path}': '{shown}'." if path else f"Unknown parameter: '{shown}'."
     if near := difflib.get_close_matches(name[:64], known, n=1, cutoff=0.7):
         message += f" Did you mean '{near[0]}'?"
     if len(known) <= _MAX_LISTED:
         message += f" Known are {', '.join(known)}."
-    return BadRequestError(message, f"{place}.{shown}" if place else shown)
+    return BadRequestError(message, f"{path}.{shown}" if path else shown)
 
 
 @_kept
 def bounded(model: type[Model], limits: Limits) -> type[Model]:
-    """Return the model with the numbers of ``limits`` in the place of its ``AtMost``, in all models inside too."""
+    """Return the model with the numbers of ``limits`` in place of its ``AtMost``, also in the models inside."""
     hints = get_type_hints(model, include_extras=True)
     fields: dict[str, Any] = {
         name: (
@@ -199,43 +194,41 @@ def _bounds(mark: AtMost, kind: Any, limits: Limits) -> list[Any]:
 
 @_kept
 def json_schema(model: type[BaseModel]) -> Schema:
-    """The JSON schema of a model."""
     return model.model_json_schema()
 
 
 def _bad_request(fault: Mapping[str, Any], schema: Schema, name: str) -> BadRequestError:
-    """The error of one fault as pydantic lists it."""
-    place, branches = _find(fault["loc"], schema, name)
+    path, branches = _find(fault["loc"], schema, name)
     context = fault.get("ctx", {})
     if fault["type"] == "unknown_name":
-        return unknown_name(context["name"], context["known"], place)
+        return unknown_name(context["name"], context["known"], path)
     if fault["type"] == "expected":
-        place += context["place"]
-        return BadRequestError(f"'{place}' must be {context['expected']}.", place)
+        path += context["path"]
+        return BadRequestError(f"'{path}' must be {context['expected']}.", path)
     missing = "is missing: it " if fault["type"] == "missing" else ""
-    return BadRequestError(f"'{place}' {missing}must be {_describe(branches)}.", place)
+    return BadRequestError(f"'{path}' {missing}must be {_describe(branches)}.", path)
 
 
 def _find(loc: tuple[str | int, ...], schema: Schema, name: str) -> tuple[str, list[Schema]]:
-    """The place that pydantic means, in our notation, and the schemas of which its value must fit one.
+    """Return the path that pydantic means, in our notation, and the schemas of which its value must fit one.
 
-    Parts of ``loc`` that are no member of the schema are the names of a union's branches, or the keys of an object
-    with any keys.
+    Parts of ``loc`` that are no member of the schema are names of a union's branches, or keys of an object with any
+    keys.
     """
-    place, branches = name, list(_branches(schema, schema))
+    path, branches = name, list(_branches(schema, schema))
     for part in loc:
         if isinstance(part, int):
             inside = [branch["items"] for branch in branches if "items" in branch]
         else:
             inside = [branch["properties"][part] for branch in branches if part in branch.get("properties", {})]
         if inside:
-            place += f"[{part}]" if isinstance(part, int) else f".{part}" if place else part
+            path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else part
             branches = [branch for one in inside for branch in _branches(one, schema)]
-    return place, branches
+    return path, branches
 
 
 def _branches(schema: Schema, root: Schema) -> Iterator[Schema]:
-    """The alternatives of a schema, with references followed and null left out."""
+    """Yield the alternatives of a schema, with references followed and null left out."""
     if "$ref" in schema:
         yield from _branches(root["$defs"][schema["$ref"].rpartition("/")[2]], root)
     elif "x-expected" not in schema and (several := schema.get("anyOf") or schema.get("oneOf")):
@@ -254,7 +247,7 @@ def _describe(branches: list[Schema]) -> str:
 
 
 def _describe_one(schema: Schema) -> str:
-    """What a value must be; a number has bounds in all our schemas."""
+    """Return what a value must be; all our schemas give numbers bounds."""
     if "x-expected" in schema:
         return cast("str", schema["x-expected"])
     match schema.get("type", "string"):

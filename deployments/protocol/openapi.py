@@ -1,6 +1,6 @@
 """The OpenAPI document of the service, and the page that shows it (Swagger UI, its files shipped with the package).
 
-The document is FastAPI's list of routes; what they take and give is added here, for handlers read bodies themselves.
+FastAPI lists the routes; their bodies and answers are added here, as handlers read bodies themselves.
 """
 
 import base64

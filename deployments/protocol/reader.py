@@ -1,6 +1,6 @@
-"""Reads the body of a chat request: checks it and makes of it what the replica may trust.
+"""Check the body of a chat request and turn it into what the replica trusts.
 
-Whether a list or a token exists, and how long the prompt is in tokens, is found out later.
+Whether a list or a token exists, and how many tokens the prompt has, is checked later.
 """
 
 from dataclasses import dataclass
@@ -22,13 +22,9 @@ _PASSED_ON: Final = frozenset(EngineFields.model_fields)
 
 @dataclass(frozen=True)
 class ChatRequest:
-    """A checked request.
+    """A checked request; ``body`` is for the replica, and ``vocabulary`` None for free text.
 
-    Attributes:
-        body: What the replica gets.
-        vocabulary: What the client asks for, or None for free text.
-        decoding: How the text is to be chosen.
-        list_param: The field that names the list, for errors that only the vocabulary finds.
+    ``list_param`` is the field that names the list, for errors that only the vocabulary deployment finds.
     """
 
     body: ChatBody
@@ -44,7 +40,7 @@ class ChatRequest:
 class ChatRequestReader:
     """Reads chat requests for one model under one set of limits.
 
-    ``hint`` and ``no_repeat_ngram_size`` are those of a request with a vocabulary that does not say.
+    ``hint`` and ``no_repeat_ngram_size`` are the defaults of a request with a vocabulary.
     """
 
     def __init__(
@@ -59,12 +55,11 @@ class ChatRequestReader:
         self._limits = limits
         self._hint = hint
         self._no_repeat_ngram_size = no_repeat_ngram_size
-        # Both are kept; made by the first request and its error, they would take 0.2 s of the event loop.
+        # Fills both caches; the first request and its error would take 0.2 s of the event loop for it.
         json_schema(bounded(ChatCompletionRequest, limits))
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
-        """The reader of a service."""
         return cls(
             settings.model_id, settings.limits, hint=settings.hint, no_repeat_ngram_size=settings.default_no_repeat
         )

@@ -1,8 +1,8 @@
-"""Reads a JSON text as RFC 8259 defines it, and nothing that JSON readers commonly add to it.
+"""Read a JSON text exactly as RFC 8259 defines it.
 
-No NaN, no Infinity and no number that becomes one, no repeated name in an object, no byte order mark, no bytes that are
-not UTF-8, no half of a surrogate pair, no NUL character, no nesting beyond a limit. Knows nothing of requests; an error
-names the place, and never repeats the text.
+No NaN, no Infinity and no number that becomes one, no repeated name in an object, no byte order mark, no bytes that
+are not UTF-8, no half of a surrogate pair, no NUL character, no nesting beyond a limit. An error says where the
+fault is, and never repeats the text.
 """
 
 import math
@@ -31,7 +31,7 @@ _PLAIN_WORDS: Final = {
     "EOF while parsing": "it ends too early",
     "number out of range": "a number has too many digits",
 }
-"""What jiter says, by how it begins, and what we say. The rest is said in jiter's words, which repeat nothing."""
+"""How jiter's messages begin, and ours. Others are passed on; they repeat nothing of the text."""
 
 
 class JsonError(ValueError):
@@ -39,16 +39,13 @@ class JsonError(ValueError):
 
 
 def loads(text: bytes, max_depth: int) -> Any:
-    """Parses a JSON text.
+    """Parse a JSON text in UTF-8, nested at most ``max_depth`` levels deep, which may be 200 (jiter's own limit).
 
-    Takes some 40 ms for a megabyte of the worst text, 2 ms for a megabyte of prose, and no stack beyond a fixed depth.
-
-    Args:
-        text: The text, in UTF-8.
-        max_depth: How many arrays and objects may lie inside one another, at most 200 (jiter's own limit).
+    Takes some 40 ms for a megabyte of the worst text, 2 ms for a megabyte of prose, and no stack beyond a fixed
+    depth.
 
     Raises:
-        JsonError: It is anything else.
+        JsonError: It is not strict JSON.
     """
     if text.startswith(_BYTE_ORDER_MARK):
         raise JsonError("it starts with a byte order mark, at line 1 column 1")
@@ -56,9 +53,9 @@ def loads(text: bytes, max_depth: int) -> Any:
         value = jiter.from_json(text, allow_inf_nan=False, catch_duplicate_keys=True, cache_mode="keys")
     except ValueError as error:
         raise JsonError(_plain(str(error))) from None
-    # The escape is rare, and looking for its letters is much faster than the expression.
+    # The escape is rare, and a search for its letters is much faster than the expression.
     if b"\\u0000" in text and (match := _ESCAPED_NUL.search(text)):
-        raise JsonError(f"a string holds the NUL character, {_place(text, match.start(1))}")
+        raise JsonError(f"a string holds the NUL character, {_position(text, match.start(1))}")
     if text.count(b"[") + text.count(b"{") > max_depth or _MAY_OVERFLOW.search(text):
         _check_depth_and_numbers(value, max_depth)
     return value
@@ -80,14 +77,14 @@ def _check_depth_and_numbers(value: Any, max_depth: int) -> None:
 
 def _plain(message: str) -> str:
     match = _JITER_ERROR.fullmatch(message)
-    reason, place = match.groups() if match else (message, "")
+    reason, position = match.groups() if match else (message, "")
     for beginning, words in _PLAIN_WORDS.items():
         if reason.startswith(beginning):
             reason = words
-    return f"{reason}, {place}" if place else reason
+    return f"{reason}, {position}" if position else reason
 
 
-def _place(text: bytes, offset: int) -> str:
+def _position(text: bytes, offset: int) -> str:
     line_start = text.rfind(b"\n", 0, offset) + 1
     line = text.count(b"\n", 0, offset) + 1
     return f"at line {line} column {offset - line_start + 1}"

@@ -1,21 +1,14 @@
 """The fields that give an answer a structure: tools, JSON schemas and choices.
 
-A regular expression or a grammar written by the client is refused: it would have to be compiled in a process that can
-be killed. A JSON schema is compiled by the engine, in a thread that nobody can end: a regular expression of 14
-characters in it keeps xgrammar 0.2.8 busy for more than 20 s, and so do some thousand optional members, or strings of
-counted length that overlap. So there are none of the first and few of the others.
+Regular expressions and grammars of clients are refused: they would have to be compiled in a process that can be
+killed. A JSON schema is compiled by the engine, in a thread that cannot be: a regular expression of 14 characters in
+it keeps xgrammar 0.2.8 busy for more than 20 s, and so do some thousand optional members, or overlapping strings of
+counted length. So the first are refused and the others are limited.
 """
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Discriminator,
-    Field,
-    Tag,
-    model_validator,
-)
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from deployments.limits import Limits
 from deployments.protocol.messages import Name
@@ -33,12 +26,12 @@ _REFUSED: Final[dict[str, type | tuple[type, ...]]] = {
     "minProperties": (int, float),
     "maxProperties": (int, float),
 }
-"""Keywords, and the type by which they are told from a member of that name in ``properties``, as far as they can be.
-Wherever they stand: ``$ref`` may point into a default or an example."""
+"""Keywords, and the type that tells them from a member of that name in ``properties``, as far as possible. Wherever
+they stand: ``$ref`` may point into a default or an example."""
 
 
 def _check_schemas(value: Any, limits: Limits) -> None:
-    """Check all schemas in a value together; only names and numbers, not whether they make sense.
+    """Check all schemas in a value together: names and numbers only, not whether they make sense.
 
     Raises:
         PydanticCustomError: They have a keyword that is refused, or are larger than the engine should compile.

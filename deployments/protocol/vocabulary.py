@@ -1,6 +1,6 @@
 """The vocabulary in a request: the object ``vocab``, and the two flat fields that stand for it.
 
-Whether there is such a list, and whether the model can spell its words, is known only to the vocabulary deployment.
+Whether the list exists, and whether the model can spell its words, only the vocabulary deployment can tell.
 """
 
 from typing import Annotated, Any, Final

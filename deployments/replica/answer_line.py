@@ -1,6 +1,7 @@
-"""One line of a batch in a replica: checked again, held back until the share of batches has a place, answered whole.
+"""Answer one line of a batch in a replica: check it again, hold it back until the share of batches has room, answer it
+whole.
 
-It never raises and never tries again: the batch decides what becomes of a line.
+Never raises and never tries again: the batch decides what becomes of a line.
 """
 
 import asyncio
@@ -23,16 +24,16 @@ PRIORITY: Final = 1
 """vLLM's: a larger number waits longer. Interactive requests have 0."""
 
 NOT_STARTED: Final = 0
-"""Stands for a status: the line did not reach the engine and says nothing of it."""
+"""In place of a status: the line did not reach the engine."""
 
 EXPIRED: Final = -1
-"""Stands for a status: the deadline had passed before the line's turn."""
+"""In place of a status: the deadline had passed before the line's turn."""
 
 _DEAD_ENGINE_WAIT_S: Final = 2.0
-"""Serve needs some seconds to find and replace a dead engine, and would be given all lines of a batch meanwhile."""
+"""Serve needs some seconds to replace a dead engine, which would fail all lines of a batch meanwhile."""
 
 _RESOLVED_FOR_S: Final = 5.0
-"""A list that is replaced, or left out of the store, is seen so late."""
+"""A list that is replaced, or left out of the store, is seen this late."""
 
 _MAX_RESOLVED: Final = 64
 
@@ -46,14 +47,14 @@ class LineRequest(TypedDict):
 
 
 class LineAnswer(TypedDict):
-    """Its answer: an HTTP status or one of the two above, and the body as JSON text (an answer, or OpenAI's error)."""
+    """An HTTP status, ``NOT_STARTED`` or ``EXPIRED``, and the body as JSON text (an answer, or OpenAI's error)."""
 
     status: int
     body: str
 
 
 class Engine(Protocol):
-    """What a replica does, as far as it is needed here."""
+    """The part of a replica that answers lines."""
 
     async def resolve(self, spec: VocabularySpec) -> ResolvedVocabulary: ...
 
@@ -65,25 +66,21 @@ class Engine(Protocol):
 
 
 class Share:
-    """How many sequences of batches may run at once: places, given out in the order in which they were asked for.
+    """A semaphore over the sequences that batches may run at once, first come first served."""
 
-    Args:
-        num_places: Sequences that may run at once.
-    """
-
-    def __init__(self, num_places: int) -> None:
-        self._num_places = num_places
-        self._num_free = num_places
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._num_free = size
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
     @property
     def num_taken(self) -> int:
-        return self._num_places - self._num_free
+        return self._size - self._num_free
 
     @asynccontextmanager
-    async def take(self, num_places: int) -> AsyncIterator[None]:
-        """Holds so many places, or all of them where that is fewer."""
-        wanted = min(num_places, self._num_places)
+    async def take(self, num_sequences: int) -> AsyncIterator[None]:
+        """Hold so many sequences, or all where there are fewer."""
+        wanted = min(num_sequences, self._size)
         await self._wait_for(wanted)
         try:
             yield
@@ -106,8 +103,8 @@ class Share:
                 self._next()
             raise
 
-    def _give_back(self, num_places: int) -> None:
-        self._num_free += num_places
+    def _give_back(self, num_sequences: int) -> None:
+        self._num_free += num_sequences
         self._next()
 
     def _next(self) -> None:
@@ -118,7 +115,7 @@ class Share:
 
 
 class LineAnswerer:
-    """Answers lines, as many at once as the share has places for."""
+    """Answer lines, as many at once as the share allows."""
 
     def __init__(
         self,
@@ -141,7 +138,7 @@ class LineAnswerer:
         try:
             chat = self._reader.read(json.loads(request["body"]))
             list_param = chat.list_param
-            # Made ready while it waits, so that a place that gets free is taken at once.
+            # Resolved before its turn, so that a free sequence is used at once.
             vocabulary = await self._vocabulary(chat)
             async with self._share.take(_num_sequences(chat)):
                 if self._clock() >= request["deadline"]:
@@ -164,7 +161,7 @@ class LineAnswerer:
         return vocabulary
 
     async def _resolve(self, spec: VocabularySpec) -> ResolvedVocabulary:
-        """Asks once for what many lines in a row have in common."""
+        """Resolve a vocabulary once for the many lines in a row that share it."""
 
         async def ask() -> tuple[ResolvedVocabulary, float]:
             return await self._engine.resolve(spec), self._clock()

@@ -1,7 +1,7 @@
 """The life of one chat request around the engine.
 
-The client's text is made plain, the list brought to this node and named to the engine, and what the engine writes is
-read once more before it leaves (``constrained_answer``).
+Special tokens in the client's text are made plain, the list is fetched to this node and named to the engine, and
+what the engine writes is read once more before it leaves (``constrained_answer``).
 """
 
 import asyncio
@@ -26,21 +26,15 @@ from vocab.errors import VocabularyError
 logger = logging.getLogger("ray.serve")
 
 _NEEDS_AUTOMATON: Final = frozenset({"num_beams", "vocab.search", "no_repeat_ngram_size"})
-"""Under ``MASK_ENGINE=xgrammar`` a text cannot be continued from its middle, and nobody looks for repeats."""
+"""Under ``MASK_ENGINE=xgrammar`` a text cannot be continued from its middle, and repeats are not looked for."""
 
 _NEEDS_SCORES: Final = frozenset({"num_beams", "best_of", "vocab.search", "vocab.score"})
-"""They go by the probability of every token of the answer."""
+"""These use the probability of every token of the answer."""
 
 
 @dataclass(frozen=True)
 class Prompts:
-    """What the model's tokenizer and chat template make of a client's messages.
-
-    Attributes:
-        plain: Takes the special tokens out of a text.
-        has_chat_template: Whether the model can chat at all.
-        takes_system: Whether its template has a place for a system message.
-    """
+    """What the model's tokenizer and chat template make of a client's messages."""
 
     plain: PlainText
     has_chat_template: bool
@@ -48,7 +42,7 @@ class Prompts:
 
     @classmethod
     def of(cls, tokenizer: Any, settings: Settings) -> Self:
-        """Try the model's template, which takes some milliseconds."""
+        """Try the model's template; takes some milliseconds."""
         return cls(
             PlainText(tokenizer),
             bool(tokenizer.chat_template or settings.engine_kwargs.get("chat_template")),
@@ -56,11 +50,9 @@ class Prompts:
         )
 
     def with_hint(self, body: ChatBody, lang: str | None) -> ChatBody:
-        """Tell the model, in a line of that language, to use simple words."""
         return {**body, "messages": with_line(body["messages"], hint_line(lang), takes_system=self.takes_system)}
 
     def made_plain(self, body: ChatBody) -> ChatBody:
-        """Turn special tokens in messages and tools into ordinary text."""
         return {
             key: self.plain.of_json(value) if key in ("messages", "tools") else value for key, value in body.items()
         }
@@ -69,12 +61,7 @@ class Prompts:
 class ChatAnswerer:
     """Answer chat requests with the engine of ``server``.
 
-    Args:
-        server: The engine's server.
-        settings: Of the service.
-        lists: The compiled lists on this node.
-        prompts: Of the engine's model.
-        tells_cost: Whether the engine proved that it reports what a word list costs.
+    ``tells_cost`` is whether the engine was found to report what a word list costs.
     """
 
     def __init__(
@@ -201,7 +188,6 @@ def check_supported(decoding: Decoding, settings: Settings, *, is_constrained: b
 
 
 def _fields_of(decoding: Decoding) -> list[str]:
-    """The request's fields that ask for more than a plain sample."""
     asked = {
         "num_beams": decoding.num_beams > 1,
         "best_of": decoding.best_of > 1,

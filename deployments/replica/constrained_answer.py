@@ -1,55 +1,35 @@
-"""Reads a constrained answer: trims what stands past the last whole word or sentence, and adds the ``vocab`` block.
+"""Read a constrained answer again: trim what stands past the last whole word or sentence, and add the ``vocab`` block.
 
-It works on the JSON of an answer or of a stream's chunks and asks a reader of text, which shares nothing with the
-automaton, what is a whole text. It knows nothing of the engine, of HTTP or of how the reader came to be.
+It works on the JSON of an answer or of a stream's chunks. What is a whole text is decided by a reader of text that
+shares nothing with the automaton.
 
 A text is cut inside a word by a stop string (the automaton does not see it), and under ``MASK_ENGINE=xgrammar`` or a
-reasoning parser also by ``max_tokens``. There, and only there, the last part is trimmed, in streams too; anywhere else
-a text that is not whole is a fault of ours, and the answer an error.
+reasoning parser also by ``max_tokens``. There, and only there, the last part is trimmed, in streams too; anywhere
+else a text that is not whole is our own fault, and the answer an error.
 """
 
 import re
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from deployments.search.order import AnswerCost
 from vocab.marks import CLOSE_MARKS, SENTENCE_MARKS
+from vocab.text.reader import TextReader
 
 UNKNOWN_FOLLOWING: Final = "a"
-"""Stands for text that followed and is not known: it may have continued the word, so the word counts as cut."""
+"""Text that followed and is not known: it may have continued the word, so the word counts as cut."""
 
 _LOOKS: Final = 32
-"""A text without sentences, as ``punctuation: none`` gives, is read again when it has grown by this part of itself."""
+"""A text without sentences, as of ``punctuation: none``, is read again when it has grown by this part of itself."""
 
 _SENTENCE_START: Final = re.compile(
     rf"(?:[{re.escape(SENTENCE_MARKS)}][{re.escape(CLOSE_MARKS)}]{{0,3}} |\n)(?=[^\W_])"
 )
-"""Up to a place where a text goes on as a new text would begin: after a sentence, or a line."""
-
-
-class Coverage(Protocol):
-    """Counts of the words of a text."""
-
-    @property
-    def num_words(self) -> int: ...
-
-    @property
-    def num_distinct_words(self) -> int: ...
-
-    @property
-    def max_rank(self) -> int: ...
-
-
-class Reader(Protocol):
-    """Reads a text against a list; ``vocab.text.reader.TextReader``."""
-
-    def coverage(self, text: str) -> Coverage: ...
-
-    def whole_prefix_length(self, text: str, following: str = "") -> int: ...
+"""Up to where a text goes on as a new text would begin: after a sentence, or a line."""
 
 
 class UnlistedTextError(Exception):
-    """The engine gave a text that the list does not allow: a fault of ours, never shown as an answer."""
+    """The engine wrote a text that the list does not allow: our own fault, never shown as an answer."""
 
 
 @dataclass(frozen=True)
@@ -57,19 +37,17 @@ class AnswerRules:
     """What is known of a request before its answer comes.
 
     Attributes:
-        reader: Reads the texts.
         block: The part of the ``vocab`` block that does not depend on the answer.
         may_be_cut: The engine may end a text inside a word.
         stop_in_text: The client wants the stop string in the text, so what followed it is not known.
     """
 
-    reader: Reader
+    reader: TextReader
     block: dict[str, Any]
     may_be_cut: bool
     stop_in_text: bool
 
     def following(self, choice: dict[str, Any]) -> str:
-        """The text that came next where this choice's text was ended."""
         reason = choice.get("stop_reason")
         if isinstance(reason, str):
             return UNKNOWN_FOLLOWING if self.stop_in_text else reason
@@ -77,7 +55,7 @@ class AnswerRules:
         return ""
 
     def whole_length(self, text: str, choice: dict[str, Any]) -> int:
-        """How much of a finished text to keep.
+        """Return how many characters of a finished text to keep.
 
         Raises:
             UnlistedTextError: The text is not whole although nothing could have cut it.
@@ -88,7 +66,7 @@ class AnswerRules:
         return length
 
     def vocab_block(self, texts: list[str], cost: AnswerCost | None = None) -> dict[str, Any]:
-        """The block for an answer of these texts: words are added up; of ranks and distinct words, the largest.
+        """Return the block for an answer of these texts: the sum of their words, the largest of the other counts.
 
         ``cost`` is that of the first; None where it is not known.
         """
@@ -105,7 +83,7 @@ class AnswerRules:
 
 
 def finish_answer(answer: dict[str, Any], rules: AnswerRules, cost: AnswerCost | None = None) -> dict[str, Any]:
-    """The whole answer, trimmed and with its ``vocab`` block; changed in place. ``cost`` is None where nobody asked.
+    """Trim a whole answer in place and add its ``vocab`` block. ``cost`` is None where it was not asked for.
 
     Raises:
         UnlistedTextError: The engine did not keep to the list.
@@ -126,9 +104,9 @@ def finish_answer(answer: dict[str, Any], rules: AnswerRules, cost: AnswerCost |
 class _ChoiceText:
     """One choice of a stream: its text so far, and how much of it was sent.
 
-    ``sentence_start`` is the last place in the sent text where a sentence starts: what comes later can be read from
-    there. Reading 4,000 characters takes 60 ms, too much to do for each chunk; ``num_read`` says how long the text was
-    when it was read last.
+    ``sentence_start`` is where the last sentence of the sent text starts: what comes later can be read from there.
+    Reading 4,000 characters takes 60 ms, too much for each chunk; ``num_read`` is the length of the text when it was
+    read last.
     """
 
     text: str = ""
@@ -140,10 +118,10 @@ class _ChoiceText:
 
 
 class StreamFilter:
-    """Passes the chunks of one stream on, trimmed and with the ``vocab`` block in the last one.
+    """Pass the chunks of one stream on, trimmed and with the ``vocab`` block in the last one.
 
     Chunks that may be the last (those that end a choice, and the one with the usage) are held until the next one or
-    the end of the stream is there. Where a text may be cut, text is held until a later boundary proves its words whole.
+    the end of the stream. Where a text may be cut, text is held until a later boundary proves its words whole.
     """
 
     def __init__(self, rules: AnswerRules) -> None:
@@ -152,7 +130,7 @@ class StreamFilter:
         self._held: dict[str, Any] | None = None
 
     def pass_on(self, chunk: dict[str, Any]) -> list[dict[str, Any]]:
-        """The chunks that can be sent now.
+        """Return the chunks that can be sent now.
 
         Raises:
             UnlistedTextError: The engine did not keep to the list.
@@ -170,14 +148,14 @@ class StreamFilter:
         return ready
 
     def finish(self, cost: AnswerCost | None = None) -> list[dict[str, Any]]:
-        """The last chunk, with the ``vocab`` block; ``cost`` is None where nobody asked."""
+        """Return the last chunk, with the ``vocab`` block; ``cost`` is None where it was not asked for."""
         if self._held is None:
             return []
         texts = [choice.text for _, choice in sorted(self._choices.items())]
         return [{**self._held, "vocab": self._rules.vocab_block(texts, cost)}]
 
     def _take(self, choice: dict[str, Any]) -> bool:
-        """Leaves in the choice's delta what can be sent; False where that is nothing."""
+        """Leave in the choice's delta what can be sent; return False where that is nothing."""
         delta = choice["delta"]
         state = self._choices.setdefault(choice["index"], _ChoiceText())
         state.text += delta.get("content") or ""
@@ -189,7 +167,7 @@ class StreamFilter:
         end = len(state.text)
         if not is_finished:
             end = self._whole_so_far(state)
-        # What was sent stays sent: a later look may find a shorter prefix (a boundary inside a longer entry).
+        # A later reading may find a shorter prefix (a boundary inside a longer entry), but what was sent stays sent.
         end = max(end, state.num_sent)
         ready, state.num_sent = state.text[state.num_sent : end], end
         if ready:
@@ -201,7 +179,7 @@ class StreamFilter:
         return bool(ready) or has_logprobs or is_finished or "role" in delta
 
     def _move_on(self, state: _ChoiceText, end: int) -> None:
-        """Finds the last place in the sent text from which the rest can be read."""
+        """Move ``sentence_start`` to the last sentence of the sent text from which the rest can be read."""
         for found in _SENTENCE_START.finditer(state.text, state.sentence_start, end):
             # In "Dr. Ana", one entry, no sentence starts: what follows cannot be read without its beginning.
             sentence = state.text[found.end() : end]
@@ -209,7 +187,7 @@ class StreamFilter:
                 state.sentence_start = found.end()
 
     def _whole_so_far(self, state: _ChoiceText) -> int:
-        """How much of an unfinished text is known to be whole; looked at again when it has grown by a part."""
+        """Return how much of an unfinished text is known to be whole; read again when it has grown by a part."""
         rest = state.text[state.sentence_start :]
         if len(state.text) - state.num_read < len(rest) // _LOOKS:
             return state.num_sent
@@ -218,7 +196,7 @@ class StreamFilter:
 
 
 def _take_logprobs(choice: dict[str, Any], state: _ChoiceText, end: int) -> bool:
-    """Leaves the entries whose text can be sent; the rest waits, and what is past a trim is never sent."""
+    """Leave the entries whose text can be sent; the rest waits, and what is past a trim is never sent."""
     if not choice.get("logprobs"):
         return False
     state.logprobs.extend(choice["logprobs"].get("content") or [])
@@ -235,7 +213,6 @@ def _take_logprobs(choice: dict[str, Any], state: _ChoiceText, end: int) -> bool
 
 
 def _cut_logprobs(choice: dict[str, Any], num_bytes: int) -> None:
-    """Drops the entries of tokens that reach past the kept text."""
     entries = (choice.get("logprobs") or {}).get("content")
     if not entries:
         return

@@ -1,4 +1,4 @@
-"""The replica: vLLM behind Ray's ``LLMServer``, and around it the answering of requests and of lines of batches."""
+"""The replica: vLLM behind Ray's ``LLMServer``, answering requests and lines of batches."""
 
 import asyncio
 import logging
@@ -47,7 +47,7 @@ class Replica(LLMServer):
         check_context(settings, engine.context_length(self))
         tells_cost = await prove_enforcement(self, settings, store)
         facts = await asyncio.to_thread(TokenizerFacts.from_tokenizer, tokenizer)
-        # A search follows its texts here, too.
+        # A search follows its texts in this process.
         await asyncio.to_thread(warm_up)
         engine.install_search(
             self, EngineCache(settings.resolved_artefact_dir(), facts.digest, settings.engine_cache_bytes), facts
@@ -58,25 +58,25 @@ class Replica(LLMServer):
         self._lines = LineAnswerer(
             _LinesEngine(self, settings, vocabulary),
             ChatRequestReader.of(settings),
-            Share(self._num_batch_places(settings)),
+            Share(self._num_batch_sequences(settings)),
         )
         logger.info("%s is ready; its engine keeps to word lists", settings.model_id)
 
     async def answer(
         self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, request_id: str
     ) -> AsyncGenerator[Answer, None]:
-        """Answer one request; see ``ChatAnswerer.answer``."""
+        """See ``ChatAnswerer.answer``."""
         async for item in self._chats.answer(body, vocabulary, decoding, request_id):
             yield item
 
     async def answer_line(self, request: LineRequest) -> LineAnswer:
-        """Answer one line of a batch."""
         return await self._lines.answer(request)
 
-    def _num_batch_places(self, settings: Settings) -> int:
+    def _num_batch_sequences(self, settings: Settings) -> int:
         """Return how many sequences of batches may run at once.
 
-        That is fewer than the engine runs, which takes a running sequence's place away for want of memory only.
+        Fewer than the engine runs: it preempts a running sequence only for want of memory, not for a request that
+        waits.
         """
         most = engine.max_sequences(self)
         return max(min(settings.batch.lines_in_flight, most - max(most // 8, 1)), 1)
@@ -85,7 +85,7 @@ class Replica(LLMServer):
 async def _bring_prebuilt(
     server: LLMServer, settings: Settings, vocabulary: DeploymentHandle, lists: NodeLists
 ) -> None:
-    """Bring the prebuilt lists to this node and into the engine, so that the first request finds them there."""
+    """Fetch the prebuilt lists to this node and into the engine, so that the first request finds them there."""
     for lang in settings.prebuild_langs:
         resolved = await resolve(vocabulary, VocabularySpec(lang=lang, n_words=settings.prebuild_prefix))
         listed = await lists.get(resolved)
@@ -93,7 +93,7 @@ async def _bring_prebuilt(
 
 
 class _LinesEngine:
-    """The replica, as the lines of batches see it."""
+    """The replica as ``LineAnswerer`` uses it."""
 
     def __init__(self, replica: Replica, settings: Settings, vocabulary: DeploymentHandle) -> None:
         self._replica = replica

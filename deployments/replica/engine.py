@@ -1,4 +1,4 @@
-"""The engine: Ray's ``LLMServer`` and vLLM's server classes, which no other module of the service touches.
+"""The only module of the service that touches Ray's ``LLMServer`` and vLLM's server classes.
 
 Turns settings into an engine configuration and a checked body into the engine's request, starts requests on an
 ``LLMServer``, and turns the engine's refusals into ours.
@@ -26,7 +26,7 @@ from vocab.matching.engine_cache import EngineCache
 from vocab.vllm_plugin.kv_fork import TRANSFER_CONFIG
 
 OFFLINE_STATISTICS: Final = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
-"""Neither vLLM nor a library below it reports to its makers."""
+"""Keeps vLLM and the libraries below it from reporting to their makers."""
 
 CONTEXT_LENGTH_EXCEEDED: Final = "context_length_exceeded"
 
@@ -63,8 +63,8 @@ class EngineError(Exception):
 
 
 class _ChatRequest(ChatCompletionRequest):
-    """vLLM's chat request, with what vLLM does not know of: the service's own limit on the prompt, which vLLM checks
-    when it tokenizes, and the order that ``deployments.search.client`` finds in the parameters."""
+    """vLLM's chat request with the service's own limit on the prompt, which vLLM checks when it tokenizes, and the
+    order that ``deployments.search.client`` finds in the parameters."""
 
     _max_input_tokens: int = PrivateAttr(default=2**31)
     _order: SearchOrder | None = PrivateAttr(default=None)
@@ -82,7 +82,7 @@ class _ChatRequest(ChatCompletionRequest):
 
 
 def engine_config(settings: Settings) -> LLMConfig:
-    """The configuration of the deployment and of the engine in it.
+    """Return the configuration of the deployment and of the engine in it.
 
     Raises:
         SettingsError: The engine's arguments ask for what it cannot do here.
@@ -117,7 +117,7 @@ def engine_config(settings: Settings) -> LLMConfig:
         ),
         deployment_config={
             "autoscaling_config": scaling.model_dump(),
-            # The lines of batches have places of their own, so that no interactive request waits behind them.
+            # Lines of batches are counted on top, so that no interactive request waits behind them.
             "max_ongoing_requests": settings.max_ongoing_requests + settings.max_batch_lines,
             "max_queued_requests": settings.max_queued_requests + settings.max_batch_lines,
             # The engine's bundle has the processors; the replica itself only passes requests on.
@@ -128,24 +128,22 @@ def engine_config(settings: Settings) -> LLMConfig:
 
 
 def context_length(server: LLMServer) -> int:
-    """The engine's context in tokens, prompt and answer together."""
+    """Return the engine's context in tokens, prompt and answer together."""
     # Ray 2.60 has no public way: its tokenize method, which reports this, is not connected on vLLM 0.29.
     return int(client(server).model_config.max_model_len)
 
 
 def client(server: LLMServer) -> Any:
-    """vLLM's own client of the engine, an ``EngineClient``."""
-    # Ray 2.60 keeps it to itself: its server speaks requests of OpenAI's API only.
+    """Return vLLM's own client of the engine, an ``EngineClient``."""
+    # Ray 2.60 has no public way: its server takes requests of OpenAI's API only.
     return server.engine._engine_client
 
 
 def is_dead(server: LLMServer) -> bool:
-    """Whether the engine has ended and will answer nothing any more."""
     return bool(client(server).errored)
 
 
 def max_sequences(server: LLMServer) -> int:
-    """How many sequences the engine runs at once."""
     return int(client(server).vllm_config.scheduler_config.max_num_seqs)
 
 
@@ -154,19 +152,19 @@ def knows_priorities(settings: Settings) -> bool:
 
 
 def install_search(server: LLMServer, lists: EngineCache, facts: TokenizerFacts) -> None:
-    """Lets chats be answered by a search; ``lists`` are those of this node, ``facts`` the model's."""
+    """Let chats be answered by a search, over the lists of this node and the tokenizer of the model."""
     # vLLM's server takes any client that looks like its own, and Ray 2.60 has no public way to give it one.
     server.engine._oai_serving_chat.engine_client = SearchClient(client(server), lists, facts)
 
 
 def has_reasoning_parser(settings: Settings) -> bool:
-    """Whether part of an answer may be thought, which is not constrained and uses up tokens."""
+    """Return whether part of an answer may be thought, which is not constrained and uses up tokens."""
     structured = settings.engine_kwargs.get("structured_outputs_config") or {}
     return bool(settings.engine_kwargs.get("reasoning_parser") or structured.get("reasoning_parser"))
 
 
 def chat_template(settings: Settings) -> str | None:
-    """The chat template that the settings give, as text or as a file; None for the tokenizer's own.
+    """Return the chat template that the settings give, as text or as a file; None for the tokenizer's own.
 
     Raises:
         ValueError: There is no such file.
@@ -185,7 +183,7 @@ def chat_request(
     grammar: str | None = None,
     order: SearchOrder | None = None,
 ) -> ChatCompletionRequest:
-    """vLLM's own request for a body that the ingress has checked.
+    """Return vLLM's own request for a body that the ingress has checked.
 
     Raises:
         EngineError: The body is not one that vLLM takes.
@@ -204,7 +202,9 @@ def chat_request(
         raise EngineError(400, fault["msg"].removeprefix("Value error, "), param=param) from None
     except Exception as error:
         # vLLM's validators raise errors of its own, which pydantic does not wrap.
-        if not _is_client_error(error):
+        from vllm.exceptions import VLLMClientError
+
+        if not isinstance(error, (ValueError, VLLMClientError)):
             raise
         raise EngineError(400, _without_suffix(str(error)), param=getattr(error, "parameter", None)) from None
     request._max_input_tokens = max_input_tokens
@@ -213,7 +213,7 @@ def chat_request(
 
 
 async def chat(server: LLMServer, request: ChatCompletionRequest) -> AsyncIterator[Answer | AnswerCost]:
-    """The engine's answer: events of a stream as they come (``"data: …\\n\\n"``), or one dict.
+    """Yield the engine's answer: events of a stream as they come (``"data: …\\n\\n"``), or one dict.
 
     Where the request has an order, what the answer cost comes before the dict or the stream's last event.
 
@@ -239,7 +239,7 @@ async def chat(server: LLMServer, request: ChatCompletionRequest) -> AsyncIterat
 
 
 async def complete(server: LLMServer, prompt: str, *, grammar: str, max_tokens: int) -> str:
-    """The text of one short completion, which needs no chat template.
+    """Return the text of one short completion, which needs no chat template.
 
     Raises:
         EngineError: The engine does not take the request.
@@ -255,7 +255,7 @@ async def complete(server: LLMServer, prompt: str, *, grammar: str, max_tokens: 
 
 
 def refusal(error: Mapping[str, Any], max_input_tokens: int | None = None) -> EngineError:
-    """The engine's error in our terms."""
+    """Return the engine's error in our terms."""
     code = error.get("code")
     status = code if isinstance(code, int) and 400 <= code < 600 else 500
     param = error.get("param")
@@ -269,7 +269,7 @@ def refusal(error: Mapping[str, Any], max_input_tokens: int | None = None) -> En
 
 
 def parse_event(event: str) -> dict[str, Any] | None:
-    """The JSON of a server-sent event; None for the last one, ``[DONE]``."""
+    """Return the JSON of a server-sent event; None for the last one, ``[DONE]``."""
     data = event.removeprefix("data:").strip()
     return None if data == "[DONE]" else json.loads(data)
 
@@ -278,12 +278,6 @@ def write_event(chunk: Mapping[str, Any]) -> str:
     return f"data: {json.dumps(chunk, ensure_ascii=False, separators=(',', ':'))}\n\n"
 
 
-def _is_client_error(error: Exception) -> bool:
-    from vllm.exceptions import VLLMClientError
-
-    return isinstance(error, (ValueError, VLLMClientError))
-
-
 def _without_suffix(message: str) -> str:
-    """vLLM appends the parameter and the value, which we give apart or not at all."""
+    """Remove the parameter and value that vLLM appends; we name them separately or not at all."""
     return re.sub(r" \(parameter=.*\)$", "", message, flags=re.DOTALL)

@@ -1,11 +1,10 @@
-"""One line that tells the model to keep to simple, common words, in the language of the list, where a line is known.
+"""One line that tells the model to use simple, common words, in the language of the list.
 
-A model that means to use simple words has less of its wishes masked. The line never holds words of the list: a list is
-long, and what the model makes of one it was told is not what the mask allows. Knows languages, messages and whether a
-chat template takes a system message; whether a request wants a hint is decided elsewhere.
+A model that means to use simple words has less of its wishes masked. The line never holds words of the list: a list
+is long, and what the model makes of one it was told is not what the mask allows.
 """
 
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from vocab.lists.wordlists import language_of
 
@@ -67,31 +66,23 @@ LINES: Final[dict[str, str]] = {
     "ur": "آسان اور عام الفاظ استعمال کریں اور چھوٹے، مکمل جملے لکھیں۔",
     "vi": "Hãy dùng những từ đơn giản, thông dụng và viết câu ngắn, trọn vẹn.",
 }
-"""By language. Serbian has none, for its list may be in either script, and a line in the other would mislead."""
+"""By language. Serbian has none: its list may be in either script, and a line in the other would mislead."""
 
 _ALIASES: Final = {"in": "id", "iw": "he", "no": "nb", "tl": "fil"}
 
 _PROBE: Final = "Probe"
 
 
-class ChatTokenizer(Protocol):
-    """What is needed of a transformers tokenizer."""
-
-    def apply_chat_template(self, conversation: Messages, *, chat_template: str | None, tokenize: bool) -> Any: ...
-
-
 def hint_line(lang: str | None) -> str:
-    """The line for the list of that name; English for a list without a language, or of one that has no line."""
+    """Return the line for the list of that name; English where the list has no language or no line."""
     language = language_of(lang or "en")
     return LINES.get(_ALIASES.get(language, language), ENGLISH)
 
 
-def takes_system_messages(tokenizer: ChatTokenizer, chat_template: str | None) -> bool:
-    """Whether a chat template shows the model a system message: some raise an error instead (Gemma 2), some drop it.
+def takes_system_messages(tokenizer: Any, chat_template: str | None) -> bool:
+    """Return whether a chat template shows the model a system message: some raise an error (Gemma 2), some drop it.
 
-    Args:
-        tokenizer: With a template of its own.
-        chat_template: Used instead of it; None for its own.
+    ``chat_template`` replaces the tokenizer's own; None for that.
     """
     messages = [{"role": "system", "content": _PROBE}, {"role": "user", "content": "Hello"}]
     try:
@@ -102,7 +93,7 @@ def takes_system_messages(tokenizer: ChatTokenizer, chat_template: str | None) -
 
 
 def with_line(messages: Messages, line: str, *, takes_system: bool) -> Messages:
-    """The messages, and the line where the model looks for such: last in a system message that comes first.
+    """Return the messages with the line at the end of a leading system message, or in one of its own.
 
     Where the template takes none, and the client sent none, it stands before the user's first text.
     """
@@ -123,5 +114,4 @@ def _joined(first: Any, second: Any, between: str = "\n") -> str:
 
 
 def _text(content: Any) -> str:
-    """A message's content as one text, parts joined as ``plain_text`` joins them."""
     return "\n".join(part["text"] for part in content) if isinstance(content, list) else content or ""

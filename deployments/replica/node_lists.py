@@ -1,7 +1,7 @@
-"""The lists of a replica's node as its requests need them: a reader for answers, and the grammar for the engine.
+"""The lists of a replica's node: a reader for answers, and the grammar for the engine.
 
-Brings the artefacts of a vocabulary to the node, the list's and those of what is left out and added, each fetched once
-however many requests want it, and keeps the readers made last, bounded in bytes.
+Artefacts are fetched to the node once however many requests want them, and the readers made last are kept, bounded
+in bytes.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ class ListedWords:
     """The words of one artefact, and tables of their forms, each for as many words as several N need."""
 
     def __init__(self, store: ArtefactStore, digest: str) -> None:
-        # The mapped file, and its file descriptor, are let go: only the words are needed.
+        # Only the words are kept, so that the mapped file is closed.
         automaton = store.load(digest)
         self.word_list = automaton.word_list
         self.options = automaton.options
@@ -53,7 +53,7 @@ class ListedWords:
         self._lock = Lock()
 
     def form_ranks(self, n_words: int) -> FormRanks:
-        """A table of the forms of the first ``n_words`` words, and perhaps of more: the next power of two."""
+        """Return a table of the forms of the first ``n_words`` words, or of more: the next power of two."""
         size = max(_SMALLEST_TABLE, 1 << (n_words - 1).bit_length())
         if size >= self.word_list.num_ranks:
             size = self.word_list.num_ranks
@@ -69,13 +69,7 @@ class ListedWords:
 
 
 class NodeList:
-    """One vocabulary on this node.
-
-    Attributes:
-        reader: Reads its texts.
-        listed: The words of its list, shared with other N.
-        block: What its answers say of it.
-    """
+    """One vocabulary on this node; ``block`` is the part of the ``vocab`` block that its answers share."""
 
     def __init__(
         self, listed: ListedWords, changes: ListChanges, vocabulary: ResolvedVocabulary, mask_engine: MaskEngine
@@ -102,7 +96,7 @@ class NodeList:
         return 4096 + len(self._ebnf or "")
 
     def grammar(self, max_tokens: int | None, no_repeat: int | None = None) -> str:
-        """What goes to the engine as the request's grammar; ``no_repeat`` as in ``GrammarReference``."""
+        """Return the request's grammar for the engine; ``no_repeat`` as in ``GrammarReference``."""
         if self._ebnf is not None:
             return self._ebnf
         vocabulary = self._vocabulary
@@ -117,13 +111,9 @@ class NodeList:
 
 
 class NodeLists:
-    """The lists of one node.
+    """The lists of one node, at most ``max_bytes`` besides what requests hold.
 
-    Args:
-        store: The folder of this node's artefacts.
-        fetch: Gives the bytes of an artefact, from wherever it was made.
-        mask_engine: Who makes the masks, and so what goes to the engine.
-        max_bytes: How much is kept, besides what requests hold.
+    ``fetch`` returns the bytes of an artefact, from where it was made.
     """
 
     def __init__(
@@ -151,14 +141,14 @@ class NodeLists:
         """
 
         async def is_there(_: NodeList) -> bool:
-            # The engine maps the files by itself, so they must be here even where the reader is. This is a use of them.
+            # The engine maps the files by itself. Asking counts as a use, so that they are not evicted.
             return all(list(map(self._store.has, vocabulary.digests)))
 
         return await self._lists.get(vocabulary, partial(self._make, vocabulary), is_there)
 
     @property
     def num_bytes(self) -> int:
-        """Of all that is kept, words that several share once."""
+        """Of all that is kept; words that several share count once."""
         made: list[NodeList] = self._lists.results()
         shared = {id(one.listed): one.listed.num_bytes for one in made}
         return sum(one.num_bytes for one in made) + sum(shared.values())
@@ -195,7 +185,6 @@ class NodeLists:
         return digest
 
     def _read(self, vocabulary: ResolvedVocabulary) -> NodeList:
-        """Runs in a thread."""
         extra, without = vocabulary.extra_digest, vocabulary.exclusion_digest
         changes = ListChanges(
             extra_words=() if extra is None else self._store.load(extra).word_list.words,

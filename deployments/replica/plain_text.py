@@ -1,13 +1,13 @@
-"""Keeps a client's text from being read as the tokenizer's special tokens.
+"""Keep a client's text from being read as the tokenizer's special tokens.
 
-vLLM renders the chat template to one string and tokenizes it with special tokens recognised, so a message that spells
-``<|im_end|>`` would end the turn. Here each place where a special token would start gets an invisible character after
-its first one: the model still reads the same marks, as ordinary text. That no special token survives is proved for
-every one of them when this is built, with the tokenizer itself. It knows nothing of templates or of the engine.
+vLLM renders the chat template to one string and tokenizes it with special tokens recognised, so a message that
+spells ``<|im_end|>`` would end the turn. Wherever a special token would start, an invisible character is inserted
+after its first one: the model reads the same marks, as ordinary text. The constructor proves with the tokenizer
+itself that no special token survives.
 """
 
 import re
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 SEPARATORS: Final = ("\u200b", "\u2060", " ")
 """Tried in this order: zero-width space, word joiner; a blank where a tokenizer drops both before it looks."""
@@ -15,28 +15,14 @@ SEPARATORS: Final = ("\u200b", "\u2060", " ")
 _TAG = re.compile(r"<\|.*\|>", re.DOTALL)
 
 
-class Tokenizer(Protocol):
-    """What is needed of a transformers tokenizer."""
-
-    @property
-    def added_tokens_decoder(self) -> dict[int, Any]: ...
-
-    @property
-    def all_special_ids(self) -> list[int]: ...
-
-    def encode(self, text: str, *, add_special_tokens: bool) -> list[int]: ...
-
-    def convert_ids_to_tokens(self, ids: int) -> Any: ...
-
-
 class PlainText:
-    """Rewrites text so that the tokenizer finds no special token in it.
+    """Rewrites text so that the tokenizer, one of transformers', finds no special token in it.
 
     Raises:
         ValueError: No separator hides every special token of this tokenizer.
     """
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer: Any) -> None:
         # A token of one character cannot be split; no chat format uses one.
         spelled = {text: number for text, number in _special_tokens(tokenizer).items() if len(text) > 1}
         self._pattern = re.compile(f"(?={_trie_pattern(spelled)})(.)", re.DOTALL) if spelled else None
@@ -47,7 +33,7 @@ class PlainText:
                 return
         raise ValueError(f"these special tokens cannot be hidden: {self._survivors(tokenizer, spelled)[:5]}")
 
-    def _survivors(self, tokenizer: Tokenizer, spelled: dict[str, int]) -> list[str]:
+    def _survivors(self, tokenizer: Any, spelled: dict[str, int]) -> list[str]:
         numbers = set(spelled.values())
         return [
             text
@@ -56,13 +42,12 @@ class PlainText:
         ]
 
     def of(self, text: str) -> str:
-        """The text without special tokens; the same text where it spells none."""
         return text if self._pattern is None else self._pattern.sub(rf"\1{self._separator}", text)
 
     def of_json(self, value: Any) -> Any:
-        """The JSON value with every string in it rewritten, and the text parts of a message joined to one text.
+        """Return the JSON value with every string in it rewritten, and the text parts of a message joined to one text.
 
-        Parts are joined because a template may write them side by side, where two halves would make a whole.
+        Parts are joined because a template may write them side by side, where two halves would make a special token.
         """
         if isinstance(value, str):
             return self.of(value)
@@ -75,8 +60,8 @@ class PlainText:
         return value
 
 
-def _special_tokens(tokenizer: Tokenizer) -> dict[str, int]:
-    """Text to id. Added tokens that are not special (line breaks, HTML tags) are text to the tokenizer's makers too."""
+def _special_tokens(tokenizer: Any) -> dict[str, int]:
+    """Return text to id. Added tokens that are not special (line breaks, HTML tags) count as text."""
     known = {
         str(token): number
         for number, token in tokenizer.added_tokens_decoder.items()
@@ -86,7 +71,7 @@ def _special_tokens(tokenizer: Tokenizer) -> dict[str, int]:
 
 
 def _trie_pattern(texts: Any) -> str:
-    """One pattern for many texts that shares their beginnings: a tokenizer may have 6,000, most starting alike."""
+    """Return one pattern that shares the beginnings of the texts: a tokenizer may have 6,000, most starting alike."""
     trie: dict[str, Any] = {}
     for text in texts:
         node = trie

@@ -1,8 +1,8 @@
 """The proof, at start-up, that an engine enforces word lists.
 
 Without the plugin in the engine's process a list would be asked for and not kept. So a replica has its engine write
-a few tokens in a list of three words, and does not start unless the text has these words and no other. Then it looks
-whether the engine says what the mask left of the model's probability, without which nothing can be searched or scored.
+a few tokens from a list of three words, and does not start unless the text consists of them. Then it checks whether
+the engine reports what the mask left of the model's probability, without which nothing can be searched or scored.
 """
 
 import asyncio
@@ -38,10 +38,10 @@ class EngineProofError(RuntimeError):
 
 
 async def prove_enforcement(server: LLMServer, settings: Settings, store: ArtefactStore) -> bool:
-    """Returns if the engine wrote a text of the list: whether it also tells what the list cost.
+    """Return whether the engine, which keeps to a list, also reports what the list costs.
 
     Raises:
-        EngineProofError: It did not; says why.
+        EngineProofError: It does not keep to the list; says why.
     """
     listed = await asyncio.to_thread(_prepare, settings, store)
     try:
@@ -63,7 +63,7 @@ async def prove_enforcement(server: LLMServer, settings: Settings, store: Artefa
 
 
 async def tells_log_mass(client: Any, grammar: str) -> bool:
-    """Whether the engine says of a token what the mask left of the model's probability, and so p and not q."""
+    """Return whether the engine reports p and not q, with what the mask left of the model's probability."""
     params = SamplingParams(
         temperature=0.0, max_tokens=1, logprobs=0, structured_outputs=StructuredOutputsParams(grammar=grammar)
     )
@@ -78,7 +78,6 @@ async def tells_log_mass(client: Any, grammar: str) -> bool:
 
 
 def _prepare(settings: Settings, store: ArtefactStore) -> NodeList:
-    """Compiles the list as the vocabulary deployment would; runs in a thread."""
     facts = load_tokenizer_facts(settings.model_name, trust_remote_code=settings.trust_remote_code)
     automaton = compile_automaton(PROOF_LIST, ListOptions(), facts)
     store.save(automaton)
@@ -97,9 +96,12 @@ def _explain(fault: str) -> str:
 
 
 def check_context(settings: Settings, context_length: int) -> None:
-    """Refuses a service whose longest prompt and longest answer do not fit the context together.
+    """Refuse a service whose longest prompt and longest answer do not fit the context together.
 
-    vLLM would shorten such an answer where the matcher, which knows its budget, does not see it.
+    vLLM would shorten such an answer without the matcher, which counts the tokens left, seeing it.
+
+    Raises:
+        ValueError: They do not fit.
     """
     limits = settings.limits
     if limits.max_input_tokens + limits.max_new_tokens > context_length:

@@ -1,1 +1,1 @@
-"""Searches over an engine: beams, candidates and sentences, each made of many small requests to vLLM's client."""
+"""Searches over an engine: beams, candidates and sentences, made of many small requests to vLLM's client."""

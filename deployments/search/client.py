@@ -1,7 +1,7 @@
 """vLLM's engine client with searches: one request of vLLM's server becomes many small ones to the engine.
 
-vLLM's server renders the prompt and formats the answer as ever. A request that carries an order
-(``deployments.search.order``) is answered here, by a search over the engine's own client; any other passes.
+vLLM's server renders the prompt and formats the answer. A request with an order (``deployments.search.order``) is
+answered here, by a search over the engine's own client; others pass through.
 """
 
 import asyncio
@@ -31,12 +31,9 @@ from vocab.vllm_plugin.kv_fork import TRANSFER_CONFIG
 
 
 class SearchClient:
-    """Stands in the place of vLLM's ``AsyncLLM`` for the server of chats.
+    """Replaces vLLM's ``AsyncLLM`` in the server of chats; what is no search passes through to ``client``.
 
-    Args:
-        client: The engine's own client, which answers whatever is not asked for here.
-        lists: The states of the lists on this node.
-        facts: Of the model's tokenizer.
+    ``lists`` are the states of the lists on this node, ``facts`` of the model's tokenizer.
     """
 
     def __init__(self, client: Any, lists: EngineCache, facts: TokenizerFacts) -> None:
@@ -59,8 +56,6 @@ class SearchClient:
         self, prompt: Any, sampling_params: SamplingParams, request_id: str, **options: Any
     ) -> AsyncGenerator[RequestOutput, None]:
         """As ``AsyncLLM.generate``. Closing it, or cancelling its next step, ends all that runs in the engine for it.
-
-        What it cost is ``cost_of`` its order.
 
         Raises:
             EngineStepError: A step of a search failed, and with it the whole.
@@ -115,7 +110,7 @@ class SearchClient:
     async def _by_sentences(
         self, generator: EngineGenerator, params: SamplingParams, order: SearchOrder, outputs: "_Outputs"
     ) -> AsyncGenerator[RequestOutput, None]:
-        """Each part as it is chosen, where the answer is a stream; else the whole."""
+        """Yield each part as it is chosen where the answer is a stream, else the whole."""
         decoding, parts = order.decoding, list[Continuation]()
         search = search_sentences(
             generator, params.max_tokens, width=decoding.search_width, select=decoding.select, seed=params.seed
@@ -140,7 +135,7 @@ class SearchClient:
     async def _scored(
         self, prompt: Any, params: SamplingParams, request_id: str, order: SearchOrder, options: Mapping[str, Any]
     ) -> AsyncGenerator[RequestOutput, None]:
-        """The engine's own answer, whose cost is noted besides."""
+        """Yield the engine's own answer, and record what it cost."""
         is_silent = params.logprobs is None
         params.logprobs = params.logprobs or 0
         params.flat_logprobs = True
@@ -176,7 +171,6 @@ async def _whole_texts(generator: EngineGenerator, params: SamplingParams, decod
 
 
 def _added(score: TextScore, completion: CompletionOutput, *, is_masked: bool) -> TextScore:
-    """The score together with that of more tokens."""
     drawn = scores_of(completion, is_masked=is_masked)
     return TextScore(
         score.log_p + math.fsum(one.log_p for one in drawn),
@@ -187,14 +181,9 @@ def _added(score: TextScore, completion: CompletionOutput, *, is_masked: bool) -
 
 
 class _Outputs:
-    """What a search found, in the form in which vLLM's engine gives an answer: its server formats both alike.
+    """The results of a search in the form of an answer of vLLM's engine, which its server formats alike.
 
-    Args:
-        request_id: As vLLM's server gave it.
-        prompt: The rendered prompt.
-        eos_token: The tokenizer's own end token, which vLLM does not name as the reason of an end; other end tokens it
-            does.
-        end_tokens: All of them.
+    ``eos_token`` is the tokenizer's own end token; unlike others, vLLM does not name it as the reason of an end.
     """
 
     def __init__(
@@ -205,15 +194,13 @@ class _Outputs:
         self._named_ends = end_tokens - {eos_token}
 
     def whole(self, texts: Sequence[Continuation]) -> RequestOutput:
-        """The answer of these choices, or the last part of it."""
         return self._output([self._completion(index, text) for index, text in enumerate(texts)], finished=True)
 
     def part(self, part: Continuation) -> RequestOutput:
-        """Part of the only choice; the last one unless it ends with a sentence."""
+        """Return part of the only choice; the last one unless it ends with a sentence."""
         return self._output([self._completion(0, part)], finished=part.finish != "sentence")
 
     def joined(self, parts: Sequence[Continuation]) -> RequestOutput:
-        """The only choice, made of parts."""
         last = self._completion(0, parts[-1])
         last.text = "".join(part.text for part in parts)
         last.token_ids = [token for part in parts for token in part.tokens]

@@ -1,7 +1,7 @@
-"""A vLLM engine as a search sees it: the likeliest next tokens, and draws, each as one small request.
+"""A vLLM engine as a search uses it: the likeliest next tokens, and draws, each as one small request.
 
-A step names the automaton's state in which its text goes on, so nothing is replayed; the states are followed here, as
-the engine follows them.
+A step names the automaton's state in which its text continues, so nothing is replayed; the states are followed here,
+as the engine follows them.
 """
 
 import asyncio
@@ -21,11 +21,11 @@ from vocab.marks import SENTENCE_MARKS
 from vocab.vllm_plugin.kv_fork import ForkHint
 
 MAX_STEP_TOKENS: Final = 64
-"""How many tokens the engine says the probability of at a step, so its ``max_logprobs``: two for each of 16 beams, and
-as many again for further end tokens. Clients' ``top_logprobs`` has a limit of its own."""
+"""The engine's ``max_logprobs``, the tokens of a step whose probability is known: two for each of 16 beams, and as many
+again for further end tokens. Clients' ``top_logprobs`` has a limit of its own."""
 
 _PROMPT_ONLY: Final = frozenset({"prompt", "prompt_token_offsets", "assistant_tokens_mask", "arrival_time"})
-"""What vLLM knows of a prompt besides its tokens, and what no longer holds when text follows it."""
+"""Fields of vLLM's prompt besides its tokens that no longer hold when text follows it."""
 
 _FINISHES: Final = ("stop", "length")
 
@@ -34,15 +34,15 @@ class EngineGenerator:
     """A ``vocab.decoding.generator.Generator`` over vLLM's ``AsyncLLM``.
 
     Args:
-        client: The engine's client.
         prompt: The rendered prompt, with ``prompt_token_ids``.
-        params: The request's own sampling parameters, which are not changed. Where they have a grammar and there is no
-            ``constraint``, nobody follows it, and every draw must begin at the text's start.
-        request_id: Begins the ids of all steps.
+        params: The request's own sampling parameters, which are not changed. With a grammar and no ``constraint``,
+            every
+            draw must begin at the text's start, as the grammar's state is not followed.
+        request_id: Prefix of the ids of all steps.
         constraint: None for free text.
         sentence_tokens: Those in which a sentence ends (``sentence_tokens``). The engine's own process stops at them;
             at a mark that is spelled by several tokens vLLM stops a step late.
-        kept: Lets the engine keep the work of a step for the next; None where it cannot.
+        kept: Lets the engine keep the work of a step for the next, if it can.
         options: Passed with every step: priority, adapter and the like.
     """
 
@@ -63,7 +63,7 @@ class EngineGenerator:
         self._constraint = constraint
         self._is_masked = constraint is not None or params.structured_outputs is not None
         self._texts = TokenText(client.renderer.get_tokenizer(), self._steps.prompt_tokens, params)
-        self._end_tokens = end_tokens(client, params)
+        self.end_tokens = end_tokens(client, params)
         self._sentence_tokens = sentence_tokens
 
     @property
@@ -71,16 +71,11 @@ class EngineGenerator:
         return Place(state=None if self._constraint is None else self._constraint.states.start)
 
     @property
-    def end_tokens(self) -> frozenset[int]:
-        return self._end_tokens
-
-    @property
     def num_tokens(self) -> int:
-        """How many tokens the engine has generated for this request."""
         return self._steps.num_tokens
 
     async def expand(self, place: Place, num_tokens: int, budget: int) -> Expansion:
-        """As ``Generator.expand``; no more than ``MAX_STEP_TOKENS`` tokens.
+        """As ``Generator.expand``; at most ``MAX_STEP_TOKENS`` tokens.
 
         Raises:
             EngineStepError: The engine did not answer, or not as it must.
@@ -104,7 +99,7 @@ class EngineGenerator:
         """As ``Generator.follow``.
 
         Raises:
-            ListFaultError: The token may not come there.
+            ListFaultError: The list does not allow the token.
         """
         return Place((*place.tokens, token), self._after(place, (token,), budget), source)
 
@@ -113,14 +108,14 @@ class EngineGenerator:
 
         Raises:
             EngineStepError: The engine did not answer, or not as it must.
-            ListFaultError: It gave a token that may not come.
+            ListFaultError: It gave a token that the list does not allow.
         """
         params = self._draw(place, budget, to_sentence_end, index)
         output, source = await self._steps.ask(place, params, keep=to_sentence_end)
         tokens, stop = tuple(output.token_ids), output.stop_reason
         stop_string = stop if isinstance(stop, str) else None
         text, finish = output.text, _finish(output)
-        if to_sentence_end and stop is not None and tokens[-1] not in self._end_tokens:
+        if to_sentence_end and stop is not None and tokens[-1] not in self.end_tokens:
             # vLLM's text ends with the mark, the tokens perhaps after it, and the search goes on from the tokens.
             stop_string, finish = None, "sentence" if len(tokens) < budget else "length"
             text = self._texts.of(place.tokens + tokens)[len(self._texts.of(place.tokens)) :]
@@ -138,12 +133,11 @@ class EngineGenerator:
 
     def text(self, tokens: tuple[int, ...]) -> str:
         """As ``Generator.text``, with ``CUT_CHARACTER`` at the end where the tokens end inside a character."""
-        while tokens and tokens[-1] in self._end_tokens:
+        while tokens and tokens[-1] in self.end_tokens:
             tokens = tokens[:-1]
         return self._texts.of(tokens) + (CUT_CHARACTER if self._texts.is_cut(tokens) else "")
 
     async def close(self) -> None:
-        """End what still runs in the engine for this request."""
         await self._steps.close()
 
     def _draw(self, place: Place, budget: int, to_sentence_end: bool, index: int) -> SamplingParams:
@@ -169,38 +163,30 @@ class EngineGenerator:
         if structured is None:
             return None
         if place.tokens or budget != self._params.max_tokens:
-            raise EngineStepError("nobody follows the text in this grammar, so it cannot go on")
+            raise EngineStepError("this grammar is not followed here, so its text cannot be continued")
         # vLLM writes into it.
         return replace(structured)
 
     def _after(self, place: Place, tokens: tuple[int, ...], budget: int) -> int | None:
         if self._constraint is None or place.state is None:
             return None
-        return self._constraint.after(place.state, tokens, budget, self._end_tokens)
+        return self._constraint.after(place.state, tokens, budget, self.end_tokens)
 
 
 class _Steps:
-    """The steps of one search.
-
-    Args:
-        client: vLLM's.
-        prompt: The rendered prompt, with ``prompt_token_ids``.
-        request_id: Begins the ids of all steps.
-        kept: Lets the engine keep the work of a step for the next; None where it cannot.
-        options: Passed with every step: priority, adapter and the like.
-    """
+    """The steps of one search; arguments as of ``EngineGenerator``."""
 
     def __init__(
         self,
         client: Any,
         prompt: Mapping[str, Any],
         request_id: str,
-        kept: "KeptSteps | None" = None,
-        options: Mapping[str, Any] | None = None,
+        kept: "KeptSteps | None",
+        options: Mapping[str, Any] | None,
     ) -> None:
         self.prompt_tokens: list[int] = list(prompt["prompt_token_ids"])
         self.num_tokens = 0
-        """How many tokens the engine has generated in them."""
+        """Tokens that the engine has generated in them."""
         self._client = client
         self._prompt = {name: value for name, value in prompt.items() if name not in _PROMPT_ONLY}
         self._request_id = request_id
@@ -210,10 +196,7 @@ class _Steps:
         self._running: set[asyncio.Task[RequestOutput]] = set()
 
     async def ask(self, place: Place, params: SamplingParams, *, keep: bool) -> tuple[CompletionOutput, str | None]:
-        """Ask once, with parameters that are this step's alone.
-
-        Returns:
-            What came, and the name under which the engine keeps its work; None where it does not.
+        """Ask once, with parameters that this step owns; return also the name of its kept work, if it is kept.
 
         Raises:
             EngineStepError: Nothing came, or the engine gave up.
@@ -224,7 +207,7 @@ class _Steps:
             fork = self._kept.step(place.source, keep=keep)
             params.extra_args, source = fork.to_extra_args(), fork.keep
         prompt = {**self._prompt, "prompt_token_ids": [*self.prompt_tokens, *place.tokens]}
-        # A task of its own, so that close() finds it whatever became of the search that waits for it.
+        # A task of its own, so that close() can cancel it even if its search is gone.
         step = asyncio.create_task(self._last(prompt, params))
         self._running.add(step)
         try:
@@ -238,7 +221,7 @@ class _Steps:
         return output, source
 
     async def close(self) -> None:
-        """End what still runs in the engine."""
+        """Cancel the steps that still run in the engine."""
         running = list(self._running)
         for step in running:
             step.cancel()
@@ -259,13 +242,9 @@ class _Steps:
 class KeptSteps:
     """The names under which the engine keeps what it computed for one search (``vocab.vllm_plugin.kv_fork``).
 
-    It is a matter of speed alone: where a name is gone, the engine computes the text again. A step builds on the step
-    before it. So when a step begins to use a generation of names, all older ones have been used for the last time, and
-    are let go with it.
-
-    Args:
-        name: Begins all its names; no other search may have it.
-        unused: Names that searches left behind when they ended, let go with the next step of any; changed here.
+    Only a matter of speed: where a name is gone, the engine computes the text again. A step builds on the one before
+    it, so when a step uses a generation of names, all older ones are released with it. ``unused`` collects the names
+    of searches that ended; the next step of any search releases them.
     """
 
     def __init__(self, name: str, unused: list[str]) -> None:
@@ -275,7 +254,7 @@ class KeptSteps:
         self._numbers = count(1)
 
     def step(self, parent: str | None, *, keep: bool) -> ForkHint:
-        """Return what a step's request says of the work it builds on, and of its own."""
+        """Return the hint of a step's request: the work it builds on, and its own."""
         generation = 0 if parent is None else self._generations.get(parent, 0)
         release = [name for name, of_name in self._generations.items() if of_name < generation]
         for name in release:
@@ -289,13 +268,12 @@ class KeptSteps:
         return ForkHint(keep=own, parent=parent, release=tuple(release))
 
     def end(self) -> None:
-        """No step follows."""
         self._unused.extend(self._generations)
         self._generations.clear()
 
 
 def end_tokens(client: Any, params: SamplingParams) -> frozenset[int]:
-    """The tokens that end a text of this request, as vLLM finds them: of the tokenizer, the model and the request."""
+    """Return the tokens that end a text of this request, as vLLM finds them: of tokenizer, model and request."""
     found = params.clone()
     eos = client.renderer.get_eos_token_id()
     found.update_from_generation_config(client.input_processor.generation_config_fields, eos)
@@ -306,7 +284,7 @@ def end_tokens(client: Any, params: SamplingParams) -> frozenset[int]:
 
 
 def sentence_tokens(facts: TokenizerFacts) -> list[int]:
-    """The tokens that hold a mark with which a sentence may end: 199 of SmolLM2's, 966 of Gemma's."""
+    """Return the tokens that hold a mark with which a sentence may end: 199 of SmolLM2's, 966 of Gemma's."""
     marks = [mark.encode() for mark in SENTENCE_MARKS]
     return [token for token, spelled in enumerate(facts.token_bytes) if any(mark in spelled for mark in marks)]
 
@@ -316,6 +294,6 @@ def _finish(output: CompletionOutput) -> Finish:
 
 
 def _seed(seed: int, index: int, num_tokens: int) -> int:
-    """One for each draw; the same ones for the same request."""
+    """Return a seed for each draw; the same ones for the same request."""
     digest = hashlib.sha256(f"{seed} {index} {num_tokens}".encode()).digest()
     return int.from_bytes(digest[:7], "big")

@@ -1,7 +1,6 @@
-"""How the text of a request is to be chosen, and what choosing it cost: what the replica and the search client share.
+"""How the text of a request is to be chosen, and what choosing it cost; shared by the replica and the search client.
 
-An order travels beside its request through vLLM's server, within one process, and never reaches the engine. The cost
-comes back with the answer.
+An order travels beside its request through vLLM's server, within one process, and never reaches the engine.
 """
 
 from dataclasses import dataclass
@@ -18,30 +17,23 @@ _DIGITS: Final = 4
 
 @dataclass(frozen=True, eq=False)
 class SearchOrder:
-    """One request's order; no two are equal, so that a cost belongs to one of them."""
+    """One request's order. Compared by identity, so that a cost belongs to one order."""
 
     decoding: Decoding
 
 
 @dataclass(frozen=True)
 class AnswerCost:
-    """What the texts of one answer cost.
+    """The cost of one answer: the score of its first choice, and the tokens that the engine generated.
 
-    Attributes:
-        score: Of the first choice.
-        num_tokens: How many tokens the engine generated for the answer, those of texts that were not chosen among them.
+    The tokens include those of texts that were not chosen.
     """
 
     score: TextScore
     num_tokens: int
 
     def block(self, text: str, num_words: int) -> dict[str, Any]:
-        """The part of the ``vocab`` block that reports it.
-
-        Args:
-            text: The first choice, as it is sent.
-            num_words: Of that text.
-        """
+        """Return the members of the ``vocab`` block that report it, for the first choice as it is sent."""
         figures = {
             "log_mass_per_word": self.score.log_mass_per_word(num_words),
             "bits_per_char": self.score.bits_per_char(text),

@@ -1,8 +1,7 @@
-"""What the tokens that an engine generated mean: how likely they are, their text, and where they lead in a word list.
+"""The tokens that an engine generated: their probabilities, their text, and their states in a word list.
 
-Scores are read from vLLM's two containers of logprobs and the ranks that ``vocab.matching.log_mass`` packs; the text
-is made by vLLM's own detokenizer, as clients get it; the list is followed over the same artefact as the engine's, so
-that a step can name the state in which its text goes on.
+Scores are read from vLLM's two containers of logprobs and the ranks that ``vocab.matching.log_mass`` packs; texts
+come from vLLM's own detokenizer, as for clients; states from the artefact that the engine uses.
 """
 
 import math
@@ -33,7 +32,7 @@ _MAX_CHARACTER_TOKENS: Final = 4
 
 
 class EngineStepError(GenerationError):
-    """The engine gave a step no answer, or one that cannot be."""
+    """The engine gave a step no answer, or an impossible one."""
 
 
 class ListFaultError(Exception):
@@ -49,15 +48,15 @@ class TokenScore(NamedTuple):
 
 
 def scores_of(output: CompletionOutput, *, is_masked: bool) -> list[TokenScore]:
-    """For each token of an output.
+    """Return the score of each token of an output.
 
     Args:
-        output: Of a request with ``logprobs=0``, or with ``flat_logprobs``: vLLM's other container forgets the rank of
-            a token that is among the likeliest.
+        output: Of a request with ``logprobs=0``, or with ``flat_logprobs``: vLLM's other container loses the rank of a
+            token that is among the likeliest.
         is_masked: Whether the request was constrained; else a rank holds nothing of ours.
 
     Raises:
-        EngineStepError: The engine does not say it.
+        EngineStepError: The output does not have them.
     """
     logprobs = _logprobs(output)
     scores = []
@@ -69,12 +68,12 @@ def scores_of(output: CompletionOutput, *, is_masked: bool) -> list[TokenScore]:
 
 
 def likeliest(output: CompletionOutput) -> list[tuple[int, float]]:
-    """The tokens that might come first in an output, likeliest first, with log p of each.
+    """Return the likeliest first tokens of an output, in order, with log p of each.
 
     Raises:
-        EngineStepError: The engine does not say it.
+        EngineStepError: The output does not have them.
     """
-    # A mask may leave fewer tokens than were asked for: the others come with no probability at all.
+    # A mask may leave fewer tokens than were asked for; the others come with minus infinity.
     ranked = [(token, one.logprob) for token, one in _logprobs(output)[0].items() if one.logprob != -math.inf]
     ranked.sort(key=lambda entry: -entry[1])
     return [(token, _finite(log_p)) for token, log_p in ranked]
@@ -101,13 +100,7 @@ def _finite(log_p: float) -> float:
 
 
 class TokenText:
-    """Texts that follow one prompt.
-
-    Args:
-        tokenizer: vLLM's own.
-        prompt_tokens: The prompt.
-        params: The request's, which say whether special tokens are shown; its stop strings are not looked for.
-    """
+    """Decode texts that follow one prompt; of ``params`` only whether special tokens are shown counts."""
 
     def __init__(self, tokenizer: Any, prompt_tokens: Sequence[int], params: SamplingParams) -> None:
         self._tokenizer = tokenizer
@@ -128,7 +121,7 @@ class TokenText:
         )
 
     def of(self, tokens: Sequence[int]) -> str:
-        """The text, without what is left of a character at its end; 1 µs for each token."""
+        """Return the text, without an incomplete character at its end; 1 µs for each token."""
         if not tokens:
             return ""
         detokenizer = IncrementalDetokenizer.from_new_request(self._tokenizer, self._request)
@@ -136,24 +129,18 @@ class TokenText:
         return str(detokenizer.get_next_output_text(finished=True, delta=False))
 
     def is_cut(self, tokens: Sequence[int]) -> bool:
-        """Whether the text ends inside a character."""
         return bool(self._tokenizer.decode(list(tokens[-_MAX_CHARACTER_TOKENS:])).endswith(CUT_CHARACTER))
 
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """The word list of one request.
-
-    Attributes:
-        reference: Names it to the engine, and the rule of repetition.
-        states: The same states that the engine follows.
-    """
+    """The word list of one request: its name for the engine, and the states that the engine follows."""
 
     reference: GrammarReference
     states: States
 
     def grammar(self, place: Place, budget: int) -> str:
-        """Return the grammar of a text that goes on from a place within ``budget`` tokens."""
+        """Return the grammar of a text that continues from a place within ``budget`` tokens."""
         no_repeat = self.reference.no_repeat
         here = replace(
             self.reference,
@@ -164,10 +151,10 @@ class Constraint:
         return here.to_ebnf()
 
     def after(self, state: int, tokens: tuple[int, ...], budget: int, end_tokens: frozenset[int]) -> int:
-        """Return the state that tokens lead to, of which ``budget`` may come.
+        """Return the state after tokens, with ``budget`` tokens left before them.
 
         Raises:
-            ListFaultError: One of them may not come where it stands.
+            ListFaultError: The list does not allow one of them.
         """
         for token in tokens:
             budget -= 1

@@ -1,7 +1,7 @@
 """One compile process (``vocab.compiler.worker``) seen from the process that started it, in blocking calls.
 
-Knows how it is started, asked, watched and ended: a process that takes too long, takes too much memory, dies or
-answers nonsense is killed and waited for, and the one who asked gets an error of the library. Knows nothing of lists.
+A process that takes too long or too much memory, dies or answers nonsense is killed and reaped, and its job fails
+with an error of the library.
 """
 
 import json
@@ -26,7 +26,7 @@ START_DEADLINE_S: Final = 300.0
 """Reading a large tokenizer takes 10 s, and on a new machine numba makes its machine code first, 60 s on one core."""
 
 _LOOK_S: Final = 0.2
-"""How often a process at work is looked at."""
+"""How often a process at work is checked."""
 
 _MAX_REPLY_BYTES: Final = 1 << 20
 
@@ -34,17 +34,14 @@ logger = logging.getLogger("ray.serve")
 
 
 class NotBegunError(Exception):
-    """The process was gone before it began the job, which another one can therefore do."""
+    """The process died before it began the job, so another can do it."""
 
 
 @dataclass(frozen=True)
 class WorkerCommand:
     """How a compile process is started.
 
-    Attributes:
-        folder: The node's artefacts, at most ``max_bytes`` of them.
-        model: Hugging Face id or folder of the tokenizer.
-        tokenizer: Digest of a tokenizer that is in the folder, which is then read instead.
+    ``tokenizer`` is the digest of one in ``folder``, which is then read instead of that of ``model``.
     """
 
     folder: Path
@@ -67,20 +64,12 @@ class WorkerCommand:
             "--shared-bytes": self.shared_bytes,
         }
         given = [str(part) for name, value in values.items() if value is not None for part in (name, value)]
-        return [
-            sys.executable,
-            "-m",
-            "vocab.compiler.worker",
-            *given,
-            *(["--trust-remote-code"] * self.trust_remote_code),
-        ]
+        flag = ["--trust-remote-code"] if self.trust_remote_code else []
+        return [sys.executable, "-m", "vocab.compiler.worker", *given, *flag]
 
 
 class CompileProcess:
-    """A compile process, used by one thread: the one that made it, for it ends with that thread.
-
-    Only ``stop`` may be called by any.
-    """
+    """A compile process. Used by the thread that made it, with which it ends; only ``stop`` may be called by any."""
 
     def __init__(self, arguments: Sequence[str], max_memory_bytes: int) -> None:
         self._max_memory_bytes = max_memory_bytes
@@ -93,9 +82,11 @@ class CompileProcess:
             bufsize=0,
             env={**os.environ, "PYTHONPATH": packages},
         )
+        self._input: Any = self._process.stdin
+        self._output: Any = self._process.stdout
 
     def wait_until_ready(self) -> str:
-        """The digest of the tokenizer that it compiles for.
+        """Return the digest of the tokenizer that it compiles for.
 
         Raises:
             CompileError: It does not become ready.
@@ -115,7 +106,7 @@ class CompileProcess:
         return self._process.poll() is None
 
     def ask(self, job: Job, deadline_s: float) -> Reply:
-        """Has a job done. A process that failed is gone afterwards.
+        """Have a job done. A process that failed is gone afterwards.
 
         Raises:
             NotBegunError: It was gone before it began.
@@ -139,7 +130,7 @@ class CompileProcess:
             raise CompileError(f"the compile process failed: {error}") from None
 
     def close(self) -> None:
-        """Lets the process end, and kills it if it does not."""
+        """Let the process end, and kill it if it does not."""
         with suppress(OSError):
             self._input.close()
         with suppress(subprocess.TimeoutExpired):
@@ -147,27 +138,18 @@ class CompileProcess:
         self.reap()
 
     def stop(self) -> None:
-        """Kills the process; whoever waits for it is told."""
+        """Kill the process; a thread that waits for it gets an error."""
         self._process.kill()
 
     def reap(self) -> None:
-        """Kills the process and waits for its end; nothing is left of it."""
         self._process.kill()
         self._process.wait()
         for stream in (self._input, self._output):
             with suppress(OSError):
                 stream.close()
 
-    @property
-    def _input(self) -> Any:
-        return self._process.stdin
-
-    @property
-    def _output(self) -> Any:
-        return self._process.stdout
-
     def _send(self, data: bytes, deadline: float, deadline_s: float) -> None:
-        """Writes in parts, for a process that does not read would block the writer for ever."""
+        """Write in parts: a process that does not read would block the writer forever."""
         while data:
             self._check(deadline, deadline_s)
             _, writable, _ = select.select([], [self._input], [], _LOOK_S)

@@ -1,8 +1,8 @@
-"""Compiles lists in processes of their own, for callers on an event loop.
+"""Compile lists in processes of their own, for callers on an event loop.
 
-There are two: one for lists that have a name, which may be large, and one for what a request brings itself, so that
-a list of 20 words never waits for one of 300,000. Each does its jobs in order. A process that fails a job is replaced
-for the next; one that has grown, or has had nothing to do for a while, is ended, and its memory goes back.
+There are two: one for named lists, which may be large, and one for what a request brings itself, so that a list of
+20 words never waits for one of 300,000. Each does its jobs in order. A process that fails a job is replaced for the
+next; one that has grown, or has been idle for a while, is ended to free its memory.
 """
 
 import asyncio
@@ -18,10 +18,10 @@ from vocab.compiler.jobs import Compiled, CompileList, CompileWithout, ExcludeWo
 from vocab.errors import CompileError
 
 RETIRE_SHARE: Final = 4
-"""A process that still holds more than this part of what it may take is ended after the job."""
+"""A process that still holds more than this part of its limit after a job is ended."""
 
 _MAX_STARTS: Final = 2
-"""For one job: a process that died while it waited is replaced without a word."""
+"""For one job: a process that died while idle is replaced silently."""
 
 _Item: TypeAlias = tuple[Job | None, Future[Reply]]
 
@@ -30,12 +30,12 @@ logger = logging.getLogger("ray.serve")
 
 @dataclass(frozen=True)
 class CompilerLimits:
-    """How long and how large.
+    """Limits of the compile processes.
 
     Attributes:
         deadline_s: From the moment a job is begun.
         max_memory_bytes: Of one process; files that it has mapped do not count.
-        idle_s: A process for large lists without a job for so long is ended.
+        idle_s: After so long without a job the process for large lists is ended.
     """
 
     deadline_s: float = 120.0
@@ -44,16 +44,16 @@ class CompilerLimits:
 
 
 class Compiler:
-    """Compile processes, as many as are needed at the moment. Its methods are called from one event loop."""
+    """The compile processes. Called from one event loop."""
 
     def __init__(self, command: WorkerCommand, limits: CompilerLimits) -> None:
         start = _NextStart(command)
         self._named = _Lane(start, limits, limits.idle_s)
-        # Stays, for its start would be the longest part of a small job; it grows little, see RETIRE_SHARE.
+        # Stays: its start would be the longest part of a small job. It grows little, see RETIRE_SHARE.
         self._small = _Lane(start, limits, idle_s=None)
 
     async def warm_up(self) -> None:
-        """Starts the process for small lists, and finds out so whether there is a tokenizer.
+        """Start the process for small lists, which needs the tokenizer.
 
         Raises:
             CompileError: There is none.
@@ -61,7 +61,7 @@ class Compiler:
         await self._small.ask(None)
 
     async def compile(self, job: CompileList | CompileWithout) -> Compiled:
-        """The artefact of a list, found or made.
+        """Return the artefact of a list, found or made.
 
         Raises:
             WordListError: The list cannot be used.
@@ -76,15 +76,14 @@ class Compiler:
         return compiled
 
     async def exclude(self, job: ExcludeWords) -> Compiled | None:
-        """What is left of a compiled list; None where that needs a compile. Raises what ``compile`` does."""
+        """Return what is left of a compiled list; None where that needs a compile. Raises as ``compile``."""
         return await self._done(self._small, job)
 
     def pids(self) -> list[int]:
-        """The processes there are."""
         return [lane.pid for lane in (self._small, self._named) if lane.pid is not None]
 
     async def close(self) -> None:
-        """Ends all processes at once; jobs under way fail."""
+        """End all processes at once; jobs under way fail."""
         await asyncio.gather(self._small.close(), self._named.close())
 
     async def _done(self, lane: "_Lane", job: Job) -> Compiled | None:
@@ -95,7 +94,7 @@ class Compiler:
 
 
 class _NextStart:
-    """The command of the next process, which need not read the model's tokenizer once another has stored it."""
+    """The command of the next process, which reads the tokenizer that another has stored."""
 
     def __init__(self, command: WorkerCommand) -> None:
         self.lock = threading.Lock()
@@ -103,7 +102,7 @@ class _NextStart:
 
 
 class _Lane:
-    """A thread that starts a process when there is a job, and has it do one after the other."""
+    """A thread with one process, started when there is a job, that does the jobs in order."""
 
     def __init__(self, start: _NextStart, limits: CompilerLimits, idle_s: float | None) -> None:
         self._start = start
@@ -121,7 +120,7 @@ class _Lane:
         return None if process is None else process.pid
 
     async def ask(self, job: Job | None) -> Reply:
-        """What became of a job; without one, an empty reply once there is a process."""
+        """Return the reply to a job; without one, an empty reply once there is a process."""
         if self._is_closed:
             raise CompileError("the service is ending")
         future: Future[Reply] = Future()
@@ -180,7 +179,7 @@ class _Lane:
             self._process.reap()
             self._process = None
         if self._process is None:
-            # One at a time: the first has the tokenizer read, the next find it stored.
+            # One at a time: the first stores the tokenizer for the next.
             with self._start.lock:
                 command = self._start.command
                 self._process = CompileProcess(command.arguments(), self._limits.max_memory_bytes)

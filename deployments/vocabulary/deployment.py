@@ -1,7 +1,8 @@
-"""The vocabulary deployment: resolve what a request says of its words to compiled artefacts, each made once.
+"""The vocabulary deployment: resolve the vocabularies of requests to compiled artefacts, each made once.
 
-Callers who want the same list wait for the same compile; a compile that fails fails its callers alone. Of each list
-only the digest and a few numbers are kept in memory. List files are watched, and artefacts are handed to other nodes.
+Callers who want the same list wait for the same compile; a compile that fails fails its callers alone. Only the
+digest and a few numbers of each list are kept in memory. List files are watched, and artefacts are sent to other
+nodes.
 """
 
 import asyncio
@@ -30,13 +31,13 @@ from vocab.lists.wordlists import check_known
 logger = logging.getLogger("ray.serve")
 
 MAX_LAST_GOOD: Final = 256
-"""List files of which the last version that could be used is remembered."""
+"""List files whose last usable version is remembered."""
 
 _Stamp: TypeAlias = tuple[int, int, int] | None
 
 
 class CompilesLists(Protocol):
-    """What ``compiler.Compiler`` does."""
+    """``compiler.Compiler``."""
 
     async def warm_up(self) -> None: ...
     async def compile(self, job: CompileList | CompileWithout) -> Compiled: ...
@@ -61,7 +62,7 @@ class _Listed:
 
 @dataclass(frozen=True, slots=True)
 class _LastGood:
-    """The version of a list file that could be used last, and the stamp of the newest that was looked at."""
+    """The last usable version of a list file, and the stamp of the newest version seen."""
 
     stamp: _Stamp
     digest: str
@@ -138,7 +139,7 @@ class Vocabulary:
         return await asyncio.to_thread(self._store.read_bytes, digest)
 
     async def stats(self) -> dict[str, int]:
-        """Count the lists compiled and found since the start, the lists remembered, and the bytes stored here."""
+        """Return the lists compiled and found since the start, the lists remembered, and the bytes stored here."""
         return {
             **self._counts,
             "num_cached": len(self._known),
@@ -146,7 +147,6 @@ class Vocabulary:
         }
 
     async def close(self) -> None:
-        """End the compile processes, which end with this process anyway."""
         await self._compiler.close()
 
     async def _list(self, spec: VocabularySpec) -> Compiled:
@@ -171,7 +171,7 @@ class Vocabulary:
     async def _last_good_version(
         self, name: tuple[str, str], stamp: _Stamp, job: CompileList, error: WordListError
     ) -> Compiled:
-        """What a list file held before it was replaced by one that cannot be used."""
+        """Return what a list file held before it was replaced by one that cannot be used."""
         good = self._last_good[name]
         if good.seen != stamp:
             self._last_good[name] = replace(good, seen=stamp)
@@ -220,12 +220,12 @@ class Vocabulary:
         return compiled
 
     async def _is_there(self, known: Compiled | _Listed) -> bool:
-        """Whether all of it still lies in the store; this counts as a use."""
+        """Return whether all of it is still stored; this counts as a use."""
         digests = [known.digest] if isinstance(known, Compiled) else [known.base.digest, known.shown.digest]
         return await asyncio.to_thread(lambda: all(self._store.has(digest) for digest in digests))
 
     def _stamp(self, lang: str) -> _Stamp:
-        """Changes when the list's file does; None for a built-in list. The name is never joined to a path.
+        """Return a value that changes with the list's file; None for a built-in list. Never joins the name to a path.
 
         Raises:
             WordListError: There is no list of that name.

@@ -1,8 +1,8 @@
-"""vLLM's entry point to the library: a general plugin with which the xgrammar backend knows our grammar references.
+"""The vLLM plugin: teach its xgrammar backend our grammar references.
 
-It puts a subclass of vLLM's ``XgrammarBackend`` in its place, whose ``compile_grammar`` answers a reference with a
-matcher over the compiled artefact; every other grammar goes to xgrammar as before. vLLM loads it in each of its
-processes through the entry point group ``vllm.general_plugins``.
+A subclass of vLLM's ``XgrammarBackend`` replaces it. Its ``compile_grammar`` answers a reference with a matcher over
+the compiled artefact; every other grammar goes to xgrammar. vLLM loads the plugin in each of its processes through
+the entry point group ``vllm.general_plugins``.
 """
 
 import os
@@ -37,12 +37,11 @@ _BACKEND: Final = (
         "(self, request_type, grammar_spec, stop_token_ids=None)",
     ),
 )
-"""What ``WordboundBackend`` is derived from."""
+"""What ``WordboundBackend`` overrides."""
 
 
 def register() -> None:
-    """Put ``WordboundBackend`` in the place of vLLM's xgrammar backend, and install the patches. Called by vLLM; doing
-    it twice is harmless."""
+    """Replace vLLM's xgrammar backend by ``WordboundBackend``, and install the patches. Harmless to repeat."""
     if install_patches(_BACKEND, lost="This vLLM cannot be held to word lists, so no replica will start"):
         structured_output.XgrammarBackend = WordboundBackend
     cpu_seeds.install()
@@ -50,7 +49,7 @@ def register() -> None:
 
 
 class WordboundBackend(XgrammarBackend):
-    """vLLM's xgrammar backend, which also knows word lists."""
+    """vLLM's xgrammar backend with word lists."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -60,7 +59,7 @@ class WordboundBackend(XgrammarBackend):
         self._lists = EngineCache(Path(folder), facts.digest, max_bytes) if folder else None
         self._textless = frozenset(token for token, spelled in enumerate(facts.token_bytes) if not spelled)
         self._bitmask_arrays = _BitmaskArrays()
-        # vLLM makes the backend for the first constrained request, which is the replica's own proof.
+        # Not in a client's time: vLLM makes the backend for the replica's own start-up check.
         warm_up()
 
     def compile_grammar(
@@ -69,9 +68,9 @@ class WordboundBackend(XgrammarBackend):
         grammar_spec: str,
         stop_token_ids: set[int] | None = None,
     ) -> StructuredOutputGrammar:
-        """A matcher where the grammar is one of our references, else what xgrammar makes of it.
+        """Return a matcher where the grammar is one of our references, else what xgrammar makes of it.
 
-        To the matcher a stop token that has a text is text, at which a search may stop in the middle of an answer.
+        For the matcher a stop token with a text is text: a search may stop at it in the middle of an answer.
 
         Raises:
             ArtefactError: The artefact is missing, damaged or made for another tokenizer.
@@ -95,7 +94,7 @@ class WordboundBackend(XgrammarBackend):
 
 
 class _BitmaskArrays:
-    """The engine's bitmask as an array over the same memory; the engine brings one tensor at every step."""
+    """The engine's bitmask as an array over the same memory; the engine passes one tensor at every step."""
 
     def __init__(self) -> None:
         self._last: tuple[torch.Tensor | None, Int32Array] = None, np.zeros((0, 0), dtype=np.int32)
@@ -109,14 +108,14 @@ class _BitmaskArrays:
 
 
 class WordGrammar(StructuredOutputGrammar):
-    """A matcher as vLLM's scheduler wants to see it."""
+    """A matcher with the interface of vLLM's scheduler."""
 
     def __init__(self, matcher: Matcher, bitmask_arrays: _BitmaskArrays) -> None:
         self._matcher = matcher
         self._bitmask_arrays = bitmask_arrays
 
     def accept_tokens(self, request_id: str, tokens: list[int]) -> bool:
-        """Advance by these tokens; those after a stop token are ignored. False where one may not come."""
+        """Advance by tokens; those after a stop token are ignored. Return False where the list forbids one."""
         for token in tokens:
             if self._matcher.is_terminated:
                 return True
@@ -126,7 +125,7 @@ class WordGrammar(StructuredOutputGrammar):
         return True
 
     def validate_tokens(self, tokens: list[int]) -> list[int]:
-        """The longest prefix of the tokens that may come."""
+        """Return the longest prefix of the tokens that the list allows."""
         before = self._matcher.num_tokens
         accepted = 0
         while accepted < len(tokens) and self._matcher.accept_token(tokens[accepted]):

@@ -1,10 +1,10 @@
-"""Keeps a request's seed from ending an engine on a CPU.
+"""Keep a request's seed from ending an engine on a CPU.
 
 When a prompt takes several steps, vLLM draws at each of them and takes the draw back by the offset of the request's
-random generator. A generator on a CPU has no offset: vLLM 0.29 fails there, and its engine with it, as soon as one
-client sends a seed with a prompt that does not fit into a step (``docs/upstream.md``). Here such a request gets a
-generator that starts anew instead, which is the same, for a prompt is read before anything is drawn. (A request that
-was preempted for want of memory starts anew too, in the middle of its text; on a GPU it would go on.)
+random generator. CPU generators have no offset: vLLM 0.29 and its engine fail as soon as one client sends a seed
+with a prompt that does not fit into a step (``docs/upstream.md``). Here such a request gets a generator that is
+reseeded instead, which is the same, as a prompt is read before anything is drawn. (A request that was preempted for
+want of memory is reseeded too, in the middle of its text; on a GPU it would go on.)
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ TRIED_ON: Final = frozenset({"0.29"})
 
 
 class CpuGenerator(torch.Generator):
-    """A generator on the CPU with the two methods that vLLM asks of it."""
+    """A generator on the CPU with the two methods that vLLM calls."""
 
     def get_offset(self) -> int:
         return 0
@@ -31,7 +31,7 @@ class CpuGenerator(torch.Generator):
 
 
 def install() -> None:
-    """Have vLLM's batches use it for requests with a seed."""
+    """Use it in vLLM's batches for requests with a seed."""
     install_patches(
         [Patch("vllm.v1.worker.gpu_input_batch:InputBatch.add_request", "(self, request)", _add_request)],
         lost="On a CPU, a seed with a long prompt may end the engine",

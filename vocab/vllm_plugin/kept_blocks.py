@@ -1,40 +1,22 @@
-"""The blocks of finished requests that an engine keeps for those that go on from them, and their copies.
+"""Blocks of finished requests that an engine keeps for those that continue them, and their copies.
 
 A block holds what the engine computed for a run of tokens. Keeping one is holding a reference to it in the engine's
-pool, so that it is neither overwritten nor given to another request. What is kept is bounded in blocks and in time, and
-goes when the pool runs low: the oldest first. The workers copy blocks within the KV cache, in every layer.
+pool, so that it is neither overwritten nor reused. What is kept is bounded in blocks and in time, and released when
+the pool runs low, the oldest first. The workers copy blocks within the KV cache, in every layer.
 """
 
 import time
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 import torch
+from vllm.v1.core.block_pool import BlockPool
+from vllm.v1.core.kv_cache_utils import KVCacheBlock
 
 KEEP_S: Final = 30.0
-"""Longer than any step of a search: a name that nobody released belongs to a request that was given up."""
-
-
-class Block(Protocol):
-    """A block of the engine's pool; its number is the engine's."""
-
-    @property
-    def block_id(self) -> int: ...
-
-
-class Pool(Protocol):
-    """vLLM's ``BlockPool``, as far as it is used here."""
-
-    def touch(self, blocks: Sequence[Block]) -> None:
-        """Takes one more reference to each."""
-
-    def free_blocks(self, ordered_blocks: Iterable[Block]) -> None:
-        """Gives one reference to each back; those given first are used again first."""
-
-    def get_num_free_blocks(self) -> int:
-        """How many nobody holds a reference to."""
+"""Longer than any step of a search: a name that was not released belongs to a request that was given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,38 +25,33 @@ class Kept:
 
     Attributes:
         tokens: The tokens that were computed, from the first on.
-        context: What else their computation depended on; work under another one is not the same.
+        context: What else their computation depended on; under another one it cannot be reused.
         blocks: The blocks that hold them, in order; the last may be partly filled.
-        until_s: When it goes, on the clock of the whole.
     """
 
     tokens: Sequence[int]
     context: Hashable
-    blocks: Sequence[Block]
+    blocks: Sequence[KVCacheBlock]
     until_s: float
 
     def num_shared(self, tokens: Sequence[int], context: Hashable) -> int:
-        """With how many of the kept tokens these begin."""
+        """Return how many of the kept tokens are a prefix of these."""
         if context != self.context:
             return 0
         length = min(len(tokens), len(self.tokens))
         if tokens[:length] == self.tokens[:length]:
             return length
-        return next(place for place in range(length) if tokens[place] != self.tokens[place])
+        return next(index for index in range(length) if tokens[index] != self.tokens[index])
 
 
 class KeptBlocks:
-    """What is kept, by name.
+    """What is kept, by name, each for ``keep_s`` seconds.
 
-    Args:
-        pool: Where the blocks come from.
-        max_blocks: How many of them may be kept; shared ones count once.
-        keep_s: How long one is kept, in seconds.
-        clock: Tells the time, in seconds.
+    At most ``max_blocks`` of the pool are kept; shared ones count once.
     """
 
     def __init__(
-        self, pool: Pool, max_blocks: int, *, keep_s: float = KEEP_S, clock: Callable[[], float] = time.monotonic
+        self, pool: BlockPool, max_blocks: int, *, keep_s: float = KEEP_S, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._pool = pool
         self._max_blocks = max_blocks
@@ -82,15 +59,14 @@ class KeptBlocks:
         self._clock = clock
         self._kept: dict[str, Kept] = {}
         self._holders: Counter[int] = Counter()
-        self._lent: list[Block] = []
+        self._lent: list[KVCacheBlock] = []
 
     @property
     def num_blocks(self) -> int:
-        """How many blocks are kept; shared ones count once."""
         return len(self._holders)
 
-    def keep(self, name: str, tokens: Sequence[int], context: Hashable, blocks: Sequence[Block]) -> None:
-        """Keeps these blocks under a name; what had it before goes, and the oldest where there are too many then."""
+    def keep(self, name: str, tokens: Sequence[int], context: Hashable, blocks: Sequence[KVCacheBlock]) -> None:
+        """Keep blocks under a name and release what had it before, and the oldest where there are too many."""
         self._pool.touch(blocks)
         self._holders.update(block.block_id for block in blocks)
         self.release(name)
@@ -102,7 +78,7 @@ class KeptBlocks:
         return self._kept.get(name)
 
     def release(self, name: str) -> None:
-        """Keeps what has this name no longer; harmless where nothing has."""
+        """Release what has this name, if anything."""
         kept = self._kept.pop(name, None)
         if kept is None:
             return
@@ -110,7 +86,7 @@ class KeptBlocks:
             self._holders[block.block_id] -= 1
             if not self._holders[block.block_id]:
                 del self._holders[block.block_id]
-        # As vLLM frees a request's: the tail of a text is of use to fewer others than its start.
+        # In vLLM's order: fewer requests share the end of a text than its start.
         self._pool.free_blocks(reversed(kept.blocks))
 
     def release_expired(self) -> None:
@@ -123,14 +99,14 @@ class KeptBlocks:
             self._release_oldest()
 
     def make_room(self, num_free: int, *, spare: str | None = None) -> None:
-        """Lets the oldest go until the pool has this many free blocks, or nothing is kept; ``spare`` goes last."""
+        """Release the oldest until the pool has this many free blocks, or nothing is kept; ``spare`` goes last."""
         for name in sorted(self._kept, key=lambda name: name == spare):
             if self._pool.get_num_free_blocks() >= num_free:
                 return
             self.release(name)
 
-    def lend(self, blocks: Sequence[Block]) -> None:
-        """Holds these until ``take_back``, whatever is released meanwhile: they are about to be read."""
+    def lend(self, blocks: Sequence[KVCacheBlock]) -> None:
+        """Hold blocks that are about to be read until ``take_back``, whatever is released meanwhile."""
         self._pool.touch(blocks)
         self._lent.extend(blocks)
 
@@ -151,7 +127,7 @@ class BlockCopies:
             in order, is one block.
 
     Raises:
-        ValueError: In some tensor no axis can be the blocks'.
+        ValueError: No axis of some tensor fits the blocks.
     """
 
     def __init__(self, caches: Iterable[torch.Tensor], num_blocks: int) -> None:
@@ -159,29 +135,29 @@ class BlockCopies:
         self._layers = [_by_blocks(cache, num_blocks) for cache in layers.values()]
 
     def copy(self, pairs: Sequence[tuple[int, int]]) -> None:
-        """Copies blocks, given as (from, to); no block may be both."""
+        """Copy blocks, given as (from, to); no block may be both."""
         if pairs and self._layers:
             (one_by_one if self._layers[0].device.type == "cpu" else at_once)(self._layers, pairs)
 
 
 def one_by_one(layers: Sequence[torch.Tensor], pairs: Sequence[tuple[int, int]]) -> None:
-    """The faster way on a CPU: for 32 blocks of the demo model 8 ms, where ``at_once`` takes 29."""
+    """Copy on a CPU: for 32 blocks of the demo model 8 ms, where ``at_once`` takes 29."""
     for layer in layers:
         for source, target in pairs:
             layer[target].copy_(layer[source])
 
 
 def at_once(layers: Sequence[torch.Tensor], pairs: Sequence[tuple[int, int]]) -> None:
-    """The faster way on a device: two launches for each layer, and nothing that waits for it."""
+    """Copy on a device: two launches for each layer, without waiting for it."""
     device = layers[0].device
-    places = torch.tensor(list(zip(*pairs, strict=True)), pin_memory=device.type == "cuda")
-    sources, targets = places.to(device, non_blocking=True)
+    pairs_on_host = torch.tensor(list(zip(*pairs, strict=True)), pin_memory=device.type == "cuda")
+    sources, targets = pairs_on_host.to(device, non_blocking=True)
     for layer in layers:
         layer.index_copy_(0, targets, layer.index_select(0, sources))
 
 
 def _by_blocks(cache: torch.Tensor, num_blocks: int) -> torch.Tensor:
-    """The same memory with blocks as the first axis."""
+    """Return a view of the memory with blocks as the first axis."""
     # vLLM 0.29 has (blocks, heads, tokens, content) everywhere; layouts with (keys and values, blocks, …) exist too.
     if cache.element_size() == 1:
         # torch copies no single numbers of 8 bits.

@@ -1,12 +1,11 @@
-"""A KV connector for vLLM with which a request goes on from what the engine computed for another.
+"""A KV connector for vLLM with which a request continues from what the engine computed for another.
 
-A search asks for one token at a time. vLLM's prefix caching lets such a request reuse whole blocks only, so the tokens
-of the last block, up to 127 on a CPU, would be computed again at every step. This connector keeps a finished request's
-blocks and gives their contents to its successors, which then compute one token each. A successor whose tokens differ
-gets what they share. It is used where it is certain: one group of full attention, no drafts; elsewhere it does nothing,
-and everything is computed as usual.
+A search asks for one token at a time. vLLM's prefix caching lets such a request reuse whole blocks only, so the
+tokens of the last block, up to 127 on a CPU, would be computed again at every step. This connector keeps a finished
+request's blocks and copies them for its successors, which then compute one token each; one whose tokens differ gets
+what they share. It does nothing unless it is certain to be right: one group of full attention, no drafts.
 
-A client says with each request what is kept of it and which kept work it goes on from (``ForkHint``). It is advice:
+A client says with each request what is kept of it and which kept work it continues (``ForkHint``). It is advice:
 where the engine cannot follow it, the answer is the same, later.
 """
 
@@ -44,15 +43,15 @@ from vocab.vllm_plugin.patches import Patch, install_patches
 logger = init_logger("vllm.wordbound")
 
 KEPT_SHARE: Final = 0.25
-"""How much of the engine's blocks may be kept: eight searches of four beams need 64 of the demo's 364."""
+"""Of the engine's blocks; eight searches of four beams need 64 of the demo's 364."""
 
 TRANSFER_CONFIG: Final = {
     "kv_connector": "KVFork",
     "kv_connector_module_path": __name__,
-    # A consumer would let requests leave out their images, and keep freed blocks longer than our order of work needs.
+    # A consumer would let requests leave out their images, and keep freed blocks for longer.
     "kv_role": "kv_producer",
 }
-"""vLLM's ``kv_transfer_config`` with which an engine follows it."""
+"""vLLM's ``kv_transfer_config`` that loads the connector."""
 
 _LOST: Final = "Steps of a search compute more than they need to"
 
@@ -63,22 +62,21 @@ _EXTRA_ARG: Final = "kv_transfer_params"
 _OURS: Final = "wordbound"
 
 QUIET_S: Final = 0.003
-"""Nobody follows who has not followed after this time."""
+"""After so long without a request, no more are expected."""
 
 LONGEST_S: Final = 0.015
-"""A step of a small model on a CPU takes longer: to wait any more would cost more than it saves."""
+"""A step of a small model on a CPU takes longer: a longer wait would cost more than it saves."""
 
 
 @dataclass(frozen=True, slots=True)
 class ForkHint:
-    """A request's place among requests that share what the engine computed.
+    """How a request shares what the engine computed.
 
     Attributes:
-        keep: Names what is computed for this request, so that others can go on from it; None for nobody will. What was
-            kept under that name before is forgotten.
-        parent: Names what was kept of a request whose tokens this prompt begins with; None for none. Tokens that differ
-            are computed, whatever the name says.
-        release: Names that nobody will go on from, once this request is running.
+        keep: Name under which its computation is kept for others; replaces what had the name. None where it is not
+            kept.
+        parent: Name of the kept request with whose tokens this prompt begins, if any. Tokens that differ are computed.
+        release: Names that are not needed once this request is running.
     """
 
     keep: str | None = None
@@ -86,12 +84,12 @@ class ForkHint:
     release: tuple[str, ...] = ()
 
     def to_extra_args(self) -> dict[str, Any]:
-        """What to put into vLLM's ``SamplingParams.extra_args``."""
+        """Return the entries for vLLM's ``SamplingParams.extra_args``."""
         return {_EXTRA_ARG: {_OURS: {"keep": self.keep, "parent": self.parent, "release": list(self.release)}}}
 
     @classmethod
     def parse(cls, params: object) -> Self | None:
-        """Read vLLM's ``Request.kv_transfer_params``; None where they say nothing of this kind."""
+        """Parse vLLM's ``Request.kv_transfer_params``; None where they hold no hint."""
         ours = params.get(_OURS) if isinstance(params, dict) else None
         if not isinstance(ours, dict):
             return None
@@ -104,13 +102,10 @@ class ForkHint:
 
 
 class ArrivalWindow:
-    """Lets an idle engine wait a moment for requests that belong together.
+    """Let an idle engine wait a moment for requests that belong together.
 
-    The requests of one step of a search reach the engine one after the other, a millisecond apart. An idle engine would
-    begin with the first, and the others would wait for a step of their own: two steps where one is enough.
-
-    Args:
-        clock: Tells the time, in seconds.
+    The requests of one step of a search reach the engine a millisecond apart. An idle engine would begin with the
+    first, and the others would wait for a second step where one is enough.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -119,18 +114,17 @@ class ArrivalWindow:
         self._is_idle = True
 
     def arrived(self) -> None:
-        """One of those that may belong together is there."""
+        """Record the arrival of a request that others may follow."""
         now = self._clock()
         if now - self._last_s >= LONGEST_S:
             self._first_s = now
         self._last_s = now
 
     def stepped(self, num_tokens: int) -> None:
-        """A step was scheduled. Where it computes something nobody is made to wait, who would miss the next step."""
+        """Record a scheduled step. A busy engine makes no request wait, which would miss the next step."""
         self._is_idle = num_tokens == 0
 
     def is_open(self) -> bool:
-        """Whether others may yet follow."""
         now = self._clock()
         return self._is_idle and now - self._last_s < QUIET_S and now - self._first_s < LONGEST_S
 
@@ -144,7 +138,7 @@ class Copies(KVConnectorMetadata):
 
 @dataclass
 class CanCopy(KVConnectorHandshakeMetadata):
-    """A worker's word that it knows how its KV cache lies."""
+    """A worker sends it if it understands the layout of its KV cache."""
 
 
 class KVFork(KVConnectorBase_V1, SupportsHMA):
@@ -155,7 +149,7 @@ class KVFork(KVConnectorBase_V1, SupportsHMA):
         self._is_certain = _is_certain(vllm_config, kv_cache_config)
         self._block_size = vllm_config.cache_config.block_size
         self._kept: KeptBlocks | None = None
-        """None while it is not certain that all workers can copy."""
+        """None until all workers are known to be able to copy."""
         self._bound: KeptBlocks | None = None
         self._arrivals = ArrivalWindow()
         self._copies = Copies()
@@ -214,12 +208,12 @@ class KVFork(KVConnectorBase_V1, SupportsHMA):
         parent = _parent(request)
         if parent is not None and self._arrivals.is_open():
             return None, False
-        # What is kept must never be what a request waits for.
+        # No request may wait for kept blocks.
         self._kept.make_room(-(-request.num_tokens // self._block_size) + 1, spare=parent)
         kept = self._kept.find(parent) if parent else None
         if kept is None or request.skip_reading_prefix_cache:
             return 0, False
-        # The last token is computed in any case: from it comes what follows.
+        # The last token is always computed: the next one is drawn from it.
         num_shared = kept.num_shared(request.all_token_ids[: request.num_tokens - 1], _context(request))
         return max(num_shared - num_computed_tokens, 0), False
 
@@ -230,7 +224,7 @@ class KVFork(KVConnectorBase_V1, SupportsHMA):
         if num_external_tokens > 0:
             kept = self._kept.find(fork.parent) if fork.parent else None
             if kept is None:
-                raise RuntimeError("what a request goes on from was given away while it was scheduled")
+                raise RuntimeError("the kept blocks of a request's parent were released while it was scheduled")
             num_shared = kept.num_shared(request.all_token_ids[: request.num_tokens - 1], _context(request))
             first = (num_shared - num_external_tokens) // self._block_size
             sources = kept.blocks[first : -(-num_shared // self._block_size)]
@@ -249,7 +243,7 @@ class KVFork(KVConnectorBase_V1, SupportsHMA):
             # Steps are executed in order: what is freed now is not written before these copies are made.
             self._kept.take_back()
             self._kept.release_expired()
-            # Requests that run take what they need next without asking here.
+            # Running requests allocate without a call here.
             num_blocks = scheduler_output.total_num_scheduled_tokens // self._block_size
             self._kept.make_room(len(scheduler_output.num_scheduled_tokens) + num_blocks)
         return copies
@@ -261,7 +255,7 @@ class KVFork(KVConnectorBase_V1, SupportsHMA):
         if self._kept is not None and fork is not None:
             for name in fork.release:
                 self._kept.release(name)
-            # A step that is still executed has not written its tokens yet.
+            # A step in flight has not written its tokens yet.
             num_tokens = min(request.num_computed_tokens - request.num_in_flight_tokens, request.num_tokens)
             if fork.keep and num_tokens > 0:
                 (ids,) = block_ids
@@ -276,7 +270,7 @@ class KVFork(KVConnectorBase_V1, SupportsHMA):
 
 
 def _reset_prefix_cache(original: Callable[..., Any], pool: BlockPool) -> bool:
-    # It fails while any block is in use; and what is kept is of the weights that may now be changed.
+    # It fails while any block is in use; and kept blocks belong to weights that may now change.
     kept = _kept_of_pool.get(id(pool))
     if kept is not None:
         kept.release_all()
@@ -287,7 +281,7 @@ _POOL_PATCHES: Final = (Patch("vllm.v1.core.block_pool:BlockPool.reset_prefix_ca
 
 
 def _is_certain(vllm_config: VllmConfig, kv_cache_config: KVCacheConfig) -> bool:
-    """Whether a block is all that there is of its tokens, and stays so."""
+    """Return whether a block holds all state of its tokens, and stays so."""
     if len(kv_cache_config.kv_cache_groups) != 1 or vllm_config.speculative_config is not None:
         return False
     if vllm_config.parallel_config.decode_context_parallel_size > 1:
@@ -305,7 +299,6 @@ def _parent(request: Request) -> str | None:
 
 
 def _context(request: Request) -> Hashable:
-    """What the computation of a request's tokens depends on, besides the tokens."""
     if request.mm_features or request.prompt_embeds is not None:
         return object()
     lora = request.lora_request

@@ -1,16 +1,15 @@
-"""Has vLLM report p, the model's own probability, for constrained requests of ours that ask for logprobs.
+"""Have vLLM report p, the model's own probability, for constrained requests of ours that ask for logprobs.
 
-vLLM masks the logits before its sampler sees them, so that its logprobs are q, renormalised over the tokens that may
-come. Thin wrappers around the two places, in each of its two model runners, measure log Z while the mask is applied
-and add it to the logprobs that the sampler returns: log p = log q + log Z, for the sampled token and the top tokens
-alike, where minus infinity stays what it is. The sampled token's rank becomes ``vocab.matching.log_mass.pack``'s
-number. The measure travels on the tensor of logits itself, so that it can be taken for no other step's.
+vLLM masks the logits before its sampler sees them, so that its logprobs are q, renormalised over the allowed tokens.
+Thin wrappers, in each of its two model runners, measure log Z while the mask is applied and add it to the logprobs
+that the sampler returns: log p = log q + log Z, for the sampled token and the top tokens alike; minus infinity
+stays. The sampled token's rank becomes ``vocab.matching.log_mass.pack``'s number. The measure travels on the tensor
+of logits itself, so that it cannot be taken for another step's.
 
-Only rows whose grammar is ours (``vocab.matching.reference.is_ours``) and that ask for logprobs are measured and
-changed; all others in the batch keep vLLM's logprobs and ranks, and a step without such a row costs two look-ups.
-Left alone as well: steps with drafts of speculative decoding, where rows are positions and not sequences, and the
-other ``logprobs_mode``s than vLLM's default ``raw_logprobs``. Temperature is the only sampling parameter that log Z
-at the row's temperature knows: penalties, biases, top-k, top-p and min-p come later.
+Only rows whose grammar is ours (``vocab.matching.reference.is_ours``) and that ask for logprobs are changed; a step
+without such a row costs two look-ups. Also left alone: steps with drafts of speculative decoding, where rows are
+positions and not sequences, and ``logprobs_mode``s other than vLLM's default ``raw_logprobs``. log Z at the row's
+temperature leaves out what is applied later: penalties, biases, top-k, top-p and min-p.
 """
 
 from collections.abc import Callable, Container, Iterable, Sequence
@@ -24,13 +23,13 @@ from vocab.matching.reference import is_ours
 from vocab.vllm_plugin.patches import Patch, install_patches
 
 _GREEDY_BELOW: Final = 1e-5
-"""vLLM's own bound: a lower temperature means that nothing is drawn."""
+"""vLLM's own bound: below it nothing is drawn."""
 
 _ATTRIBUTE: Final = "_wordbound_mass"
 """Of a tensor of logits."""
 
 _asking: WeakKeyDictionary[Any, dict[str, float]] = WeakKeyDictionary()
-"""For each model runner's table of requests, those that want their mass, with their temperature."""
+"""For each model runner's table of requests, the temperatures of those that want their mass."""
 
 
 class MaskedMass(NamedTuple):
@@ -51,8 +50,7 @@ class MaskedMass(NamedTuple):
 
 
 def install() -> None:
-    """Install the wrappers in both model runners. Without them vLLM reports q and ranks of its own, which the replica
-    notices at start-up."""
+    """Install the wrappers in both model runners. Without them the replica finds q and vLLM's own ranks at start-up."""
     for patches in (_FIRST_RUNNER, _SECOND_RUNNER):
         install_patches(patches, lost="A model runner of this vLLM does not report what a word list costs")
 
@@ -117,13 +115,12 @@ _SECOND_RUNNER: Final = (
 
 
 def remember(runner: Any, live: Container[str], request_id: str, params: Any) -> None:
-    """Note whether a request wants its mass, and forget those that are gone.
+    """Record whether a request wants its mass, and forget those that are gone.
 
     Args:
-        runner: Whatever lives as long as the table of requests.
+        runner: An object with the lifetime of the table of requests.
         live: The requests in the table.
-        request_id: The new one.
-        params: Its ``SamplingParams``; None for a request that samples nothing.
+        params: The new request's ``SamplingParams``; None where it samples nothing.
     """
     asking = {known: t for known, t in _asking.get(runner, {}).items() if known in live and known != request_id}
     if params is not None and wants_mass(params):
@@ -132,7 +129,7 @@ def remember(runner: Any, live: Container[str], request_id: str, params: Any) ->
 
 
 def wants_mass(params: Any) -> bool:
-    """Whether a request's ``SamplingParams`` ask for logprobs, under a grammar of ours."""
+    """Return whether a request's ``SamplingParams`` ask for logprobs, under a grammar of ours."""
     grammar = params.structured_outputs.grammar if params.structured_outputs is not None else None
     return params.logprobs is not None and isinstance(grammar, str) and is_ours(grammar)
 
@@ -140,12 +137,9 @@ def wants_mass(params: Any) -> bool:
 def apply_and_measure(
     logits: torch.Tensor, request_ids: list[str], masked: Iterable[str], apply_mask: Callable[[], None]
 ) -> None:
-    """Apply the mask to the logits, float (sequences, tokens), and measure it where that is wanted.
+    """Apply vLLM's mask to the logits, float (sequences, tokens), and measure it where that is wanted.
 
-    Args:
-        request_ids: The request of each row.
-        masked: The requests that the mask concerns, in any order.
-        apply_mask: vLLM's own.
+    ``request_ids`` has the request of each row, ``masked`` those that the mask concerns, in any order.
     """
     temperatures = {key: t for asking in _asking.values() for key, t in asking.items()}
     wanted = temperatures.keys() & set(masked)
@@ -172,13 +166,13 @@ def sample_and_report(sampler: Any, logits: torch.Tensor, sample: Callable[[], A
 def measure(
     logits: torch.Tensor, rows: Sequence[int], temperatures: Sequence[float], apply_mask: Callable[[], None]
 ) -> None:
-    """Apply the mask and leave on ``logits`` what it took, for ``take``. Nothing here waits for a GPU.
+    """Apply the mask and leave on ``logits`` what it took, for ``take``. Does not wait for a GPU.
 
     Args:
         logits: (sequences, tokens), any float; ``apply_mask`` changes them in place.
         rows: The rows to measure, ascending.
         temperatures: For each of them, above 0.
-        apply_mask: Sets the logits of tokens that may not come to minus infinity.
+        apply_mask: Sets the logits of forbidden tokens to minus infinity.
     """
     total = total_row_by_row if logits.is_cpu else total_at_once
     before, warm_before = total(logits, rows, temperatures)
@@ -191,8 +185,8 @@ def measure(
 def total_row_by_row(
     logits: torch.Tensor, rows: Sequence[int], temperatures: Sequence[float]
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """log of the sum of exp over each row, at temperature 1 and at its own: float32 (rows,) each. For a CPU, where
-    rows that stay in its cache take a third of the time."""
+    """Return the log of the sum of exp over each row, at temperature 1 and at its own: float32 (rows,) each. For a CPU,
+    where rows that stay in its cache take a third of the time."""
     totals, warm_totals = [], []
     for row, temperature in zip(rows, temperatures, strict=True):
         values = logits[row].float()
@@ -204,7 +198,7 @@ def total_row_by_row(
 def total_at_once(
     logits: torch.Tensor, rows: Sequence[int], temperatures: Sequence[float]
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The same for a GPU, in few kernels; rows whose temperature is 1 are not divided by it."""
+    """Do the same on a GPU, in few kernels; rows whose temperature is 1 are not divided by it."""
     values = (logits if len(rows) == len(logits) else logits[_like(logits, rows, torch.int64)]).float()
     totals = _log_sum_exp(values)
     warm = [i for i, temperature in enumerate(temperatures) if temperature != 1.0]
@@ -216,18 +210,18 @@ def total_at_once(
 
 
 def take(logits: torch.Tensor) -> MaskedMass | None:
-    """What ``measure`` left on these logits, once."""
+    """Return what ``measure`` left on these logits, once."""
     mass: MaskedMass | None = vars(logits).pop(_ATTRIBUTE, None)
     return mass
 
 
 def report(mass: MaskedMass, logprobs: Any) -> Any:
-    """The logprobs with p in place of q in the measured rows, and the packed masses in place of their ranks.
+    """Return the logprobs with p in place of q in the measured rows, and the packed masses in place of their ranks.
 
     Args:
         mass: From ``take``.
-        logprobs: vLLM's ``LogprobsTensors``: ``logprobs`` float32 (sequences, columns), where minus infinity stays
-            what it is, and ``selected_token_ranks`` int64 (sequences,).
+        logprobs: vLLM's ``LogprobsTensors``: ``logprobs`` float32 (sequences, columns), where minus infinity stays,
+            and ``selected_token_ranks`` int64 (sequences,).
     """
     log_p, ranks = logprobs.logprobs, logprobs.selected_token_ranks
     added, packed = mass.log_mass[:, None], pack_all(mass.log_mass, mass.log_weight_mass)
@@ -240,7 +234,7 @@ def report(mass: MaskedMass, logprobs: Any) -> Any:
 
 
 def pack_all(log_mass: torch.Tensor, log_weight_mass: torch.Tensor) -> torch.Tensor:
-    """``vocab.matching.log_mass.pack`` for many: int64 of the same shape."""
+    """Apply ``vocab.matching.log_mass.pack`` elementwise: int64 of the same shape."""
     return _fields(log_mass) << FIELD_BITS | _fields(log_weight_mass) | MARK
 
 
@@ -256,6 +250,6 @@ def _log_sum_exp(logits: torch.Tensor) -> torch.Tensor:
 
 
 def _like(logits: torch.Tensor, values: Sequence[float], dtype: torch.dtype) -> torch.Tensor:
-    """A tensor on the device of the logits, without waiting for it."""
+    """Return a tensor on the device of the logits, without waiting for it."""
     on_host = torch.tensor(values, dtype=dtype, pin_memory=logits.is_cuda)
     return on_host.to(logits.device, non_blocking=True)

@@ -1,7 +1,7 @@
 """Patches of another library's functions, installed only where those are what the patch was written for.
 
-A patch names its target and the signature that the target had. Where the target is gone, or its signature differs, or
-vLLM is of a version on which the patch was not tried, nothing is changed, and a warning says what is lost.
+A patch names its target and the target's signature. Where the target is gone, its signature differs, or vLLM is of a
+version on which the patch was not tried, nothing is changed, and a warning says what is lost.
 """
 
 import functools
@@ -24,9 +24,9 @@ class Patch:
     """A wrapper for one function or class.
 
     Attributes:
-        target: Where it is looked up: ``module:name`` or ``module:class.name``.
+        target: ``module:name`` or ``module:class.name``.
         signature: Its parameters, with defaults and without annotations, as ``signature_of`` writes them.
-        wrapper: Called as ``wrapper(original, …)`` in its place; None where only the signature matters.
+        wrapper: Called as ``wrapper(original, …)`` instead; None where only the signature matters.
     """
 
     target: str
@@ -39,15 +39,10 @@ class PatchError(Exception):
 
 
 def install_patches(patches: Sequence[Patch], *, lost: str, vllm_versions: Collection[str] = ()) -> bool:
-    """Install all of these patches, or none of them. Doing it twice is harmless.
+    """Install all of these patches, or none; harmless to repeat. Return whether they are installed.
 
-    Args:
-        patches: What belongs together.
-        lost: What is lost without them, for the log.
-        vllm_versions: The minor versions (``0.29``) on which they were tried; empty for any.
-
-    Returns:
-        Whether they are installed.
+    ``lost`` is what is lost without them, for the log; ``vllm_versions`` the minor versions (``0.29``) on which they
+    were tried, empty for any.
     """
     try:
         if vllm_versions and _minor(vllm.__version__) not in vllm_versions:
@@ -63,14 +58,13 @@ def install_patches(patches: Sequence[Patch], *, lost: str, vllm_versions: Colle
 
 
 def signature_of(target: Callable[..., Any]) -> str:
-    """The parameters of a function or class as text, without annotations, which may change and mean the same."""
+    """Return the parameters of a function or class as text, without annotations, which may change harmlessly."""
     signature = inspect.signature(target)
     bare = [parameter.replace(annotation=parameter.empty) for parameter in signature.parameters.values()]
     return str(signature.replace(parameters=bare, return_annotation=signature.empty))
 
 
 def _checked(patch: Patch) -> tuple[Any, str]:
-    """The owner of a patch's target, and its name there."""
     module, _, path = patch.target.partition(":")
     parent, _, name = path.rpartition(".")
     owner = pkgutil.resolve_name(f"{module}:{parent}")

@@ -1,7 +1,7 @@
-"""What the API does with files: takes, lists, gives and deletes them, always for one owner.
+"""Take, list, return and delete files, always for one owner.
 
-Contents are kept before the record, so that what dies between the two leaves no file that is half there. An upload
-comes in pieces, and is forgotten if its pieces stop coming.
+Contents are written before the record, so that a process that dies between the two leaves no half file. An upload
+comes in pieces, and is dropped if they stop coming.
 """
 
 import logging
@@ -27,14 +27,14 @@ MAX_FILES_LISTED: Final = 10_000
 MAX_READ_BYTES: Final = 16 * 2**20
 
 _FORGET_UPLOAD_S: Final = 120.0
-"""After so long without a piece: the ingress that sent them has died, or its client left."""
+"""After so long without a piece, the ingress that sent them has died, or its client left."""
 
 _ID: Final = re.compile(r"[a-z]{1,16}[-_][0-9a-f]{1,64}")
 
 
 @dataclass
 class _Upload:
-    """A file that arrives; ``num_bytes`` is what it will have."""
+    """A file that arrives; ``num_bytes`` is its final size."""
 
     owner: str
     num_bytes: int
@@ -45,14 +45,8 @@ class _Upload:
 class FileService:
     """The operations on files; each may be called from any thread, and blocks it.
 
-    Each gives back what is sent as JSON, and may raise the leaves of ``ApiError``, ``StoreError`` and
-    ``StorageError``. What belongs to another owner is not found.
-
-    Args:
-        settings: Those of batches.
-        store: Where records are kept.
-        contents: Where contents are kept.
-        clock: Seconds since 1970.
+    Each returns what is sent as JSON, and may raise the leaves of ``ApiError``, ``StoreError`` and ``StorageError``.
+    What belongs to another owner is not found.
     """
 
     def __init__(
@@ -68,7 +62,6 @@ class FileService:
         self._uploads_lock = Lock()
 
     def close(self) -> None:
-        """Forget the uploads that have not come to their end."""
         while self._uploads:
             self._uploads.popitem()[1].file.discard()
 
@@ -95,7 +88,7 @@ class FileService:
         return upload_id
 
     def append(self, owner: str, upload_id: str, piece: bytes) -> None:
-        """Take the next piece of an upload; one that cannot be kept ends the upload."""
+        """Take the next piece of an upload; a piece that cannot be written ends the upload."""
         upload = self._upload(owner, upload_id)
         upload.last_piece_at = self._clock()
         try:
@@ -126,7 +119,7 @@ class FileService:
         limit: int | None = None,
         order: str = "desc",
     ) -> dict[str, Any]:
-        """At most ``limit`` files, newest first unless ``order`` is ``asc``."""
+        """Return at most ``limit`` files, newest first unless ``order`` is ``asc``."""
         limit = limited(limit, MAX_FILES_LISTED, MAX_FILES_LISTED)
         if order not in ("asc", "desc"):
             raise BadRequestError("'order' must be 'asc' or 'desc'.", "order")
@@ -144,7 +137,7 @@ class FileService:
         return objects.file_object(self._file(owner, file_id))
 
     def read_file(self, owner: str, file_id: str, offset: int, num_bytes: int) -> bytes:
-        """At most ``num_bytes`` from ``offset`` on; fewer where the file ends."""
+        """Return at most ``num_bytes`` from ``offset`` on; fewer where the file ends."""
         if offset < 0 or not 0 < num_bytes <= MAX_READ_BYTES:
             raise BadRequestError(f"A piece of a file has at least 1 and at most {MAX_READ_BYTES} bytes.")
         file = self._file(owner, file_id)
@@ -173,7 +166,7 @@ class FileService:
         return upload
 
     def _end_upload(self, owner: str, upload_id: str) -> PartialFile:
-        """Return the file of an upload all of which has come; the caller commits or discards it."""
+        """Return the file of a complete upload, for the caller to commit or discard."""
         upload = self._upload(owner, upload_id)
         self._uploads.pop(upload_id, None)
         if upload.file.num_bytes != upload.num_bytes:
@@ -182,7 +175,6 @@ class FileService:
         return upload.file
 
     def _remember(self, owner: str, file_id: str, filename: str, num_bytes: int, keep_s: int) -> FileRecord:
-        """Add the record of a file whose contents are kept."""
         now = self._now()
         file = FileRecord(
             id=file_id,
@@ -221,12 +213,11 @@ def new_file_id() -> str:
 
 
 def is_id(text: str) -> bool:
-    """Whether it has the form of our ids; nothing else is looked for in a database, which might refuse the question."""
+    """Return whether a text has the form of our ids; a database may refuse other texts, so it is not asked for them."""
     return _ID.fullmatch(text) is not None
 
 
 def limited(limit: int | None, default: int, most: int) -> int:
-    """How many items of a list are asked for."""
     if limit is None:
         return default
     if not 1 <= limit <= most:

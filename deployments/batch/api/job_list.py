@@ -1,7 +1,7 @@
-"""The simple route's list of chat requests as the lines of a batch, with what the query says for all of them.
+"""Turn the simple route's list of chat requests into the lines of a batch, with the parameters of the query.
 
-Reads the list item by item, so that a file of 200 MB does not become gigabytes of objects. What an item says is not
-checked here: one that is no chat request becomes a line at fault, and the others are answered.
+Reads the list item by item, so that a file of 200 MB does not become gigabytes of objects. An item that is no chat
+request becomes a line at fault, and the others are answered.
 """
 
 import json
@@ -23,20 +23,18 @@ _BLANKS: Final = re.compile(rb"[ \t\n\r]*+")
 def to_lines(
     content: bytes, parameters: Mapping[str, Any], *, limits: Limits, model_id: str, max_lines: int
 ) -> Iterator[bytes]:
-    """The lines of a batch, with their line breaks, one for each item, named ``"0"``, ``"1"``, …
+    """Yield the lines of a batch, with their line breaks, one for each item, named ``"0"``, ``"1"``, …
 
-    Takes 25 ms for a megabyte of prose, and half a second for the worst.
+    Takes 25 ms for a megabyte of prose, and half a second for the worst. An item longer than
+    ``limits.max_body_bytes`` becomes a line that is too long, and has no content.
 
     Args:
         content: A JSON list of chat requests.
-        parameters: Of ``protocol.batches.read_parameters``; they count before an item's own.
-        limits: ``max_body_bytes`` bounds an item: a longer one becomes a line that is too long, and has no content.
+        parameters: Of ``protocol.batches.read_parameters``; they override an item's own.
         model_id: The model of an item that names none.
-        max_lines: Items that a list may have.
 
     Raises:
-        BadRequestError: It is not a JSON list, has no item or too many. Where the fault is inside, it is raised when
-            the lines before were given.
+        BadRequestError: It is not a JSON list, has no item or too many. Raised after the lines before the fault.
     """
     for index, (start, item) in enumerate(_items(content)):
         if index == max_lines:
@@ -47,8 +45,8 @@ def to_lines(
         try:
             request = loads(item, limits.max_json_depth)
         except JsonError as error:
-            place = f"Item {index + 1} of the list, which begins at byte {start},"
-            raise BadRequestError(f"{place} is not valid JSON: {error}.", "file") from None
+            where = f"Item {index + 1} of the list, which begins at byte {start},"
+            raise BadRequestError(f"{where} is not valid JSON: {error}.", "file") from None
         if isinstance(request, dict):
             request = _request(request, parameters, model_id)
         line = {"custom_id": str(index), "method": "POST", "url": ENDPOINT, "body": request}
@@ -80,7 +78,7 @@ def _vocab(vocab: dict[str, Any], parameters: Mapping[str, Any]) -> dict[str, An
 
 
 def _items(content: bytes) -> Iterator[tuple[int, bytes]]:
-    """What stands between the marks of the outermost list, and where; whether each is JSON has not been looked at."""
+    """Yield each item of the outermost list and where it starts; whether it is JSON is not checked."""
     start = _BLANKS.match(content).end()  # type: ignore[union-attr]
     if content[start : start + 1] != b"[":
         raise _no_list("it does not begin with '['")

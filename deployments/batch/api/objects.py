@@ -1,7 +1,4 @@
-"""What the API shows of files and batches: OpenAI's objects, and the job of the simple route.
-
-The names are OpenAI's, and what has no value is null.
-"""
+"""OpenAI's objects of files and batches, and the job of the simple route. What has no value is null."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -81,7 +78,7 @@ def job_object(job: BatchRecord) -> dict[str, Any]:
 
 
 def job_error(job: BatchRecord) -> dict[str, Any] | None:
-    """Why a job failed, as ``{"message", "code"}``; None where it did not."""
+    """Return why a job failed, as ``{"message", "code"}``; None where it did not."""
     if JOB_STATUS[job.status] != "failed":
         return None
     if job.errors:

@@ -1,16 +1,17 @@
-"""The HTTP routes of files, batches and jobs: what is read of a request, which operation it is, how it is answered."""
+"""The HTTP routes of files, batches and jobs."""
 
-from collections.abc import Collection
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Collection
+from typing import Any, Final, Self, TypeAlias
 
 from fastapi import FastAPI, Request, Response
 from ray.serve.handle import DeploymentHandle
 from starlette.responses import JSONResponse
+from starlette.types import Receive, Scope, Send
 
-from deployments.batch.api.file_stream import FileStream
 from deployments.batch.api.handle import BatchClient, Caller
 from deployments.batch.api.uploads import Uploads
-from deployments.errors import BadRequestError, printable
+from deployments.errors import BadRequestError, InternalError, printable
+from deployments.ingress.answers import unless_client_leaves
 from deployments.ingress.body import parse_json, read_json_body
 from deployments.ingress.routing import Routes
 from deployments.limits import Limits
@@ -30,7 +31,13 @@ BATCH_ROUTES: Final[Routes] = {
 }
 
 _UPLOADS_AT_ONCE: Final = 4
-"""So many uploads of the largest size may one key have on the disk at once, or more smaller ones."""
+"""Uploads of the largest size that one key may have on the disk at once, or more smaller ones."""
+
+PIECE_BYTES: Final = 4 * 2**20
+"""Costs as much memory for each file that is being sent, on each side of the handle."""
+
+Read: TypeAlias = Callable[[int, int], Awaitable[bytes]]
+"""Returns so many bytes from an offset on, or fewer where the file ends."""
 
 _ANCHOR: Final = "expires_after[anchor]"
 _SECONDS: Final = "expires_after[seconds]"
@@ -60,21 +67,23 @@ def _add_files(app: FastAPI, batches: BatchClient, uploads: Uploads) -> None:
                 raise BadRequestError("You must provide 'purpose'.", "purpose")
             purpose, expires_after_s = upload.fields["purpose"], _expiry(upload.fields)
             upload_id = await batches.upload(caller, upload.file)
-        return JSONResponse(await batches.create_file(caller, upload_id, upload.filename, purpose, expires_after_s))
+        return JSONResponse(
+            await batches.call(caller, "create_file", upload_id, upload.filename, purpose, expires_after_s)
+        )
 
     @app.get("/v1/files")
     async def list_files(request: Request) -> Response:
         query = _query(request, ("purpose", "after", "limit", "order"))
         args = (query.get("purpose"), query.get("after"), _limit(query), query.get("order", "desc"))
-        return JSONResponse(await batches.list_files(_caller(request), *args))
+        return JSONResponse(await batches.call(_caller(request), "list_files", *args))
 
     @app.get("/v1/files/{file_id}")
     async def get_file(request: Request, file_id: str) -> Response:
-        return JSONResponse(await batches.get_file(_caller(request), file_id))
+        return JSONResponse(await batches.call(_caller(request), "get_file", file_id))
 
     @app.delete("/v1/files/{file_id}")
     async def delete_file(request: Request, file_id: str) -> Response:
-        return JSONResponse(await batches.delete_file(_caller(request), file_id))
+        return JSONResponse(await batches.call(_caller(request), "delete_file", file_id))
 
     @app.get("/v1/files/{file_id}/content")
     async def get_content(request: Request, file_id: str) -> Response:
@@ -85,20 +94,20 @@ def _add_batches(app: FastAPI, batches: BatchClient, limits: Limits) -> None:
     @app.post("/v1/batches")
     async def create_batch(request: Request) -> Response:
         fields = parse_json(await read_json_body(request, limits), limits)
-        return JSONResponse(await batches.create_batch(_caller(request), fields))
+        return JSONResponse(await batches.call(_caller(request), "create_batch", fields))
 
     @app.get("/v1/batches")
     async def list_batches(request: Request) -> Response:
         query = _query(request, ("after", "limit"))
-        return JSONResponse(await batches.list_batches(_caller(request), query.get("after"), _limit(query)))
+        return JSONResponse(await batches.call(_caller(request), "list_batches", query.get("after"), _limit(query)))
 
     @app.get("/v1/batches/{batch_id}")
     async def get_batch(request: Request, batch_id: str) -> Response:
-        return JSONResponse(await batches.get_batch(_caller(request), batch_id))
+        return JSONResponse(await batches.call(_caller(request), "get_batch", batch_id))
 
     @app.post("/v1/batches/{batch_id}/cancel")
     async def cancel_batch(request: Request, batch_id: str) -> Response:
-        return JSONResponse(await batches.cancel_batch(_caller(request), batch_id))
+        return JSONResponse(await batches.call(_caller(request), "cancel_batch", batch_id))
 
 
 def _add_jobs(app: FastAPI, batches: BatchClient, uploads: Uploads, settings: Settings) -> None:
@@ -109,15 +118,15 @@ def _add_jobs(app: FastAPI, batches: BatchClient, uploads: Uploads, settings: Se
             query = request.query_params.multi_items()
             parameters = read_parameters(query, limits=settings.limits, model_id=settings.model_id)
             upload_id = await batches.upload(caller, upload.file)
-        return JSONResponse(await batches.create_job(caller, upload_id, parameters))
+        return JSONResponse(await batches.call(caller, "create_job", upload_id, parameters))
 
     @app.get("/v1/batch/jobs/{job_id}")
     async def get_job(request: Request, job_id: str) -> Response:
-        return JSONResponse(await batches.get_job(_caller(request), job_id))
+        return JSONResponse(await batches.call(_caller(request), "get_job", job_id))
 
     @app.get("/v1/batch/jobs/{job_id}/results")
     async def get_results(request: Request, job_id: str) -> Response:
-        file_id = await batches.job_results(_caller(request), job_id)
+        file_id = await batches.call(_caller(request), "job_results", job_id)
         return await _send_file(batches, request, file_id, "application/json")
 
 
@@ -125,14 +134,15 @@ async def _send_file(batches: BatchClient, request: Request, file_id: str, media
     caller = _caller(request)
 
     async def read(offset: int, num_bytes: int) -> bytes:
-        return await batches.read_file(caller, file_id, offset, num_bytes)
+        data: bytes = await batches.call(caller, "read_file", file_id, offset, num_bytes)
+        return data
 
-    file = await batches.get_file(caller, file_id)
+    file = await batches.call(caller, "get_file", file_id)
     return await FileStream.begin(read, file["bytes"], media_type, caller.request_id)
 
 
 def _caller(request: Request) -> Caller:
-    """The owner of everything is the name of the key that the request came with."""
+    """Return the caller; files and batches belong to the name of the key that the request came with."""
     return Caller(request.state.owner, request.state.request_id)
 
 
@@ -158,10 +168,52 @@ def _limit(query: dict[str, str]) -> int | None:
 
 
 def _expiry(fields: dict[str, str]) -> int | None:
-    """As the ``openai`` package writes an object into a form."""
+    """Return the seconds of ``expires_after``, in the form in which the ``openai`` package sends objects."""
     if _ANCHOR not in fields and _SECONDS not in fields:
         return None
     seconds: Any = fields.get(_SECONDS)
     if seconds is not None and seconds.isascii() and seconds.isdecimal() and len(seconds) <= 9:
         seconds = int(seconds)
     return read_expiry({"anchor": fields.get(_ANCHOR), "seconds": seconds})
+
+
+class FileStream(Response):
+    """An answer that is a file."""
+
+    def __init__(self, first: bytes, read: Read, num_bytes: int, media_type: str, request_id: str) -> None:
+        super().__init__(media_type=media_type, headers={"Content-Length": str(num_bytes)})
+        self._first = first
+        self._read = read
+        self._num_bytes = num_bytes
+        self._request_id = request_id
+
+    @classmethod
+    async def begin(cls, read: Read, num_bytes: int, media_type: str, request_id: str) -> Self:
+        """Read the first piece, while an error can still be told.
+
+        Raises:
+            ApiError: It cannot be read.
+        """
+        first = await _exactly(read, 0, num_bytes, request_id)
+        return cls(first, read, num_bytes, media_type, request_id)
+
+    async def __call__(self, _: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        await unless_client_leaves(receive, self._send_pieces(send))
+
+    async def _send_pieces(self, send: Send) -> None:
+        piece, self._first = self._first, b""
+        sent = 0
+        while True:
+            sent += len(piece)
+            await send({"type": "http.response.body", "body": piece, "more_body": sent < self._num_bytes})
+            if sent == self._num_bytes:
+                return
+            piece = await _exactly(self._read, sent, self._num_bytes, self._request_id)
+
+
+async def _exactly(read: Read, offset: int, end: int, request_id: str) -> bytes:
+    piece = await read(offset, PIECE_BYTES)
+    if len(piece) != min(PIECE_BYTES, end - offset):
+        raise InternalError(request_id)
+    return piece

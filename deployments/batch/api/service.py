@@ -1,4 +1,4 @@
-"""What the API does with batches and jobs: makes them, looks them up and cancels them, always for one owner."""
+"""Make, look up and cancel batches and jobs, always for one owner."""
 
 import mmap
 import time
@@ -13,13 +13,7 @@ from deployments.batch.api.job_list import to_lines
 from deployments.batch.state.contents import Contents
 from deployments.batch.state.records import BatchRecord, FileRecord, Kind
 from deployments.batch.state.store import Store, StoreError, TooManyOpenError, UnknownCursorError
-from deployments.errors import (
-    BadRequestError,
-    ConflictError,
-    NotFoundError,
-    OverloadedError,
-    TooManyRequestsError,
-)
+from deployments.errors import BadRequestError, ConflictError, NotFoundError, OverloadedError, TooManyRequestsError
 from deployments.protocol.batches import ENDPOINT, read_batch
 from deployments.settings import Settings
 from deployments.storage import PartialFile
@@ -33,14 +27,9 @@ _JOB_WINDOW_S: Final = 7 * 86400
 
 
 class BatchService(FileService):
-    """All operations of the API; what ``FileService`` says of them holds for these too.
+    """All operations of the API, with the contract of ``FileService``.
 
-    Args:
-        settings: Those of the service.
-        store: Where records are kept.
-        contents: Where contents are kept.
-        clock: Seconds since 1970.
-        on_change: Called when there is a new batch, or one is to be cancelled.
+    ``on_change`` is called when a batch is added, or is to be cancelled.
     """
 
     def __init__(
@@ -59,7 +48,7 @@ class BatchService(FileService):
     # Batches
 
     def create_batch(self, owner: str, fields: Any) -> dict[str, Any]:
-        """Makes a batch of a file; ``fields`` is the parsed body of the request."""
+        """Make a batch of a file; ``fields`` is the parsed body of the request."""
         checked = read_batch(fields, max_window_s=self._limits.retention_s)
         with self._lock:
             file = self._store.file(owner, checked.input_file_id) if is_id(checked.input_file_id) else None
@@ -84,7 +73,7 @@ class BatchService(FileService):
         return objects.batch_object(self._batch(owner, batch_id, "batch"))
 
     def list_batches(self, owner: str, after: str | None = None, limit: int | None = None) -> dict[str, Any]:
-        """At most ``limit`` batches, newest first."""
+        """Return at most ``limit`` batches, newest first."""
         limit = limited(limit, _BATCHES_LISTED, MAX_BATCHES_LISTED)
         try:
             batches, has_more = self._store.batches(owner, "batch", after=checked_cursor(after), limit=limit)
@@ -93,7 +82,7 @@ class BatchService(FileService):
         return objects.list_object([objects.batch_object(batch) for batch in batches], has_more=has_more)
 
     def cancel_batch(self, owner: str, batch_id: str) -> dict[str, Any]:
-        """Begins to cancel; what is answered is kept. A batch that is being cancelled, or was, is fine."""
+        """Begin to cancel; what is answered is kept. Harmless for a batch that is being cancelled, or was."""
         batch = self._batch(owner, batch_id, "batch")
         changed = self._store.update_batch(
             batch.id, only_from=("validating", "in_progress"), status="cancelling", cancelling_at=self._now()
@@ -109,7 +98,7 @@ class BatchService(FileService):
     # Jobs
 
     def create_job(self, owner: str, upload_id: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """Make a job of an uploaded JSON list; ``parameters`` are those of ``job_list.read_parameters``."""
+        """Make a job of an uploaded JSON list; ``parameters`` are those of ``protocol.batches.read_parameters``."""
         uploaded = self._end_upload(owner, upload_id)
         try:
             file_id = new_file_id()
@@ -133,7 +122,7 @@ class BatchService(FileService):
         return objects.job_object(self._batch(owner, job_id, "job"))
 
     def job_results(self, owner: str, job_id: str) -> str:
-        """The id of the file that holds the results, as a JSON list."""
+        """Return the id of the file that holds the results, as a JSON list."""
         job = self._batch(owner, job_id, "job")
         if job.output_file_id is not None:
             return job.output_file_id
@@ -144,13 +133,15 @@ class BatchService(FileService):
 
     def _job_lines(self, uploaded: PartialFile, parameters: Mapping[str, Any]) -> Iterator[bytes]:
         uploaded.flush()
-        # Mapped, so that the list is not in memory; it is unmapped when the lines that were found in it are gone.
+        # Mapped, so that the list is not in memory; unmapped with the last line found in it.
         content = mmap.mmap(uploaded.file.fileno(), 0, access=mmap.ACCESS_READ)
-        limits, model_id, max_lines = self._settings.limits, self._settings.model_id, self._limits.max_lines
-        # What is done with bytes there, slices and searches, can be done with a mapped file.
         return to_lines(
-            cast("bytes", content), parameters, limits=limits, model_id=model_id, max_lines=max_lines
-        )  # fmt: skip
+            cast("bytes", content),  # it is sliced and searched only
+            parameters,
+            limits=self._settings.limits,
+            model_id=self._settings.model_id,
+            max_lines=self._limits.max_lines,
+        )
 
     def _new_batch(
         self, owner: str, kind: Kind, file: FileRecord, window: str, window_s: int, **fields: Any
@@ -174,19 +165,16 @@ class BatchService(FileService):
                 batch, max_open=self._limits.max_open, max_open_of_owner=self._limits.max_open_per_key
             )
         except TooManyOpenError as error:
-            raise _too_many(of_owner=error.of_owner, most=self._limits.max_open_per_key) from None
+            if not error.of_owner:
+                raise OverloadedError("The service has as many batches as it takes. Try again later.") from None
+            raise TooManyRequestsError(
+                f"You have {self._limits.max_open_per_key} batches that have not ended, as many as a key may. Wait"
+                " until one has.",
+                code="too_many_batches",
+            ) from None
 
     def _batch(self, owner: str, batch_id: str, kind: Kind) -> BatchRecord:
         batch = self._store.batch(owner, batch_id) if is_id(batch_id) else None
         if batch is None or batch.kind != kind:
             raise NotFoundError(f"There is no such {kind}.")
         return batch
-
-
-def _too_many(*, of_owner: bool, most: int) -> TooManyRequestsError | OverloadedError:
-    if of_owner:
-        return TooManyRequestsError(
-            f"You have {most} batches that have not ended, as many as a key may. Wait until one has.",
-            code="too_many_batches",
-        )
-    return OverloadedError("The service has as many batches as it takes. Try again later.")

@@ -1,4 +1,4 @@
-"""Reads uploads within their limits: how large, how long, and how much of one key's at once.
+"""Read uploads within their limits: how large, how long, and how much of one key's at once.
 
 Starlette's form parser spools the file to disk, so an upload costs little memory whatever its size.
 """
@@ -22,8 +22,8 @@ from deployments.errors import (
     UnsupportedMediaTypeError,
     printable,
 )
+from deployments.ingress.answers import ClientLeft
 from deployments.ingress.body import check_not_compressed, says_more_than
-from deployments.ingress.disconnect import ClientLeft
 
 FILE: Final = "file"
 MAX_FIELD_BYTES: Final = 1024
@@ -35,12 +35,7 @@ _SLACK_BYTES: Final = 64 * 1024
 
 @dataclass
 class Upload:
-    """What was uploaded.
-
-    Attributes:
-        filename: Printable, at most ``MAX_FILENAME_CHARS`` long.
-        fields: The parts that are no file.
-    """
+    """What was uploaded; ``filename`` is printable, and ``fields`` are the parts that are no file."""
 
     filename: str
     file: UploadFile
@@ -48,10 +43,9 @@ class Upload:
 
 
 class Uploads:
-    """Takes uploads of at most ``max_file_bytes``, each within ``max_s`` seconds.
+    """Take uploads of at most ``max_file_bytes``, each within ``max_s`` seconds.
 
-    Args:
-        max_held_bytes: What all uploads of one key may hold on the disk at once.
+    All uploads of one key hold at most ``max_held_bytes`` on the disk at once.
     """
 
     def __init__(self, max_file_bytes: int, max_s: float, max_held_bytes: int) -> None:
@@ -112,7 +106,7 @@ class Uploads:
 
 
 class _Parser(MultiPartParser):
-    """Starlette's, which takes a form that breaks off for one that ended, and leaves its file open."""
+    """Starlette's parser, which takes a form that breaks off for complete, and leaves its file open."""
 
     is_complete = False
 

@@ -1,1 +1,1 @@
-"""What is remembered of batches, and what their files hold."""
+"""The records of batches, and the contents of their files."""

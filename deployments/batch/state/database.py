@@ -1,7 +1,7 @@
 """The database of batches, SQLite or PostgreSQL: its tables, and transactions that behave the same in both.
 
-Whatever goes wrong is a ``StoreError``. The tables' names begin with ``wordbound_``: a server's database may hold other
-things too.
+Every failure is a ``StoreError``. The tables' names begin with ``wordbound_``, as a server's database may hold
+others.
 """
 
 import sqlite3
@@ -59,9 +59,9 @@ schema = Table(
     Column("id", Integer, primary_key=True, autoincrement=False),
     Column("version", Integer, nullable=False),
 )
-"""One row: the version of all of these tables. Who holds it decides alone whether a batch may be added."""
+"""One row: the version of all of these tables. Locked while a batch is added."""
 
-# Several are made in one second, so a number of its own says which came first.
+# ``number`` orders what was made within one second.
 files = Table(
     "wordbound_files",
     METADATA,
@@ -109,7 +109,7 @@ batches = Table(
     sqlite_autoincrement=True,
 )
 
-# The key is what makes a line count once, whoever records it and however often.
+# The key makes a line count once, however often it is recorded.
 results = Table(
     "wordbound_results",
     METADATA,
@@ -129,14 +129,13 @@ attempts = Table(
 
 
 class StoreError(Exception):
-    """The database cannot do it, now or at all; the text is for the log, and holds neither password nor contents."""
+    """The database failed; the text is for the log, and holds neither password nor contents."""
 
 
 class Database:
     """A database whose tables exist. Safe to use from several threads, beside other processes.
 
-    Args:
-        url: ``sqlite:///<file>``, whose folder is made, or ``postgresql+psycopg://user:password@host/name``.
+    ``url`` is ``sqlite:///<file>``, whose folder is made, or ``postgresql+psycopg://user:password@host/name``.
 
     Raises:
         StoreError: It cannot be opened, or a newer release has written it.
@@ -162,7 +161,7 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """A transaction that is undone if the body raises; in SQLite the only one that writes."""
+        """Begin a transaction that is undone if the body raises; in SQLite the only one that writes."""
         with self._errors(), self._writer.begin() as connection:
             yield connection
 
@@ -190,7 +189,7 @@ class Database:
         try:
             yield
         except SQLAlchemyError as error:
-            # Not its own text: that holds the statement, and could hold what a client sent.
+            # Its own text holds the statement, and could hold what a client sent.
             cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
             message = " ".join(f"{type(cause).__name__}: {cause}".split())
             if self._password:
@@ -219,7 +218,7 @@ def _engine(url: URL) -> Engine:
     if url.drivername == "postgresql+psycopg":
         return _postgresql(url)
     try:
-        # What clients wrote is nobody else's business.
+        # What clients wrote is private.
         Path(str(url.database)).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise StoreError(f"the database's folder cannot be made: {error}") from None
@@ -251,7 +250,7 @@ def _prepare_sqlite(connection: DBAPIConnection, _entry: ConnectionPoolEntry) ->
     # What a client was told to exist survives a power cut too. Costs an fsync per transaction, 1 to 10 ms; NORMAL
     # would save it, and survive the death of processes only.
     cursor.execute("PRAGMA synchronous=FULL")
-    # The log of a large transaction is cut again once it has been worked in.
+    # The log is truncated after a large transaction.
     cursor.execute(f"PRAGMA journal_size_limit={64 * 2**20}")
     cursor.close()
 

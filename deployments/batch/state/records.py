@@ -1,4 +1,4 @@
-"""What is remembered of files, batches and lines. Times are whole seconds since 1970. Nothing here stores anything."""
+"""Records of files, batches and lines. Times are whole seconds since 1970."""
 
 from typing import Any, Final, Literal, TypeAlias
 
@@ -12,19 +12,14 @@ Kind: TypeAlias = Literal["batch", "job"]
 Status: TypeAlias = Literal[
     "validating", "in_progress", "finalizing", "completed", "failed", "cancelling", "cancelled", "expired"
 ]
-"""OpenAI's. ``validating`` until its first line can be sent to an engine, also while other batches are before it."""
+"""OpenAI's. ``validating`` until its first line can be sent to an engine, also while it waits for other batches."""
 
 OPEN: Final[tuple[Status, ...]] = ("validating", "in_progress", "finalizing", "cancelling")
 TERMINAL: Final[tuple[Status, ...]] = ("completed", "failed", "cancelled", "expired")
 
 
 class FileRecord(BaseModel):
-    """A file whose contents lie under its id.
-
-    Attributes:
-        owner: Name of the key that it belongs to.
-        expires_at: When it may be deleted; None for never.
-    """
+    """A file whose contents are stored under its id. It may be deleted from ``expires_at`` on."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -76,13 +71,7 @@ class BatchRecord(BaseModel):
 
 
 class LineResult(BaseModel):
-    """What became of one line.
-
-    Attributes:
-        line: Its number in the input, from 1.
-        is_error: Whether it goes to the error file.
-        record: Its line of the output or error file, as JSON without a line break.
-    """
+    """What became of one line; ``record`` is its line of the output or error file, without a line break."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -1,6 +1,6 @@
-"""Remembers files, batches and the results of their lines, so that whatever dies, every line counts exactly once.
+"""Record files, batches and the results of their lines, so that whatever dies, every line counts exactly once.
 
-Each method is one transaction. May be called from several threads, and while another process uses the same database.
+Each method is one transaction. Safe to call from several threads, and beside other processes.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -23,15 +23,11 @@ Row: TypeAlias = Mapping[Any, Any]
 
 
 class UnknownCursorError(Exception):
-    """The owner has nothing of the id after which a list was to go on."""
+    """The owner has no record of the id after which a list was to continue."""
 
 
 class TooManyOpenError(Exception):
-    """As many batches are open as there may be.
-
-    Attributes:
-        of_owner: Whether it is the owner's number that is reached, or that of all together.
-    """
+    """As many batches are open as there may be, of the owner or, unless ``of_owner``, of all together."""
 
     def __init__(self, *, of_owner: bool) -> None:
         super().__init__("too many open batches" + (" of this owner" if of_owner else ""))
@@ -39,10 +35,10 @@ class TooManyOpenError(Exception):
 
 
 class Store:
-    """What is remembered of batches.
+    """The records of batches.
 
-    Every method may raise ``StoreError``; nothing of its transaction has happened then, or, where the connection to a
-    server broke at its very end, all of it. Repeating any of them is harmless, except that ``add_batch`` fails then.
+    Every method may raise ``StoreError``; nothing of its transaction has happened then, or, where the connection to
+    a server broke at its very end, all of it. Any may be repeated, except that ``add_batch`` fails then.
 
     Args:
         url: As ``Database`` takes it.
@@ -60,12 +56,12 @@ class Store:
     # Files
 
     def add_file(self, file: FileRecord) -> None:
-        """Adds it, or replaces the one of the same id."""
+        """Add a file, or replace the one of the same id."""
         with self._database.writing() as connection:
             _put_file(connection, file)
 
     def file(self, owner: str | None, file_id: str) -> FileRecord | None:
-        """The file if it is the owner's; with None, whoever's."""
+        """Return the file if it is the owner's; with None, anyone's."""
         with self._database.reading() as connection:
             query = select(database.files).where(*_is_named(database.files, owner, file_id))
             row = connection.execute(query).mappings().one_or_none()
@@ -74,7 +70,7 @@ class Store:
     def files(
         self, owner: str, *, purpose: str | None, after: str | None, limit: int, newest_first: bool = True
     ) -> tuple[list[FileRecord], bool]:
-        """At most ``limit`` of the owner's files, those that come after the file ``after``, and whether there are more.
+        """Return at most ``limit`` of the owner's files after the file ``after``, and whether there are more.
 
         Raises:
             UnknownCursorError: The owner has no file ``after``.
@@ -87,7 +83,7 @@ class Store:
             return _first_of(connection, query, limit, _to_file)
 
     def delete_file(self, owner: str | None, file_id: str) -> bool:
-        """Whether there was one."""
+        """Return whether there was one."""
         with self._database.writing() as connection:
             return (
                 connection.execute(delete(database.files).where(*_is_named(database.files, owner, file_id))).rowcount
@@ -100,7 +96,7 @@ class Store:
             return [_to_file(row) for row in connection.execute(query).mappings()]
 
     def num_files_bytes(self, owner: str) -> int:
-        """Bytes of all files of the owner, those that were made for it included."""
+        """Return the bytes of all files of the owner, results included."""
         with self._database.reading() as connection:
             query = select(func.sum(database.files.c.num_bytes)).where(database.files.c.owner == owner)
             return int(connection.scalar(query) or 0)
@@ -108,7 +104,7 @@ class Store:
     # Batches
 
     def add_batch(self, batch: BatchRecord, *, max_open: int, max_open_of_owner: int) -> None:
-        """Adds it unless too many are open; who adds another one meanwhile waits.
+        """Add a batch unless too many are open. Concurrent additions wait for each other.
 
         Raises:
             TooManyOpenError: It was not added.
@@ -123,14 +119,14 @@ class Store:
             connection.execute(insert(database.batches).values(batch.model_dump()))
 
     def batch(self, owner: str | None, batch_id: str) -> BatchRecord | None:
-        """The batch if it is the owner's; with None, whoever's."""
+        """Return the batch if it is the owner's; with None, anyone's."""
         with self._database.reading() as connection:
             query = select(database.batches).where(*_is_named(database.batches, owner, batch_id))
             row = connection.execute(query).mappings().one_or_none()
         return _to_batch(row) if row else None
 
     def batches(self, owner: str, kind: Kind, *, after: str | None, limit: int) -> tuple[list[BatchRecord], bool]:
-        """At most ``limit`` of the owner's batches, newest first, those after the batch ``after``, and whether more.
+        """Return at most ``limit`` of the owner's batches after ``after``, newest first, and whether there are more.
 
         Raises:
             UnknownCursorError: The owner has no batch ``after``.
@@ -141,17 +137,17 @@ class Store:
             return _first_of(connection, query, limit, _to_batch)
 
     def open_batches(self) -> list[BatchRecord]:
-        """Those that are not at their end, oldest first."""
+        """Return the batches that have not ended, oldest first."""
         return self._batches_where(database.batches.c.status.in_(OPEN))
 
     def old_batches(self, before: int) -> list[BatchRecord]:
-        """Those that came to their end before this time, oldest first."""
+        """Return the batches that ended before this time, oldest first."""
         of = database.batches.c
         ended_at = func.coalesce(of.completed_at, of.failed_at, of.expired_at, of.cancelled_at, of.created_at)
         return self._batches_where(of.status.in_(TERMINAL), ended_at < before)
 
     def delete_batch(self, batch_id: str) -> None:
-        """With what is remembered of its lines, but without its files. One that is gone is fine."""
+        """Delete a batch, if it is there, with the records of its lines but without its files."""
         with self._database.writing() as connection:
             row = _lock_batch(connection, batch_id, (*OPEN, *TERMINAL))
             if row is not None:
@@ -159,7 +155,7 @@ class Store:
                 connection.execute(delete(database.batches).where(database.batches.c.number == row["number"]))
 
     def update_batch(self, batch_id: str, *, only_from: Collection[Status], **changes: Any) -> BatchRecord | None:
-        """Changes fields of a batch that is in one of these statuses; None where it is in another, or gone.
+        """Change fields of a batch that is in one of these statuses; return None where it is in another, or gone.
 
         Raises:
             ValueError: A change is no field of a batch, or has a value that the field cannot have.
@@ -171,7 +167,7 @@ class Store:
     def finish(
         self, batch_id: str, *, only_from: Collection[Status], files: Sequence[FileRecord], **changes: Any
     ) -> BatchRecord | None:
-        """Adds the batch's files, changes it, and forgets its lines; None where it is in another status, or gone.
+        """Add the batch's files, change it, and delete its lines; return None where it is in another status, or gone.
 
         Raises:
             ValueError: As ``update_batch``.
@@ -188,16 +184,16 @@ class Store:
     # Lines
 
     def record(self, batch_id: str, results: Sequence[LineResult]) -> int:
-        """Remembers results of lines of an open batch, and counts them; a line keeps the first result it got.
+        """Record results of lines of an open batch, and count them; a line keeps its first result.
 
         Returns:
-            How many lines had none before; 0 where the batch is at its end or gone.
+            How many lines had none before; 0 where the batch has ended or is gone.
         """
         with self._database.writing() as connection:
             row = _lock_batch(connection, batch_id, OPEN)
             if row is None:
                 return 0
-            # The batch is locked: nobody adds results between the look and the insertion.
+            # The batch is locked, so no result is added between the look and the insertion.
             new = {result.line: result for result in reversed(results)}
             for line in _recorded_among(connection, row["number"], sorted(new)):
                 del new[line]
@@ -216,7 +212,7 @@ class Store:
             )
 
     def results(self, batch_id: str, *, after_line: int, limit: int) -> list[LineResult]:
-        """At most ``limit`` results, in the order of the lines, those of lines after ``after_line``."""
+        """Return at most ``limit`` results of lines after ``after_line``, in the order of the lines."""
         of = database.results.c
         query = select(of.line, of.is_error, of.record).where(
             _is_line_of(database.results, batch_id), of.line > after_line
@@ -226,14 +222,14 @@ class Store:
             return [LineResult.model_validate(dict(row)) for row in rows]
 
     def attempts(self, batch_id: str) -> dict[int, int]:
-        """How often each line was counted by ``add_attempts``; lines that never were are left out."""
+        """Return how often ``add_attempts`` counted each line; others are left out."""
         of = database.attempts.c
         with self._database.reading() as connection:
             rows = connection.execute(select(of.line, of.attempts).where(_is_line_of(database.attempts, batch_id)))
             return {row.line: row.attempts for row in rows}
 
     def add_attempts(self, batch_id: str, lines: Collection[int]) -> None:
-        """Counts one more attempt for each of these lines of an open batch."""
+        """Count one more attempt for each of these lines of an open batch."""
         with self._database.writing() as connection:
             row = _lock_batch(connection, batch_id, OPEN)
             if row is not None and lines:
@@ -261,7 +257,7 @@ def _is_named(table: Table, owner: str | None, record_id: str) -> list[ColumnEle
 def _page_of(
     connection: Connection, query: Select[Any], table: Table, owner: str, after: str | None, newest_first: bool
 ) -> Select[Any]:
-    """The query, ordered, and of what comes after the owner's record ``after`` only."""
+    """Return the query in order, after the owner's record ``after``."""
     number = table.c.number
     if after is not None:
         cursor = connection.scalar(select(number).where(*_is_named(table, owner, after)))
@@ -274,7 +270,6 @@ def _page_of(
 def _first_of(
     connection: Connection, query: Select[Any], limit: int, to_record: Callable[[Row], Record]
 ) -> tuple[list[Record], bool]:
-    """At most ``limit`` records of the query, and whether it has more."""
     records = [to_record(row) for row in connection.execute(query.limit(limit + 1)).mappings()]
     return records[:limit], len(records) > limit
 
@@ -284,14 +279,14 @@ def _count_batches(connection: Connection, *conditions: ColumnElement[bool]) -> 
 
 
 def _lock_batch(connection: Connection, batch_id: str, statuses: Collection[Status]) -> Row | None:
-    """The batch's row if it has one of these statuses; it stays so until the transaction ends."""
+    """Return the batch's row if it has one of these statuses, locked until the transaction ends."""
     of = database.batches.c
     query = select(database.batches).where(of.id == batch_id, of.status.in_(statuses)).with_for_update()
     return connection.execute(query).mappings().one_or_none()
 
 
 def _change_batch(connection: Connection, row: Row, changes: Mapping[str, Any]) -> BatchRecord:
-    """Writes the changed fields of a locked batch, once the whole of it was found valid."""
+    """Validate the batch with the changes, and write them."""
     changed = BatchRecord.model_validate({**_to_batch(row).model_dump(), **changes})
     values = {name: value for name, value in changed.model_dump().items() if name in changes}
     if values:
@@ -305,7 +300,7 @@ def _put_file(connection: Connection, file: FileRecord) -> None:
 
 
 def _upsert(connection: Connection, table: Table, key: Sequence[str], changes: Mapping[str, Any]) -> Any:
-    """An insertion that makes these changes to a row which has the key already."""
+    """Return an insertion that makes these changes where a row has the key already."""
     is_sqlite = connection.dialect.name == "sqlite"
     into: Any = sqlite.insert(table) if is_sqlite else postgresql.insert(table)
     return into.on_conflict_do_update(index_elements=list(key), set_=dict(changes))

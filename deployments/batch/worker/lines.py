@@ -1,7 +1,7 @@
-"""Reads the lines of a batch's input file: each gives a request, or the fault that keeps it from being one.
+"""Read the lines of a batch's input file: each becomes a request, or the fault that keeps it from being one.
 
-One line in memory at a time, whatever the file holds; every line of the file gives exactly one item, in order. A body
-is checked as that of a request would be, and given on as it was written: whoever answers it checks it again.
+One line is in memory at a time; every line of the file gives exactly one item, in order. A body is checked like that
+of a request and passed on unchanged; the replica checks it again.
 """
 
 import json
@@ -26,20 +26,13 @@ _MAX_DEPTH: Final = 200
 
 @dataclass(frozen=True)
 class Line:
-    """A line whose request would be accepted.
-
-    Attributes:
-        number: Its place in the file, from 1.
-        custom_id: The client's name for it, that of no line before.
-        body: The request, as it was written.
-    """
+    """A line whose request would be accepted; ``number`` is from 1, and ``custom_id`` unique in the file."""
 
     number: int
     custom_id: str
     body: dict[str, Any]
 
     def to_request(self) -> str:
-        """The body as compact JSON."""
         return json.dumps(self.body, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -48,11 +41,10 @@ class LineFault:
     """A line that cannot be answered.
 
     Attributes:
-        number: Its place in the file, from 1.
-        custom_id: The client's name for it; None where it has none, or where the name is an earlier line's, so that
-            each name is given one result.
+        number: Its line in the file, from 1.
+        custom_id: None where it has none, or repeats an earlier line's, so that each name gets one result.
         message: Begins with the line's number, names the cause, and what to change.
-        param: The member or field at fault, where there is one.
+        param: The member or field at fault, if any.
     """
 
     number: int
@@ -65,16 +57,10 @@ class LineFault:
 def read_lines(
     stream: BinaryIO, *, reader: ChatRequestReader, limits: Limits, endpoint: str
 ) -> Iterator[Line | LineFault]:
-    """One item for each line; a line break at the end of the file begins no line.
+    """Yield one item for each line; a line break at the end of the file begins no line.
 
-    Besides the line it holds 100 bytes for each line read, to know the names that were used. It takes 0.04 ms for a
-    line of 1 KB.
-
-    Args:
-        stream: JSON Lines, at its start.
-        reader: Checks the bodies.
-        limits: ``max_body_bytes`` bounds a line; a longer one is skipped to its end.
-        endpoint: What each line's ``url`` must be.
+    Holds 100 bytes for each line read, for the names that were used. Takes 0.04 ms for a line of 1 KB. A line longer
+    than ``limits.max_body_bytes`` is skipped to its end.
 
     Raises:
         OSError: The stream cannot be read.
@@ -84,7 +70,7 @@ def read_lines(
         yield checker.check(line.number, line.text)
 
 
-class _Fault(Exception):  # noqa: N818 - what is wrong with a line, before it is known which
+class _Fault(Exception):  # noqa: N818 - becomes a LineFault with the number of its line
     def __init__(self, code: str, message: str, param: str | None = None) -> None:
         super().__init__(message)
         self.code = code
@@ -92,8 +78,6 @@ class _Fault(Exception):  # noqa: N818 - what is wrong with a line, before it is
 
 
 class _Checker:
-    """Checks lines in order, and remembers which names they used."""
-
     def __init__(self, reader: ChatRequestReader, limits: Limits, endpoint: str) -> None:
         self._reader = reader
         self._limits = limits
@@ -101,7 +85,7 @@ class _Checker:
         self._line_of: dict[bytes, int] = {}
 
     def check(self, number: int, text: bytes | None) -> Line | LineFault:
-        """``text`` is None for a line that was too long to keep."""
+        """Check a line; ``text`` is None for one that was too long to keep."""
         custom_id: str | None = None
         try:
             members = self._parse(text)
@@ -122,7 +106,7 @@ class _Checker:
         except JsonError as error:
             if not _is_utf8(text):
                 raise _Fault("invalid_json_line", "it is not valid UTF-8. Save the file as UTF-8.") from None
-            # The place in the line: that it is the first line of its text would mislead.
+            # jiter counts lines within this text, which is one line.
             reason = str(error).replace("at line 1 column", "at column")
             raise _Fault("invalid_json_line", f"it is not valid JSON: {reason}.") from None
         if not isinstance(value, dict):
@@ -130,7 +114,7 @@ class _Checker:
         return value
 
     def _take(self, custom_id: str, number: int) -> None:
-        # A digest, for a name may have 2 KB and there may be 100,000 of them.
+        # A digest: a name may have 2 KB, and there may be 100,000 of them.
         key = blake2b(custom_id.encode(), digest_size=16).digest()
         first = self._line_of.setdefault(key, number)
         if first != number:

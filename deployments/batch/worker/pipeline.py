@@ -1,7 +1,7 @@
-"""The lines of a batch through Ray Data to the service's replicas.
+"""Send the lines of a batch through Ray Data to the service's replicas.
 
-A dataset of the lines goes through one actor, or a few where many lines may be under way; each keeps its share of them
-under way, gives answers back as they come, and leaves out the lines whose replica died.
+A dataset of the lines goes through one actor, or a few where many lines may be under way; each keeps its share of
+them under way, yields answers as they come, and leaves out the lines whose replica died.
 """
 
 import asyncio
@@ -21,17 +21,17 @@ from deployments.replica.answer_line import LineAnswer, LineRequest
 logger = logging.getLogger("ray.serve")
 
 _LINES_PER_ACTOR: Final = 512
-"""At once. An actor is a process of 250 MB."""
+"""Under way at once. An actor is a process of 250 MB."""
 
 _POLL_S: Final = 0.5
 
 
 class FeederDiedError(Exception):
-    """The process that feeds the engines ended. What it gave back before stands; nothing is known of the rest."""
+    """A process that sends lines died. The answers before stand; nothing is known of the rest."""
 
 
 class Engines(Protocol):
-    """Have lines answered; ``ServeEngines`` says how."""
+    """The part of ``ServeEngines`` that a round uses."""
 
     def answer_many(
         self, lines: Sequence[tuple[int, LineRequest]], should_stop: Callable[[], bool], at_once: int | None = None
@@ -43,13 +43,8 @@ class Engines(Protocol):
 
 
 class ServeEngines:
-    """The replicas of the running service. May be used by several threads.
-
-    Args:
-        app_name: The Serve application.
-        deployment_name: Its deployment that answers lines.
-        num_lines: How many may be under way at once.
-    """
+    """The replicas of the running service, which answer at most ``num_lines`` lines at once. Safe to use from several
+    threads."""
 
     def __init__(self, app_name: str, deployment_name: str, num_lines: int) -> None:
         self._app_name = app_name
@@ -59,13 +54,13 @@ class ServeEngines:
     def answer_many(
         self, lines: Sequence[tuple[int, LineRequest]], should_stop: Callable[[], bool], at_once: int | None = None
     ) -> Iterator[list[tuple[int, LineAnswer]]]:
-        """Yield answers as they come, with the number that each line was given with.
+        """Yield answers as they come, each with the number of its line.
 
         A line without an answer at the end was under way when the replica, or the engine's process in it, died.
 
         Args:
-            lines: Any number; all of them are in memory.
-            should_stop: Asked about twice a second; the rest is given up as soon as it is true.
+            lines: All of them are in memory.
+            should_stop: Asked about twice a second; once true, the rest is given up.
             at_once: How many may be under way; None for as many as there is room for.
 
         Raises:
@@ -89,13 +84,13 @@ class ServeEngines:
             raise FeederDiedError(f"{type(error).__name__}: {error}"[:2000]) from error
 
     def _answers(self, lines: Sequence[tuple[int, LineRequest]], num_lines: int) -> Any:
-        # Takes a second and 50 MB, which a service without batches is spared.
+        # Imported here: takes a second and 50 MB, even for a service that runs no batch.
         from ray.data import ActorPoolStrategy, DataContext, from_items
 
         context = DataContext.get_current()
         context.enable_progress_bars = False
         context.print_on_execution_start = False
-        # Each row is a block of its own, and given on at once.
+        # Each row is a block of its own, and passed on at once.
         context.target_max_block_size = 1
         num_actors = math.ceil(num_lines / _LINES_PER_ACTOR)
         rows = [{"line": json.dumps(line)} for line in lines]
@@ -107,8 +102,7 @@ class ServeEngines:
                 batch_size=None,
                 compute=ActorPoolStrategy(size=num_actors),
                 num_cpus=0,
-                # One that is started again would have every line answered again. Ray 2.60 has no other way to say so,
-                # and warns of this one.
+                # A restarted actor would have every line answered again. Ray 2.60 has no other way, and warns of this.
                 max_restarts=0,
                 max_task_retries=0,
             )
@@ -116,7 +110,7 @@ class ServeEngines:
         )
 
     def answer_one(self, line: LineRequest) -> LineAnswer | None:
-        """Return the answer of a line that is under way alone; None where the replica died of it."""
+        """Return the answer of a line that is under way alone; None where the replica died."""
         replica = serve.get_deployment_handle(self._deployment_name, self._app_name)
         try:
             answer: LineAnswer = replica.answer_line.remote(line).result()
@@ -126,21 +120,21 @@ class ServeEngines:
         return answer
 
     def are_ready(self) -> bool:
-        """Whether a replica runs, as the controller knows it."""
+        """Return whether the controller has a running replica."""
         application = serve.status().applications.get(self._app_name)
         deployment = application.deployments.get(self._deployment_name) if application else None
         return deployment is not None and deployment.replica_states.get("RUNNING", 0) > 0
 
 
 class Feeder:
-    """Asks replicas for the answers of lines, in a process of Ray Data's."""
+    """Ask replicas for the answers of lines, in a process of Ray Data's."""
 
     def __init__(self, app_name: str, deployment_name: str, num_lines: int) -> None:
         self._replica = serve.get_deployment_handle(deployment_name, app_name)
         self._num_lines = num_lines
 
     def __call__(self, batch: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """Yield ``answers``, as JSON: pairs of a line's number and its answer, none from time to time."""
+        """Yield ``answers``, as JSON: pairs of a line's number and its answer, at times none."""
         answers = self._answers([json.loads(line) for line in batch["line"]])
         with asyncio.Runner() as runner:
             while (some := runner.get_loop().run_until_complete(anext(answers, None))) is not None:
@@ -160,7 +154,7 @@ class Feeder:
             yield [answer for task in done if (answer := task.result()) is not None]
 
     async def _answer(self, number: int, line: LineRequest) -> tuple[int, LineAnswer] | None:
-        """None where the replica died, or did not take the line."""
+        """Return None where the replica died, or did not take the line."""
         try:
             return number, await self._replica.answer_line.remote(line)
         except Exception as error:

@@ -1,7 +1,7 @@
-"""What is recorded of a line, and how the records of a batch become its files.
+"""The record of a line, and the files made of a batch's records.
 
-A record is a line of OpenAI's output or error file, for both kinds of batch; the simple route's list of results is made
-of these.
+A record is a line of OpenAI's output or error file, for both kinds of batch; the simple route's list is made of
+these.
 """
 
 import json
@@ -24,18 +24,18 @@ _UNANSWERED: Final[Mapping[Unanswered, tuple[str, str]]] = {
 }
 
 _UNUSUAL_BREAKS: Final = {character: f"\\u{ord(character):04x}" for character in "\x85\u2028\u2029"}
-"""In JSON they stand inside strings only; the others are control characters, which it escapes."""
+"""In JSON these stand inside strings only; other line breaks are control characters, which it escapes."""
 
 _PIECE_BYTES: Final = 256 * 1024
 
 
 def line_id(batch_id: str, line: int) -> str:
-    """The id of a line's result, the same each time it is made."""
+    """Return the id of a line's result, the same each time it is made."""
     return f"batch_req_{sha256(f'{batch_id}/{line}'.encode()).hexdigest()[:32]}"
 
 
 def answered(batch: BatchRecord, line: Line, status: int, body: str) -> LineResult:
-    """The result of a line that has an answer: 200 and a chat completion, or another status and OpenAI's error."""
+    """Return the result of a line with an answer: 200 and a chat completion, or another status and OpenAI's error."""
     value = json.loads(body)
     if status == 200:
         return _result(batch, line.number, line.custom_id, (status, value), None)
@@ -46,13 +46,13 @@ def answered(batch: BatchRecord, line: Line, status: int, body: str) -> LineResu
 
 
 def faulty(batch: BatchRecord, fault: LineFault) -> LineResult:
-    """The result of a line that no engine was asked for."""
+    """Return the result of a line that was never sent to an engine."""
     error = _error(fault.code, fault.message, fault.number, fault.param)
     return _result(batch, fault.number, fault.custom_id, None, error)
 
 
 def given_up(batch: BatchRecord, line: Line, num_attempts: int) -> LineResult:
-    """The result of a line on which the engine failed, or at whose work it died, each time."""
+    """Return the result of a line on which the engine failed, or during which it died, each time."""
     times = "once" if num_attempts == 1 else f"{num_attempts} times, the last with no other of the batch beside it"
     message = (
         f"Line {line.number}: the engine failed on this request {times}. Change the request, or ask the operator, who "
@@ -67,12 +67,11 @@ def unanswered(batch: BatchRecord, number: int, custom_id: str | None, why: Unan
 
 
 def file_lines(results: Iterable[LineResult], *, errors: bool) -> Iterator[bytes]:
-    """The output file, or the error file, in pieces."""
     return _pieces(result.record.encode() + b"\n" for result in results if result.is_error == errors)
 
 
 def job_list(results: Iterable[LineResult]) -> Iterator[bytes]:
-    """The results of the simple route: a JSON list with one element for each line, in pieces."""
+    """Yield the results of the simple route: a JSON list with one element for each line, in pieces."""
 
     def elements() -> Iterator[bytes]:
         separator = b"["
@@ -85,20 +84,20 @@ def job_list(results: Iterable[LineResult]) -> Iterator[bytes]:
 
 
 def job_result(record: Mapping[str, Any]) -> dict[str, Any]:
-    """An element of a job's results, made of the line of an output or error file: a chat completion or an error."""
+    """Return an element of a job's results, from a line of an output or error file: a chat completion or an error."""
     response, error = record["response"], record["error"]
     if response is not None:
         body: dict[str, Any] = response["body"]
         return body
     kind = "server_error" if error["code"] in _NOT_THE_CALLERS else "invalid_request_error"
-    # Its place among the results says which it is.
+    # The line is known from its position in the list.
     message = error["message"].removeprefix(f"Line {error['line']}: ")
     message = message[:1].upper() + message[1:]
     return {"error": {"message": message, "type": kind, "param": error["param"], "code": error["code"]}}
 
 
 def to_json(value: Mapping[str, Any]) -> str:
-    """Compact, without anything that a client may take for a line break (``str.splitlines`` knows ten of them)."""
+    """Return compact JSON, without anything that clients may take for a line break (``str.splitlines`` has ten)."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     for character, escaped in _UNUSUAL_BREAKS.items():
         text = text.replace(character, escaped)
@@ -112,7 +111,7 @@ def _result(
     response: tuple[int, dict[str, Any]] | None,
     error: dict[str, Any] | None,
 ) -> LineResult:
-    """The line of an output or error file; ``response`` is a status and a body."""
+    """Return the line of an output or error file; ``response`` is a status and a body."""
     name = line_id(batch.id, number)
     shown = response and {"status_code": response[0], "request_id": name, "body": response[1]}
     record = {"id": name, "custom_id": custom_id, "response": shown, "error": error}

@@ -1,7 +1,7 @@
-"""One round of a batch: every line that has no result is sent to the engines once.
+"""One round of a batch: send every line without a result to the engines once.
 
-Lines that were under way when an engine died go a few at once the next time, and at last each alone, so that one that
-kills engines is found and the others are answered.
+Lines that were under way when an engine died go a few at once the next time, and at last each alone, so that one
+that kills engines is found and the others are answered.
 """
 
 import logging
@@ -19,13 +19,13 @@ logger = logging.getLogger("ray.serve")
 
 _WINDOW_LINES: Final = 10_000
 _WINDOW_BYTES: Final = 64 * 2**20
-"""Lines that are given to the engines in one go; they are in memory, three times."""
+"""Bounds the lines given to the engines in one go, which are in memory three times."""
 
 _MAX_SUSPECTS: Final = 1000
 """Lines of a round that go a few at once, or alone; the rest waits for the next."""
 
 _SUSPECTS_AT_ONCE: Final = 8
-"""The one that kills engines is among so many then, which go alone one after another."""
+"""One of these then killed the engine, and they go alone one after another."""
 
 _PAUSE_S: Final = 2.0
 _READY_TIMEOUT_S: Final = 300.0
@@ -40,7 +40,7 @@ class Round:
         self._batch = batch
 
     def run(self, recorded: set[int]) -> None:
-        """Has the lines without a result answered, as far as they can be."""
+        """Have the lines without a result answered, as far as possible."""
         attempts = self._store.attempts(self._batch.id)
         alone_from = max(self._context.settings.max_attempts - 1, 1)
         together: list[Line] = []
@@ -74,7 +74,7 @@ class Round:
             self._context.sleep(_PAUSE_S)
 
     def _answer_together(self, lines: list[Line], at_once: int | None = None) -> bool:
-        """Whether something is known of a line that was not before."""
+        """Return whether a line got a result or one more attempt."""
         line_of = {line.number: line for line in lines}
         waiting, failed, did_something = set(line_of), set[int](), False
         requests = [(line.number, self._request(line)) for line in lines]
@@ -101,7 +101,7 @@ class Round:
         return did_something or bool(failed)
 
     def _answer_alone(self, line: Line, num_attempts: int) -> bool:
-        """Gives a line that may be what kills engines a last chance, with no other line of its batch beside it."""
+        """Try a line that may kill engines once more, with no other line of its batch beside it."""
         if num_attempts >= self._context.settings.max_attempts:
             self._give_up([line], num_attempts)
             return True
@@ -122,7 +122,7 @@ class Round:
         return True
 
     def _wait_until_ready(self) -> bool:
-        """False where the line is not wanted any more. After a while it goes all the same, and wakes a replica."""
+        """Return False where the line is not wanted any more. After a timeout it goes anyway, and wakes a replica."""
         deadline = self._context.clock() + _READY_TIMEOUT_S
         while not self._context.engines.are_ready() and self._context.clock() < deadline:
             if self._should_stop():

@@ -1,13 +1,13 @@
-"""One batch from wherever it is to its end: its lines are counted, answered in rounds, and its files written.
+"""Run one batch to its end: count its lines, have them answered in rounds, and write its files.
 
-What is recorded is done and the rest is done again, so a run may end anywhere and another go on: the names of files are
-made of the batch's. A run may take hours and blocks its thread.
+What is recorded is done and the rest is done again, so a run may end anywhere and another resume it: the names of
+its files are derived from the batch's. A run may take hours and blocks its thread.
 """
 
 import logging
 from collections.abc import Iterator
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any
 
 from deployments.batch.state.records import TERMINAL, BatchRecord, FileRecord, Status
 from deployments.batch.worker import results
@@ -18,16 +18,9 @@ from deployments.storage import FileMissingError
 
 logger = logging.getLogger("ray.serve")
 
-_ENDED_AT: Final[dict[Status, str]] = {
-    "completed": "completed_at",
-    "cancelled": "cancelled_at",
-    "expired": "expired_at",
-    "failed": "failed_at",
-}
-
 
 def run_batch(context: RunContext, batch_id: str) -> None:
-    """Returns when the batch is at its end, or is not there any more, or the process is about to end.
+    """Return when the batch has ended, is gone, or the process is about to end.
 
     Raises:
         StoreError: The database does not work.
@@ -65,7 +58,7 @@ def _run(context: RunContext, batch_id: str) -> None:
 
 
 def _count(context: RunContext, batch: BatchRecord) -> None:
-    """Records the faulty lines, and how many there are of all."""
+    """Record the faulty lines and the total, and begin."""
     total, faults = 0, []
     for item in context.lines(batch):
         total += 1
@@ -89,13 +82,12 @@ def _count(context: RunContext, batch: BatchRecord) -> None:
 
 
 def _fail(context: RunContext, batch: BatchRecord, code: str, message: str) -> None:
-    """Ends a batch that cannot have results."""
     errors = ({"code": code, "message": message, "param": None, "line": None},)
     _finish(context, batch, "failed", [], errors=errors, total=0, completed=0, failed=0)
 
 
 def _complete(context: RunContext, batch: BatchRecord) -> None:
-    """Ends a batch all of whose lines have results."""
+    """Write the files of a batch all of whose lines have results."""
     finalizing = context.store.update_batch(
         batch.id,
         only_from=["in_progress", "finalizing"],
@@ -107,7 +99,7 @@ def _complete(context: RunContext, batch: BatchRecord) -> None:
 
 
 def _give_up(context: RunContext, batch: BatchRecord, why: results.Unanswered) -> None:
-    """Ends a batch that was cancelled, or whose time is over, with what was answered before."""
+    """End a batch that was cancelled or has expired, with what was answered before."""
     recorded = context.store.recorded_lines(batch.id)
     total, chunk = 0, []
     for item in context.lines(batch):
@@ -160,7 +152,7 @@ def _finish(context: RunContext, batch: BatchRecord, outcome: Status, files: lis
         only_from=[batch.status],
         files=files,
         status=outcome,
-        **{_ENDED_AT[outcome]: context.now()},
+        **{f"{outcome}_at": context.now()},
         **changes,
     )
     if ended is not None:

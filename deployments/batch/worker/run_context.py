@@ -1,4 +1,4 @@
-"""What a run of a batch works with, and how it reads the batch's lines and results."""
+"""What a run of a batch works with."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -20,13 +20,9 @@ CHUNK: Final = 500
 
 @dataclass(frozen=True)
 class RunContext:
-    """The parts of a service that a run needs.
+    """The parts of a service that a run needs; ``limits`` are of a request, ``clock`` is in seconds since 1970.
 
-    Attributes:
-        reader: Checks the bodies of lines.
-        limits: Of a request.
-        is_stopping: Whether the process is about to end; a run then returns soon.
-        clock: Seconds since 1970.
+    ``is_stopping`` says whether the process is about to end; a run then returns soon.
     """
 
     store: Store
@@ -43,12 +39,11 @@ class RunContext:
         return int(self.clock())
 
     def lines(self, batch: BatchRecord) -> Iterator[Line | LineFault]:
-        """Of the input file, in order."""
         with self.contents.open(batch.input_file_id) as stream:
             yield from read_lines(stream, reader=self.reader, limits=self.limits, endpoint=batch.endpoint)
 
     def results(self, batch: BatchRecord) -> Iterator[LineResult]:
-        """What is recorded, in the order of the lines."""
+        """Yield the recorded results, in the order of the lines."""
         last = 0
         while page := self.store.results(batch.id, after_line=last, limit=CHUNK):
             yield from page

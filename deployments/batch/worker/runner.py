@@ -1,7 +1,7 @@
-"""Runs the batches that are open, a few at once and the oldest first, and deletes what is too old.
+"""Run the open batches, a few at once and the oldest first, and delete what is too old.
 
-It looks for work when it is woken and once a second, so that it finds what another process added too. A run that fails
-for a reason that is not the batch's is tried again.
+Looks for work when woken and once a second, for batches that another process added. A run that fails for a reason
+that is not the batch's is tried again.
 """
 
 import logging
@@ -21,16 +21,11 @@ _CLEAN_S: Final = 600.0
 _ORPHAN_S: Final = 86400.0
 
 _RETRY_S: Final = (1.0, 5.0, 30.0, 60.0)
-"""After so many seconds a batch is tried again: its first, second … failure in a row."""
+"""The pause after a batch's first, second … failure in a row."""
 
 
 class Runner:
-    """Threads that run batches.
-
-    Args:
-        make_context: The context of a run, given how it learns that the runner stops.
-        run: Runs one batch; ``run_batch``.
-    """
+    """Threads that run batches; ``make_context`` gets the function that tells a run to stop."""
 
     def __init__(
         self,
@@ -54,11 +49,10 @@ class Runner:
         self._thread.start()
 
     def wake(self) -> None:
-        """Says that there may be work."""
         self._wake.set()
 
     def stop(self, timeout_s: float = 10.0) -> None:
-        """Ends the runs, which go on where they were with the next start."""
+        """End the runs; the next start resumes them."""
         self._stopping.set()
         self._wake.set()
         deadline = time.monotonic() + timeout_s
@@ -84,7 +78,7 @@ class Runner:
         self._running = {name: thread for name, thread in self._running.items() if thread.is_alive()}
         if len(self._running) >= self._context.settings.jobs_at_once:
             return
-        # What only has to be written down goes before what takes hours.
+        # Batches that only need their files written go before those that take hours.
         waiting = sorted(self._context.store.open_batches(), key=lambda batch: batch.status not in OPEN[2:])
         for batch in waiting:
             if len(self._running) >= self._context.settings.jobs_at_once:
@@ -109,7 +103,7 @@ class Runner:
         self._wake.set()
 
     def _clean(self) -> None:
-        """Deletes files and batches whose time is over, except what an open batch reads."""
+        """Delete files and batches whose time is over, except what an open batch reads."""
         if time.monotonic() < self._clean_at:
             return
         self._clean_at = time.monotonic() + _CLEAN_S
@@ -121,7 +115,7 @@ class Runner:
                 store.delete_file(None, file.id)
         for batch in store.old_batches(now - self._context.settings.limits.retention_s):
             store.delete_batch(batch.id)
-        # Written by a process that died before it could say so. What is being written now is young.
+        # Orphans of a process that died before it recorded them; files being written now are younger.
         for name in self._context.contents.old_names(_ORPHAN_S):
             if store.file(None, name) is None:
                 self._context.contents.delete(name)

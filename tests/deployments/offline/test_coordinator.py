@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from deployments.contract import ResolvedVocabulary, VocabularySpec
-from deployments.offline import coordinator
 from deployments.offline.coordinator import Attempts, Coordinator
+from deployments.vocabulary import deployment
 from tests.deployments.offline.conftest import MakeConfig
 from vocab.errors import VocabularyError, WordListError
 
@@ -44,7 +44,7 @@ def starts(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
             raise made
         return made
 
-    monkeypatch.setattr(coordinator, "_make_vocabulary", make)
+    monkeypatch.setattr(deployment.Vocabulary, "create", make)
     return planned
 
 

@@ -8,7 +8,7 @@ from typing import Any, NoReturn, Self
 import pytest
 
 from deployments.offline.coordinator import Attempts
-from deployments.offline.engine_stage import AnswerStage, Gate
+from deployments.offline.engine_stage import AnswerStage, Turns
 from deployments.offline.rows import ANSWER, REQUEST
 
 INDEX = AnswerStage.IDX_IN_BATCH_COLUMN
@@ -84,7 +84,7 @@ class Stage(AnswerStage):
     """One engine of the run, without what starts it."""
 
     def __init__(self, coordinator: Coordinator, max_attempts: int = 3) -> None:
-        self._coordinator, self._max_attempts, self._gate = coordinator, max_attempts, Gate()
+        self._coordinator, self._max_attempts, self._turns = coordinator, max_attempts, Turns()
         self.replica: Any = Replica()
 
     async def _ready(self) -> Any:
@@ -150,10 +150,10 @@ async def test_a_row_that_was_answered_is_no_suspect() -> None:
 
 
 async def test_one_alone_waits_for_those_inside_and_holds_back_others() -> None:
-    gate, log = Gate(), list[str]()
+    turns, log = Turns(), list[str]()
 
     async def pass_through(name: str, is_alone: bool, wait: asyncio.Event) -> None:
-        async with gate.alone() if is_alone else gate.together():
+        async with turns.alone() if is_alone else turns.together():
             log.append(f"{name} in")
             await wait.wait()
             log.append(f"{name} out")
@@ -177,16 +177,16 @@ async def test_one_alone_waits_for_those_inside_and_holds_back_others() -> None:
 
 
 async def test_one_who_gives_up_waiting_to_be_alone_holds_nobody_back() -> None:
-    gate = Gate()
+    turns = Turns()
 
     async def be_alone() -> None:
-        async with gate.alone():
+        async with turns.alone():
             raise AssertionError("nobody left")
 
-    async with gate.together():
+    async with turns.together():
         waiting = asyncio.create_task(be_alone())
         await asyncio.sleep(0.01)
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
-        async with asyncio.timeout(1), gate.together():
+        async with asyncio.timeout(1), turns.together():
             pass

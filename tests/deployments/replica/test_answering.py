@@ -289,4 +289,4 @@ def test_batches_leave_places_of_the_engine_free(lines_in_flight: int, max_num_s
     scheduler = SimpleNamespace(max_num_seqs=max_num_seqs)
     client = SimpleNamespace(vllm_config=SimpleNamespace(scheduler_config=scheduler))
     server: Any = SimpleNamespace(engine=SimpleNamespace(_engine_client=client))
-    assert Replica._num_batch_places(server, settings) == places
+    assert Replica._num_batch_sequences(server, settings) == places

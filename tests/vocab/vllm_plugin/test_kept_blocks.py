@@ -5,8 +5,9 @@ from collections.abc import Callable, Sequence
 import pytest
 import torch
 from vllm.v1.core.block_pool import BlockPool
+from vllm.v1.core.kv_cache_utils import KVCacheBlock
 
-from vocab.vllm_plugin.kept_blocks import Block, BlockCopies, KeptBlocks, at_once, one_by_one
+from vocab.vllm_plugin.kept_blocks import BlockCopies, KeptBlocks, at_once, one_by_one
 
 NUM_BLOCKS = 20
 
@@ -29,9 +30,9 @@ def pool() -> BlockPool:
     return BlockPool(NUM_BLOCKS + 1, enable_caching=True, hash_block_size=4)
 
 
-def keep(kept: KeptBlocks, pool: BlockPool, name: str, num_blocks: int) -> list[Block]:
+def keep(kept: KeptBlocks, pool: BlockPool, name: str, num_blocks: int) -> list[KVCacheBlock]:
     """As a request does that ends: its blocks are kept, then it lets them go."""
-    blocks: list[Block] = pool.get_new_blocks(num_blocks)
+    blocks: list[KVCacheBlock] = pool.get_new_blocks(num_blocks)
     kept.keep(name, [1] * 4 * num_blocks, None, blocks)
     pool.free_blocks(blocks)
     return blocks

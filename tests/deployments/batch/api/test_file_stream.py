@@ -5,9 +5,9 @@ import asyncio
 import pytest
 from starlette.types import Message
 
-from deployments.batch.api.file_stream import PIECE_BYTES, FileStream
+from deployments.batch.api.routes import PIECE_BYTES, FileStream
 from deployments.errors import InternalError, NotFoundError
-from deployments.ingress.disconnect import ClientLeft
+from deployments.ingress.answers import ClientLeft
 
 
 class File:

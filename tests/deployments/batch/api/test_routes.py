@@ -9,7 +9,7 @@ import httpx
 import openai
 import pytest
 
-from deployments.batch.api.file_stream import PIECE_BYTES
+from deployments.batch.api.routes import PIECE_BYTES
 from deployments.batch.api.uploads import MAX_FIELD_BYTES
 from deployments.ingress.deployment import create_app
 from deployments.limits import BatchLimits

@@ -21,7 +21,7 @@ from deployments.errors import (
     RequestTimeoutError,
     UnsupportedMediaTypeError,
 )
-from deployments.ingress.disconnect import ClientLeft
+from deployments.ingress.answers import ClientLeft
 from tests.deployments.batch.forms import BOUNDARY, CONTENT_TYPE, form, part
 
 MAX_FILE_BYTES = 100_000
