@@ -4,6 +4,7 @@ An error crosses as a value: Serve would log an exception as a failure of the re
 """
 
 import logging
+from collections.abc import Awaitable, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from ray.serve.handle import DeploymentHandle
@@ -18,6 +19,9 @@ PIECE_BYTES: Final = 2**20
 
 Reply: TypeAlias = dict[str, Any]
 """``{"value": …}``, or ``{"error": {"status", "message", "param", "code"}}``."""
+
+Object: TypeAlias = dict[str, Any]
+"""What is sent as JSON; see ``objects``."""
 
 
 class Caller(NamedTuple):
@@ -35,20 +39,69 @@ class BatchClient:
 
     async def upload(self, caller: Caller, file: UploadFile) -> str:
         """Pass an uploaded file on in pieces; return the id by which ``create_file`` or ``create_job`` takes it."""
-        upload_id: str = await self.call(caller, "begin_upload", file.size or 0)
+        begun = self._handle.begin_upload.remote(caller.owner, file.size or 0)
+        upload_id: str = await _value(caller, begun)
         while piece := await file.read(PIECE_BYTES):
-            await self.call(caller, "append", upload_id, piece)
+            await _value(caller, self._handle.append.remote(caller.owner, upload_id, piece))
         return upload_id
 
-    async def call(self, caller: Caller, operation: str, *args: Any) -> Any:
-        """Run an operation of ``BatchService`` for the caller."""
-        try:
-            reply: Reply = await getattr(self._handle, operation).remote(caller.owner, *args)
-        except Exception as exception:
-            error = to_api_error(exception, caller.request_id)
-            if isinstance(error, InternalError):
-                logger.exception("%s: the batch deployment failed", caller.request_id)
-            raise error from exception
-        if "value" not in reply:
-            raise from_error_item(reply, caller.request_id)
-        return reply["value"]
+    async def create_file(
+        self, caller: Caller, upload_id: str, filename: str, purpose: str, expires_after_s: int | None
+    ) -> Object:
+        args = (caller.owner, upload_id, filename, purpose, expires_after_s)
+        return await _object(caller, self._handle.create_file.remote(*args))
+
+    async def list_files(
+        self, caller: Caller, purpose: str | None, after: str | None, limit: int | None, order: str
+    ) -> Object:
+        return await _object(caller, self._handle.list_files.remote(caller.owner, purpose, after, limit, order))
+
+    async def get_file(self, caller: Caller, file_id: str) -> Object:
+        return await _object(caller, self._handle.get_file.remote(caller.owner, file_id))
+
+    async def read_file(self, caller: Caller, file_id: str, offset: int, num_bytes: int) -> bytes:
+        data: bytes = await _value(caller, self._handle.read_file.remote(caller.owner, file_id, offset, num_bytes))
+        return data
+
+    async def delete_file(self, caller: Caller, file_id: str) -> Object:
+        return await _object(caller, self._handle.delete_file.remote(caller.owner, file_id))
+
+    async def create_batch(self, caller: Caller, fields: Any) -> Object:
+        return await _object(caller, self._handle.create_batch.remote(caller.owner, fields))
+
+    async def list_batches(self, caller: Caller, after: str | None, limit: int | None) -> Object:
+        return await _object(caller, self._handle.list_batches.remote(caller.owner, after, limit))
+
+    async def get_batch(self, caller: Caller, batch_id: str) -> Object:
+        return await _object(caller, self._handle.get_batch.remote(caller.owner, batch_id))
+
+    async def cancel_batch(self, caller: Caller, batch_id: str) -> Object:
+        return await _object(caller, self._handle.cancel_batch.remote(caller.owner, batch_id))
+
+    async def create_job(self, caller: Caller, upload_id: str, parameters: Mapping[str, Any]) -> Object:
+        return await _object(caller, self._handle.create_job.remote(caller.owner, upload_id, parameters))
+
+    async def get_job(self, caller: Caller, job_id: str) -> Object:
+        return await _object(caller, self._handle.get_job.remote(caller.owner, job_id))
+
+    async def job_results(self, caller: Caller, job_id: str) -> str:
+        file_id: str = await _value(caller, self._handle.job_results.remote(caller.owner, job_id))
+        return file_id
+
+
+async def _object(caller: Caller, response: Awaitable[Reply]) -> Object:
+    made: Object = await _value(caller, response)
+    return made
+
+
+async def _value(caller: Caller, response: Awaitable[Reply]) -> Any:
+    try:
+        reply = await response
+    except Exception as exception:
+        error = to_api_error(exception, caller.request_id)
+        if isinstance(error, InternalError):
+            logger.exception("%s: the batch deployment failed", caller.request_id)
+        raise error from exception
+    if "value" not in reply:
+        raise from_error_item(reply, caller.request_id)
+    return reply["value"]

@@ -67,23 +67,21 @@ def _add_files(app: FastAPI, batches: BatchClient, uploads: Uploads) -> None:
                 raise BadRequestError("You must provide 'purpose'.", "purpose")
             purpose, expires_after_s = upload.fields["purpose"], _expiry(upload.fields)
             upload_id = await batches.upload(caller, upload.file)
-        return JSONResponse(
-            await batches.call(caller, "create_file", upload_id, upload.filename, purpose, expires_after_s)
-        )
+        return JSONResponse(await batches.create_file(caller, upload_id, upload.filename, purpose, expires_after_s))
 
     @app.get("/v1/files")
     async def list_files(request: Request) -> Response:
         query = _query(request, ("purpose", "after", "limit", "order"))
         args = (query.get("purpose"), query.get("after"), _limit(query), query.get("order", "desc"))
-        return JSONResponse(await batches.call(_caller(request), "list_files", *args))
+        return JSONResponse(await batches.list_files(_caller(request), *args))
 
     @app.get("/v1/files/{file_id}")
     async def get_file(request: Request, file_id: str) -> Response:
-        return JSONResponse(await batches.call(_caller(request), "get_file", file_id))
+        return JSONResponse(await batches.get_file(_caller(request), file_id))
 
     @app.delete("/v1/files/{file_id}")
     async def delete_file(request: Request, file_id: str) -> Response:
-        return JSONResponse(await batches.call(_caller(request), "delete_file", file_id))
+        return JSONResponse(await batches.delete_file(_caller(request), file_id))
 
     @app.get("/v1/files/{file_id}/content")
     async def get_content(request: Request, file_id: str) -> Response:
@@ -94,20 +92,20 @@ def _add_batches(app: FastAPI, batches: BatchClient, limits: Limits) -> None:
     @app.post("/v1/batches")
     async def create_batch(request: Request) -> Response:
         fields = parse_json(await read_json_body(request, limits), limits)
-        return JSONResponse(await batches.call(_caller(request), "create_batch", fields))
+        return JSONResponse(await batches.create_batch(_caller(request), fields))
 
     @app.get("/v1/batches")
     async def list_batches(request: Request) -> Response:
         query = _query(request, ("after", "limit"))
-        return JSONResponse(await batches.call(_caller(request), "list_batches", query.get("after"), _limit(query)))
+        return JSONResponse(await batches.list_batches(_caller(request), query.get("after"), _limit(query)))
 
     @app.get("/v1/batches/{batch_id}")
     async def get_batch(request: Request, batch_id: str) -> Response:
-        return JSONResponse(await batches.call(_caller(request), "get_batch", batch_id))
+        return JSONResponse(await batches.get_batch(_caller(request), batch_id))
 
     @app.post("/v1/batches/{batch_id}/cancel")
     async def cancel_batch(request: Request, batch_id: str) -> Response:
-        return JSONResponse(await batches.call(_caller(request), "cancel_batch", batch_id))
+        return JSONResponse(await batches.cancel_batch(_caller(request), batch_id))
 
 
 def _add_jobs(app: FastAPI, batches: BatchClient, uploads: Uploads, settings: Settings) -> None:
@@ -118,15 +116,15 @@ def _add_jobs(app: FastAPI, batches: BatchClient, uploads: Uploads, settings: Se
             query = request.query_params.multi_items()
             parameters = read_parameters(query, limits=settings.limits, model_id=settings.model_id)
             upload_id = await batches.upload(caller, upload.file)
-        return JSONResponse(await batches.call(caller, "create_job", upload_id, parameters))
+        return JSONResponse(await batches.create_job(caller, upload_id, parameters))
 
     @app.get("/v1/batch/jobs/{job_id}")
     async def get_job(request: Request, job_id: str) -> Response:
-        return JSONResponse(await batches.call(_caller(request), "get_job", job_id))
+        return JSONResponse(await batches.get_job(_caller(request), job_id))
 
     @app.get("/v1/batch/jobs/{job_id}/results")
     async def get_results(request: Request, job_id: str) -> Response:
-        file_id = await batches.call(_caller(request), "job_results", job_id)
+        file_id = await batches.job_results(_caller(request), job_id)
         return await _send_file(batches, request, file_id, "application/json")
 
 
@@ -134,10 +132,9 @@ async def _send_file(batches: BatchClient, request: Request, file_id: str, media
     caller = _caller(request)
 
     async def read(offset: int, num_bytes: int) -> bytes:
-        data: bytes = await batches.call(caller, "read_file", file_id, offset, num_bytes)
-        return data
+        return await batches.read_file(caller, file_id, offset, num_bytes)
 
-    file = await batches.call(caller, "get_file", file_id)
+    file = await batches.get_file(caller, file_id)
     return await FileStream.begin(read, file["bytes"], media_type, caller.request_id)
 
 
