@@ -11,7 +11,7 @@ from tests.e2e.batch_lines import URL
 from tests.e2e.service import MODEL, running
 from tests.e2e.test_batches import read, start, wait
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+pytestmark = [pytest.mark.e2e, pytest.mark.stress]
 
 DEADLY = 400
 """A prompt of so many tokens ends the engine's process."""
