@@ -155,6 +155,10 @@ def _write(results: Iterable[Result], parts: Parts, summary: Summary, config: Of
                 parts.write(waiting)
                 waiting, written_at = [], now
     finally:
-        # Worth keeping, whatever ended the run.
-        if waiting:
-            parts.write(waiting)
+        _write_rest(parts, waiting)
+
+
+def _write_rest(parts: Parts, waiting: list[Result]) -> None:
+    # Worth keeping, whatever ended the run.
+    if waiting:
+        parts.write(waiting)
