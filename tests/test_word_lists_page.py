@@ -10,7 +10,7 @@ import pytest
 
 from deployments.contract import VocabularySpec
 from deployments.limits import Limits
-from deployments.protocol.models import checked
+from deployments.protocol.validation import checked
 from deployments.protocol.vocabulary import VocabularyFields
 from vocab.lists.lemmas import group_by_lemma
 from vocab.lists.wordlists import Unit, WordList, inline_word_list, load_word_list

@@ -66,7 +66,11 @@ _DANDA_LANGUAGES: Final = frozenset({"hi", "bn", "mr", "ne"})
 
 
 def marks_of(punctuation: Punctuation, language: str) -> Marks:
-    """Return the marks of ``punctuation``; the basic ones depend on the language, a first subtag ("es" of "es-MX")."""
+    """Return the marks of ``punctuation``; only the basic ones depend on the language ("es" of "es-MX").
+
+    A new mark must also be in ``CLOSE_MARKS`` or ``OPEN_MARKS``, which the reader uses for every language. Compiled
+    lists keep the marks they were made with: increment ``FORMAT_VERSION`` of ``vocab.automaton.automaton``.
+    """
     if punctuation == "full":
         return _FULL
     if punctuation == "none":

@@ -15,7 +15,7 @@ from deployments.batch.api.handle import Reply
 from deployments.batch.api.service import BatchService
 from deployments.batch.state.contents import Contents
 from deployments.batch.state.store import Store, StoreError
-from deployments.batch.worker.pipeline import Engines, ServeEngines
+from deployments.batch.worker.feeder import Engines, ServeEngines
 from deployments.batch.worker.run_context import RunContext
 from deployments.batch.worker.runner import Runner
 from deployments.errors import ApiError

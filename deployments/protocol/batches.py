@@ -8,8 +8,8 @@ from pydantic import Field
 
 from deployments.errors import BadRequestError
 from deployments.limits import Limits
-from deployments.protocol.models import Body, checked, unknown_name
 from deployments.protocol.reader import ChatRequestReader
+from deployments.protocol.validation import Body, checked, unknown_name
 
 ENDPOINT: Final = "/v1/chat/completions"
 

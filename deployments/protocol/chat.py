@@ -6,8 +6,8 @@ from pydantic import AfterValidator, ConfigDict, Field, Tag
 
 from deployments.protocol.decoding import DecodingFields
 from deployments.protocol.messages import Messages
-from deployments.protocol.models import INT32_MAX, INT64_MAX, AtMost, Body, by_kind
 from deployments.protocol.structure import ResponseFormat, StructuredOutputs, ToolChoice, Tools
+from deployments.protocol.validation import INT32_MAX, INT64_MAX, AtMost, Body, by_kind
 from deployments.protocol.vocabulary import VocabularyFields
 
 _REFUSED: Final = (

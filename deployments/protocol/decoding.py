@@ -12,7 +12,7 @@ from pydantic import Field
 from deployments.contract import Decoding
 from deployments.errors import BadRequestError
 from deployments.limits import MAX_NGRAM_SIZE
-from deployments.protocol.models import AtMost, Body
+from deployments.protocol.validation import AtMost, Body
 from vocab.decoding.select import Select
 
 SAMPLE: Final[Mapping[str, float]] = {"temperature": 0.3, "min_p": 0.1}

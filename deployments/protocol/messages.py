@@ -17,8 +17,8 @@ from pydantic import (
     model_validator,
 )
 
-from deployments.protocol.models import AtMost, Body, Info, Loose, by_kind, expected
 from deployments.protocol.strict_json import JsonError, loads
+from deployments.protocol.validation import AtMost, Body, Info, Loose, by_kind, expected
 
 Name = Annotated[str, Field(min_length=1, max_length=256)]
 

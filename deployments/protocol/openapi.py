@@ -19,7 +19,7 @@ from starlette.responses import FileResponse, HTMLResponse, Response
 from deployments.limits import Limits
 from deployments.protocol.batches import PARAMETERS, BatchRequest
 from deployments.protocol.chat import ChatCompletionRequest
-from deployments.protocol.models import Schema, bounded, json_schema
+from deployments.protocol.validation import Schema, bounded, json_schema
 
 _FOLDER: Final = Path(__file__).parent / "docs"
 _FILES: Final = {"swagger-ui.css": "text/css", "swagger-ui-bundle.js": "text/javascript"}

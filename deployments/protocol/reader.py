@@ -11,7 +11,7 @@ from deployments.errors import BadRequestError, CallerError, ModelNotFoundError,
 from deployments.limits import NO_REPEAT_NGRAM_SIZE, Limits
 from deployments.protocol.chat import ChatCompletionRequest, EngineFields, is_refused
 from deployments.protocol.decoding import COMBINABLE, decoding_of, sampling_defaults
-from deployments.protocol.models import bounded, checked, json_schema, member_names, unknown_name
+from deployments.protocol.validation import bounded, checked, json_schema, member_names, unknown_name
 from deployments.protocol.vocabulary import VocabularyFields
 from deployments.settings import Settings
 

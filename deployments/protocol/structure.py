@@ -12,8 +12,8 @@ from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag,
 
 from deployments.limits import Limits
 from deployments.protocol.messages import Name
-from deployments.protocol.models import AtMost, Body, Info, Loose, by_kind, expected
 from deployments.protocol.strict_json import JsonError, loads
+from deployments.protocol.validation import AtMost, Body, Info, Loose, by_kind, expected
 
 _KINDS: Final = ("json", "choice", "json_object")
 

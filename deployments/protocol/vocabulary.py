@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field
 from deployments.contract import VocabularySpec
 from deployments.errors import BadRequestError
 from deployments.protocol.decoding import DecodingMembers
-from deployments.protocol.models import INT64_MAX, AtMost, Body, Info, expected
+from deployments.protocol.validation import INT64_MAX, AtMost, Body, Info, expected
 from vocab.errors import InvalidWordListError, OptionsError, WordListError
 from vocab.lists.entries import clean_words
 from vocab.lists.wordlists import NO_LANGUAGE, Unit, check_language, language_of

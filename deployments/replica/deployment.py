@@ -34,7 +34,7 @@ class Replica(LLMServer):
         self, llm_config: LLMConfig, *, settings: Settings, vocabulary: DeploymentHandle
     ) -> None:
         store = ArtefactStore(settings.resolved_artefact_dir(), settings.artefact_bytes)
-        # Inherited by the engine's own process, where the plugin reads them.
+        # Read in the engine's own process by the plugin that fills the masks (``vocab.vllm_plugin.backend``).
         os.environ[ARTEFACT_DIR_VARIABLE] = str(settings.resolved_artefact_dir())
         os.environ[CACHE_BYTES_VARIABLE] = str(settings.engine_cache_bytes)
         if (known := settings.engine_kwargs.get("max_model_len")) is not None:

@@ -12,7 +12,7 @@ import pytest
 import ray
 from ray import serve
 
-from deployments.batch.worker.pipeline import FeederDiedError, ServeEngines
+from deployments.batch.worker.feeder import FeederDiedError, ServeEngines
 from deployments.replica.answer_line import LineAnswer, LineRequest
 from tests.e2e.processes import our_processes_named
 

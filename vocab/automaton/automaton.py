@@ -1,7 +1,6 @@
 """The compiled artefact: one token automaton for a (list, options, tokenizer), good for every N.
 
-It knows what the arrays mean and how they are made; how they are stored is ``vocab.artefacts.artefact``'s, and how a
-mask is made of them ``vocab.matching.matcher``'s.
+``vocab.artefacts.artefact`` stores it, and ``vocab.matching.masks`` fills masks from it.
 """
 
 import hashlib

@@ -26,7 +26,7 @@ _FILLED: Final = -1
 _WORDS_PER_CACHE_LINE: Final = 16
 
 # Indices into the table: numbers, then the addresses of arrays.
-_N_WORDS, _BUDGET, _ROWS, _STRIDE, _NUM_WORDS = range(5)
+_N_WORDS, _BUDGET, _ROWS, _STRIDE, _ROW_SIZE = range(5)
 _MASK_ROWS, _LINKS, _LINK_RANKS, _COMPLETE_RANKS, _EDGE_START, _TOKENS, _TARGETS, _RANKS = range(5, 13)
 _PAIR_START, _PAIR_TOKENS, _PAIR_RANKS = range(13, 16)
 
@@ -71,11 +71,11 @@ class RowTable:
     def __init__(self, automaton: TokenAutomaton, n_words: int, budget: int) -> None:
         # Keeps alive the arrays whose addresses the table holds.
         self._automaton = automaton
-        self._num_words = (automaton.num_tokens + 31) // 32
+        self._row_size = (automaton.num_tokens + 31) // 32
         # The system allocates memory only for rows that are made.
-        stride = -(-(self._num_words + 1) // _WORDS_PER_CACHE_LINE) * _WORDS_PER_CACHE_LINE
+        stride = -(-(self._row_size + 1) // _WORDS_PER_CACHE_LINE) * _WORDS_PER_CACHE_LINE
         self._rows = np.zeros((len(automaton.dense_states), stride), dtype=np.int32)
-        self._table = _bind(automaton, n_words, budget, self._rows, self._num_words)
+        self._table = _bind(automaton, n_words, budget, self._rows, self._row_size)
         self._lock = Lock()
         self.num_bytes = 0
         """Bytes of the rows made."""
@@ -97,16 +97,16 @@ class RowTable:
     def _make(self, index: int) -> None:
         row = self._rows[index]
         with self._lock:
-            if not row[self._num_words]:
+            if not row[self._row_size]:
                 _make_row(row, self._table, int(self._automaton.dense_states[index]))
-                row[self._num_words] = 1
+                row[self._row_size] = 1
                 self.num_bytes += row.nbytes
 
 
-def _bind(automaton: TokenAutomaton, n_words: int, budget: int, rows: Int32Array, num_words: int) -> AddressTable:
+def _bind(automaton: TokenAutomaton, n_words: int, budget: int, rows: Int32Array, row_size: int) -> AddressTable:
     """Make the table of an automaton and its rows, which the caller keeps alive.
 
-    ``rows`` is int32 (dense states, more than ``num_words``), each row with a word behind it that is 1 once it is made.
+    ``rows`` is int32 (dense states, more than ``row_size``), each row with a word behind it that is 1 once it is made.
     """
     edges, distances = automaton.edges, automaton.distances
     arrays = (
@@ -122,7 +122,7 @@ def _bind(automaton: TokenAutomaton, n_words: int, budget: int, rows: Int32Array
         distances.num_tokens,
         distances.ranks,
     )
-    numbers = n_words, budget, address_of(rows), rows.shape[1], num_words
+    numbers = n_words, budget, address_of(rows), rows.shape[1], row_size
     return np.asarray([*numbers, *map(address_of, arrays)], dtype=np.int64)
 
 
@@ -140,17 +140,17 @@ def _fill_mask(out: Int32Array, stops: Int32Array, table: AddressTable, state: i
     row = own
     if own < 0:
         row = -2 - own if int32_at(table[_LINK_RANKS])[state] <= n_words else -1
-    num_words = table[_NUM_WORDS]
-    if len(out) < num_words:
+    row_size = table[_ROW_SIZE]
+    if len(out) < row_size:
         raise ValueError("the mask has fewer bits than the tokenizer has tokens")
     if row >= 0:
-        words, begin = int32_at(table[_ROWS]), row * table[_STRIDE]
-        if not words[begin + num_words]:
+        rows, begin = int32_at(table[_ROWS]), row * table[_STRIDE]
+        if not rows[begin + row_size]:
             return int(row)
         # A loop, which is compiled to a plain copy: an assignment of slices looks for overlaps first.
-        for word in range(num_words):
-            out[word] = words[begin + word]
-        out[num_words:] = 0
+        for word in range(row_size):
+            out[word] = rows[begin + word]
+        out[row_size:] = 0
     else:
         out[:] = 0
     if own < 0:

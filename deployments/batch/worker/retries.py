@@ -10,8 +10,8 @@ from typing import Final
 
 from deployments.batch.state.records import BatchRecord
 from deployments.batch.worker import results
+from deployments.batch.worker.feeder import FeederDiedError
 from deployments.batch.worker.lines import Line, LineFault
-from deployments.batch.worker.pipeline import FeederDiedError
 from deployments.batch.worker.run_context import RunContext
 from deployments.replica.answer_line import EXPIRED, NOT_STARTED, LineRequest
 
@@ -25,7 +25,7 @@ _MAX_SUSPECTS: Final = 1000
 """Lines of a round that go a few at once, or alone; the rest waits for the next."""
 
 _SUSPECTS_AT_ONCE: Final = 8
-"""One of these then killed the engine, and they go alone one after another."""
+"""When the engine dies again, one of these killed it, and each of them goes alone the next time."""
 
 _PAUSE_S: Final = 2.0
 _READY_TIMEOUT_S: Final = 300.0

@@ -8,8 +8,8 @@ from typing import Final
 from deployments.batch.state.contents import Contents
 from deployments.batch.state.records import BatchRecord, LineResult
 from deployments.batch.state.store import Store
+from deployments.batch.worker.feeder import Engines
 from deployments.batch.worker.lines import Line, LineFault, read_lines
-from deployments.batch.worker.pipeline import Engines
 from deployments.limits import Limits
 from deployments.protocol.reader import ChatRequestReader
 from deployments.settings import BatchSettings

@@ -11,7 +11,7 @@ from typing import Any
 from deployments.batch.state.contents import Contents
 from deployments.batch.state.records import BatchRecord, FileRecord, Kind
 from deployments.batch.state.store import Store
-from deployments.batch.worker.pipeline import FeederDiedError
+from deployments.batch.worker.feeder import FeederDiedError
 from deployments.batch.worker.run_context import RunContext
 from deployments.limits import Limits
 from deployments.protocol.reader import ChatRequestReader

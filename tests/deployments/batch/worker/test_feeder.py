@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from ray.exceptions import RayActorError
 
-from deployments.batch.worker.pipeline import Feeder
+from deployments.batch.worker.feeder import Feeder
 from deployments.replica.answer_line import LineAnswer, LineRequest
 
 
