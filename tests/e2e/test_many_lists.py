@@ -54,12 +54,12 @@ class World:
         self.row = np.zeros((len(tokenizer) + 31) // 32, dtype=np.int32)
         self.folder = folder
         self.settings = settings
-        self.vocabulary = Vocabulary.__new__(Vocabulary)
+        self.vocabulary: Vocabulary
         self.most_on_disk = 0
         self.pids: set[int] = set()
 
     async def start(self) -> None:
-        await self.vocabulary.__init__(self.settings, compiler=self.compiler)  # type: ignore[misc]
+        self.vocabulary = await Vocabulary.create(self.settings, compiler=self.compiler)
 
     async def use(self, spec: VocabularySpec) -> ResolvedVocabulary:
         """What a request does with a list up to its first mask."""
