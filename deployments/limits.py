@@ -109,7 +109,8 @@ class BatchLimits(BaseModel):
 
     max_file_bytes: int = Field(default=200 * 2**20, ge=1024)
     """Costs its size in the folder of files, and its size on the ingress's disk (``TMPDIR``) while it arrives. Serve
-    reads ahead of it in memory: 218 MiB in the ingress and 241 in the proxy for 199 MB from a fast client. OpenAI's limit."""
+    reads ahead of it in memory: 218 MiB in the ingress and 241 in the proxy for 199 MB from a fast client. OpenAI's
+    limit."""
 
     max_upload_s: float = Field(default=600.0, gt=0)
     """Costs one waiting task. 200 MB over a line of 3 Mbit/s."""
