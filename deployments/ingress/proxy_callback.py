@@ -1,8 +1,9 @@
-"""Guard Serve's own proxy, which trusts headers that a client should not send.
+"""Guard Serve's own proxy, which trusts headers that a client should not send, and reads bodies without bound.
 
 Serve takes the request id, a deadline, and "do not stop when I leave" from the client, and tells its routes without a
 key. The proxy calls ``middlewares`` when ``RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH`` in the environment of the Ray
-node is ``deployments.proxy:middlewares``. Without it the front is safe but for these four.
+node is ``deployments.proxy:middlewares``. Without it the front is safe but for these four, and uploads are held in
+memory.
 """
 
 from typing import Final
@@ -12,6 +13,7 @@ from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from deployments.errors import NotFoundError
+from deployments.ingress.read_ahead import limit_client
 
 TRUSTED_BY_SERVE: Final = frozenset(
     {b"x-request-id", b"x-request-timeout-seconds", b"x-request-disconnect-disabled", b"x-session-id"}
@@ -25,7 +27,7 @@ def middlewares() -> list[Middleware]:
 
 
 class ProxyGuard:
-    """Drop the headers that Serve would trust, and keep only the first request id of an answer."""
+    """Drop the headers that Serve would trust, keep only the first request id of an answer, and limit read-ahead."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -44,7 +46,7 @@ class ProxyGuard:
             await _not_found(send)
         else:
             headers = [(name, value) for name, value in scope["headers"] if name not in TRUSTED_BY_SERVE]
-            await self._app({**scope, "headers": headers}, receive, send_with_one_id)
+            await self._app({**scope, "headers": headers}, limit_client(receive), send_with_one_id)
 
 
 async def _not_found(send: Send) -> None:

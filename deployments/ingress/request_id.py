@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from deployments.errors import ApiError, InternalError, printable, to_api_error
 from deployments.ingress.answers import ClientLeft
+from deployments.ingress.read_ahead import limit_fetching
 from deployments.ingress.routing import raw_path
 
 logger = logging.getLogger("ray.serve.wordbound")
@@ -31,7 +32,7 @@ class Envelope:
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008, "reason": ""})
         elif scope["type"] == "http":
-            await _Exchange(scope, send).run(self._app, receive)
+            await _Exchange(scope, send).run(self._app, limit_fetching(receive))
         else:
             await self._app(scope, receive, send)
 
