@@ -17,10 +17,9 @@ import numpy.typing as npt
 
 from benchmarks.engines import Definition, Engine, ModelTokenizer, make_engine
 from benchmarks.machine import memory_mib, use_one_core
-from benchmarks.texts import TextSet, text_sets, unlisted_texts
-from vocab.automaton.tokenizer import load_tokenizer_facts
+from benchmarks.texts import OPTIONS, TextSet, text_sets, unlisted_texts
+from vocab.automaton.speller import Speller
 from vocab.lists.wordlists import load_word_list
-from vocab.options import DEFAULT_OPTIONS
 
 NUM_COPIES: Final = 2_000
 
@@ -62,7 +61,7 @@ class ReportFile:
 def run(job: Report, report: ReportFile) -> None:
     report.note(phase="preparing")
     tokenizer = load_model_tokenizer(job["tokenizer"])
-    definition = Definition(load_word_list(job["lang"], None), DEFAULT_OPTIONS, job["n_words"])
+    definition = Definition(load_word_list(job["lang"], None), OPTIONS, job["n_words"])
     sets = text_sets(definition.word_list, definition.n_words)
     started = time.perf_counter()
     engine = make_engine(job["engine"], tokenizer)
@@ -108,7 +107,7 @@ def load_model_tokenizer(path: str) -> ModelTokenizer:
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(path)
-    return ModelTokenizer(path, tokenizer, load_tokenizer_facts(path), tokenizer.eos_token_id)
+    return ModelTokenizer(path, tokenizer, Speller.from_tokenizer(tokenizer), tokenizer.eos_token_id)
 
 
 class Course:

@@ -15,8 +15,8 @@ from typing import Any
 from deployments.limits import NO_REPEAT_NGRAM_SIZE
 from deployments.replica.hint import hint_line
 from vocab.artefacts.artefact import ArtefactFolder
-from vocab.automaton.automaton import compile_automaton
-from vocab.automaton.tokenizer import load_tokenizer_facts
+from vocab.automaton.speller import load_speller
+from vocab.automaton.words import build_words
 from vocab.lists.wordlists import load_word_list
 from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE
 from vocab.matching.reference import GrammarReference
@@ -42,7 +42,7 @@ class Line:
             "messages": [{"role": "user", "content": self.question}],
             "max_tokens": self.max_tokens,
             "seed": self.seed,
-            "vocab": {"lang": LANG, "n_words": NUM_WORDS},
+            "vocab": {"lang": LANG, "n_words": NUM_WORDS, "punctuation": "full", "end": "word"},
         }
 
 
@@ -60,10 +60,10 @@ def main() -> None:
         os.environ[ARTEFACT_DIR_VARIABLE] = folder
         for name, value in ENVIRONMENT.items():
             os.environ.setdefault(name, value)
-        automaton = compile_automaton(load_word_list(LANG, None), ListOptions(), load_tokenizer_facts(model))
-        ArtefactFolder(Path(folder)).save(automaton)
+        words = build_words(load_word_list(LANG, None), load_speller(model))
+        ArtefactFolder(Path(folder)).save(words)
         reference = GrammarReference(
-            automaton.digest, NUM_WORDS, int(max_tokens), no_repeat=NO_REPEAT_NGRAM_SIZE
+            words.digest, ListOptions(punctuation="full"), NUM_WORDS, int(max_tokens), no_repeat=NO_REPEAT_NGRAM_SIZE
         ).to_ebnf()
         Path(out).write_text(json.dumps(_run(model, lines, json.loads(engine), reference)))
 

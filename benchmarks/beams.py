@@ -24,13 +24,15 @@ from benchmarks.beam_search.found import Found, Pair, Task, comparison, parting
 from benchmarks.beam_search.ours import EngineBeams
 from benchmarks.beam_search.theirs import TransformersBeams
 from benchmarks.machine import facts_of_run
-from benchmarks.prose.generated import list_automaton
+from benchmarks.prose.generated import list_and_frame
 from benchmarks.prose.prompts import load_prompts
 from benchmarks.throughput import SUBJECTS
+from deployments.search.tokens import Constraint
 from vocab.artefacts.artefact import ArtefactFolder
 from vocab.decoding.beams import BeamRules
-from vocab.matching.masks import MaskRows
+from vocab.matching.reference import GrammarReference
 from vocab.matching.states import ListStates
+from vocab.options import DEFAULT_OPTIONS
 
 GROUPS: Final = ((4, 1.0, 1), (10, 1.0, 6), (4, 0.8, 6), (4, 1.2, 6))
 """Beams, length penalty, and which part of the prompts: 60 prompts at 4 beams, ten at each of the others."""
@@ -44,12 +46,16 @@ def main() -> None:
     os.environ |= {"OMP_NUM_THREADS": str(arguments.threads), "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
     os.environ |= {"VLLM_NO_USAGE_STATS": "1", "VLLM_CPU_KVCACHE_SPACE": "1"}
     torch.set_num_threads(arguments.threads)
-    automaton = list_automaton(arguments.model, "en")
-    states = ListStates(automaton, MaskRows(automaton), arguments.words)
+    words, frame = list_and_frame(arguments.model, "en")
+    states = ListStates(words, frame, arguments.words)
     with tempfile.TemporaryDirectory() as folder:
-        ArtefactFolder(Path(folder)).save(automaton)
+        ArtefactFolder(Path(folder)).save(words)
         theirs = TransformersBeams(arguments.model, arguments.dtype, states)
-        ours = EngineBeams(arguments.model, arguments.dtype, Path(folder), states, keeps_work=not arguments.forgetful)
+        reference = GrammarReference(words.digest, DEFAULT_OPTIONS, arguments.words)
+        constraint = Constraint(reference, states)
+        ours = EngineBeams(
+            arguments.model, arguments.dtype, Path(folder), constraint, keeps_work=not arguments.forgetful
+        )
         run = asyncio.run(_run(arguments, ours, theirs))
     print("\n".join(["", *_lines(run)]))
     if arguments.json:

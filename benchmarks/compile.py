@@ -1,9 +1,9 @@
-"""What it costs to get ready: compiling, changing N, adding and leaving out words, loading, and sharing memory.
+"""What it costs to get ready: compiling, other options and N, words added and left out, loading, and sharing memory.
 
     python benchmarks/compile.py --lang es --words 50000 --tokenizer PATH [--repeats 5] [--json FILE]
 
-One thread; the kernels are warm, as a compile process warms them before its first job, and the token trie, made once
-per tokenizer, is counted apart. The best of several, but for the whole list, which is compiled once.
+One thread; the kernels are warm, as a compile process warms them before its first job, and what is found out once per
+tokenizer is counted apart. The best of several, but for the whole list, which is compiled once.
 """
 
 import argparse
@@ -27,16 +27,16 @@ from benchmarks.machine import ONE_THREAD, facts_of_run, use_one_core  # noqa: E
 from benchmarks.mapped import read_together  # noqa: E402
 from benchmarks.texts import text_sets  # noqa: E402
 from vocab.artefacts.artefact import ArtefactFolder  # noqa: E402
-from vocab.automaton.automaton import TokenAutomaton, compile_automaton  # noqa: E402
-from vocab.automaton.token_trie import TokenTrie  # noqa: E402
-from vocab.exclusion.exclusion import exclude  # noqa: E402
+from vocab.automaton.frame import Frame, FrameTokens  # noqa: E402
+from vocab.automaton.overlay import Overlay, build_overlay  # noqa: E402
+from vocab.automaton.speller import Speller  # noqa: E402
+from vocab.automaton.words import Words, build_words  # noqa: E402
+from vocab.compiler.warm_up import warm_up  # noqa: E402
 from vocab.lists.wordlists import WordList, load_word_list  # noqa: E402
-from vocab.matching.masks import MaskRows  # noqa: E402
 from vocab.matching.matcher import Matcher  # noqa: E402
-from vocab.matching.states import ListStates  # noqa: E402
-from vocab.matching.union import UnionStates  # noqa: E402
-from vocab.options import DEFAULT_OPTIONS, ListOptions  # noqa: E402
-from vocab.text.changes import entries_left_out  # noqa: E402
+from vocab.matching.states import ListStates, frame_for  # noqa: E402
+from vocab.options import ListOptions  # noqa: E402
+from vocab.text.changes import ListChanges, entries_left_out  # noqa: E402
 
 _BEGINNINGS: Final = ("Ana", "Bru", "Cor", "Dol", "Ed")
 _ENDINGS: Final = ("bel", "dano", "fina", "gard", "lin", "mira", "nest", "ro", "tola", "vik")
@@ -65,18 +65,19 @@ def main() -> None:
         bench = _Bench(run, tokenizer, arguments.repeats, ArtefactFolder(Path(folder)))
         bench.get_warm()
         first = word_list.up_to(arguments.words)
-        automaton = bench.compile(f"{arguments.words:,} words", first)
+        words = bench.compile(f"{arguments.words:,} words", first)
         bench.compile("an inline list of 2,000 words", WordList("und", word_list.words[:2_000], "inline"))
-        bench.use_another_n(automaton, arguments.words)
-        bench.add_words(automaton)
-        bench.leave_words_out(automaton)
-        bench.load(f"{arguments.words:,} words", automaton)
+        bench.use_other_options(words)
+        bench.use_another_n(words, arguments.words)
+        bench.change(words)
+        bench.load(f"{arguments.words:,} words", words)
         texts = [tokenizer.hugging_face.encode(text, add_special_tokens=False)
                  for texts in text_sets(first, arguments.words) for text in (*texts.warm_up, *texts.timed)]  # fmt: skip
         run["processes"] = read_together(
             {
                 "folder": folder,
-                "digest": automaton.digest,
+                "digest": words.digest,
+                "tokenizer": arguments.tokenizer,
                 "n_words": arguments.words,
                 "stop_token": tokenizer.stop_token,
                 "texts": texts,
@@ -96,59 +97,48 @@ class _Bench:
 
     def __init__(self, run: dict[str, Any], tokenizer: ModelTokenizer, repeats: int, folder: ArtefactFolder) -> None:
         self._run = run
-        self._facts, self._stop_token = tokenizer.facts, tokenizer.stop_token
+        self._tokenizer = tokenizer
         self._repeats = repeats
         self._folder = folder
 
     def get_warm(self) -> None:
-        """Compiles the kernels, and measures the token trie."""
-        TokenTrie.of(self._facts)
-        self._trie = self._measure("token trie, once per tokenizer", lambda: TokenTrie.of(self._facts), 2)
-        few = WordList("es", ("uno", "dos", "tres"), "inline")
-        automaton = compile_automaton(few, DEFAULT_OPTIONS, self._facts, self._trie)
-        self._first_mask(UnionStates(self._states(automaton, 3), self._states(automaton, 3)))
-        exclude(automaton, ("dos",), self._facts, self._trie)
+        """Compiles the kernels, and measures what is found out once per tokenizer."""
+        warm_up()
+        facts, rules = self._tokenizer.facts, self._tokenizer.speller.rules
+        self._frame_tokens = self._measure("tokens between words, once per tokenizer", lambda: FrameTokens.of(facts), 2)
+        self._measure("marks drawn into words, once per tokenizer", lambda: Speller.from_rules(rules, facts).leads, 2)
 
-    def compile(self, name: str, word_list: WordList, repeats: int | None = None) -> TokenAutomaton:
-        return self._measure(f"compile {name}", lambda: self._compiled(word_list, DEFAULT_OPTIONS), repeats)
+    def compile(self, name: str, word_list: WordList, repeats: int | None = None) -> Words:
+        return self._measure(f"compile {name}", lambda: build_words(word_list, self._tokenizer.speller), repeats)
 
-    def use_another_n(self, automaton: TokenAutomaton, n_words: int) -> None:
+    def use_other_options(self, words: Words) -> None:
+        """What stands between the words, made for each set of options."""
+        options = ListOptions(numbers=True, layout="lines", end="sentence")
+        self._measure("another set of options", lambda: self._frame(words, options))
+
+    def use_another_n(self, words: Words, n_words: int) -> None:
         """A new N, to its first mask."""
-        rows = MaskRows(automaton)
-        sizes = iter(range(n_words - 1, 0, -7))
-        self._measure(
-            "another N, to its first mask", lambda: self._first_mask(ListStates(automaton, rows, next(sizes)))
-        )
+        frame, sizes = self._frame(words, ListOptions(punctuation="full")), iter(range(n_words - 1, 0, -7))
+        self._measure("another N, to its first mask", lambda: self._first_mask(ListStates(words, frame, next(sizes))))
 
-    def add_words(self, automaton: TokenAutomaton) -> None:
-        """Extra words beside the list, to their first mask."""
-        extra, options = WordList("es", NAMES, "inline"), ListOptions(case="sentence")
-        listed = self._states(automaton, 1_000)
+    def change(self, words: Words) -> None:
+        """Words added and left out, to their first mask."""
+        word_list = words.listed.word_list
+        left_out = [word for word in word_list.words[100:] if word.isalpha() and len(word) > 5][:NUM_LEFT_OUT]
 
-        def add() -> None:
-            added = self._compiled(extra, options)
-            self._first_mask(UnionStates(listed, self._states(added, len(NAMES))))
+        def change() -> None:
+            changes = ListChanges(NAMES, entries_left_out(word_list, tuple(left_out)))
+            overlay = build_overlay(words, changes, self._tokenizer.speller)
+            frame = self._frame(words, ListOptions(punctuation="full"), overlay)
+            self._first_mask(ListStates(words, frame, word_list.num_ranks, overlay))
 
-        self._measure(f"{len(NAMES)} extra words, to their first mask", add)
+        self._measure(f"{len(NAMES)} extra words, {NUM_LEFT_OUT} left out, to their first mask", change)
 
-    def leave_words_out(self, automaton: TokenAutomaton) -> None:
-        """Words left out, the list without them ready."""
-        words = [word for word in automaton.word_list.words[100:] if word.isalpha() and len(word) > 5][:NUM_LEFT_OUT]
-        entries = entries_left_out(automaton.word_list, tuple(words))
-
-        def leave_out() -> None:
-            exclusion = exclude(automaton, entries, self._facts, self._trie)
-            if exclusion is None:
-                raise RuntimeError("these words cannot be left out without a compile")
-            exclusion.apply(automaton)
-
-        self._measure(f"{NUM_LEFT_OUT} words left out, without a compile", leave_out)
-
-    def load(self, name: str, automaton: TokenAutomaton) -> None:
+    def load(self, name: str, words: Words) -> None:
         """Writes an artefact and maps it again, its pages still in the system's cache."""
-        file = self._folder.save(automaton)
+        file = self._folder.save(words)
         self._run.setdefault("artefact_bytes", {})[name] = file.stat().st_size
-        self._measure(f"load the artefact of {name}", lambda: self._folder.load(automaton.digest))
+        self._measure(f"load the artefact of {name}", lambda: self._folder.load(words.digest))
 
     def _measure(self, name: str, work: Callable[[], T], repeats: int | None = None) -> T:
         times = []
@@ -159,15 +149,12 @@ class _Bench:
         self._run["seconds"][name] = min(times)
         return result
 
-    def _compiled(self, word_list: WordList, options: ListOptions) -> TokenAutomaton:
-        return compile_automaton(word_list, options, self._facts, self._trie)
+    def _frame(self, words: Words, options: ListOptions, overlay: Overlay | None = None) -> Frame:
+        return frame_for(words, overlay, options, self._frame_tokens)
 
-    def _states(self, automaton: TokenAutomaton, n_words: int) -> ListStates:
-        return ListStates(automaton, MaskRows(automaton), n_words)
-
-    def _first_mask(self, states: ListStates | UnionStates) -> None:
-        row = np.zeros((len(self._facts) + 31) // 32, dtype=np.int32)
-        Matcher(states, (self._stop_token,)).fill_bitmask(row)
+    def _first_mask(self, states: ListStates) -> None:
+        row = np.zeros(self._tokenizer.num_row_words, dtype=np.int32)
+        Matcher(states, (self._tokenizer.stop_token,)).fill_bitmask(row)
 
 
 def _table(run: dict[str, Any]) -> str:

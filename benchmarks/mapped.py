@@ -26,7 +26,8 @@ def read_together(job: dict[str, Any], num_processes: int, root: Path) -> list[d
     """Runs several readers of one artefact at once; for each, the MiB of its mapping, and by how much all of it grew.
 
     Args:
-        job: ``folder`` and ``digest`` of the artefact, ``n_words``, ``stop_token`` and the ``texts`` as tokens.
+        job: ``folder`` and ``digest`` of the artefact, the path of its ``tokenizer``, ``n_words``, ``stop_token`` and
+            the ``texts`` as tokens.
         num_processes: How many.
         root: Where they are started.
     """
@@ -73,15 +74,18 @@ def main() -> None:
     import numpy as np
 
     from vocab.artefacts.artefact import ArtefactFolder
-    from vocab.matching.masks import MaskRows
+    from vocab.automaton.frame import FrameTokens
+    from vocab.automaton.speller import load_speller
     from vocab.matching.matcher import Matcher
-    from vocab.matching.states import ListStates
+    from vocab.matching.states import ListStates, frame_for
+    from vocab.options import DEFAULT_OPTIONS
 
     job = json.loads(sys.argv[1])
+    tokens_of_frames = FrameTokens.of(load_speller(job["tokenizer"]).facts)
     before = memory_mib()
-    automaton = ArtefactFolder(Path(job["folder"])).load(job["digest"])
-    states = ListStates(automaton, MaskRows(automaton), job["n_words"])
-    row = np.zeros((automaton.num_tokens + 31) // 32, dtype=np.int32)
+    words = ArtefactFolder(Path(job["folder"])).load(job["digest"])
+    states = ListStates(words, frame_for(words, None, DEFAULT_OPTIONS, tokens_of_frames), job["n_words"])
+    row = np.zeros((words.num_tokens + 31) // 32, dtype=np.int32)
     for tokens in job["texts"]:
         matcher = Matcher(states, (job["stop_token"],))
         for token in tokens:

@@ -26,9 +26,8 @@ from benchmarks.engines import ENGINES  # noqa: E402
 from benchmarks.limited import run_limited  # noqa: E402
 from benchmarks.machine import ONE_THREAD, facts_of_run  # noqa: E402
 from benchmarks.report import compare_masks, goals, tables  # noqa: E402
-from benchmarks.texts import text_sets  # noqa: E402
+from benchmarks.texts import OPTIONS, text_sets  # noqa: E402
 from vocab.lists.wordlists import WordList, load_word_list  # noqa: E402
-from vocab.options import DEFAULT_OPTIONS  # noqa: E402
 from vocab.text.reader import TextReader  # noqa: E402
 
 
@@ -42,7 +41,7 @@ def main() -> None:
         **facts_of_run(),
         "lang": arguments.lang,
         "list": {"source": word_list.source, "num_words": word_list.num_ranks},
-        "options": DEFAULT_OPTIONS.as_dict(),
+        "options": OPTIONS.as_dict(),
         "tokenizer": {"name": Path(arguments.tokenizer).name, "num_tokens": len(tokenizer.facts)},
         "limits": {"seconds": arguments.limit_s, "gib": arguments.limit_gib},
         "texts": {n_words: _checked_texts(word_list, n_words) for n_words in arguments.words},
@@ -75,7 +74,7 @@ def _tell(run: dict[str, Any], arguments: argparse.Namespace) -> None:
 
 def _checked_texts(word_list: WordList, n_words: int) -> dict[str, str]:
     """A sample of each kind of text, after the library's reader, which knows no tokens, has accepted them all."""
-    reader, sets = TextReader(word_list, DEFAULT_OPTIONS, n_words), text_sets(word_list, n_words)
+    reader, sets = TextReader(word_list, OPTIONS, n_words), text_sets(word_list, n_words)
     for text in (text for texts in sets for text in (*texts.warm_up, *texts.timed)):
         if not reader.is_text(text):
             raise RuntimeError(f"this is no text of the list: {text[:200]!r}")

@@ -28,7 +28,7 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks.machine import facts_of_run  # noqa: E402
 from benchmarks.prose.free_model import FreeModel, score_answers  # noqa: E402
-from benchmarks.prose.generated import list_automaton, measure_generated  # noqa: E402
+from benchmarks.prose.generated import list_and_frame, measure_generated  # noqa: E402
 from benchmarks.prose.methods import METHODS, Method, named  # noqa: E402
 from benchmarks.prose.page import figures, markdown, write_page  # noqa: E402
 from benchmarks.prose.prompts import languages, load_prompts  # noqa: E402
@@ -114,10 +114,10 @@ def _measure(arguments: argparse.Namespace, records: Records, model: str) -> Non
     slow_prompts = prompts[: arguments.slow_prompts]
     generated = [cell for cell in cells if cell.method.kind == "transformers"]
     if any(missing(records, "answer", cell, slow_prompts) for cell in generated):
-        automaton = list_automaton(model, arguments.lang)
+        listed = list_and_frame(model, arguments.lang)
         for cell in generated:
             say(f"{cell.method.name}, N = {cell.n_words}")
-            measure_generated(judge, automaton, records, run, cell, slow_prompts)
+            measure_generated(judge, listed, records, run, cell, slow_prompts)
     say(f"scored {score_answers(judge, name, records)} texts")
 
 

@@ -52,7 +52,7 @@ def regex_of(ebnf: str) -> str:
             return _character_class(part)
         return expression_of(part) if part[0].isalpha() else part.strip()
 
-    if expression_of("start-unit") == expression_of("unit"):
+    if "start-unit" in rules and expression_of("start-unit") == expression_of("unit"):
         # Words are written three times in `root`, and twice where the start of a sentence makes no difference.
         start_unit = "start-unit (start-gap start-unit | gap unit)*"
         rules["root"] = rules["root"].replace(start_unit, "unit ((start-gap | gap) unit)*")

@@ -128,7 +128,8 @@ def _masks(run: Run) -> Iterator[str]:
 
 
 def _remarks(run: Run) -> Iterator[str]:
-    yield "Same definition of text for all (prose, full punctuation). What each is given and how it is called:"
+    yield "Same definition of text for all (prose, full punctuation); only wordbound holds each word to one spelling in"
+    yield "tokens, so its masks are smaller. What each is given and how it is called:"
     notes = {result["engine"]: result["note"] for result in run["results"] if "note" in result}
     yield from (f"  {engine}: {note}" for engine, note in notes.items())
 

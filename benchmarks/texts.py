@@ -18,6 +18,9 @@ NUM_FREQUENT: Final = 50
 """Words of the texts "frequent": what a text is mostly made of, whatever the list."""
 
 WORDS_OF_TEXT: Final = 100
+OPTIONS: Final = ListOptions(punctuation="full")
+"""Of all engines: some read regular expressions only, and one of marks in pairs would be long."""
+
 NUM_TEXTS: Final = 3
 
 _SENTENCES: Final = {

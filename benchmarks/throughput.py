@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from vocab.artefacts.artefact import ArtefactFolder
-from vocab.automaton.automaton import compile_automaton
-from vocab.automaton.tokenizer import load_tokenizer_facts
+from vocab.automaton.speller import load_speller
+from vocab.automaton.words import build_words
 from vocab.lists.wordlists import WordList, load_word_list
 from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE
 from vocab.matching.reference import GrammarReference
-from vocab.options import ListOptions
+from vocab.options import DEFAULT_OPTIONS, ListOptions
 from vocab.text.forms import surface_forms
 
 ENGINE_ENVIRONMENT = {"VLLM_CPU_KVCACHE_SPACE": "1", "OMP_NUM_THREADS": "1", "VLLM_NO_USAGE_STATS": "1"}
@@ -33,20 +33,19 @@ SUBJECTS = ("a dog", "the sea", "my house", "an old man", "the city", "a good da
 
 def main() -> None:
     arguments = _arguments()
-    options, facts = ListOptions(), load_tokenizer_facts(arguments.model)
     word_list = load_word_list(arguments.lang, None)
     with tempfile.TemporaryDirectory() as folder:
         os.environ[ARTEFACT_DIR_VARIABLE] = folder
         for name, value in ENGINE_ENVIRONMENT.items():
             os.environ.setdefault(name, value)
-        automaton = compile_automaton(word_list, options, facts)
-        ArtefactFolder(Path(folder)).save(automaton)
-        reference = GrammarReference(automaton.digest, arguments.words, arguments.max_tokens).to_ebnf()
+        words = build_words(word_list, load_speller(arguments.model))
+        ArtefactFolder(Path(folder)).save(words)
+        reference = GrammarReference(words.digest, DEFAULT_OPTIONS, arguments.words, arguments.max_tokens).to_ebnf()
         first = WordList(word_list.lang, word_list.words[: arguments.words], word_list.source)
         arms = {
             "free": None,
             "automaton": {"grammar": reference},
-            "xgrammar regex": {"regex": _regex_of(first, options)},
+            "xgrammar regex": {"regex": _regex_of(first, DEFAULT_OPTIONS)},
         }
         figures = _measure(arguments, arms)
     _print(arguments, figures)

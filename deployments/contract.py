@@ -1,7 +1,8 @@
 """What travels between the deployments: the checked body of a chat request, and beside it the vocabulary, by digest."""
 
 import hashlib
-from typing import Any, Literal, Self, TypeAlias
+import json
+from typing import Any, Final, Literal, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -30,7 +31,8 @@ class VocabularySpec(BaseModel):
         words: The client's own list, in rank order, instead of a list of that name.
         extra_words: Allowed whatever N.
         exclude_words: Left out, in every form.
-        case, numbers, punctuation, layout, end: See ``ListOptions``.
+        case, numbers, punctuation, layout, end: See ``ListOptions``. By default an answer ends with a sentence, or
+            with a word where there are no marks.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -43,9 +45,16 @@ class VocabularySpec(BaseModel):
     exclude_words: tuple[str, ...] = ()
     case: Case = "auto"
     numbers: bool = False
-    punctuation: Punctuation = "full"
+    punctuation: Punctuation = "standard"
     layout: Layout = "prose"
-    end: End = "word"
+    end: End = "sentence"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _end_without_marks(cls, values: Any) -> Any:
+        if isinstance(values, dict) and values.get("punctuation") == "none":
+            return {"end": "word", **values}
+        return values
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:
@@ -57,7 +66,7 @@ class VocabularySpec(BaseModel):
 
     @property
     def options(self) -> ListOptions:
-        """The options compiled into the artefact.
+        """What may stand between the words.
 
         Raises:
             OptionsError: The options contradict one another.
@@ -70,6 +79,10 @@ class VocabularySpec(BaseModel):
     def changes(self) -> ListChanges:
         """The words added and left out, as they came: not yet NFC."""
         return ListChanges(self.extra_words, self.exclude_words)
+
+
+USUAL_OPTIONS: Final = VocabularySpec(lang="en").options
+"""Those of a request that names none."""
 
 
 class Decoding(BaseModel):
@@ -116,9 +129,9 @@ class ResolvedVocabulary(BaseModel):
     """The vocabulary as the replica uses it: artefacts that exist.
 
     Attributes:
-        digest: The artefact of the list: words, options, tokenizer and format.
-        exclusion_digest: The artefact of the words left out, if any.
-        extra_digest: The artefact of the words added, if any.
+        digest: The artefact of the list: words, tokenizer and format.
+        changes_digest: The artefact of the words added and left out, if any.
+        options: What may stand between the words.
         lang: As asked for; None for a client's own list without a language.
         n_words: As asked for, also where the list is shorter; else the size of the list in ``unit``.
         unit: As asked for.
@@ -129,8 +142,8 @@ class ResolvedVocabulary(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     digest: str = Field(min_length=1)
-    exclusion_digest: str | None = None
-    extra_digest: str | None = None
+    changes_digest: str | None = None
+    options: ListOptions = USUAL_OPTIONS
     lang: str | None
     n_words: int = Field(ge=1)
     unit: Unit = "form"
@@ -138,12 +151,10 @@ class ResolvedVocabulary(BaseModel):
 
     @property
     def id(self) -> str:
-        """Digest of the list with its changes; that of the list where there are none."""
-        if len(self.digests) == 1:
-            return self.digest
-        parts = (self.digest, self.exclusion_digest or "-", self.extra_digest or "-")
-        return hashlib.sha256(" ".join(parts).encode()).hexdigest()
+        """Digest of the list with its changes and options."""
+        facts = [self.digest, self.changes_digest, self.options.as_dict()]
+        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
     @property
     def digests(self) -> tuple[str, ...]:
-        return tuple(digest for digest in (self.digest, self.exclusion_digest, self.extra_digest) if digest)
+        return (self.digest,) if self.changes_digest is None else (self.digest, self.changes_digest)

@@ -151,12 +151,13 @@ class Settings(BaseSettings):
     prebuild_langs: Annotated[tuple[str, ...], NoDecode] = ()
     """Lists compiled before the service reports ready."""
     prebuild_prefix: int = Field(default=1000, ge=1)
-    """The N for which replicas warm up with these lists; one artefact serves every N."""
+    """The N for which these lists are compiled and replicas warm up: one artefact serves every N up to 20,000, and
+    another, made when it is asked for, all the rest."""
     artefact_dir: Path | None = None
     """Where artefacts lie on each node; by default ``artefacts`` in the cache folder of the node's user."""
     artefact_bytes: int = Field(default=4 * 2**30, ge=2**20)
-    """Bytes of them on each node; those used longest ago go. Costs disk, and page cache for those in use: 25 MB for
-    50,000 words and 262,144 tokens, 0.3 MB and up for a client's own list."""
+    """Bytes of them on each node; those used longest ago go. Costs disk, and page cache for those in use: 8 MB for
+    50,000 words and 262,144 tokens, 10 KB and up for a client's own list."""
     artefact_store: str | None = None
     """An fsspec URL (``s3://bucket/lists``, ``gs://…``, ``file:///mnt/…``) where artefacts outlive the nodes and which
     clusters may share. Costs an upload per new list; without it a node with an empty disk compiles again."""

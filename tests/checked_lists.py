@@ -15,6 +15,27 @@ import wordfreq
 PUNCTUATION = '.!?…؟।:,;)]،؛"«»“”‹›¿¡([„—–- \n'
 """What may stand between words; any other character that is no part of a listed word is reported."""
 
+SENTENCE_MARKS = ".!?…؟।۔"
+
+STANDARD_PUNCTUATION = '.!?…:,;"()- \n'
+STANDARD_PUNCTUATION_OF = {
+    "en": "—–“”",
+    "es": "—–¿¡“”«»",
+    "de": "—–„“",
+    "fr": "—–«»",
+    "it": "—«»“”",
+    "pt": "—–“”",
+    "tr": "—–“”",
+    "sv": "—–”",
+    "ru": "—–«»„“",
+    "el": "—–«»“”",
+    "ar": "—–«»؟،؛",
+    "fa": "«»‹›؟،؛",
+    "ur": "”“؟،؛۔",
+    "hi": "—–“”।",
+}
+"""Of other languages all marks are taken for theirs; ``tests.marks_checker`` says how marks stand."""
+
 BASIC_PUNCTUATION = ".,!?…¿¡ \n"
 BASIC_PUNCTUATION_OF = {**dict.fromkeys(["ar", "fa", "ur"], "؟،"), **dict.fromkeys(["hi", "bn", "mr", "ne"], "।")}
 
@@ -38,7 +59,7 @@ class Rules(TypedDict, total=False):
     extra_words: Sequence[str]
     exclude_words: Sequence[str]
     numbers: bool
-    punctuation: Literal["full", "basic", "none"]
+    punctuation: Literal["standard", "full", "basic", "none"]
     end: Literal["word", "sentence"]
     case: Literal["any", "sentence", "listed"]
     layout: Literal["prose", "lines"]
@@ -53,6 +74,7 @@ class Listing(NamedTuple):
         elisions: Entries that join the next word ("l'").
         added: Those of all these that were added: a capital may start them wherever a sentence starts.
         marks: What may stand between words.
+        sentence_marks: Those of them that end a sentence.
     """
 
     words: frozenset[str]
@@ -61,13 +83,19 @@ class Listing(NamedTuple):
     added: frozenset[str]
     lang: str
     marks: str
+    sentence_marks: str
     numbers: bool
     case: str
 
 
 def listing_of(lang: str, n_words: int, words: Sequence[str] | None, rules: Rules) -> Listing:
     base = re.split("[-_]", lang)[0]
-    marks = {"basic": BASIC_PUNCTUATION + BASIC_PUNCTUATION_OF.get(base, ""), "none": " \n"}
+    punctuation = rules.get("punctuation", "full")
+    marks = {
+        "standard": STANDARD_PUNCTUATION + STANDARD_PUNCTUATION_OF.get(base, PUNCTUATION),
+        "basic": BASIC_PUNCTUATION + BASIC_PUNCTUATION_OF.get(base, ""),
+        "none": " \n",
+    }
     listing = _listing(
         lang,
         n_words,
@@ -76,7 +104,8 @@ def listing_of(lang: str, n_words: int, words: Sequence[str] | None, rules: Rule
         tuple(rules.get("exclude_words", ())),
     )
     return listing._replace(
-        marks=marks.get(rules.get("punctuation", "full"), PUNCTUATION),
+        marks=marks.get(punctuation, PUNCTUATION),
+        sentence_marks=SENTENCE_MARKS + (";" if (base, punctuation) == ("el", "standard") else ""),
         numbers=rules.get("numbers", False),
         case=rules.get("case", "any"),
     )
@@ -106,6 +135,7 @@ def _listing(
         added=frozenset(added),
         lang=base,
         marks=PUNCTUATION,
+        sentence_marks=SENTENCE_MARKS,
         numbers=False,
         case="any",
     )

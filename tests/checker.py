@@ -10,6 +10,7 @@ from typing import Unpack
 
 from tests.checked_lists import (
     PUNCTUATION,
+    SENTENCE_MARKS,
     Listing,
     Rules,
     is_word_character,
@@ -17,12 +18,13 @@ from tests.checked_lists import (
     straight_apostrophes,
     with_small_first_letter,
 )
+from tests.marks_checker import MARKS_OF_LANGUAGES, misplaced_marks
 
 NUMBER = re.compile(r"[0-9]+(?:[.,:][0-9]+)*%?")
 MOST_NUMBER_CHARACTERS = 16
-SENTENCE_START = re.compile(r'(?:^ ?|[.!?…؟।][.!?…؟।:,;)\]،؛"«»“”‹›]{0,3} |\n)[¿¡(\[„—"«»“”‹›]{0,2}$')
-SENTENCE_END = re.compile(r'[.!?…؟।][)\]"«»“”‹›]*$')
-BREAK_IN_PROSE = re.compile(r'[.!?…؟।:][.!?…؟।:,;)\]،؛"«»“”‹›]{0,3}\n{1,2}(?!\n)')
+CLOSING_QUOTES = r')\]"«»“”‹›'
+SENTENCE_END = re.compile(rf"[{SENTENCE_MARKS}][{CLOSING_QUOTES}]*$")
+BREAK_IN_PROSE = re.compile(rf"[{SENTENCE_MARKS}:][{SENTENCE_MARKS}:,;،؛{CLOSING_QUOTES}]{{0,3}}\n{{1,2}}(?!\n)")
 
 NEVER_LAST = "¿¡([„—–- \n"
 """A text that ends so was cut before its next word."""
@@ -32,14 +34,17 @@ def assert_only_listed_words(
     text: str, lang: str, n_words: int, words: Sequence[str] | None = None, **rules: Unpack[Rules]
 ) -> None:
     """Fails naming the words that are not among the ``n_words`` most frequent, or a text that stops before a word, or,
-    with ``end="sentence"``, inside a sentence."""
+    with ``end="sentence"``, inside a sentence, or, with ``punctuation="standard"``, marks that are out of place."""
     unlisted = unlisted_words(text, lang, n_words, words, **rules)
     assert not unlisted, f"not among the first {n_words} words of {lang!r}: {unlisted} in {text!r}"
     assert text.strip(), "the text has no word"
     listing = listing_of(lang, n_words, words, rules)
     assert text[-1] not in NEVER_LAST or _ends_in_entry(text, listing), f"cut before a word: {text!r}"
     if rules.get("end") == "sentence":
-        assert SENTENCE_END.search(text), f"cut inside a sentence: {text!r}"
+        assert _ends_sentence(text, listing), f"cut inside a sentence: {text!r}"
+    if rules.get("punctuation") == "standard" and listing.lang in MARKS_OF_LANGUAGES and _has_plain_entries(listing):
+        faults = misplaced_marks(text, listing.lang, layout=rules.get("layout", "lines"), entries=listing.phrases)
+        assert not faults, f"marks: {faults} in {text!r}"
     if rules.get("layout") == "prose":
         assert "\n" not in BREAK_IN_PROSE.sub("", text), f"a line break inside a sentence: {text!r}"
 
@@ -135,7 +140,24 @@ def _is_entry(entry: str, text: str, position: int, listing: Listing) -> bool:
     if not written or with_small_first_letter(written, listing.lang) != entry:
         return False
     case = "sentence" if entry in listing.added and listing.case == "listed" else listing.case
-    return case == "any" or (case == "sentence" and SENTENCE_START.search(text[:position]) is not None)
+    return case == "any" or (case == "sentence" and _starts_sentence(text[:position], listing))
+
+
+def _starts_sentence(text: str, listing: Listing) -> bool:
+    """Whether a sentence starts behind ``text``."""
+    marks = listing.sentence_marks
+    before = rf"(?:^ ?|[{marks}][{SENTENCE_MARKS}:,;،؛{CLOSING_QUOTES}]{{0,3}} |\n)"
+    return re.search(rf'{before}[¿¡(\[„—"«»“”‹›]{{0,8}}$', text) is not None
+
+
+def _ends_sentence(text: str, listing: Listing) -> bool:
+    # The Greek question mark is a semicolon.
+    return SENTENCE_END.search(text.replace(";", "?") if ";" in listing.sentence_marks else text) is not None
+
+
+def _has_plain_entries(listing: Listing) -> bool:
+    """Whether marks in a text are marks, and never parts of entries."""
+    return all(char == " " or is_word_character(char) for entry in listing.phrases for char in entry)
 
 
 def _ends_in_entry(text: str, listing: Listing) -> bool:

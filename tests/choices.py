@@ -24,7 +24,7 @@ def choices() -> st.SearchStrategy[Choice]:
         case=st.sampled_from(["auto", "sentence", "any", "listed"]),
         layout=st.sampled_from(["prose", "lines"]),
         numbers=st.booleans(),
-        punctuation=st.sampled_from(["full", "full", "basic", "none"]),
+        punctuation=st.sampled_from(["standard", "standard", "full", "basic", "none"]),
         end=st.sampled_from(["word", "sentence"]),
     ).filter(lambda choice: choice["end"] == "word" or choice["punctuation"] != "none")
 
@@ -39,6 +39,9 @@ TELLING_CHOICES = (
     Choice(case="sentence", layout="lines", numbers=False, punctuation="none", end="word"),
     Choice(case="auto", layout="prose", numbers=False, punctuation="full", end="sentence"),
     Choice(case="sentence", layout="lines", numbers=True, punctuation="basic", end="sentence"),
+    Choice(case="auto", layout="prose", numbers=False, punctuation="standard", end="word"),
+    Choice(case="sentence", layout="prose", numbers=True, punctuation="standard", end="sentence"),
+    Choice(case="sentence", layout="lines", numbers=False, punctuation="standard", end="word"),
 )
 """Each option by itself, and a few together."""
 

@@ -8,11 +8,12 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import permutations, product
 from typing import Any, Literal, NamedTuple
 
 Case = Literal["auto", "sentence", "any", "listed"]
 Layout = Literal["prose", "lines"]
-Punctuation = Literal["full", "basic", "none"]
+Punctuation = Literal["standard", "full", "basic", "none"]
 End = Literal["word", "sentence"]
 
 SENTENCE_MARKS = ".!?\u2026\u061f\u0964"
@@ -34,8 +35,37 @@ BASIC_MARKS_OF_LANGUAGES = {
     **dict.fromkeys(("hi", "bn", "mr", "ne"), "\u0964"),
 }
 
+STANDARD_MARKS = {
+    # Language: sentence marks, questions, pauses, inverted marks, gaps with a dash, pairs.
+    "en": (".!?\u2026", "?", ",;:", "", ("\u2014", " \u2014 ", " \u2013 "), ("\u201c\u201d",)),
+    "de": (".!?\u2026", "?", ",;:", "", ("\u2014", " \u2014 ", " \u2013 "), ("\u201e\u201c",)),
+    "fr": (".!?\u2026", "?", ",;:", "", ("\u2014", " \u2014 ", " \u2013 "), ("\u00ab\u00bb",)),
+    "sv": (".!?\u2026", "?", ",;:", "", ("\u2014", " \u2014 ", " \u2013 "), ("\u201d\u201d",)),
+    "it": (".!?\u2026", "?", ",;:", "", ("\u2014", " \u2014 "), ("\u00ab\u00bb", "\u201c\u201d")),
+    "es": (
+        ".!?\u2026", "?", ",;:", "\u00bf\u00a1", ("\u2014", " \u2014 ", " \u2013 "), ("\u201c\u201d", "\u00ab\u00bb")
+    ),
+    "el": (".!;\u2026", ";", ",:", "", ("\u2014", " \u2014 ", " \u2013 "), ("\u00ab\u00bb", "\u201c\u201d")),
+    "ar": (".!\u061f\u2026", "\u061f", "\u060c\u061b:", "", ("\u2014", " \u2014 ", " \u2013 "), ("\u00ab\u00bb",)),
+    "fa": (".!\u061f\u2026", "\u061f", "\u060c\u061b:", "", (), ("\u00ab\u00bb", "\u2039\u203a")),
+    "ur": (".!\u061f\u2026\u06d4", "\u061f", "\u060c\u061b:", "", (), ("\u201d\u201c",)),
+    "hi": (".!?\u2026\u0964", "?", ",;:", "", ("\u2014", " \u2014 ", " \u2013 "), ("\u201c\u201d",)),
+}  # fmt: skip
+STANDARD_PAIRS_OF_ALL = ('""', "()")
+STANDARD_DASH_GAP_OF_ALL = " - "
+MOST_OPEN_PAIRS = 2
+
 NUMBER = re.compile(r"[0-9]+([.,:][0-9]+)*%?")
 CUT_NUMBER = re.compile(r"[0-9]+([.,:][0-9]+)*[.,:]")
+
+
+class Run(NamedTuple):
+    """Closing marks that may follow a word, and what is still open behind them."""
+
+    text: str
+    ends_sentence: bool
+    allows_break: bool
+    still_open: tuple[str, ...]
 
 
 class Piece(NamedTuple):
@@ -108,8 +138,16 @@ class Recogniser:
             "full": (CLOSE_MARKS, OPEN_MARKS),
             "basic": (BASIC_CLOSE_MARKS + BASIC_MARKS_OF_LANGUAGES.get(lang, ""), BASIC_OPEN_MARKS),
             "none": ("", ""),
+            "standard": ("", ""),
         }[punctuation]
-        self._dash_gaps = DASH_GAPS if punctuation == "full" else ()
+        self._dash_gaps: tuple[str, ...] = DASH_GAPS if punctuation == "full" else ()
+        self._pairs: tuple[str, ...] = ()
+        self._closing_runs: dict[tuple[str, ...], list[Run]] = {}
+        if punctuation == "standard":
+            sentence, questions, pauses, inverted, dashes, quotes = STANDARD_MARKS.get(lang, STANDARD_MARKS["en"])
+            self._open_marks, self._dash_gaps = inverted, (*dashes, STANDARD_DASH_GAP_OF_ALL)
+            self._pairs = (*quotes, *STANDARD_PAIRS_OF_ALL)
+            self._closing_runs = _paired_runs(sentence, questions, pauses, self._pairs)
         self._layout, self._numbers, self._end = layout, numbers, end
         # Elisions alone make no text: a word must follow each.
         has_words = any(not piece.elision for piece in pieces)
@@ -126,16 +164,18 @@ class Recogniser:
 
     def _read(self, text: str) -> tuple[bool, bool]:
         """Tries every reading; returns (is a text, is the beginning of one)."""
-        # A reading stands before a unit: (position, whether a sentence starts here, whether marks may come first).
-        todo = [(0, True, True)]
+        # A reading stands before a unit: (position, whether a sentence starts here, whether marks may come first, and
+        # the pairs that are open).
+        todo: list[tuple[int, bool, bool, tuple[str, ...]]] = [(0, True, True, ())]
         if text.startswith(" "):
-            todo.append((1, True, True))
+            todo.append((1, True, True, ()))
         met = set(todo)
         complete, begun = False, text == ""
         while todo:
-            position, at_start, marks_may_follow = todo.pop()
-            following: list[tuple[int, bool, bool]] = []
-            for unit_position in self._after_open_marks(text, position) if marks_may_follow else [position]:
+            position, at_start, marks_may_follow, were_open = todo.pop()
+            following: list[tuple[int, bool, bool, tuple[str, ...]]] = []
+            before = self._after_open_marks(text, position, were_open) if marks_may_follow else [(position, were_open)]
+            for unit_position, are_open in before:
                 begun |= unit_position == len(text)
                 units = [*self._words_at(text, unit_position, at_start)]
                 if self._numbers and marks_may_follow:
@@ -145,14 +185,14 @@ class Recogniser:
                         begun = True
                     elif is_elision:
                         begun |= end == len(text)
-                        following.append((end, False, False))
+                        following.append((end, False, False, are_open))
                     else:
-                        complete |= self._is_end(text[end:])
-                        for gap_end, starts_sentence in self._gaps_at(text, end):
+                        complete |= self._is_end(text[end:], are_open)
+                        for gap_end, starts_sentence, still_open in self._gaps_at(text, end, are_open):
                             if gap_end is None:
                                 begun = True
                             else:
-                                following.append((gap_end, starts_sentence, True))
+                                following.append((gap_end, starts_sentence, True, still_open))
             todo += [reading for reading in following if reading not in met]
             met.update(following)
         return complete, begun or complete
@@ -176,38 +216,94 @@ class Recogniser:
         if len(rest) < MOST_NUMBER_CHARACTERS and CUT_NUMBER.fullmatch(rest):
             yield False, None
 
-    def _after_open_marks(self, text: str, position: int) -> Iterator[int]:
-        yield position
-        for end in range(position + 1, position + MOST_OPEN_MARKS + 1):
-            if end > len(text) or text[end - 1] not in self._open_marks:
-                return
-            yield end
+    def _after_open_marks(
+        self, text: str, position: int, are_open: tuple[str, ...], num_marks: int = 0
+    ) -> Iterator[tuple[int, tuple[str, ...]]]:
+        """Every place where a word may stand behind opening marks, with the pairs open there."""
+        yield position, are_open
+        mark = text[position : position + 1]
+        if not mark:
+            return
+        # Two inverted marks are different ones.
+        is_repeated = bool(self._pairs) and num_marks == 1 and mark == text[position - 1]
+        if mark in self._open_marks and num_marks < MOST_OPEN_MARKS and not is_repeated:
+            yield from self._after_open_marks(text, position + 1, are_open, num_marks + 1)
+        if len(are_open) < MOST_OPEN_PAIRS:
+            for pair in self._pairs:
+                if mark == pair[0] and pair not in are_open:
+                    yield from self._after_open_marks(text, position + 1, (*are_open, pair))
 
-    def _gaps_at(self, text: str, position: int) -> Iterator[tuple[int | None, bool]]:
-        """Every gap, without its opening marks: (its end or None where the text ends inside it, sentence starts)."""
-        for num_marks in range(MOST_CLOSE_MARKS + 1):
-            run = text[position : position + num_marks]
-            if len(run) < num_marks or not self._is_close_run(run):
-                return
-            ends_sentence = any(mark in SENTENCE_MARKS for mark in run)
-            kinds = [(" ", ends_sentence), *((gap, False) for gap in self._dash_gaps)]
-            if ends_sentence or ":" in run or self._layout == "lines":
+    def _gaps_at(
+        self, text: str, position: int, are_open: tuple[str, ...]
+    ) -> Iterator[tuple[int | None, bool, tuple[str, ...]]]:
+        """Every gap, without its opening marks: (its end or None where the text ends inside it, whether a sentence
+        starts behind it, the pairs that are still open)."""
+        rest = text[position:]
+        for run in self._runs_at(rest, are_open):
+            if len(rest) < len(run.text):
+                yield None, False, run.still_open
+                continue
+            kinds = [(" ", run.ends_sentence), *((gap, False) for gap in self._dash_gaps)]
+            if run.allows_break or self._layout == "lines":
                 kinds += [(gap, True) for gap in LINE_BREAK_GAPS]
-            rest = text[position + num_marks :]
+            behind = rest[len(run.text) :]
             for gap, starts_sentence in kinds:
-                if rest.startswith(gap):
-                    yield position + num_marks + len(gap), starts_sentence
-                elif gap.startswith(rest):
-                    yield None, starts_sentence
+                if behind.startswith(gap):
+                    yield position + len(run.text) + len(gap), starts_sentence, run.still_open
+                elif gap.startswith(behind):
+                    yield None, starts_sentence, run.still_open
+
+    def _runs_at(self, rest: str, are_open: tuple[str, ...]) -> Iterator[Run]:
+        """Every run of closing marks that ``rest`` begins with, or is the beginning of."""
+        if self._pairs:
+            runs = self._closing_runs[are_open]
+            yield from (run for run in runs if rest.startswith(run.text) or run.text.startswith(rest))
+            return
+        for num_marks in range(MOST_CLOSE_MARKS + 1):
+            text = rest[:num_marks]
+            if len(text) < num_marks or not self._is_close_run(text):
+                return
+            ends_sentence = any(mark in SENTENCE_MARKS for mark in text)
+            yield Run(text, ends_sentence, ends_sentence or ":" in text, ())
 
     def _is_close_run(self, text: str) -> bool:
         return len(text) <= MOST_CLOSE_MARKS and all(char in self._close_marks for char in text)
 
-    def _is_end(self, text: str) -> bool:
+    def _is_end(self, text: str, are_open: tuple[str, ...]) -> bool:
         """Whether a text may stop where ``text`` is all that follows the last word."""
+        if self._pairs:
+            return any(
+                run.text == text and not run.still_open and (self._end == "word" or run.ends_sentence)
+                for run in self._closing_runs[are_open]
+            )
         if not self._is_close_run(text):
             return False
         return self._end == "word" or text.rstrip(CLOSING_QUOTES)[-1:] in tuple(SENTENCE_MARKS)
+
+
+def _paired_runs(
+    sentence: str, questions: str, pauses: str, pairs: tuple[str, ...]
+) -> dict[tuple[str, ...], list[Run]]:
+    """All runs of closing marks, by the pairs that are open before them: some close, one mark, some close."""
+    ends = [*sentence, "...", *(mark + "!" for mark in questions), *("!" + mark for mark in questions)]
+    found: dict[tuple[str, ...], list[Run]] = {}
+    for are_open in (some for number in range(MOST_OPEN_PAIRS + 1) for some in permutations(pairs, number)):
+        runs = set()
+        closing = "".join(pair[1] for pair in reversed(are_open))
+        for closed in range(len(are_open) + 1):
+            still_open = are_open[: len(are_open) - closed]
+            runs.add(Run(closing[:closed], False, False, still_open))
+            for before in range(closed + 1):
+                for mark in [*ends, *pauses]:
+                    text = closing[:before] + mark + closing[before:closed]
+                    runs.add(Run(text, mark in ends, mark in ends or mark == ":", still_open))
+                # A pair that closes behind the end of a sentence may be followed by a comma.
+                for behind in range(before + 1, closed + 1):
+                    for end, pause in product(ends, pauses.replace(":", "")):
+                        text = closing[:before] + end + closing[before:behind] + pause + closing[behind:closed]
+                        runs.add(Run(text, False, False, still_open))
+        found[are_open] = sorted(runs)
+    return found
 
 
 def _bare(word: str, lang: str) -> str:

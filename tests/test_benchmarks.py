@@ -14,24 +14,24 @@ from benchmarks.arm import percentiles
 from benchmarks.limited import Outcome, run_limited
 from benchmarks.regexes import regex_of
 from benchmarks.report import compare_masks, goals, markdown, tables
-from benchmarks.texts import NUM_TEXTS, text_sets, unlisted_texts
+from benchmarks.texts import NUM_TEXTS, OPTIONS, text_sets, unlisted_texts
 from vocab.lists.wordlists import WordList
-from vocab.options import DEFAULT_OPTIONS, ListOptions
+from vocab.options import ListOptions
 from vocab.text.ebnf import write_ebnf
 from vocab.text.reader import TextReader
 
 WORDS = WordList("es", ("de", "la", "el", "es", "este", "más", "s/n", "bien-estar", "a.m", "él"), "inline")
 CAPITALS = WordList("fr", ("l'", "homme", "Paris", "aujourd'hui", "de", "il"), "inline")
-OPTIONS = [
-    DEFAULT_OPTIONS,
-    ListOptions(case="sentence", layout="lines"),
+COMPARED = [
+    OPTIONS,
+    ListOptions(case="sentence", layout="lines", punctuation="full"),
     ListOptions(punctuation="basic", end="sentence"),
     ListOptions(punctuation="none", case="listed"),
     ListOptions(numbers=True, punctuation="basic"),
 ]
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("options", COMPARED, ids=str)
 @pytest.mark.parametrize("word_list", [WORDS, CAPITALS], ids=lambda word_list: word_list.lang)
 @given(data=st.data())
 def test_the_regular_expression_allows_what_the_reader_allows(
@@ -44,18 +44,18 @@ def test_the_regular_expression_allows_what_the_reader_allows(
 
 
 def test_longer_words_stand_before_their_beginnings() -> None:
-    ebnf = write_ebnf(WordList("es", ("es", "este"), "inline"), ListOptions(case="listed"), 2)
+    ebnf = write_ebnf(WordList("es", ("es", "este"), "inline"), ListOptions(case="listed", punctuation="full"), 2)
     assert regex_of(ebnf).index("ste") < regex_of(ebnf).index("s)")
 
 
 @pytest.mark.parametrize("n_words", [3, 10])
 def test_texts_to_follow_are_texts_of_the_list_and_the_others_are_none(n_words: int) -> None:
-    reader = TextReader(WORDS, DEFAULT_OPTIONS, n_words)
+    reader = TextReader(WORDS, OPTIONS, n_words)
     for texts in text_sets(WORDS, n_words):
         assert len(texts.warm_up) == len(texts.timed) == NUM_TEXTS
         assert [text for text in (*texts.warm_up, *texts.timed) if not reader.is_text(text)] == []
-    assert unlisted_texts(WORDS, DEFAULT_OPTIONS, n_words)
-    assert [text for text in unlisted_texts(WORDS, DEFAULT_OPTIONS, n_words) if reader.is_text(text)] == []
+    assert unlisted_texts(WORDS, OPTIONS, n_words)
+    assert [text for text in unlisted_texts(WORDS, OPTIONS, n_words) if reader.is_text(text)] == []
 
 
 def test_texts_are_the_same_in_every_process() -> None:

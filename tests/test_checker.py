@@ -4,13 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests import recogniser
+from tests import checked_lists, recogniser
 from tests.changed_worlds import ALL_WORLDS
 from tests.checked_lists import Rules, wordfreq_words
 from tests.checker import assert_only_listed_words, unlisted_words
 from tests.choices import TELLING_CHOICES, Choice, choice_id, choices
 from tests.worlds import World
 from vocab import marks
+from vocab.language_marks import marks_of_language
 from vocab.lists.wordlists import load_word_list
 
 WORDS = ("the", "cat", "well-known", "don't", "in front of", "London", "i", "goin'", "c++", "3")
@@ -154,6 +155,21 @@ def test_marks_that_were_not_asked_for_are_named() -> None:
     assert unlisted_words("the cat\nthe.", "en", 2, WORDS, punctuation="none") == ["."]
 
 
+def test_marks_of_other_languages_are_named() -> None:
+    assert unlisted_words("“The,” (cat)?! “The” - the—cat…", "en", 2, WORDS, punctuation="standard") == []
+    assert unlisted_words("¿The [cat] «the»", "en", 2, WORDS, punctuation="standard") == ["¿", "[", "]", "«", "»"]
+    assert unlisted_words("¿The “cat” «the»", "es", 2, WORDS, punctuation="standard") == []
+    assert unlisted_words("¿The «cat» the؟", "xx", 2, WORDS, punctuation="standard") == []
+
+
+def test_marks_out_of_place_are_caught() -> None:
+    assert_only_listed_words('The "cat," in front of (the) cat.', "en", 5, WORDS, punctuation="standard")
+    for text in ('The "cat.', 'The "" cat', "The cat.,", "The ((cat))"):
+        assert_only_listed_words(text, "en", 5, WORDS)
+        with pytest.raises(AssertionError, match="marks"):
+            assert_only_listed_words(text, "en", 5, WORDS, punctuation="standard")
+
+
 def test_capitals_where_none_were_asked_for_are_named() -> None:
     assert unlisted_words("The cat, Cat. “The\nThe London: Cat", "en", 6, WORDS, case="sentence") == ["Cat", "Cat"]
     assert unlisted_words("The London cat", "en", 6, WORDS, case="listed") == ["The"]
@@ -229,9 +245,10 @@ def test_it_accepts_every_allowed_text_that_was_picked_by_hand(world: World, cho
 
 
 def test_the_recognisers_table_is_the_librarys() -> None:
-    assert set(recogniser.SENTENCE_MARKS) == set(marks.SENTENCE_MARKS)
-    assert set(recogniser.CLOSE_MARKS) == set(marks.CLOSE_MARKS)
-    assert set(recogniser.OPEN_MARKS) == set(marks.OPEN_MARKS)
+    full = marks.marks_of("full", "en")
+    assert set(recogniser.SENTENCE_MARKS) == set(full.sentence)
+    assert set(recogniser.CLOSE_MARKS) == set(full.close)
+    assert set(recogniser.OPEN_MARKS) == set(full.open) == set(marks.OPEN_MARKS)
     assert set(recogniser.APOSTROPHES) == set(marks.APOSTROPHES)
     spaced = {f" {dash} " for dash in marks.SPACED_DASHES}
     assert set(recogniser.DASH_GAPS) == {marks.JOINING_DASH} | spaced
@@ -246,6 +263,30 @@ def test_the_recognisers_table_is_the_librarys() -> None:
         assert set(recogniser.BASIC_OPEN_MARKS) == set(basic.open)
         assert set(basic.sentence) == set(basic.close) & set(marks.SENTENCE_MARKS)
         assert (basic.joining_dashes, basic.spaced_dashes) == ("", "")
+
+
+@pytest.mark.parametrize("lang", [*recogniser.STANDARD_MARKS, "xx", "ps"])
+def test_the_recognisers_marks_of_a_language_are_the_librarys(lang: str) -> None:
+    ours = marks_of_language(lang)
+    sentence, questions, pauses, inverted, dashes, quotes = recogniser.STANDARD_MARKS.get(
+        lang, recogniser.STANDARD_MARKS["en"]
+    )
+    assert (set(ours.sentence), ours.questions, set(ours.pauses)) == (set(sentence), questions, set(pauses))
+    assert (set(ours.inverted), set(ours.quotes)) == (set(inverted), set(quotes))
+    assert ours.pairs == (*ours.quotes, *recogniser.STANDARD_PAIRS_OF_ALL)
+    spaced = {f" {dash} " for dash in ours.spaced_dashes}
+    assert {*ours.joining_dashes, *spaced} == {*dashes, recogniser.STANDARD_DASH_GAP_OF_ALL}
+    assert recogniser.MOST_OPEN_PAIRS == marks.MAX_OPEN_PAIRS
+
+
+@pytest.mark.parametrize("lang", checked_lists.STANDARD_PUNCTUATION_OF)
+def test_the_checkers_marks_of_a_language_are_the_librarys(lang: str) -> None:
+    ours = marks_of_language(lang)
+    known = {*checked_lists.STANDARD_PUNCTUATION, *checked_lists.STANDARD_PUNCTUATION_OF[lang]} - set(" \n")
+    theirs = {*ours.sentence, *ours.pauses, *ours.spaced_dashes, *ours.inverted, *"".join(ours.pairs)}
+    assert theirs <= known
+    # Marks that a language has others for are taken for its own: Arabic commas and question marks.
+    assert known - theirs <= set(",;?")
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,12 @@ from benchmarks.prose.free_model import FreeModel, score_answers
 from benchmarks.prose.generated import AllowedTokens, generate
 from benchmarks.prose.methods import Method
 from benchmarks.prose.records import Cell, Records
-from tests.vocab.toys import STOP, toy_automaton
-from vocab.matching.masks import MaskRows
+from tests.vocab.toys import FULL, STOP, toy_states, toy_tokenizer, word_list
 from vocab.matching.states import ListStates
-from vocab.options import DEFAULT_OPTIONS
 from vocab.text.reader import TextReader
 
-AUTOMATON, TOKENIZER = toy_automaton(["de", "la", "casa", "perro", "es"], [" la", "ca", "sa", " es"])
+WORDS, PIECES = ["de", "la", "casa", "perro", "es"], [" la", "ca", "sa", " es"]
+TOKENIZER = toy_tokenizer(PIECES)
 NUM_TOKENS = len(TOKENIZER.token_bytes)
 BEAMS = Method("beams", "transformers", {"num_beams": 3, "do_sample": True})
 
@@ -82,7 +81,7 @@ def test_transformers_keeps_to_the_list_and_ends_with_a_whole_word(
     judge: FreeModel, num_tokens: int, n_words: int
 ) -> None:
     cell = Cell("m", "es", n_words, num_tokens, BEAMS)
-    reader = TextReader(AUTOMATON.word_list, DEFAULT_OPTIONS, n_words)
+    reader = TextReader(word_list(WORDS), FULL, n_words)
     for seed in range(4):
         made = generate(judge, _states(n_words), "Tell me", cell, seed)
         assert reader.is_text(made["text"])
@@ -102,4 +101,4 @@ def test_after_its_end_a_text_has_only_the_end() -> None:
 
 
 def _states(n_words: int) -> ListStates:
-    return ListStates(AUTOMATON, MaskRows(AUTOMATON), n_words)
+    return toy_states(WORDS, PIECES, n_words=n_words)[0]

@@ -97,7 +97,7 @@ def test_the_request_on_the_page_is_accepted() -> None:
     body = json.loads(request)
     spec = checked(VocabularyFields, {"vocab": body["vocab"]}, Limits()).vocabulary()
     assert spec is not None
-    assert (spec.lang, spec.n_words, spec.end) == ("en", 1000, "sentence")
+    assert (spec.lang, spec.n_words, spec.end) == ("en", 1000, "word")
 
 
 def test_the_limits_on_the_page_are_those_of_the_service() -> None:

@@ -20,6 +20,9 @@ from tests.recogniser import (
 
 _GAPS = (" ", " ", *DASH_GAPS, *LINE_BREAK_GAPS)
 _NOISE = (" ", "\n", "—", "-", "'", "’", "s", "'s", "’s", "x", "0", "%", *CLOSE_MARKS, *OPEN_MARKS)
+_PAIRS = ("()", '""', "“”", "«»", "„“", "””")
+_MARKS = ("", "", "", ".", ".", ",", ":", "?", "...", "…", "?!", "..", ";", "؟")
+_SPACES = st.sampled_from((" ", " ", " ", "\n", "—", " - "))
 _NUMBERS = ("3", "3.5", "1,000", "10:30", "50%", "1.2.3%", "1234567890123456")
 
 
@@ -45,7 +48,8 @@ class World:
     def hand_picked_texts(self) -> tuple[str, ...]:
         """Those made for this list, those made for none, and every kind of end behind a word of this list."""
         words = [word for word in (*self.words[: self.n_words], *self.extra_words) if word[-1] not in "'’"][:2]
-        return (*TEXTS_OF_NO_LIST, *self.texts, *(word + end for word in words for end in _ENDS))
+        paired = [text.replace("@", word) for word in words for text in _PAIRED]
+        return (*TEXTS_OF_NO_LIST, *self.texts, *(word + end for word in words for end in _ENDS), *paired)
 
     def likely_texts(self) -> st.SearchStrategy[str]:
         """Strings of which many are texts, many the beginnings of texts, and many just miss being either."""
@@ -60,8 +64,13 @@ class World:
             st.sampled_from(_GAPS),
         )
         parts = st.lists(part, min_size=1, max_size=4).map(lambda parts: "".join("".join(part) for part in parts)[:-1])
+        paired_part = st.tuples(
+            st.lists(st.sampled_from(_PAIRS), max_size=2), unit, st.sampled_from(_MARKS), st.integers(0, 3), _SPACES
+        )
+        paired = st.lists(paired_part, min_size=1, max_size=4).map(_with_pairs)
+        either = parts | paired
         return st.one_of(
-            parts, parts, st.tuples(parts, st.integers(0, 40), st.sampled_from(("", *_NOISE))).map(_damaged)
+            parts, paired, st.tuples(either, st.integers(0, 40), st.sampled_from(("", *_NOISE))).map(_damaged)
         )
 
 
@@ -84,6 +93,17 @@ def _judge(world: World, case: Case, layout: Layout, numbers: bool, punctuation:
 
 def _with_capital(word: str) -> str:
     return word[:1].upper() + word[1:]
+
+
+def _with_pairs(parts: list[tuple[list[str], str, str, int, str]]) -> str:
+    """Opens and closes pairs, mostly as they were opened; what is still open at the end is closed there."""
+    text, still_open = "", list[str]()
+    for pairs, unit, mark, num_closed, space in parts:
+        text += "".join(pair[0] for pair in pairs) + unit
+        still_open += [pair[1] for pair in pairs]
+        closing = "".join(still_open.pop() for _ in range(min(num_closed, len(still_open))))
+        text += (mark + closing if num_closed % 2 else closing + mark) + space
+    return text[:-1] + "".join(reversed(still_open))
 
 
 def _joined_by_apostrophe(words: tuple[str, str]) -> str:
@@ -116,6 +136,23 @@ _ENDS = split(
     " 3|3| 3.| 3%|. 3|.3|-3|—3|'s|'s.|'s 3|' 3|؟|،|؟،|،؟|।|।\"|؛|.؛| ¿3|¡| ¡3!|.\n\n3.|?\n3"
 )
 """What may be tried behind a word: marks that end a sentence and marks that do not, and numbers."""
+
+_PAIRED = split(
+    '"@?", @|"@?",|"@.", @|"@?": @|"@?".|("@?", @)|("@?",) @|("@?"),|"@?",.|"@?"!|"@?",\n@|(@!); @|"@", (@?), @|'
+    '"@?", "@"|("@?,")|'
+    '"@"|"@" @|@ "@".|@ "@."|"@.".|"@".|"@,".|"@", @|"@," @|"@|@"|"@" "@"|" @"|"@ "|""@|@ ""|"(@)"|("@")|'
+    '(("@"))|"(@"|'
+    '"(@)|"@ (@"|(@ "@) @"|("@. @" @)|("@. @". @)|"@. @\n\n@"|(@:\n@)|(“"@"”)|“@”|“@ ‘@’”|«@»|«@. @ “@”»|„@“|'
+    "„@”|»@«|”@”|‹@›|"
+    '[@]|(@)@|@(@)|@"@|"@"@"|@—"@"|@ - (@)|"@"—@|"@" — @.|("@).|@ ("@")|@ ("@."). @|@..|@...|@....|@. ..|@?...|'
+    "@!?|@?!|@??|@!!|"
+    "@?!?|@.,|@,.|@,,|@;|@;:|@ .|@ ,|@ !|@…|@….|@...”|@?!) @|(@?!) @|(@...)|(@..)|(@).|(@.)|(@.).|(@,).|(@),|"
+    "(@): @|(@:)\n@|"
+    "¿@?|¿¡@!?|¡¿@|¿¿@|¿¡¿@|¿(@)?|(¿@?)|¿(¿@?)|“¿@”|(3)|(3.|(3.)|(3.5)|“3”. @|(@\n@)|(@.\n@)|(@) (@)|(@)—(@)|()|"
+    "( @)|(@ )|—@|@ —@|"
+    "@۔|@ (@۔)|@;|@; @|(@;) @|@;!|@·|@ – @|@ — @|@—@|@ - @|@-"
+)
+"""Marks in pairs, whole and broken, around a word written @."""
 
 WORLDS = (
     World(
@@ -182,6 +219,28 @@ WORLDS = (
         split(
             "a\"b|a\"b\"|a\\b|[x]|[[x]]|x]-^|it's'|it’s’|it's’|'|’|-|a - b|a - - b|--|-—-|…|….|(|((|(((|((((|"
             'c++|3 3|#1|a b a|b a b|a  b|ß|ẞ|ǅ|Ǆ|日本|a\nb|- - -| - | -|- |— -|A"b'
+        ),
+    ),
+    World(
+        "german pairs",
+        "de",
+        split("Haus|das|ist|zu"),
+        4,
+        split(
+            '„Das Haus.“ Das|„das Haus. Das ist“|„das „Haus““|„das "Haus"“|„das “Haus““|„das” Haus|das „Haus|'
+            "„Das“|(das „Haus“)|"
+            "„Das (zu) Haus“ — das|„Das Haus. (Das ist.) Das“|»Haus«|„Das Haus.\n\nDas ist.“|„Das\nHaus“|"
+            "„Das Haus: das“|das „Das“"
+        ),
+    ),
+    World(
+        "one mark opens and closes",
+        "sv",
+        split('hus|och|ett|"'),
+        4,
+        split(
+            '”hus”|”hus och”|”hus” ”och”|”hus ”och””|" " "|"|""|"hus"|"hus|hus"|"hus" "|"" hus|("hus")|'
+            '"hus. " och|” ” och|”"”'
         ),
     ),
     World(

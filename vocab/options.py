@@ -7,7 +7,7 @@ from vocab.errors import OptionsError
 
 Case = Literal["auto", "sentence", "any", "listed"]
 Layout = Literal["prose", "lines"]
-Punctuation = Literal["full", "basic", "none"]
+Punctuation = Literal["standard", "full", "basic", "none"]
 End = Literal["word", "sentence"]
 
 
@@ -20,7 +20,9 @@ class ListOptions:
             case and ``sentence`` for one that has capitals.
         layout: Where line breaks are allowed: ``prose`` after a sentence mark or a colon, ``lines`` after any word.
         numbers: Whether numbers in digits are allowed as words are.
-        punctuation: ``full``, all marks of ``vocab.marks``; ``basic``, the sentence marks and the comma; ``none``.
+        punctuation: ``standard``, the marks of the language's printed prose, in pairs where they are pairs
+            (``vocab.language_marks``); ``full``, all marks of ``vocab.marks``; ``basic``, the sentence marks and the
+            comma; ``none``.
         end: Where a text may stop: after a whole ``word``, or only after a whole ``sentence`` with its mark.
 
     Raises:
@@ -30,12 +32,12 @@ class ListOptions:
     case: Case = "auto"
     layout: Layout = "prose"
     numbers: bool = False
-    punctuation: Punctuation = "full"
+    punctuation: Punctuation = "standard"
     end: End = "word"
 
     def __post_init__(self) -> None:
         if self.end == "sentence" and self.punctuation == "none":
-            raise OptionsError("end 'sentence' needs sentence marks: set punctuation to 'basic' or 'full'.")
+            raise OptionsError("end 'sentence' needs sentence marks: set punctuation to 'standard', 'basic' or 'full'.")
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)

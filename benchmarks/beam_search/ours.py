@@ -18,8 +18,6 @@ from deployments.search.tokens import Constraint
 from vocab.decoding.beams import search_beams
 from vocab.decoding.generator import Expansion, Place
 from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE
-from vocab.matching.reference import GrammarReference
-from vocab.matching.states import ListStates
 from vocab.vllm_plugin.kv_fork import TRANSFER_CONFIG
 
 
@@ -30,7 +28,7 @@ class EngineBeams:
         model_path: The model.
         dtype: "float32" or "bfloat16".
         folder: The folder of artefacts.
-        states: What may be written; None for anything.
+        constraint: What may be written, whatever the budget; None for anything.
         keeps_work: Whether the engine keeps what it computed from step to step.
         **engine_args: Of vLLM, besides or instead of those of the demo.
     """
@@ -40,13 +38,13 @@ class EngineBeams:
         model_path: str,
         dtype: str,
         folder: Path,
-        states: ListStates | None,
+        constraint: Constraint | None,
         *,
         keeps_work: bool = True,
         **engine_args: Any,
     ) -> None:
         os.environ[ARTEFACT_DIR_VARIABLE] = str(folder)
-        self._states, self._keeps_work = states, keeps_work
+        self._constraint, self._keeps_work = constraint, keeps_work
         self._engine_args = {
             "model": model_path,
             "dtype": dtype,
@@ -82,16 +80,12 @@ class EngineBeams:
     async def _search(self, task: Task) -> Found:
         from vllm import SamplingParams
 
-        constraint = None
-        if self._states is not None:
-            reference = GrammarReference(self._states.automaton.digest, self._states.n_words, task.budget)
-            constraint = Constraint(reference, self._states)
         generator = _NotingGenerator(
             self._client,
             {"type": "token", "prompt_token_ids": list(task.prompt_tokens)},
             SamplingParams(max_tokens=task.budget),
             f"beams-{next(self._numbers)}",
-            constraint=constraint,
+            constraint=self._constraint,
             kept=KeptSteps(uuid4().hex, self._unused) if self._keeps_work else None,
         )
         try:

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, NamedTuple, Protocol
 
 from benchmarks.regexes import regex_of
 from vocab.arrays.byte_trie import Int32Array
+from vocab.automaton.speller import Speller
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.lists.wordlists import WordList
 from vocab.options import ListOptions
@@ -39,14 +40,19 @@ class ModelTokenizer:
     Attributes:
         path: Where it came from.
         hugging_face: The loaded tokenizer.
-        facts: The bytes of its tokens.
+        speller: How it spells words.
         stop_token: The token that ends a text.
     """
 
     path: str
     hugging_face: Any
-    facts: TokenizerFacts
+    speller: Speller
     stop_token: int
+
+    @property
+    def facts(self) -> TokenizerFacts:
+        """The bytes of its tokens."""
+        return self.speller.facts
 
     @property
     def num_row_words(self) -> int:

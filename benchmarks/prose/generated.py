@@ -13,20 +13,20 @@ import numpy as np
 from benchmarks.prose.free_model import FreeModel
 from benchmarks.prose.records import Cell, Record, Records
 from benchmarks.prose.served import missing
-from vocab.automaton.automaton import TokenAutomaton, compile_automaton
-from vocab.automaton.tokenizer import load_tokenizer_facts
+from vocab.automaton.frame import Frame, FrameTokens
+from vocab.automaton.speller import load_speller
+from vocab.automaton.words import Words, build_words
 from vocab.decoding.scores import words_of
 from vocab.lists.wordlists import load_word_list
-from vocab.matching.masks import MaskRows
-from vocab.matching.states import ListStates
+from vocab.matching.states import ListStates, State, frame_for
 from vocab.options import DEFAULT_OPTIONS
 
 
 def measure_generated(
-    model: FreeModel, automaton: TokenAutomaton, records: Records, run: str, cell: Cell, prompts: Sequence[str]
+    model: FreeModel, listed: tuple[Words, Frame], records: Records, run: str, cell: Cell, prompts: Sequence[str]
 ) -> int:
     """Makes the texts of a cell that are not known yet, each alone; how many."""
-    states = ListStates(automaton, MaskRows(automaton), cell.n_words or 1)
+    states = ListStates(*listed, cell.n_words or 1)
     indices = missing(records, "answer", cell, prompts)
     for index in indices:
         started = time.monotonic()
@@ -39,9 +39,11 @@ def measure_generated(
     return len(indices)
 
 
-def list_automaton(model_path: str, lang: str) -> TokenAutomaton:
-    """That of the language's own list, as the service has it."""
-    return compile_automaton(load_word_list(lang, None), DEFAULT_OPTIONS, load_tokenizer_facts(model_path))
+def list_and_frame(model_path: str, lang: str) -> tuple[Words, Frame]:
+    """Those of the language's own list, as the service has them."""
+    speller = load_speller(model_path)
+    words = build_words(load_word_list(lang, None), speller)
+    return words, frame_for(words, None, DEFAULT_OPTIONS, FrameTokens.of(speller.facts))
 
 
 def generate(model: FreeModel, states: ListStates, prompt: str, cell: Cell, seed: int) -> Record:
@@ -88,7 +90,7 @@ class AllowedTokens:
         self._num_prompt_tokens = num_prompt_tokens
         self._max_tokens = max_tokens
         self._row = np.zeros((num_tokens + 31) // 32, dtype=np.int32)
-        self._known: dict[tuple[int, ...], int] = {(): states.start}
+        self._known: dict[tuple[int, ...], State] = {(): states.start}
         self.num_calls = 0
 
     def __call__(self, _batch: int, tokens: Any) -> list[int]:
@@ -104,7 +106,7 @@ class AllowedTokens:
         allowed = np.flatnonzero(np.unpackbits(self._row.view(np.uint8), bitorder="little"))
         return [int(token) for token in allowed]
 
-    def _state(self, text: tuple[int, ...]) -> int:
+    def _state(self, text: tuple[int, ...]) -> State:
         if text not in self._known:
             self._known[text] = self._states.target(self._state(text[:-1]), text[-1], self._budget(len(text) - 1))
         return self._known[text]

@@ -129,10 +129,12 @@ def check_budget(chat: ChatRequest, vocabulary: ResolvedVocabulary) -> None:
         BadRequestError: It has not.
     """
     if chat.body["max_tokens"] < vocabulary.fewest_tokens:
-        raise BadRequestError(
-            f"'max_tokens' must be at least {vocabulary.fewest_tokens}: no text of this vocabulary fits into fewer.",
-            "max_tokens",
+        message = (
+            f"'max_tokens' must be at least {vocabulary.fewest_tokens}: no text of this vocabulary fits into fewer."
         )
+        if chat.vocabulary is not None and chat.vocabulary.end == "sentence":
+            message += ' An answer that need not end with a sentence may be shorter: {"vocab": {"end": "word"}}.'
+        raise BadRequestError(message, "max_tokens")
 
 
 def model_not_found(name: str) -> CallerError:

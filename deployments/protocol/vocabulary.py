@@ -63,11 +63,12 @@ class ListMembers(Body):
     numbers: bool | None = None
     """Whether numbers in digits are allowed; by default they are not."""
     punctuation: Punctuation | None = None
-    """Which marks are allowed; by default ``full``."""
+    """Which marks are allowed: ``standard``, those of the language's printed prose, quotation marks and brackets in
+    pairs (the default); ``full``, all, unpaired; ``basic``, sentence marks and the comma; ``none``."""
     layout: Layout | None = None
     """Whether the text is ``prose`` (the default) or ``lines``."""
     end: End | None = None
-    """Where a text may end: after a ``word`` (the default) or a ``sentence``."""
+    """Where a text may end: after a ``sentence`` (the default where there are marks) or a ``word``."""
 
 
 class Vocabulary(DecodingMembers, ListMembers):

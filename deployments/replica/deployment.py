@@ -50,7 +50,7 @@ class Replica(LLMServer):
         # A search follows its texts in this process.
         await asyncio.to_thread(warm_up)
         engine.install_search(
-            self, EngineCache(settings.resolved_artefact_dir(), facts.digest, settings.engine_cache_bytes), facts
+            self, EngineCache(settings.resolved_artefact_dir(), facts, settings.engine_cache_bytes), facts
         )
         lists = NodeLists(store, lambda digest: vocabulary.fetch.remote(digest), settings.mask_engine)
         await _bring_prebuilt(self, settings, vocabulary, lists)

@@ -7,21 +7,22 @@ in bytes.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from threading import Lock
 from typing import Any, Final, Literal
 from weakref import WeakValueDictionary
 
-from deployments.contract import ResolvedVocabulary
+from deployments.contract import USUAL_OPTIONS, ResolvedVocabulary
 from deployments.single_flight import SingleFlight
 from vocab.artefacts.store import ArtefactStore
 from vocab.errors import ArtefactError
-from vocab.exclusion.exclusion import Exclusion
 from vocab.matching.reference import MARK, GrammarReference
-from vocab.options import DEFAULT_OPTIONS
-from vocab.text.changes import ListChanges
+from vocab.options import Case, ListOptions
+from vocab.text.changes import NO_CHANGES, ListChanges
 from vocab.text.ebnf import write_ebnf
 from vocab.text.form_ranks import FormRanks
+from vocab.text.forms import case_of
 from vocab.text.reader import TextReader
 
 logger = logging.getLogger("ray.serve")
@@ -45,23 +46,28 @@ class ListedWords:
 
     def __init__(self, store: ArtefactStore, digest: str) -> None:
         # Only the words are kept, so that the mapped file is closed.
-        automaton = store.load(digest)
-        self.word_list = automaton.word_list
-        self.options = automaton.options
-        self._tables: dict[int, FormRanks] = {}
+        words = store.load(digest)
+        self.word_list = words.listed.word_list
+        self._has_capitals = words.has_capitals
+        self._tables: dict[tuple[Case, int], FormRanks] = {}
         self._num_tabled = 0
         self._lock = Lock()
 
-    def form_ranks(self, n_words: int) -> FormRanks:
+    def resolved(self, options: ListOptions) -> ListOptions:
+        """Return the options with the case resolved: a list may be the beginning of one that has capitals."""
+        return replace(options, case=case_of(options, has_capitals=self._has_capitals))
+
+    def form_ranks(self, options: ListOptions, n_words: int) -> FormRanks:
         """Return a table of the forms of the first ``n_words`` words, or of more: the next power of two."""
         size = max(_SMALLEST_TABLE, 1 << (n_words - 1).bit_length())
         if size >= self.word_list.num_ranks:
             size = self.word_list.num_ranks
+        key = options.case, size
         with self._lock:
-            if size not in self._tables:
-                self._tables[size] = FormRanks(self.word_list, self.options, size)
+            if key not in self._tables:
+                self._tables[key] = FormRanks(self.word_list, options, size)
                 self._num_tabled += len(self.word_list.up_to(size).words)
-            return self._tables[size]
+            return self._tables[key]
 
     @property
     def num_bytes(self) -> int:
@@ -76,15 +82,19 @@ class NodeList:
     ) -> None:
         self.listed = listed
         self._vocabulary = vocabulary
-        word_list, options, n_words = listed.word_list, listed.options, vocabulary.n_words
-        self.reader = TextReader(word_list, options, n_words, listed.form_ranks(n_words), changes)
+        word_list, options, n_words = listed.word_list, listed.resolved(vocabulary.options), vocabulary.n_words
+        self.reader = TextReader(word_list, options, n_words, listed.form_ranks(options, n_words), changes)
         self.block: dict[str, Any] = {
             "id": vocabulary.id,
             "list_id": vocabulary.digest,
             "lang": vocabulary.lang,
             "n_words": vocabulary.n_words,
             "unit": vocabulary.unit,
-            **{name: value for name, value in options.as_dict().items() if value != getattr(DEFAULT_OPTIONS, name)},
+            **{
+                name: value
+                for name, value in vocabulary.options.as_dict().items()
+                if value != getattr(USUAL_OPTIONS, name)
+            },
         }
         self._ebnf = (
             f"{MARK}\n{write_ebnf(word_list, options, n_words, changes)}" if mask_engine == "xgrammar" else None
@@ -102,10 +112,10 @@ class NodeList:
         vocabulary = self._vocabulary
         return GrammarReference(
             vocabulary.digest,
+            vocabulary.options,
             vocabulary.n_words,
             max_tokens,
-            without=vocabulary.exclusion_digest,
-            extra=vocabulary.extra_digest,
+            changes=vocabulary.changes_digest,
             no_repeat=no_repeat,
         ).to_ebnf()
 
@@ -185,11 +195,9 @@ class NodeLists:
         return digest
 
     def _read(self, vocabulary: ResolvedVocabulary) -> NodeList:
-        extra, without = vocabulary.extra_digest, vocabulary.exclusion_digest
-        changes = ListChanges(
-            extra_words=() if extra is None else self._store.load(extra).word_list.words,
-            exclude_words=() if without is None else Exclusion.from_bytes(self._store.read_bytes(without)).entries,
-        )
+        changes = NO_CHANGES
+        if vocabulary.changes_digest is not None:
+            changes = self._store.load_overlay(vocabulary.changes_digest).changes
         with self._lock:
             listed = self._words.get(vocabulary.digest)
             if listed is None:

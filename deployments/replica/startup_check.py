@@ -19,8 +19,8 @@ from deployments.replica.engine import EngineError
 from deployments.replica.node_lists import ListedWords, NodeList
 from deployments.settings import Settings
 from vocab.artefacts.store import ArtefactStore
-from vocab.automaton.automaton import compile_automaton
-from vocab.automaton.tokenizer import load_tokenizer_facts
+from vocab.automaton.speller import load_speller
+from vocab.automaton.words import build_words
 from vocab.lists.wordlists import WordList
 from vocab.matching.log_mass import unpack
 from vocab.options import ListOptions
@@ -78,13 +78,18 @@ async def tells_log_mass(client: Any, grammar: str) -> bool:
 
 
 def _prepare(settings: Settings, store: ArtefactStore) -> NodeList:
-    facts = load_tokenizer_facts(settings.model_name, trust_remote_code=settings.trust_remote_code)
-    automaton = compile_automaton(PROOF_LIST, ListOptions(), facts)
-    store.save(automaton)
+    speller = load_speller(settings.model_name, trust_remote_code=settings.trust_remote_code)
+    words = build_words(PROOF_LIST, speller)
+    store.save(words)
     vocabulary = ResolvedVocabulary(
-        digest=automaton.digest, lang=PROOF_LIST.lang, n_words=automaton.words.num_ranks, fewest_tokens=1
+        digest=words.digest,
+        lang=PROOF_LIST.lang,
+        n_words=words.listed.num_ranks,
+        fewest_tokens=1,
+        # A pair that is still open when the tokens run out would leave nothing of the text.
+        options=ListOptions(punctuation="full"),
     )
-    return NodeList(ListedWords(store, automaton.digest), NO_CHANGES, vocabulary, settings.mask_engine)
+    return NodeList(ListedWords(store, words.digest), NO_CHANGES, vocabulary, settings.mask_engine)
 
 
 def _explain(fault: str) -> str:

@@ -18,6 +18,7 @@ from deployments.search.tokens import CUT_CHARACTER, Constraint, EngineStepError
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.decoding.generator import Continuation, Expansion, Finish, Place
 from vocab.marks import SENTENCE_MARKS
+from vocab.matching.states import State
 from vocab.vllm_plugin.kv_fork import ForkHint
 
 MAX_STEP_TOKENS: Final = 64
@@ -167,7 +168,7 @@ class EngineGenerator:
         # vLLM writes into it.
         return replace(structured)
 
-    def _after(self, place: Place, tokens: tuple[int, ...], budget: int) -> int | None:
+    def _after(self, place: Place, tokens: tuple[int, ...], budget: int) -> State | None:
         if self._constraint is None or place.state is None:
             return None
         return self._constraint.after(place.state, tokens, budget, self.end_tokens)

@@ -20,7 +20,7 @@ from vocab.decoding.generator import Place
 from vocab.matching.log_mass import unpack
 from vocab.matching.reference import GrammarReference
 from vocab.matching.repeats import MAX_SEEN
-from vocab.matching.states import States
+from vocab.matching.states import ListStates, State
 
 CUT_CHARACTER: Final = "\N{REPLACEMENT CHARACTER}"
 
@@ -137,7 +137,7 @@ class Constraint:
     """The word list of one request: its name for the engine, and the states that the engine follows."""
 
     reference: GrammarReference
-    states: States
+    states: ListStates
 
     def grammar(self, place: Place, budget: int) -> str:
         """Return the grammar of a text that continues from a place within ``budget`` tokens."""
@@ -150,7 +150,7 @@ class Constraint:
         )
         return here.to_ebnf()
 
-    def after(self, state: int, tokens: tuple[int, ...], budget: int, end_tokens: frozenset[int]) -> int:
+    def after(self, state: State, tokens: tuple[int, ...], budget: int, end_tokens: frozenset[int]) -> State:
         """Return the state after tokens, with ``budget`` tokens left before them.
 
         Raises:
@@ -163,6 +163,6 @@ class Constraint:
                     raise ListFaultError("the engine ended a text that is not whole")
                 continue
             state = self.states.target(state, token, budget)
-            if state < 0:
+            if not state:
                 raise ListFaultError(f"the engine gave token {token}, which may not come there")
         return state

@@ -1,8 +1,9 @@
 """Compile lists in processes of their own, for callers on an event loop.
 
-There are two: one for named lists, which may be large, and one for what a request brings itself, so that a list of
-20 words never waits for one of 300,000. Each does its jobs in order. A process that fails a job is replaced for the
-next; one that has grown, or has been idle for a while, is ended to free its memory.
+There are two: one for named lists and long ones of a client's own, and one for what takes milliseconds: short lists,
+changes, and the length of the shortest text. So a list of 20 words never waits for one of 300,000. Each does its jobs
+in order. A process that fails a job is replaced for the next; one that has grown, or has been idle for a while, is
+ended to free its memory.
 """
 
 import asyncio
@@ -14,11 +15,14 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from deployments.vocabulary.compile_process import CompileProcess, NotBegunError, WorkerCommand
-from vocab.compiler.jobs import Compiled, CompileList, CompileWithout, ExcludeWords, Job, Reply
+from vocab.compiler.jobs import ChangeList, Compiled, CompileList, Job, MeasureTexts, Reply
 from vocab.errors import CompileError
 
 RETIRE_SHARE: Final = 4
 """A process that still holds more than this part of its limit after a job is ended."""
+
+SHORT_LIST: Final = 2000
+"""Words of a client's own list that take a tenth of a second; longer ones wait with those that have names."""
 
 _MAX_STARTS: Final = 2
 """For one job: a process that died while idle is replaced silently."""
@@ -48,20 +52,20 @@ class Compiler:
 
     def __init__(self, command: WorkerCommand, limits: CompilerLimits) -> None:
         start = _NextStart(command)
-        self._named = _Lane(start, limits, limits.idle_s)
-        # Stays: its start would be the longest part of a small job. It grows little, see RETIRE_SHARE.
-        self._small = _Lane(start, limits, idle_s=None)
+        self._long = _Lane(start, limits, limits.idle_s)
+        # Stays: its start would be the longest part of a short job. It grows little, see RETIRE_SHARE.
+        self._short = _Lane(start, limits, idle_s=None)
 
     async def warm_up(self) -> None:
-        """Start the process for small lists, which needs the tokenizer.
+        """Start the process for short jobs, which needs the tokenizer.
 
         Raises:
             CompileError: There is none.
         """
-        await self._small.ask(None)
+        await self._short.ask(None)
 
-    async def compile(self, job: CompileList | CompileWithout) -> Compiled:
-        """Return the artefact of a list, found or made.
+    async def compile(self, job: CompileList | ChangeList) -> Compiled:
+        """Return the artefact of a list or of its changes, found or made.
 
         Raises:
             WordListError: The list cannot be used.
@@ -69,28 +73,28 @@ class Compiler:
             CompileError: It could not be compiled, or its process died.
             ArtefactError: The artefact could not be written, or the one to start from is gone.
         """
-        is_small = isinstance(job, CompileList) and job.words is not None
-        compiled = await self._done(self._small if is_small else self._named, job)
-        if compiled is None:
+        is_long = isinstance(job, CompileList) and (job.words is None or len(job.words) > SHORT_LIST)
+        reply = await self._done(self._long if is_long else self._short, job)
+        if reply.compiled is None:
             raise CompileError("the compile process answered without a list")
-        return compiled
+        return reply.compiled
 
-    async def exclude(self, job: ExcludeWords) -> Compiled | None:
-        """Return what is left of a compiled list; None where that needs a compile. Raises as ``compile``."""
-        return await self._done(self._small, job)
+    async def measure(self, job: MeasureTexts) -> int | None:
+        """Return how many tokens the shortest text has; None where there is no text. Raises as ``compile``."""
+        return (await self._done(self._short, job)).fewest_tokens
 
     def pids(self) -> list[int]:
-        return [lane.pid for lane in (self._small, self._named) if lane.pid is not None]
+        return [lane.pid for lane in (self._short, self._long) if lane.pid is not None]
 
     async def close(self) -> None:
         """End all processes at once; jobs under way fail."""
-        await asyncio.gather(self._small.close(), self._named.close())
+        await asyncio.gather(self._short.close(), self._long.close())
 
-    async def _done(self, lane: "_Lane", job: Job) -> Compiled | None:
+    async def _done(self, lane: "_Lane", job: Job) -> Reply:
         reply = await lane.ask(job)
         if reply.error is not None:
             raise reply.error
-        return reply.compiled
+        return reply
 
 
 class _NextStart:

@@ -24,7 +24,7 @@ from deployments.vocabulary.compile_process import WorkerCommand
 from deployments.vocabulary.compiler import Compiler, CompilerLimits
 from vocab.artefacts.shared_store import SharedStore
 from vocab.artefacts.store import ArtefactStore
-from vocab.compiler.jobs import Compiled, CompileList, CompileWithout, ExcludeWords
+from vocab.compiler.jobs import FIRST_WORDS, ChangeList, Compiled, CompileList, MeasureTexts
 from vocab.errors import EmptyWordListError, VocabularyError, WordListError
 from vocab.lists.wordlists import check_known
 
@@ -40,32 +40,16 @@ class CompilesLists(Protocol):
     """``compiler.Compiler``."""
 
     async def warm_up(self) -> None: ...
-    async def compile(self, job: CompileList | CompileWithout) -> Compiled: ...
-    async def exclude(self, job: ExcludeWords) -> Compiled | None: ...
+    async def compile(self, job: CompileList | ChangeList) -> Compiled: ...
+    async def measure(self, job: MeasureTexts) -> int | None: ...
     async def close(self) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class _Listed:
-    """A list as a request wants it.
-
-    Attributes:
-        base: The artefact of the list.
-        shown: That of the list without the words left out; ``base`` where there are none.
-        exclusion_digest: What turns ``base`` into ``shown``; None where ``shown`` is an artefact of its own.
-    """
-
-    base: Compiled
-    shown: Compiled
-    exclusion_digest: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _LastGood:
     """The last usable version of a list file, and the stamp of the newest version seen."""
 
-    stamp: _Stamp
-    digest: str
+    compiled: Compiled
     seen: _Stamp
 
 
@@ -77,6 +61,7 @@ class Vocabulary:
         self._store = store
         self._compiler = compiler
         self._known = SingleFlight(settings.max_cached_vocabularies)
+        self._measured = SingleFlight(settings.max_cached_vocabularies)
         self._last_good: LRUCache[Hashable, _LastGood] = LRUCache(MAX_LAST_GOOD)
         self._counts = {"num_compiles": 0, "num_loaded": 0}
 
@@ -92,7 +77,7 @@ class Vocabulary:
         created = cls(settings, store, compiler or Compiler(_command(settings), _limits(settings)))
         await created._compiler.warm_up()
         for lang in settings.prebuild_langs:
-            await created._list(VocabularySpec(lang=lang))
+            await created._list(VocabularySpec(lang=lang, n_words=settings.prebuild_prefix))
         return created
 
     async def resolve(self, spec: VocabularySpec) -> ResolvedVocabulary:
@@ -103,20 +88,20 @@ class Vocabulary:
             CompileError: It could not be compiled; CompileTimeoutError where it took too long.
             ArtefactError: Its artefact could not be written.
         """
-        listed = await self._without(await self._list(spec), spec.exclude_words)
-        extra = await self._extra(spec) if spec.extra_words else None
-        n_words = spec.n_words or listed.base.num_ranks
-        needed = [listed.shown.fewest_for(n_words), extra.fewest_for(extra.num_ranks) if extra else None]
-        fewest = min((tokens for tokens in needed if tokens is not None), default=None)
+        base = await self._list(spec)
+        changes = await self._changes(base, spec)
+        n_words = spec.n_words or base.num_ranks
+        measure = MeasureTexts(base.digest, changes, spec.options, min(n_words, base.num_ranks))
+        fewest = await self._measured.get(measure, lambda: self._compiler.measure(measure))
         if fewest is None:
             raise EmptyWordListError(
                 f"The tokenizer of this model can spell no text of the first {n_words} words of this list, without "
                 "those left out: ask for more words."
             )
         return ResolvedVocabulary(
-            digest=listed.base.digest if listed.exclusion_digest else listed.shown.digest,
-            exclusion_digest=listed.exclusion_digest,
-            extra_digest=extra.digest if extra else None,
+            digest=base.digest,
+            changes_digest=changes,
+            options=spec.options,
             lang=spec.lang,
             n_words=n_words,
             unit=spec.unit,
@@ -150,55 +135,42 @@ class Vocabulary:
         await self._compiler.close()
 
     async def _list(self, spec: VocabularySpec) -> Compiled:
-        options = spec.options
         if spec.words is not None or spec.lang is None:
             words = spec.words or ()
-            key = ("inline", spec.lang, _digest(words), options)
-            return await self._compiled(key, CompileList(spec.lang, words, options=options))
+            return await self._compiled(("inline", spec.lang, _digest(words)), CompileList(spec.lang, words))
         name = (spec.lang, spec.unit)
         stamp = await asyncio.to_thread(self._stamp, spec.lang)
-        job = CompileList(spec.lang, unit=spec.unit, options=options)
+        # Of a file all is made at once: it may be replaced before the rest is asked for.
+        is_whole = stamp is not None or spec.n_words is None or spec.n_words > FIRST_WORDS
+        job = CompileList(spec.lang, unit=spec.unit, is_whole=is_whole)
         try:
-            compiled = await self._compiled(("list", *name, options, stamp), job, keeps_refusals=True)
+            compiled = await self._compiled(("list", job, stamp), job, keeps_refusals=True)
+            if not is_whole and spec.n_words is not None and spec.n_words > compiled.num_ranks_here:
+                # Some of the first words cannot be spelled, and later ones have moved up.
+                whole = replace(job, is_whole=True)
+                compiled = await self._compiled(("list", whole, stamp), whole, keeps_refusals=True)
         except WordListError as error:
-            if stamp is None or name not in self._last_good:
+            good = self._last_good.get(name)
+            if stamp is None or good is None or not await self._is_there(good.compiled):
                 raise
-            return await self._last_good_version(name, stamp, job, error)
+            if good.seen != stamp:
+                self._last_good[name] = replace(good, seen=stamp)
+                logger.warning("the list %r was replaced, and its last good version serves on: %s", job.lang, error)
+            return good.compiled
         if stamp is not None:
-            self._last_good[name] = _LastGood(stamp, compiled.digest, stamp)
+            self._last_good[name] = _LastGood(compiled, stamp)
         return compiled
 
-    async def _last_good_version(
-        self, name: tuple[str, str], stamp: _Stamp, job: CompileList, error: WordListError
-    ) -> Compiled:
-        """Return what a list file held before it was replaced by one that cannot be used."""
-        good = self._last_good[name]
-        if good.seen != stamp:
-            self._last_good[name] = replace(good, seen=stamp)
-            logger.warning("the list %r was replaced, and its last good version serves on: %s", job.lang, error)
-        # With other options the words are taken from the artefact.
-        again = CompileWithout(good.digest, (), job.options)
-        return await self._compiled(("list", *name, job.options, good.stamp), again)
-
-    async def _without(self, base: Compiled, words: tuple[str, ...]) -> _Listed:
-        if not words:
-            return _Listed(base, base)
-
-        async def leave_out() -> _Listed:
-            shown = await self._compiler.exclude(ExcludeWords(base.digest, words))
-            if shown is None:
-                return _Listed(base, self._counted(await self._compiler.compile(CompileWithout(base.digest, words))))
-            return _Listed(base, shown, shown.digest if shown.digest != base.digest else None)
-
-        return await self._known.get(("without", base.digest, _digest(words)), leave_out, self._is_there)
-
-    async def _extra(self, spec: VocabularySpec) -> Compiled:
-        options = replace(spec.options, case="sentence")
-        key = ("inline", spec.lang, _digest(spec.extra_words), options)
-        return await self._compiled(key, CompileList(spec.lang, spec.extra_words, options=options))
+    async def _changes(self, base: Compiled, spec: VocabularySpec) -> str | None:
+        """Return the artefact of the words added and left out; None where they change nothing."""
+        if not spec.changes:
+            return None
+        job = ChangeList(base.digest, spec.extra_words, spec.exclude_words)
+        key = ("changes", base.digest, _digest(spec.extra_words), _digest(spec.exclude_words))
+        return (await self._compiled(key, job)).digest or None
 
     async def _compiled(
-        self, key: Hashable, job: CompileList | CompileWithout, *, keeps_refusals: bool = False
+        self, key: Hashable, job: CompileList | ChangeList, *, keeps_refusals: bool = False
     ) -> Compiled:
         async def make() -> Compiled:
             return self._counted(await self._compiler.compile(job))
@@ -219,10 +191,9 @@ class Vocabulary:
             )  # fmt: skip
         return compiled
 
-    async def _is_there(self, known: Compiled | _Listed) -> bool:
-        """Return whether all of it is still stored; this counts as a use."""
-        digests = [known.digest] if isinstance(known, Compiled) else [known.base.digest, known.shown.digest]
-        return await asyncio.to_thread(lambda: all(self._store.has(digest) for digest in digests))
+    async def _is_there(self, known: Compiled) -> bool:
+        """Return whether it is still stored; this counts as a use."""
+        return not known.digest or await asyncio.to_thread(self._store.has, known.digest)
 
     def _stamp(self, lang: str) -> _Stamp:
         """Return a value that changes with the list's file; None for a built-in list. Never joins the name to a path.

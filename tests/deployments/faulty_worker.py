@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from vocab.automaton.automaton import TokenAutomaton, compile_automaton
+from vocab.automaton.speller import Speller
+from vocab.automaton.words import Words, build_words
 from vocab.compiler import list_compiler, worker
 from vocab.lists.wordlists import WordList
 
@@ -36,12 +37,12 @@ FAULTS: Final[dict[str, Callable[[], Any]]] = {
 }
 
 
-def compile_or_fail(word_list: WordList, *arguments: Any) -> TokenAutomaton:
+def build_or_fail(word_list: WordList, speller: Speller, *, has_capitals: bool | None = None) -> Words:
     for word in word_list.words:
         FAULTS.get(word, lambda: None)()
-    return compile_automaton(word_list, *arguments)
+    return build_words(word_list, speller, has_capitals=has_capitals)
 
 
 if __name__ == "__main__":
-    vars(list_compiler)["compile_automaton"] = compile_or_fail
+    vars(list_compiler)["build_words"] = build_or_fail
     worker.main(sys.argv[1:])

@@ -1,4 +1,4 @@
-"""Compile processes for tests: the real one over a toy tokenizer, and one that fails on demand."""
+"""Compile processes for tests: the real one over a small tokenizer, and one that fails on demand."""
 
 import sys
 import time
@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 
 from deployments.vocabulary.compile_process import WorkerCommand
-from tests.vocab.toys import toy_tokenizer
+from tests.small_tokenizer import small_speller
 from vocab.artefacts.store import ArtefactStore
 from vocab.artefacts.stored_tokenizer import store_tokenizer
 
@@ -24,11 +24,11 @@ class FaultyCommand(WorkerCommand):
 
 
 def toy_command(folder: Path, *, is_faulty: bool = False, lists: Path | None = None) -> WorkerCommand:
-    """A command whose tokenizer is a toy that lies in the store already."""
-    tokenizer = toy_tokenizer(["the", "cat"])
-    store_tokenizer(tokenizer, ArtefactStore(folder, MAX_BYTES))
+    """A command whose tokenizer is a small one that lies in the store already."""
+    speller = small_speller(["the", "cat"])
+    store_tokenizer(speller, ArtefactStore(folder, MAX_BYTES))
     kind = FaultyCommand if is_faulty else WorkerCommand
-    return kind(folder, MAX_BYTES, tokenizer=tokenizer.digest, wordlist_dir=lists)
+    return kind(folder, MAX_BYTES, tokenizer=speller.digest, wordlist_dir=lists)
 
 
 def is_gone(pid: int) -> bool:

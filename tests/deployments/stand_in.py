@@ -58,6 +58,8 @@ class StandIn:
             raise FAILURES_OF_LANGUAGES[spec.lang]()
         return ResolvedVocabulary(
             digest="d" * 64,
+            changes_digest="c" * 64 if spec.changes else None,
+            options=spec.options,
             lang=spec.lang,
             n_words=spec.n_words or NUM_WORDS,
             unit=spec.unit,

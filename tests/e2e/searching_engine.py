@@ -111,7 +111,7 @@ async def measure(model: str, folder: str, grammar: str) -> dict[str, dict[str, 
     engine = AsyncLLM.from_engine_args(arguments, stat_loggers=[Generated])
     try:
         facts = TokenizerFacts.from_tokenizer(engine.renderer.get_tokenizer())
-        client = SearchClient(engine, EngineCache(Path(folder), facts.digest), facts)
+        client = SearchClient(engine, EngineCache(Path(folder), facts), facts)
         told = {name: await give_up(client, grammar, decoding, by_closing=False) for name, decoding in SEARCHES.items()}
         told["a stream"] = await give_up(client, grammar, SEARCHES["sentences"], by_closing=True)
         return told

@@ -72,6 +72,16 @@ class Service:
         create: Any = self.client.chat.completions.create
         return create(model=MODEL, messages=messages, extra_body=extra, **fields)
 
+    def tokens_of(self, word: str) -> set[int]:
+        """Tokens of the model's own spelling of a word: those of a text in which nothing else may stand."""
+        vocab = {"words": [word], "case": "listed", "punctuation": "none"}
+        made = self.start(
+            f"{word} {word} {word}", vocab, max_tokens=60, temperature=0, extra_body={"return_token_ids": True}
+        )
+        choice = made.choices[0]
+        tokens: list[int] = choice.model_extra["token_ids"]
+        return set(tokens[:-1] if choice.finish_reason == "stop" else tokens)
+
     def num_compiles(self, digest: str | None = None, *, at_least: int = 0) -> int:
         """Compiles in the log, of one artefact or of all; waits a little for as many, for the log comes late."""
         name = ".{12}" if digest is None else digest[:12]

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from vocab.artefacts.artefact import ArtefactFolder
-from vocab.automaton.automaton import compile_automaton
-from vocab.automaton.tokenizer import load_tokenizer_facts
+from vocab.automaton.speller import load_speller
+from vocab.automaton.words import build_words
 from vocab.lists.wordlists import load_word_list
 from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE
 from vocab.matching.reference import GrammarReference
@@ -20,9 +20,9 @@ pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
 def test_no_step_outlives_its_search(smollm2_path: Path, tmp_path: Path) -> None:
-    automaton = compile_automaton(load_word_list("en", None), ListOptions(), load_tokenizer_facts(str(smollm2_path)))
-    ArtefactFolder(tmp_path).save(automaton)
-    grammar = GrammarReference(automaton.digest, 1000, 400).to_ebnf()
+    words = build_words(load_word_list("en", None), load_speller(str(smollm2_path)))
+    ArtefactFolder(tmp_path).save(words)
+    grammar = GrammarReference(words.digest, ListOptions(punctuation="full"), 1000, 400).to_ebnf()
     results, log = tmp_path / "results.json", tmp_path / "engine.log"
     variables = {
         ARTEFACT_DIR_VARIABLE: str(tmp_path),

@@ -47,14 +47,19 @@ def twenty_answers(service: Service, vocab: dict[str, Any], question: str | None
 @pytest.mark.parametrize("name", list(OPTIONS))
 def test_answers_keep_to_the_list_with_each_option(service: Service, name: str) -> None:
     options, own_rules = OPTIONS[name]
-    rules: Rules = {"layout": "prose", **own_rules}
+    rules: Rules = {"layout": "prose", "punctuation": "standard", "end": "sentence", **own_rules}
     answers = twenty_answers(service, {"lang": "en-school", "n_words": 1200, **options})
     for answer in answers:
         assert_only_listed_words(answer.text, "en-school", 1200, SCHOOL, **rules)
         block = answer.vocab
         assert block is not None
         assert (block["lang"], block["n_words"], block["unit"]) == ("en-school", 1200, "form")
-        changed = {key: value for key, value in options.items() if not key.endswith("_words") and value != "auto"}
+        usual = ("auto", "standard", "sentence")
+        changed = {
+            key: value
+            for key, value in options.items()
+            if not key.endswith("_words") and (value not in usual or (key, value) == ("case", "sentence"))
+        }
         assert changed.items() <= block.items()
         assert block["max_rank"] <= 1200
     if name == "numbers":
@@ -99,14 +104,7 @@ def test_lemmas_bring_their_forms(service: Service) -> None:
 
 def forced(service: Service, word: str, vocab: dict[str, Any]) -> list[str]:
     """Answers in which the word's tokens are as likely as a bias makes them."""
-    made = service.client.chat.completions.create(
-        model=MODEL,
-        messages=[{"role": "user", "content": f"Repeat exactly: {word}"}],
-        max_tokens=20,
-        temperature=0,
-        extra_body={"return_token_ids": True, "structured_outputs": {"choice": [word]}},
-    )
-    bias = {str(token): 60 for token in (made.choices[0].model_extra or {})["token_ids"][:-1]}
+    bias = {str(token): 60 for token in service.tokens_of(word)}
     with ThreadPoolExecutor(8) as pool:
         asked = [
             pool.submit(
@@ -150,11 +148,11 @@ def test_small_changes_compile_no_list_again(service: Service) -> None:
     plain = block_of(service.ask("Hello", vocab, max_tokens=6))
     changed = [
         block_of(service.ask("Hello", {**vocab, **changes}, max_tokens=6))
-        for changes in ({"extra_words": ["Ana"]}, {"exclude_words": ["house"]}, {"n_words": 700})
+        for changes in ({"extra_words": ["Ana"]}, {"exclude_words": ["house"]}, {"layout": "lines"}, {"n_words": 700})
     ]
     assert {block["list_id"] for block in (plain, *changed)} == {plain["list_id"]}
-    assert len({block["id"] for block in (plain, *changed[:2])}) == 3
-    assert changed[2]["id"] == plain["id"]
+    assert len({block["id"] for block in (plain, *changed[:3])}) == 4
+    assert changed[3]["id"] == plain["id"]
     assert service.num_compiles(plain["list_id"]) <= 1
 
 

@@ -15,8 +15,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from tests.vocab.toys import tokens_of
 from vocab.artefacts.artefact import ArtefactFolder
-from vocab.automaton.automaton import compile_automaton
-from vocab.automaton.tokenizer import TokenizerFacts
+from vocab.automaton.speller import Speller
+from vocab.automaton.words import build_words
 from vocab.lists.wordlists import load_word_list
 from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE, EngineCache
 from vocab.matching.log_mass import unpack
@@ -37,12 +37,12 @@ class World:
     def __init__(self, model_path: Path, folder: Path) -> None:
         self.tokenizer = AutoTokenizer.from_pretrained(model_path)
         self.model = AutoModelForCausalLM.from_pretrained(model_path, dtype=torch.float32)
-        facts = TokenizerFacts.from_tokenizer(self.tokenizer)
-        automaton = compile_automaton(load_word_list("en", None), ListOptions(), facts)
+        speller = Speller.from_tokenizer(self.tokenizer)
+        words = build_words(load_word_list("en", None), speller)
         self.folder = folder
-        ArtefactFolder(folder).save(automaton)
-        self.reference = GrammarReference(automaton.digest, 1000, MAX_TOKENS)
-        self.states = EngineCache(folder, facts.digest).states(self.reference)
+        ArtefactFolder(folder).save(words)
+        self.reference = GrammarReference(words.digest, ListOptions(punctuation="full"), 1000, MAX_TOKENS)
+        self.states = EngineCache(folder, speller.facts).states(self.reference)
         self.num_words = (len(self.tokenizer) + 31) // 32
         listed = {"grammar": self.reference.to_ebnf()}
         self.requests = {

@@ -16,7 +16,7 @@ from deployments.vocabulary.compile_process import WorkerCommand
 from deployments.vocabulary.compiler import Compiler, CompilerLimits
 from deployments.vocabulary.deployment import Vocabulary
 from tests.deployments.processes import is_gone
-from vocab.automaton.tokenizer import load_tokenizer_facts
+from vocab.automaton.speller import load_speller
 from vocab.compiler.worker import resident_bytes
 from vocab.lists.wordlists import load_word_list
 from vocab.matching.engine_cache import EngineCache
@@ -49,8 +49,8 @@ class World:
         self.compiler = Compiler(
             WorkerCommand(folder, STORE_BYTES, model=str(model)), CompilerLimits(max_memory_bytes=MEMORY_BYTES)
         )
-        tokenizer = load_tokenizer_facts(str(model))
-        self.cache = EngineCache(folder, tokenizer.digest, CACHE_BYTES)
+        tokenizer = load_speller(str(model)).facts
+        self.cache = EngineCache(folder, tokenizer, CACHE_BYTES)
         self.row = np.zeros((len(tokenizer) + 31) // 32, dtype=np.int32)
         self.folder = folder
         self.settings = settings
@@ -65,7 +65,7 @@ class World:
         """What a request does with a list up to its first mask."""
         resolved = await self.vocabulary.resolve(spec)
         reference = GrammarReference(
-            resolved.digest, resolved.n_words, 100, resolved.exclusion_digest, resolved.extra_digest
+            resolved.digest, resolved.options, resolved.n_words, 100, changes=resolved.changes_digest
         )
         Matcher(self.cache.states(reference), [2], 100).fill_bitmask(self.row)
         return resolved

@@ -46,8 +46,8 @@ def test_a_new_list_is_compiled_once_and_reaches_the_engines_node(smollm2_path: 
                     answer = service.ask("Parlami di te.", ("it", n_words), max_tokens=15, temperature=1, seed=1)
                     assert_only_listed_words(answer.text, "it", n_words)
                 assert answer.vocab is not None
-                name = f"{answer.vocab['id']}.safetensors"
-                assert service.num_compiles(answer.vocab["id"], at_least=1) == 1
+                name = f"{answer.vocab['list_id']}.safetensors"
+                assert service.num_compiles(answer.vocab["list_id"], at_least=1) == 1
         finally:
             process.communicate(timeout=120)
     made, fetched = (cache / "artefacts" / name for cache in caches)

@@ -5,15 +5,19 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from vocab.arrays.byte_trie import Int32Array
-from vocab.automaton.automaton import TokenAutomaton, compile_automaton
+from vocab.automaton.frame import FrameTokens
+from vocab.automaton.overlay import Overlay
+from vocab.automaton.speller import Speller
 from vocab.automaton.tokenizer import TokenizerFacts
+from vocab.automaton.words import Words, build_words
 from vocab.lists.wordlists import WordList
-from vocab.matching.masks import MaskRows
 from vocab.matching.matcher import Matcher
-from vocab.matching.states import ListStates
+from vocab.matching.states import ListStates, State, frame_for
 from vocab.options import ListOptions
+from vocab.text.changes import NO_CHANGES, ListChanges
 
 STOP = 0
+FULL = ListOptions(punctuation="full")
 
 
 def toy_tokenizer(pieces: Iterable[str], *, lacking: bytes = b"") -> TokenizerFacts:
@@ -22,19 +26,64 @@ def toy_tokenizer(pieces: Iterable[str], *, lacking: bytes = b"") -> TokenizerFa
     return TokenizerFacts.from_token_bytes([b"<stop>", *singles, *(piece.encode() for piece in pieces)], [STOP])
 
 
+def toy_speller(facts: TokenizerFacts) -> Speller:
+    """A tokenizer that takes the longest token at each place; where there is none, the stop token."""
+    token_of = {spelled: token for token, spelled in enumerate(facts.token_bytes) if spelled}
+    longest = max(map(len, token_of), default=0)
+
+    def encode(texts: Sequence[str]) -> list[list[int]]:
+        return [list(_greedy(text.encode(), token_of, longest)) for text in texts]
+
+    return Speller(encode, facts, "the longest token first")
+
+
+def _greedy(spelled: bytes, token_of: dict[bytes, int], longest: int) -> Iterable[int]:
+    place = 0
+    while place < len(spelled):
+        size = next((n for n in range(longest, 0, -1) if spelled[place : place + n] in token_of), 0)
+        yield token_of[spelled[place : place + size]] if size else STOP
+        place += size or 1
+
+
 def word_list(words: Sequence[str], lang: str = "es") -> WordList:
     return WordList(lang, tuple(words), "file")
 
 
-def toy_automaton(
-    words: Sequence[str], pieces: Iterable[str] = (), *, lang: str = "es", options: ListOptions | None = None
-) -> tuple[TokenAutomaton, TokenizerFacts]:
-    tokenizer = toy_tokenizer(pieces)
-    return compile_automaton(word_list(words, lang), options or ListOptions(), tokenizer), tokenizer
+def toy_states(
+    words: Sequence[str],
+    pieces: Iterable[str] = (),
+    *,
+    n_words: int | None = None,
+    lang: str = "es",
+    options: ListOptions = FULL,
+    changes: ListChanges = NO_CHANGES,
+) -> tuple[ListStates, TokenizerFacts]:
+    """The states of a list, all of which counts if ``n_words`` does not say otherwise; and the tokenizer."""
+    facts = toy_tokenizer(pieces)
+    listed = word_list(words, lang)
+    return ListStates.of(listed, options, toy_speller(facts), n_words or listed.num_ranks, changes), facts
 
 
-def matcher_of(automaton: TokenAutomaton, n_words: int, max_tokens: int | None = None) -> Matcher:
-    return Matcher(ListStates(automaton, MaskRows(automaton), n_words), [STOP], max_tokens)
+def toy_words(words: Sequence[str], pieces: Iterable[str] = (), lang: str = "es") -> Words:
+    """A list as an artefact has it."""
+    return build_words(word_list(words, lang), toy_speller(toy_tokenizer(pieces)))
+
+
+def states_of(
+    words: Words,
+    facts: TokenizerFacts,
+    n_words: int | None = None,
+    *,
+    overlay: Overlay | None = None,
+    options: ListOptions = FULL,
+) -> ListStates:
+    """The states of a list that came from a file."""
+    frame = frame_for(words, overlay, options, FrameTokens.of(facts))
+    return ListStates(words, frame, n_words or words.listed.num_ranks, overlay)
+
+
+def matcher_of(states: ListStates, max_tokens: int | None = None) -> Matcher:
+    return Matcher(states, [STOP], max_tokens)
 
 
 def allowed_tokens(matcher: Matcher, num_tokens: int) -> set[int]:
@@ -47,11 +96,19 @@ def tokens_of(row: Int32Array) -> set[int]:
     return set(np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")).tolist())
 
 
-def can_spell(matcher: Matcher, tokenizer: TokenizerFacts, text: str) -> bool:
-    """Feeds a text byte by byte and takes it back; whether it may be written and end there."""
-    ids = {token: i for i, token in enumerate(tokenizer.token_bytes)}
-    before = matcher.num_tokens
-    accepted = all(matcher.accept_token(ids[bytes([byte])]) for byte in text.encode())
-    complete = accepted and matcher.can_stop()
-    matcher.rollback(matcher.num_tokens - before)
-    return complete
+def reads(states: ListStates, facts: TokenizerFacts, text: str, budget: int = -1) -> tuple[bool, bool]:
+    """Whether some tokens that may come spell a text, as the beginning of a text and as a whole one."""
+    spelled = text.encode()
+    reached: list[set[State]] = [set() for _ in range(len(spelled) + 1)]
+    reached[0].add(states.start)
+    for place, here in enumerate(reached[:-1]):
+        for token, piece in enumerate(facts.token_bytes) if here else ():
+            if piece and spelled.startswith(piece, place):
+                targets = {states.target(state, token, budget) for state in here}
+                reached[place + len(piece)] |= targets - {()}
+    return bool(reached[-1]), any(map(states.can_stop, reached[-1]))
+
+
+def can_spell(states: ListStates, facts: TokenizerFacts, text: str) -> bool:
+    """Whether some tokens that may come spell a text, after which the text may end."""
+    return reads(states, facts, text)[1]

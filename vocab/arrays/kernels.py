@@ -32,10 +32,10 @@ def position_of(values: npt.NDArray[Any], first: int, last: int, value: int) -> 
     return first if first < end and values[first] == value else -1
 
 
-def address_of(array: npt.NDArray[Any], dtype: type = np.int32) -> int:
-    """Return the address of a contiguous array of that dtype, else raise ``ValueError``."""
-    if array.dtype != dtype or not array.flags.c_contiguous:
-        raise ValueError(f"only contiguous arrays of {dtype.__name__} are handed over by address here")
+def address_of(array: npt.NDArray[np.int64] | npt.NDArray[np.int32] | npt.NDArray[np.uint8]) -> int:
+    """Return the address of a contiguous array of int64, int32 or uint8, else raise ``ValueError``."""
+    if array.dtype not in (np.int64, np.int32, np.uint8) or not array.flags.c_contiguous:
+        raise ValueError("only contiguous arrays of int64, int32 and uint8 are handed over by address here")
     return int(array.ctypes.data)
 
 
@@ -51,5 +51,6 @@ def _pointer_to(value_type: Any) -> Any:
 
 
 # In compiled code: the values from an address on.
+int64_at = _pointer_to(types.int64)
 int32_at = _pointer_to(types.int32)
 uint8_at = _pointer_to(types.uint8)

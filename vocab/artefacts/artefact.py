@@ -1,4 +1,4 @@
-"""Compiled automata as files: one safetensors file each, named by its digest and mapped into memory.
+"""Tries of words, and changes to them, as files: one safetensors file each, named by its digest.
 
 A file is written to a temporary name and renamed, so a reader sees a whole file or none. One that is damaged or holds
 another artefact is refused.
@@ -7,21 +7,23 @@ another artefact is refused.
 import mmap
 import os
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
 from vocab.arrays.tensors import Array, read_tensors, write_tensors
-from vocab.automaton.automaton import FORMAT_VERSION, TokenAutomaton
-from vocab.automaton.distance import Distances
-from vocab.automaton.token_edges import TokenEdges
+from vocab.automaton.frame import NUM_MODES
+from vocab.automaton.overlay import Overlay
+from vocab.automaton.words import FORMAT_VERSION, NUM_KINDS, Root, Words
 from vocab.errors import ArtefactError
 from vocab.lists.stored_words import StoredWords, read_words, spell
-from vocab.options import ListOptions
+from vocab.text.changes import ListChanges
 
-_EDGE_ARRAYS: Final = ("edge_start", "tokens", "targets", "ranks", "links", "link_ranks", "complete_ranks")
-_PLACE_ARRAYS: Final = ("gap_states", "crowded_states", "place_start", "places", "place_ranks")
+_TRIE_ARRAYS: Final = ("edge_start", "tokens", "children", "ranks", "ranks_below", "kinds")
+
+T = TypeVar("T")
 
 
 class ArtefactFolder:
@@ -39,9 +41,9 @@ class ArtefactFolder:
     def has(self, digest: str) -> bool:
         return self.path_of(digest).is_file()
 
-    def save(self, automaton: TokenAutomaton) -> Path:
-        """Write an automaton, replacing a file of that digest."""
-        return self.write_bytes(automaton.digest, _to_bytes(automaton))
+    def save(self, words: Words) -> Path:
+        """Write a trie, replacing a file of that digest."""
+        return self.write_bytes(words.digest, words_to_bytes(words))
 
     def write_bytes(self, digest: str, data: bytes) -> Path:
         """Write the bytes of an artefact's file."""
@@ -64,8 +66,8 @@ class ArtefactFolder:
         except OSError as error:
             raise ArtefactError(f"the artefact {digest} cannot be read: {error.strerror}") from None
 
-    def load(self, digest: str) -> TokenAutomaton:
-        """Map an artefact into memory; its arrays are read-only views of the file.
+    def load(self, digest: str) -> Words:
+        """Map a trie into memory; its arrays are read-only views of the file.
 
         Raises:
             ArtefactError: The file is missing, damaged, or holds another artefact.
@@ -76,48 +78,89 @@ class ArtefactFolder:
                 # All of it is read for its checksum; mapping it at once is quicker than page by page.
                 flags = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)
                 mapped = mmap.mmap(file.fileno(), 0, flags, mmap.PROT_READ)
-            automaton = _from_bytes(mapped)
-        except (OSError, ValueError, KeyError, TypeError, ArtefactError) as error:
+            words = words_from_bytes(mapped)
+        except (OSError, ValueError, ArtefactError) as error:
             raise ArtefactError(f"the artefact {path.name} cannot be used: {error}; delete the file") from None
-        if automaton.digest != digest:
+        if words.digest != digest:
             raise ArtefactError(f"the artefact {path.name} holds that of another list; delete the file")
-        return automaton
+        return words
+
+    def load_overlay(self, digest: str) -> Overlay:
+        """Read the changes to a list.
+
+        Raises:
+            ArtefactError: The file is missing, damaged, or holds something else.
+        """
+        overlay = overlay_from_bytes(self.read_bytes(digest))
+        if overlay.digest != digest:
+            raise ArtefactError(f"the file of the changes {digest} holds others")
+        return overlay
 
 
-def _to_bytes(automaton: TokenAutomaton) -> bytes:
-    words, edges, distances = automaton.words, automaton.edges, automaton.distances
+def words_to_bytes(words: Words) -> bytes:
+    """Serialize a trie."""
+    listed = words.listed
     metadata = {
         "format": FORMAT_VERSION,
-        "digest": automaton.digest,
-        "tokenizer_digest": automaton.tokenizer_digest,
-        "num_tokens": automaton.num_tokens,
-        "lang": words.lang,
-        "source": words.source,
-        "num_words": words.num_words,
-        "num_ranks": words.num_ranks,
-        "options": automaton.options.as_dict(),
-        "start": edges.start,
+        "digest": words.digest,
+        "tokenizer_digest": words.tokenizer_digest,
+        "num_tokens": words.num_tokens,
+        "lang": listed.lang,
+        "source": listed.source,
+        "num_words": listed.num_words,
+        "num_ranks": listed.num_ranks,
+        "has_capitals": words.has_capitals,
+        "roots": [[*root, node] for root, node in words.roots.items()],
     }
     arrays: dict[str, Array] = {
-        "words": words.spelled,
-        "word_ranks": words.ranks,
-        "dropped_words": spell(automaton.dropped_words),
-        **{name: getattr(edges, name) for name in _EDGE_ARRAYS},
-        "pair_start": distances.pair_start,
-        "pair_tokens": distances.num_tokens,
-        "pair_ranks": distances.ranks,
-        "dense_states": automaton.dense_states,
-        "mask_rows": automaton.mask_rows,
-        **{name: getattr(automaton, name) for name in _PLACE_ARRAYS},
+        "words": listed.spelled,
+        "word_ranks": listed.ranks,
+        "dropped_words": spell(words.dropped_words),
+        **_trie_arrays(words),
     }
     return write_tensors(arrays, metadata)
 
 
-def _from_bytes(data: mmap.mmap) -> TokenAutomaton:
-    arrays, metadata = read_tensors(data)
-    if metadata["format"] != FORMAT_VERSION:
-        raise ValueError(f"it has format {metadata['format']}, not {FORMAT_VERSION}")
-    words = StoredWords(
+def words_from_bytes(data: Any) -> Words:
+    """Read what ``words_to_bytes`` wrote; the arrays are views of ``data``.
+
+    Raises:
+        ArtefactError: It is something else, or of another version.
+    """
+    return _checked(data, _read_words)
+
+
+def overlay_to_bytes(overlay: Overlay) -> bytes:
+    """Serialize the changes to a list."""
+    metadata = {
+        "format": FORMAT_VERSION,
+        "digest": overlay.digest,
+        "base_digest": overlay.base_digest,
+        "extra_words": overlay.changes.extra_words,
+        "exclude_words": overlay.changes.exclude_words,
+        "dropped_words": overlay.dropped_words,
+        "roots": [[*root, node] for root, node in overlay.roots.items()],
+    }
+    return write_tensors(_trie_arrays(overlay), metadata)
+
+
+def overlay_from_bytes(data: Any) -> Overlay:
+    """Read what ``overlay_to_bytes`` wrote; raises as ``words_from_bytes``."""
+    return _checked(data, _read_overlay)
+
+
+def _checked(data: Any, read: Callable[[dict[str, Array], dict[str, Any]], T]) -> T:
+    try:
+        arrays, metadata = read_tensors(data)
+        if metadata["format"] != FORMAT_VERSION:
+            raise ValueError(f"it has format {metadata['format']}, not {FORMAT_VERSION}")
+        return read(arrays, metadata)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ArtefactError(str(error)) from None
+
+
+def _read_words(arrays: dict[str, Array], metadata: dict[str, Any]) -> Words:
+    listed = StoredWords(
         lang=metadata["lang"],
         source=metadata["source"],
         num_words=metadata["num_words"],
@@ -125,51 +168,73 @@ def _from_bytes(data: mmap.mmap) -> TokenAutomaton:
         spelled=arrays["words"],
         ranks=arrays["word_ranks"],
     )
-    automaton = TokenAutomaton(
+    words = Words(
         digest=metadata["digest"],
         tokenizer_digest=metadata["tokenizer_digest"],
         num_tokens=metadata["num_tokens"],
-        words=words,
-        options=ListOptions(**metadata["options"]),
+        listed=listed,
+        has_capitals=metadata["has_capitals"],
         dropped_words=read_words(arrays["dropped_words"]),
-        edges=TokenEdges(start=metadata["start"], **{name: arrays[name] for name in _EDGE_ARRAYS}),
-        distances=Distances(arrays["pair_start"], arrays["pair_tokens"], arrays["pair_ranks"]),
-        dense_states=arrays["dense_states"],
-        mask_rows=arrays["mask_rows"],
-        **{name: arrays[name] for name in _PLACE_ARRAYS},
+        **_trie_fields(arrays, metadata, num_modes=2),
     )
-    _check(automaton)
-    return automaton
+    _check_trie(words, first_node=0)
+    if not _are_within(words.tokens, 0, words.num_tokens):
+        raise ValueError("its arrays point outside themselves")
+    return words
 
 
-def _check(automaton: TokenAutomaton) -> None:
+def _read_overlay(arrays: dict[str, Array], metadata: dict[str, Any]) -> Overlay:
+    return Overlay(
+        digest=metadata["digest"],
+        base_digest=metadata["base_digest"],
+        changes=ListChanges(tuple(metadata["extra_words"]), tuple(metadata["exclude_words"])),
+        dropped_words=tuple(metadata["dropped_words"]),
+        **_trie_fields(arrays, metadata, num_modes=NUM_MODES),
+    )
+
+
+def check_overlay(overlay: Overlay, words: Words) -> None:
+    """Raise ``ArtefactError`` where an overlay does not fit a trie."""
+    try:
+        if overlay.base_digest != words.digest:
+            raise ValueError("it was made for another list")
+        _check_trie(overlay, first_node=words.num_nodes)
+        if (
+            not _are_within(overlay.tokens, 0, words.num_tokens)
+            or tuple(words.roots) != tuple(overlay.roots)[: len(words.roots)]
+        ):
+            raise ValueError("it does not fit the list")
+    except ValueError as error:
+        raise ArtefactError(f"the changes {overlay.digest} cannot be used: {error}") from None
+
+
+def _trie_arrays(trie: Words | Overlay) -> dict[str, Array]:
+    return {name: np.ravel(getattr(trie, name)) for name in _TRIE_ARRAYS}
+
+
+def _trie_fields(arrays: dict[str, Array], metadata: dict[str, Any], num_modes: int) -> dict[str, Any]:
+    fields: dict[str, Any] = {name: arrays[name] for name in _TRIE_ARRAYS}
+    for name in ("ranks", "ranks_below"):
+        fields[name] = fields[name].reshape(num_modes, -1)
+    roots = {Root(lead, head, tail, kind): node for lead, head, tail, kind, node in metadata["roots"]}
+    return {**fields, "roots": roots}
+
+
+def _check_trie(trie: Words | Overlay, first_node: int) -> None:
     """Refuse arrays with indices out of range: compiled code does not check bounds."""
-    edges, distances = automaton.edges, automaton.distances
-    num_states, num_edges, num_pairs = len(edges.links), len(edges.tokens), len(distances.ranks)
+    num_nodes, num_edges = trie.num_nodes, len(trie.tokens)
     sizes_agree = (
-        len(edges.edge_start) == len(distances.pair_start) == num_states + 1
-        and len(edges.link_ranks) == len(edges.complete_ranks) == len(automaton.mask_rows) == num_states
-        and len(edges.targets) == len(edges.ranks) == num_edges
-        and len(distances.num_tokens) == num_pairs
-        and len(automaton.place_start) == len(automaton.crowded_states) + 1
-        and len(automaton.places) == len(automaton.place_ranks)
-        and 0 <= edges.start < num_states
+        len(trie.edge_start) == num_nodes + 1
+        and len(trie.children) == num_edges
+        and trie.ranks.shape[1] == trie.ranks_below.shape[1] == num_nodes
     )
     if not sizes_agree:
         raise ValueError("its arrays do not fit together")
     inside = (
-        _are_within(edges.tokens, 0, automaton.num_tokens)
-        and _are_within(edges.targets, 0, num_states)
-        and bool(np.all(edges.links < np.arange(num_states, dtype=np.int32)))
-        and _are_within(edges.links, -1, num_states)
-        and _is_rising(edges.edge_start, num_edges)
-        and _is_rising(distances.pair_start, num_pairs)
-        and _are_within(automaton.dense_states, 0, num_states)
-        and _are_within(automaton.mask_rows, -1 - len(automaton.dense_states), len(automaton.dense_states))
-        and _are_within(automaton.gap_states, 0, num_states)
-        and _are_within(automaton.crowded_states, 0, num_states)
-        and _are_within(automaton.places, 0, len(automaton.gap_states))
-        and _is_rising(automaton.place_start, len(automaton.places))
+        _is_rising(trie.edge_start, num_edges)
+        and _are_within(trie.children, 0, first_node + num_nodes)
+        and _are_within(trie.kinds, 0, NUM_KINDS)
+        and all(0 <= node < first_node + num_nodes for node in trie.roots.values())
     )
     if not inside:
         raise ValueError("its arrays point outside themselves")

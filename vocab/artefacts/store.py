@@ -21,7 +21,8 @@ from typing import Final, TypeVar
 
 from vocab.artefacts.artefact import ArtefactFolder
 from vocab.artefacts.shared_store import SharedStore
-from vocab.automaton.automaton import TokenAutomaton
+from vocab.automaton.overlay import Overlay
+from vocab.automaton.words import Words
 from vocab.errors import ArtefactError
 
 GRACE_S: Final = 60.0
@@ -79,10 +80,15 @@ class ArtefactStore:
             return path.is_file()  # in a folder that may only be read
         return True
 
-    def load(self, digest: str) -> TokenAutomaton:
+    def load(self, digest: str) -> Words:
         """As ``ArtefactFolder.load``, and mark it as used."""
         self.has(digest)
         return self._folder.load(digest)
+
+    def load_overlay(self, digest: str) -> Overlay:
+        """As ``ArtefactFolder.load_overlay``, and mark it as used."""
+        self.has(digest)
+        return self._folder.load_overlay(digest)
 
     def find(self, digest: str, load: Callable[[str], T]) -> T | None:
         """Return what ``load`` makes of the artefact, from here or from the shared store; None where neither has it.
@@ -106,9 +112,9 @@ class ArtefactStore:
             self._shared.delete(digest)
             return None
 
-    def save(self, automaton: TokenAutomaton) -> Path:
-        """Write an artefact, to be sent with the next ``share``; raise ``ArtefactError`` if it cannot be written."""
-        return self._written(automaton.digest, lambda: self._folder.save(automaton), is_new=True)
+    def save(self, words: Words) -> Path:
+        """Write a trie, to be sent with the next ``share``; raise ``ArtefactError`` if it cannot be written."""
+        return self._written(words.digest, lambda: self._folder.save(words), is_new=True)
 
     def write_bytes(self, digest: str, data: bytes, *, is_new: bool = False) -> Path:
         """Write the file of an artefact, to be shared if it ``is_new``; raise ``ArtefactError`` if that fails."""

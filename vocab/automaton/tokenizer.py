@@ -52,11 +52,3 @@ class TokenizerFacts:
 
     def __len__(self) -> int:
         return len(self.token_bytes)
-
-
-def load_tokenizer_facts(model: str, *, trust_remote_code: bool = False) -> TokenizerFacts:
-    """Facts of the tokenizer of a Hugging Face id or a local folder."""
-    from transformers import AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(model, trust_remote_code=trust_remote_code)
-    return TokenizerFacts.from_tokenizer(tokenizer)

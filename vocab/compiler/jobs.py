@@ -10,45 +10,51 @@ from typing import Any, Final, TypeAlias
 from vocab import errors
 from vocab.errors import CompileError, VocabularyError
 from vocab.lists.wordlists import Unit
-from vocab.options import DEFAULT_OPTIONS, ListOptions
+from vocab.options import ListOptions
 
 
 @dataclass(frozen=True, slots=True)
 class CompileList:
-    """Compile a list for every N.
+    """Spell a list.
 
     Attributes:
         lang: The name of the list; with ``words``, the language whose rules of spelling apply, or None.
         words: In rank order, instead of a list of that name.
         unit: Whether each form has a rank of its own, or each lemma with all its forms.
+        is_whole: Whether all of a long list is needed, or only its first ``FIRST_WORDS`` ranks.
     """
 
     lang: str | None
     words: tuple[str, ...] | None = None
     unit: Unit = "form"
-    options: ListOptions = DEFAULT_OPTIONS
+    is_whole: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class ExcludeWords:
-    """Leave words out of a compiled list without compiling it again, where possible."""
+class ChangeList:
+    """Add words to a spelled list, and leave others out."""
 
     digest: str
-    words: tuple[str, ...]
+    extra_words: tuple[str, ...] = ()
+    exclude_words: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class CompileWithout:
-    """Compile the words of an artefact again without ``words``, by default with its options; others keep their rank."""
+class MeasureTexts:
+    """Say how short a text may be, with these changes (an artefact), options and N."""
 
     digest: str
-    words: tuple[str, ...]
-    options: ListOptions | None = None
+    changes: str | None
+    options: ListOptions
+    n_words: int
 
 
-Job: TypeAlias = CompileList | ExcludeWords | CompileWithout
+Job: TypeAlias = CompileList | ChangeList | MeasureTexts
 
-_KINDS: Final[dict[str, type[Job]]] = {job.__name__: job for job in (CompileList, ExcludeWords, CompileWithout)}
+FIRST_WORDS: Final = 20_000
+"""Ranks of the artefact that serves every N up to here: made in a tenth of the time of a whole language."""
+
+_KINDS: Final[dict[str, type[Job]]] = {job.__name__: job for job in (CompileList, ChangeList, MeasureTexts)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +62,10 @@ class Compiled:
     """A stored artefact.
 
     Attributes:
-        num_ranks: The largest N that makes a difference.
-        fewest_tokens: Pairs (tokens, rank): from that rank on, so few tokens make a text; fewer tokens need higher
-            ranks.
-        num_dropped: Words left out because the tokenizer cannot spell them.
+        digest: Of the list, or of its changes; empty where there is nothing to change.
+        num_ranks: The largest N that makes a difference, of the whole list.
+        num_ranks_here: Of the artefact, which may hold the first of them only.
+        num_dropped: Words that the tokenizer cannot spell.
         dropped_words: The first of them.
         was_stored: Whether it existed, so that nothing was compiled.
         seconds: How long the job took.
@@ -67,27 +73,26 @@ class Compiled:
 
     digest: str
     num_ranks: int
-    fewest_tokens: tuple[tuple[int, int], ...]
+    num_ranks_here: int = 0
     num_words: int = 0
     num_dropped: int = 0
     dropped_words: tuple[str, ...] = ()
     was_stored: bool = False
     seconds: float = 0.0
 
-    def fewest_for(self, n_words: int) -> int | None:
-        """Return the fewest tokens of a text of the first ``n_words`` words; None where there is no text."""
-        n_words = min(n_words, self.num_ranks)
-        return min((tokens for tokens, rank in self.fewest_tokens if rank <= n_words), default=None)
-
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The answer to a job; ``compiled`` is None after an error, or where leaving words out needs a compile.
+    """The answer to a job.
 
-    ``resident_bytes`` is the memory of the process afterwards.
+    Attributes:
+        compiled: None after an error, and for ``MeasureTexts``.
+        fewest_tokens: Of the shortest text; None where there is no text.
+        resident_bytes: The memory of the process afterwards.
     """
 
     compiled: Compiled | None = None
+    fewest_tokens: int | None = None
     error: VocabularyError | None = None
     resident_bytes: int = 0
 
@@ -102,10 +107,11 @@ def write_job(job: Job) -> bytes:
 def read_job(line: bytes) -> Job:
     values = json.loads(line)
     kind = _KINDS[values.pop("kind")]
-    if values["words"] is not None:
-        values["words"] = tuple(values["words"])
-    if values.get("options") is not None:
-        values["options"] = ListOptions(**values["options"])
+    for name, value in values.items():
+        if isinstance(value, list):
+            values[name] = tuple(value)
+        elif name == "options":
+            values[name] = ListOptions(**value)
     return kind(**values)
 
 
@@ -114,6 +120,7 @@ def write_reply(reply: Reply) -> bytes:
     return _line(
         {
             "compiled": None if reply.compiled is None else asdict(reply.compiled),
+            "fewest_tokens": reply.fewest_tokens,
             "error": None if error is None else {"type": type(error).__name__, "message": str(error)},
             "resident_bytes": reply.resident_bytes,
         }
@@ -126,6 +133,7 @@ def read_reply(line: bytes) -> Reply:
         values = json.loads(line)
         return Reply(
             compiled=_compiled(values["compiled"]),
+            fewest_tokens=values["fewest_tokens"],
             error=_error(values["error"]),
             resident_bytes=int(values["resident_bytes"]),
         )
@@ -136,8 +144,7 @@ def read_reply(line: bytes) -> Reply:
 def _compiled(values: dict[str, Any] | None) -> Compiled | None:
     if values is None:
         return None
-    pairs = tuple((int(tokens), int(rank)) for tokens, rank in values.pop("fewest_tokens"))
-    return Compiled(fewest_tokens=pairs, dropped_words=tuple(values.pop("dropped_words")), **values)
+    return Compiled(dropped_words=tuple(values.pop("dropped_words")), **values)
 
 
 def _error(values: dict[str, str] | None) -> VocabularyError | None:

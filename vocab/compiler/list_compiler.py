@@ -3,7 +3,7 @@
 import hashlib
 import logging
 import time
-from dataclasses import replace
+from collections.abc import Hashable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
@@ -12,24 +12,27 @@ import numpy as np
 from cachetools import LRUCache
 
 from vocab.arrays.tensors import read_tensors, write_tensors
+from vocab.artefacts.artefact import overlay_to_bytes
 from vocab.artefacts.store import ArtefactStore
-from vocab.artefacts.stored_tokenizer import stored_trie
-from vocab.automaton.automaton import TokenAutomaton, artefact_digest, compile_automaton
-from vocab.automaton.tokenizer import TokenizerFacts
-from vocab.compiler.jobs import Compiled, CompileList, CompileWithout, Job, Reply
-from vocab.errors import ArtefactError, CompileError, EmptyWordListError, VocabularyError
-from vocab.exclusion.exclusion import Exclusion, exclude, exclusion_digest
+from vocab.automaton.frame import Frame, FrameTokens
+from vocab.automaton.overlay import build_overlay, overlay_digest
+from vocab.automaton.speller import Speller
+from vocab.automaton.words import Words, build_words, words_digest
+from vocab.compiler.jobs import FIRST_WORDS, ChangeList, Compiled, CompileList, Job, MeasureTexts, Reply
+from vocab.errors import ArtefactError, CompileError, VocabularyError
 from vocab.lists.lemmas import group_by_lemma
 from vocab.lists.wordlists import WordList, inline_word_list, load_word_list
-from vocab.options import ListOptions
-from vocab.text.changes import entries_left_out
-from vocab.text.forms import resolve_case
+from vocab.matching.states import ListStates, frame_for
+from vocab.text.changes import ListChanges, entries_left_out
 
 MAX_LISTS: Final = 2
-"""Built-in lists kept as words, 30 to 60 MB each: options are often tried on the same one."""
+"""Built-in lists kept as words, 30 to 60 MB each."""
 
 MAX_ARTEFACTS: Final = 8
-"""Artefacts kept mapped, to leave words out of them."""
+"""Artefacts kept mapped, to change and measure them."""
+
+MAX_FRAMES: Final = 32
+"""Sets of options, some hundred kilobytes each."""
 
 MAX_DROPPED_SHOWN: Final = 10
 
@@ -42,13 +45,14 @@ logger = logging.getLogger(__name__)
 class ListCompiler:
     """Compile for one tokenizer into one store, keeping a few lists and artefacts used last."""
 
-    def __init__(self, tokenizer: TokenizerFacts, store: ArtefactStore, wordlist_dir: Path | None = None) -> None:
-        self._tokenizer = tokenizer
-        self._trie = stored_trie(tokenizer, store)
+    def __init__(self, speller: Speller, store: ArtefactStore, wordlist_dir: Path | None = None) -> None:
+        self._speller = speller
         self._store = store
         self._wordlist_dir = wordlist_dir
+        self._frame_tokens = FrameTokens.of(speller.facts)
         self._lists = LRUCache[tuple[str, str], WordList](MAX_LISTS)
-        self._artefacts = LRUCache[str, TokenAutomaton](MAX_ARTEFACTS)
+        self._artefacts = LRUCache[str, Words](MAX_ARTEFACTS)
+        self._frames = LRUCache[Hashable, Frame](MAX_FRAMES)
 
     def run(self, job: Job) -> Reply:
         """Run a job; any error is in the reply."""
@@ -66,17 +70,11 @@ class ListCompiler:
 
     def _run(self, job: Job) -> Reply:
         if isinstance(job, CompileList):
-            return Reply(self._compiled(self._word_list(job), job.options))
-        automaton = self._artefact(job.digest)
-        entries = entries_left_out(automaton.word_list, job.words)
-        if isinstance(job, CompileWithout):
-            options = job.options or automaton.options
-            if not entries:
-                return Reply(self._compiled(automaton.word_list, options))
-            # Resolved before words are left out: they may be all that have capitals.
-            options = replace(options, case=resolve_case(automaton.word_list, options))
-            return Reply(self._compiled(_shortened(automaton.word_list, entries), options))
-        return Reply(self._excluded(automaton, entries) if entries else _described(automaton, was_stored=True))
+            return Reply(self._compiled(self._word_list(job), is_whole=job.is_whole))
+        words = self._words(job.digest)
+        if isinstance(job, ChangeList):
+            return Reply(self._changed(words, ListChanges(job.extra_words, job.exclude_words)))
+        return Reply(fewest_tokens=self._fewest_tokens(words, job))
 
     def _word_list(self, job: CompileList) -> WordList:
         if job.words is not None:
@@ -95,39 +93,62 @@ class ListCompiler:
         folder = self._wordlist_dir
         return folder is not None and folder.is_dir() and any(path.stem == name for path in folder.iterdir())
 
-    def _compiled(self, word_list: WordList, options: ListOptions) -> Compiled:
-        digest = artefact_digest(word_list, options, self._tokenizer)
-        if (stored := self._store.find(digest, self._store.load)) is not None:
-            return _described(stored, was_stored=True)
-        automaton = compile_automaton(word_list, options, self._tokenizer, self._trie)
-        self._store.save(automaton)
-        return _described(automaton, was_stored=False)
+    def _compiled(self, word_list: WordList, *, is_whole: bool) -> Compiled:
+        has_capitals, num_ranks = word_list.has_capitals, word_list.num_ranks
+        if not is_whole:
+            word_list = word_list.up_to(FIRST_WORDS)
+        digest = words_digest(word_list, self._speller, has_capitals=has_capitals)
+        words = self._store.find(digest, self._store.load)
+        was_stored = words is not None
+        if words is None:
+            words = build_words(word_list, self._speller, has_capitals=has_capitals)
+            self._store.save(words)
+        listed = words.listed
+        return Compiled(
+            digest=digest,
+            num_ranks=listed.num_ranks + num_ranks - word_list.num_ranks,
+            num_ranks_here=listed.num_ranks,
+            num_words=listed.num_words,
+            num_dropped=len(words.dropped_words),
+            dropped_words=words.dropped_words[:MAX_DROPPED_SHOWN],
+            was_stored=was_stored,
+        )
 
-    def _excluded(self, automaton: TokenAutomaton, entries: tuple[str, ...]) -> Compiled | None:
-        digest = exclusion_digest(automaton.digest, entries)
-        exclusion = self._store.find(digest, self._load_exclusion)
-        was_stored = exclusion is not None
-        if exclusion is None:
-            exclusion = exclude(automaton, entries, self._tokenizer, self._trie)
-            if exclusion is None:
-                return None
-            self._store.write_bytes(digest, exclusion.to_bytes(), is_new=True)
-        return replace(_described(exclusion.apply(automaton), was_stored=was_stored), digest=digest)
+    def _changed(self, words: Words, asked: ListChanges) -> Compiled:
+        left_out = entries_left_out(words.listed.word_list, asked.exclude_words)
+        changes = ListChanges(asked.extra_words, left_out)
+        if not changes:
+            return Compiled("", words.listed.num_ranks, was_stored=True)
+        digest = overlay_digest(words.digest, changes)
+        overlay = self._store.find(digest, self._store.load_overlay)
+        was_stored = overlay is not None
+        if overlay is None:
+            overlay = build_overlay(words, changes, self._speller)
+            self._store.write_bytes(digest, overlay_to_bytes(overlay), is_new=True)
+        return Compiled(
+            digest,
+            words.listed.num_ranks,
+            num_words=len(overlay.changes.extra_words),
+            num_dropped=len(overlay.dropped_words),
+            dropped_words=overlay.dropped_words[:MAX_DROPPED_SHOWN],
+            was_stored=was_stored,
+        )
 
-    def _load_exclusion(self, digest: str) -> Exclusion:
-        exclusion = Exclusion.from_bytes(self._store.read_bytes(digest))
-        if exclusion.digest != digest:
-            raise ArtefactError(f"the file of exclusion {digest} holds another one")
-        return exclusion
+    def _fewest_tokens(self, words: Words, job: MeasureTexts) -> int | None:
+        overlay = None if job.changes is None else self._store.load_overlay(job.changes)
+        key = job.options, words.has_capitals, words.language, tuple((words if overlay is None else overlay).roots)
+        if key not in self._frames:
+            self._frames[key] = frame_for(words, overlay, job.options, self._frame_tokens)
+        return ListStates(words, self._frames[key], job.n_words, overlay).fewest_tokens()
 
-    def _artefact(self, digest: str) -> TokenAutomaton:
-        automaton = self._artefacts.get(digest)
-        if automaton is None:
-            automaton = self._store.find(digest, self._store.load)
-            if automaton is None:
+    def _words(self, digest: str) -> Words:
+        words = self._artefacts.get(digest)
+        if words is None:
+            words = self._store.find(digest, self._store.load)
+            if words is None:
                 raise ArtefactError(f"the artefact {digest} is gone")
-            self._artefacts[digest] = automaton
-        return automaton
+            self._artefacts[digest] = words
+        return words
 
 
 def grouped_by_lemma(word_list: WordList, store: ArtefactStore) -> WordList:
@@ -161,28 +182,3 @@ def grouped_by_lemma(word_list: WordList, store: ArtefactStore) -> WordList:
         }
         store.write_bytes(digest, write_tensors(arrays, {"list": word_list.digest}), is_new=True)
     return grouped
-
-
-def _shortened(word_list: WordList, entries: tuple[str, ...]) -> WordList:
-    """Return the list without some words; all others keep their rank."""
-    left_out = frozenset(entries)
-    kept = [(rank, word) for rank, word in word_list.ranked() if word not in left_out]
-    if not kept:
-        raise EmptyWordListError("exclude_words leaves no word of the list: leave fewer out.")
-    return replace(word_list, words=tuple(word for _, word in kept), ranks=tuple(rank for rank, _ in kept))
-
-
-def _described(automaton: TokenAutomaton, *, was_stored: bool) -> Compiled:
-    distances, start = automaton.distances, automaton.edges.start
-    first, last = (int(distances.pair_start[state]) for state in (start, start + 1))
-    return Compiled(
-        digest=automaton.digest,
-        num_ranks=automaton.words.num_ranks,
-        fewest_tokens=tuple(
-            zip(distances.num_tokens[first:last].tolist(), distances.ranks[first:last].tolist(), strict=True)
-        ),
-        num_words=automaton.words.num_words,
-        num_dropped=len(automaton.dropped_words),
-        dropped_words=automaton.dropped_words[:MAX_DROPPED_SHOWN],
-        was_stored=was_stored,
-    )

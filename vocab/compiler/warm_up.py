@@ -1,47 +1,34 @@
-"""Load or compile the machine code of compile, exclusion, load, mask and step, so that no request waits for it.
+"""Load or compile the machine code of compile, load, mask and step, so that no request waits for it.
 
 With numba's cache on disk this takes a fraction of a second, without it a minute.
 """
 
-import tempfile
-from pathlib import Path
-
 import numpy as np
 
-from vocab.artefacts.artefact import ArtefactFolder
-from vocab.automaton.automaton import compile_automaton
-from vocab.automaton.token_trie import TokenTrie
-from vocab.automaton.tokenizer import TokenizerFacts
-from vocab.exclusion.exclusion import Exclusion, exclude
+from vocab.artefacts.artefact import words_from_bytes, words_to_bytes
+from vocab.automaton.frame import FrameTokens
+from vocab.automaton.overlay import build_overlay
+from vocab.automaton.speller import byte_speller
+from vocab.automaton.words import build_words
 from vocab.lists.wordlists import WordList
-from vocab.matching.masks import MaskRows
 from vocab.matching.matcher import Matcher
-from vocab.matching.states import ListStates
-from vocab.matching.union import UnionStates
+from vocab.matching.states import ListStates, frame_for
 from vocab.options import DEFAULT_OPTIONS
+from vocab.text.changes import ListChanges
 
 _STOP = 0
 
 
 def warm_up() -> None:
-    """Compile a list of a few words, store and load it, leave a word out, and write a text in it."""
-    # The tokenizer lacks a byte of one word, so that spelling is checked too.
-    lacking = "ñ".encode()[-1]
-    tokenizer = TokenizerFacts.from_token_bytes([b"", *(bytes([byte]) for byte in range(256) if byte != lacking)])
-    words = WordList("fr", ("l'", "l'un", "un", "a", "a b", "b", "ñ", "c"), "inline")
-    trie = TokenTrie.from_bytes(TokenTrie.of(tokenizer).to_bytes())
-    with tempfile.TemporaryDirectory(prefix="wordbound-") as path:
-        folder = ArtefactFolder(Path(path))
-        made = compile_automaton(words, DEFAULT_OPTIONS, tokenizer, trie)
-        folder.save(made)
-        automaton = folder.load(made.digest)
-        exclusion = exclude(automaton, ("c",), tokenizer, trie)
-        if exclusion is not None:
-            Exclusion.from_bytes(exclusion.to_bytes()).apply(automaton)
-        rows, row = MaskRows(automaton), np.zeros((len(tokenizer) + 31) // 32, dtype=np.int32)
-        listed = ListStates(automaton, rows, words.num_ranks)
-        for states, max_tokens in ((listed, None), (listed, 4), (UnionStates(listed, listed), None)):
-            matcher = Matcher(states, (_STOP,), max_tokens)
+    """Spell a list of a few words, store and load it, change it, and write a text in it."""
+    speller = byte_speller(_STOP)
+    listed = WordList("fr", ("l'", "l'un", "un", "a", "a b", "b", "c"), "inline")
+    words = words_from_bytes(words_to_bytes(build_words(listed, speller)))
+    tokens, row = FrameTokens.of(speller.facts), np.zeros((len(speller.facts) + 31) // 32, dtype=np.int32)
+    for overlay in (None, build_overlay(words, ListChanges(("d",), ("c",)), speller)):
+        frame = frame_for(words, overlay, DEFAULT_OPTIONS, tokens)
+        for max_tokens in (None, 4):
+            matcher = Matcher(ListStates(words, frame, listed.num_ranks, overlay), (_STOP,), max_tokens)
             for byte in b"a b":
                 matcher.fill_bitmask(row)
-                matcher.accept_token(tokenizer.token_bytes.index(bytes([byte])))
+                matcher.accept_token(speller.facts.token_bytes.index(bytes([byte])))

@@ -16,6 +16,7 @@ from typing import Final, Literal, Protocol
 from vocab.decoding.generator import Continuation, Expansion, Generator, Place, run_together
 from vocab.errors import DeadEndError
 from vocab.matching.repeats import Repeats
+from vocab.matching.states import State
 
 _CUT_CHARACTER: Final = "\N{REPLACEMENT CHARACTER}"
 
@@ -179,7 +180,7 @@ class BeamSearch:
 
     def _merged(self, candidates: list[_Candidate]) -> list[_Candidate]:
         """Keep the first of those with equal texts, as many as are needed."""
-        kept: dict[tuple[bool, int | None, str | tuple[int, ...]], _Candidate] = {}
+        kept: dict[tuple[bool, State | None, str | tuple[int, ...]], _Candidate] = {}
         budget = self.budget
         for candidate in candidates:
             if len(kept) == self._num_candidates:

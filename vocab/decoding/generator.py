@@ -10,6 +10,8 @@ from collections.abc import Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeVar
 
+from vocab.matching.states import State
+
 T = TypeVar("T")
 
 Finish = Literal["stop", "length", "sentence"]
@@ -27,7 +29,7 @@ class Place:
     """
 
     tokens: tuple[int, ...] = ()
-    state: int | None = None
+    state: State | None = None
     source: str | None = None
 
 

@@ -1,29 +1,29 @@
 """Resolve grammar references to states, keeping the lists of an engine within a bound of bytes.
 
-Mapped artefacts, mask rows and unions are cached. A dropped entry lives on in the matchers that hold it.
+Mapped artefacts, frames and states are cached. A dropped entry lives on in the matchers that hold it.
 """
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final, NamedTuple, TypeVar
 
-import numpy as np
+from cachetools import LRUCache
 
-from vocab.artefacts.artefact import ArtefactFolder
-from vocab.automaton.automaton import TokenAutomaton
+from vocab.artefacts.artefact import ArtefactFolder, check_overlay
+from vocab.automaton.frame import Frame, FrameTokens
+from vocab.automaton.overlay import Overlay
+from vocab.automaton.tokenizer import TokenizerFacts
+from vocab.automaton.words import Words
 from vocab.errors import ArtefactError
-from vocab.exclusion.exclusion import Exclusion
-from vocab.matching.masks import MaskRows
 from vocab.matching.reference import GrammarReference
-from vocab.matching.states import ListStates, States
-from vocab.matching.union import UnionStates
+from vocab.matching.states import ListStates, frame_for
 
 DEFAULT_CACHE_BYTES: Final = 1024 * 1024 * 1024
-"""Includes mapped files, whose pages the processes of a node share. A list of 50,000 words takes 20 MB for 262,144
-tokens, all 340,000 Spanish ones 110 MB."""
+"""Includes mapped files, whose pages the processes of a node share. A list of 50,000 words takes 8 MB for 262,144
+tokens, all 340,000 Spanish ones 46 MB."""
 
 ARTEFACT_DIR_VARIABLE: Final = "WORDBOUND_ARTEFACT_DIR"
 """Environment variable of an engine's process with the folder of this node's artefacts."""
@@ -37,24 +37,18 @@ MAX_FILES: Final = 256
 ENTRY_BYTES: Final = 32 * 1024
 """The Python objects of a list, however few words it has."""
 
-_ROWS_SHARE: Final = 8
-"""The rows of one list take at most this fraction (1/8) of the cache."""
+MAX_FRAMES: Final = 32
+"""Sets of options, some hundred kilobytes each."""
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 
-class _List(NamedTuple):
-    automaton: TokenAutomaton
-    rows: MaskRows
-    own_bytes: int
+class _Loaded(NamedTuple):
+    """What an artefact's file holds, and its bytes."""
 
-    @property
-    def num_bytes(self) -> int:
-        return self.own_bytes + self.rows.num_bytes
-
-    def states(self, n_words: int) -> ListStates:
-        return ListStates(self.automaton, self.rows, n_words)
+    content: Any
+    num_bytes: int
 
 
 class EngineCache:
@@ -63,23 +57,30 @@ class EngineCache:
     At most ``max_bytes`` are kept besides what matchers hold. Artefacts for another tokenizer are refused.
     """
 
-    def __init__(self, folder: Path, tokenizer_digest: str, max_bytes: int = DEFAULT_CACHE_BYTES) -> None:
+    def __init__(self, folder: Path, tokenizer: TokenizerFacts, max_bytes: int = DEFAULT_CACHE_BYTES) -> None:
         self._folder = ArtefactFolder(folder)
-        self._tokenizer_digest = tokenizer_digest
+        self._tokenizer = tokenizer
+        self._frame_tokens = FrameTokens.of(tokenizer)
+        self._frames: LRUCache[Any, Frame] = LRUCache(MAX_FRAMES)
         self._max_bytes = max_bytes
         # No cache of cachetools: those measure an entry once, when it is put in, and its rows are made later.
         # Entries made of others precede them, so that they are dropped first.
-        self._entries: OrderedDict[tuple[str | int, ...], Any] = OrderedDict()
+        self._entries: OrderedDict[Hashable, Any] = OrderedDict()
         self._lock = Lock()
 
-    def states(self, reference: GrammarReference) -> States:
+    def states(self, reference: GrammarReference) -> ListStates:
         """Return the states that the reference names.
 
         Raises:
             ArtefactError: An artefact is missing, damaged, or incompatible with the others.
         """
         with self._lock:
-            states = self._states(reference)
+            states: ListStates = self._get(
+                (reference.digest, reference.changes, reference.options, reference.n_words),
+                lambda: self._bind(reference),
+            )
+            # Touched again, so that they are dropped after the states.
+            self._words(reference.digest)
             self._drop()
             return states
 
@@ -89,56 +90,33 @@ class EngineCache:
         with self._lock:
             return self._num_bytes()
 
-    def _states(self, reference: GrammarReference) -> States:
-        if reference.extra is None:
-            return self._changed(reference).states(reference.n_words)
-        union: UnionStates = self._get(
-            (reference.digest, reference.without or "", reference.extra, reference.n_words),
-            lambda: self._union(reference),
-        )
-        # Touched again, so that they are dropped after the union.
-        self._list(reference.extra)
-        self._changed(reference)
-        return union
+    def _bind(self, reference: GrammarReference) -> ListStates:
+        words = self._words(reference.digest)
+        overlay = None if reference.changes is None else self._overlay(reference.changes, words)
+        roots = tuple((words if overlay is None else overlay).roots)
+        key = reference.options, words.has_capitals, words.language, roots
+        if key not in self._frames:
+            self._frames[key] = frame_for(words, overlay, reference.options, self._frame_tokens)
+        return ListStates(words, self._frames[key], reference.n_words, overlay)
 
-    def _union(self, reference: GrammarReference) -> UnionStates:
-        listed, extra = self._changed(reference), self._list(str(reference.extra))
-        try:
-            return UnionStates(listed.states(reference.n_words), extra.states(extra.automaton.words.num_ranks))
-        except ValueError as error:
-            raise ArtefactError(f"the artefacts {reference.digest} and {reference.extra}: {error}") from None
+    def _words(self, digest: str) -> Words:
+        loaded: _Loaded = self._get(digest, lambda: self._load(digest))
+        words: Words = loaded.content
+        return words
 
-    def _changed(self, reference: GrammarReference) -> _List:
-        without = reference.without
-        if without is None:
-            return self._list(reference.digest)
-        changed = self._get((reference.digest, without), lambda: self._exclude(reference.digest, without))
-        self._list(reference.digest)
-        return changed
-
-    def _exclude(self, digest: str, without: str) -> _List:
-        base = self._list(digest).automaton
-        exclusion = Exclusion.from_bytes(self._folder.read_bytes(without))
-        if exclusion.digest != without:
-            raise ArtefactError(f"the artefact {without} holds other words to leave out")
-        changed = exclusion.apply(base)
-        return self._with_rows(changed, _bytes_apart(changed, base))
-
-    def _list(self, digest: str) -> _List:
-        return self._get((digest,), lambda: self._load(digest))
-
-    def _load(self, digest: str) -> _List:
-        automaton = self._folder.load(digest)
-        if automaton.tokenizer_digest != self._tokenizer_digest:
+    def _load(self, digest: str) -> _Loaded:
+        words = self._folder.load(digest)
+        if words.tokenizer_digest != self._tokenizer.digest:
             raise ArtefactError(f"the artefact {digest} was compiled for another tokenizer than the engine's")
-        words = automaton.words
-        logger.info("loaded %d words of list %s (%s)", words.num_words, words.lang, digest)
-        return self._with_rows(automaton, self._folder.path_of(digest).stat().st_size)
+        logger.info("loaded %d words of list %s (%s)", words.listed.num_words, words.listed.lang, digest)
+        return _Loaded(words, self._folder.path_of(digest).stat().st_size)
 
-    def _with_rows(self, automaton: TokenAutomaton, own_bytes: int) -> _List:
-        return _List(automaton, MaskRows(automaton, self._max_bytes // _ROWS_SHARE), own_bytes)
+    def _overlay(self, digest: str, words: Words) -> Overlay:
+        overlay = self._folder.load_overlay(digest)
+        check_overlay(overlay, words)
+        return overlay
 
-    def _get(self, key: tuple[str | int, ...], make: Callable[[], T]) -> T:
+    def _get(self, key: Hashable, make: Callable[[], T]) -> T:
         if key not in self._entries:
             self._entries[key] = make()
         self._entries.move_to_end(key)
@@ -147,22 +125,11 @@ class EngineCache:
 
     def _drop(self) -> None:
         num_bytes = self._num_bytes()
-        num_files = sum(len(key) == 1 for key in self._entries)
+        num_files = sum(isinstance(key, str) for key in self._entries)
         while len(self._entries) > 1 and (num_bytes > self._max_bytes or num_files > MAX_FILES):
             key, entry = self._entries.popitem(last=False)
             num_bytes -= ENTRY_BYTES + entry.num_bytes
-            num_files -= len(key) == 1
+            num_files -= isinstance(key, str)
 
     def _num_bytes(self) -> int:
         return sum(ENTRY_BYTES + entry.num_bytes for entry in self._entries.values())
-
-
-def _bytes_apart(automaton: TokenAutomaton, base: TokenAutomaton) -> int:
-    """Return the bytes of the arrays that one automaton does not share with the other."""
-    shared = {id(array) for array in _arrays(base)}
-    return sum(array.nbytes for array in _arrays(automaton) if id(array) not in shared)
-
-
-def _arrays(automaton: TokenAutomaton) -> list[np.ndarray[Any, Any]]:
-    holders = (automaton, automaton.edges, automaton.distances)
-    return [value for holder in holders for value in vars(holder).values() if isinstance(value, np.ndarray)]

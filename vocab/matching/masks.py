@@ -1,187 +1,162 @@
-"""Bitmask rows in xgrammar's layout: int32 words, token t at bit t % 32 of word t // 32.
+"""Masks and steps in compiled code: a list, changes, a frame and N as one table of numbers and addresses.
 
-The rows of dense states are made once per N (and per budget, near the end of one); every other mask is a copy of one of
-these with the state's few own bits added, in one call of compiled code. Compiled code sees an automaton with N and a
-budget fixed as one table of addresses and numbers (see ``vocab.arrays.kernels``).
+A row is in xgrammar's layout: int32 words, token t at bit t % 32 of word t // 32. The rows of frame states are made
+once per N (and per budget, near the end of one); a mask within a word is a copy of the row of the frame state behind
+it, if it may end there, with the word's few own tokens added.
+
+A *reading* of what was written is one integer: between words -1 - f, in frame state f, and within a word the node of
+the trie, with its context in the upper half.
 """
 
-from collections import OrderedDict
 from threading import Lock
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
-from vocab.arrays.byte_trie import Int32Array
-from vocab.arrays.kernels import AddressTable, address_of, int32_at, kernel, position_of
-from vocab.automaton.automaton import TokenAutomaton
-from vocab.automaton.distance import rank_within
-
-DEFAULT_CACHE_BYTES: Final = 64 * 1024 * 1024
-"""Two thousand rows of 262,144 tokens; a list has some dozens of dense states in use per N."""
+from vocab.arrays.byte_trie import Int32Array, Uint8Array
+from vocab.arrays.kernels import AddressTable, address_of, int32_at, int64_at, kernel, position_of, uint8_at
+from vocab.automaton.frame import NUM_MODES, Frame
+from vocab.automaton.overlay import Overlay
+from vocab.automaton.words import NUM_KINDS, Words
 
 NO_BUDGET: Final = -1
 NO_TOKENS: Final = np.empty(0, dtype=np.int32)
 
+_Array: TypeAlias = Int32Array | Uint8Array
+
 _FILLED: Final = -1
-_WORDS_PER_CACHE_LINE: Final = 16
+_FAR: Final = 255
+"""Tokens to the end of a word, where it is never reached."""
+_NEVER_ENDS: Final = 1 << 20
 
-# Indices into the table: numbers, then the addresses of arrays.
-_N_WORDS, _BUDGET, _ROWS, _STRIDE, _ROW_SIZE = range(5)
-_MASK_ROWS, _LINKS, _LINK_RANKS, _COMPLETE_RANKS, _EDGE_START, _TOKENS, _TARGETS, _RANKS = range(5, 13)
-_PAIR_START, _PAIR_TOKENS, _PAIR_RANKS = range(13, 16)
+# Indices into the table: numbers, then addresses of the trie, of the nodes added, and of the frame.
+_N_WORDS, _NUM_BASE, _NUM_ADDED, _BUDGET, _ROW_SIZE, _ROWS = range(6)
+_EDGE_START, _TOKENS, _CHILDREN, _RANKS, _BELOW, _DISTANCES, _KINDS = range(6, 13)
+_ADDED: Final = 7
+"""From an array of the trie to that of the nodes added."""
+_FRAME_START, _FRAME_TOKENS, _FRAME_TARGETS, _WAY_START, _WAY_NODES, _WAY_CONTEXTS = range(20, 26)
+_COMPLETE, _MODES, _AFTER, _FRAME_DISTANCES = range(26, 30)
 
 
-class MaskRows:
-    """The rows of one automaton, at most ``cache_bytes`` besides those in use elsewhere. Thread-safe.
+class Bound:
+    """A list with its changes, a frame and N, as compiled code sees them; and how far the end of a text is.
 
-    The rows of the N used longest ago are dropped first.
+    Attributes:
+        table: int64, numbers and addresses.
+        fewest_tokens: Of the shortest text; None where there is no text.
+        longest_distance: With more tokens left than this, no budget bears on a mask.
+        plain_budget: The budget where none bears on a mask: ``NO_BUDGET``, or one so large that it only keeps texts
+            from where they never end.
+        num_bytes: Of its own arrays.
     """
 
-    def __init__(self, automaton: TokenAutomaton, cache_bytes: int = DEFAULT_CACHE_BYTES) -> None:
-        self._automaton = automaton
-        self._cache_bytes = cache_bytes
-        # No cache of cachetools: those measure an entry once, when it is put in, and tables grow while they are used.
-        self._tables: OrderedDict[tuple[int, int], RowTable] = OrderedDict()
-        self._lock = Lock()
+    def __init__(self, words: Words, frame: Frame, n_words: int, overlay: Overlay | None) -> None:
+        self._words, self._frame, self._overlay = words, frame, overlay
+        num_added = 0 if overlay is None else overlay.num_nodes
+        self._distances = np.full((2, NUM_KINDS, words.num_nodes), _FAR, dtype=np.uint8)
+        self._added_distances = np.full((NUM_MODES, NUM_KINDS, num_added), _FAR, dtype=np.uint8)
+        self._frame_distances = np.where(frame.is_complete, 0, _NEVER_ENDS).astype(np.int32)
+        # Keeps alive what the table has the addresses of.
+        self._arrays = [*self._trie_arrays(), *self._frame_arrays()]
+        row_size = (words.num_tokens + 31) // 32
+        numbers = min(n_words, int(np.iinfo(np.int32).max) - 1), words.num_nodes, num_added, NO_BUDGET
+        self.table = np.asarray([*numbers, row_size, 0, *map(address_of, self._arrays)], dtype=np.int64)
+        self._measure()
+        self.num_bytes = self._distances.nbytes + self._added_distances.nbytes
 
-    def table(self, n_words: int, budget: int) -> "RowTable":
-        """Return the rows for an N, not beyond the list, and a budget that affects masks, or ``NO_BUDGET``."""
-        key = n_words, budget
-        with self._lock:
-            if key not in self._tables:
-                self._tables[key] = RowTable(self._automaton, n_words, budget)
-            self._tables.move_to_end(key)
-            # Tables grow while they are used, so the bound is kept when the next one is asked for.
-            while self.num_bytes > self._cache_bytes and len(self._tables) > 1:
-                self._tables.popitem(last=False)
-            return self._tables[key]
+    def _trie_arrays(self) -> list[_Array]:
+        """Return the arrays of the trie, then those of the nodes added, in the order of the table."""
+        words, added = self._words, self._overlay
+        arrays: list[_Array] = [words.edge_start, words.tokens, words.children, words.ranks, words.ranks_below]
+        arrays += [self._distances, words.kinds]
+        if added is None:
+            nothing = np.zeros(1, dtype=np.int32)
+            return [*arrays, *[nothing] * 5, self._added_distances, nothing.view(np.uint8)]
+        arrays += [added.edge_start, added.tokens, added.children, added.ranks, added.ranks_below]
+        return [*arrays, self._added_distances, added.kinds]
 
-    @property
-    def num_bytes(self) -> int:
-        """Bytes of the rows kept."""
-        return sum(table.num_bytes for table in list(self._tables.values()))
+    def _frame_arrays(self) -> list[_Array]:
+        frame = self._frame
+        roots = list((self._words if self._overlay is None else self._overlay).roots.values())
+        way_start, nodes, contexts = [0], [], []
+        for ways in frame.ways:
+            for way in ways:
+                node = self._child(roots[way.root], frame.blank) if way.is_behind_blank else roots[way.root]
+                if node >= 0:
+                    nodes.append(node)
+                    contexts.append(way.context)
+            way_start.append(len(nodes))
+        columns = [np.asarray(column or [0], dtype=np.int32) for column in (way_start, nodes, contexts)]
+        arrays: list[_Array] = [frame.edge_start, frame.tokens, frame.targets, *columns]
+        return [*arrays, frame.is_complete, frame.modes, frame.after, self._frame_distances]
+
+    def _child(self, node: int, token: int) -> int:
+        num_base = self._words.num_nodes
+        trie: Words | Overlay = self._words if self._overlay is None or node < num_base else self._overlay
+        own = node if trie is self._words else node - num_base
+        edge = position_of(trie.tokens, trie.edge_start[own], trie.edge_start[own + 1], token)
+        return int(trie.children[edge]) if edge >= 0 else -1
+
+    def _measure(self) -> None:
+        """Compute how few tokens complete a word and a text from everywhere."""
+        _measure_words(self.table)
+        _measure_frame(self.table, self._frame.num_states)
+        is_dead = self._frame_distances >= _NEVER_ENDS
+        longest_word = max(int(one[one < _FAR].max(initial=0)) for one in (self._distances, self._added_distances))
+        self.longest_distance = longest_word + int(self._frame_distances[~is_dead].max(initial=0))
+        self.fewest_tokens = None if is_dead[0] else int(self._frame_distances[0])
+        # Where something leads nowhere, every target is measured, and else only near the end of a budget.
+        self.plain_budget = _NEVER_ENDS - 1 if is_dead.any() else NO_BUDGET
 
 
 class RowTable:
-    """An automaton with N and a budget fixed, and the rows of its dense states, each made on first use.
+    """The rows of frame states for a budget, each made on first use, and the table with that budget.
 
-    Filling takes no lock: a row is marked when it is complete and does not change after that.
+    Filling takes no lock: a row is known by its address, which is written when the row is complete.
     """
 
-    def __init__(self, automaton: TokenAutomaton, n_words: int, budget: int) -> None:
-        # Keeps alive the arrays whose addresses the table holds.
-        self._automaton = automaton
-        self._row_size = (automaton.num_tokens + 31) // 32
-        # The system allocates memory only for rows that are made.
-        stride = -(-(self._row_size + 1) // _WORDS_PER_CACHE_LINE) * _WORDS_PER_CACHE_LINE
-        self._rows = np.zeros((len(automaton.dense_states), stride), dtype=np.int32)
-        self._table = _bind(automaton, n_words, budget, self._rows, self._row_size)
+    def __init__(self, bound: Bound, budget: int, num_states: int) -> None:
+        self._bound = bound
+        self._rows: list[Int32Array] = []
+        self._addresses = np.zeros(num_states, dtype=np.int64)
         self._lock = Lock()
+        self._table: AddressTable = bound.table.copy()
+        self._table[_BUDGET], self._table[_ROWS] = budget, address_of(self._addresses)
         self.num_bytes = 0
         """Bytes of the rows made."""
 
-    def fill(self, out: Int32Array, state: int, stops: Int32Array) -> None:
-        """Write the mask of a state into ``out``, int32 (words,); ``stops`` are allowed where a text is complete."""
-        while (missing := _fill_mask(out, stops, self._table, state)) != _FILLED:
+    def fill(self, out: Int32Array, reading: int, stops: Int32Array) -> None:
+        """Write the mask of a reading into ``out``, int32 (words,); ``stops`` are allowed where a text may end.
+
+        Raises:
+            ValueError: ``out`` is too short.
+        """
+        while (missing := _fill_mask(out, stops, self._table, reading)) != _FILLED:
             self._make(missing)
 
-    def target(self, state: int, token: int) -> int:
-        """Return the state that a token leads to; -1 where it is not allowed."""
-        return _find_target(self._table, state, token)
-
-    def make_hubs(self) -> None:
-        """Make the rows that other states' masks are copied from."""
-        for index in range(self._automaton.num_hub_rows):
-            self._make(index)
-
-    def _make(self, index: int) -> None:
-        row = self._rows[index]
-        with self._lock:
-            if not row[self._row_size]:
-                _make_row(row, self._table, int(self._automaton.dense_states[index]))
-                row[self._row_size] = 1
-                self.num_bytes += row.nbytes
-
-
-def _bind(automaton: TokenAutomaton, n_words: int, budget: int, rows: Int32Array, row_size: int) -> AddressTable:
-    """Make the table of an automaton and its rows, which the caller keeps alive.
-
-    ``rows`` is int32 (dense states, more than ``row_size``), each row with a word behind it that is 1 once it is made.
-    """
-    edges, distances = automaton.edges, automaton.distances
-    arrays = (
-        automaton.mask_rows,
-        edges.links,
-        edges.link_ranks,
-        edges.complete_ranks,
-        edges.edge_start,
-        edges.tokens,
-        edges.targets,
-        edges.ranks,
-        distances.pair_start,
-        distances.num_tokens,
-        distances.ranks,
-    )
-    numbers = n_words, budget, address_of(rows), rows.shape[1], row_size
-    return np.asarray([*numbers, *map(address_of, arrays)], dtype=np.int64)
-
-
-@kernel
-def _fill_mask(out: Int32Array, stops: Int32Array, table: AddressTable, state: int) -> int:
-    """Write a mask; return ``_FILLED``, or the index of the dense row that must be made first.
-
-    ``out`` and ``stops`` are as in ``States.fill``.
-
-    Raises:
-        ValueError: ``out`` is too short.
-    """
-    n_words = table[_N_WORDS]
-    own = int32_at(table[_MASK_ROWS])[state]
-    row = own
-    if own < 0:
-        row = -2 - own if int32_at(table[_LINK_RANKS])[state] <= n_words else -1
-    row_size = table[_ROW_SIZE]
-    if len(out) < row_size:
-        raise ValueError("the mask has fewer bits than the tokenizer has tokens")
-    if row >= 0:
-        rows, begin = int32_at(table[_ROWS]), row * table[_STRIDE]
-        if not rows[begin + row_size]:
-            return int(row)
-        # A loop, which is compiled to a plain copy: an assignment of slices looks for overlaps first.
-        for word in range(row_size):
-            out[word] = rows[begin + word]
-        out[row_size:] = 0
-    else:
+    def fill_many(self, out: Int32Array, readings: tuple[int, ...], stops: Int32Array) -> None:
+        """Write the mask of some readings together; as ``fill``."""
         out[:] = 0
-    if own < 0:
-        _add_bits(out, table, state)
-    set_token_bits(out, stops, int32_at(table[_COMPLETE_RANKS])[state] <= n_words)
-    return _FILLED
+        one = np.empty_like(out)
+        for reading in readings:
+            self.fill(one, reading, NO_TOKENS)
+            out |= one
+        set_token_bits(out, stops, any(is_complete(self._table, reading) for reading in readings))
 
+    def step(self, found: npt.NDArray[np.int64], reading: int, token: int) -> int:
+        """Write the readings behind a token to ``found``; return their number. The same one may come twice."""
+        num: int = _step(found, self._table, reading, token)
+        return num
 
-@kernel
-def _make_row(row: Int32Array, table: AddressTable, state: int) -> None:
-    """Add the tokens of a state and of its links to a row."""
-    links, link_ranks = int32_at(table[_LINKS]), int32_at(table[_LINK_RANKS])
-    while True:
-        _add_bits(row, table, state)
-        if links[state] < 0 or link_ranks[state] > table[_N_WORDS]:
-            return
-        state = links[state]
-
-
-@kernel
-def _find_target(table: AddressTable, state: int, token: int) -> int:
-    """Return the state that a token leads to, by the state's own edges or those of its links; -1 where not allowed."""
-    edge_start, tokens = int32_at(table[_EDGE_START]), int32_at(table[_TOKENS])
-    links, link_ranks = int32_at(table[_LINKS]), int32_at(table[_LINK_RANKS])
-    while True:
-        edge = position_of(tokens, edge_start[state], edge_start[state + 1], token)
-        if edge >= 0:
-            return int(int32_at(table[_TARGETS])[edge]) if _is_allowed(table, edge) else -1
-        if links[state] < 0 or link_ranks[state] > table[_N_WORDS]:
-            return -1
-        state = links[state]
+    def _make(self, frame_state: int) -> None:
+        with self._lock:
+            if not self._addresses[frame_state]:
+                row = np.zeros(self._table[_ROW_SIZE], dtype=np.int32)
+                _make_row(row, self._table, frame_state)
+                self._rows.append(row)
+                self._addresses[frame_state] = address_of(row)
+                self.num_bytes += row.nbytes
 
 
 @kernel
@@ -198,23 +173,233 @@ def set_token_bits(out: Int32Array, tokens: Int32Array, allowed: bool) -> None:
 
 
 @kernel
-def _add_bits(out: Int32Array, table: AddressTable, state: int) -> None:
-    edge_start, tokens, ranks = int32_at(table[_EDGE_START]), int32_at(table[_TOKENS]), int32_at(table[_RANKS])
-    n_words, has_budget = table[_N_WORDS], table[_BUDGET] >= 0
-    for edge in range(edge_start[state], edge_start[state + 1]):
-        # No branch on the rank: which of a hub's tokens N allows cannot be guessed.
-        is_allowed = _is_allowed(table, edge) if has_budget else ranks[edge] <= n_words
+def _fill_mask(out: Int32Array, stops: Int32Array, table: AddressTable, reading: int) -> int:
+    """Write the mask of a reading; return ``_FILLED``, or the frame state whose row must be made first.
+
+    Raises:
+        ValueError: ``out`` is too short.
+    """
+    row_size = table[_ROW_SIZE]
+    if len(out) < row_size:
+        raise ValueError("the mask has fewer bits than the tokenizer has tokens")
+    frame_state = _frame_state(table, reading)
+    if frame_state >= 0:
+        address = int64_at(table[_ROWS])[frame_state]
+        if address == 0:
+            return int(frame_state)
+        row = int32_at(address)
+        # A loop, which is compiled to a plain copy: an assignment of slices looks for overlaps first.
+        for word in range(row_size):
+            out[word] = row[word]
+        out[row_size:] = 0
+    else:
+        out[:] = 0
+    if reading >= 0:
+        _add_children(out, table, reading >> 32, reading & 0xFFFFFFFF)
+    set_token_bits(out, stops, frame_state >= 0 and uint8_at(table[_COMPLETE])[frame_state] != 0)
+    return _FILLED
+
+
+@kernel
+def _make_row(row: Int32Array, table: AddressTable, frame_state: int) -> None:
+    """Add the tokens of a frame state, and those that begin words there."""
+    starts, tokens, targets = (
+        int32_at(table[_FRAME_START]),
+        int32_at(table[_FRAME_TOKENS]),
+        int32_at(table[_FRAME_TARGETS]),
+    )
+    for edge in range(starts[frame_state], starts[frame_state + 1]):
+        if _is_within(table, _distance(table, -1 - targets[edge])):
+            row[tokens[edge] >> 5] |= np.int32(1) << np.int32(tokens[edge] & 31)
+    way_start, nodes, contexts = (
+        int32_at(table[_WAY_START]),
+        int32_at(table[_WAY_NODES]),
+        int32_at(table[_WAY_CONTEXTS]),
+    )
+    for way in range(way_start[frame_state], way_start[frame_state + 1]):
+        _add_children(row, table, contexts[way], nodes[way])
+
+
+@kernel
+def _step(found: npt.NDArray[np.int64], table: AddressTable, reading: int, token: int) -> int:
+    """Write the readings behind a token to ``found``; return their number. The same one may come twice."""
+    num = 0
+    if reading >= 0:
+        num = _step_in_word(found, num, table, reading >> 32, reading & 0xFFFFFFFF, token)
+    frame_state = _frame_state(table, reading)
+    if frame_state < 0:
+        return num
+    starts = int32_at(table[_FRAME_START])
+    edge = position_of(int32_at(table[_FRAME_TOKENS]), starts[frame_state], starts[frame_state + 1], token)
+    if edge >= 0:
+        target = -1 - int32_at(table[_FRAME_TARGETS])[edge]
+        if _is_within(table, _distance(table, target)):
+            found[num] = target
+            num += 1
+    way_start, nodes, contexts = (
+        int32_at(table[_WAY_START]),
+        int32_at(table[_WAY_NODES]),
+        int32_at(table[_WAY_CONTEXTS]),
+    )
+    for way in range(way_start[frame_state], way_start[frame_state + 1]):
+        if num < len(found):
+            num = _step_in_word(found, num, table, contexts[way], nodes[way], token)
+    return num
+
+
+@kernel
+def _frame_state(table: AddressTable, reading: int) -> int:
+    """Return the frame state of a reading: its own, or the one behind the word that ends there; -1 for none."""
+    if reading < 0:
+        return -1 - reading
+    context, node = reading >> 32, reading & 0xFFFFFFFF
+    if _rank(table, _RANKS, context, node) > table[_N_WORDS]:
+        return -1
+    return int(int32_at(table[_AFTER])[NUM_KINDS * context + _kind(table, node)])
+
+
+@kernel
+def is_complete(table: AddressTable, reading: int) -> bool:
+    """Whether a text may end with a reading."""
+    frame_state = _frame_state(table, reading)
+    return frame_state >= 0 and uint8_at(table[_COMPLETE])[frame_state] != 0
+
+
+@kernel
+def _add_children(out: Int32Array, table: AddressTable, context: int, node: int) -> None:
+    """Allow the tokens that go on with a word."""
+    arrays, own = _arrays_of(table, node)
+    starts, tokens, children = int32_at(table[arrays]), int32_at(table[arrays + 1]), int32_at(table[arrays + 2])
+    for edge in range(starts[own], starts[own + 1]):
+        is_allowed = _may_follow(table, context, children[edge])
         out[tokens[edge] >> 5] |= np.int32(is_allowed) << np.int32(tokens[edge] & 31)
 
 
 @kernel
-def _is_allowed(table: AddressTable, edge: int) -> bool:
-    """Whether N allows an edge and the text behind it can be completed within the budget."""
-    n_words, budget = table[_N_WORDS], table[_BUDGET]
-    if int32_at(table[_RANKS])[edge] > n_words:
+def _step_in_word(
+    found: npt.NDArray[np.int64], num: int, table: AddressTable, context: int, node: int, token: int
+) -> int:
+    arrays, own = _arrays_of(table, node)
+    starts = int32_at(table[arrays])
+    edge = position_of(int32_at(table[arrays + 1]), starts[own], starts[own + 1], token)
+    if edge >= 0:
+        child = int32_at(table[arrays + 2])[edge]
+        if _may_follow(table, context, child):
+            found[num] = (np.int64(context) << 32) | child
+            num += 1
+    return num
+
+
+@kernel
+def _may_follow(table: AddressTable, context: int, node: int) -> bool:
+    """Whether N allows a word at or below the node and, near the end of a budget, a text ends in time."""
+    if _rank(table, _BELOW, context, node) > table[_N_WORDS]:
         return False
-    if budget < 0:
-        return True
-    pair_start, pair_tokens = int32_at(table[_PAIR_START]), int32_at(table[_PAIR_TOKENS])
-    target = int32_at(table[_TARGETS])[edge]
-    return bool(rank_within(pair_start, pair_tokens, int32_at(table[_PAIR_RANKS]), target, budget) <= n_words)
+    return table[_BUDGET] < 0 or _is_within(table, _word_distance(table, context, node))
+
+
+@kernel
+def _is_within(table: AddressTable, distance: int) -> bool:
+    return bool(table[_BUDGET] < 0 or distance <= table[_BUDGET])
+
+
+@kernel
+def _arrays_of(table: AddressTable, node: int) -> tuple[int, int]:
+    """Return where the table has the arrays of a node, and its index in them."""
+    if node < table[_NUM_BASE]:
+        return _EDGE_START, node
+    return _EDGE_START + _ADDED, node - table[_NUM_BASE]
+
+
+@kernel
+def _rank(table: AddressTable, array: int, context: int, node: int) -> int:
+    mode, num_base = int32_at(table[_MODES])[context], table[_NUM_BASE]
+    if node < num_base:
+        # Of a list's own words, only the first bit of the mode counts.
+        return int(int32_at(table[array])[(mode & 1) * num_base + node])
+    return int(int32_at(table[array + _ADDED])[mode * table[_NUM_ADDED] + node - num_base])
+
+
+@kernel
+def _kind(table: AddressTable, node: int) -> int:
+    num_base = table[_NUM_BASE]
+    if node < num_base:
+        return int(uint8_at(table[_KINDS])[node])
+    return int(uint8_at(table[_KINDS + _ADDED])[node - num_base])
+
+
+@kernel
+def _distance(table: AddressTable, reading: int) -> int:
+    if reading < 0:
+        return int(int32_at(table[_FRAME_DISTANCES])[-1 - reading])
+    return _word_distance(table, reading >> 32, reading & 0xFFFFFFFF)
+
+
+@kernel
+def _word_distance(table: AddressTable, context: int, node: int) -> int:
+    """Return how few tokens complete a text from within a word."""
+    best = _NEVER_ENDS
+    for kind in range(NUM_KINDS):
+        word = _tokens_to_end(table, context, kind, node)
+        if word < _FAR:
+            after = int32_at(table[_AFTER])[NUM_KINDS * context + kind]
+            best = min(best, word + int32_at(table[_FRAME_DISTANCES])[after])
+    return best
+
+
+@kernel
+def _tokens_to_end(table: AddressTable, context: int, kind: int, node: int) -> int:
+    mode, num_base = int32_at(table[_MODES])[context], table[_NUM_BASE]
+    if node < num_base:
+        return int(uint8_at(table[_DISTANCES])[((mode & 1) * NUM_KINDS + kind) * num_base + node])
+    num_added = table[_NUM_ADDED]
+    return int(uint8_at(table[_DISTANCES + _ADDED])[(mode * NUM_KINDS + kind) * num_added + node - num_base])
+
+
+@kernel
+def _measure_words(table: AddressTable) -> None:
+    """Write by mode, kind and node how few tokens end a word of that kind there; children follow their parents."""
+    num_base, num_added = table[_NUM_BASE], table[_NUM_ADDED]
+    for is_added in range(2):
+        offset = _ADDED * is_added
+        num_nodes, first_node = (num_added, num_base) if is_added else (num_base, 0)
+        starts, children = int32_at(table[_EDGE_START + offset]), int32_at(table[_CHILDREN + offset])
+        ranks, kinds = int32_at(table[_RANKS + offset]), uint8_at(table[_KINDS + offset])
+        distances, of_base = uint8_at(table[_DISTANCES + offset]), uint8_at(table[_DISTANCES])
+        for mode in range(NUM_MODES if is_added else 2):
+            for node in range(num_nodes - 1, -1, -1):
+                for kind in range(NUM_KINDS):
+                    is_end = kinds[node] == kind and ranks[mode * num_nodes + node] <= table[_N_WORDS]
+                    best = 0 if is_end else _FAR
+                    for edge in range(starts[node], starts[node + 1]):
+                        child = children[edge]
+                        if child >= first_node:
+                            of_child = distances[(mode * NUM_KINDS + kind) * num_nodes + child - first_node]
+                        else:
+                            of_child = of_base[((mode & 1) * NUM_KINDS + kind) * num_base + child]
+                        best = min(best, of_child + 1)
+                    distances[(mode * NUM_KINDS + kind) * num_nodes + node] = min(best, _FAR)
+
+
+@kernel
+def _measure_frame(table: AddressTable, num_states: int) -> None:
+    """Lower the distances of frame states until none changes."""
+    starts, targets = int32_at(table[_FRAME_START]), int32_at(table[_FRAME_TARGETS])
+    way_start, nodes, contexts = (
+        int32_at(table[_WAY_START]),
+        int32_at(table[_WAY_NODES]),
+        int32_at(table[_WAY_CONTEXTS]),
+    )
+    distances = int32_at(table[_FRAME_DISTANCES])
+    has_changed = True
+    while has_changed:
+        has_changed = False
+        for state in range(num_states):
+            best = distances[state]
+            for edge in range(starts[state], starts[state + 1]):
+                best = min(best, 1 + distances[targets[edge]])
+            for way in range(way_start[state], way_start[state + 1]):
+                best = min(best, _word_distance(table, contexts[way], nodes[way]))
+            if best < distances[state]:
+                distances[state] = best
+                has_changed = True

@@ -9,7 +9,7 @@ from vocab.arrays.byte_trie import Int32Array
 from vocab.errors import TokenBudgetError
 from vocab.matching.masks import NO_BUDGET
 from vocab.matching.repeats import Repeats
-from vocab.matching.states import States
+from vocab.matching.states import ListStates, State
 
 _MAX_TOKEN: Final = np.iinfo(np.int32).max
 
@@ -30,14 +30,14 @@ class Matcher:
 
     def __init__(
         self,
-        states: States,
+        states: ListStates,
         stop_token_ids: Iterable[int],
         max_tokens: int | None = None,
         *,
-        start: int | None = None,
+        start: State | None = None,
         repeats: Repeats | None = None,
     ) -> None:
-        self._space = states
+        self._list_states = states
         self._stops = frozenset(stop_token_ids)
         # A client may name any number as a stop token.
         self._stop_tokens = np.asarray([i for i in sorted(self._stops) if 0 <= i <= _MAX_TOKEN], dtype=np.int32)
@@ -52,7 +52,7 @@ class Matcher:
                 raise TokenBudgetError(f"no text of these words fits into {max_tokens} tokens")
 
     @property
-    def state(self) -> int:
+    def state(self) -> State:
         return self._states[-1]
 
     @property
@@ -67,11 +67,11 @@ class Matcher:
 
     def can_stop(self) -> bool:
         """Whether the text is complete."""
-        return self._space.can_stop(self.state)
+        return self._list_states.can_stop(self.state)
 
     def fill_bitmask(self, out: Int32Array) -> None:
         """Write the mask for the next token into ``out``, int32 (words,)."""
-        self._space.fill(out, self._states[-1], self._budget_after_next(), self._stop_tokens)
+        self._list_states.fill(out, self._states[-1], self._budget_after_next(), self._stop_tokens)
         if self._repeats is not None:
             self._repeats.clear(out)
 
@@ -82,8 +82,8 @@ class Matcher:
         if token in self._stops:
             self._is_terminated = self.can_stop()
             return self._is_terminated
-        target = self._space.target(self._states[-1], token, self._budget_after_next())
-        if target < 0:
+        target = self._list_states.target(self._states[-1], token, self._budget_after_next())
+        if not target:
             return False
         self._states.append(target)
         if self._repeats is not None:

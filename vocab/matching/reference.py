@@ -6,18 +6,21 @@ generates nothing instead of free text.
 
 import re
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Any, Final, Self
+
+from vocab.options import ListOptions
 
 MARK: Final = "# wordbound"
 """A comment in the first two lines of every grammar of ours, references and others."""
 
-_VERSION: Final = 3
+_VERSION: Final = 4
 _ANY_VERSION: Final = re.compile(r'root ::= ""\n# wordbound/(?P<version>\d{1,9}) .{0,100000}\n')
 _PATTERN: Final = re.compile(
     r'root ::= ""\n'
-    rf"# wordbound/{_VERSION} list=(?P<digest>[0-9a-f]{{64}}) without=(?P<without>[0-9a-f]{{64}}|-) "
-    r"extra=(?P<extra>[0-9a-f]{64}|-) n=(?P<n_words>\d{1,19}) max=(?P<max_tokens>\d{1,19}|-) "
-    r"at=(?P<start>\d{1,40}|-) norepeat=(?P<no_repeat>\d{1,3}|-) seen=(?P<seen>\d{1,10}(?:\.\d{1,10})*|-)\n"
+    rf"# wordbound/{_VERSION} list=(?P<digest>[0-9a-f]{{64}}) changes=(?P<changes>[0-9a-f]{{64}}|-) "
+    r"options=(?P<options>[a-z]+(?:\.[a-z01]+){4}) n=(?P<n_words>\d{1,19}) max=(?P<max_tokens>\d{1,19}|-) "
+    r"at=(?P<start>-?\d{1,19}(?:\.-?\d{1,19})*|-) norepeat=(?P<no_repeat>\d{1,3}|-) "
+    r"seen=(?P<seen>\d{1,10}(?:\.\d{1,10})*|-)\n"
 )
 _NOTHING: Final = "-"
 _MARK_WITHIN: Final = 32
@@ -25,35 +28,41 @@ _MARK_WITHIN: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class GrammarReference:
-    """An automaton and how a request uses it.
+    """A list and how a request uses it.
 
     Attributes:
         digest: The artefact of the list.
+        options: What may stand between its words.
         n_words: How many of its words count.
         max_tokens: The budget within which the text ends with a whole word, counted from ``start``; None for none.
-        without: The artefact of the words left out.
-        extra: The artefact of the words added, an automaton of their own.
+        changes: The artefact of the words added and left out; None where there are none.
         start: The state in which the text goes on; None where it begins.
         no_repeat: How many tokens in a row may not come twice; None for any number.
         seen: The tokens before ``start``, or the last of them, for ``no_repeat``.
     """
 
     digest: str
+    options: ListOptions
     n_words: int
     max_tokens: int | None = None
-    without: str | None = None
-    extra: str | None = None
-    start: int | None = None
+    changes: str | None = None
+    start: tuple[int, ...] | None = None
     no_repeat: int | None = None
     seen: tuple[int, ...] = ()
 
     def to_ebnf(self) -> str:
-        seen = ".".join(map(str, self.seen))
-        return (
-            f'root ::= ""\n# wordbound/{_VERSION} list={self.digest} without={self.without or _NOTHING} '
-            f"extra={self.extra or _NOTHING} n={self.n_words} max={_shown(self.max_tokens)} "
-            f"at={_shown(self.start)} norepeat={_shown(self.no_repeat)} seen={seen or _NOTHING}\n"
-        )
+        values = {
+            "list": self.digest,
+            "changes": self.changes,
+            "options": _write_options(self.options),
+            "n": self.n_words,
+            "max": self.max_tokens,
+            "at": None if self.start is None else ".".join(map(str, self.start)),
+            "norepeat": self.no_repeat,
+            "seen": ".".join(map(str, self.seen)) or None,
+        }
+        spelled = " ".join(f"{name}={_NOTHING if value is None else value}" for name, value in values.items())
+        return f'root ::= ""\n# wordbound/{_VERSION} {spelled}\n'
 
     @classmethod
     def parse(cls, grammar: str) -> Self | None:
@@ -64,16 +73,15 @@ class GrammarReference:
         """
         match = _PATTERN.fullmatch(grammar)
         if match is not None:
-            seen = match["seen"]
             return cls(
                 match["digest"],
+                _read_options(match["options"]),
                 int(match["n_words"]),
                 _number(match["max_tokens"]),
-                _text(match["without"]),
-                _text(match["extra"]),
-                _number(match["start"]),
+                None if match["changes"] == _NOTHING else match["changes"],
+                _numbers(match["start"]),
                 _number(match["no_repeat"]),
-                () if seen == _NOTHING else tuple(map(int, seen.split("."))),
+                _numbers(match["seen"]) or (),
             )
         other = _ANY_VERSION.fullmatch(grammar)
         if other is not None and int(other["version"]) != _VERSION:
@@ -89,13 +97,19 @@ def is_ours(grammar: str) -> bool:
     return MARK in grammar[:_MARK_WITHIN]
 
 
-def _shown(number: int | None) -> str:
-    return _NOTHING if number is None else str(number)
-
-
 def _number(text: str) -> int | None:
     return None if text == _NOTHING else int(text)
 
 
-def _text(text: str) -> str | None:
-    return None if text == _NOTHING else text
+def _numbers(text: str) -> tuple[int, ...] | None:
+    return None if text == _NOTHING else tuple(map(int, text.split(".")))
+
+
+def _write_options(options: ListOptions) -> str:
+    return ".".join(str(int(value)) if isinstance(value, bool) else value for value in options.as_dict().values())
+
+
+def _read_options(text: str) -> ListOptions:
+    values: list[Any] = text.split(".")
+    fields = dict(zip(ListOptions.__slots__, values, strict=True))
+    return ListOptions(**{**fields, "numbers": fields["numbers"] == "1"})

@@ -1,20 +1,79 @@
-"""The states that a matcher walks on: the protocol, and those of one list with N fixed."""
+"""The states of a text: a list's words and a frame, with N fixed.
 
-from typing import Protocol
+A state is the set of a text's readings (``vocab.matching.masks``), nearly always one.
+"""
+
+from collections import OrderedDict
+from dataclasses import replace
+from threading import Lock
+from typing import Final, Self, TypeAlias
+
+import numpy as np
 
 from vocab.arrays.byte_trie import Int32Array
-from vocab.automaton.automaton import TokenAutomaton
-from vocab.matching.masks import NO_BUDGET, NO_TOKENS, MaskRows, RowTable
+from vocab.automaton.frame import Frame, FrameTokens, build_frame
+from vocab.automaton.overlay import Overlay, build_overlay
+from vocab.automaton.speller import Speller
+from vocab.automaton.words import Words, build_words
+from vocab.lists.wordlists import WordList
+from vocab.matching.masks import NO_BUDGET, NO_TOKENS, Bound, RowTable, is_complete
+from vocab.options import ListOptions
+from vocab.text.changes import NO_CHANGES, ListChanges, entries_left_out
+from vocab.text.forms import case_of
+
+State: TypeAlias = tuple[int, ...]
+"""Readings, ascending; empty where no text begins so."""
+
+MAX_READINGS: Final = 64
+"""More are dropped, which forbids texts and allows none."""
+
+MAX_ROW_BYTES: Final = 64 * 1024 * 1024
+"""Of one list, set of options and N, besides rows in use: two thousand rows of 262,144 tokens."""
 
 
-class States(Protocol):
-    """States of a text, one integer each."""
+class ListStates:
+    """The states for one list, changes, set of options and N. Thread-safe.
+
+    ``n_words`` may be beyond the list.
+    """
+
+    start: Final[State] = (-1,)
+
+    def __init__(self, words: Words, frame: Frame, n_words: int, overlay: Overlay | None = None) -> None:
+        self.words, self.frame, self.overlay = words, frame, overlay
+        self._bound = Bound(words, frame, n_words, overlay)
+        self._plain = RowTable(self._bound, self._bound.plain_budget, frame.num_states)
+        # By budget. Not one of cachetools, which measure an entry when it is put in: these grow while they are used.
+        self._tables: OrderedDict[int, RowTable] = OrderedDict()
+        self._lock = Lock()
+
+    @classmethod
+    def of(
+        cls,
+        word_list: WordList,
+        options: ListOptions,
+        speller: Speller,
+        n_words: int,
+        changes: ListChanges = NO_CHANGES,
+    ) -> Self:
+        """Build everything in memory; ``exclude_words`` are as a request has them.
+
+        Raises:
+            EmptyWordListError, CompileError: As ``build_words``.
+        """
+        words = build_words(word_list, speller)
+        overlay = None
+        if changes:
+            left_out = entries_left_out(words.listed.word_list, changes.exclude_words)
+            overlay = build_overlay(words, replace(changes, exclude_words=left_out), speller)
+        return cls(words, frame_for(words, overlay, options, FrameTokens.of(speller.facts)), n_words, overlay)
 
     @property
-    def start(self) -> int:
-        """The state of the empty text."""
+    def num_bytes(self) -> int:
+        """Bytes of its own, rows that were made included."""
+        return self._bound.num_bytes + self._row_bytes()
 
-    def fill(self, out: Int32Array, state: int, budget: int, stops: Int32Array) -> None:
+    def fill(self, out: Int32Array, state: State, budget: int, stops: Int32Array = NO_TOKENS) -> None:
         """Write the mask of a state.
 
         Args:
@@ -23,43 +82,58 @@ class States(Protocol):
             budget: How many tokens may follow the next one, or ``NO_BUDGET``.
             stops: int32, tokens allowed only where the text is complete.
         """
+        rows = self._rows(budget)
+        if len(state) == 1:
+            rows.fill(out, state[0], stops)
+        else:
+            rows.fill_many(out, state, stops)
 
-    def target(self, state: int, token: int, budget: int) -> int:
-        """Return the state that a token leads to, -1 where it is not allowed; ``budget`` as in ``fill``."""
+    def target(self, state: State, token: int, budget: int) -> State:
+        """Return the state that a token leads to, empty where it is not allowed; ``budget`` as in ``fill``."""
+        rows, found = self._rows(budget), np.empty(MAX_READINGS, dtype=np.int64)
+        if len(state) == 1 and (num := rows.step(found, state[0], token)) < 2:
+            return (int(found[0]),) if num else ()
+        readings: set[int] = set()
+        for reading in state:
+            readings.update(found[: rows.step(found, reading, token)].tolist())
+        return tuple(sorted(readings)[:MAX_READINGS])
 
-    def can_stop(self, state: int) -> bool:
+    def can_stop(self, state: State) -> bool:
         """Whether a text is complete in this state."""
+        return any(is_complete(self._bound.table, reading) for reading in state)
 
     def fewest_tokens(self) -> int | None:
         """Return how many tokens the shortest text has; None where there is no text."""
+        return self._bound.fewest_tokens
+
+    def check(self, state: State) -> None:
+        """Raise ``ValueError`` where a state cannot be one of these: compiled code does not check bounds."""
+        num_nodes = self.words.num_nodes + (0 if self.overlay is None else self.overlay.num_nodes)
+        for reading in state:
+            if not (
+                -self.frame.num_states <= reading < 0
+                or (reading >= 0 and reading >> 32 < len(self.frame.modes) and reading & 0xFFFFFFFF < num_nodes)
+            ):
+                raise ValueError(f"there is no reading {reading} in this list")
+
+    def _rows(self, budget: int) -> RowTable:
+        if budget == NO_BUDGET or budget >= self._bound.longest_distance:
+            return self._plain
+        rows = self._tables.get(budget)
+        if rows is not None:
+            return rows
+        with self._lock:
+            rows = self._tables.setdefault(budget, RowTable(self._bound, budget, self.frame.num_states))
+            # Tables grow while they are used, so the bound is kept when the next one is asked for.
+            while self._row_bytes() > MAX_ROW_BYTES and len(self._tables) > 1:
+                self._tables.popitem(last=False)
+            return rows
+
+    def _row_bytes(self) -> int:
+        return self._plain.num_bytes + sum(table.num_bytes for table in list(self._tables.values()))
 
 
-class ListStates:
-    """The states of one automaton for one N, at least 1; its mask rows are shared by all N. Thread-safe."""
-
-    def __init__(self, automaton: TokenAutomaton, rows: MaskRows, n_words: int) -> None:
-        self.automaton = automaton
-        self.n_words = automaton.clamp(n_words)
-        self.start = automaton.edges.start
-        self._rows = rows
-        self._table = rows.table(self.n_words, NO_BUDGET)
-        self._table.make_hubs()
-        self._longest_distance = automaton.longest_distance
-        self._complete_ranks = automaton.edges.complete_ranks
-
-    def fill(self, out: Int32Array, state: int, budget: int, stops: Int32Array = NO_TOKENS) -> None:
-        self._table_of(budget).fill(out, state, stops)
-
-    def target(self, state: int, token: int, budget: int) -> int:
-        return self._table_of(budget).target(state, token)
-
-    def _table_of(self, budget: int) -> RowTable:
-        if budget == NO_BUDGET or budget >= self._longest_distance:
-            return self._table
-        return self._rows.table(self.n_words, budget)
-
-    def can_stop(self, state: int) -> bool:
-        return self._complete_ranks.item(state) <= self.n_words
-
-    def fewest_tokens(self) -> int | None:
-        return self.automaton.fewest_tokens(self.n_words)
+def frame_for(words: Words, overlay: Overlay | None, options: ListOptions, tokens: FrameTokens) -> Frame:
+    """Build the frame of a list with its changes."""
+    roots = tuple((words if overlay is None else overlay).roots)
+    return build_frame(options, case_of(options, has_capitals=words.has_capitals), words.language, roots, tokens)

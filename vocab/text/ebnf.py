@@ -5,22 +5,20 @@ Give xgrammar the string itself (``xgrammar.GrammarCompiler.compile_grammar``): 
 when the string has gone through ``Grammar.from_ebnf`` first.
 """
 
-from collections.abc import Iterable
 from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
-from typing import Final
 
 from vocab import marks
 from vocab.errors import EmptyWordListError
+from vocab.language_marks import marks_of_language
 from vocab.lists.wordlists import WordList
 from vocab.marks import Marks, marks_of
 from vocab.options import ListOptions
 from vocab.text.changes import NO_CHANGES, ListChanges, entries_left_out
+from vocab.text.ebnf_strings import alternatives, one_of, string
 from vocab.text.forms import Form, resolve_case, surface_forms
-
-_ESCAPES_IN_STRING: Final = str.maketrans({char: "\\" + char for char in '\\"'} | {"\n": "\\n"})
-_ESCAPES_IN_CLASS: Final = str.maketrans({char: "\\" + char for char in "\\]^-"})
+from vocab.text.paired_ebnf import paired_text_rules
 
 
 def write_ebnf(word_list: WordList, options: ListOptions, n_words: int, changes: ListChanges = NO_CHANGES) -> str:
@@ -37,12 +35,17 @@ def write_ebnf(word_list: WordList, options: ListOptions, n_words: int, changes:
             )
         # A number follows no elision.
         forms = []
-    spelled = marks_of(options.punctuation, word_list.language)
-    rules = {
-        **_text_rules(spelled, options),
-        **_unit_rules(forms, options.numbers, "open " if spelled.open else ""),
-        **(_number_rules() if options.numbers else {}),
-    }
+    if options.punctuation == "standard":
+        unit_rules = _unit_rules(forms, options.numbers, "")
+        starts_differ = bool(unit_rules["start-word"] or unit_rules["start-elision"])
+        if not starts_differ:
+            del unit_rules["start-unit"]
+        text_rules = paired_text_rules(marks_of_language(word_list.language), options, starts_differ=starts_differ)
+    else:
+        spelled = marks_of(options.punctuation, word_list.language)
+        unit_rules = _unit_rules(forms, options.numbers, "open " if spelled.open else "")
+        text_rules = _text_rules(spelled, options)
+    rules = {**text_rules, **unit_rules, **(_number_rules() if options.numbers else {})}
     return "".join(f"{name} ::= {body}\n" for name, body in rules.items() if body)
 
 
@@ -61,7 +64,7 @@ def _text_rules(spelled: Marks, options: ListOptions) -> dict[str, str]:
 
     xgrammar has no rule that matches nothing, so an empty one is left out and never named.
     """
-    blank, breaks = _string(marks.BLANK), f"{_string(marks.LINE_BREAK)}{{1,{marks.MAX_LINE_BREAKS}}}"
+    blank, breaks = string(marks.BLANK), f"{string(marks.LINE_BREAK)}{{1,{marks.MAX_LINE_BREAKS}}}"
     closing = "close " if spelled.close else ""
     before_break = _kept(spelled.close, marks.SENTENCE_MARKS + marks.COLON)
 
@@ -76,7 +79,7 @@ def _text_rules(spelled: Marks, options: ListOptions) -> dict[str, str]:
     gaps = [f"{_run_of(not_sentence, marks.MAX_CLOSE_RUN)} {blank}" if not_sentence else blank]
     dashes = [*spelled.joining_dashes, *(f"{marks.BLANK}{dash}{marks.BLANK}" for dash in spelled.spaced_dashes)]
     if dashes:
-        gaps.append(f"{closing}({_alternatives(dashes)})")
+        gaps.append(f"{closing}({alternatives(dashes)})")
 
     next_unit = "(start-gap start-unit | gap unit)*" if start_gaps else "(gap unit)*"
     end = "end-marks" if options.end == "sentence" else closing
@@ -94,11 +97,11 @@ def _text_rules(spelled: Marks, options: ListOptions) -> dict[str, str]:
 
 def _run_with(needed: str, close: str) -> str:
     """Write a run of closing marks that has one of ``needed``, by the position of the first of them."""
-    other, any_mark = _without(close, needed), _one_of(close)
+    other, any_mark = _without(close, needed), one_of(close)
     # Without other marks, the first mark is the first of those needed.
     positions = range(marks.MAX_CLOSE_RUN if other else 1)
     return " | ".join(
-        " ".join([_one_of(other)] * before + [_one_of(needed)] + [f"{any_mark}?"] * (marks.MAX_CLOSE_RUN - 1 - before))
+        " ".join([one_of(other)] * before + [one_of(needed)] + [f"{any_mark}?"] * (marks.MAX_CLOSE_RUN - 1 - before))
         for before in positions
     )
 
@@ -106,12 +109,10 @@ def _run_with(needed: str, close: str) -> str:
 def _run_ending(spelled: Marks) -> str:
     """Write a run of closing marks whose last sentence mark has only quotes and brackets behind it, by its position."""
     quotes = _kept(spelled.close, marks.CLOSING_QUOTES)
-    behind = [f"{_one_of(quotes)}?"] if quotes else []
+    behind = [f"{one_of(quotes)}?"] if quotes else []
     return " | ".join(
         " ".join(
-            [_one_of(spelled.close)] * before
-            + [_one_of(spelled.sentence)]
-            + behind * (marks.MAX_CLOSE_RUN - 1 - before)
+            [one_of(spelled.close)] * before + [one_of(spelled.sentence)] + behind * (marks.MAX_CLOSE_RUN - 1 - before)
         )
         for before in range(marks.MAX_CLOSE_RUN)
     )
@@ -151,12 +152,12 @@ def _texts(forms: list[Form], *, elision: bool) -> tuple[list[str], list[str]]:
 
 def _number_rules() -> dict[str, str]:
     """Write a rule for each number of characters left: EBNF counts repetitions, not characters."""
-    digit, joint = _one_of(marks.DIGITS), _one_of(marks.NUMBER_JOINTS)
+    digit, joint = one_of(marks.DIGITS), one_of(marks.NUMBER_JOINTS)
     rules = {"number": f"{digit} more-{marks.MAX_NUMBER_CHARS - 1}"}
     for room in range(marks.MAX_NUMBER_CHARS - 1, 1, -1):
         after_joint = f" more-{room - 2}" if room > 2 else ""
-        rules[f"more-{room}"] = f"({digit} more-{room - 1} | {joint} {digit}{after_joint} | {_string(marks.PERCENT)})?"
-    return {**rules, "more-1": f"({digit} | {_string(marks.PERCENT)})?"}
+        rules[f"more-{room}"] = f"({digit} more-{room - 1} | {joint} {digit}{after_joint} | {string(marks.PERCENT)})?"
+    return {**rules, "more-1": f"({digit} | {string(marks.PERCENT)})?"}
 
 
 def _by_first_letter(texts: list[str]) -> str:
@@ -171,24 +172,12 @@ def _by_first_letter(texts: list[str]) -> str:
 def _with_first_letter(letter: str, texts: list[str]) -> str:
     rests = [text[1:] for text in texts if text != letter]
     if not rests:
-        return _string(letter)
-    return f"{_string(letter)} ({_alternatives(rests)}){'?' if len(rests) < len(texts) else ''}"
-
-
-def _alternatives(texts: Iterable[str]) -> str:
-    return " | ".join(map(_string, texts))
+        return string(letter)
+    return f"{string(letter)} ({alternatives(rests)}){'?' if len(rests) < len(texts) else ''}"
 
 
 def _run_of(characters: str, most: int) -> str:
-    return f"{_one_of(characters)}{{0,{most}}}"
-
-
-def _string(text: str) -> str:
-    return f'"{text.translate(_ESCAPES_IN_STRING)}"'
-
-
-def _one_of(characters: str) -> str:
-    return f"[{characters.translate(_ESCAPES_IN_CLASS)}]"
+    return f"{one_of(characters)}{{0,{most}}}"
 
 
 def _kept(characters: str, kept: str) -> str:

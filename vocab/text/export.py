@@ -17,7 +17,7 @@ from typing import Final, get_args
 from vocab.errors import VocabularyError
 from vocab.lists.lemmas import group_by_lemma
 from vocab.lists.wordlists import NO_LANGUAGE, Unit, WordList, check_language, load_word_list, words_of_file
-from vocab.options import Case, End, Layout, ListOptions, Punctuation
+from vocab.options import DEFAULT_OPTIONS, Case, End, Layout, ListOptions, Punctuation
 from vocab.text.changes import ListChanges
 from vocab.text.ebnf import write_ebnf
 
@@ -96,7 +96,10 @@ def parser() -> argparse.ArgumentParser:
     )
     command.add_argument("--numbers", action="store_true", help="allow numbers in digits")
     command.add_argument(
-        "--punctuation", choices=get_args(Punctuation), default="full", help="which marks (%(default)s)"
+        "--punctuation",
+        choices=get_args(Punctuation),
+        default=DEFAULT_OPTIONS.punctuation,
+        help="which marks (%(default)s)",
     )
     command.add_argument(
         "--layout", choices=get_args(Layout), default="prose", help="where lines may break (%(default)s)"

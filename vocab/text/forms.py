@@ -35,9 +35,14 @@ class Form(NamedTuple):
 
 def resolve_case(word_list: WordList, options: ListOptions) -> Literal["sentence", "any", "listed"]:
     """Resolve ``case: auto`` for a list: ``any`` when no word has a capital, else ``sentence``."""
+    return case_of(options, has_capitals=options.case == "auto" and word_list.has_capitals)
+
+
+def case_of(options: ListOptions, *, has_capitals: bool) -> Literal["sentence", "any", "listed"]:
+    """Resolve ``case: auto`` for a list of which it is known whether it has capitals."""
     if options.case != "auto":
         return options.case
-    return "sentence" if word_list.has_capitals else "any"
+    return "sentence" if has_capitals else "any"
 
 
 def surface_forms(word_list: WordList, options: ListOptions, *, with_possessives: bool = True) -> list[Form]:

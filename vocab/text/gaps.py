@@ -1,174 +1,132 @@
 """What may stand before, between and after words, numbers and the English 's included, as an automaton over characters.
 
 The rules form a nondeterministic automaton (a blank may be a space or the beginning of " - "; a dash may join or open;
-"3." may go on as a number), made deterministic by subset construction.
+"3." may go on as a number), made deterministic by subset construction. With ``punctuation: standard`` it also knows
+which pairs of quotation marks and brackets are open, behind a word as before it.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from vocab import marks
-from vocab.marks import Marks, marks_of
-from vocab.options import End, Layout, ListOptions
-
-_NO_MARK, _COLON, _SENTENCE, _END = 0, 1, 2, 3
-"""What a run of closing marks has seen; ``_END`` is a sentence mark with nothing but quotes and brackets behind it."""
-
-
-class _Place(NamedTuple):
-    """A state of the nondeterministic automaton: its kind, a run length, and what its run of marks has seen."""
-
-    kind: str
-    run: int = 0
-    seen: int = _NO_MARK
-
-
-_START: Final = _Place("start", seen=_SENTENCE)
-_WORD: Final = _Place("word")
-_POSSESSABLE: Final = _Place("possessable")
-_ELISION: Final = _Place("elision")
-
-_Places = frozenset[_Place]
+from vocab.language_marks import marks_of_language
+from vocab.marks import marks_of
+from vocab.options import ListOptions
+from vocab.text.forms import ELISION_LANGUAGES, POSSESSIVE_LANGUAGES
+from vocab.text.free_marks import FreeMarks
+from vocab.text.gap_places import SENTENCE, START, WORD_MAY_FOLLOW, GapRules, Place
+from vocab.text.paired_marks import PairedMarks
 
 
 @dataclass(frozen=True)
 class GapState:
-    """A state of the gap automaton; ``transitions`` has the next state's index by character."""
+    """A state of the gap automaton.
+
+    Attributes:
+        transitions: The next state's index by character.
+        is_complete: Whether a text may stop here.
+        word_may_start: Whether a word may start here.
+        starts_sentence: Whether it would start a sentence.
+        context: Which pairs are open, an index of ``GapAutomaton.contexts``.
+    """
 
     transitions: dict[str, int]
     is_complete: bool
     word_may_start: bool
     starts_sentence: bool
+    context: int
 
 
-@dataclass(frozen=True)
-class GapAutomaton:
-    """The states between words, and indices of four: at the start of a text, after a word, after a word that an 's may
-    follow, and after an entry that joins the next word."""
+class WordEnds(NamedTuple):
+    """Indices of the states after a word, after one that an 's may follow, and after an entry that joins the next."""
 
-    states: tuple[GapState, ...]
-    start: int
     after_word: int
     after_possessable: int
     after_elision: int
 
 
+@dataclass(frozen=True)
+class GapAutomaton:
+    """The states between words, the one at the start of a text, and those that words lead to, by what is open.
+
+    Nothing is open in the first context; without paired marks it is the only one.
+    """
+
+    states: tuple[GapState, ...]
+    start: int
+    contexts: tuple[WordEnds, ...]
+
+    @property
+    def after_word(self) -> int:
+        return self.contexts[0].after_word
+
+    @property
+    def after_possessable(self) -> int:
+        return self.contexts[0].after_possessable
+
+    @property
+    def after_elision(self) -> int:
+        return self.contexts[0].after_elision
+
+
 def build_gap_automaton(options: ListOptions, language: str) -> GapAutomaton:
     """Build the automaton between words, always with the same states in the same order; ``options.case`` is ignored."""
-    return _build(_Rules(marks_of(options.punctuation, language), options.layout, options.numbers, options.end))
+    if options.punctuation == "standard":
+        paired = PairedMarks(marks_of_language(language), options.layout, options.numbers, options.end)
+        return _build(paired, language in POSSESSIVE_LANGUAGES, language in ELISION_LANGUAGES)
+    spelled = marks_of(options.punctuation, language)
+    return _build(FreeMarks(spelled, options.layout, options.numbers, options.end), True, True)
 
 
-class _Rules(NamedTuple):
-    """The options that matter between words."""
-
-    marks: Marks
-    layout: Layout
-    numbers: bool
-    end: End
-
-    def is_complete(self, place: _Place) -> bool:
-        if self.end == "sentence":
-            return place.kind == "close" and place.seen == _END
-        return place.kind in _AFTER_UNIT
-
-    def alphabet(self) -> list[str]:
-        own = "".join(self.marks) + (marks.DIGITS + marks.NUMBER_JOINTS + marks.PERCENT if self.numbers else "")
-        return sorted({*own, *marks.BLANK, *marks.LINE_BREAK, *marks.APOSTROPHES, *marks.POSSESSIVE_LETTER})
+_Places = frozenset[Place]
 
 
 @lru_cache(maxsize=64)
-def _build(rules: _Rules) -> GapAutomaton:
-    order: list[_Places] = [frozenset({place}) for place in (_START, _WORD, _POSSESSABLE, _ELISION)]
-    index = {places: i for i, places in enumerate(order)}
+def _build(rules: GapRules, possessives: bool, elisions: bool) -> GapAutomaton:
+    """Build the automaton, with states of their own after words with an 's and after elisions where they are wanted."""
+    order: list[_Places] = []
+    index: dict[_Places, int] = {}
     states: list[GapState] = []
-    alphabet = rules.alphabet()
+    contexts: dict[str, tuple[int, WordEnds]] = {}
+    alphabet = sorted(set(rules.alphabet()))
+
+    def index_of(*places: Place) -> int:
+        reached = frozenset(places)
+        if reached not in index:
+            index[reached] = len(order)
+            order.append(reached)
+        return index[reached]
+
+    def context_of(open_pairs: str) -> int:
+        if open_pairs not in contexts:
+            after_word = index_of(Place("word", open_pairs=open_pairs))
+            ends = WordEnds(
+                after_word,
+                index_of(Place("possessable", open_pairs=open_pairs)) if possessives else after_word,
+                index_of(Place("elision", open_pairs=open_pairs)) if elisions else after_word,
+            )
+            contexts[open_pairs] = (len(contexts), ends)
+        return contexts[open_pairs][0]
+
+    start = index_of(START)
     while len(states) < len(order):
         places = order[len(states)]
+        # Whatever way a text is read to its last mark, the same pairs are open.
+        [open_pairs] = {place.open_pairs for place in places}
+        context = context_of(open_pairs)
         transitions: dict[str, int] = {}
         for character in alphabet:
-            reached = frozenset(target for place in places for target in _successors(place, character, rules))
-            if not reached:
-                continue
-            if reached not in index:
-                index[reached] = len(order)
-                order.append(reached)
-            transitions[character] = index[reached]
-        open_to_words = [place for place in places if place.kind in _WORD_MAY_FOLLOW]
+            reached = {target for place in places for target in rules.successors(place, character)}
+            if reached:
+                transitions[character] = index_of(*reached)
+        open_to_words = [place for place in places if place.kind in WORD_MAY_FOLLOW]
         states.append(
             GapState(
                 transitions,
                 is_complete=any(map(rules.is_complete, places)),
                 word_may_start=bool(open_to_words),
-                starts_sentence=any(place.seen == _SENTENCE for place in open_to_words),
+                starts_sentence=any(place.seen == SENTENCE for place in open_to_words),
+                context=context,
             )
         )
-    return GapAutomaton(tuple(states), start=0, after_word=1, after_possessable=2, after_elision=3)
-
-
-_BEFORE_UNIT: Final = frozenset({"start", "start_blank", "space", "break", "open"})
-_WORD_MAY_FOLLOW: Final = _BEFORE_UNIT | {"elision"}
-_AFTER_UNIT: Final = frozenset({"word", "possessable", "digits", "close"})
-
-
-def _successors(place: _Place, character: str, rules: _Rules) -> Iterator[_Place]:
-    kind, run, seen = place
-    if kind == "start" and character == marks.BLANK:
-        yield _Place("start_blank", seen=seen)
-    if kind == "possessable" and character in marks.APOSTROPHES:
-        yield _Place("apostrophe")
-    if kind == "apostrophe" and character == marks.POSSESSIVE_LETTER:
-        yield _WORD
-    if kind in _AFTER_UNIT:
-        yield from _gap_successors(place, character, rules)
-    if kind == "break" and character == marks.LINE_BREAK and run < marks.MAX_LINE_BREAKS:
-        yield _Place("break", run + 1, seen)
-    if kind == "dash_blank" and character in rules.marks.spaced_dashes:
-        yield _Place("dash")
-    if kind == "dash" and character == marks.BLANK:
-        yield _Place("space")
-    if kind in _BEFORE_UNIT and character in rules.marks.open:
-        opened = run if kind == "open" else 0
-        if opened < marks.MAX_OPEN_RUN:
-            yield _Place("open", opened + 1, seen)
-    if rules.numbers:
-        yield from _number_successors(place, character)
-
-
-def _gap_successors(place: _Place, character: str, rules: _Rules) -> Iterator[_Place]:
-    run, seen = (place.run, place.seen) if place.kind == "close" else (0, _NO_MARK)
-    starts_sentence = seen >= _SENTENCE
-    if character in rules.marks.close and run < marks.MAX_CLOSE_RUN:
-        yield _Place("close", run + 1, _seen_with(character, seen, rules))
-    if character == marks.BLANK:
-        yield _Place("space", seen=_SENTENCE if starts_sentence else _NO_MARK)
-        if rules.marks.spaced_dashes:
-            yield _Place("dash_blank")
-    if character in rules.marks.joining_dashes:
-        yield _Place("space")
-    if character == marks.LINE_BREAK and (seen != _NO_MARK or rules.layout == "lines"):
-        yield _Place("break", 1, _SENTENCE)
-
-
-def _seen_with(mark: str, seen: int, rules: _Rules) -> int:
-    """Return what a run of closing marks has seen with one more; ``_END`` only where a text's end depends on it."""
-    if mark in rules.marks.sentence:
-        return _END if rules.end == "sentence" else _SENTENCE
-    if mark in marks.CLOSING_QUOTES:
-        return seen
-    return max(min(seen, _SENTENCE), _COLON if mark == marks.COLON else _NO_MARK)
-
-
-def _number_successors(place: _Place, character: str) -> Iterator[_Place]:
-    # ``run`` counts the characters of a number: behind a joint there must be room for a digit.
-    kind, run, _ = place
-    if character in marks.DIGITS:
-        if kind in _BEFORE_UNIT:
-            yield _Place("digits", 1)
-        elif kind in ("digits", "joint") and run < marks.MAX_NUMBER_CHARS:
-            yield _Place("digits", run + 1)
-    elif kind == "digits" and character in marks.NUMBER_JOINTS and run < marks.MAX_NUMBER_CHARS - 1:
-        yield _Place("joint", run + 1)
-    elif kind == "digits" and character == marks.PERCENT and run < marks.MAX_NUMBER_CHARS:
-        yield _WORD
+    return GapAutomaton(tuple(states), start, tuple(ends for _, ends in contexts.values()))

@@ -96,8 +96,9 @@ class TextReader:
     def whole_prefix_length(self, text: str, following: str = "") -> int:
         """Return the length of the longest prefix of ``text`` that is a complete text and cuts no word short; or 0.
 
-        With ``end: sentence`` such a prefix ends with a whole sentence. ``following`` is what was written behind the
-        text: "the c" is cut to "the" when "at" follows, even if "c" is a word.
+        With ``end: sentence`` such a prefix ends with a whole sentence, and where marks are paired it leaves none open.
+        ``following`` is what was written behind the text: "the c" is cut to "the" when "at" follows, even if "c" is a
+        word.
         """
         whole = text + following[: self._words.max_length]
         steps, units = self._read(whole)
@@ -129,10 +130,11 @@ class TextReader:
                 if state.word_may_start:
                     for end, word in self._words.starting_at(text, position, state.starts_sentence):
                         words.add((position, end))
+                        behind = self._gaps.contexts[state.context]
                         is_elision = self._words.is_elision(text[position:end])
                         _offer(
                             steps[end],
-                            self._gaps.after_elision if is_elision else self._gaps.after_word,
+                            behind.after_elision if is_elision else behind.after_word,
                             _Step(max(step.max_rank, word), step.num_words + 1, position, place, word),
                         )
                 following = state.transitions.get(text[position : position + 1])

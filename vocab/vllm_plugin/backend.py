@@ -56,7 +56,7 @@ class WordboundBackend(XgrammarBackend):
         folder = os.environ.get(ARTEFACT_DIR_VARIABLE)
         max_bytes = int(os.environ.get(CACHE_BYTES_VARIABLE) or DEFAULT_CACHE_BYTES)
         facts = TokenizerFacts.from_tokenizer(self.tokenizer)
-        self._lists = EngineCache(Path(folder), facts.digest, max_bytes) if folder else None
+        self._lists = EngineCache(Path(folder), facts, max_bytes) if folder else None
         self._textless = frozenset(token for token, spelled in enumerate(facts.token_bytes) if not spelled)
         self._bitmask_arrays = _BitmaskArrays()
         # Not in a client's time: vLLM makes the backend for the replica's own start-up check.
@@ -83,8 +83,10 @@ class WordboundBackend(XgrammarBackend):
             raise ArtefactError(
                 f"set {ARTEFACT_DIR_VARIABLE} to the folder of compiled lists in the engine's environment"
             )
+        states = self._lists.states(reference)
+        states.check(reference.start or ())
         matcher = Matcher(
-            self._lists.states(reference),
+            states,
             self._textless.intersection(stop_token_ids or ()),
             max_tokens=reference.max_tokens,
             start=reference.start,

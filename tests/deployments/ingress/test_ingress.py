@@ -9,6 +9,7 @@ from deployments.contract import Decoding, ResolvedVocabulary
 from deployments.protocol.decoding import DRAW, SAMPLE
 from tests.deployments.front import CHAT, KEY, LIMITS, MODEL, Front, assert_error, chat_body
 from tests.deployments.stand_in import FEWEST_TOKENS, WORDS
+from vocab.options import ListOptions
 
 VOCABULARY: dict[str, Any] = {"vocab_lang": "en", "vocab_n_words": 1000}
 
@@ -45,6 +46,15 @@ def test_a_vocabulary_reaches_the_replica_resolved_and_beside_the_body(front: Fr
     call = front.backend.calls[0]
     assert call.vocabulary == ResolvedVocabulary(digest="d" * 64, lang="en", n_words=1000, fewest_tokens=FEWEST_TOKENS)
     assert call.body == chat_body(max_tokens=FEWEST_TOKENS) | dict(SAMPLE)
+
+
+def test_options_and_changes_reach_the_replica_with_the_list(front: Front) -> None:
+    vocab = {"lang": "en", "n_words": 5, "layout": "lines", "numbers": True, "extra_words": ["Ana"]}
+    front.chat(vocab=vocab, max_tokens=FEWEST_TOKENS)
+    [call] = front.backend.calls
+    assert call.vocabulary is not None
+    assert call.vocabulary.options == ListOptions(layout="lines", numbers=True, end="sentence")
+    assert call.vocabulary.digests == ("d" * 64, "c" * 64)
 
 
 def test_how_the_text_is_chosen_reaches_the_replica_beside_the_body(front: Front) -> None:

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from deployments.contract import VocabularySpec
+from deployments.contract import ResolvedVocabulary, VocabularySpec
 from deployments.errors import ApiError, BadRequestError, ModelNotFoundError
 from deployments.protocol.chat import REFUSED
 from deployments.protocol.decoding import COMBINABLE, SAMPLE
-from deployments.protocol.reader import ChatRequest, ChatRequestReader
+from deployments.protocol.reader import ChatRequest, ChatRequestReader, check_budget
 from tests.deployments.front import LIMITS, MODEL, chat_body
 
 TOKEN_IDS = [1, 2, 3]
@@ -373,3 +373,12 @@ def test_what_changes_nothing_can_be_combined_with_a_vocabulary(name: str) -> No
 )
 def test_what_stays_inside_a_list_can_be_combined_with_a_vocabulary(name: str, value: Any) -> None:
     assert read(**{name: value}, **VOCABULARY).body[name] == value
+
+
+def test_a_budget_too_small_for_a_sentence_names_the_least_and_the_way_out() -> None:
+    resolved = ResolvedVocabulary(digest="1" * 64, lang="en", n_words=5, fewest_tokens=3)
+    check_budget(read(vocab={"lang": "en"}, max_tokens=3), resolved)
+    with pytest.raises(BadRequestError, match=r'at least 3: .* \{"vocab": \{"end": "word"\}\}'):
+        check_budget(read(vocab={"lang": "en"}, max_tokens=2), resolved)
+    with pytest.raises(BadRequestError, match=r"fits into fewer\.$"):
+        check_budget(read(vocab={"lang": "en", "end": "word"}, max_tokens=2), resolved)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from deployments.contract import VocabularySpec
+from deployments.contract import USUAL_OPTIONS, VocabularySpec
 from deployments.errors import ApiError
 from deployments.protocol.reader import ChatRequestReader
 from tests.deployments.front import LIMITS, MODEL, chat_body
@@ -30,9 +30,19 @@ def fault(vocab: Any, **fields: Any) -> ApiError:
 
 def test_a_list_by_name_has_all_its_words_and_the_default_options() -> None:
     assert spec(lang="es") == VocabularySpec(lang="es")
-    assert spec(lang="es").options == ListOptions()
+    assert spec(lang="es").options == ListOptions(punctuation="standard", end="sentence") == USUAL_OPTIONS
     assert spec(lang="es").changes == ListChanges()
     assert spec(lang="es", n_words=1000) == VocabularySpec(lang="es", n_words=1000)
+
+
+def test_without_marks_an_answer_ends_with_a_word_and_otherwise_with_a_sentence() -> None:
+    assert spec(lang="es", punctuation="none").end == "word"
+    assert spec(lang="es", punctuation="none", end="word").end == "word"
+    assert spec(lang="es", punctuation="basic").end == "sentence"
+    assert spec(lang="es", end="word").end == "word"
+    flat = READER.read(chat_body(vocab_lang="es", vocab_n_words=5)).vocabulary
+    assert flat is not None
+    assert (flat.punctuation, flat.end) == ("standard", "sentence")
 
 
 def test_every_option_reaches_the_specification() -> None:

@@ -19,12 +19,13 @@ from deployments.replica.plain_text import PlainText
 from deployments.replica.startup_check import check_context
 from deployments.search.order import AnswerCost
 from deployments.settings import Settings
-from tests.vocab.toys import toy_automaton
+from tests.vocab.toys import toy_speller, toy_tokenizer, word_list
 from vocab.artefacts.artefact import ArtefactFolder
 from vocab.artefacts.store import ArtefactStore
+from vocab.automaton.words import build_words
 from vocab.decoding.scores import TextScore
 from vocab.matching.reference import GrammarReference
-from vocab.options import ListOptions
+from vocab.options import DEFAULT_OPTIONS, ListOptions
 
 BODY = {"model": "m", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 9}
 
@@ -71,9 +72,15 @@ def tokenizer(smollm2_path: Path) -> Any:
 
 @pytest.fixture
 def vocabulary(tmp_path: Path) -> ResolvedVocabulary:
-    automaton, _ = toy_automaton(["the", "cat", "sat"], lang="en")
-    ArtefactFolder(tmp_path).save(automaton)
-    return ResolvedVocabulary(digest=automaton.digest, lang="en", n_words=3, fewest_tokens=1)
+    words = build_words(word_list(["the", "cat", "sat"], "en"), toy_speller(toy_tokenizer([])))
+    ArtefactFolder(tmp_path).save(words)
+    return ResolvedVocabulary(digest=words.digest, options=DEFAULT_OPTIONS, lang="en", n_words=3, fewest_tokens=1)
+
+
+@pytest.fixture
+def sentences(vocabulary: ResolvedVocabulary) -> ResolvedVocabulary:
+    """The same list, in whole sentences."""
+    return vocabulary.model_copy(update={"options": ListOptions(end="sentence"), "fewest_tokens": 2})
 
 
 def whole(text: str, **fields: object) -> Any:
@@ -109,25 +116,22 @@ async def test_a_constrained_request_names_its_list_and_budget(
     replica = ScriptedReplica(tmp_path, tokenizer, [whole("The cat sat.")])
     [answer] = await replica.items(vocabulary)
     assert GrammarReference.parse(replica.request.structured_outputs.grammar) == GrammarReference(
-        vocabulary.digest, 3, 9
+        vocabulary.digest, DEFAULT_OPTIONS, 3, 9
     )
     assert answer["vocab"] == {
-        "id": vocabulary.digest, "list_id": vocabulary.digest, "lang": "en", "n_words": 3, "unit": "form",
-        "num_words": 3, "num_distinct_words": 3, "max_rank": 3,
+        "id": vocabulary.id, "list_id": vocabulary.digest, "lang": "en", "n_words": 3, "unit": "form",
+        "end": "word", "num_words": 3, "num_distinct_words": 3, "max_rank": 3,
     }  # fmt: skip
 
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_text_of_whole_sentences_that_may_be_cut_is_cut_to_whole_sentences(
-    tmp_path: Path, tokenizer: Any, stream: bool
+    tmp_path: Path, tokenizer: Any, sentences: ResolvedVocabulary, stream: bool
 ) -> None:
-    automaton, _ = toy_automaton(["the", "cat", "sat"], lang="en", options=ListOptions(end="sentence"))
-    ArtefactFolder(tmp_path).save(automaton)
-    vocabulary = ResolvedVocabulary(digest=automaton.digest, lang="en", n_words=3, fewest_tokens=2)
     text = "The cat sat. The cat"
     script = [[event(text[:9]), event(text[9:17]), event(text[17:], "length"), DONE] if stream else whole(text)]
     replica = ScriptedReplica(tmp_path, tokenizer, script, engine_kwargs={"reasoning_parser": "some"})
-    answer = await replica.items(vocabulary, stream=stream)
+    answer = await replica.items(sentences, stream=stream)
     if stream:
         chunks = [json.loads(item.removeprefix("data:")) for item in answer[:-1]]
         sent = "".join(chunk["choices"][0]["delta"]["content"] for chunk in chunks)
@@ -135,16 +139,13 @@ async def test_a_text_of_whole_sentences_that_may_be_cut_is_cut_to_whole_sentenc
     else:
         sent, block = answer[0]["choices"][0]["message"]["content"], answer[0]["vocab"]
     assert sent == "The cat sat."
-    assert (block["end"], block["num_words"]) == ("sentence", 3)
+    assert block["num_words"] == 3
 
 
 async def test_a_text_cut_within_its_sentence_is_no_answer_where_nothing_may_cut_it(
-    tmp_path: Path, tokenizer: Any
+    tmp_path: Path, tokenizer: Any, sentences: ResolvedVocabulary
 ) -> None:
-    automaton, _ = toy_automaton(["the", "cat", "sat"], lang="en", options=ListOptions(end="sentence"))
-    ArtefactFolder(tmp_path).save(automaton)
-    vocabulary = ResolvedVocabulary(digest=automaton.digest, lang="en", n_words=3, fewest_tokens=2)
-    [answer] = await ScriptedReplica(tmp_path, tokenizer, [whole("The cat")]).items(vocabulary)
+    [answer] = await ScriptedReplica(tmp_path, tokenizer, [whole("The cat")]).items(sentences)
     assert (answer["error"]["status"], answer["error"]["code"]) == (500, "unlisted_text")
 
 
@@ -187,13 +188,13 @@ async def test_what_must_not_come_twice_is_part_of_the_constraint(
 
 
 async def test_a_reasoning_model_gets_no_budget(tmp_path: Path, tokenizer: Any, vocabulary: ResolvedVocabulary) -> None:
-    script = [whole("The cat s", finish_reason="length")]
+    script = [whole("The cat sat. The c", finish_reason="length")]
     replica = ScriptedReplica(tmp_path, tokenizer, script, engine_kwargs={"reasoning_parser": "some"})
     [answer] = await replica.items(vocabulary)
     assert GrammarReference.parse(replica.request.structured_outputs.grammar) == GrammarReference(
-        vocabulary.digest, 3, None
+        vocabulary.digest, DEFAULT_OPTIONS, 3, None
     )
-    assert answer["choices"][0]["message"]["content"] == "The cat"
+    assert answer["choices"][0]["message"]["content"] == "The cat sat. The"
 
 
 @pytest.mark.parametrize("text", ["The dog sat.", "the ca", "<|im_end|>"])

@@ -17,6 +17,7 @@ from vocab.text.reader import TextReader
 
 WORDS = ("the", "cat", "sat", "a", "c", "on", "in front of", "mat", "hat", "at")
 READER = TextReader(WordList("en", WORDS, "file"), ListOptions(), len(WORDS))
+FULL_SENTENCES = TextReader(WordList("en", WORDS, "file"), ListOptions(punctuation="full", end="sentence"), len(WORDS))
 SENTENCES = TextReader(WordList("en", WORDS, "file"), ListOptions(end="sentence"), len(WORDS))
 BLOCK = {"id": "digest", "lang": "en", "n_words": 10}
 
@@ -175,10 +176,21 @@ class TestStreams:
         assert sum(reads) < 40 * len(text_of(sent))
 
     def test_holds_a_sentence_until_it_is_whole(self) -> None:
-        by = AnswerRules(SENTENCES, BLOCK, may_be_cut=True, stop_in_text=False)
+        by = AnswerRules(FULL_SENTENCES, BLOCK, may_be_cut=True, stop_in_text=False)
         chunks = [chunk(text) for text in ("The cat", " sat. The", " hat! A", " mat", '." c')]
         sent = stream([*chunks, chunk("at", finish_reason="length")], by)
         assert [text_of([one]) for one in sent if text_of([one])] == ["The cat sat.", " The hat!", ' A mat."']
+
+    def test_holds_a_quotation_until_it_is_closed(self) -> None:
+        by = AnswerRules(SENTENCES, BLOCK, may_be_cut=True, stop_in_text=False)
+        chunks = [
+            chunk(text) for text in ("The cat. “The", " cat sat. The", " hat!", " A mat", ".” A hat. (A", " mat.")
+        ]
+        sent = stream([*chunks, chunk(" The", finish_reason="length")], by)
+        assert [text_of([one]) for one in sent if text_of([one])] == [
+            "The cat.",
+            " “The cat sat. The hat! A mat.” A hat.",
+        ]
 
     def test_refuses_unlisted_text_before_the_end(self) -> None:
         with pytest.raises(UnlistedTextError):

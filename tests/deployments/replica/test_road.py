@@ -18,7 +18,8 @@ from tests.checker import assert_only_listed_words
 from tests.deployments.front import LIMITS, MODEL, chat_body
 from tests.vocab.toys import tokens_of
 from vocab.artefacts.store import ArtefactStore
-from vocab.automaton.tokenizer import TokenizerFacts, load_tokenizer_facts
+from vocab.automaton.speller import load_speller
+from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.matching.engine_cache import EngineCache
 from vocab.matching.matcher import Matcher
 from vocab.matching.reference import GrammarReference
@@ -64,7 +65,7 @@ class Road:
         self.facts = facts
         store = ArtefactStore(folder / "engine", 2**30)
         self.lists = NodeLists(store, vocabulary.fetch, "automaton")
-        self.cache = EngineCache(folder / "engine", facts.digest)
+        self.cache = EngineCache(folder / "engine", facts)
         self.requests = ChatRequestReader(MODEL, LIMITS)
 
     async def texts(self, vocab: dict[str, Any], budgets: range) -> list[str]:
@@ -104,7 +105,7 @@ async def road(smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     )
     vocabulary = await Vocabulary.create(settings)
     try:
-        yield Road(vocabulary, folder, load_tokenizer_facts(str(smollm2_path)))
+        yield Road(vocabulary, folder, load_speller(str(smollm2_path)).facts)
     finally:
         await vocabulary.close()
 

@@ -18,10 +18,10 @@ from deployments.search.order import ORDER_ARGUMENT, AnswerCost, SearchOrder
 from deployments.search.tokens import EngineStepError, ListFaultError
 from tests.deployments.search.toy_engine import ToyEngine
 from vocab.artefacts.artefact import ArtefactFolder
-from vocab.automaton.automaton import compile_automaton
-from vocab.automaton.tokenizer import TokenizerFacts
+from vocab.automaton.speller import Speller
+from vocab.automaton.words import build_words
 from vocab.lists.wordlists import WordList
-from vocab.marks import SENTENCE_MARKS
+from vocab.marks import CLOSE_MARKS, JOINING_DASH, OPEN_MARKS, SENTENCE_MARKS, SPACED_DASHES
 from vocab.matching.engine_cache import EngineCache
 from vocab.matching.reference import GrammarReference
 from vocab.options import ListOptions
@@ -44,11 +44,12 @@ class World:
 
     def __init__(self, model_path: Path, folder: Path) -> None:
         self.tokenizer: Any = AutoTokenizer.from_pretrained(model_path)
-        self.facts = TokenizerFacts.from_tokenizer(self.tokenizer)
-        automaton = compile_automaton(WordList("en", WORDS, "file"), ListOptions(), self.facts)
-        ArtefactFolder(folder).save(automaton)
-        self.lists = EngineCache(folder, self.facts.digest)
-        self.reference = GrammarReference(automaton.digest, len(WORDS), BUDGET)
+        speller = Speller.from_tokenizer(self.tokenizer)
+        self.facts = speller.facts
+        words = build_words(WordList("en", WORDS, "file"), speller)
+        ArtefactFolder(folder).save(words)
+        self.lists = EngineCache(folder, self.facts)
+        self.reference = GrammarReference(words.digest, ListOptions(punctuation="full"), len(WORDS), BUDGET)
 
     def engine(self, **options: bool) -> ToyEngine:
         return ToyEngine(self.tokenizer, self.lists, **options)
@@ -83,7 +84,8 @@ def cost_of(client: SearchClient, order: SearchOrder) -> AnswerCost:
 
 
 def assert_listed(text: str) -> None:
-    words = [word.strip('.,!?…:;()[]"“”«»¿¡„‹›—–-').lower() for word in text.replace("—", " ").split()]
+    marks = CLOSE_MARKS + OPEN_MARKS + SPACED_DASHES
+    words = [word.strip(marks).lower() for word in text.replace(JOINING_DASH, " ").split()]
     assert {word.removesuffix("'s").removesuffix("’s") for word in words if word} <= set(WORDS), text
 
 
@@ -145,7 +147,7 @@ async def test_a_stream_of_sentences_adds_up_to_the_whole(world: World) -> None:
         if kind == RequestOutputKind.DELTA:
             assert len(answers) > 1
             # A token may have a quotation mark after the sentence mark.
-            assert all(set(answer.outputs[0].text[-4:]) & set(".!?…") for answer in answers[:-1])
+            assert all(set(answer.outputs[0].text[-4:]) & set(SENTENCE_MARKS) for answer in answers[:-1])
     assert texts[0] == texts[1]
     assert_listed(texts[0])
 

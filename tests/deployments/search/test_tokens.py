@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,10 @@ from vllm.v1.engine import EngineCoreRequest
 from vllm.v1.engine.detokenizer import IncrementalDetokenizer
 
 from deployments.search.tokens import Constraint, ListFaultError, TokenText
-from tests.vocab.toys import toy_automaton
+from tests.vocab.toys import toy_states
 from vocab.decoding.generator import Place
-from vocab.matching.masks import MaskRows
 from vocab.matching.reference import GrammarReference
-from vocab.matching.states import ListStates
+from vocab.options import DEFAULT_OPTIONS
 
 END = frozenset({0})
 BUDGET = 30
@@ -70,13 +70,12 @@ def test_no_tokens_are_no_text(tokenizer: Any) -> None:
 
 @pytest.fixture
 def constraint() -> Constraint:
-    automaton, _ = toy_automaton(["the", "cat"], lang="en")
-    states = ListStates(automaton, MaskRows(automaton), 2)
-    return Constraint(GrammarReference(automaton.digest, 2, BUDGET), states)
+    states, _ = toy_states(["the", "cat"], lang="en")
+    return Constraint(GrammarReference(states.words.digest, DEFAULT_OPTIONS, 2, BUDGET), states)
 
 
 def tokens_for(text: str) -> tuple[int, ...]:
-    _, tokenizer = toy_automaton(["the", "cat"], lang="en")
+    _, tokenizer = toy_states(["the", "cat"], lang="en")
     return tuple(tokenizer.token_bytes.index(bytes([byte])) for byte in text.encode())
 
 
@@ -94,8 +93,8 @@ def test_a_text_begins_without_a_state(constraint: Constraint) -> None:
 
 
 def test_what_was_written_is_told_where_it_must_not_come_again(constraint: Constraint) -> None:
-    once = Constraint(GrammarReference(constraint.reference.digest, 2, BUDGET, no_repeat=3), constraint.states)
-    reference = GrammarReference.parse(once.grammar(Place((1, 2, 3), 5), 9))
+    once = Constraint(replace(constraint.reference, no_repeat=3), constraint.states)
+    reference = GrammarReference.parse(once.grammar(Place((1, 2, 3), (5,)), 9))
     assert reference is not None and reference.seen == (1, 2, 3)
 
 
@@ -106,7 +105,8 @@ def test_a_token_that_may_not_come_is_a_fault(constraint: Constraint) -> None:
 
 def test_a_text_ends_only_where_it_is_whole(constraint: Constraint) -> None:
     start = constraint.states.start
-    assert constraint.after(start, (*tokens_for("the"), 0), BUDGET, END) >= 0
+    whole = constraint.after(start, (*tokens_for("the"), 0), BUDGET, END)
+    assert constraint.states.can_stop(whole)
     with pytest.raises(ListFaultError, match="not whole"):
         constraint.after(start, (*tokens_for("th"), 0), BUDGET, END)
 

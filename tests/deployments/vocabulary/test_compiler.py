@@ -11,9 +11,10 @@ from deployments.vocabulary.compile_process import WorkerCommand
 from deployments.vocabulary.compiler import Compiler, CompilerLimits
 from tests.deployments.processes import is_gone, toy_command, wait_until
 from vocab.artefacts.shared_store import SharedStore
-from vocab.compiler.jobs import Compiled, CompileList, CompileWithout, ExcludeWords
+from vocab.compiler.jobs import ChangeList, Compiled, CompileList, MeasureTexts
 from vocab.compiler.worker import resident_bytes
 from vocab.errors import ArtefactError, CompileError, CompileTimeoutError, InvalidWordListError
+from vocab.options import DEFAULT_OPTIONS, ListOptions
 
 LIMITS = CompilerLimits(deadline_s=30, max_memory_bytes=2**30)
 
@@ -31,7 +32,7 @@ class World:
         (self.lists / f"{name}.txt").write_text("\n".join(words))
         return CompileList(name)
 
-    async def make(self, job: CompileList | CompileWithout) -> Compiled:
+    async def make(self, job: CompileList | ChangeList) -> Compiled:
         try:
             return await self.compiler.compile(job)
         finally:
@@ -57,11 +58,25 @@ async def test_named_lists_and_clients_lists_have_a_process_each(world: World) -
     named, own = await asyncio.gather(world.make(world.named("pets", "the", "cat")), world.make(inline("the", "cat")))
     assert named.num_words == own.num_words == 2
     assert len(world.seen) == 2
-    excluded = await world.compiler.exclude(ExcludeWords(named.digest, ("cat",)))
-    assert excluded is not None
-    shorter = await world.make(CompileWithout(named.digest, ("cat",)))
-    assert shorter.num_words == 1
     assert world.compiler.pids()[0] == small
+
+
+async def test_changes_to_a_list_and_its_shortest_text_are_small_jobs(world: World) -> None:
+    await world.compiler.warm_up()
+    named = await world.make(world.named("pets", "the", "cat"))
+    small, large = world.compiler.pids()
+    os.kill(large, signal.SIGSTOP)
+    changed = await world.make(ChangeList(named.digest, exclude_words=("the", "cat"), extra_words=("dog", "Bo")))
+    assert (changed.num_words, changed.was_stored) == (2, False)
+    for n_words, changes, options, expected in [
+        (2, None, DEFAULT_OPTIONS, 1),
+        (2, None, ListOptions(end="sentence"), 2),
+        (2, changed.digest, DEFAULT_OPTIONS, 2),
+    ]:
+        assert await world.compiler.measure(MeasureTexts(named.digest, changes, options, n_words)) == expected
+    without = await world.make(ChangeList(named.digest, exclude_words=("the", "cat")))
+    assert await world.compiler.measure(MeasureTexts(named.digest, without.digest, DEFAULT_OPTIONS, 2)) is None
+    assert world.compiler.pids() == [small, large]
 
 
 async def test_a_clients_list_does_not_wait_for_a_large_one(world: World) -> None:
@@ -78,7 +93,9 @@ async def test_an_error_of_the_list_is_raised_here_and_the_process_stays(world: 
     with pytest.raises(InvalidWordListError, match=r"words\[1\]"):
         await world.make(inline("the", "c\0t"))
     with pytest.raises(ArtefactError, match="gone"):
-        await world.compiler.exclude(ExcludeWords("0" * 64, ("the",)))
+        await world.make(ChangeList("0" * 64, exclude_words=("the",)))
+    with pytest.raises(ArtefactError, match="gone"):
+        await world.compiler.measure(MeasureTexts("0" * 64, None, DEFAULT_OPTIONS, 1))
     await world.make(inline("cat"))
     assert len(world.seen) == 1
 

@@ -1,4 +1,5 @@
 import asyncio
+import os
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -7,11 +8,13 @@ import pytest
 
 from deployments.contract import ResolvedVocabulary, VocabularySpec
 from deployments.settings import Settings
+from deployments.vocabulary import deployment
 from deployments.vocabulary.deployment import Vocabulary
-from tests.vocab.toys import toy_tokenizer
+from tests.vocab.toys import can_spell, toy_speller, toy_tokenizer
 from vocab.artefacts.shared_store import SharedStore
 from vocab.artefacts.store import ArtefactStore
-from vocab.compiler.jobs import Compiled, CompileList, CompileWithout, ExcludeWords, Job
+from vocab.compiler import list_compiler
+from vocab.compiler.jobs import ChangeList, Compiled, CompileList, Job, MeasureTexts, Reply
 from vocab.compiler.list_compiler import ListCompiler
 from vocab.errors import (
     ArtefactError,
@@ -21,8 +24,15 @@ from vocab.errors import (
     UnknownLanguageError,
     VocabularyError,
 )
+from vocab.lists.wordlists import WordList
+from vocab.matching.engine_cache import EngineCache
+from vocab.matching.reference import GrammarReference
+from vocab.options import DEFAULT_OPTIONS
 
 MAX_BYTES = 10**8
+TOKENIZER = toy_tokenizer(["the", "cat"])
+SMALL = 4
+"""``FIRST_WORDS`` in tests of a long list."""
 
 
 class CompilerHere:
@@ -31,7 +41,8 @@ class CompilerHere:
     def __init__(self, compiler: ListCompiler, store: ArtefactStore) -> None:
         self._compiler = compiler
         self._store = store
-        self.jobs: list[Job] = []
+        self.jobs: list[CompileList | ChangeList] = []
+        self.num_measured = 0
         self.may_go_on = threading.Event()
         self.may_go_on.set()
         self.fault: VocabularyError | None = None
@@ -40,16 +51,17 @@ class CompilerHere:
 
     async def close(self) -> None: ...
 
-    async def compile(self, job: CompileList | CompileWithout) -> Compiled:
-        compiled = await asyncio.to_thread(self._run, job)
+    async def compile(self, job: CompileList | ChangeList) -> Compiled:
+        self.jobs.append(job)
+        compiled = (await asyncio.to_thread(self._run, job)).compiled
         assert compiled is not None
         return compiled
 
-    async def exclude(self, job: ExcludeWords) -> Compiled | None:
-        return await asyncio.to_thread(self._run, job)
+    async def measure(self, job: MeasureTexts) -> int | None:
+        self.num_measured += 1
+        return (await asyncio.to_thread(self._run, job)).fewest_tokens
 
-    def _run(self, job: Job) -> Compiled | None:
-        self.jobs.append(job)
+    def _run(self, job: Job) -> Reply:
         assert self.may_go_on.wait(10)
         if self.fault is not None:
             raise self.fault
@@ -57,7 +69,7 @@ class CompilerHere:
         if reply.error is not None:
             raise reply.error
         self._store.share()
-        return reply.compiled
+        return reply
 
 
 class World:
@@ -82,7 +94,7 @@ class World:
         )
         shared = SharedStore(settings.artefact_store, MAX_BYTES) if settings.artefact_store else None
         store = ArtefactStore(settings.resolved_artefact_dir(), settings.artefact_bytes, shared)
-        compiler = CompilerHere(ListCompiler(toy_tokenizer(["the", "cat"]), store, self.lists), store)
+        compiler = CompilerHere(ListCompiler(toy_speller(TOKENIZER), store, self.lists), store)
         self.compilers.append(compiler)
         return await Vocabulary.create(settings, compiler=compiler)
 
@@ -96,7 +108,25 @@ class World:
         return sum(len(compiler.jobs) for compiler in self.compilers)
 
     def words(self, resolved: ResolvedVocabulary) -> tuple[str, ...]:
-        return ArtefactStore(self.artefacts, MAX_BYTES).load(resolved.digest).word_list.words
+        return ArtefactStore(self.artefacts, MAX_BYTES).load(resolved.digest).listed.word_list.words
+
+    def allows(self, resolved: ResolvedVocabulary, text: str) -> bool:
+        """Whether an engine may write a text in a vocabulary."""
+        reference = GrammarReference(
+            resolved.digest, resolved.options, resolved.n_words, changes=resolved.changes_digest
+        )
+        return can_spell(EngineCache(self.artefacts, TOKENIZER).states(reference), TOKENIZER, text)
+
+
+@pytest.fixture
+def long_list(monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
+    """The words of a built-in list, Spanish, that is longer than the small artefact."""
+    words = ("the", "cat", "dog", "a", "Mouse", "bird", "fish")
+    listed = WordList("es", words, "wordfreq")
+    monkeypatch.setattr(list_compiler, "load_word_list", lambda name, folder: listed)
+    for module in (deployment, list_compiler):
+        monkeypatch.setattr(module, "FIRST_WORDS", SMALL)
+    return words
 
 
 @pytest.fixture
@@ -108,11 +138,11 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
 
 
 def spec(lang: str, n_words: int | None = 3, **fields: object) -> VocabularySpec:
-    return VocabularySpec.model_validate({"lang": lang, "n_words": n_words, **fields})
+    return VocabularySpec.model_validate({"lang": lang, "n_words": n_words, "end": "word"} | fields)
 
 
 def own(*words: str, **fields: object) -> VocabularySpec:
-    return VocabularySpec.model_validate({"words": words, **fields})
+    return VocabularySpec.model_validate({"words": words, "end": "word", **fields})
 
 
 async def numbers(vocabulary: Vocabulary) -> tuple[int, int]:
@@ -124,10 +154,12 @@ async def test_resolves_a_list_to_an_artefact_that_can_be_fetched(world: World, 
     world.write("pets", "the", "cat", "dog")
     vocabulary = await world.vocabulary()
     resolved = await vocabulary.resolve(spec("pets", 100))
-    assert resolved == ResolvedVocabulary(digest=resolved.digest, lang="pets", n_words=100, fewest_tokens=1)
+    assert resolved == ResolvedVocabulary(
+        digest=resolved.digest, options=DEFAULT_OPTIONS, lang="pets", n_words=100, fewest_tokens=1
+    )
     elsewhere = ArtefactStore(tmp_path / "elsewhere", MAX_BYTES)
     elsewhere.write_bytes(resolved.digest, await vocabulary.fetch(resolved.digest))
-    assert elsewhere.load(resolved.digest).word_list.words == ("the", "cat", "dog")
+    assert elsewhere.load(resolved.digest).listed.word_list.words == ("the", "cat", "dog")
 
 
 async def test_without_a_number_the_whole_list_counts(world: World) -> None:
@@ -156,8 +188,8 @@ async def test_those_who_want_the_same_changes_wait_for_one_compile_of_each(worl
     vocabulary = await world.vocabulary()
     changed = spec("pets", extra_words=("Ann", "Bo"), exclude_words=("cat",))
     resolved = await asyncio.gather(*(vocabulary.resolve(changed) for _ in range(100)))
-    assert len(set(resolved)) == 1
-    assert [type(job) for job in world.compiler.jobs] == [CompileList, ExcludeWords, CompileList]
+    assert len(set(resolved)) == world.compiler.num_measured == 1
+    assert [type(job) for job in world.compiler.jobs] == [CompileList, ChangeList]
 
 
 async def test_the_event_loop_is_free_while_a_list_is_compiled(world: World) -> None:
@@ -174,11 +206,76 @@ async def test_the_event_loop_is_free_while_a_list_is_compiled(world: World) -> 
     await waiting
 
 
-async def test_options_and_units_make_lists_of_their_own(world: World) -> None:
+async def test_the_rules_of_a_language_make_a_list_of_its_own(world: World) -> None:
     vocabulary = await world.vocabulary()
-    asked: list[dict[str, object]] = [{}, {"case": "any"}, {"numbers": True}, {"end": "sentence"}, {"lang": "fr"}]
-    digests = {(await vocabulary.resolve(own("the", "cat", **fields))).digest for fields in asked * 2}
-    assert len(digests) == world.num_jobs == 5
+    digests = {(await vocabulary.resolve(own("the", "cat", **fields))).digest for fields in [{}, {"lang": "fr"}] * 2}
+    assert len(digests) == world.num_jobs == 2
+
+
+async def test_another_set_of_options_compiles_nothing(world: World) -> None:
+    world.write("pets", "the", "cat", "dog")
+    vocabulary = await world.vocabulary()
+    asked: list[dict[str, object]] = [
+        {}, {"case": "any"}, {"numbers": True}, {"end": "sentence"}, {"layout": "lines"}, {"punctuation": "basic"}
+    ]  # fmt: skip
+    resolved = [await vocabulary.resolve(spec("pets", 3, **fields)) for fields in asked * 2]
+    assert len({one.digest for one in resolved}) == 1
+    assert len({one.id for one in resolved}) == len(asked)
+    assert await numbers(vocabulary) == (1, 0)
+    assert world.num_jobs == 1
+    # Only how short a text may be is asked, once for each.
+    assert world.compiler.num_measured == len(asked)
+    by_words, by_sentences = resolved[0], resolved[3]
+    assert (by_words.fewest_tokens, by_sentences.fewest_tokens) == (1, 2)
+    assert world.allows(by_words, "the cat")
+    assert not world.allows(by_sentences, "the cat")
+    assert world.allows(by_sentences, "the cat.")
+
+
+async def test_another_number_of_words_compiles_nothing(world: World) -> None:
+    world.write("pets", "the", "cat", "dog")
+    vocabulary = await world.vocabulary()
+    resolved = [await vocabulary.resolve(spec("pets", n_words)) for n_words in (1, 2, 3, 2**62, None)]
+    assert len({one.digest for one in resolved}) == 1
+    assert [one.n_words for one in resolved] == [1, 2, 3, 2**62, 3]
+    assert [world.allows(one, "the dog") for one in resolved] == [False, False, True, True, True]
+    assert await numbers(vocabulary) == (1, 0)
+
+
+async def test_the_first_words_of_a_long_list_are_a_small_artefact(world: World, long_list: tuple[str, ...]) -> None:
+    vocabulary = await world.vocabulary()
+    small = [await vocabulary.resolve(spec("es", n_words)) for n_words in (1, SMALL)]
+    assert {world.words(one) for one in small} == {long_list[:SMALL]}
+    assert world.num_jobs == 1
+    whole = [await vocabulary.resolve(spec("es", n_words)) for n_words in (SMALL + 1, None, 2**62)]
+    assert {world.words(one) for one in whole} == {long_list}
+    assert [one.n_words for one in whole] == [SMALL + 1, len(long_list), 2**62]
+    assert world.num_jobs == 2
+    # A capital further down the list counts for the small one, too: both read "auto" alike.
+    assert [world.allows(one, "the Cat") for one in (small[1], whole[0])] == [False, False]
+
+
+@pytest.mark.usefixtures("long_list")
+async def test_a_small_artefact_is_changed_by_itself(world: World) -> None:
+    vocabulary = await world.vocabulary()
+    small = await vocabulary.resolve(spec("es", 3, exclude_words=["cat"], extra_words=["fish"]))
+    assert small.digest == (await vocabulary.resolve(spec("es", 3))).digest
+    assert [world.allows(small, text) for text in ("the dog", "the fish", "the cat", "the bird")] == [
+        True, True, False, False
+    ]  # fmt: skip
+    whole = await vocabulary.resolve(spec("es", 6, exclude_words=["cat"]))
+    assert world.allows(whole, "the bird")
+    assert not world.allows(whole, "the cat")
+
+
+async def test_a_list_file_is_always_whole(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deployment, "FIRST_WORDS", 1)
+    monkeypatch.setattr(list_compiler, "FIRST_WORDS", 1)
+    world.write("pets", "the", "cat", "dog")
+    vocabulary = await world.vocabulary()
+    assert world.words(await vocabulary.resolve(spec("pets", 1))) == ("the", "cat", "dog")
+    await vocabulary.resolve(spec("pets", 3))
+    assert world.num_jobs == 1
 
 
 async def test_a_restart_with_a_full_store_compiles_nothing(world: World) -> None:
@@ -198,9 +295,10 @@ async def test_an_empty_node_loads_what_another_shared(world: World, tmp_path: P
     before = await first.resolve(own("the", "cat", exclude_words=["cat"]))
     second = await world.vocabulary(artefact_store=world.shared, artefact_dir=str(tmp_path / "new"))
     assert await second.resolve(own("the", "cat", exclude_words=["cat"])) == before
-    assert await numbers(second) == (0, 1)
+    assert await numbers(second) == (0, 2)
     third = await world.vocabulary(artefact_store=world.shared, artefact_dir=str(tmp_path / "third"))
-    assert await third.fetch(before.digest) == await first.fetch(before.digest)
+    for digest in before.digests:
+        assert await third.fetch(digest) == await first.fetch(digest)
 
 
 async def test_a_shared_store_that_fails_stops_nothing(world: World, tmp_path: Path) -> None:
@@ -224,15 +322,16 @@ async def test_an_artefact_that_was_deleted_or_damaged_is_made_again(world: Worl
     assert await numbers(second) == (1, 0)
 
 
-async def test_a_deleted_exclusion_is_made_again(world: World) -> None:
+async def test_deleted_changes_are_made_again(world: World) -> None:
     vocabulary = await world.vocabulary()
     asked = own("the", "cat", "dog", exclude_words=["cat"])
     before = await vocabulary.resolve(asked)
-    assert before.exclusion_digest is not None
-    path = ArtefactStore(world.artefacts, MAX_BYTES).path_of(before.exclusion_digest)
+    assert before.changes_digest is not None
+    path = ArtefactStore(world.artefacts, MAX_BYTES).path_of(before.changes_digest)
     path.unlink()
     assert await vocabulary.resolve(asked) == before
     assert path.exists()
+    assert [type(job) for job in world.compiler.jobs] == [CompileList, ChangeList, ChangeList]
 
 
 async def test_words_left_out_leave_the_list_itself_as_it_is(world: World) -> None:
@@ -240,33 +339,53 @@ async def test_words_left_out_leave_the_list_itself_as_it_is(world: World) -> No
     whole = await vocabulary.resolve(own("the", "cat", "dog"))
     without = await vocabulary.resolve(own("the", "cat", "dog", exclude_words=["Cat"]))
     assert (without.digest, without.n_words) == (whole.digest, 3)
-    assert without.exclusion_digest is not None
+    assert without.changes_digest is not None
+    assert [world.allows(one, "the cat") for one in (whole, without)] == [True, False]
     nothing = await vocabulary.resolve(own("the", "cat", "dog", exclude_words=["bird"]))
     assert nothing == whole
 
 
-async def test_words_that_are_parts_of_others_are_left_out_by_a_compile(world: World) -> None:
+async def test_words_that_are_parts_of_others_are_left_out_alone(world: World) -> None:
     vocabulary = await world.vocabulary()
     resolved = await vocabulary.resolve(own("the", "front", "in front of", exclude_words=["front"]))
-    assert resolved.exclusion_digest is None
-    assert world.words(resolved) == ("the", "in front of")
     assert resolved.n_words == 3
+    assert world.allows(resolved, "in front of the")
+    assert not world.allows(resolved, "the front")
 
 
-async def test_words_added_are_a_list_of_their_own(world: World) -> None:
+async def test_words_added_are_changes_to_the_same_list(world: World) -> None:
     vocabulary = await world.vocabulary()
     plain = await vocabulary.resolve(own("the", "cat"))
-    resolved = await vocabulary.resolve(own("the", "cat", extra_words=["Ann"], case="any"))
-    assert resolved.extra_digest is not None
-    extra = ArtefactStore(world.artefacts, MAX_BYTES).load(resolved.extra_digest)
-    assert extra.word_list.words == ("Ann",)
-    assert extra.options.case == "sentence"
-    assert plain.extra_digest is None
+    resolved = await vocabulary.resolve(own("the", "cat", extra_words=["Ann", "bo"], case="any"))
+    assert plain.changes_digest is None
+    assert resolved.changes_digest is not None
+    assert (resolved.digest, resolved.n_words) == (plain.digest, 2)
+    changes = ArtefactStore(world.artefacts, MAX_BYTES).load_overlay(resolved.changes_digest).changes
+    assert (changes.extra_words, changes.exclude_words) == (("Ann", "bo"), ())
+    # As they are written, and with a capital where a sentence starts, whatever the case of the list.
+    allowed = [world.allows(resolved, text) for text in ("the Cat", "the Ann bo", "Bo the cat", "the Bo", "the ann")]
+    assert allowed == [True, True, True, False, False]
+
+
+async def test_changes_to_a_list_compile_only_the_changes(world: World) -> None:
+    world.write("pets", "the", "cat", "dog")
+    vocabulary = await world.vocabulary()
+    plain = await vocabulary.resolve(spec("pets"))
+    asked: list[dict[str, object]] = [{"extra_words": ["Ann"]}, {"exclude_words": ["cat"]}]
+    for fields in [*asked, *asked]:
+        for asked_for in (
+            spec("pets", 3, **fields),
+            spec("pets", 3, numbers=True, **fields),
+            spec("pets", 2, **fields),
+        ):
+            assert (await vocabulary.resolve(asked_for)).digest == plain.digest
+    assert [type(job) for job in world.compiler.jobs] == [CompileList, ChangeList, ChangeList]
 
 
 async def test_the_fewest_tokens_are_those_of_list_and_additions_together(world: World) -> None:
     vocabulary = await world.vocabulary()
     assert (await vocabulary.resolve(own("mouse", "the"))).fewest_tokens == 1
+    assert (await vocabulary.resolve(own("mouse", "the", end="sentence"))).fewest_tokens == 2
     assert (await vocabulary.resolve(own("mouse", "the", n_words=1))).fewest_tokens == 5
     assert (await vocabulary.resolve(own("mouse", "the", exclude_words=["the"]))).fewest_tokens == 5
     added = own("mouse", "the", n_words=1, extra_words=["Bo"])
@@ -307,11 +426,25 @@ async def test_a_list_replaced_by_a_bad_one_serves_on_in_its_old_version(
     assert says in warning
     # One job for the old list and one for the bad one, which is not read again.
     assert world.num_jobs == 2
-    other = await vocabulary.resolve(spec("pets", layout="lines"))
-    assert other.digest != old.digest
-    assert world.words(other) == ("the", "cat")
+    for asked in (spec("pets", layout="lines"), spec("pets", 1), spec("pets", case="any", exclude_words=["cat"])):
+        other = await vocabulary.resolve(asked)
+        assert (other.digest, world.allows(other, "the")) == (old.digest, True)
+    assert [type(job) for job in world.compiler.jobs] == [CompileList, CompileList, ChangeList]
     world.write("pets", "the", "dog")
     assert world.words(await vocabulary.resolve(spec("pets"))) == ("the", "dog")
+
+
+async def test_a_last_good_version_stays_in_use_and_without_it_the_bad_one_is_refused(world: World) -> None:
+    world.write("pets", "the", "cat")
+    vocabulary = await world.vocabulary()
+    path = ArtefactStore(world.artefacts, MAX_BYTES).path_of((await vocabulary.resolve(spec("pets"))).digest)
+    world.write("pets", "the", "c\0t")
+    os.utime(path, (0, 0))
+    await vocabulary.resolve(spec("pets"))
+    assert path.stat().st_mtime > 0
+    path.unlink()
+    with pytest.raises(InvalidWordListError, match="line 2"):
+        await vocabulary.resolve(spec("pets"))
 
 
 async def test_a_list_that_was_deleted_is_unknown(world: World) -> None:
@@ -377,6 +510,20 @@ async def test_lists_are_built_before_the_service_is_ready(world: World) -> None
     assert await numbers(vocabulary) == (1, 0)
     await vocabulary.resolve(spec("pets"))
     assert world.num_jobs == 1
+
+
+async def test_of_a_long_list_that_artefact_is_built_before_the_service_is_ready_which_its_n_needs(
+    world: World, long_list: tuple[str, ...]
+) -> None:
+    vocabulary = await world.vocabulary(prebuild_langs=["es"], prebuild_prefix=SMALL)
+    assert await numbers(vocabulary) == (1, 0)
+    await vocabulary.resolve(spec("es", 1))
+    assert world.num_jobs == 1
+    whole = await world.vocabulary(prebuild_langs=["es"], prebuild_prefix=len(long_list))
+    assert await numbers(whole) == (1, 0)
+    for n_words in (len(long_list), None):
+        await whole.resolve(spec("es", n_words))
+    assert world.num_jobs == 2
 
 
 @pytest.mark.parametrize(

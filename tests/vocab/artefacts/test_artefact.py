@@ -5,57 +5,93 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.vocab.toys import can_spell, matcher_of, toy_automaton
+from tests.vocab.toys import can_spell, states_of, toy_speller, toy_tokenizer, toy_words
 from vocab.arrays.tensors import Array, read_tensors, write_tensors
-from vocab.artefacts.artefact import ArtefactFolder
-from vocab.automaton.automaton import TokenAutomaton
+from vocab.artefacts.artefact import ArtefactFolder, check_overlay, overlay_to_bytes
+from vocab.automaton.overlay import Overlay, build_overlay
 from vocab.automaton.tokenizer import TokenizerFacts
+from vocab.automaton.words import FORMAT_VERSION, Words
 from vocab.errors import ArtefactError
+from vocab.text.changes import ListChanges
 
 
 @pytest.fixture
-def saved(tmp_path: Path) -> tuple[ArtefactFolder, TokenAutomaton, TokenizerFacts]:
-    automaton, tokenizer = toy_automaton(["niño", "sol", "in front of", "in"], ["sol"])
+def saved(tmp_path: Path) -> tuple[ArtefactFolder, Words, TokenizerFacts]:
+    words = toy_words(["niño", "sol", "in front of", "in", "Mr."], ["sol"])
     folder = ArtefactFolder(tmp_path / "lists")
-    folder.save(automaton)
-    return folder, automaton, tokenizer
+    folder.save(words)
+    return folder, words, toy_tokenizer(["sol"])
 
 
-Saved = tuple[ArtefactFolder, TokenAutomaton, TokenizerFacts]
+Saved = tuple[ArtefactFolder, Words, TokenizerFacts]
 
 
 def test_an_artefact_comes_back_as_it_was(saved: Saved) -> None:
-    folder, automaton, tokenizer = saved
-    loaded = folder.load(automaton.digest)
-    assert "word_list" not in vars(loaded.words)
-    assert loaded.word_list == automaton.word_list
-    assert loaded.options == automaton.options
-    assert loaded.dropped_words == ()
-    assert loaded.longest_distance == automaton.longest_distance
-    for name, array in arrays_of(automaton).items():
+    folder, words, tokenizer = saved
+    loaded = folder.load(words.digest)
+    assert "word_list" not in vars(loaded.listed)
+    assert loaded.listed.word_list == words.listed.word_list
+    assert (loaded.roots, loaded.dropped_words, loaded.has_capitals) == (words.roots, (), True)
+    for name, array in arrays_of(words).items():
         np.testing.assert_array_equal(arrays_of(loaded)[name], array, err_msg=name)
-    assert can_spell(matcher_of(loaded, 4), tokenizer, "Niño, sol in front of niño.")
+    assert can_spell(states_of(loaded, tokenizer), tokenizer, "Niño, sol in front of niño. Mr. sol")
 
 
-def arrays_of(automaton: TokenAutomaton) -> dict[str, Array]:
-    parts = (automaton, automaton.edges, automaton.distances, automaton.words)
-    return {name: value for part in parts for name, value in vars(part).items() if isinstance(value, np.ndarray)}
+def arrays_of(trie: Words | Overlay) -> dict[str, Array]:
+    return {name: value for name, value in vars(trie).items() if isinstance(value, np.ndarray)}
+
+
+def test_changes_come_back_as_they_were(saved: Saved) -> None:
+    folder, words, tokenizer = saved
+    overlay = changed(words, tokenizer)
+    folder.write_bytes(overlay.digest, overlay_to_bytes(overlay))
+    loaded = folder.load_overlay(overlay.digest)
+    check_overlay(loaded, words)
+    assert (loaded.changes, loaded.roots, loaded.base_digest) == (overlay.changes, overlay.roots, words.digest)
+    for name, array in arrays_of(overlay).items():
+        np.testing.assert_array_equal(arrays_of(loaded)[name], array, err_msg=name)
+    states = states_of(words, tokenizer, overlay=loaded)
+    assert can_spell(states, tokenizer, "Ana in")
+    assert not can_spell(states, tokenizer, "sol")
+
+
+def changed(words: Words, tokenizer: TokenizerFacts) -> Overlay:
+    return build_overlay(words, ListChanges(("Ana", '"x"'), ("sol",)), toy_speller(tokenizer))
+
+
+def test_changes_of_another_list_or_that_point_outside_are_refused(saved: Saved) -> None:
+    folder, words, tokenizer = saved
+    overlay = changed(words, tokenizer)
+    with pytest.raises(ArtefactError, match="another list"):
+        check_overlay(overlay, toy_words(["sol"], ["sol"]))
+    data = overlay_to_bytes(overlay)
+    for name in ("tokens", "children", "kinds", "edge_start"):
+
+        def misdirect(arrays: dict[str, Array], metadata: dict[str, Any], name: str = name) -> None:
+            arrays[name][len(arrays[name]) // 2] = 120 if name == "kinds" else 2**30
+
+        folder.write_bytes(overlay.digest, rewritten(data, misdirect))
+        with pytest.raises(ArtefactError, match=r"point outside|does not fit"):
+            check_overlay(folder.load_overlay(overlay.digest), words)
+    folder.write_bytes("c" * 64, data)
+    with pytest.raises(ArtefactError, match="others"):
+        folder.load_overlay("c" * 64)
 
 
 def test_its_arrays_are_views_of_the_file(saved: Saved) -> None:
-    folder, automaton, _ = saved
-    tokens = folder.load(automaton.digest).edges.tokens
+    folder, words, _ = saved
+    tokens = folder.load(words.digest).tokens
     assert not tokens.flags.owndata
     assert not tokens.flags.writeable
 
 
 def test_another_folder_takes_it_as_bytes(saved: Saved, tmp_path: Path) -> None:
-    folder, automaton, _ = saved
+    folder, words, _ = saved
     other = ArtefactFolder(tmp_path / "elsewhere")
-    assert not other.has(automaton.digest)
-    other.write_bytes(automaton.digest, folder.read_bytes(automaton.digest))
-    assert other.has(automaton.digest)
-    assert other.load(automaton.digest).digest == automaton.digest
+    assert not other.has(words.digest)
+    other.write_bytes(words.digest, folder.read_bytes(words.digest))
+    assert other.has(words.digest)
+    assert other.load(words.digest).digest == words.digest
 
 
 def test_nothing_is_left_of_a_write_that_failed(tmp_path: Path) -> None:
@@ -79,18 +115,18 @@ def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
 
 
 def test_a_file_under_another_name_is_refused(saved: Saved) -> None:
-    folder, automaton, _ = saved
-    folder.write_bytes("b" * 64, folder.read_bytes(automaton.digest))
+    folder, words, _ = saved
+    folder.write_bytes("b" * 64, folder.read_bytes(words.digest))
     with pytest.raises(ArtefactError, match="that of another list"):
         folder.load("b" * 64)
 
 
 @pytest.mark.parametrize("keep", [0, 4, 8, 300, -200])
 def test_a_file_cut_short_is_refused(saved: Saved, keep: int) -> None:
-    folder, automaton, _ = saved
-    folder.write_bytes(automaton.digest, folder.read_bytes(automaton.digest)[:keep])
+    folder, words, _ = saved
+    folder.write_bytes(words.digest, folder.read_bytes(words.digest)[:keep])
     with pytest.raises(ArtefactError, match="delete the file"):
-        folder.load(automaton.digest)
+        folder.load(words.digest)
 
 
 def rewritten(data: bytes, change: Callable[[dict[str, Array], dict[str, Any]], None]) -> bytes:
@@ -102,45 +138,45 @@ def rewritten(data: bytes, change: Callable[[dict[str, Array], dict[str, Any]], 
 
 
 def test_a_file_of_another_format_is_refused(saved: Saved) -> None:
-    folder, automaton, _ = saved
-    data = rewritten(folder.read_bytes(automaton.digest), lambda _, metadata: metadata.update(format=8))
-    folder.write_bytes(automaton.digest, data)
-    with pytest.raises(ArtefactError, match="format 8, not 2"):
-        folder.load(automaton.digest)
+    folder, words, _ = saved
+    data = rewritten(folder.read_bytes(words.digest), lambda _, metadata: metadata.update(format=8))
+    folder.write_bytes(words.digest, data)
+    with pytest.raises(ArtefactError, match=f"format 8, not {FORMAT_VERSION}"):
+        folder.load(words.digest)
 
 
-@pytest.mark.parametrize("name", ["targets", "tokens", "edge_start", "links", "pair_start", "gap_states"])
+@pytest.mark.parametrize("name", ["children", "tokens", "edge_start"])
 def test_arrays_that_point_outside_are_refused(saved: Saved, name: str) -> None:
-    folder, automaton, _ = saved
+    folder, words, _ = saved
 
     def misdirect(arrays: dict[str, Array], metadata: dict[str, Any]) -> None:
         arrays[name][len(arrays[name]) // 2] = 2**30
 
-    folder.write_bytes(automaton.digest, rewritten(folder.read_bytes(automaton.digest), misdirect))
+    folder.write_bytes(words.digest, rewritten(folder.read_bytes(words.digest), misdirect))
     with pytest.raises(ArtefactError, match="point outside"):
-        folder.load(automaton.digest)
+        folder.load(words.digest)
 
 
-@pytest.mark.parametrize("name", ["ranks", "links", "pair_start", "place_start", "place_ranks"])
+@pytest.mark.parametrize("name", ["children", "kinds", "edge_start"])
 def test_arrays_that_do_not_fit_together_are_refused(saved: Saved, name: str) -> None:
-    folder, automaton, _ = saved
+    folder, words, _ = saved
 
     def lengthen(arrays: dict[str, Array], metadata: dict[str, Any]) -> None:
         arrays[name] = np.append(arrays[name], arrays[name][-1:])
 
-    folder.write_bytes(automaton.digest, rewritten(folder.read_bytes(automaton.digest), lengthen))
+    folder.write_bytes(words.digest, rewritten(folder.read_bytes(words.digest), lengthen))
     with pytest.raises(ArtefactError, match="do not fit together"):
-        folder.load(automaton.digest)
+        folder.load(words.digest)
 
 
 def test_a_file_with_any_byte_changed_is_refused(saved: Saved) -> None:
-    folder, automaton, _ = saved
-    sound = folder.read_bytes(automaton.digest)
+    folder, words, _ = saved
+    sound = folder.read_bytes(words.digest)
     for place in [*range(0, 3000, 7), *range(3000, len(sound), 997)]:
         data = bytearray(sound)
         data[place] ^= 1 << (place % 8)
-        folder.write_bytes(automaton.digest, bytes(data))
+        folder.write_bytes(words.digest, bytes(data))
         with pytest.raises(ArtefactError, match="cannot be used"):
-            folder.load(automaton.digest)
-    folder.write_bytes(automaton.digest, sound)
-    assert folder.load(automaton.digest).words.num_words == 4
+            folder.load(words.digest)
+    folder.write_bytes(words.digest, sound)
+    assert folder.load(words.digest).listed.num_words == 5

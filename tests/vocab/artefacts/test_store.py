@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from tests.vocab.toys import toy_automaton
+from tests.vocab.toys import toy_words
 from vocab.artefacts.artefact import ArtefactFolder
 from vocab.artefacts.shared_store import SharedStore
 from vocab.artefacts.store import GRACE_S, STALE_PART_S, ArtefactStore
-from vocab.automaton.automaton import TokenAutomaton
+from vocab.automaton.words import Words
 from vocab.errors import ArtefactError
 
 SHARED = "memory://lists"
@@ -27,8 +27,8 @@ def shared() -> Iterator[SharedStore]:
 
 
 @pytest.fixture(scope="module")
-def automaton() -> TokenAutomaton:
-    return toy_automaton(["the", "cat"])[0]
+def words() -> Words:
+    return toy_words(["the", "cat"])
 
 
 def digest_of(number: int) -> str:
@@ -52,16 +52,16 @@ def kept(store: ArtefactStore, numbers: range) -> list[int]:
     return [number for number in numbers if store.path_of(digest_of(number)).is_file()]
 
 
-def test_an_automaton_is_found_where_it_was_saved(tmp_path: Path, automaton: TokenAutomaton) -> None:
+def test_a_list_is_found_where_it_was_saved(tmp_path: Path, words: Words) -> None:
     store = ArtefactStore(tmp_path / "a", 10**6)
-    store.save(automaton)
+    store.save(words)
     store.share()
     store = ArtefactStore(tmp_path / "a", 10**6)
-    found = store.find(automaton.digest, store.load)
+    found = store.find(words.digest, store.load)
     assert found is not None
-    assert found.word_list.words == ("the", "cat")
+    assert found.listed.word_list.words == ("the", "cat")
     assert store.find(digest_of(1), store.load) is None
-    assert store.num_bytes() == len(store.read_bytes(automaton.digest))
+    assert store.num_bytes() == len(store.read_bytes(words.digest))
 
 
 def test_the_folder_stays_within_its_bound(tmp_path: Path) -> None:
@@ -123,13 +123,13 @@ def write_many(path: Path, first: int) -> None:
         store.num_bytes()
 
 
-def test_a_mapped_artefact_outlives_its_file(tmp_path: Path, automaton: TokenAutomaton) -> None:
+def test_a_mapped_artefact_outlives_its_file(tmp_path: Path, words: Words) -> None:
     store = ArtefactStore(tmp_path, 10**6)
-    store.save(automaton)
-    loaded = store.load(automaton.digest)
-    store.discard(automaton.digest)
-    assert not store.has(automaton.digest)
-    assert loaded.fewest_tokens(2) == automaton.fewest_tokens(2)
+    store.save(words)
+    loaded = store.load(words.digest)
+    store.discard(words.digest)
+    assert not store.has(words.digest)
+    assert loaded.tokens.tolist() == words.tokens.tolist()
 
 
 def test_what_a_dead_writer_left_is_removed_at_the_start(tmp_path: Path) -> None:
@@ -142,55 +142,49 @@ def test_what_a_dead_writer_left_is_removed_at_the_start(tmp_path: Path) -> None
     assert sorted(path.name for path in tmp_path.iterdir()) == ["new.part", "notes.txt"]
 
 
-def test_a_damaged_file_is_deleted_and_not_used(
-    tmp_path: Path, automaton: TokenAutomaton, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_damaged_file_is_deleted_and_not_used(tmp_path: Path, words: Words, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "vocab")
     store = ArtefactStore(tmp_path, 10**6)
-    path = store.save(automaton)
+    path = store.save(words)
     path.write_bytes(path.read_bytes()[:-7])
-    assert store.find(automaton.digest, store.load) is None
+    assert store.find(words.digest, store.load) is None
     assert not path.exists()
-    assert automaton.digest in caplog.text
+    assert words.digest in caplog.text
 
 
-def test_another_lists_file_is_not_used(tmp_path: Path, automaton: TokenAutomaton) -> None:
+def test_another_lists_file_is_not_used(tmp_path: Path, words: Words) -> None:
     store = ArtefactStore(tmp_path, 10**6)
-    store.write_bytes(digest_of(7), store.save(automaton).read_bytes())
+    store.write_bytes(digest_of(7), store.save(words).read_bytes())
     assert store.find(digest_of(7), store.load) is None
-    assert store.has(automaton.digest)
+    assert store.has(words.digest)
 
 
-def test_a_new_node_finds_what_another_made(tmp_path: Path, automaton: TokenAutomaton, shared: SharedStore) -> None:
+def test_a_new_node_finds_what_another_made(tmp_path: Path, words: Words, shared: SharedStore) -> None:
     first = ArtefactStore(tmp_path / "first", 10**6, shared)
-    first.save(automaton)
-    assert shared.read(automaton.digest) is None
+    first.save(words)
+    assert shared.read(words.digest) is None
     first.share()
     second = ArtefactStore(tmp_path / "second", 10**6, shared)
-    assert second.read_bytes(automaton.digest) == first.read_bytes(automaton.digest)
-    assert not second.has(automaton.digest)
-    assert second.find(automaton.digest, second.load) is not None
-    assert second.has(automaton.digest)
+    assert second.read_bytes(words.digest) == first.read_bytes(words.digest)
+    assert not second.has(words.digest)
+    assert second.find(words.digest, second.load) is not None
+    assert second.has(words.digest)
 
 
-def test_what_was_deleted_before_it_was_shared_is_left_out(
-    tmp_path: Path, automaton: TokenAutomaton, shared: SharedStore
-) -> None:
+def test_what_was_deleted_before_it_was_shared_is_left_out(tmp_path: Path, words: Words, shared: SharedStore) -> None:
     store = ArtefactStore(tmp_path, 10**6, shared)
-    store.save(automaton)
-    store.discard(automaton.digest)
+    store.save(words)
+    store.discard(words.digest)
     store.share()
-    assert shared.read(automaton.digest) is None
+    assert shared.read(words.digest) is None
 
 
-def test_a_damaged_file_of_the_shared_store_is_deleted_there(
-    tmp_path: Path, automaton: TokenAutomaton, shared: SharedStore
-) -> None:
-    shared.write(automaton.digest, b"nonsense")
+def test_a_damaged_file_of_the_shared_store_is_deleted_there(tmp_path: Path, words: Words, shared: SharedStore) -> None:
+    shared.write(words.digest, b"nonsense")
     store = ArtefactStore(tmp_path, 10**6, shared)
-    assert store.find(automaton.digest, store.load) is None
-    assert shared.read(automaton.digest) is None
-    assert not store.has(automaton.digest)
+    assert store.find(words.digest, store.load) is None
+    assert shared.read(words.digest) is None
+    assert not store.has(words.digest)
 
 
 def test_what_is_nowhere_cannot_be_read(tmp_path: Path, shared: SharedStore) -> None:
@@ -207,12 +201,12 @@ def test_only_a_digest_names_a_file(tmp_path: Path) -> None:
         ArtefactStore(tmp_path, 10**6).has("../../etc/passwd")
 
 
-def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, automaton: TokenAutomaton) -> None:
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, words: Words) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ArtefactError, match=r"cannot be written to .*file"):
-        ArtefactStore(tmp_path / "file", 10**6).save(automaton)
+        ArtefactStore(tmp_path / "file", 10**6).save(words)
 
 
-def test_a_folder_is_read_by_stores_and_by_plain_folders_alike(tmp_path: Path, automaton: TokenAutomaton) -> None:
-    ArtefactStore(tmp_path, 10**6).save(automaton)
-    assert ArtefactFolder(tmp_path).load(automaton.digest).digest == automaton.digest
+def test_a_folder_is_read_by_stores_and_by_plain_folders_alike(tmp_path: Path, words: Words) -> None:
+    ArtefactStore(tmp_path, 10**6).save(words)
+    assert ArtefactFolder(tmp_path).load(words.digest).digest == words.digest

@@ -14,20 +14,24 @@ from hypothesis import HealthCheck, given, settings
 
 from tests.random_lists import FORBIDDEN, RandomList, random_lists
 from tests.recogniser import Recogniser
-from tests.vocab.toys import STOP, tokens_of
-from vocab.automaton.automaton import TokenAutomaton, compile_automaton
+from tests.vocab.toys import STOP, tokens_of, toy_speller, toy_tokenizer
+from vocab.automaton.speller import byte_speller
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.errors import EmptyWordListError, InvalidWordListError
 from vocab.lists.entries import clean_words
 from vocab.lists.wordlists import WordList
-from vocab.matching.masks import NO_BUDGET, MaskRows
-from vocab.matching.states import ListStates
+from vocab.matching.masks import NO_BUDGET
+from vocab.matching.states import ListStates, State
 from vocab.options import ListOptions
 from vocab.text.ebnf import write_ebnf
 
 NEIGHBOURS = 120
 STATES = 300
 STEPS = 25
+
+SPELLER = byte_speller(STOP)
+BYTES = SPELLER.facts
+"""Every text has one spelling in bytes, so that texts are judged and not their tokens."""
 
 random_list_test = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
@@ -40,11 +44,7 @@ class Compiled:
     word_list: WordList
     n_words: int
     facts: TokenizerFacts
-    automaton: TokenAutomaton
-
-    @cached_property
-    def states(self) -> ListStates:
-        return ListStates(self.automaton, MaskRows(self.automaton), self.n_words)
+    states: ListStates
 
     @property
     def options(self) -> ListOptions:
@@ -55,20 +55,10 @@ class Compiled:
         words, ranks = self.word_list.words, self.word_list.ranks
         return Recogniser(words, self.n_words, self.source.lang, ranks=ranks, **self.source.choice)
 
-    @cached_property
-    def token_of_byte(self) -> dict[int, int]:
-        return {spelled[0]: token for token, spelled in enumerate(self.facts.token_bytes) if len(spelled) == 1}
-
     def reads(self, text: str) -> tuple[bool, bool]:
-        """Feeds a text byte by byte; (whether it is the beginning of a text, whether it is a text)."""
-        state = self.states.start
-        for byte in text.encode():
-            state = self.states.target(state, self.token_of_byte[byte], NO_BUDGET)
-            if state < 0:
-                return False, False
-        return True, self.states.can_stop(state)
+        return read_bytes(self.states, self.facts, text)
 
-    def mask(self, state: int) -> set[int]:
+    def mask(self, state: State) -> set[int]:
         row = np.full((len(self.facts) + 31) // 32, -1, dtype=np.int32)
         self.states.fill(row, state, NO_BUDGET)
         return tokens_of(row)
@@ -76,6 +66,17 @@ class Compiled:
     @property
     def listed(self) -> list[str]:
         return [word for rank, word in self.word_list.ranked() if rank <= self.n_words]
+
+
+def read_bytes(states: ListStates, facts: TokenizerFacts, text: str) -> tuple[bool, bool]:
+    """Feed a text byte by byte; whether it is the beginning of a text, and whether it is a text."""
+    token_of_byte = {spelled[0]: token for token, spelled in enumerate(facts.token_bytes) if len(spelled) == 1}
+    state = states.start
+    for byte in text.encode():
+        state = states.target(state, token_of_byte[byte], NO_BUDGET)
+        if not state:
+            return False, False
+    return True, states.can_stop(state)
 
 
 def accepted(entries: tuple[str, ...]) -> tuple[str, ...]:
@@ -96,14 +97,14 @@ def compiled(source: RandomList, lacking: bytes = b"") -> Compiled | None:
         return None
     word_list = WordList(source.lang, words, "inline", source.ranks(len(words)))
     n_words = max(1, word_list.num_ranks - source.num_beyond)
-    singles = [bytes([byte]) for byte in range(256) if byte not in lacking]
-    facts = TokenizerFacts.from_token_bytes([b"<stop>", *singles, *source.pieces(words)], [STOP])
+    facts = toy_tokenizer([], lacking=lacking) if lacking else BYTES
     try:
-        automaton = compile_automaton(word_list, ListOptions(**source.choice), facts)
+        speller = toy_speller(facts) if lacking else SPELLER
+        states = ListStates.of(word_list, ListOptions(**source.choice), speller, n_words)
     except EmptyWordListError:
         return None
-    has_texts = automaton.fewest_tokens(n_words) is not None
-    world = Compiled(source, word_list, n_words, facts, automaton)
+    has_texts = states.fewest_tokens() is not None
+    world = Compiled(source, word_list, n_words, facts, states)
     assert lacking or has_texts == world.judge.is_prefix("")
     return world if has_texts else None
 
@@ -179,15 +180,14 @@ def assert_no_dead_end(world: Compiled) -> None:
         state = todo.pop()
         mask = world.mask(state)
         assert mask or states.can_stop(state), state
-        assert world.automaton.rank_within(state, world.automaton.longest_distance) <= world.n_words
         for token in mask:
             target = states.target(state, token, NO_BUDGET)
-            assert target >= 0
+            assert target
             if target not in met:
                 met.add(target)
                 todo.append(target)
         lacking = [token for token in range(len(world.facts)) if token not in mask]
-        assert all(states.target(state, token, NO_BUDGET) < 0 for token in lacking)
+        assert all(not states.target(state, token, NO_BUDGET) for token in lacking)
 
 
 @given(random_lists())

@@ -1,10 +1,11 @@
 from pathlib import Path
 
-from vocab.automaton.tokenizer import TokenizerFacts, load_tokenizer_facts
+from vocab.automaton.speller import load_speller
+from vocab.automaton.tokenizer import TokenizerFacts
 
 
 def test_special_tokens_add_no_text_and_others_add_their_bytes(smollm2_path: Path) -> None:
-    facts = load_tokenizer_facts(str(smollm2_path))
+    facts = load_speller(str(smollm2_path)).facts
     assert len(facts) == 49_152
     assert not any(facts.token_bytes[:17])
     assert b" the" in facts.token_bytes
@@ -12,7 +13,7 @@ def test_special_tokens_add_no_text_and_others_add_their_bytes(smollm2_path: Pat
 
 
 def test_special_added_tokens_are_special_where_the_tokenizer_does_not_list_them(gemma_tokenizer_path: Path) -> None:
-    facts = load_tokenizer_facts(str(gemma_tokenizer_path))
+    facts = load_speller(str(gemma_tokenizer_path)).facts
     assert len(facts) == 262_144
     assert b"<unused0>" not in facts.token_bytes
     assert b"[multimodal]" in facts.token_bytes

@@ -1,11 +1,11 @@
 import pytest
 
 from vocab.compiler.jobs import (
+    ChangeList,
     Compiled,
     CompileList,
-    CompileWithout,
-    ExcludeWords,
     Job,
+    MeasureTexts,
     Reply,
     read_job,
     read_reply,
@@ -20,11 +20,11 @@ from vocab.options import ListOptions
     "job",
     [
         CompileList("es"),
-        CompileList("es", unit="lemma", options=ListOptions(case="listed", numbers=True)),
+        CompileList("es", unit="lemma", is_whole=False),
         CompileList(None, ("niño", 'say "so"', "a\nb", "\ud800")),
-        ExcludeWords("1" * 64, ("niño",)),
-        CompileWithout("1" * 64, ()),
-        CompileWithout("1" * 64, ("niño",), ListOptions(end="sentence")),
+        ChangeList("1" * 64, ("Ana",), ("niño",)),
+        MeasureTexts("1" * 64, None, ListOptions(), 7),
+        MeasureTexts("1" * 64, "2" * 64, ListOptions(case="listed", numbers=True, end="sentence"), 10**12),
     ],
 )
 def test_a_job_comes_back_as_it_was(job: Job) -> None:
@@ -34,8 +34,9 @@ def test_a_job_comes_back_as_it_was(job: Job) -> None:
 
 
 def test_a_reply_comes_back_as_it_was() -> None:
-    compiled = Compiled("1" * 64, 3, ((2, 1), (1, 3)), 3, 1, ("niño",), was_stored=True, seconds=0.5)
-    assert read_reply(write_reply(Reply(compiled, resident_bytes=7))) == Reply(compiled, resident_bytes=7)
+    compiled = Compiled("1" * 64, 3, 3, 3, 1, ("niño",), was_stored=True, seconds=0.5)
+    for reply in (Reply(compiled, resident_bytes=7), Reply(fewest_tokens=3)):
+        assert read_reply(write_reply(reply)) == reply
     assert read_reply(write_reply(Reply())) == Reply()
 
 
@@ -56,8 +57,3 @@ def test_an_error_of_another_kind_is_ours(name: str) -> None:
 def test_what_is_no_reply_is_refused(line: bytes) -> None:
     with pytest.raises(ValueError, match=r"reply|value"):
         read_reply(line)
-
-
-def test_fewer_tokens_may_need_rarer_words() -> None:
-    compiled = Compiled("1" * 64, 10, ((3, 2), (1, 7)))
-    assert [compiled.fewest_for(n) for n in (1, 2, 6, 7, 99)] == [None, 3, 3, 1, 1]

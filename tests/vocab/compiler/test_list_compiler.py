@@ -1,15 +1,16 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.vocab.toys import can_spell, matcher_of, toy_tokenizer
+from tests.vocab.toys import can_spell, states_of, toy_speller, toy_tokenizer
 from vocab.artefacts.store import ArtefactStore
+from vocab.automaton.speller import byte_speller
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.compiler import list_compiler
-from vocab.compiler.jobs import Compiled, CompileList, CompileWithout, ExcludeWords, Job
+from vocab.compiler.jobs import ChangeList, Compiled, CompileList, Job, MeasureTexts
 from vocab.compiler.list_compiler import MAX_ARTEFACTS, ListCompiler
 from vocab.errors import ArtefactError, CompileError, EmptyWordListError, InvalidWordListError, UnknownLanguageError
-from vocab.exclusion.exclusion import Exclusion
 from vocab.lists.wordlists import load_word_list
 from vocab.options import ListOptions
 
@@ -22,7 +23,7 @@ class World:
         self.lists.mkdir()
         self.store = ArtefactStore(folder / "artefacts", 10**8)
         self.tokenizer = tokenizer or toy_tokenizer(["the", " cat"])
-        self.compiler = ListCompiler(self.tokenizer, self.store, self.lists)
+        self.compiler = ListCompiler(toy_speller(self.tokenizer), self.store, self.lists)
 
     def write(self, name: str, *words: str) -> None:
         (self.lists / f"{name}.txt").write_text("\n".join(words))
@@ -38,8 +39,20 @@ class World:
         assert error is not None
         return error
 
-    def spells(self, compiled: Compiled, text: str, n_words: int = 100) -> bool:
-        return can_spell(matcher_of(self.store.load(compiled.digest), n_words), self.tokenizer, text)
+    def spells(self, compiled: Compiled, text: str, n_words: int = 100, changes: Compiled | None = None) -> bool:
+        overlay = None if changes is None else self.store.load_overlay(changes.digest)
+        states = states_of(self.store.load(compiled.digest), self.tokenizer, n_words, overlay=overlay)
+        return can_spell(states, self.tokenizer, text)
+
+    def fewest(
+        self, compiled: Compiled, n_words: int = 100, changes: Compiled | None = None, **options: Any
+    ) -> int | None:
+        job = MeasureTexts(
+            compiled.digest, None if changes is None else changes.digest, ListOptions(**options), n_words
+        )
+        reply = self.compiler.run(job)
+        assert reply.error is None
+        return reply.fewest_tokens
 
 
 @pytest.fixture
@@ -51,10 +64,9 @@ def test_a_list_is_compiled_once_and_then_found(world: World) -> None:
     world.write("pets", "the", "cat", "dog")
     made = world.make(CompileList("pets"))
     assert (made.num_words, made.num_ranks, made.was_stored) == (3, 3, False)
-    assert made.fewest_tokens == ((1, 1),)
     assert made.seconds > 0
     found = world.make(CompileList("pets"))
-    assert (found.was_stored, found.digest, found.fewest_tokens) == (True, made.digest, made.fewest_tokens)
+    assert (found.was_stored, found.digest, found.num_ranks) == (True, made.digest, made.num_ranks)
     assert world.spells(made, "The cat.")
 
 
@@ -76,11 +88,25 @@ def test_a_built_in_list_is_read_once(world: World, monkeypatch: pytest.MonkeyPa
         return load_word_list(name, folder)
 
     monkeypatch.setattr(list_compiler, "load_word_list", counting)
-    small = toy_tokenizer([], lacking=bytes(range(128, 256)))
-    compiler = ListCompiler(small, world.store, None)
-    for options in (ListOptions(case="listed"), ListOptions(case="listed", layout="lines")):
-        assert compiler.run(CompileList("fil", options=options)).compiled is not None
+    compiler = ListCompiler(byte_speller(), world.store, None)
+    for is_whole in (False, True):
+        assert compiler.run(CompileList("fil", is_whole=is_whole)).compiled is not None
     assert names == ["fil"]
+
+
+def test_the_first_words_of_a_long_list_have_an_artefact_of_their_own(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(list_compiler, "FIRST_WORDS", 2)
+    world.write("pets", "the", "cat", "dog", "London")
+    part, whole = (world.make(CompileList("pets", is_whole=is_whole)) for is_whole in (False, True))
+    assert (part.num_words, part.num_ranks, whole.num_words, whole.num_ranks) == (2, 4, 4, 4)
+    assert part.digest != whole.digest
+    assert [world.spells(one, "dog") for one in (part, whole)] == [False, True]
+    # The list has capitals, though its beginning has none.
+    assert not any(world.spells(one, "the Cat") for one in (part, whole))
+    world.write("few", "the", "cat")
+    assert world.make(CompileList("few", is_whole=False)).digest == world.make(CompileList("few")).digest
 
 
 def test_a_clients_own_list_has_the_rules_of_the_language_named_beside_it(world: World) -> None:
@@ -97,74 +123,67 @@ def test_words_that_cannot_be_spelled_are_counted_and_shown(tmp_path: Path) -> N
 
 
 def test_words_are_left_out_and_the_others_keep_their_rank(world: World) -> None:
-    base = world.make(CompileList(None, ("the", "cat", "dog")))
-    shorter = world.make(CompileWithout(base.digest, ("Cat",)))
+    base = world.make(CompileList(None, ("the", "cat", "dog", "catfish", "front", "in front of")))
+    shorter = world.make(ChangeList(base.digest, exclude_words=("Cat", "front")))
     assert shorter.digest != base.digest
-    assert not world.spells(shorter, "cat")
-    assert [world.spells(shorter, "dog", n) for n in (2, 3)] == [False, True]
+    for text, can in {"cat": False, "the catfish": True, "front": False, "in front of": True}.items():
+        assert world.spells(base, text, changes=shorter) is can, text
+    assert [world.spells(base, "dog", n, changes=shorter) for n in (2, 3)] == [False, True]
     assert world.spells(base, "cat")
 
 
-def test_words_are_left_out_without_a_compile_and_found_again(world: World) -> None:
-    base = world.make(CompileList(None, ("the", "cat", "dog", "catfish")))
-    made, found = (world.make(ExcludeWords(base.digest, ("CAT", "dog"))) for _ in range(2))
-    assert (made.was_stored, found.was_stored) == (False, True)
-    assert made.digest == found.digest != base.digest
-    assert (made.num_ranks, made.fewest_tokens) == (4, ((1, 1),))
-    exclusion = Exclusion.from_bytes(world.store.read_bytes(made.digest))
-    shown = exclusion.apply(world.store.load(base.digest))
-    for text, can in {"the catfish": True, "cat": False, "the dog": False}.items():
-        assert can_spell(matcher_of(shown, 4), world.tokenizer, text) is can
+def test_words_are_added_whatever_n(world: World) -> None:
+    base = world.make(CompileList("en", ("the", "cat")))
+    longer = world.make(ChangeList(base.digest, ("Ana", "Mr. Fox"), ("the",)))
+    for text, can in {"Ana": True, "Ana's": True, "ana": False, "Mr. Fox": True, "cat": False, "the": False}.items():
+        assert world.spells(base, text, 1, changes=longer) is can, text
 
 
-def test_a_damaged_or_foreign_exclusion_is_made_again(world: World) -> None:
+def test_changes_are_made_once_and_then_found(world: World) -> None:
     base = world.make(CompileList(None, ("the", "cat", "dog")))
-    made = world.make(ExcludeWords(base.digest, ("cat",)))
-    other = world.make(ExcludeWords(base.digest, ("dog",)))
+    made, found = (world.make(ChangeList(base.digest, ("Ana",), ("dog",))) for _ in range(2))
+    assert (made.was_stored, found.was_stored) == (False, True)
+    assert made.digest == found.digest
+
+
+def test_damaged_or_foreign_changes_are_made_again(world: World) -> None:
+    base = world.make(CompileList(None, ("the", "cat", "dog")))
+    made = world.make(ChangeList(base.digest, exclude_words=("cat",)))
+    other = world.make(ChangeList(base.digest, exclude_words=("dog",)))
     good, foreign = (world.store.read_bytes(one.digest) for one in (made, other))
     for bad in (b"", b"nonsense", good[:-3], good[:-1] + bytes([good[-1] ^ 1]), foreign):
         world.store.write_bytes(made.digest, bad)
-        assert not world.make(ExcludeWords(base.digest, ("cat",))).was_stored
+        assert not world.make(ChangeList(base.digest, exclude_words=("cat",))).was_stored
         assert world.store.read_bytes(made.digest) == good
-
-
-def test_words_that_are_parts_of_others_need_a_compile(world: World) -> None:
-    base = world.make(CompileList(None, ("the", "front", "in front of")))
-    reply = world.compiler.run(ExcludeWords(base.digest, ("front",)))
-    assert (reply.compiled, reply.error) == (None, None)
-    shorter = world.make(CompileWithout(base.digest, ("front",)))
-    assert (world.spells(shorter, "in front of"), world.spells(shorter, "front")) == (True, False)
-
-
-def test_an_artefact_is_compiled_with_other_options(world: World) -> None:
-    base = world.make(CompileList(None, ("the", "cat")))
-    lines = world.make(CompileWithout(base.digest, (), ListOptions(layout="lines")))
-    assert (world.spells(lines, "the\ncat"), world.spells(base, "the\ncat")) == (True, False)
-    assert world.make(CompileWithout(base.digest, ())).digest == base.digest
 
 
 def test_words_that_are_not_in_the_list_leave_it_as_it_is(world: World) -> None:
     base = world.make(CompileList(None, ("the", "cat")))
-    assert world.make(ExcludeWords(base.digest, ("dog",))).digest == base.digest
+    assert world.make(ChangeList(base.digest, exclude_words=("dog",))).digest == ""
 
 
-def test_the_case_is_that_of_the_list_that_was_asked_for(world: World) -> None:
-    """The words left out may be all that have capitals."""
-    base = world.make(CompileList("en", ("the", "London", "of London")))
-    shorter = world.store.load(world.make(CompileWithout(base.digest, ("London", "of London"))).digest)
-    assert can_spell(matcher_of(shorter, 3), world.tokenizer, "The the")
-    assert not can_spell(matcher_of(shorter, 3), world.tokenizer, "the The")
+def test_added_words_that_cannot_be_spelled_are_counted_and_shown(tmp_path: Path) -> None:
+    world = World(tmp_path, toy_tokenizer([], lacking="é".encode()))
+    base = world.make(CompileList(None, ("the",)))
+    changes = world.make(ChangeList(base.digest, ("Ana", "José")))
+    assert (changes.num_words, changes.num_dropped, changes.dropped_words) == (1, 1, ("José",))
 
 
-def test_all_words_cannot_be_left_out(world: World) -> None:
-    base = world.make(CompileList(None, ("the", "cat")))
-    assert isinstance(world.fail(CompileWithout(base.digest, ("the", "cat"))), EmptyWordListError)
+def test_the_shortest_text_depends_on_n_options_and_changes(world: World) -> None:
+    base = world.make(CompileList(None, ("mouse", "the")))
+    assert [world.fewest(base, n) for n in (1, 2, 99)] == [5, 1, 1]
+    assert world.fewest(base, end="sentence") == 2
+    changes = world.make(ChangeList(base.digest, exclude_words=("the",)))
+    assert world.fewest(base, changes=changes) == 5
+    nothing = world.make(ChangeList(base.digest, exclude_words=("the", "mouse")))
+    assert world.fewest(base, changes=nothing) is None
+    assert world.fewest(base, changes=nothing, numbers=True) == 1
 
 
-def test_more_artefacts_than_are_kept_mapped_can_be_shortened(world: World) -> None:
+def test_more_artefacts_than_are_kept_mapped_can_be_changed(world: World) -> None:
     digests = [world.make(CompileList(None, ("the", f"cat{n}"))).digest for n in range(MAX_ARTEFACTS + 2)]
     for digest in digests + digests[:1]:
-        assert world.compiler.run(CompileWithout(digest, ("the",))).error is None
+        assert world.compiler.run(ChangeList(digest, exclude_words=("the",))).error is None
 
 
 @pytest.mark.parametrize(
@@ -175,8 +194,8 @@ def test_more_artefacts_than_are_kept_mapped_can_be_shortened(world: World) -> N
         (CompileList("bad"), InvalidWordListError, "bad.txt, line 2"),
         (CompileList("empty"), EmptyWordListError, "empty"),
         (CompileList(None, ()), EmptyWordListError, "no words"),
-        (ExcludeWords("0" * 64, ("the",)), ArtefactError, "gone"),
-        (CompileWithout("nonsense", ("the",)), ArtefactError, "hexadecimal"),
+        (ChangeList("0" * 64, ("the",)), ArtefactError, "gone"),
+        (MeasureTexts("nonsense", None, ListOptions(), 1), ArtefactError, "hexadecimal"),
     ],
 )
 def test_what_cannot_be_done_is_said(world: World, job: Job, kind: type[Exception], says: str) -> None:
@@ -194,7 +213,7 @@ def test_a_fault_of_ours_tells_nothing_of_itself(
     def failing(*arguments: object) -> object:
         raise fault
 
-    monkeypatch.setattr(list_compiler, "compile_automaton", failing)
+    monkeypatch.setattr(list_compiler, "build_words", failing)
     error = world.fail(CompileList(None, ("the",)))
     assert type(error) is CompileError
     assert "secret" not in str(error)

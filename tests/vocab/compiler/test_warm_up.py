@@ -3,7 +3,7 @@ import sys
 
 PROGRAM = """
 import sys
-from tests.vocab.toys import matcher_of, toy_automaton
+from tests.vocab.toys import matcher_of, toy_states
 from vocab.compiler.warm_up import warm_up
 
 def num_compiled():
@@ -13,8 +13,8 @@ def num_compiled():
 
 warm_up()
 before = num_compiled()
-automaton, _ = toy_automaton(["the", "cat", "in front of", "in"], [" the"], lang="en")
-matcher = matcher_of(automaton, 3, 5)
+states, _ = toy_states(["the", "cat", "in front of", "in"], [" the"], n_words=3, lang="en")
+matcher = matcher_of(states, 5)
 matcher.accept_token(1 + ord("i"))
 print(before > 10, num_compiled() - before)
 """

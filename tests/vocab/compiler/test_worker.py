@@ -5,7 +5,7 @@ from pathlib import Path
 
 from fsspec.implementations.memory import MemoryFileSystem
 
-from tests.vocab.toys import toy_tokenizer
+from tests.vocab.toys import toy_speller, toy_tokenizer
 from vocab.artefacts.shared_store import SharedStore
 from vocab.artefacts.store import ArtefactStore
 from vocab.compiler.jobs import CompileList, read_reply
@@ -19,7 +19,7 @@ def test_each_job_is_begun_answered_and_shared(tmp_path: Path) -> None:
     store = ArtefactStore(tmp_path, 10**8, shared)
     lines: list[bytes] = []
     jobs = [CompileList(None, ("the", "cat")), CompileList(None, ())]
-    serve(jobs, ListCompiler(toy_tokenizer(["the"]), store), store, lines.append)
+    serve(jobs, ListCompiler(toy_speller(toy_tokenizer(["the"])), store), store, lines.append)
     assert [line for line in lines if b"started" in line] == lines[::2] == [b'{"started":true}\n'] * 2
     good, bad = (read_reply(line) for line in lines[1::2])
     assert good.compiled is not None

@@ -46,7 +46,7 @@ class ScriptedGenerator:
 
     @property
     def start(self) -> Place:
-        return Place((), 0)
+        return Place((), (0,))
 
     @property
     def end_tokens(self) -> frozenset[int]:
@@ -80,7 +80,7 @@ class ScriptedGenerator:
             drawn.log_weight,
             drawn.finish,
             None,
-            Place(tokens, index, f"draw {index}"),
+            Place(tokens, (index,), f"draw {index}"),
         )
 
     def text(self, tokens: tuple[int, ...]) -> str:

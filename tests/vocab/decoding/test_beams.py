@@ -8,12 +8,11 @@ import pytest
 import torch
 
 from tests.vocab.decoding.tiny_models import PROMPT, TinyTexts, spelling_of, tiny_model
-from tests.vocab.toys import STOP, toy_automaton
+from tests.vocab.toys import STOP, toy_states
 from vocab.decoding.beams import BeamRules, BeamSearch, FinishedBeam
 from vocab.decoding.generator import Expansion, Place
 from vocab.errors import DeadEndError
-from vocab.matching.masks import MaskRows
-from vocab.matching.states import ListStates, States
+from vocab.matching.states import ListStates
 
 WORDS = ("de", "la", "que", "el", "en", "y", "a", "los", "se", "del", "las", "un", "por", "con", "no", "una", "su")
 PIECES = (" de", " la", "que", " el", "en", " a", " lo", "s ", "De", "La", ", ", ". ", " un", "una ", "d", "e", " s")
@@ -69,19 +68,19 @@ def assert_same(found: Sequence[FinishedBeam], expected: list[tuple[tuple[int, .
 
 
 def listed(n_words: int = len(WORDS)) -> tuple[ListStates, Callable[[tuple[int, ...]], str], int]:
-    automaton, tokenizer = toy_automaton(WORDS, PIECES)
+    states, tokenizer = toy_states(WORDS, PIECES, n_words=n_words)
     # One token more than the automaton knows fills up what transformers returns.
-    return ListStates(automaton, MaskRows(automaton), n_words), spelling_of(tokenizer), len(tokenizer) + 1
+    return states, spelling_of(tokenizer), len(tokenizer) + 1
 
 
-def allowed_by(states: States, texts: TinyTexts, budget: int) -> Callable[[int, torch.Tensor], list[int]]:
+def allowed_by(states: ListStates, texts: TinyTexts, budget: int) -> Callable[[int, torch.Tensor], list[int]]:
     """The automaton as transformers asks for it: from the start again, for each beam and token."""
 
     def allowed_tokens(_batch: int, tokens: torch.Tensor) -> list[int]:
         state = states.start
         for i, token in enumerate(tokens.tolist()[len(PROMPT) :]):
             state = states.target(state, token, budget - i - 1)
-            if state < 0:  # a copy that fills up the beams, of which nothing comes
+            if not state:  # a copy that fills up the beams, of which nothing comes
                 return [STOP]
         left = budget - (len(tokens) - len(PROMPT))
         return [int(token) for token in texts.allowed(state, left)]
@@ -143,13 +142,12 @@ def test_a_beam_keeps_a_continuation_that_repeats_where_there_is_no_other() -> N
     rules = replace(PLAIN, no_repeat_ngram_size=1)
     texts = TinyTexts(tiny_model("gpt2", num_tokens, 0), states, spell)
     for beam in search(texts, rules, 12):
-        assert states.can_stop(beam.continuation.place.state or 0)
+        assert states.can_stop(beam.continuation.place.state or ())
 
 
 def test_no_beam_dies_where_the_model_wants_only_what_is_not_listed() -> None:
     """The 500 tokens that the model likes best are all unlisted: no shortlist by p has an allowed token in it."""
-    automaton, tokenizer = toy_automaton(WORDS, [*PIECES, *(f"<{i}>" for i in range(600))])
-    states = ListStates(automaton, MaskRows(automaton), len(WORDS))
+    states, tokenizer = toy_states(WORDS, [*PIECES, *(f"<{i}>" for i in range(600))])
     model = tiny_model("llama", len(tokenizer), 0)
     allowed = {token for token, spelled in enumerate(tokenizer.token_bytes) if not spelled.startswith(b"<")} | {STOP}
     texts = _Unwilling(model, states, spelling_of(tokenizer), allowed)
@@ -157,14 +155,16 @@ def test_no_beam_dies_where_the_model_wants_only_what_is_not_listed() -> None:
     assert len(found) == 4
     assert texts.best_ranks and min(texts.best_ranks) >= 500
     for beam in found:
-        assert states.can_stop(beam.continuation.place.state or 0)
+        assert states.can_stop(beam.continuation.place.state or ())
         assert max(beam.continuation.log_p) < -50
 
 
 class _Unwilling(TinyTexts):
     """A model to which everything is likelier, by far, than what the list has; notes the rank of what may come."""
 
-    def __init__(self, model: Any, states: States, spell: Callable[[tuple[int, ...]], str], disliked: set[int]) -> None:
+    def __init__(
+        self, model: Any, states: ListStates, spell: Callable[[tuple[int, ...]], str], disliked: set[int]
+    ) -> None:
         super().__init__(model, states, spell)
         self._disliked = torch.tensor(sorted(disliked))
         self.best_ranks: list[int] = []
@@ -186,7 +186,7 @@ class _Table:
 
     def __init__(self, log_p: dict[str, dict[str, float]], pieces: str | list[str]) -> None:
         self._log_p, self._pieces = log_p, list(pieces)
-        self.start = Place((), 0)
+        self.start = Place((), (0,))
         self.end_tokens = frozenset({self._pieces.index(".")})
 
     def expansion(self, place: Place, num_tokens: int) -> Expansion:
@@ -200,7 +200,7 @@ class _Table:
 
     def follow(self, place: Place, token: int, budget: int, source: str | None) -> Place:
         assert token not in self.end_tokens
-        return Place((*place.tokens, token), len(self.text((*place.tokens, token))), source)
+        return Place((*place.tokens, token), (len(self.text((*place.tokens, token))),), source)
 
     def text(self, tokens: tuple[int, ...]) -> str:
         return "".join(self._pieces[token] for token in tokens)

@@ -8,7 +8,7 @@ from vocab.decoding.generator import Place
 
 
 async def test_draws_come_in_their_order_with_an_index_each() -> None:
-    generator, place = ScriptedGenerator([[draw("x"), draw("a"), draw("b")]]), Place((1,), 7)
+    generator, place = ScriptedGenerator([[draw("x"), draw("a"), draw("b")]]), Place((1,), (7,))
     drawn = await draw_many(generator, place, 5, 2, first_index=1, to_sentence_end=True)
     assert [each.text for each in drawn] == ["a", "b"]
     assert generator.asked == [Asked(place, 5, True, 1), Asked(place, 5, True, 2)]

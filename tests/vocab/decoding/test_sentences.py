@@ -29,7 +29,7 @@ async def test_each_step_goes_on_from_the_chosen_part_until_the_text_ends() -> N
     parts = await parts_of(generator)
     assert [part.text for part in parts] == ["Yes.", " And so on.", ""]
     assert [part.finish for part in parts] == ["sentence", "sentence", "stop"]
-    second, third = Place((100, 101, 102), 1, "draw 1"), Place((100, 101, 102, 200, 201), 2, "draw 2")
+    second, third = Place((100, 101, 102), (1,), "draw 1"), Place((100, 101, 102, 200, 201), (2,), "draw 2")
     assert generator.asked == [
         *(Asked(generator.start, 20, True, index) for index in (0, 1)),
         *(Asked(second, 17, True, index) for index in (2, 3)),
@@ -102,7 +102,9 @@ async def test_the_error_of_a_draw_ends_the_search() -> None:
 @pytest.mark.parametrize("budget", [1, 2, 3, 4, 5, 7, 12, 40])
 async def test_texts_of_a_list_keep_to_it_and_to_their_budget(select: Select, budget: int) -> None:
     toy = ToyGenerator(
-        ["sol", "mar"], ["sol", " mar", "mar", "so", "l", ".", ". ", "el"], options=ListOptions(case="listed")
+        ["sol", "mar"],
+        ["sol", " mar", "mar", "so", "l", ".", ". ", "el"],
+        options=ListOptions(case="listed", punctuation="full"),
     )
     for seed in range(20):
         toy.seed = seed

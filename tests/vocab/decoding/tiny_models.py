@@ -11,7 +11,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausa
 from tests.vocab.toys import STOP, tokens_of
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.decoding.generator import Expansion, Place
-from vocab.matching.states import States
+from vocab.matching.states import ListStates, State
 
 PROMPT: Final = (5, 17, 3)
 
@@ -43,7 +43,7 @@ class TinyTexts:
     def __init__(
         self,
         model: Any,
-        states: States | None,
+        states: ListStates | None,
         spell: Callable[[tuple[int, ...]], str],
         end_tokens: Iterable[int] = (STOP,),
     ) -> None:
@@ -70,7 +70,7 @@ class TinyTexts:
             logits = self._model(torch.tensor([[*PROMPT, *tokens]])).logits[0, -1]
         return torch.log_softmax(logits.float(), dim=-1)
 
-    def allowed(self, state: int | None, budget: int) -> torch.Tensor:
+    def allowed(self, state: State | None, budget: int) -> torch.Tensor:
         """The tokens that may come in a state; all where there is none."""
         num_tokens = self._model.config.vocab_size
         if self._states is None or state is None:
@@ -83,7 +83,7 @@ class TinyTexts:
         state = place.state
         if self._states is not None and state is not None:
             state = self._states.target(state, token, budget - 1)
-            assert state >= 0, "a token that may not come"
+            assert state, "a token that may not come"
         return Place((*place.tokens, token), state, source)
 
     def text(self, tokens: tuple[int, ...]) -> str:

@@ -9,13 +9,11 @@ from functools import cached_property
 import numpy as np
 import torch
 
-from tests.vocab.toys import STOP, tokens_of, word_list
-from vocab.automaton.automaton import compile_automaton
+from tests.vocab.toys import STOP, tokens_of, toy_speller, word_list
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.decoding.generator import Continuation, Expansion, Finish, Place
 from vocab.marks import SENTENCE_MARKS
-from vocab.matching.masks import MaskRows
-from vocab.matching.states import ListStates
+from vocab.matching.states import ListStates, State
 from vocab.options import ListOptions
 
 
@@ -73,8 +71,8 @@ class ToyGenerator:
         seed: int = 0,
     ) -> None:
         self.tokenizer = TokenizerFacts.from_token_bytes([b"<stop>", *(piece.encode() for piece in pieces)], [STOP])
-        automaton = compile_automaton(word_list(words), options or ListOptions(), self.tokenizer)
-        self.states = ListStates(automaton, MaskRows(automaton), len(words))
+        speller = toy_speller(self.tokenizer)
+        self.states = ListStates.of(word_list(words), options or ListOptions(punctuation="full"), speller, len(words))
         self.model = ToyModel(len(self.tokenizer), model_seed)
         self.temperature = temperature
         self.seed = seed
@@ -130,7 +128,7 @@ class ToyGenerator:
             for token in allowed
         ]
 
-    def _after(self, place: Place, token: int, budget: int) -> int | None:
+    def _after(self, place: Place, token: int, budget: int) -> State | None:
         assert place.state is not None
         return place.state if token == STOP else self.states.target(place.state, token, budget - 1)
 

@@ -4,90 +4,102 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
-from tests.vocab.toys import STOP, can_spell, toy_tokenizer, word_list
-from vocab.artefacts.artefact import ArtefactFolder
-from vocab.automaton.automaton import TokenAutomaton, compile_automaton
-from vocab.automaton.token_trie import TokenTrie
+from tests.vocab.toys import STOP, can_spell, toy_speller, toy_tokenizer, word_list
+from vocab.artefacts.artefact import ArtefactFolder, overlay_to_bytes
+from vocab.automaton.overlay import build_overlay
+from vocab.automaton.words import Words, build_words
 from vocab.errors import ArtefactError
-from vocab.exclusion.exclusion import exclude
 from vocab.matching import engine_cache
 from vocab.matching.engine_cache import EngineCache
 from vocab.matching.matcher import Matcher
 from vocab.matching.reference import GrammarReference
 from vocab.options import ListOptions
+from vocab.text.changes import ListChanges
 
 TOKENIZER = toy_tokenizer([" the", " cat", " sat", "Ana"])
+SPELLER = toy_speller(TOKENIZER)
+WITHOUT, WITH = ListChanges(exclude_words=("cat",)), ListChanges(extra_words=("Ana",))
+BOTH = ListChanges(("Ana",), ("cat",))
 
 
 @pytest.fixture(scope="module")
-def listed() -> TokenAutomaton:
-    return compile_automaton(word_list(["the", "cat", "sat"]), ListOptions(), TOKENIZER)
-
-
-@pytest.fixture(scope="module")
-def extra() -> TokenAutomaton:
-    return compile_automaton(word_list(["Ana"]), ListOptions(case="sentence"), TOKENIZER)
+def listed() -> Words:
+    return build_words(word_list(["the", "cat", "sat"]), SPELLER)
 
 
 @pytest.fixture
-def folder(tmp_path: Path, listed: TokenAutomaton, extra: TokenAutomaton) -> Iterator[ArtefactFolder]:
+def folder(tmp_path: Path, listed: Words) -> Iterator[ArtefactFolder]:
     made = ArtefactFolder(tmp_path)
     made.save(listed)
-    made.save(extra)
     yield made
 
 
 def cache(folder: ArtefactFolder, max_bytes: int = 2**30) -> EngineCache:
-    return EngineCache(folder.path_of("0" * 64).parent, TOKENIZER.digest, max_bytes)
+    return EngineCache(folder.path_of("0" * 64).parent, TOKENIZER, max_bytes)
 
 
-def without_cat(folder: ArtefactFolder, listed: TokenAutomaton) -> str:
-    exclusion = exclude(listed, ("cat",), TOKENIZER, TokenTrie.of(TOKENIZER))
-    assert exclusion is not None
-    folder.write_bytes(exclusion.digest, exclusion.to_bytes())
-    return exclusion.digest
+def reference(listed: Words, n_words: int, changes: str | None = None, **fields: Any) -> GrammarReference:
+    return GrammarReference(listed.digest, ListOptions(), n_words, changes=changes, **fields)
 
 
-def texts(lists: EngineCache, reference: GrammarReference) -> dict[str, bool]:
-    matcher = Matcher(lists.states(reference), [STOP])
-    return {text: can_spell(matcher, TOKENIZER, text) for text in ("the cat", "the sat", "the Ana", "Ana the")}
+def changed(folder: ArtefactFolder, listed: Words, changes: ListChanges) -> str:
+    overlay = build_overlay(listed, changes, SPELLER)
+    folder.write_bytes(overlay.digest, overlay_to_bytes(overlay))
+    return overlay.digest
 
 
-def test_a_reference_gives_the_list_with_its_changes(
-    folder: ArtefactFolder, listed: TokenAutomaton, extra: TokenAutomaton
-) -> None:
-    lists, without = cache(folder), without_cat(folder, listed)
+def texts(lists: EngineCache, asked: GrammarReference) -> dict[str, bool]:
+    states = lists.states(asked)
+    return {text: can_spell(states, TOKENIZER, text) for text in ("the cat", "the sat", "the Ana", "Ana the")}
+
+
+def test_a_reference_gives_the_list_with_its_changes(folder: ArtefactFolder, listed: Words) -> None:
+    lists = cache(folder)
+    without, extra, both = (changed(folder, listed, changes) for changes in (WITHOUT, WITH, BOTH))
     for one, is_cat, is_sat, is_ana in (
-        (GrammarReference(listed.digest, 3), True, True, False),
-        (GrammarReference(listed.digest, 2), True, False, False),
-        (GrammarReference(listed.digest, 3, without=without), False, True, False),
-        (GrammarReference(listed.digest, 1, extra=extra.digest), False, False, True),
-        (GrammarReference(listed.digest, 3, without=without, extra=extra.digest), False, True, True),
+        (reference(listed, 3), True, True, False),
+        (reference(listed, 2), True, False, False),
+        (reference(listed, 3, without), False, True, False),
+        (reference(listed, 1, extra), False, False, True),
+        (reference(listed, 3, both), False, True, True),
     ):
         for _ in range(2):
             assert texts(lists, one) == {"the cat": is_cat, "the sat": is_sat, "the Ana": is_ana, "Ana the": is_ana}
 
 
-def test_what_is_known_needs_no_file(folder: ArtefactFolder, listed: TokenAutomaton, extra: TokenAutomaton) -> None:
+def test_options_are_those_of_the_reference(folder: ArtefactFolder, listed: Words) -> None:
     lists = cache(folder)
-    reference = GrammarReference(listed.digest, 3, without=without_cat(folder, listed), extra=extra.digest)
-    before = texts(lists, reference)
-    for digest in (listed.digest, extra.digest, str(reference.without)):
+    for options, can_break, can_end in (
+        (ListOptions(), False, True),
+        (ListOptions(layout="lines"), True, True),
+        (ListOptions(end="sentence"), False, False),
+    ):
+        states = lists.states(GrammarReference(listed.digest, options, 3))
+        assert can_spell(states, TOKENIZER, "the\nthe") is (can_break and can_end)
+        assert can_spell(states, TOKENIZER, "the") is can_end
+
+
+def test_what_is_known_needs_no_file(folder: ArtefactFolder, listed: Words) -> None:
+    lists = cache(folder)
+    asked = reference(listed, 3, changed(folder, listed, BOTH))
+    before = texts(lists, asked)
+    for digest in (listed.digest, str(asked.changes)):
         folder.path_of(digest).unlink()
-    assert texts(lists, reference) == before
+    assert texts(lists, asked) == before
 
 
-@pytest.mark.parametrize("missing", ["list", "without", "extra"])
+@pytest.mark.parametrize("missing", ["list", "changes"])
 def test_a_missing_or_damaged_artefact_fails_its_request_alone(
-    folder: ArtefactFolder, listed: TokenAutomaton, extra: TokenAutomaton, missing: str
+    folder: ArtefactFolder, listed: Words, missing: str
 ) -> None:
     lists = cache(folder)
-    reference = GrammarReference(listed.digest, 3, without=without_cat(folder, listed), extra=extra.digest)
-    digest = {"list": listed.digest, "without": str(reference.without), "extra": extra.digest}[missing]
+    asked = reference(listed, 3, changed(folder, listed, BOTH))
+    digest = listed.digest if missing == "list" else str(asked.changes)
     data = folder.read_bytes(digest)
     for damaged in (None, data[:-5], b"", data[:200] + bytes([data[200] ^ 1]) + data[201:]):
         if damaged is None:
@@ -95,69 +107,64 @@ def test_a_missing_or_damaged_artefact_fails_its_request_alone(
         else:
             folder.write_bytes(digest, damaged)
         with pytest.raises(ArtefactError):
-            lists.states(reference)
+            lists.states(asked)
     folder.write_bytes(digest, data)
-    assert texts(lists, reference)["the Ana"]
+    assert texts(lists, asked)["the Ana"]
 
 
-def test_artefacts_that_do_not_go_together_are_refused(folder: ArtefactFolder, listed: TokenAutomaton) -> None:
-    lists, without = cache(folder), without_cat(folder, listed)
-    other = compile_automaton(word_list(["the", "cat"]), ListOptions(), TOKENIZER)
-    lines = compile_automaton(word_list(["Ana"]), ListOptions(case="sentence", numbers=True), TOKENIZER)
-    foreign = compile_automaton(word_list(["the"]), ListOptions(), toy_tokenizer(["x"]))
-    for automaton in (other, lines, foreign):
-        folder.save(automaton)
+def test_artefacts_that_do_not_go_together_are_refused(folder: ArtefactFolder, listed: Words) -> None:
+    lists, without = cache(folder), changed(folder, listed, WITHOUT)
+    other = build_words(word_list(["the", "cat"]), SPELLER)
+    foreign = build_words(word_list(["the"]), toy_speller(toy_tokenizer(["x"])))
+    for words in (other, foreign):
+        folder.save(words)
     folder.write_bytes("f" * 64, folder.read_bytes(without))
-    for reference in (
-        GrammarReference(other.digest, 2, without=without),
-        GrammarReference(listed.digest, 2, without="f" * 64),
-        GrammarReference(listed.digest, 2, extra=lines.digest),
-        GrammarReference(listed.digest, 2, extra=foreign.digest),
-        GrammarReference(foreign.digest, 1),
+    for asked in (
+        reference(other, 2, without),
+        reference(listed, 2, "f" * 64),
+        reference(listed, 2, other.digest),
+        reference(foreign, 1),
     ):
         with pytest.raises(ArtefactError):
-            lists.states(reference)
+            lists.states(asked)
 
 
 def test_lists_used_longest_ago_are_let_go_after_what_is_made_of_them(
-    folder: ArtefactFolder, listed: TokenAutomaton, extra: TokenAutomaton, monkeypatch: pytest.MonkeyPatch
+    folder: ArtefactFolder, listed: Words, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine_cache, "MAX_FILES", 2)
+    monkeypatch.setattr(engine_cache, "MAX_FILES", 1)
     lists = cache(folder)
-    changed = GrammarReference(listed.digest, 3, extra=extra.digest)
-    lists.states(changed)
-    other = compile_automaton(word_list(["sat"]), ListOptions(), TOKENIZER)
+    lists.states(reference(listed, 3))
+    other = build_words(word_list(["sat"]), SPELLER)
     folder.save(other)
-    lists.states(GrammarReference(other.digest, 1))
-    # The extra words are gone, and with them what was made of them; the list itself was used later.
-    for digest in (listed.digest, extra.digest, other.digest):
+    lists.states(reference(other, 1))
+    for digest in (listed.digest, other.digest):
         folder.path_of(digest).unlink()
-    assert lists.states(GrammarReference(listed.digest, 3))
+    assert lists.states(reference(other, 1))
     with pytest.raises(ArtefactError):
-        lists.states(changed)
+        lists.states(reference(listed, 3))
 
 
-def test_a_matcher_outlives_its_list(folder: ArtefactFolder, listed: TokenAutomaton, extra: TokenAutomaton) -> None:
+def test_a_matcher_outlives_its_list(folder: ArtefactFolder, listed: Words) -> None:
     lists = cache(folder, max_bytes=1)
-    matcher = Matcher(lists.states(GrammarReference(listed.digest, 3)), [STOP])
-    lists.states(GrammarReference(extra.digest, 1))
+    states = lists.states(reference(listed, 3))
+    other = build_words(word_list(["sat"]), SPELLER)
+    folder.save(other)
+    lists.states(reference(other, 1))
     folder.path_of(listed.digest).unlink()
-    assert can_spell(matcher, TOKENIZER, "the cat sat")
+    assert can_spell(states, TOKENIZER, "the cat sat")
     with pytest.raises(ArtefactError):
-        lists.states(GrammarReference(listed.digest, 3))
+        lists.states(reference(listed, 3))
 
 
-def test_many_threads_may_ask_at_once(folder: ArtefactFolder, listed: TokenAutomaton, extra: TokenAutomaton) -> None:
-    lists, without = cache(folder, max_bytes=200_000), without_cat(folder, listed)
+def test_many_threads_may_ask_at_once(folder: ArtefactFolder, listed: Words) -> None:
+    lists = cache(folder, max_bytes=200_000)
+    made = {changes: changed(folder, listed, changes) for changes in (WITHOUT, WITH, BOTH)}
 
     def ask(number: int) -> dict[str, bool]:
-        reference = GrammarReference(
-            listed.digest,
-            1 + number % 3,
-            without=without if number % 2 else None,
-            extra=extra.digest if number % 5 else None,
-        )
-        return {**texts(lists, reference), "n": reference.n_words >= 3, "extra": reference.extra is not None}
+        changes = [None, *made][number % 4]
+        found = texts(lists, reference(listed, 1 + number % 3, None if changes is None else made[changes]))
+        return {**found, "n": 1 + number % 3 >= 3, "extra": changes in (WITH, BOTH)}
 
     with ThreadPoolExecutor(8) as pool:
         for found in pool.map(ask, range(200)):
@@ -166,19 +173,17 @@ def test_many_threads_may_ask_at_once(folder: ArtefactFolder, listed: TokenAutom
 
 
 @pytest.mark.slow
-def test_ten_thousand_lists_keep_memory_and_files_within_bounds(
-    folder: ArtefactFolder, listed: TokenAutomaton, extra: TokenAutomaton
-) -> None:
+def test_ten_thousand_lists_keep_memory_and_files_within_bounds(folder: ArtefactFolder, listed: Words) -> None:
     max_bytes = 8 * 2**20
     lists = cache(folder, max_bytes)
     resident = []
     for number in range(10_000):
-        digest = f"{number:064x}"
-        folder.save(replace(listed, digest=digest))
-        changes = extra.digest if number % 4 == 0 else None
-        matcher = Matcher(lists.states(GrammarReference(digest, 3, 9, extra=changes)), [STOP])
+        words = replace(listed, digest=f"{number:064x}")
+        folder.save(words)
+        changes = changed(folder, words, WITH) if number % 4 == 0 else None
+        matcher = Matcher(lists.states(reference(words, 3, changes, max_tokens=9)), [STOP])
         assert matcher.accept_token(TOKENIZER.token_bytes.index(b" the"))
-        folder.path_of(digest).unlink()
+        folder.path_of(words.digest).unlink()
         if number % 500 == 499:
             assert lists.num_bytes <= max_bytes
             assert psutil.Process().num_fds() < 400

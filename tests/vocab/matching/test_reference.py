@@ -3,10 +3,12 @@ import xgrammar
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.choices import choices
 from tests.vocab.toys import tokens_of
 from vocab.matching.reference import GrammarReference
+from vocab.options import ListOptions
 
-REFERENCE = GrammarReference("0123456789abcdef" * 4, 1000, 64)
+REFERENCE = GrammarReference("0123456789abcdef" * 4, ListOptions(), 1000, 64)
 NUMBERS = st.integers(1, 2**63 - 1)
 DIGESTS = st.text("0123456789abcdef", min_size=64, max_size=64)
 
@@ -17,9 +19,9 @@ DIGESTS = st.text("0123456789abcdef", min_size=64, max_size=64)
         digest=DIGESTS,
         n_words=NUMBERS,
         max_tokens=st.none() | NUMBERS,
-        without=st.none() | DIGESTS,
-        extra=st.none() | DIGESTS,
-        start=st.none() | st.integers(0, 2**100),
+        options=choices().map(lambda choice: ListOptions(**choice)),
+        changes=st.none() | DIGESTS,
+        start=st.none() | st.lists(st.integers(-(2**31), 2**62), min_size=1, max_size=64).map(tuple),
         no_repeat=st.none() | st.integers(1, 64),
         seen=st.lists(st.integers(0, 2**31 - 1), max_size=512).map(tuple),
     )
@@ -29,7 +31,7 @@ def test_a_reference_survives_the_journey(reference: GrammarReference) -> None:
 
 
 @pytest.mark.parametrize(
-    "reference", [REFERENCE, GrammarReference("a" * 64, 1, None, "b" * 64, "c" * 64, 7, 4, (1, 2))]
+    "reference", [REFERENCE, GrammarReference("a" * 64, ListOptions(), 1, None, "b" * 64, (-1, 7), 4, (1, 2))]
 )
 def test_an_engine_that_does_not_know_it_can_only_stop(reference: GrammarReference) -> None:
     info = xgrammar.TokenizerInfo(["<stop>", "a", "b", "root", '"'], stop_token_ids=[0])
@@ -41,7 +43,7 @@ def test_an_engine_that_does_not_know_it_can_only_stop(reference: GrammarReferen
 
 @pytest.mark.parametrize(
     "grammar",
-    ['root ::= "a"', "", 'root ::= ""\n# wordbound/3 list=xyz n=1 max=-\n', REFERENCE.to_ebnf() + 'root ::= "a"\n'],
+    ['root ::= "a"', "", 'root ::= ""\n# wordbound/4 list=xyz n=1 max=-\n', REFERENCE.to_ebnf() + 'root ::= "a"\n'],
 )
 def test_other_grammars_are_no_references(grammar: str) -> None:
     assert GrammarReference.parse(grammar) is None
@@ -50,10 +52,10 @@ def test_other_grammars_are_no_references(grammar: str) -> None:
 @pytest.mark.parametrize(
     "grammar",
     [
-        REFERENCE.to_ebnf().replace("wordbound/3", "wordbound/9"),
+        REFERENCE.to_ebnf().replace("wordbound/4", "wordbound/9"),
         f'root ::= ""\n# wordbound/1 list={"ab" * 32} n=5 max=-\n',
     ],
 )
 def test_a_reference_of_another_version_is_an_error(grammar: str) -> None:
-    with pytest.raises(ValueError, match=r"version \d, but this engine's plugin knows 3"):
+    with pytest.raises(ValueError, match=r"version \d, but this engine's plugin knows 4"):
         GrammarReference.parse(grammar)

@@ -1,12 +1,14 @@
 import numpy as np
 import pytest
 
-from tests.vocab.toys import STOP, tokens_of, toy_automaton
-from vocab.matching.masks import NO_BUDGET, MaskRows
-from vocab.matching.states import ListStates
+from tests.vocab.toys import STOP, tokens_of, toy_states
+from vocab.arrays.kernels import address_of
+from vocab.matching.masks import NO_BUDGET, NO_TOKENS, set_token_bits
+from vocab.matching.states import MAX_READINGS, ListStates, State
+from vocab.options import ListOptions
+from vocab.text.changes import ListChanges
 
-AUTOMATON, TOKENIZER = toy_automaton(["sol", "mar", "abcd"], ["sol", " mar"])
-STATES = ListStates(AUTOMATON, MaskRows(AUTOMATON), 2)
+STATES, TOKENIZER = toy_states(["sol", "mar", "abcd"], ["sol", " sol", " mar"], n_words=2)
 STOPS = np.asarray([STOP], dtype=np.int32)
 
 
@@ -14,22 +16,36 @@ def token(text: bytes) -> int:
     return TOKENIZER.token_bytes.index(text)
 
 
-def mask(states: ListStates, state: int, budget: int = NO_BUDGET) -> set[int]:
+def mask(states: ListStates, state: State, budget: int = NO_BUDGET) -> set[int]:
     row = np.full(9, -1, dtype=np.int32)
     states.fill(row, state, budget, STOPS)
     return tokens_of(row)
 
 
+def behind(states: ListStates, *pieces: bytes) -> State:
+    state = states.start
+    for piece in pieces:
+        state = states.target(state, token(piece), NO_BUDGET)
+    return state
+
+
 def test_a_mask_has_exactly_the_tokens_that_lead_somewhere() -> None:
-    sol = STATES.target(STATES.start, token(b"sol"), NO_BUDGET)
-    for state in (STATES.start, sol):
+    for state in (STATES.start, behind(STATES, b"sol"), behind(STATES, b"m"), behind(STATES, b"sol", b" ")):
         for budget in (NO_BUDGET, 0, 1, 2, 99):
-            leading = {i for i in range(1, len(TOKENIZER)) if STATES.target(state, i, budget) >= 0}
+            leading = {i for i in range(1, len(TOKENIZER)) if STATES.target(state, i, budget)}
             assert mask(STATES, state, budget) - {STOP} == leading
 
 
+def test_only_the_tokenizers_own_spelling_of_a_word_is_allowed() -> None:
+    start = mask(STATES, STATES.start)
+    # "sol" and " sol" are tokens; "mar" is spelled by letters, but for the token with the blank.
+    assert {token(b"sol"), token(b" sol"), token(b" mar"), token(b"m")} <= start
+    assert token(b"s") not in start
+    assert not STATES.target(behind(STATES, b"sol", b" "), token(b"m"), NO_BUDGET)
+
+
 def test_stop_tokens_are_in_the_mask_of_complete_texts_only() -> None:
-    sol = STATES.target(STATES.start, token(b"sol"), NO_BUDGET)
+    sol = behind(STATES, b"sol")
     assert STATES.can_stop(sol)
     assert STOP in mask(STATES, sol)
     assert not STATES.can_stop(STATES.start)
@@ -44,23 +60,107 @@ def test_a_stop_token_that_words_are_spelled_with_is_kept_out_of_words() -> None
 
 def test_a_stop_token_without_a_bit_is_passed_over() -> None:
     row, stops = np.zeros(9, dtype=np.int32), np.asarray([9 * 32, 2**31 - 1], dtype=np.int32)
-    sol = STATES.target(STATES.start, token(b"sol"), NO_BUDGET)
+    sol = behind(STATES, b"sol")
     STATES.fill(row, sol, NO_BUDGET, stops)
     assert tokens_of(row) == mask(STATES, sol) - {STOP}
 
 
 def test_n_is_that_of_the_states() -> None:
-    assert STATES.target(STATES.start, token(b"a"), NO_BUDGET) == -1
-    assert ListStates(AUTOMATON, MaskRows(AUTOMATON), 3).target(STATES.start, token(b"a"), NO_BUDGET) >= 0
-    assert ListStates(AUTOMATON, MaskRows(AUTOMATON), 10**12).n_words == 3
+    assert not STATES.target(STATES.start, token(b"a"), NO_BUDGET)
+    for n_words in (3, 10**12):
+        assert ListStates(STATES.words, STATES.frame, n_words).target(STATES.start, token(b"a"), NO_BUDGET)
 
 
 def test_the_shortest_text_has_as_many_tokens_as_its_word() -> None:
     assert STATES.fewest_tokens() == 1
-    plain, _ = toy_automaton(["abcd", "b"])
-    assert ListStates(plain, MaskRows(plain), 1).fewest_tokens() == 4
+    assert toy_states(["abcd", "b"], n_words=1)[0].fewest_tokens() == 4
+    assert toy_states(["abcd"], options=ListOptions(end="sentence"))[0].fewest_tokens() == 5
+    assert toy_states(["l'"], lang="fr")[0].fewest_tokens() is None
+
+
+def test_a_budget_leaves_only_what_can_be_finished_within_it() -> None:
+    states, facts = toy_states(["abc", "q"])
+    row = np.zeros(9, dtype=np.int32)
+    states.fill(row, states.start, 0, NO_TOKENS)
+    assert {facts.token_bytes[i] for i in tokens_of(row)} == {b"q", b"Q"}
+    states.fill(row, states.start, 2, NO_TOKENS)
+    assert facts.token_bytes.index(b"a") in tokens_of(row)
+
+
+def test_an_added_word_counts_whatever_n_and_has_a_capital_where_a_sentence_starts() -> None:
+    states, facts = toy_states(
+        ["the", "cat"],
+        n_words=1,
+        options=ListOptions(case="listed", punctuation="full"),
+        changes=ListChanges(("ana",), ("the",)),
+    )
+    row = np.zeros(9, dtype=np.int32)
+    states.fill(row, states.start, NO_BUDGET, NO_TOKENS)
+    assert {facts.token_bytes[i] for i in tokens_of(row)} == {b"a", b"A", b" ", *marks_that_open(facts.token_bytes)}
+    state = states.start
+    for byte in b"ana ":
+        state = states.target(state, facts.token_bytes.index(bytes([byte])), NO_BUDGET)
+    assert states.target(state, facts.token_bytes.index(b"a"), NO_BUDGET)
+    assert not states.target(state, facts.token_bytes.index(b"A"), NO_BUDGET)
+
+
+def marks_that_open(token_bytes: tuple[bytes, ...]) -> set[bytes]:
+    """The tokens that begin a text with nothing but marks."""
+    states, _ = toy_states(["the"])
+    row = np.zeros(9, dtype=np.int32)
+    states.fill(row, states.start, NO_BUDGET, NO_TOKENS)
+    return {token_bytes[i] for i in tokens_of(row)} - {b"t", b"T", b" "}
 
 
 def test_a_mask_shorter_than_the_vocabulary_is_refused() -> None:
     with pytest.raises(ValueError, match="fewer bits"):
         STATES.fill(np.zeros(4, dtype=np.int32), STATES.start, NO_BUDGET, STOPS)
+
+
+def test_bits_past_the_vocabulary_are_cleared() -> None:
+    row = np.full(100, -1, dtype=np.int32)
+    for state in (STATES.start, behind(STATES, b"m")):
+        STATES.fill(row, state, NO_BUDGET, STOPS)
+        assert max(tokens_of(row)) < len(TOKENIZER)
+
+
+def test_a_state_of_another_list_is_refused() -> None:
+    STATES.check(STATES.start)
+    STATES.check(behind(STATES, b"m"))
+    for reading in (-1 - STATES.frame.num_states, STATES.words.num_nodes, len(STATES.frame.modes) << 32, 2**63):
+        with pytest.raises(ValueError, match="no reading"):
+            STATES.check((reading,))
+
+
+def test_more_readings_than_are_kept_forbid_texts_and_allow_none() -> None:
+    words = [" ".join("a" * length) + f" {chr(98 + length % 20)}" * (length % 2) for length in range(1, 140)]
+    states, facts = toy_states(list(dict.fromkeys(words)))
+    state = states.start
+    for byte in b"a " * 60:
+        state = states.target(state, facts.token_bytes.index(bytes([byte])), NO_BUDGET)
+        assert 0 < len(state) <= MAX_READINGS
+
+
+def test_rows_are_counted_as_they_are_made() -> None:
+    states, _ = toy_states(["sol"])
+    before = states.num_bytes
+    row = np.zeros(9, dtype=np.int32)
+    states.fill(row, states.start, NO_BUDGET, NO_TOKENS)
+    after = states.num_bytes
+    assert after >= before + row.nbytes
+    states.fill(row, states.start, NO_BUDGET, NO_TOKENS)
+    assert states.num_bytes == after
+
+
+def test_single_bits_are_set_and_cleared_up_to_the_sign_bit() -> None:
+    row = np.zeros(2, dtype=np.int32)
+    tokens = np.asarray([STOP, 31, 32, 63], dtype=np.int32)
+    set_token_bits(row, tokens, True)
+    assert tokens_of(row) == {0, 31, 32, 63}
+    set_token_bits(row, tokens[1:3], False)
+    assert tokens_of(row) == {0, 63}
+
+
+def test_only_contiguous_arrays_are_handed_over_by_address() -> None:
+    with pytest.raises(ValueError, match="contiguous"):
+        address_of(np.zeros(4, dtype=np.int32)[::2])

@@ -6,7 +6,7 @@ from vocab import marks
 from vocab.options import ListOptions
 from vocab.text.gaps import GapAutomaton, build_gap_automaton
 
-PROSE = build_gap_automaton(ListOptions(), "es")
+PROSE = build_gap_automaton(ListOptions(punctuation="full"), "es")
 
 
 def after(automaton: GapAutomaton, state: int, text: str) -> int | None:
@@ -34,7 +34,7 @@ def test_words_are_parted_by_a_blank_a_dash_or_a_break_after_a_sentence_mark_or_
 
 
 def test_lines_allow_a_break_after_any_word_and_its_marks() -> None:
-    lines = build_gap_automaton(ListOptions(layout="lines"), "es")
+    lines = build_gap_automaton(ListOptions(layout="lines", punctuation="full"), "es")
     assert word_follows("\n", lines)
     assert word_follows(",\n\n", lines)
 
@@ -82,7 +82,7 @@ def test_no_apostrophe_is_a_mark() -> None:
 
 
 def automaton_of(language: str = "es", **options: Any) -> GapAutomaton:
-    return build_gap_automaton(ListOptions(**options), language)
+    return build_gap_automaton(ListOptions(**{"punctuation": "full", **options}), language)
 
 
 def may_end(text: str, automaton: GapAutomaton) -> bool:
@@ -92,6 +92,7 @@ def may_end(text: str, automaton: GapAutomaton) -> bool:
 
 
 def test_the_case_and_the_language_change_no_state_of_full_punctuation() -> None:
+    assert automaton_of("en", case="sentence", punctuation="standard") is automaton_of("en", punctuation="standard")
     assert automaton_of("en", case="sentence") is automaton_of("hi", case="listed")
 
 
@@ -113,6 +114,78 @@ def test_basic_marks_are_few_and_those_of_the_language() -> None:
     assert word_follows("، ", automaton_of("ur", punctuation="basic"))
     assert word_follows("। ", automaton_of("ne", punctuation="basic"))
     assert not word_follows("، ", automaton_of("hi", punctuation="basic"))
+
+
+def test_standard_marks_are_those_of_the_language() -> None:
+    english, spanish, german = (automaton_of(lang, punctuation="standard") for lang in ("en", "es", "de"))
+    for standard in (english, spanish, german):
+        assert all(
+            word_follows(text, standard) for text in (" ", ". ", ", ", "; ", ": ", "—", " – ", " - ", "?\n", ":\n\n")
+        )
+        assert not any(word_follows(text, standard) for text in (" [", " —", "—(—", " ‘", "] ", "» ", "” ", '" ', ") "))
+    assert [word_follows(" ¿¡", standard) for standard in (english, spanish, german)] == [False, True, False]
+    assert [word_follows(" “", standard) for standard in (english, spanish, german)] == [True, True, False]
+    assert [word_follows(" „", standard) for standard in (english, spanish, german)] == [False, False, True]
+    assert [word_follows(" «", standard) for standard in (english, spanish, german)] == [False, True, False]
+    assert not word_follows(" ¿¿", spanish)
+    assert may_end(";", automaton_of("el", punctuation="standard", end="sentence"))
+    assert not may_end(";", automaton_of("en", punctuation="standard", end="sentence"))
+    assert may_end("۔", automaton_of("ur", punctuation="standard", end="sentence"))
+
+
+def test_behind_a_word_stand_one_pause_one_sentence_mark_or_an_ellipsis() -> None:
+    standard = automaton_of("en", punctuation="standard")
+    assert all(may_end(text, standard) for text in ("", ",", ":", ".", "...", "…", "?!", "!?", " (a"[:0]))
+    assert not any(
+        may_end(text, standard) for text in ("..", "....", ".,", ",,", ",.", "??", "!!", "?!?", ".…", ";:", " .")
+    )
+
+
+def test_a_pair_is_closed_before_the_text_ends_and_never_empty() -> None:
+    standard = automaton_of("en", punctuation="standard")
+    opened = after(standard, standard.after_word, ' "')
+    assert opened is not None
+    context = standard.states[opened].context
+    inside = standard.contexts[context].after_word
+    assert context != 0
+    assert standard.states[opened].word_may_start
+    assert after(standard, opened, '"') is None
+    assert not standard.states[inside].is_complete
+    assert after(standard, inside, ". (") is not None
+    assert after(standard, inside, ' "') is None
+    closed = [after(standard, inside, text) for text in ('"', '".', '."', '?!",', '",', '?"')]
+    assert all(state is not None and standard.states[state].is_complete for state in closed)
+    assert not any(after(standard, inside, text) for text in ('"".', '.".', ',".', ",”", ".)", '",,'))
+
+
+def test_only_two_pairs_of_different_kinds_are_open_at_once() -> None:
+    standard = automaton_of("es", punctuation="standard")
+    assert word_follows(' ("', standard)
+    assert word_follows(" «“", standard)
+    assert not any(word_follows(text, standard) for text in (" ((", ' ""', ' ("«', " ««"))
+    # Nothing, each of four kinds, and each of the others inside of it.
+    assert len(standard.contexts) == 1 + 4 + 4 * 3
+    assert len(automaton_of("de", punctuation="standard").contexts) == 1 + 3 + 3 * 2
+    assert len(automaton_of("es").contexts) == 1
+
+
+def test_a_sentence_in_a_pair_starts_like_any_other() -> None:
+    standard = automaton_of("en", punctuation="standard")
+    for text, starts in ((' "', False), ('. "', True), ('? ("', True), (', "', False)):
+        state = after(standard, standard.after_word, text)
+        assert state is not None
+        assert standard.states[state].starts_sentence is starts
+    inside = standard.contexts[1].after_word
+    for text, starts in ((". ", True), (" ", False)):
+        state = after(standard, inside, text)
+        assert state is not None
+        assert standard.states[state].starts_sentence is starts
+
+
+def test_the_states_are_few() -> None:
+    """Words are there once for each context, and frames of marks once for each state."""
+    states = {lang: len(automaton_of(lang, punctuation="standard").states) for lang in ("en", "es", "de", "fr", "fa")}
+    assert states == {"en": 165, "es": 346, "de": 145, "fr": 155, "fa": 244}
 
 
 def test_without_punctuation_there_is_a_blank_and_in_lines_a_break() -> None:

@@ -82,7 +82,7 @@ def test_it_agrees_with_the_recogniser_on_random_texts(world: World, data: st.Da
 def test_llguidances_own_conversion_reads_words_greedily() -> None:
     """The reason why there is a dialect of its own; llguidance 1.7."""
     words = WordList("xx", ("in", "the", "in front of"), "file")
-    ebnf = write_ebnf(words, ListOptions(), 3)
+    ebnf = write_ebnf(words, ListOptions(punctuation="full"), 3)
     own = llguidance.LLMatcher(tokenizer(), llguidance.grammar_from("gbnf", ebnf))
     assert own.validate_tokens(list(b"in the")) < len(b"in the")
     assert_it_agrees_on("in the", World("phrases", "xx", words.words, 3, ()), PLAIN)

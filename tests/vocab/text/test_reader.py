@@ -15,7 +15,7 @@ from vocab.text.reader import Coverage, TextReader
 
 
 def reader_of(*words: str, lang: str = "en", n_words: int = 100, case: Case = "auto") -> TextReader:
-    return TextReader(WordList(lang, words, "file"), ListOptions(case), n_words)
+    return TextReader(WordList(lang, words, "file"), ListOptions(case, punctuation="full"), n_words)
 
 
 def reader_of_world(world: World, choice: Choice) -> TextReader:
@@ -27,7 +27,9 @@ def reader_of_world(world: World, choice: Choice) -> TextReader:
 def changed_reader(extra_words: tuple[str, ...] = (), exclude_words: tuple[str, ...] = ()) -> TextReader:
     """Of five English words, with numbers."""
     word_list = WordList("en", ("the", "cat", "Sees", "dog", "house"), "file")
-    return TextReader(word_list, ListOptions(numbers=True), 4, changes=ListChanges(extra_words, exclude_words))
+    return TextReader(
+        word_list, ListOptions(numbers=True, punctuation="full"), 4, changes=ListChanges(extra_words, exclude_words)
+    )
 
 
 @pytest.mark.parametrize("choice", TELLING_CHOICES, ids=choice_id)
@@ -109,7 +111,7 @@ def test_ranks_stay_where_words_are_left_out() -> None:
 def test_words_that_share_a_rank_are_different_words() -> None:
     """Different ranks are counted: which form of a lemma was read is not known."""
     forms = WordList("en", ("the", "see", "saw", "cat"), "file", (1, 2, 2, 3))
-    reader = TextReader(forms, ListOptions(), 2)
+    reader = TextReader(forms, ListOptions(punctuation="full"), 2)
     assert reader.coverage("The see saw. See the") == Coverage(5, 2, 2)
     assert not reader.is_text("cat")
 
@@ -117,15 +119,15 @@ def test_words_that_share_a_rank_are_different_words() -> None:
 def test_readers_of_several_changes_share_their_ranks() -> None:
     """Where one spelling has several ranks, leaving the best out leaves the others."""
     forms = WordList("en", ("the", "it's", "be", "it’s", "its"), "file", (1, 2, 2, 3, 4))
-    ranks = FormRanks(forms, ListOptions())
-    assert TextReader(forms, ListOptions(), 4, ranks).coverage("it’s") == Coverage(1, 1, 2)
-    without_be = TextReader(forms, ListOptions(), 4, ranks, ListChanges((), ("be",)))
+    ranks = FormRanks(forms, ListOptions(punctuation="full"))
+    assert TextReader(forms, ListOptions(punctuation="full"), 4, ranks).coverage("it’s") == Coverage(1, 1, 2)
+    without_be = TextReader(forms, ListOptions(punctuation="full"), 4, ranks, ListChanges((), ("be",)))
     assert without_be.coverage("it's") == Coverage(1, 1, 3)
-    assert not TextReader(forms, ListOptions(), 4, ranks, ListChanges((), ("it’s",))).is_text("it's")
+    assert not TextReader(forms, ListOptions(punctuation="full"), 4, ranks, ListChanges((), ("it’s",))).is_text("it's")
 
 
 def test_readers_of_several_n_share_their_ranks() -> None:
-    word_list, options = WordList("en", ("the", "cat", "catalogue"), "file"), ListOptions()
+    word_list, options = WordList("en", ("the", "cat", "catalogue"), "file"), ListOptions(punctuation="full")
     ranks = FormRanks(word_list, options)
     assert not TextReader(word_list, options, 2, ranks).is_text("the catalogue")
     assert TextReader(word_list, options, 3, ranks).is_text("the catalogue")
@@ -187,7 +189,7 @@ def test_it_cuts_only_between_words(text: str, following: str, kept: str) -> Non
     ],
 )
 def test_it_cuts_no_number(text: str, following: str, kept: str) -> None:
-    reader = TextReader(WordList("en", ("cat",), "file"), ListOptions(numbers=True), 1)
+    reader = TextReader(WordList("en", ("cat",), "file"), ListOptions(numbers=True, punctuation="full"), 1)
     assert text[: reader.whole_prefix_length(text, following)] == kept
 
 
@@ -208,8 +210,38 @@ def test_it_cuts_no_number(text: str, following: str, kept: str) -> None:
     ],
 )
 def test_it_cuts_to_a_whole_sentence_where_texts_end_so(text: str, following: str, kept: str) -> None:
-    reader = TextReader(WordList("en", ("the", "cat"), "file"), ListOptions(numbers=True, end="sentence"), 2)
+    reader = TextReader(
+        WordList("en", ("the", "cat"), "file"), ListOptions(numbers=True, end="sentence", punctuation="full"), 2
+    )
     assert text[: reader.whole_prefix_length(text, following)] == kept
+
+
+@pytest.mark.parametrize(
+    ("text", "following", "kept"),
+    [
+        ("The “cat. The cat", "", ""),
+        ("The cat. The “cat", "", "The cat."),
+        ("The cat. The “cat.”", "", "The cat. The “cat.”"),
+        ("The cat. The “cat”", ".", "The cat."),
+        ("The (cat “the cat.” The", "", ""),
+        ("The cat. (The cat. The", " cat", "The cat."),
+        ("The cat..", "", "The cat."),
+        ("The cat...", " the", "The cat..."),
+        ("The cat?", "! The", "The cat?"),
+        ('The "cat?", the', " cat", 'The "cat?"'),
+        ('"The cat." The', "", '"The cat."'),
+    ],
+)
+def test_it_cuts_only_where_every_pair_is_closed(text: str, following: str, kept: str) -> None:
+    options = ListOptions(punctuation="standard", end="sentence")
+    reader = TextReader(WordList("en", ("the", "cat"), "file"), options, 2)
+    assert text[: reader.whole_prefix_length(text, following)] == kept
+
+
+def test_a_cut_leaves_no_pair_open_where_texts_end_with_a_word() -> None:
+    reader = TextReader(WordList("en", ("the", "cat"), "file"), ListOptions(punctuation="standard"), 2)
+    for text, kept in (("the (cat", "the"), ("the (cat)", "the (cat)"), ('the "cat (the) cat', "the"), ("“the", "")):
+        assert text[: reader.whole_prefix_length(text)] == kept
 
 
 def test_it_never_cuts_behind_an_elision() -> None:

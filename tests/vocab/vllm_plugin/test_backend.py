@@ -13,14 +13,16 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from vllm.v1.structured_output.backend_types import StructuredOutputOptions
 from vllm.v1.structured_output.backend_xgrammar import XgrammarBackend, XgrammarGrammar
 
-from tests.vocab.toys import tokens_of, toy_tokenizer, word_list
-from vocab.artefacts.artefact import ArtefactFolder
-from vocab.automaton.automaton import TokenAutomaton, compile_automaton
-from vocab.automaton.tokenizer import TokenizerFacts
+from tests.vocab.toys import tokens_of, toy_speller, toy_tokenizer, word_list
+from vocab.artefacts.artefact import ArtefactFolder, overlay_to_bytes
+from vocab.automaton.overlay import build_overlay
+from vocab.automaton.speller import Speller
+from vocab.automaton.words import Words, build_words
 from vocab.errors import ArtefactError, TokenBudgetError
 from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIABLE
 from vocab.matching.reference import GrammarReference
 from vocab.options import ListOptions
+from vocab.text.changes import ListChanges
 from vocab.vllm_plugin import backend as plugin
 from vocab.vllm_plugin import patches
 from vocab.vllm_plugin.backend import WordboundBackend, WordGrammar
@@ -39,16 +41,20 @@ def tokenizer(smollm2_path: Path) -> PreTrainedTokenizerBase:
 
 
 @pytest.fixture(scope="module")
-def automaton(tokenizer: PreTrainedTokenizerBase) -> TokenAutomaton:
-    facts = TokenizerFacts.from_tokenizer(tokenizer)
-    return compile_automaton(word_list(["the", "dog", "runs"], "en"), ListOptions(), facts)
+def speller(tokenizer: PreTrainedTokenizerBase) -> Speller:
+    return Speller.from_tokenizer(tokenizer)
+
+
+@pytest.fixture(scope="module")
+def words(speller: Speller) -> Words:
+    return build_words(word_list(["the", "dog", "runs"], "en"), speller)
 
 
 @pytest.fixture
 def backend(
-    tokenizer: PreTrainedTokenizerBase, automaton: TokenAutomaton, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tokenizer: PreTrainedTokenizerBase, words: Words, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[WordboundBackend]:
-    ArtefactFolder(tmp_path).save(automaton)
+    ArtefactFolder(tmp_path).save(words)
     monkeypatch.setenv(ARTEFACT_DIR_VARIABLE, str(tmp_path))
     yield WordboundBackend(CONFIG, tokenizer=tokenizer, vocab_size=len(tokenizer) + 64)
 
@@ -90,9 +96,9 @@ def test_a_backend_with_another_signature_is_left_in_its_place(monkeypatch: pyte
 
 
 def test_a_reference_gives_masks_of_listed_words_and_padding_stays_masked(
-    backend: WordboundBackend, automaton: TokenAutomaton, tokenizer: PreTrainedTokenizerBase
+    backend: WordboundBackend, words: Words, tokenizer: PreTrainedTokenizerBase
 ) -> None:
-    grammar = backend.compile_grammar(GRAMMAR, GrammarReference(automaton.digest, 2, 8).to_ebnf(), {2})
+    grammar = backend.compile_grammar(GRAMMAR, GrammarReference(words.digest, ListOptions(), 2, 8).to_ebnf(), {2})
     bitmask = backend.allocate_token_bitmask(2)
     bitmask.fill_(-1)
     grammar.fill_bitmask(bitmask, 1)
@@ -103,8 +109,8 @@ def test_a_reference_gives_masks_of_listed_words_and_padding_stays_masked(
     assert torch.equal(bitmask[0], torch.full_like(bitmask[0], -1))
 
 
-def test_the_bitmask_of_every_step_is_filled_in_place(backend: WordboundBackend, automaton: TokenAutomaton) -> None:
-    grammar = backend.compile_grammar(GRAMMAR, GrammarReference(automaton.digest, 2).to_ebnf(), {2})
+def test_the_bitmask_of_every_step_is_filled_in_place(backend: WordboundBackend, words: Words) -> None:
+    grammar = backend.compile_grammar(GRAMMAR, GrammarReference(words.digest, ListOptions(), 2).to_ebnf(), {2})
     first, second = backend.allocate_token_bitmask(1), backend.allocate_token_bitmask(3)
     for bitmask, row in ((first, 0), (second, 2), (first, 0), (second, 1)):
         bitmask.fill_(-1)
@@ -114,9 +120,9 @@ def test_the_bitmask_of_every_step_is_filled_in_place(backend: WordboundBackend,
 
 
 def test_drafts_are_validated_without_moving_and_rolled_back(
-    backend: WordboundBackend, automaton: TokenAutomaton, tokenizer: PreTrainedTokenizerBase
+    backend: WordboundBackend, words: Words, tokenizer: PreTrainedTokenizerBase
 ) -> None:
-    grammar = backend.compile_grammar(GRAMMAR, GrammarReference(automaton.digest, 3).to_ebnf(), {2})
+    grammar = backend.compile_grammar(GRAMMAR, GrammarReference(words.digest, ListOptions(), 3).to_ebnf(), {2})
     drafts = [token(tokenizer, text) for text in (" the", " dog", " cat", " runs")]
     assert grammar.validate_tokens(drafts) == drafts[:2]
     assert grammar.validate_tokens([2]) == []
@@ -130,10 +136,10 @@ def test_drafts_are_validated_without_moving_and_rolled_back(
 
 
 def test_masks_of_drafted_positions_are_those_of_their_texts_and_a_rollback_leaves_no_trace(
-    backend: WordboundBackend, automaton: TokenAutomaton, tokenizer: PreTrainedTokenizerBase
+    backend: WordboundBackend, words: Words, tokenizer: PreTrainedTokenizerBase
 ) -> None:
     """As vLLM's scheduler fills masks under speculative decoding: it accepts each draft, and takes all of them back."""
-    reference = GrammarReference(automaton.digest, 3, 12).to_ebnf()
+    reference = GrammarReference(words.digest, ListOptions(), 3, 12).to_ebnf()
     drafting, plain = (backend.compile_grammar(GRAMMAR, reference, {2}) for _ in range(2))
     bitmask = backend.allocate_token_bitmask(6)
     random = Random(3)
@@ -165,14 +171,13 @@ def test_masks_of_drafted_positions_are_those_of_their_texts_and_a_rollback_leav
 
 
 def test_a_stop_token_that_has_a_text_is_text(
-    backend: WordboundBackend, tokenizer: PreTrainedTokenizerBase, tmp_path: Path
+    backend: WordboundBackend, words: Words, tokenizer: PreTrainedTokenizerBase
 ) -> None:
-    facts = TokenizerFacts.from_tokenizer(tokenizer)
-    whole_sentences = compile_automaton(word_list(["the", "dog", "runs"], "en"), ListOptions(end="sentence"), facts)
-    ArtefactFolder(tmp_path).save(whole_sentences)
     dot = token(tokenizer, ".")
     # With room for the mark and nothing more: were it the end of a text, nothing might come.
-    grammar = backend.compile_grammar(GRAMMAR, GrammarReference(whole_sentences.digest, 3, 3).to_ebnf(), {2, dot})
+    grammar = backend.compile_grammar(
+        GRAMMAR, GrammarReference(words.digest, ListOptions(end="sentence"), 3, 3).to_ebnf(), {2, dot}
+    )
     assert grammar.accept_tokens("r", [token(tokenizer, "The")])
     bitmask = backend.allocate_token_bitmask(1)
     grammar.fill_bitmask(bitmask, 0)
@@ -192,64 +197,73 @@ def test_any_other_grammar_goes_to_xgrammar(backend: WordboundBackend) -> None:
 
 def test_the_engine_keeps_as_much_as_its_environment_says(
     backend: WordboundBackend,
-    automaton: TokenAutomaton,
+    words: Words,
+    speller: Speller,
     tokenizer: PreTrainedTokenizerBase,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    other = compile_automaton(word_list(["dog"], "en"), ListOptions(), TokenizerFacts.from_tokenizer(tokenizer))
+    other = build_words(word_list(["dog"], "en"), speller)
     ArtefactFolder(tmp_path).save(other)
     monkeypatch.setenv(CACHE_BYTES_VARIABLE, "1")
     small = WordboundBackend(CONFIG, tokenizer=tokenizer, vocab_size=len(tokenizer))
     for one in (backend, small):
-        for digest in (automaton.digest, other.digest):
-            assert isinstance(one.compile_grammar(GRAMMAR, GrammarReference(digest, 1).to_ebnf(), {2}), WordGrammar)
-    ArtefactFolder(tmp_path).path_of(automaton.digest).unlink()
-    backend.compile_grammar(GRAMMAR, GrammarReference(automaton.digest, 1).to_ebnf(), {2})
+        for digest in (words.digest, other.digest):
+            assert isinstance(
+                one.compile_grammar(GRAMMAR, GrammarReference(digest, ListOptions(), 1).to_ebnf(), {2}), WordGrammar
+            )
+    ArtefactFolder(tmp_path).path_of(words.digest).unlink()
+    backend.compile_grammar(GRAMMAR, GrammarReference(words.digest, ListOptions(), 1).to_ebnf(), {2})
     with pytest.raises(ArtefactError, match="cannot be used"):
-        small.compile_grammar(GRAMMAR, GrammarReference(automaton.digest, 1).to_ebnf(), {2})
+        small.compile_grammar(GRAMMAR, GrammarReference(words.digest, ListOptions(), 1).to_ebnf(), {2})
 
 
-def test_a_damaged_artefact_fails_its_request_alone(
-    backend: WordboundBackend, automaton: TokenAutomaton, tmp_path: Path
-) -> None:
+def test_a_damaged_artefact_fails_its_request_alone(backend: WordboundBackend, words: Words, tmp_path: Path) -> None:
     path = ArtefactFolder(tmp_path).path_of("ab" * 32)
-    path.write_bytes(ArtefactFolder(tmp_path).read_bytes(automaton.digest)[:-9])
+    path.write_bytes(ArtefactFolder(tmp_path).read_bytes(words.digest)[:-9])
     with pytest.raises(ArtefactError, match="cannot be used"):
-        backend.compile_grammar(GRAMMAR, GrammarReference("ab" * 32, 1).to_ebnf(), {2})
-    assert backend.compile_grammar(GRAMMAR, GrammarReference(automaton.digest, 1).to_ebnf(), {2})
+        backend.compile_grammar(GRAMMAR, GrammarReference("ab" * 32, ListOptions(), 1).to_ebnf(), {2})
+    assert backend.compile_grammar(GRAMMAR, GrammarReference(words.digest, ListOptions(), 1).to_ebnf(), {2})
 
 
 def test_extra_words_are_allowed_beside_the_list(
-    backend: WordboundBackend, automaton: TokenAutomaton, tokenizer: PreTrainedTokenizerBase, tmp_path: Path
+    backend: WordboundBackend,
+    words: Words,
+    speller: Speller,
+    tokenizer: PreTrainedTokenizerBase,
+    tmp_path: Path,
 ) -> None:
-    extra = compile_automaton(
-        word_list(["Paris"], "en"), ListOptions(case="sentence"), TokenizerFacts.from_tokenizer(tokenizer)
-    )
-    ArtefactFolder(tmp_path).save(extra)
-    reference = GrammarReference(automaton.digest, 2, 8, extra=extra.digest)
+    overlay = build_overlay(words, ListChanges(("Paris",)), speller)
+    ArtefactFolder(tmp_path).write_bytes(overlay.digest, overlay_to_bytes(overlay))
+    reference = GrammarReference(words.digest, ListOptions(), 2, 8, changes=overlay.digest)
     grammar = backend.compile_grammar(GRAMMAR, reference.to_ebnf(), {2})
     tokens = [token(tokenizer, text) for text in (" the", " Paris", " dog")]
     assert grammar.accept_tokens("r", tokens)
     assert not grammar.accept_tokens("r", [token(tokenizer, " runs")])
 
 
-def test_a_budget_that_no_text_fits_fails_the_request(backend: WordboundBackend, automaton: TokenAutomaton) -> None:
+def test_a_budget_that_no_text_fits_fails_the_request(backend: WordboundBackend, words: Words) -> None:
     with pytest.raises(TokenBudgetError):
-        backend.compile_grammar(GRAMMAR, GrammarReference(automaton.digest, 3, 0).to_ebnf(), {2})
+        backend.compile_grammar(GRAMMAR, GrammarReference(words.digest, ListOptions(), 3, 0).to_ebnf(), {2})
 
 
 def test_an_artefact_of_another_tokenizer_is_refused(backend: WordboundBackend, tmp_path: Path) -> None:
-    foreign = compile_automaton(word_list(["dog"], "en"), ListOptions(), toy_tokenizer([]))
+    foreign = build_words(word_list(["dog"], "en"), toy_speller(toy_tokenizer([])))
     ArtefactFolder(tmp_path).save(foreign)
     with pytest.raises(ArtefactError, match="another tokenizer"):
-        backend.compile_grammar(GRAMMAR, GrammarReference(foreign.digest, 1).to_ebnf(), {2})
+        backend.compile_grammar(GRAMMAR, GrammarReference(foreign.digest, ListOptions(), 1).to_ebnf(), {2})
 
 
 def test_an_engine_without_a_folder_says_which_variable_to_set(
-    tokenizer: PreTrainedTokenizerBase, automaton: TokenAutomaton, monkeypatch: pytest.MonkeyPatch
+    tokenizer: PreTrainedTokenizerBase, words: Words, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(ARTEFACT_DIR_VARIABLE, raising=False)
     backend = WordboundBackend(CONFIG, tokenizer=tokenizer, vocab_size=len(tokenizer))
     with pytest.raises(ArtefactError, match="set WORDBOUND_ARTEFACT_DIR"):
-        backend.compile_grammar(GRAMMAR, GrammarReference(automaton.digest, 1).to_ebnf(), {2})
+        backend.compile_grammar(GRAMMAR, GrammarReference(words.digest, ListOptions(), 1).to_ebnf(), {2})
+
+
+def test_a_state_that_the_list_does_not_have_fails_the_request(backend: WordboundBackend, words: Words) -> None:
+    reference = GrammarReference(words.digest, ListOptions(), 3, start=(2**40,))
+    with pytest.raises(ValueError, match="no reading"):
+        backend.compile_grammar(GRAMMAR, reference.to_ebnf(), {2})

@@ -21,6 +21,7 @@ from vllm.v1.worker.gpu_input_batch import InputBatch
 
 from vocab.matching.log_mass import pack, unpack
 from vocab.matching.reference import GrammarReference
+from vocab.options import DEFAULT_OPTIONS
 from vocab.vllm_plugin import log_mass_hook, patches
 from vocab.vllm_plugin.log_mass_hook import MaskedMass, measure, pack_all, report, take, total_at_once, total_row_by_row
 
@@ -32,7 +33,7 @@ PLACES = [
     (StructuredOutputsWorker, "apply_grammar_bitmask"),
     (SecondSampler, "__call__"),
 ]
-OURS = GrammarReference("0" * 64, 1000).to_ebnf()
+OURS = GrammarReference("0" * 64, DEFAULT_OPTIONS, 1000).to_ebnf()
 NUM_TOKENS = 64
 ALLOWED = [3, 4, 40]
 

@@ -1,0 +1,116 @@
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests import recogniser
+from tests.vocab.toys import STOP, allowed_tokens, matcher_of, reads, toy_states, toy_tokenizer
+from vocab.automaton.frame import FrameTokens, build_frame
+from vocab.automaton.tokenizer import TokenizerFacts
+from vocab.automaton.words import Root
+from vocab.options import Case, ListOptions
+
+PLAIN = (Root(), Root(" "))
+PIECES = ["é", "É", "ß", "—", "’", " a", " b", ". ", '."', "...", "\n\n", " (", ").", "'s", "’s"]
+"""Tokens of marks and of words, and characters of more than one byte, so that a walk need not stop inside one."""
+
+WORDS = st.lists(
+    st.one_of(
+        st.text("abé'’-", min_size=1, max_size=4),
+        st.sampled_from(["a b", "a b c", "b c", "l'", "l'a", "A", "Ab", "ß", "i", "’", "a.", '"a"', "a-b", "—", ".a"]),
+    )
+    .map(str.strip)
+    .filter(bool),
+    min_size=1,
+    max_size=6,
+    unique=True,
+)
+
+
+def frame_of(options: ListOptions, facts: TokenizerFacts | None = None, roots: tuple[Root, ...] = PLAIN) -> int:
+    tokens = FrameTokens.of(facts or toy_tokenizer(PIECES))
+    return build_frame(options, "any", "en", roots, tokens).num_states
+
+
+def test_a_frame_is_small() -> None:
+    assert frame_of(ListOptions(punctuation="basic")) < 60
+    assert frame_of(ListOptions(punctuation="full")) < 200
+    assert frame_of(ListOptions(punctuation="full", numbers=True, layout="lines", end="sentence")) < 700
+
+
+def test_states_have_the_same_numbers_each_time() -> None:
+    tokens = FrameTokens.of(toy_tokenizer(PIECES))
+    roots = (*PLAIN, Root("", "", ".", 0), Root("", "(", ")", 1), Root("'"))
+    first, second = (build_frame(ListOptions(numbers=True), "sentence", "fr", roots, tokens) for _ in range(2))
+    assert first.ways == second.ways
+    for name in ("tokens", "targets", "after", "modes"):
+        np.testing.assert_array_equal(getattr(first, name), getattr(second, name))
+
+
+@pytest.mark.parametrize(
+    ("spelled", "is_of_frame"),
+    [
+        *((spelled.encode(), True) for spelled in (".", " ", "1,", "'s", "’s", "s")),
+        *((spelled.encode(), False) for spelled in ("a", " a", "s.", "ss", "as", "ñ", " " * 40, "")),
+        ("“".encode()[:2], True),
+    ],
+)
+def test_tokens_without_letters_are_the_frames(spelled: bytes, is_of_frame: bool) -> None:
+    tokens = FrameTokens.of(TokenizerFacts((spelled, b".")))
+    assert (0 in tokens.ids) is is_of_frame
+
+
+@settings(max_examples=settings().max_examples, deadline=None)
+@given(
+    words=WORDS,
+    lang=st.sampled_from(["en", "es", "fr", "tr"]),
+    case=st.sampled_from(["auto", "sentence", "any", "listed"]),
+    max_tokens=st.integers(1, 12),
+    seed=st.integers(0, 2**16),
+    data=st.data(),
+)
+def test_every_walk_within_a_budget_ends_in_a_whole_text(
+    words: list[str], lang: str, case: Case, max_tokens: int, seed: int, data: st.DataObject
+) -> None:
+    n_words = data.draw(st.integers(1, len(words)))
+    states, facts = toy_states(
+        words, PIECES, n_words=n_words, lang=lang, options=ListOptions(case=case, punctuation="full")
+    )
+    fewest = states.fewest_tokens()
+    if fewest is None or fewest > max_tokens:
+        return
+    judge = recogniser.recogniser(tuple(words), n_words, lang, case, "prose")
+    matcher = matcher_of(states, max_tokens)
+    walk, text = random.Random(seed), b""
+    for _ in range(max_tokens):
+        allowed = allowed_tokens(matcher, len(facts))
+        assert allowed
+        token = walk.choice(sorted(allowed))
+        assert matcher.accept_token(token)
+        if matcher.is_terminated:
+            break
+        text += facts.token_bytes[token]
+    assert judge.is_text(text.decode())
+
+
+@settings(max_examples=settings().max_examples, deadline=None)
+@given(words=WORDS, lang=st.sampled_from(["en", "es", "fr"]), seed=st.integers(0, 2**16))
+def test_every_text_has_a_spelling_whatever_tokens_there_are(words: list[str], lang: str, seed: int) -> None:
+    """Marks are cut in any way, words in their own: so each text may be written in some way."""
+    states, facts = toy_states(words, PIECES, lang=lang)
+    judge = recogniser.recogniser(tuple(words), len(words), lang, "auto", "prose")
+    walk = random.Random(seed)
+    for _ in range(4):
+        text = "".join(walk.choice([*words, " ", ". ", "—", " (", ")", '"', "'s "]) for _ in range(5)).rstrip()
+        assert not reads(states, facts, text)[1] or judge.is_text(text)
+
+
+def test_a_frame_that_leads_nowhere_for_these_words_is_not_entered() -> None:
+    states, facts = toy_states(["l'", "un"], n_words=1, lang="fr")
+    assert states.fewest_tokens() is None
+    longer, _ = toy_states(["l'", "un"], lang="fr")
+    matcher = matcher_of(longer)
+    assert matcher.accept_token(facts.token_bytes.index(b"l"))
+    assert STOP not in allowed_tokens(matcher, len(facts))

@@ -1,0 +1,78 @@
+from pathlib import Path
+
+import pytest
+from transformers import AutoTokenizer
+
+from tests.small_tokenizer import small_speller
+from tests.vocab.automaton.test_own_spelling import byte_pairs_that_draw_marks_in, pieces_with_a_dummy_blank
+from tests.vocab.toys import toy_speller, toy_tokenizer
+from vocab.automaton.speller import Speller, byte_speller, load_speller
+from vocab.errors import CompileError
+
+
+def spelled(speller: Speller, text: str) -> list[bytes] | None:
+    [tokens] = speller.spell([text])
+    return None if tokens is None else [speller.facts.token_bytes[token] for token in tokens]
+
+
+def test_a_text_is_spelled_as_the_tokenizer_does() -> None:
+    speller = small_speller(["the", "cat"])
+    assert spelled(speller, " the") == [b" the"]
+    assert spelled(speller, "cat!") == [b"cat", b"!"]
+
+
+def test_a_text_that_the_tokens_do_not_spell_byte_by_byte_has_no_spelling() -> None:
+    speller = toy_speller(toy_tokenizer(["ñu"], lacking="ñ".encode()))
+    assert spelled(speller, "niño") is None
+    assert spelled(speller, "ñu") == ["ñu".encode()]
+
+
+def test_special_tokens_spell_nothing(smollm2_path: Path) -> None:
+    speller = load_speller(str(smollm2_path))
+    assert spelled(speller, "<|im_end|>") is None
+    assert spelled(speller, " dog") == [b" dog"]
+
+
+def test_a_dummy_blank_is_left_out() -> None:
+    speller = Speller.from_tokenizer(pieces_with_a_dummy_blank())
+    for text in ("the", " the", "."):
+        assert b"".join(spelled(speller, text) or []) == text.encode()
+
+
+def test_marks_that_are_drawn_into_words_are_found_in_the_tokens() -> None:
+    assert byte_speller().leads == {}
+    speller = toy_speller(toy_tokenizer(["(do", '"T', " —x", "¿Qué", ". a", "(1"]))
+    assert speller.leads == {"(": frozenset("d1"), '"': frozenset("T"), "—": frozenset("x"), "¿": frozenset("Q")}
+    assert {"—", "'"} <= set(Speller.from_tokenizer(byte_pairs_that_draw_marks_in()).leads)
+
+
+def test_a_mark_or_a_letter_may_be_cut() -> None:
+    facts = toy_tokenizer([])
+    cut_mark = [*facts.token_bytes, "“".encode()[1:] + b"a", "(é".encode()[:-1]]
+    speller = toy_speller(type(facts)(tuple(cut_mark)))
+    assert speller.leads["“"] == frozenset("a")
+    assert speller.leads["("] == frozenset({""})
+
+
+def test_the_possessive_is_what_follows_a_word(smollm2_path: Path) -> None:
+    speller = load_speller(str(smollm2_path))
+    token_bytes = speller.facts.token_bytes
+    assert [b"".join(token_bytes[i] for i in tokens) for tokens in speller.possessives] == [b"'s", "’s".encode()]
+
+
+def test_the_digest_names_bytes_and_rules() -> None:
+    first, second = small_speller(["the"]), small_speller(["cat"])
+    assert first.digest == small_speller(["the"]).digest != second.digest
+    other_rules = Speller(first._encode, first.facts, "other")
+    assert other_rules.digest != first.digest
+
+
+def test_a_tokenizer_without_a_fast_implementation_is_refused() -> None:
+    with pytest.raises(CompileError, match="no fast implementation"):
+        Speller.from_tokenizer(object())
+
+
+def test_one_with_padding_spells_no_padding(smollm2_path: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(smollm2_path)
+    tokenizer.backend_tokenizer.enable_padding(length=9)
+    assert spelled(Speller.from_tokenizer(tokenizer), "a") == [b"a"]

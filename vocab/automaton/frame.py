@@ -1,0 +1,320 @@
+"""What stands between words, as a machine over tokens without letters: one per set of options, made in milliseconds.
+
+It is the gap automaton (``vocab.text.gaps``) over the bytes of such tokens, with the marks at the edges of entries. A
+state has edges by token, and *ways* to the roots of the words (``vocab.automaton.words``). What stands between words
+may be cut into tokens in any way: only words are held to their tokenizer's spelling.
+"""
+
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import astuple, dataclass, replace
+from typing import Final, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from vocab.arrays.byte_trie import Int32Array, Uint8Array, group_starts
+from vocab.automaton.tokenizer import TokenizerFacts
+from vocab.automaton.words import ELISION, NO_KIND, POSSESSABLE, POSSESSIVE, WORD, Root
+from vocab.marks import APOSTROPHES, BLANK, POSSESSIVE_LETTER
+from vocab.options import Case, ListOptions
+from vocab.text.gaps import GapAutomaton, build_gap_automaton
+
+CAPITAL, SENTENCE = 1, 2
+"""Bits of a mode: a listed word may have a capital; a sentence starts, where an added word may have one."""
+NUM_MODES: Final = 4
+
+_MAX_TOKEN_BYTES: Final = 24
+"""Of a token between words; runs of blanks and dashes are longer and never allowed."""
+
+_APOSTROPHES: Final = tuple(map(str.encode, APOSTROPHES))
+_DEAD: Final = -1
+
+
+@dataclass(frozen=True)
+class FrameTokens:
+    """The tokens of a tokenizer that have no letter, but for the last one of a possessive.
+
+    Attributes:
+        ids: int32 (tokens,), ascending.
+        spelled: uint8 (tokens, bytes), padded with zeros.
+        lengths: int32 (tokens,).
+        blank: The token of a lone blank; -1 for none.
+    """
+
+    ids: Int32Array
+    spelled: Uint8Array
+    lengths: Int32Array
+    blank: int
+
+    @classmethod
+    def of(cls, facts: TokenizerFacts) -> "FrameTokens":
+        tokens = [
+            (token, spelled)
+            for token, spelled in enumerate(facts.token_bytes)
+            if 0 < len(spelled) <= _MAX_TOKEN_BYTES and not _has_letter(spelled)
+        ]
+        lengths = np.fromiter((len(spelled) for _, spelled in tokens), dtype=np.int32, count=len(tokens))
+        matrix = np.zeros((len(tokens), int(lengths.max(initial=1))), dtype=np.uint8)
+        for row, (_, spelled) in zip(matrix, tokens, strict=True):
+            row[: len(spelled)] = np.frombuffer(spelled, dtype=np.uint8)
+        ids = np.fromiter((token for token, _ in tokens), dtype=np.int32, count=len(tokens))
+        blank = next((token for token, spelled in tokens if spelled == BLANK.encode()), -1)
+        return cls(ids, matrix, lengths, blank)
+
+
+def _has_letter(spelled: bytes) -> bool:
+    if spelled.endswith(POSSESSIVE_LETTER.encode()):
+        rest = spelled[:-1]
+        return bool(rest) and (not rest.endswith(_APOSTROPHES) or _has_letter(rest))
+    if spelled.isascii():
+        # The fast case: translate() is compiled code.
+        return spelled.lower() != spelled or spelled.upper() != spelled
+    return any(unicodedata.category(char)[0] in "LM" for char in spelled.decode("utf-8", "ignore"))
+
+
+class Way(NamedTuple):
+    """A way from a frame state into words.
+
+    Attributes:
+        root: Index of the root.
+        is_behind_blank: The blank was a token of its own, so the words begin at the root's child by that token.
+        context: Index of what holds for these words.
+    """
+
+    root: int
+    is_behind_blank: bool
+    context: int
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The machine; state 0 is the start of a text.
+
+    Attributes:
+        edge_start: int32 (states + 1,), where a state's edges begin in the next two.
+        tokens: int32, ascending within a state.
+        targets: int32, states.
+        ways: The ways of each state into words.
+        is_complete: uint8 (states,), whether a text may end there.
+        modes: int32 (contexts,), which words may have capitals.
+        after: int32 (contexts, 3), the state behind a word, by its kind.
+        blank: The token of a lone blank; -1 for none.
+    """
+
+    edge_start: Int32Array
+    tokens: Int32Array
+    targets: Int32Array
+    ways: tuple[tuple[Way, ...], ...]
+    is_complete: Uint8Array
+    modes: Int32Array
+    after: Int32Array
+    blank: int
+
+    @property
+    def num_states(self) -> int:
+        return len(self.is_complete)
+
+
+def build_frame(options: ListOptions, case: Case, language: str, roots: Sequence[Root], tokens: FrameTokens) -> Frame:
+    """Build the machine for words with these roots; ``case`` is resolved, that of ``options`` is ignored."""
+    return _Builder(build_gap_automaton(options, language), case, roots, tokens).build()
+
+
+@dataclass(frozen=True, slots=True)
+class _Gap:
+    """At a state of the gap automaton, perhaps right behind a blank, or behind the tail of an entry."""
+
+    state: int
+    is_behind_blank: bool = False
+    is_behind_tail: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """Inside the head of entries, which began at a state of the gap automaton."""
+
+    root: int
+    state: int
+    num_read: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Tail:
+    """Inside the tail of entries, with the context of the gap automaton that holds behind them."""
+
+    root: int
+    context: int
+    num_read: int
+
+
+_Item: TypeAlias = _Gap | _Head | _Tail
+_Items: TypeAlias = tuple[_Item, ...]
+
+
+def _order(item: _Item) -> tuple[str, tuple[int, ...]]:
+    return type(item).__name__, astuple(item)
+
+
+class _Builder:
+    def __init__(self, gaps: GapAutomaton, case: Case, roots: Sequence[Root], tokens: FrameTokens) -> None:
+        self._gaps = gaps
+        self._case = case
+        self._roots = roots
+        self._tokens = tokens
+        # A state is what may have been read, and the first bytes of a character that is cut.
+        self._states: list[tuple[_Items, bytes]] = []
+        self._index: dict[tuple[_Items, bytes], int] = {}
+        self._contexts: dict[tuple[int, int, int, int], int] = {}
+
+    def build(self) -> Frame:
+        self._state([_Gap(self._gaps.start)])
+        table: list[Int32Array] = []
+        ways: list[tuple[Way, ...]] = []
+        complete: list[bool] = []
+        while len(table) < len(self._states):
+            items, cut = self._states[len(table)]
+            moves = self._moves(items)
+            table.append(self._row(items, cut, moves))
+            ways.append(() if cut else tuple(dict.fromkeys(self._ways(items, moves))))
+            complete.append(
+                not cut and any(isinstance(i, _Gap) and self._gaps.states[i.state].is_complete for i in items)
+            )
+        contexts = np.asarray(list(self._contexts), dtype=np.int32).reshape(-1, 4)
+        sources, tokens, targets = self._edges(np.asarray(table, dtype=np.int32))
+        return Frame(
+            edge_start=group_starts(sources, len(table)),
+            tokens=tokens,
+            targets=targets,
+            ways=tuple(ways),
+            is_complete=np.asarray(complete, dtype=np.uint8),
+            modes=contexts[:, 0].copy(),
+            after=contexts[:, 1:].copy(),
+            blank=self._tokens.blank,
+        )
+
+    def _state(self, items: Iterable[_Item], cut: bytes = b"") -> int:
+        # In an order of its own, so that states have the same numbers in every process.
+        key = tuple(sorted(set(items), key=_order)), cut
+        if key not in self._index:
+            self._index[key] = len(self._states)
+            self._states.append(key)
+        return self._index[key]
+
+    def _moves(self, items: _Items) -> dict[str, set[_Item]]:
+        """Return by character what may have been read behind it."""
+        moves: dict[str, set[_Item]] = {}
+        for item in items:
+            for character, target in self._moves_of(item):
+                moves.setdefault(character, set()).add(target)
+        return moves
+
+    def _moves_of(self, item: _Item) -> Iterator[tuple[str, _Item]]:
+        if isinstance(item, _Gap):
+            state = self._gaps.states[item.state]
+            for character, target in state.transitions.items():
+                # The possessive is spelled from its root, but behind a mark they may share a token ("Mr.'s").
+                if item.is_behind_tail or character not in APOSTROPHES or not self._is_possessable(item.state):
+                    yield character, _Gap(target, character == BLANK)
+            if state.word_may_start:
+                for index, root in enumerate(self._roots):
+                    if root.head:
+                        yield root.head[0], _Head(index, item.state, 1)
+        elif isinstance(item, _Head):
+            head = self._roots[item.root].head
+            if item.num_read < len(head):
+                yield head[item.num_read], replace(item, num_read=item.num_read + 1)
+        else:
+            root = self._roots[item.root]
+            done = item.num_read + 1 == len(root.tail)
+            behind = _Gap(self._after(item.context, root.kind), is_behind_tail=True)
+            yield root.tail[item.num_read], behind if done else replace(item, num_read=item.num_read + 1)
+
+    def _row(self, items: _Items, cut: bytes, moves: dict[str, set[_Item]]) -> Int32Array:
+        """Return the next state by byte, int32 (256,)."""
+        row = np.full(256, _DEAD, dtype=np.int32)
+        for character, targets in moves.items():
+            spelled, done = character.encode(), len(cut)
+            if spelled[:done] == cut and done < len(spelled):
+                is_whole = done + 1 == len(spelled)
+                row[spelled[done]] = self._state(targets) if is_whole else self._state(items, spelled[: done + 1])
+        return row
+
+    def _ways(self, items: _Items, moves: dict[str, set[_Item]]) -> Iterator[Way]:
+        gaps = [item for item in items if isinstance(item, _Gap)]
+        is_behind_blank = any(item.is_behind_blank for item in gaps)
+        for index, root in enumerate(self._roots):
+            if root == POSSESSIVE:
+                for gap in gaps:
+                    if self._is_possessable(gap.state):
+                        yield Way(index, False, self._context(gap.state, root))
+            elif root.head:
+                for item in items:
+                    if isinstance(item, _Head) and item.root == index and item.num_read == len(root.head):
+                        yield Way(index, False, self._context(item.state, root))
+            elif root.lead:
+                starts = moves.get(root.lead, ())
+                yield from self._ways_behind_lead(index, root, starts if not is_behind_blank else ())
+                if root.lead == BLANK:
+                    yield from (
+                        way._replace(is_behind_blank=True)
+                        for way in self._ways_from(index, root, gaps, behind_blank=True)
+                    )
+            else:
+                yield from self._ways_from(index, root, gaps, behind_blank=False)
+
+    def _ways_from(self, index: int, root: Root, gaps: Sequence[_Gap], *, behind_blank: bool) -> Iterator[Way]:
+        for item in gaps:
+            if self._gaps.states[item.state].word_may_start and item.is_behind_blank == behind_blank:
+                yield Way(index, False, self._context(item.state, root))
+
+    def _ways_behind_lead(
+        self, index: int, root: Root, starts: Sequence[_Item] | set[_Item] | tuple[()]
+    ) -> Iterator[Way]:
+        for item in starts:
+            if isinstance(item, _Gap) and self._gaps.states[item.state].word_may_start:
+                yield Way(index, False, self._context(item.state, root))
+
+    def _context(self, state: int, root: Root) -> int:
+        """Return the context of words that begin at a state of the gap automaton."""
+        mode, context = self._mode(state), self._gaps.states[state].context
+        word, possessable, elision = (
+            self._state([self._behind(root, kind, context)]) for kind in (WORD, POSSESSABLE, ELISION)
+        )
+        key = mode, word, possessable, elision
+        return self._contexts.setdefault(key, len(self._contexts))
+
+    def _behind(self, root: Root, kind: int, context: int) -> _Item:
+        if root.tail:
+            return _Tail(self._roots.index(root), context, 0)
+        return _Gap(self._after(context, kind if root.kind == NO_KIND else root.kind))
+
+    def _after(self, context: int, kind: int) -> int:
+        ends = self._gaps.contexts[context]
+        return {WORD: ends.after_word, POSSESSABLE: ends.after_possessable, ELISION: ends.after_elision}[kind]
+
+    def _is_possessable(self, state: int) -> bool:
+        ends = self._gaps.contexts[self._gaps.states[state].context]
+        # Of languages without a possessive, the two are one.
+        return state == ends.after_possessable != ends.after_word
+
+    def _mode(self, state: int) -> int:
+        starts = self._gaps.states[state].starts_sentence
+        capital = self._case == "any" or (self._case == "sentence" and starts)
+        return CAPITAL * capital | SENTENCE * starts
+
+    def _edges(self, table: Int32Array) -> tuple[Int32Array, Int32Array, Int32Array]:
+        """Run the tokens from every state; return the states, tokens and targets of the runs that end alive."""
+        spelled, lengths = self._tokens.spelled, self._tokens.lengths
+        is_known: npt.NDArray[np.bool_] = np.any(table >= 0, axis=0)
+        is_padding = np.arange(spelled.shape[1]) >= lengths[:, None]
+        is_used: npt.NDArray[np.bool_] = np.all(is_known[spelled] | is_padding, axis=1)
+        used = np.flatnonzero(is_used)
+        # The last row is for the dead.
+        table = np.vstack([table, np.full((1, 256), _DEAD, dtype=np.int32)])
+        reached = np.repeat(np.arange(len(table) - 1, dtype=np.int32)[:, None], len(used), axis=1)
+        for depth in range(int(lengths[used].max(initial=0))):
+            live = np.flatnonzero((depth < lengths[used]) & (reached >= 0).any(axis=0))
+            reached[:, live] = table[reached[:, live], spelled[used[live], depth]]
+        sources, columns = np.nonzero(reached >= 0)
+        return sources.astype(np.int32), self._tokens.ids[used[columns]], reached[sources, columns]

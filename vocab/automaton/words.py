@@ -1,0 +1,329 @@
+"""The words of a list as a trie over the tokens that its tokenizer spells them with: one per (list, tokenizer), any N.
+
+A model has seen words only as its tokenizer cuts them, so only that spelling of a word is allowed. It depends on what
+stands to the left: behind a blank most tokenizers put the blank into the word's first token, and some draw a mark in.
+So the trie has a root for each kind of left neighbour. Marks at the edges of an entry ("Mr.", "l'") may share tokens
+with the marks of the text around them; they are the frame's (``vocab.automaton.frame``), and only what lies between
+them is in the trie, below a root of its own.
+"""
+
+import hashlib
+import json
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from vocab.arrays.byte_trie import Int32Array, Uint8Array, group_starts
+from vocab.arrays.kernels import kernel
+from vocab.automaton.speller import Speller
+from vocab.errors import CompileError, EmptyWordListError
+from vocab.lists.stored_words import StoredWords
+from vocab.lists.wordlists import WordList, language_of
+from vocab.marks import APOSTROPHES, BLANK
+from vocab.text.forms import ELISION_LANGUAGES, Capitals, has_apostrophe, has_possessives, spellings
+
+FORMAT_VERSION: Final = 3
+"""Part of every digest; incremented when the arrays or the texts they allow change."""
+
+NEVER: Final = np.int32(2**31 - 1)
+"""A rank that no list reaches."""
+
+WORD, POSSESSABLE, ELISION = 0, 1, 2
+NUM_KINDS: Final = 3
+"""What a word leaves behind it: the end of a word, one that may carry the English 's, or the place of the next word."""
+
+NO_KIND: Final = -1
+MAX_NODES: Final = 1 << 24
+"""Of one trie: half a gigabyte. wordfreq's largest lists have two million."""
+
+
+class Root(NamedTuple):
+    """Where words of one kind begin.
+
+    Attributes:
+        lead: What the first token takes in from the left: nothing, a blank, or a mark that the tokenizer draws in.
+        head: Marks at the beginning of the entries, spelled by the frame.
+        tail: Marks at their end, spelled by the frame.
+        kind: What entries with a head or a tail leave behind them; ``NO_KIND`` for all others, whose nodes say it.
+    """
+
+    lead: str = ""
+    head: str = ""
+    tail: str = ""
+    kind: int = NO_KIND
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether its entries have no marks at their edges."""
+        return not self.head and not self.tail
+
+
+POSSESSIVE: Final = Root("'s")
+"""The root of the English 's, which follows a word of the kind ``POSSESSABLE``."""
+
+
+@dataclass(frozen=True)
+class Words:
+    """The trie. Nodes are in preorder.
+
+    Attributes:
+        digest: Names it: list, tokenizer and format.
+        tokenizer_digest: The tokenizer that the token ids belong to.
+        num_tokens: Size of that tokenizer's vocabulary.
+        listed: The words, in rank order, without those that the tokenizer cannot spell.
+        has_capitals: Whether the list has capitals, which decides ``case: auto``.
+        dropped_words: What the tokenizer cannot spell.
+        roots: The node of each root, in a fixed order.
+        edge_start: int32 (nodes + 1,), where a node's edges begin in the next two.
+        tokens: int32, ascending within a node.
+        children: int32, nodes.
+        ranks: int32 (2, nodes), the rank of the word that ends there, as listed and with a capital allowed; ``NEVER``
+            where none does.
+        ranks_below: int32 (2, nodes), the smallest rank there and below.
+        kinds: uint8 (nodes,), what the word that ends there leaves behind it.
+    """
+
+    digest: str
+    tokenizer_digest: str
+    num_tokens: int
+    listed: StoredWords
+    has_capitals: bool
+    dropped_words: tuple[str, ...]
+    roots: Mapping[Root, int]
+    edge_start: Int32Array
+    tokens: Int32Array
+    children: Int32Array
+    ranks: Int32Array
+    ranks_below: Int32Array
+    kinds: Uint8Array
+
+    @property
+    def num_nodes(self) -> int:
+        return len(self.kinds)
+
+    @property
+    def language(self) -> str:
+        """First subtag of the list's name, which decides the rules of spelling."""
+        return language_of(self.listed.lang)
+
+
+class _Form(NamedTuple):
+    """A way to write a word: its ranks as listed and with a capital allowed, and what it leaves behind it."""
+
+    text: str
+    listed_rank: int
+    capital_rank: int
+    kind: int
+
+
+def words_digest(word_list: WordList, speller: Speller, *, has_capitals: bool) -> str:
+    """Return the SHA-256, in hex, of all that a trie depends on."""
+    facts = [FORMAT_VERSION, word_list.digest, speller.digest, has_capitals]
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+
+
+def build_words(word_list: WordList, speller: Speller, *, has_capitals: bool | None = None) -> Words:
+    """Spell a list, and make its trie.
+
+    ``has_capitals`` is that of the whole list, where this is the beginning of one; None where it is all of it.
+
+    Raises:
+        EmptyWordListError: The tokenizer can spell no word of the list.
+        CompileError: The trie needs more than ``MAX_NODES``.
+    """
+    if has_capitals is None:
+        has_capitals = word_list.has_capitals
+    kept, rows, dropped = _spell_list(word_list, speller)
+    roots = list(dict.fromkeys(row.root for row in rows))
+    trie = _build_trie(rows, {root: place for place, root in enumerate(roots)})
+    num_nodes = len(trie.parents)
+    ranks = np.full((2, num_nodes), NEVER, dtype=np.int32)
+    kinds = np.zeros(num_nodes, dtype=np.uint8)
+    for mode, values in enumerate(([row.listed_rank for row in rows], [row.capital_rank for row in rows])):
+        np.minimum.at(ranks[mode], trie.ends, np.asarray(values, dtype=np.int32))
+    kinds[trie.ends] = [row.kind for row in rows]
+    below = ranks.copy()
+    _spread_upwards(trie.parents, below)
+    is_child = trie.parents >= 0
+    children = np.flatnonzero(is_child).astype(np.int32)
+    children = children[np.argsort(trie.parents[children], kind="stable")]
+    return Words(
+        digest=words_digest(word_list, speller, has_capitals=has_capitals),
+        tokenizer_digest=speller.facts.digest,
+        num_tokens=len(speller.facts),
+        listed=StoredWords.of(kept),
+        has_capitals=has_capitals,
+        dropped_words=dropped,
+        roots=dict(zip(roots, np.flatnonzero(~is_child).tolist(), strict=True)),
+        edge_start=group_starts(trie.parents[children], num_nodes),
+        tokens=trie.tokens[children],
+        children=children,
+        ranks=ranks,
+        ranks_below=below,
+        kinds=kinds,
+    )
+
+
+class SpelledForm(NamedTuple):
+    """A form below one root: its tokens, its ranks, and what it leaves behind it."""
+
+    root: Root
+    tokens: tuple[int, ...]
+    listed_rank: int
+    capital_rank: int
+    kind: int
+
+
+def spell_forms(forms: Sequence[_Form], speller: Speller, *, possessive: bool) -> tuple[list[SpelledForm], set[str]]:
+    """Spell forms behind everything that may stand before them; also return the texts that cannot be spelled."""
+    cut = [_edges(form.text) for form in forms]
+    groups = [
+        Root("", head, tail, form.kind if head or tail else NO_KIND)
+        for form, (head, _, tail) in zip(forms, cut, strict=True)
+    ]
+    bare = speller.spell([core for _, core, _ in cut])
+    has_blank = [i for i, root in enumerate(groups) if not root.head]
+    blank = dict(zip(has_blank, speller.spell([BLANK + cut[i][1] for i in has_blank]), strict=True))
+    rows, lost = [], set()
+
+    def add(i: int, root: Root, tokens: Sequence[int] | None) -> bool:
+        if tokens is not None:
+            rows.append(SpelledForm(root, tuple(tokens), forms[i].listed_rank, forms[i].capital_rank, forms[i].kind))
+        return tokens is not None
+
+    for i, form in enumerate(forms):
+        is_spelled = add(i, groups[i], bare[i])
+        if i in blank:
+            is_spelled = add(i, groups[i]._replace(lead=BLANK), blank[i]) or is_spelled
+        if not is_spelled:
+            lost.add(form.text)
+    for lead, letters in speller.leads.items():
+        drawn = [i for i in has_blank if "" in letters or cut[i][1][0] in letters]
+        # Only what is spelled differently there: all else follows the mark as it follows any other.
+        alone = speller.spell([lead])[0]
+        for i, tokens in zip(drawn, speller.spell([lead + cut[i][1] for i in drawn]), strict=True):
+            apart = bare[i]
+            if apart is None or alone is None or tokens != [*alone, *apart]:
+                add(i, groups[i]._replace(lead=lead), tokens)
+    if possessive:
+        rows += [SpelledForm(POSSESSIVE, tokens, 0, 0, WORD) for tokens in speller.possessives]
+    return rows, lost
+
+
+def forms_of(word_list: WordList) -> list[_Form]:
+    """Return every form of a list, each text once; possessives are left to their root."""
+    capitals = Capitals(word_list.language)
+    listed: dict[str, int] = {}
+    capital: dict[str, int] = {}
+    # The order of the words is the order of the ranks, so the first rank of a text is its best.
+    for rank, word in word_list.ranked():
+        for text in spellings(word, has_possessive=False):
+            listed.setdefault(text, rank)
+            if (with_capital := capitals.of(text)) is not None:
+                capital.setdefault(with_capital, rank)
+    elides, possessable = word_list.language in ELISION_LANGUAGES, has_possessives(word_list)
+    never = int(NEVER)
+    forms = []
+    for text in dict.fromkeys((*listed, *capital)):
+        rank = listed.get(text, never)
+        if elides and text[-1] in APOSTROPHES:
+            kind = ELISION
+        else:
+            kind = POSSESSABLE if possessable and not has_apostrophe(text) else WORD
+        forms.append(_Form(text, rank, min(rank, capital.get(text, never)), kind))
+    return forms
+
+
+def _spell_list(word_list: WordList, speller: Speller) -> tuple[WordList, list[SpelledForm], tuple[str, ...]]:
+    """Return the list without what cannot be spelled, the rows of the rest, and what was left out."""
+    dropped: tuple[str, ...] = ()
+    kept = word_list
+    while True:
+        rows, lost = spell_forms(forms_of(kept), speller, possessive=has_possessives(kept))
+        left_out = tuple(word for word in kept.words if word in lost)
+        if not left_out:
+            return kept, rows, dropped
+        # Later words move up, so that ranks count the words kept.
+        dropped += left_out
+        if len(dropped) == len(word_list.words):
+            raise EmptyWordListError(f"the model's tokenizer cannot spell any word of the list {word_list.lang!r}")
+        kept = kept.without(frozenset(left_out))
+
+
+def _edges(text: str) -> tuple[str, str, str]:
+    """Return the head, the core and the tail of an entry; all of it is core where it has no letter and no digit."""
+    if text.isalpha():
+        return "", text, ""
+    inside = [place for place, char in enumerate(text) if unicodedata.category(char)[0] in "LMN"]
+    if not inside:
+        return "", text, ""
+    first, last = inside[0], inside[-1] + 1
+    return text[:first], text[first:last], text[last:]
+
+
+class _Trie(NamedTuple):
+    """``parents`` (-1 for a root) and ``tokens`` by node, int32, in preorder; the node at which each row ends."""
+
+    parents: Int32Array
+    tokens: Int32Array
+    ends: Int32Array
+
+
+def _build_trie(rows: Sequence[SpelledForm], places: Mapping[Root, int]) -> _Trie:
+    lengths = np.fromiter((1 + len(row.tokens) for row in rows), dtype=np.int64, count=len(rows))
+    flat = np.fromiter(chain.from_iterable((places[row.root], *row.tokens) for row in rows), dtype=np.int32)
+    ends = np.cumsum(lengths)
+    # Big-endian bytes sort as the tokens do.
+    spelled = flat.astype(">i4").tobytes()
+    keys = [spelled[4 * start : 4 * end] for start, end in zip((ends - lengths).tolist(), ends.tolist(), strict=True)]
+    order = np.asarray(sorted(range(len(rows)), key=keys.__getitem__), dtype=np.int64)
+    parents, tokens, nodes = _insert_sorted(flat, ends - lengths, ends, order, MAX_NODES)
+    if len(parents) > MAX_NODES:
+        raise CompileError(f"the list needs more than {MAX_NODES} nodes; take fewer or shorter words")
+    return _Trie(parents, tokens, nodes)
+
+
+@kernel
+def _insert_sorted(
+    flat: Int32Array,
+    starts: npt.NDArray[np.int64],
+    ends: npt.NDArray[np.int64],
+    order: npt.NDArray[np.int64],
+    max_nodes: int,
+) -> tuple[Int32Array, Int32Array, Int32Array]:
+    size = min(len(flat), max_nodes + 1)
+    parents, tokens = np.empty(size, np.int32), np.empty(size, np.int32)
+    path = np.empty(np.max(ends - starts), np.int32)
+    nodes = np.zeros(len(order), np.int32)
+    num_nodes, before = 0, -1
+    for row in order:
+        length, shared = ends[row] - starts[row], 0
+        if before >= 0:
+            most = min(length, ends[before] - starts[before])
+            while shared < most and flat[starts[row] + shared] == flat[starts[before] + shared]:
+                shared += 1
+        for depth in range(shared, length):
+            if num_nodes == size:
+                return parents, tokens, nodes
+            parents[num_nodes] = path[depth - 1] if depth else -1
+            tokens[num_nodes] = flat[starts[row] + depth]
+            path[depth] = num_nodes
+            num_nodes += 1
+        nodes[row] = path[length - 1]
+        before = row
+    return parents[:num_nodes].copy(), tokens[:num_nodes].copy(), nodes
+
+
+@kernel
+def _spread_upwards(parents: Int32Array, below: Int32Array) -> None:
+    """Lower each node's ranks to the smallest of its children; parents precede their children."""
+    for node in range(len(parents) - 1, 0, -1):
+        parent = parents[node]
+        if parent >= 0:
+            for mode in range(len(below)):
+                below[mode, parent] = min(below[mode, parent], below[mode, node])

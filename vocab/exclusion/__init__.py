@@ -1,1 +1,0 @@
-"""Words taken out of a compiled list."""
