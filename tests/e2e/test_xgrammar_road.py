@@ -20,9 +20,9 @@ def test_twenty_answers_have_listed_words_only_and_whole(own_service: Service) -
 
     def ask(case: tuple[str, int, bool, float]) -> None:
         lang, n_words, stream, temperature = case
-        answer = own_service.ask(
-            QUESTIONS[lang], (lang, n_words), stream=stream, temperature=temperature, max_tokens=25, seed=1
-        )
+        # This engine does not count tokens: of an answer cut before its first sentence's end nothing would be left.
+        vocab = {"lang": lang, "n_words": n_words, "end": "word"}
+        answer = own_service.ask(QUESTIONS[lang], vocab, stream=stream, temperature=temperature, max_tokens=25, seed=1)
         assert_only_listed_words(answer.text, lang, n_words)
         assert answer.vocab is not None
         assert answer.vocab["max_rank"] <= n_words
