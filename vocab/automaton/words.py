@@ -27,7 +27,7 @@ from vocab.lists.wordlists import WordList, language_of
 from vocab.marks import APOSTROPHES, BLANK
 from vocab.text.forms import ELISION_LANGUAGES, Capitals, has_apostrophe, has_possessives, spellings
 
-FORMAT_VERSION: Final = 3
+FORMAT_VERSION: Final = 4
 """Part of every digest; incremented when the arrays or the texts they allow change."""
 
 NEVER: Final = np.int32(2**31 - 1)
@@ -186,30 +186,39 @@ def spell_forms(forms: Sequence[_Form], speller: Speller, *, possessive: bool) -
         Root("", head, tail, form.kind if head or tail else NO_KIND)
         for form, (head, _, tail) in zip(forms, cut, strict=True)
     ]
-    bare = speller.spell([core for _, core, _ in cut])
-    has_blank = [i for i, root in enumerate(groups) if not root.head]
-    blank = dict(zip(has_blank, speller.spell([BLANK + cut[i][1] for i in has_blank]), strict=True))
-    rows, lost = [], set()
+    rows: list[SpelledForm] = []
+    found: set[int] = set()
 
-    def add(i: int, root: Root, tokens: Sequence[int] | None) -> bool:
+    def add(i: int, root: Root, tokens: Sequence[int] | None) -> None:
         if tokens is not None:
             rows.append(SpelledForm(root, tuple(tokens), forms[i].listed_rank, forms[i].capital_rank, forms[i].kind))
-        return tokens is not None
+            found.add(i)
 
-    for i, form in enumerate(forms):
-        is_spelled = add(i, groups[i], bare[i])
-        if i in blank:
-            is_spelled = add(i, groups[i]._replace(lead=BLANK), blank[i]) or is_spelled
-        if not is_spelled:
-            lost.add(form.text)
+    def spell_behind(lead: str, places: Sequence[int]) -> list[list[int] | None]:
+        """Spell the cores of entries; add the entries whose tail the tokenizer draws into their last token ("qu'")."""
+        spelled = speller.spell([lead + cut[i][1] for i in places])
+        tails = [(i, row) for i, row in zip(places, spelled, strict=True) if cut[i][2]]
+        for (i, row), whole in zip(tails, speller.spell([lead + "".join(cut[i][1:]) for i, _ in tails]), strict=True):
+            if row is None or whole is None or whole[: len(row)] != row:
+                kind = groups[i].kind if groups[i].head else NO_KIND
+                add(i, groups[i]._replace(lead=lead, tail="", kind=kind), whole)
+        return spelled
+
+    bare = spell_behind("", range(len(forms)))
+    has_no_head = [i for i, root in enumerate(groups) if not root.head]
+    blank = dict(zip(has_no_head, spell_behind(BLANK, has_no_head), strict=True))
+    for i, root in enumerate(groups):
+        add(i, root, bare[i])
+        add(i, root._replace(lead=BLANK), blank.get(i))
     for lead, letters in speller.leads.items():
-        drawn = [i for i in has_blank if "" in letters or cut[i][1][0] in letters]
+        drawn = [i for i in has_no_head if "" in letters or cut[i][1][0] in letters]
         # Only what is spelled differently there: all else follows the mark as it follows any other.
         alone = speller.spell([lead])[0]
-        for i, tokens in zip(drawn, speller.spell([lead + cut[i][1] for i in drawn]), strict=True):
+        for i, tokens in zip(drawn, spell_behind(lead, drawn), strict=True):
             apart = bare[i]
             if apart is None or alone is None or tokens != [*alone, *apart]:
                 add(i, groups[i]._replace(lead=lead), tokens)
+    lost = {form.text for i, form in enumerate(forms) if i not in found}
     if possessive:
         rows += [SpelledForm(POSSESSIVE, tokens, 0, 0, WORD) for tokens in speller.possessives]
     return rows, lost
