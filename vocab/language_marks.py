@@ -92,7 +92,7 @@ _BY_LANGUAGE: Final = {language: marks for languages, marks in _BY_LANGUAGES.ite
 def marks_of_language(language: str) -> LanguageMarks:
     """Return the marks of a language ("es" of "es-MX").
 
-    A new mark must also be in ``vocab.marks.CLOSE_MARKS`` or ``OPEN_MARKS``. Where it is an opening mark, compiled words
-    may begin with it: increment ``FORMAT_VERSION`` of ``vocab.automaton.words``.
+    A new mark must also be in ``vocab.marks.CLOSE_MARKS`` or ``OPEN_MARKS``. Compiled words may begin with an opening
+    mark: for a new one, increment ``FORMAT_VERSION`` of ``vocab.automaton.words``.
     """
     return _BY_LANGUAGE.get(language, _FALLBACK)

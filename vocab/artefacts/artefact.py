@@ -216,7 +216,7 @@ def _trie_fields(arrays: dict[str, Array], metadata: dict[str, Any], num_modes: 
     fields: dict[str, Any] = {name: arrays[name] for name in _TRIE_ARRAYS}
     for name in ("ranks", "ranks_below"):
         fields[name] = fields[name].reshape(num_modes, -1)
-    roots = {Root(lead, head, tail, kind): node for lead, head, tail, kind, node in metadata["roots"]}
+    roots = {Root(*root): node for *root, node in metadata["roots"]}
     return {**fields, "roots": roots}
 
 

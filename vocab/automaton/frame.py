@@ -216,7 +216,7 @@ class _Builder:
                 # The possessive is spelled from its root, but behind a mark they may share a token ("Mr.'s").
                 if item.is_behind_tail or character not in APOSTROPHES or not self._is_possessable(item.state):
                     yield character, _Gap(target, character == BLANK)
-            if state.word_may_start:
+            if state.word_may_start and not state.is_behind_elision:
                 for index, root in enumerate(self._roots):
                     if root.head:
                         yield root.head[0], _Head(index, item.state, 1)
@@ -265,15 +265,19 @@ class _Builder:
 
     def _ways_from(self, index: int, root: Root, gaps: Sequence[_Gap], *, behind_blank: bool) -> Iterator[Way]:
         for item in gaps:
-            if self._gaps.states[item.state].word_may_start and item.is_behind_blank == behind_blank:
+            if self._may_start(item, root) and item.is_behind_blank == behind_blank:
                 yield Way(index, False, self._context(item.state, root))
 
     def _ways_behind_lead(
         self, index: int, root: Root, starts: Sequence[_Item] | set[_Item] | tuple[()]
     ) -> Iterator[Way]:
         for item in starts:
-            if isinstance(item, _Gap) and self._gaps.states[item.state].word_may_start:
+            if isinstance(item, _Gap) and self._may_start(item, root):
                 yield Way(index, False, self._context(item.state, root))
+
+    def _may_start(self, item: _Gap, root: Root) -> bool:
+        state = self._gaps.states[item.state]
+        return state.word_may_start and state.is_behind_elision == root.is_elided
 
     def _context(self, state: int, root: Root) -> int:
         """Return the context of words that begin at a state of the gap automaton."""

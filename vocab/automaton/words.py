@@ -25,7 +25,8 @@ from vocab.errors import CompileError, EmptyWordListError
 from vocab.lists.stored_words import StoredWords
 from vocab.lists.wordlists import WordList, language_of
 from vocab.marks import APOSTROPHES, BLANK
-from vocab.text.forms import ELISION_LANGUAGES, Capitals, has_apostrophe, has_possessives, spellings
+from vocab.text.elisions import follows_elision, is_elision
+from vocab.text.forms import Capitals, has_apostrophe, has_possessives, spellings
 
 FORMAT_VERSION: Final = 4
 """Part of every digest; incremented when the arrays or the texts they allow change."""
@@ -50,17 +51,14 @@ class Root(NamedTuple):
         head: Marks at the beginning of the entries, spelled by the frame.
         tail: Marks at their end, spelled by the frame.
         kind: What entries with a head or a tail leave behind them; ``NO_KIND`` for all others, whose nodes say it.
+        is_elided: Whether an elision ends directly before the lead; of entries that may follow one.
     """
 
     lead: str = ""
     head: str = ""
     tail: str = ""
     kind: int = NO_KIND
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether its entries have no marks at their edges."""
-        return not self.head and not self.tail
+    is_elided: bool = False
 
 
 POSSESSIVE: Final = Root("'s")
@@ -113,12 +111,13 @@ class Words:
 
 
 class _Form(NamedTuple):
-    """A way to write a word: its ranks as listed and with a capital allowed, and what it leaves behind it."""
+    """A way to write a word: its ranks as listed and with a capital allowed, what it leaves, and what it follows."""
 
     text: str
     listed_rank: int
     capital_rank: int
     kind: int
+    follows_elision: bool
 
 
 def words_digest(word_list: WordList, speller: Speller, *, has_capitals: bool) -> str:
@@ -190,9 +189,14 @@ def spell_forms(forms: Sequence[_Form], speller: Speller, *, possessive: bool) -
     found: set[int] = set()
 
     def add(i: int, root: Root, tokens: Sequence[int] | None) -> None:
-        if tokens is not None:
-            rows.append(SpelledForm(root, tuple(tokens), forms[i].listed_rank, forms[i].capital_rank, forms[i].kind))
-            found.add(i)
+        if tokens is None:
+            return
+        found.add(i)
+        form = forms[i]
+        may_be_elided = form.follows_elision and not root.head and root.lead in ("", *APOSTROPHES)
+        for is_elided in (False, True)[: 1 + may_be_elided]:
+            its_root = root._replace(is_elided=is_elided)
+            rows.append(SpelledForm(its_root, tuple(tokens), form.listed_rank, form.capital_rank, form.kind))
 
     def spell_behind(lead: str, places: Sequence[int]) -> list[list[int] | None]:
         """Spell the cores of entries; add the entries whose tail the tokenizer draws into their last token ("qu'")."""
@@ -235,16 +239,16 @@ def forms_of(word_list: WordList) -> list[_Form]:
             listed.setdefault(text, rank)
             if (with_capital := capitals.of(text)) is not None:
                 capital.setdefault(with_capital, rank)
-    elides, possessable = word_list.language in ELISION_LANGUAGES, has_possessives(word_list)
-    never = int(NEVER)
+    possessable, never = has_possessives(word_list), int(NEVER)
     forms = []
     for text in dict.fromkeys((*listed, *capital)):
         rank = listed.get(text, never)
-        if elides and text[-1] in APOSTROPHES:
+        if is_elision(text, word_list.language):
             kind = ELISION
         else:
             kind = POSSESSABLE if possessable and not has_apostrophe(text) else WORD
-        forms.append(_Form(text, rank, min(rank, capital.get(text, never)), kind))
+        follows = follows_elision(text, word_list.language)
+        forms.append(_Form(text, rank, min(rank, capital.get(text, never)), kind, follows))
     return forms
 
 

@@ -17,6 +17,7 @@ from vocab.marks import Marks, marks_of
 from vocab.options import ListOptions
 from vocab.text.changes import NO_CHANGES, ListChanges, entries_left_out
 from vocab.text.ebnf_strings import alternatives, one_of, string
+from vocab.text.elisions import follows_elision
 from vocab.text.forms import Form, resolve_case, surface_forms
 from vocab.text.paired_ebnf import paired_text_rules
 
@@ -36,14 +37,14 @@ def write_ebnf(word_list: WordList, options: ListOptions, n_words: int, changes:
         # A number follows no elision.
         forms = []
     if options.punctuation == "standard":
-        unit_rules = _unit_rules(forms, options.numbers, "")
+        unit_rules = _unit_rules(forms, options.numbers, "", word_list.language)
         starts_differ = bool(unit_rules["start-word"] or unit_rules["start-elision"])
         if not starts_differ:
             del unit_rules["start-unit"]
         text_rules = paired_text_rules(marks_of_language(word_list.language), options, starts_differ=starts_differ)
     else:
         spelled = marks_of(options.punctuation, word_list.language)
-        unit_rules = _unit_rules(forms, options.numbers, "open " if spelled.open else "")
+        unit_rules = _unit_rules(forms, options.numbers, "open " if spelled.open else "", word_list.language)
         text_rules = _text_rules(spelled, options)
     rules = {**text_rules, **unit_rules, **(_number_rules() if options.numbers else {})}
     return "".join(f"{name} ::= {body}\n" for name, body in rules.items() if body)
@@ -118,24 +119,27 @@ def _run_ending(spelled: Marks) -> str:
     )
 
 
-def _unit_rules(forms: list[Form], numbers: bool, opening: str) -> dict[str, str]:
+def _unit_rules(forms: list[Form], numbers: bool, opening: str, language: str) -> dict[str, str]:
     """Write the rules of words and numbers. Only the first part of a unit starts a sentence: the "L'" of "L'homme"."""
-    anywhere, at_start = _texts(forms, elision=False)
-    elisions, elisions_at_start = _texts(forms, elision=True)
+    anywhere, at_start = _texts([form for form in forms if not form.elision])
+    elided = [text for text in anywhere if follows_elision(text, language)]
+    # An elision without a word that may follow it is never written.
+    elisions, elisions_at_start = _texts([form for form in forms if form.elision and elided])
     rules = {
         "word": _by_first_letter(anywhere),
         "start-word": _by_first_letter(at_start),
+        "elided-word": _by_first_letter(elided) if elisions or elisions_at_start else "",
         "elision": _by_first_letter(elisions),
         "start-elision": _by_first_letter(elisions_at_start),
+        "elided-elision": _by_first_letter([text for text in elisions if follows_elision(text, language)]),
     }
-    units = ["elision* word" if elisions else "word"] if anywhere else []
+    elided_unit = "elided-elision* elided-word" if rules["elided-elision"] else "elided-word"
+    units = [*["word"] * bool(anywhere), *[f"elision {elided_unit}"] * bool(elisions), *["number"] * numbers]
     start_units = [name for name in ("word", "start-word") if rules[name]]
-    if elisions:
-        first_elisions = " | ".join(name for name in ("elision", "start-elision") if rules[name])
-        start_units.append(f"({first_elisions}) elision* word")
-    if numbers:
-        units.append("number")
-        start_units.append("number")
+    first_elisions = [name for name in ("elision", "start-elision") if rules[name]]
+    if first_elisions:
+        start_units.append(f"({' | '.join(first_elisions)}) {elided_unit}")
+    start_units += ["number"] * numbers
     return {
         "start-unit": f"{opening}({' | '.join(start_units)})",
         "unit": f"{opening}({' | '.join(units)})",
@@ -143,11 +147,10 @@ def _unit_rules(forms: list[Form], numbers: bool, opening: str) -> dict[str, str
     }
 
 
-def _texts(forms: list[Form], *, elision: bool) -> tuple[list[str], list[str]]:
+def _texts(forms: list[Form]) -> tuple[list[str], list[str]]:
     """Return the forms allowed anywhere and those only for the start of a sentence, both sorted."""
-    chosen = [form for form in forms if form.elision == elision]
-    anywhere = {form.text for form in chosen if not form.sentence_only}
-    return sorted(anywhere), sorted({form.text for form in chosen} - anywhere)
+    anywhere = {form.text for form in forms if not form.sentence_only}
+    return sorted(anywhere), sorted({form.text for form in forms} - anywhere)
 
 
 def _number_rules() -> dict[str, str]:

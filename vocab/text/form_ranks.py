@@ -9,7 +9,8 @@ from typing import Final
 from vocab.lists.wordlists import WordList
 from vocab.marks import APOSTROPHES
 from vocab.options import ListOptions
-from vocab.text.forms import ELISION_LANGUAGES, Capitals, has_apostrophe, has_possessives, resolve_case, spellings
+from vocab.text.elisions import follows_elision, is_elision
+from vocab.text.forms import Capitals, has_apostrophe, has_possessives, resolve_case, spellings
 
 _POSSESSIVES: Final = tuple(apostrophe + "s" for apostrophe in APOSTROPHES)
 
@@ -23,7 +24,7 @@ class FormRanks:
 
     def __init__(self, word_list: WordList, options: ListOptions, n_words: int | None = None) -> None:
         self._case = resolve_case(word_list, options)
-        self._elides = word_list.language in ELISION_LANGUAGES
+        self._language = word_list.language
         self._has_possessive = has_possessives(word_list)
         self._spelled = _RanksByText()
         # Forms whose first letter has melted with the mark behind it: "i̇" gives "İ".
@@ -67,7 +68,11 @@ class FormRanks:
 
     def is_elision(self, text: str) -> bool:
         """Whether a word directly follows a form of this text."""
-        return self._elides and text[-1] in APOSTROPHES
+        return is_elision(text, self._language)
+
+    def follows_elision(self, text: str) -> bool:
+        """Whether a form of this text may directly follow an elision."""
+        return follows_elision(text, self._language)
 
 
 class _RanksByText:

@@ -12,8 +12,8 @@ from typing import Final, Literal, NamedTuple
 from vocab.lists.wordlists import DOTTED_I_LANGUAGES, WordList
 from vocab.marks import APOSTROPHES
 from vocab.options import ListOptions
+from vocab.text.elisions import ELISION_LANGUAGES, is_elision
 
-ELISION_LANGUAGES: Final = frozenset({"fr", "it", "ca"})
 POSSESSIVE_LANGUAGES: Final = frozenset({"en"})
 
 
@@ -24,7 +24,7 @@ class Form(NamedTuple):
         text: NFC; never empty.
         rank: Rank of the best word written so, from 1.
         sentence_only: Allowed only where a sentence starts.
-        elision: Followed directly by a word, never by a mark, a gap or the end.
+        elision: Followed directly by a word that begins with a vowel, never by a mark, a gap or the end.
     """
 
     text: str
@@ -67,7 +67,7 @@ def surface_forms(word_list: WordList, options: ListOptions, *, with_possessives
     forms += [Form(text, rank, True, False) for text, rank in at_start.items() if rank < anywhere.get(text, rank + 1)]
     forms.sort(key=attrgetter("rank"))
     if word_list.language in ELISION_LANGUAGES:
-        return [form._replace(elision=form.text[-1] in APOSTROPHES) for form in forms]
+        return [form._replace(elision=is_elision(form.text, word_list.language)) for form in forms]
     return forms
 
 

@@ -12,7 +12,8 @@ from typing import NamedTuple
 from vocab.language_marks import marks_of_language
 from vocab.marks import marks_of
 from vocab.options import ListOptions
-from vocab.text.forms import ELISION_LANGUAGES, POSSESSIVE_LANGUAGES
+from vocab.text.elisions import ELISION_LANGUAGES
+from vocab.text.forms import POSSESSIVE_LANGUAGES
 from vocab.text.free_marks import FreeMarks
 from vocab.text.gap_places import SENTENCE, START, WORD_MAY_FOLLOW, GapRules, Place
 from vocab.text.paired_marks import PairedMarks
@@ -27,6 +28,7 @@ class GapState:
         is_complete: Whether a text may stop here.
         word_may_start: Whether a word may start here.
         starts_sentence: Whether it would start a sentence.
+        is_behind_elision: Whether it stands directly behind an elision, where only some words may start.
         context: Which pairs are open, an index of ``GapAutomaton.contexts``.
     """
 
@@ -34,6 +36,7 @@ class GapState:
     is_complete: bool
     word_may_start: bool
     starts_sentence: bool
+    is_behind_elision: bool
     context: int
 
 
@@ -126,6 +129,7 @@ def _build(rules: GapRules, possessives: bool, elisions: bool) -> GapAutomaton:
                 is_complete=any(map(rules.is_complete, places)),
                 word_may_start=bool(open_to_words),
                 starts_sentence=any(place.seen == SENTENCE for place in open_to_words),
+                is_behind_elision=any(place.kind == "elision" for place in open_to_words),
                 context=context,
             )
         )

@@ -129,6 +129,8 @@ class TextReader:
                 state = self._gaps.states[place]
                 if state.word_may_start:
                     for end, word in self._words.starting_at(text, position, state.starts_sentence):
+                        if state.is_behind_elision and not self._words.follows_elision(text[position:end]):
+                            continue
                         words.add((position, end))
                         behind = self._gaps.contexts[state.context]
                         is_elision = self._words.is_elision(text[position:end])
@@ -166,6 +168,9 @@ class _Words:
 
     def is_elision(self, text: str) -> bool:
         return self._listed.is_elision(text)
+
+    def follows_elision(self, text: str) -> bool:
+        return self._listed.follows_elision(text)
 
     def starting_at(self, text: str, position: int, starts_sentence: bool) -> list[tuple[int, int]]:
         """Return (end, word) of every word of ``text`` at ``position``."""

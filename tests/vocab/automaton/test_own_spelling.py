@@ -19,7 +19,8 @@ from vocab.lists.wordlists import WordList, load_word_list
 from vocab.matching.masks import NO_BUDGET
 from vocab.matching.states import ListStates
 from vocab.options import ListOptions
-from vocab.text.forms import ELISION_LANGUAGES, Capitals
+from vocab.text.elisions import ELISION_LANGUAGES
+from vocab.text.forms import Capitals
 
 LANGUAGES = ("en", "es", "fr", "tr", "ru")
 NUM_WORDS = 2000
