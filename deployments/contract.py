@@ -96,7 +96,8 @@ class Decoding(BaseModel):
         best_of: How many samples to choose from; 1 for no choice.
         search_width: How many continuations are drawn up to each sentence end; 1 for no such search.
         select: How one of several is chosen: the likeliest by p, or drawn in proportion to p/q.
-        no_repeat_ngram_size: How many tokens in a row may not come twice; 0 for any number.
+        no_repeat_ngram_size: How many tokens in a row may not come twice; 0 for any number, None for the default of the
+            service, which depends on the model's tokenizer.
         score: Whether the answer always includes the cost of the constraint.
         hint: Whether a line of the prompt tells the model to use simple words.
     """
@@ -109,7 +110,7 @@ class Decoding(BaseModel):
     best_of: int = Field(default=1, ge=1, le=16)
     search_width: int = Field(default=1, ge=1, le=16)
     select: Select = "likelihood"
-    no_repeat_ngram_size: int = Field(default=0, ge=0, le=64)
+    no_repeat_ngram_size: int | None = Field(default=None, ge=0, le=64)
     score: bool = False
     hint: bool = False
 

@@ -144,8 +144,9 @@ class Settings(BaseSettings):
 
     # The vocabulary
     mask_engine: Literal["automaton", "xgrammar"] = "automaton"
-    """``xgrammar`` sends the list as a grammar: the same promise, slower, for an engine that the plugin does not
-    support."""
+    """``xgrammar`` sends the list as a grammar: the same promise, slower and with fewer options, for an engine that the
+    plugin does not support. A model whose tokenizer has no fast implementation has it in any case; its replicas warn
+    of it when they read the tokenizer."""
     wordlist_dir: Path | None = None
     """Folder of ``<lang>.txt`` files, one word a line in rank order; found before the built-in lists."""
     prebuild_langs: Annotated[tuple[str, ...], NoDecode] = ()
@@ -184,7 +185,7 @@ class Settings(BaseSettings):
     prompt; a request may say otherwise (``vocab.hint``)."""
     no_repeat_ngram_size: int = Field(default=NO_REPEAT_NGRAM_SIZE, ge=0, le=MAX_NGRAM_SIZE)
     """So many tokens in a row never come twice in a text of a vocabulary; a request may say otherwise. 0 for no such
-    rule, which leaves refrains and loops; with MASK_ENGINE=xgrammar there is none."""
+    rule, which leaves refrains and loops; with the mask engine xgrammar there is none."""
 
     # The graph
     accelerator_type: str | None = None
@@ -282,11 +283,6 @@ class Settings(BaseSettings):
     @property
     def named_keys(self) -> dict[str, SecretStr]:
         return {DEFAULT_OWNER: self.secret_token, **self.more_tokens}
-
-    @property
-    def default_no_repeat(self) -> int:
-        """``no_repeat_ngram_size``, or 0 where xgrammar makes the masks and repeats are not looked for."""
-        return 0 if self.mask_engine == "xgrammar" else self.no_repeat_ngram_size
 
     @property
     def max_batch_lines(self) -> int:

@@ -19,7 +19,7 @@ PAGE = (Path(__file__).parent.parent / "docs" / "decoding.md").read_text()
 EXAMPLES = [json.loads(text) for text in re.findall(r"^```json\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)]
 ERRORS = [(json.loads(text), param) for text, param in re.findall(r"^\| `(\{.*\})` \| `([\w.]+)` \|$", PAGE, re.M)]
 READER = ChatRequestReader(MODEL, LIMITS)
-CONSTRAINED = Decoding(hint=True, no_repeat_ngram_size=4)
+CONSTRAINED = Decoding(hint=True)
 """Of a request with a vocabulary that says nothing of how its text is chosen."""
 
 

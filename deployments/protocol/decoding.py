@@ -105,12 +105,12 @@ class DecodingFields(Body):
 
 
 def decoding_of(
-    fields: Mapping[str, Any], members: DecodingMembers | None, *, has_vocabulary: bool, hint: bool, no_repeat: int
+    fields: Mapping[str, Any], members: DecodingMembers | None, *, has_vocabulary: bool, hint: bool
 ) -> Decoding:
     """Return how the text is to be chosen.
 
     ``fields`` are all checked top-level fields but ``vocab``, as JSON, and ``members`` the ``vocab`` object;
-    ``hint`` and ``no_repeat`` are the defaults of a request with a vocabulary.
+    ``hint`` is the default of a request with a vocabulary.
 
     Raises:
         BadRequestError: The fields do not go together.
@@ -137,7 +137,7 @@ def decoding_of(
         best_of=widths["best_of"],
         search_width=widths["vocab.search"],
         select=members.select or "likelihood",
-        no_repeat_ngram_size=fields.get("no_repeat_ngram_size", no_repeat if has_vocabulary else 0),
+        no_repeat_ngram_size=fields.get("no_repeat_ngram_size"),
         score=bool(members.score),
         hint=has_vocabulary and (hint if members.hint is None else members.hint),
     )

@@ -8,7 +8,7 @@ from typing import Any, Final, Self
 
 from deployments.contract import ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
 from deployments.errors import BadRequestError, CallerError, ModelNotFoundError, printable
-from deployments.limits import NO_REPEAT_NGRAM_SIZE, Limits
+from deployments.limits import Limits
 from deployments.protocol.chat import ChatCompletionRequest, EngineFields, is_refused
 from deployments.protocol.decoding import COMBINABLE, decoding_of, sampling_defaults
 from deployments.protocol.validation import bounded, checked, json_schema, member_names, unknown_name
@@ -40,29 +40,19 @@ class ChatRequest:
 class ChatRequestReader:
     """Reads chat requests for one model under one set of limits.
 
-    ``hint`` and ``no_repeat_ngram_size`` are the defaults of a request with a vocabulary.
+    ``hint`` is the default of a request with a vocabulary.
     """
 
-    def __init__(
-        self,
-        model_id: str,
-        limits: Limits,
-        *,
-        hint: bool = True,
-        no_repeat_ngram_size: int = NO_REPEAT_NGRAM_SIZE,
-    ) -> None:
+    def __init__(self, model_id: str, limits: Limits, *, hint: bool = True) -> None:
         self._model_id = model_id
         self._limits = limits
         self._hint = hint
-        self._no_repeat_ngram_size = no_repeat_ngram_size
         # Fills both caches; the first request and its error would take 0.2 s of the event loop for it.
         json_schema(bounded(ChatCompletionRequest, limits))
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
-        return cls(
-            settings.model_id, settings.limits, hint=settings.hint, no_repeat_ngram_size=settings.default_no_repeat
-        )
+        return cls(settings.model_id, settings.limits, hint=settings.hint)
 
     def read(self, body: Any) -> ChatRequest:
         """Check a parsed JSON body.
@@ -102,13 +92,7 @@ class ChatRequestReader:
         if chat.tool_choice not in (None, "none") and not chat.tools:
             raise BadRequestError("'tool_choice' needs 'tools'.", "tool_choice")
         vocabulary = chat.vocabulary()
-        decoding = decoding_of(
-            fields,
-            chat.vocab,
-            has_vocabulary=vocabulary is not None,
-            hint=self._hint,
-            no_repeat=self._no_repeat_ngram_size,
-        )
+        decoding = decoding_of(fields, chat.vocab, has_vocabulary=vocabulary is not None, hint=self._hint)
         if vocabulary is not None:
             body |= sampling_defaults(fields, decoding)
         return ChatRequest(body, vocabulary, decoding, list_param=chat.list_param)

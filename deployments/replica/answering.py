@@ -25,8 +25,8 @@ from vocab.errors import VocabularyError
 
 logger = logging.getLogger("ray.serve")
 
-_NEEDS_AUTOMATON: Final = frozenset({"num_beams", "vocab.search", "no_repeat_ngram_size"})
-"""Under ``MASK_ENGINE=xgrammar`` a text cannot be continued from its middle, and repeats are not looked for."""
+NEEDS_AUTOMATON: Final = frozenset({"num_beams", "vocab.search", "no_repeat_ngram_size"})
+"""Where xgrammar makes the masks, a text cannot be continued from its middle, and repeats are not looked for."""
 
 _NEEDS_SCORES: Final = frozenset({"num_beams", "best_of", "vocab.search", "vocab.score"})
 """These use the probability of every token of the answer."""
@@ -98,6 +98,10 @@ class ChatAnswerer:
                 code="no_chat_template",
             )
         check_supported(decoding, self._settings, is_constrained=vocabulary is not None, tells_cost=self._tells_cost)
+        if decoding.no_repeat_ngram_size is None:
+            has_default = vocabulary is not None and self._settings.mask_engine == "automaton"
+            default = self._settings.no_repeat_ngram_size if has_default else 0
+            decoding = decoding.model_copy(update={"no_repeat_ngram_size": default})
         if vocabulary is not None and decoding.hint:
             body = self._prompts.with_hint(body, vocabulary.lang)
         order = None if decoding.is_plain else SearchOrder(decoding)
@@ -178,7 +182,7 @@ def check_supported(decoding: Decoding, settings: Settings, *, is_constrained: b
     """
     asked = _fields_of(decoding)
     if settings.mask_engine == "xgrammar" and is_constrained:
-        _refuse(asked, _NEEDS_AUTOMATON, "with a vocabulary, for this service runs with MASK_ENGINE=xgrammar")
+        _refuse(asked, NEEDS_AUTOMATON, "with a vocabulary, for this service's mask engine is xgrammar")
     if not tells_cost and is_constrained:
         _refuse(asked, _NEEDS_SCORES, "with a vocabulary, for this service's engine does not say what a list costs")
     if engine.has_reasoning_parser(settings):
@@ -192,7 +196,7 @@ def _fields_of(decoding: Decoding) -> list[str]:
         "num_beams": decoding.num_beams > 1,
         "best_of": decoding.best_of > 1,
         "vocab.search": decoding.search_width > 1,
-        "no_repeat_ngram_size": decoding.no_repeat_ngram_size > 0,
+        "no_repeat_ngram_size": bool(decoding.no_repeat_ngram_size),
         "vocab.score": decoding.score,
     }
     return [name for name, is_asked in asked.items() if is_asked]

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 from collections.abc import AsyncGenerator
+from typing import Any
 
 from ray.serve.handle import DeploymentHandle
 from ray.serve.llm import LLMConfig
@@ -14,12 +15,13 @@ from deployments.contract import Answer, ChatBody, Decoding, ResolvedVocabulary,
 from deployments.protocol.reader import ChatRequestReader
 from deployments.replica import engine
 from deployments.replica.answer_line import PRIORITY, LineAnswer, LineAnswerer, LineRequest, Share
-from deployments.replica.answering import ChatAnswerer, Prompts
+from deployments.replica.answering import NEEDS_AUTOMATON, ChatAnswerer, Prompts
 from deployments.replica.node_lists import NodeLists
 from deployments.replica.startup_check import check_context, prove_enforcement
 from deployments.settings import Settings
 from deployments.vocabulary.deployment import resolve
 from vocab.artefacts.store import ArtefactStore
+from vocab.automaton.speller import has_own_spelling
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.compiler.warm_up import warm_up
 from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIABLE, EngineCache
@@ -42,11 +44,12 @@ class Replica(LLMServer):
         tokenizer = await asyncio.to_thread(
             AutoTokenizer.from_pretrained, settings.model_name, trust_remote_code=settings.trust_remote_code
         )
+        settings = with_mask_engine_for(tokenizer, settings)
+        facts = await asyncio.to_thread(TokenizerFacts.from_tokenizer, tokenizer)
         prompts = await asyncio.to_thread(Prompts.of, tokenizer, settings)
         await super().__init__(llm_config)
         check_context(settings, engine.context_length(self))
         tells_cost = await prove_enforcement(self, settings, store)
-        facts = await asyncio.to_thread(TokenizerFacts.from_tokenizer, tokenizer)
         # A search follows its texts in this process.
         await asyncio.to_thread(warm_up)
         engine.install_search(
@@ -80,6 +83,22 @@ class Replica(LLMServer):
         """
         most = engine.max_sequences(self)
         return max(min(settings.batch.lines_in_flight, most - max(most // 8, 1)), 1)
+
+
+def with_mask_engine_for(tokenizer: Any, settings: Settings) -> Settings:
+    """Return the settings with the mask engine that a tokenizer can have; one without a spelling has xgrammar.
+
+    Decided where the tokenizer is read, for it may be out of reach where the application is built. The compile process
+    sees the same (``load_speller``), and nothing else of the service depends on it.
+    """
+    if settings.mask_engine == "xgrammar" or has_own_spelling(tokenizer):
+        return settings
+    logger.warning(
+        "the tokenizer of %s (%s) has no fast implementation, so its spelling of words is not known: the mask engine "
+        "is xgrammar, which is slower, and with a vocabulary there is none of %s",
+        settings.model_id, type(tokenizer).__name__, ", ".join(sorted(NEEDS_AUTOMATON)),
+    )  # fmt: skip
+    return settings.model_copy(update={"mask_engine": "xgrammar"})
 
 
 async def _bring_prebuilt(

@@ -156,9 +156,8 @@ class SearchClient:
 
 async def _whole_texts(generator: EngineGenerator, params: SamplingParams, decoding: Decoding) -> list[Continuation]:
     if decoding.num_beams > 1:
-        rules = BeamRules(
-            decoding.num_beams, decoding.length_penalty, decoding.early_stopping, decoding.no_repeat_ngram_size
-        )
+        no_repeat = decoding.no_repeat_ngram_size or 0
+        rules = BeamRules(decoding.num_beams, decoding.length_penalty, decoding.early_stopping, no_repeat)
         return [found.continuation for found in await search_beams(generator, rules, params.max_tokens, params.n)]
     return await choose_candidates(
         generator,

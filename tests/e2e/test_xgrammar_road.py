@@ -1,17 +1,46 @@
-"""The same promise with ``MASK_ENGINE=xgrammar``: the list sent as a grammar, a last partial word trimmed."""
+"""The same promise with the mask engine xgrammar: the list sent as a grammar, a last partial word trimmed.
+
+It is set, or taken for a model whose tokenizer has no fast implementation.
+"""
 
 import itertools
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
 
+import openai
 import pytest
 
+from deployments.demo.process import Demo
 from tests.checker import assert_only_listed_words
-from tests.e2e.service import LISTS, Service
+from tests.e2e.service import LISTS, MODEL, Service, running
 from tests.e2e.test_service import QUESTIONS
+from tests.slow_tokenizer import write_slow_tokenizer
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
-SETTINGS = {"mask_engine": "xgrammar"}
+
+@pytest.fixture(scope="module", params=["set", "taken"])
+def own_service(
+    request: pytest.FixtureRequest, smollm2_path: Path, wordlist_dir: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Service]:
+    """An application with the mask engine xgrammar: with the demo's model, and with a slow tokenizer in its folder."""
+    folder = tmp_path_factory.mktemp("service")
+    args: dict[str, Any] = {"wordlist_dir": str(wordlist_dir), "prebuild_langs": []}
+    if request.param == "set":
+        model = smollm2_path
+        args["mask_engine"] = "xgrammar"
+    else:
+        model = folder / MODEL
+        model.mkdir()
+        for path in smollm2_path.iterdir():
+            if not path.name.startswith("tokenizer"):
+                (model / path.name).symlink_to(path)
+        write_slow_tokenizer(model)
+    with running(Demo(str(model), folder, args)) as service:
+        assert ("has no fast implementation" in service.log_path.read_text()) == (request.param == "taken")
+        yield service
 
 
 def test_twenty_answers_have_listed_words_only_and_whole(own_service: Service) -> None:
@@ -68,3 +97,14 @@ def test_answers_keep_to_options_and_changes_and_end_with_whole_sentences(own_se
     with ThreadPoolExecutor(8) as pool:
         for done in pool.map(ask, range(10)):
             assert done is None
+
+
+def test_what_a_grammar_cannot_say_is_refused_and_the_best_of_several_is_not(own_service: Service) -> None:
+    vocab = {"lang": "en", "n_words": 100, "end": "word"}
+    for field, value in (("num_beams", 2), ("no_repeat_ngram_size", 4)):
+        with pytest.raises(openai.BadRequestError) as error:
+            own_service.ask("Hello", vocab, max_tokens=9, extra_body={field: value})
+        assert error.value.param == field
+        assert "xgrammar" in str(error.value)
+    answer = own_service.ask("Hello", vocab, max_tokens=20, seed=1, extra_body={"best_of": 2})
+    assert_only_listed_words(answer.text, "en", 100)

@@ -9,7 +9,7 @@ from typing import Any, Final, Self, TypeAlias
 
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.errors import CompileError
-from vocab.marks import APOSTROPHES, JOINING_DASH, LINE_BREAK, OPEN_MARKS, POSSESSIVE_LETTER
+from vocab.marks import APOSTROPHES, BLANK, JOINING_DASH, LINE_BREAK, OPEN_MARKS, POSSESSIVE_LETTER
 
 LEADS: Final = APOSTROPHES + JOINING_DASH + LINE_BREAK + OPEN_MARKS
 """What may stand directly before a word, besides a blank."""
@@ -64,10 +64,34 @@ class Speller:
         Raises:
             CompileError: It has no fast implementation.
         """
-        backend = getattr(tokenizer, "backend_tokenizer", None)
-        if backend is None:
+        if not has_own_spelling(tokenizer):
             raise CompileError("the model's tokenizer has no fast implementation, so its spelling is not known")
-        return cls.from_rules(backend.to_str(), TokenizerFacts.from_tokenizer(tokenizer))
+        return cls.from_rules(tokenizer.backend_tokenizer.to_str(), TokenizerFacts.from_tokenizer(tokenizer))
+
+    @classmethod
+    def of_tokens(cls, facts: TokenizerFacts) -> Self:
+        """Return a speller that takes as few tokens as the text can be put together of, whatever their tokenizer does.
+
+        For lists that are sent as a grammar, with which every spelling is allowed.
+
+        Raises:
+            CompileError: The tokens spell no blank.
+        """
+        from tokenizers import Tokenizer, models, pre_tokenizers
+        from transformers.convert_slow_tokenizer import bytes_to_unicode
+
+        characters = bytes_to_unicode()
+        # All are alike good, so that the best row is the shortest. No text has the line break of those without a text.
+        pieces = [
+            ("".join(characters[byte] for byte in spelled) or f"\n{token}", -1.0)
+            for token, spelled in enumerate(facts.token_bytes)
+        ]
+        fewest = Tokenizer(models.Unigram(pieces, unk_id=facts.token_bytes.index(b"")))
+        fewest.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+        speller = cls.from_rules(fewest.to_str(), facts)
+        if speller.spell([BLANK]) == [None]:
+            raise CompileError("the tokens of the model's tokenizer, as xgrammar reads them, spell no blank")
+        return speller
 
     @cached_property
     def digest(self) -> str:
@@ -124,11 +148,23 @@ def byte_speller(stop: int = 0) -> Speller:
     return Speller(encode, facts, f"bytes around {stop}")
 
 
+def has_own_spelling(tokenizer: Any) -> bool:
+    """Return whether a Hugging Face tokenizer has a fast implementation, which can be asked for its spelling."""
+    return getattr(tokenizer, "backend_tokenizer", None) is not None
+
+
 def load_speller(model: str, *, trust_remote_code: bool = False) -> Speller:
-    """Return the speller of the tokenizer of a Hugging Face id or a local folder."""
+    """Return the speller of the tokenizer of a Hugging Face id or a local folder; of its tokens, where it has none.
+
+    Raises:
+        CompileError: Its tokens cannot be read.
+    """
     from transformers import AutoTokenizer
 
-    return Speller.from_tokenizer(AutoTokenizer.from_pretrained(model, trust_remote_code=trust_remote_code))
+    tokenizer = AutoTokenizer.from_pretrained(model, trust_remote_code=trust_remote_code)
+    if has_own_spelling(tokenizer):
+        return Speller.from_tokenizer(tokenizer)
+    return Speller.of_tokens(TokenizerFacts.from_tokenizer(tokenizer))
 
 
 def _add_letter(found: dict[str, set[str]], lead: str, behind: bytes) -> None:

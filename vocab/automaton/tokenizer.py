@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
 
+from vocab.errors import CompileError
+
 
 @dataclass(frozen=True)
 class TokenizerFacts:
@@ -33,10 +35,17 @@ class TokenizerFacts:
 
     @classmethod
     def from_tokenizer(cls, tokenizer: Any) -> Self:
-        """Facts of a loaded Hugging Face tokenizer."""
+        """Facts of a loaded Hugging Face tokenizer.
+
+        Raises:
+            CompileError: xgrammar cannot read it.
+        """
         import xgrammar
 
-        info = xgrammar.TokenizerInfo.from_huggingface(tokenizer)
+        try:
+            info = xgrammar.TokenizerInfo.from_huggingface(tokenizer)
+        except ValueError as error:
+            raise CompileError(f"xgrammar cannot read the model's tokenizer, so it keeps to no list: {error}") from None
         special_ids = set(tokenizer.all_special_ids)
         special_ids |= {i for i, added in tokenizer.added_tokens_decoder.items() if added.special}
         return cls.from_token_bytes(info.decoded_vocab, sorted(special_ids))

@@ -63,7 +63,7 @@ def test_how_the_text_is_chosen_reaches_the_replica_beside_the_body(front: Front
     beams, sentences = front.backend.calls
     assert beams.decoding == Decoding(num_beams=4, length_penalty=0.8)
     assert beams.body == chat_body(n=2, max_tokens=LIMITS.max_new_tokens)
-    assert sentences.decoding == Decoding(search_width=4, no_repeat_ngram_size=4, score=True, hint=True)
+    assert sentences.decoding == Decoding(search_width=4, score=True, hint=True)
     assert sentences.body == chat_body(max_tokens=FEWEST_TOKENS) | dict(DRAW)
 
 

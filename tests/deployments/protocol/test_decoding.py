@@ -14,7 +14,7 @@ from tests.deployments.protocol.test_reader import TOKEN_IDS, TOOL
 
 READER = ChatRequestReader(MODEL, LIMITS)
 LIST = {"lang": "es"}
-CONSTRAINED = Decoding(hint=True, no_repeat_ngram_size=4)
+CONSTRAINED = Decoding(hint=True)
 """Of a request with a vocabulary that says nothing of how its text is chosen."""
 SENTENCES: dict[str, Any] = {"vocab": {**LIST, "search": {"width": 4}}}
 SEARCHES: dict[str, dict[str, Any]] = {
@@ -71,14 +71,12 @@ def test_constrained_text_is_drawn_colder_unless_the_request_says_how(
     assert {name: body[name] for name in SAMPLING if name in body} == sampling
 
 
-def test_a_service_says_whether_runs_come_twice_in_constrained_text() -> None:
-    for service, expected in ((READER, 4), (ChatRequestReader(MODEL, LIMITS, no_repeat_ngram_size=0), 0)):
-        ways: list[dict[str, Any]] = [{}, {"num_beams": 4}, {"best_of": 4}, {"temperature": 0}]
-        for fields in ways:
-            assert service.read(chat_body(vocab=LIST, **fields)).decoding.no_repeat_ngram_size == expected
-            assert service.read(chat_body(**fields)).decoding.no_repeat_ngram_size == 0
-        asked = service.read(chat_body(vocab=LIST, no_repeat_ngram_size=0)).decoding
-        assert asked.no_repeat_ngram_size == 0
+def test_the_replica_says_whether_runs_come_twice_unless_the_request_does() -> None:
+    ways: list[dict[str, Any]] = [{}, {"num_beams": 4}, {"best_of": 4}, {"temperature": 0}]
+    for fields in ways:
+        assert READER.read(chat_body(vocab=LIST, **fields)).decoding.no_repeat_ngram_size is None
+        assert READER.read(chat_body(**fields)).decoding.no_repeat_ngram_size is None
+    assert READER.read(chat_body(vocab=LIST, no_repeat_ngram_size=0)).decoding.no_repeat_ngram_size == 0
 
 
 def test_every_field_reaches_the_decoding_and_none_the_engine() -> None:
@@ -97,7 +95,7 @@ def test_every_field_reaches_the_decoding_and_none_the_engine() -> None:
 def test_the_members_of_a_vocabulary_that_say_how_do_not_change_the_vocabulary() -> None:
     members = {"select": "posterior", "search": {"width": 16}, "hint": False, "score": True}
     request = READER.read(chat_body(vocab={**LIST, **members}))
-    assert request.decoding == Decoding(search_width=16, select="posterior", score=True, no_repeat_ngram_size=4)
+    assert request.decoding == Decoding(search_width=16, select="posterior", score=True)
     assert request.vocabulary == READER.read(chat_body(vocab=LIST)).vocabulary
 
 

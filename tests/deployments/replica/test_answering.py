@@ -61,7 +61,9 @@ class ScriptedReplica:
     async def items(
         self, vocabulary: ResolvedVocabulary | None = None, decoding: Decoding | None = None, **fields: object
     ) -> list[Any]:
-        answer = self._answerer.answer({**BODY, **fields}, vocabulary, decoding or Decoding(), "req-1")
+        answer = self._answerer.answer(
+            {**BODY, **fields}, vocabulary, decoding or Decoding(no_repeat_ngram_size=0), "req-1"
+        )
         return [item async for item in answer]
 
 
@@ -156,7 +158,7 @@ async def test_an_order_goes_with_a_request_that_asks_for_more_than_a_sample(
         replica = ScriptedReplica(tmp_path, tokenizer, [whole("The cat sat.")])
         [answer] = await replica.items(listed, Decoding(best_of=4))
         assert "generated_tokens" not in answer.get("vocab", {})
-        assert replica.request._order.decoding == Decoding(best_of=4)
+        assert replica.request._order.decoding.best_of == 4
         await replica.items(listed, Decoding())
         assert replica.request._order is None
 
@@ -185,6 +187,29 @@ async def test_what_must_not_come_twice_is_part_of_the_constraint(
     reference = GrammarReference.parse(replica.request.structured_outputs.grammar)
     assert reference is not None and reference.no_repeat == 3
     assert replica.request._order is None
+
+
+@pytest.mark.parametrize("default", [4, 0])
+async def test_a_service_says_whether_runs_come_twice_in_constrained_text(
+    tmp_path: Path, tokenizer: Any, vocabulary: ResolvedVocabulary, default: int
+) -> None:
+    replica = ScriptedReplica(tmp_path, tokenizer, [whole("The cat sat.")], no_repeat_ngram_size=default)
+    for asked, expected in ((None, default or None), (0, None)):
+        await replica.items(vocabulary, Decoding(no_repeat_ngram_size=asked))
+        reference = GrammarReference.parse(replica.request.structured_outputs.grammar)
+        assert reference is not None and reference.no_repeat == expected
+    for chosen, expected in ((vocabulary, default), (None, 0)):
+        await replica.items(chosen, Decoding(num_beams=2))
+        assert replica.request._order.decoding.no_repeat_ngram_size == expected
+
+
+async def test_a_grammar_has_no_rule_against_runs(
+    tmp_path: Path, tokenizer: Any, vocabulary: ResolvedVocabulary
+) -> None:
+    replica = ScriptedReplica(tmp_path, tokenizer, [whole("The cat sat.")], mask_engine="xgrammar")
+    [answer] = await replica.items(vocabulary, Decoding(best_of=2))
+    assert "error" not in answer
+    assert replica.request._order.decoding.no_repeat_ngram_size == 0
 
 
 async def test_a_reasoning_model_gets_no_budget(tmp_path: Path, tokenizer: Any, vocabulary: ResolvedVocabulary) -> None:

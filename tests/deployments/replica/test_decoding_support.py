@@ -1,13 +1,17 @@
-"""What the settings of an engine rule out."""
+"""What the settings of an engine, and the tokenizer of its model, rule out."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+from transformers import AutoTokenizer
 
 from deployments.contract import Decoding
 from deployments.replica.answering import check_supported
+from deployments.replica.deployment import with_mask_engine_for
 from deployments.replica.engine import EngineError
 from deployments.settings import Settings
+from tests.slow_tokenizer import write_slow_tokenizer
 
 FIELDS: dict[str, Decoding] = {
     "num_beams": Decoding(num_beams=4),
@@ -61,3 +65,31 @@ def test_an_engine_that_thinks_or_drafts_scores_no_texts(engine_kwargs: Any, is_
 def test_an_engine_that_does_not_tell_the_cost_of_a_list_can_search_free_text_only() -> None:
     assert refused(tells_cost=False) == {"num_beams", "best_of", "vocab.search", "vocab.score"}
     assert refused(tells_cost=False, is_constrained=False) == set()
+
+
+def test_a_tokenizer_without_a_fast_implementation_has_lists_sent_as_grammars(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = Settings.load({"secret_token": "k", "model_id": "some/model", "mask_engine": "automaton"}, {})
+    tokenizer = AutoTokenizer.from_pretrained(write_slow_tokenizer(tmp_path))
+    sent = with_mask_engine_for(tokenizer, settings)
+    assert sent.model_dump() == {**settings.model_dump(), "mask_engine": "xgrammar"}
+    [warning] = [record.getMessage() for record in caplog.records if record.name == "ray.serve"]
+    for part in ("some/model", "GPTSw3Tokenizer", "no fast implementation", "num_beams", "vocab.search"):
+        assert part in warning
+
+
+@pytest.mark.parametrize("mask_engine", ["automaton", "xgrammar"])
+def test_a_tokenizer_with_one_has_what_is_set(
+    smollm2_path: Path, mask_engine: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = Settings.load({"secret_token": "k", "mask_engine": mask_engine}, {})
+    assert with_mask_engine_for(AutoTokenizer.from_pretrained(smollm2_path), settings) == settings
+    assert not caplog.records
+
+
+def test_xgrammar_as_it_was_asked_for_needs_no_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    settings = Settings.load({"secret_token": "k", "mask_engine": "xgrammar"}, {})
+    tokenizer = AutoTokenizer.from_pretrained(write_slow_tokenizer(tmp_path))
+    assert with_mask_engine_for(tokenizer, settings) == settings
+    assert not [record for record in caplog.records if record.name == "ray.serve"]

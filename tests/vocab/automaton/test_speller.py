@@ -3,10 +3,13 @@ from pathlib import Path
 import pytest
 from transformers import AutoTokenizer
 
+from tests.slow_tokenizer import NUM_PIECES, write_slow_tokenizer
 from tests.small_tokenizer import small_speller
 from tests.vocab.automaton.test_own_spelling import byte_pairs_that_draw_marks_in, pieces_with_a_dummy_blank
 from tests.vocab.toys import toy_speller, toy_tokenizer
-from vocab.automaton.speller import Speller, byte_speller, load_speller
+from vocab.artefacts.store import ArtefactStore
+from vocab.artefacts.stored_tokenizer import load_stored_tokenizer, store_tokenizer
+from vocab.automaton.speller import Speller, byte_speller, has_own_spelling, load_speller
 from vocab.errors import CompileError
 
 
@@ -67,9 +70,36 @@ def test_the_digest_names_bytes_and_rules() -> None:
     assert other_rules.digest != first.digest
 
 
-def test_a_tokenizer_without_a_fast_implementation_is_refused() -> None:
+def test_a_tokenizer_without_a_fast_implementation_has_no_spelling_of_its_own(tmp_path: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(write_slow_tokenizer(tmp_path))
+    assert not has_own_spelling(tokenizer)
     with pytest.raises(CompileError, match="no fast implementation"):
-        Speller.from_tokenizer(object())
+        Speller.from_tokenizer(tokenizer)
+
+
+def test_then_its_tokens_spell_any_text_and_the_same_after_they_were_stored(tmp_path: Path) -> None:
+    speller = load_speller(str(write_slow_tokenizer(tmp_path)))
+    store = ArtefactStore(tmp_path / "store", 2**30)
+    store_tokenizer(speller, store)
+    texts = ["the", " the dog's", "\n", "“Ñandú", "<|im_end|>"]
+    for one in (speller, load_stored_tokenizer(speller.digest, store)):
+        assert one.digest == speller.digest
+        assert [b"".join(spelled(one, text) or []).decode() for text in texts] == texts
+    assert spelled(speller, " the") == [b" the"]
+    assert len(speller.facts) == NUM_PIECES
+
+
+def test_tokens_spell_a_text_in_as_few_as_they_can() -> None:
+    speller = Speller.of_tokens(toy_tokenizer(["ab", "abc", "bcd", "de"], lacking=b"x"))
+    assert spelled(speller, "abcd") == [b"a", b"bcd"]
+    assert spelled(speller, "abcde") == [b"abc", b"de"]
+    assert spelled(speller, "") == []
+    assert spelled(speller, "ax") is None
+
+
+def test_tokens_without_a_blank_spell_no_list() -> None:
+    with pytest.raises(CompileError, match="no blank"):
+        Speller.of_tokens(toy_tokenizer([], lacking=b" "))
 
 
 def test_one_with_padding_spells_no_padding(smollm2_path: Path) -> None:

@@ -1,7 +1,11 @@
 from pathlib import Path
 
+import pytest
+from transformers import ByT5Tokenizer
+
 from vocab.automaton.speller import load_speller
 from vocab.automaton.tokenizer import TokenizerFacts
+from vocab.errors import CompileError
 
 
 def test_special_tokens_add_no_text_and_others_add_their_bytes(smollm2_path: Path) -> None:
@@ -24,3 +28,8 @@ def test_the_digest_is_of_the_bytes_and_not_of_a_name() -> None:
     assert one.digest == TokenizerFacts.from_token_bytes([b"a", b"bc"]).digest
     assert one.digest != TokenizerFacts.from_token_bytes([b"ab", b"c"]).digest
     assert one.digest != TokenizerFacts.from_token_bytes([b"a", b"bc"], [0]).digest
+
+
+def test_a_tokenizer_that_xgrammar_cannot_read_is_named() -> None:
+    with pytest.raises(CompileError, match=r"xgrammar cannot read.*ByT5Tokenizer"):
+        TokenizerFacts.from_tokenizer(ByT5Tokenizer())
