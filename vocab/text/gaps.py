@@ -1,22 +1,25 @@
 """What may stand before, between and after words, numbers and the English 's included, as an automaton over characters.
 
 The rules form a nondeterministic automaton (a blank may be a space or the beginning of " - "; a dash may join or open;
-"3." may go on as a number), made deterministic by subset construction. With ``punctuation: standard`` it also knows
-which pairs of quotation marks and brackets are open, behind a word as before it.
+"3." may go on as a number), made deterministic by subset construction. With ``punctuation: standard`` each state is
+there once for each way in which pairs of quotation marks and brackets can be open, behind a word as before it.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from vocab.language_marks import marks_of_language
-from vocab.marks import marks_of
+from vocab.marks import MAX_OPEN_PAIRS, marks_of
 from vocab.options import ListOptions
 from vocab.text.elisions import ELISION_LANGUAGES
 from vocab.text.forms import POSSESSIVE_LANGUAGES
 from vocab.text.free_marks import FreeMarks
-from vocab.text.gap_places import SENTENCE, START, WORD_MAY_FOLLOW, GapRules, Place
+from vocab.text.gap_places import CLOSING, OPENING, SENTENCE, START, WORD_MAY_FOLLOW, GapRules, Place
 from vocab.text.paired_marks import PairedMarks
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -81,56 +84,68 @@ def build_gap_automaton(options: ListOptions, language: str) -> GapAutomaton:
     return _build(FreeMarks(spelled, options.layout, options.numbers, options.end), True, True)
 
 
-_Places = frozenset[Place]
+class Numbers(dict[T, int]):
+    """Numbers keys in the order in which they are first asked for; ``in_order`` grows while it is walked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.in_order: list[T] = []
+
+    def __missing__(self, key: T) -> int:
+        self[key] = len(self)
+        self.in_order.append(key)
+        return self[key]
 
 
 @lru_cache(maxsize=64)
 def _build(rules: GapRules, possessives: bool, elisions: bool) -> GapAutomaton:
     """Build the automaton, with states of their own after words with an 's and after elisions where they are wanted."""
-    order: list[_Places] = []
-    index: dict[_Places, int] = {}
+    kinds = "word", "possessable" if possessives else "word", "elision" if elisions else "word"
+    (start, *ends), unpaired = _build_unpaired(rules, (START, *map(Place, kinds)))
+    # A state, and the marks that must still come, each the closing one of an open pair, the innermost last.
+    numbers: Numbers[tuple[int, str]] = Numbers()
+    first = numbers[start, ""]
+    contexts: Numbers[WordEnds] = Numbers()
     states: list[GapState] = []
-    contexts: dict[str, tuple[int, WordEnds]] = {}
-    alphabet = sorted(set(rules.alphabet()))
-
-    def index_of(*places: Place) -> int:
-        reached = frozenset(places)
-        if reached not in index:
-            index[reached] = len(order)
-            order.append(reached)
-        return index[reached]
-
-    def context_of(open_pairs: str) -> int:
-        if open_pairs not in contexts:
-            after_word = index_of(Place("word", open_pairs=open_pairs))
-            ends = WordEnds(
-                after_word,
-                index_of(Place("possessable", open_pairs=open_pairs)) if possessives else after_word,
-                index_of(Place("elision", open_pairs=open_pairs)) if elisions else after_word,
-            )
-            contexts[open_pairs] = (len(contexts), ends)
-        return contexts[open_pairs][0]
-
-    start = index_of(START)
-    while len(states) < len(order):
-        places = order[len(states)]
-        # Whatever way a text is read to its last mark, the same pairs are open.
-        [open_pairs] = {place.open_pairs for place in places}
-        context = context_of(open_pairs)
+    for number, open_pairs in numbers.in_order:
+        state = unpaired[number]
         transitions: dict[str, int] = {}
-        for character in alphabet:
-            reached = {target for place in places for target in rules.successors(place, character)}
-            if reached:
-                transitions[character] = index_of(*reached)
+        for character, target in state.transitions.items():
+            if character == OPENING:
+                for pair in rules.pairs:
+                    if pair[1] not in open_pairs and len(open_pairs) < MAX_OPEN_PAIRS:
+                        transitions[pair[0]] = numbers[target, open_pairs + pair[1]]
+            elif character != CLOSING:
+                transitions[character] = numbers[target, open_pairs]
+            elif open_pairs:
+                transitions[open_pairs[-1]] = numbers[target, open_pairs[:-1]]
+        is_complete = state.is_complete and not open_pairs
+        context = contexts[WordEnds(*(numbers[end, open_pairs] for end in ends))]
+        states.append(replace(state, transitions=transitions, is_complete=is_complete, context=context))
+    return GapAutomaton(tuple(states), first, tuple(contexts.in_order))
+
+
+def _build_unpaired(rules: GapRules, starts: Iterable[Place]) -> tuple[list[int], list[GapState]]:
+    """Make the rules deterministic, with ``OPENING`` and ``CLOSING`` as characters; also number the given places."""
+    numbers: Numbers[frozenset[Place]] = Numbers()
+    numbered = [numbers[frozenset([place])] for place in starts]
+    states: list[GapState] = []
+    for places in numbers.in_order:
+        reached: dict[str, set[Place]] = {}
+        for place in places:
+            for characters, target in rules.steps(place):
+                for character in characters:
+                    reached.setdefault(character, set()).add(target)
         open_to_words = [place for place in places if place.kind in WORD_MAY_FOLLOW]
         states.append(
             GapState(
-                transitions,
+                # In an order of its own, so that states have the same numbers in every process.
+                {character: numbers[frozenset(reached[character])] for character in sorted(reached)},
                 is_complete=any(map(rules.is_complete, places)),
                 word_may_start=bool(open_to_words),
                 starts_sentence=any(place.seen == SENTENCE for place in open_to_words),
                 is_behind_elision=any(place.kind == "elision" for place in open_to_words),
-                context=context,
+                context=0,
             )
         )
-    return GapAutomaton(tuple(states), start, tuple(ends for _, ends in contexts.values()))
+    return numbered, states

@@ -1,7 +1,6 @@
 """What may stand between words with ``punctuation: standard``: few marks, and quotation marks and brackets in pairs.
 
-The marks that close what is open are part of each place. So one character never stands for two of them, even a mark
-that opens and closes: it opens before a word, and closes behind one.
+One character never stands for two marks, even one that opens and closes: it opens before a word, and closes behind one.
 """
 
 from collections.abc import Iterator
@@ -12,12 +11,14 @@ from vocab.language_marks import LanguageMarks
 from vocab.options import End, Layout
 from vocab.text.gap_places import (
     BEFORE_UNIT,
+    CLOSING,
     NO_MARK,
+    OPENING,
     SENTENCE,
     Place,
-    common_alphabet,
-    number_successors,
-    possessive_successors,
+    Step,
+    number_steps,
+    possessive_steps,
 )
 
 _BEFORE_MARKS: Final = frozenset({"word", "possessable", "digits"})
@@ -40,85 +41,73 @@ class PairedMarks(NamedTuple):
     numbers: bool
     end: End
 
-    def alphabet(self) -> str:
-        own = self.marks
-        return "".join((*own.pairs, own.spaced_dashes, own.inverted, own.sentence, own.pauses)) + common_alphabet(
-            self.numbers
-        )
+    @property
+    def pairs(self) -> tuple[str, ...]:
+        return self.marks.pairs
 
     def is_complete(self, place: Place) -> bool:
-        return not place.open_pairs and place.kind in (_ENDED if self.end == "sentence" else _AFTER_UNIT)
+        return place.kind in (_ENDED if self.end == "sentence" else _AFTER_UNIT)
 
-    def successors(self, place: Place, character: str) -> Iterator[Place]:
-        yield from possessive_successors(place, character)
+    def steps(self, place: Place) -> Iterator[Step]:
+        yield from possessive_steps(place)
         if place.kind in BEFORE_UNIT:
-            yield from self._opening(place, character)
+            yield from self._opening(place)
         if place.kind in _AFTER_UNIT:
-            yield from self._closing(place, character)
-            yield from self._gap(place, character)
-        yield from self._inside_gap(place, character)
+            yield from self._closing(place.kind)
+            yield from self._gap(place.kind)
+        yield from self._inside_gap(place)
         if self.numbers:
-            yield from number_successors(place, character)
+            yield from number_steps(place)
 
-    def _opening(self, place: Place, character: str) -> Iterator[Place]:
-        kind, run, seen, open_pairs = place
-        if len(open_pairs) < marks.MAX_OPEN_PAIRS:
-            for pair in self.marks.pairs:
-                if character == pair[0] and pair[1] not in open_pairs:
-                    yield Place("space", 0, seen, open_pairs + pair[1])
-        if character in self.marks.inverted:
+    def _opening(self, place: Place) -> Iterator[Step]:
+        kind, run, seen = place
+        yield (OPENING,), Place("space", 0, seen)
+        for number, mark in enumerate(self.marks.inverted):
             # ``run`` is a set: the two may stand together, either first.
-            mark = 1 << self.marks.inverted.index(character)
-            others = run if kind == "inverted" else 0
-            if not others & mark:
-                yield Place("inverted", others | mark, seen, open_pairs)
+            others, own = run if kind == "inverted" else 0, 1 << number
+            if not others & own:
+                yield mark, Place("inverted", others | own, seen)
 
-    def _closing(self, place: Place, character: str) -> Iterator[Place]:
-        kind, open_pairs = place.kind, place.open_pairs
-        if open_pairs and character == open_pairs[-1]:
-            behind = "word" if kind in _BEFORE_MARKS else "closed_end" if kind in _ENDED else kind
-            yield Place(behind, open_pairs=open_pairs[:-1])
+    def _closing(self, kind: str) -> Iterator[Step]:
+        yield (CLOSING,), Place("word" if kind in _BEFORE_MARKS else "closed_end" if kind in _ENDED else kind)
         if kind in _BEFORE_MARKS:
-            yield from self._first_mark(character, open_pairs)
-        elif kind == "closed_end" and character in self.marks.pauses and character != marks.COLON:
-            yield Place("pause", open_pairs=open_pairs)
-        elif kind == "stop" and character == _STOP:
-            yield Place("dots", open_pairs=open_pairs)
-        elif (kind == "question" and character == _EXCLAMATION) or (
-            kind == "exclamation" and character in self.marks.questions
-        ):
-            yield Place("ended", open_pairs=open_pairs)
+            yield from self._first_mark()
+        elif kind == "closed_end":
+            yield self.marks.pauses.replace(marks.COLON, ""), Place("pause")
+        elif kind == "stop":
+            yield _STOP, Place("dots")
+        elif kind == "question":
+            yield _EXCLAMATION, Place("ended")
+        elif kind == "exclamation":
+            yield self.marks.questions, Place("ended")
 
-    def _first_mark(self, character: str, open_pairs: str) -> Iterator[Place]:
-        if character in self.marks.sentence:
-            kind = {_STOP: "stop", _EXCLAMATION: "exclamation"}.get(character, "ended")
-            yield Place("question" if character in self.marks.questions else kind, open_pairs=open_pairs)
-        elif character in self.marks.pauses:
+    def _first_mark(self) -> Iterator[Step]:
+        for mark in self.marks.sentence:
+            kind = {_STOP: "stop", _EXCLAMATION: "exclamation"}.get(mark, "ended")
+            yield mark, Place("question" if mark in self.marks.questions else kind)
+        for mark in self.marks.pauses:
             # Only a line break tells the colon from the others.
-            is_colon = character == marks.COLON and self.layout == "prose"
-            yield Place("colon" if is_colon else "pause", open_pairs=open_pairs)
+            is_colon = mark == marks.COLON and self.layout == "prose"
+            yield mark, Place("colon" if is_colon else "pause")
 
-    def _gap(self, place: Place, character: str) -> Iterator[Place]:
-        kind, open_pairs = place.kind, place.open_pairs
-        if character == marks.BLANK:
-            yield Place("space", seen=SENTENCE if kind in _ENDED else NO_MARK, open_pairs=open_pairs)
-            yield Place("dash_blank", open_pairs=open_pairs)
-        if character in self.marks.joining_dashes:
-            yield Place("space", open_pairs=open_pairs)
-        if character == marks.LINE_BREAK and (kind in _ENDED or kind == "colon" or self.layout == "lines"):
-            yield Place("break", 1, SENTENCE, open_pairs)
+    def _gap(self, kind: str) -> Iterator[Step]:
+        yield marks.BLANK, Place("space", seen=SENTENCE if kind in _ENDED else NO_MARK)
+        yield marks.BLANK, Place("dash_blank")
+        yield self.marks.joining_dashes, Place("space")
+        if kind in _ENDED or kind == "colon" or self.layout == "lines":
+            yield marks.LINE_BREAK, Place("break", 1, SENTENCE)
 
-    def _inside_gap(self, place: Place, character: str) -> Iterator[Place]:
-        kind, run, seen, open_pairs = place
-        if kind == "start" and character == marks.BLANK:
-            yield Place("space", seen=seen)
-        if kind == "dots" and character == _STOP:
-            yield Place("ended", open_pairs=open_pairs)
-        if kind == "dash_blank" and character in self.marks.spaced_dashes:
-            yield Place("dash", open_pairs=open_pairs)
-        if kind == "dash" and character == marks.BLANK:
-            yield Place("space", open_pairs=open_pairs)
-        if kind == "break" and character == marks.LINE_BREAK:
+    def _inside_gap(self, place: Place) -> Iterator[Step]:
+        kind, run, seen = place
+        if kind == "start":
+            yield marks.BLANK, Place("space", seen=seen)
+        if kind == "dots":
+            yield _STOP, Place("ended")
+        if kind == "dash_blank":
+            yield self.marks.spaced_dashes, Place("dash")
+        if kind == "dash":
+            yield marks.BLANK, Place("space")
+        if kind == "break":
             # Behind the last line break it is as behind a blank.
             is_last = run + 1 == marks.MAX_LINE_BREAKS
-            yield Place("space", 0, seen, open_pairs) if is_last else Place("break", run + 1, seen, open_pairs)
+            yield marks.LINE_BREAK, Place("space", 0, seen) if is_last else Place("break", run + 1, seen)
