@@ -15,11 +15,12 @@ import numpy.typing as npt
 
 from vocab.arrays.byte_trie import Int32Array, Uint8Array, group_starts
 from vocab.arrays.kernels import kernel
+from vocab.arrays.numbers import Numbers
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.automaton.words import ELISION, NO_KIND, POSSESSABLE, POSSESSIVE, WORD, Root
 from vocab.marks import APOSTROPHES, BLANK, POSSESSIVE_LETTER
 from vocab.options import Case, ListOptions
-from vocab.text.gaps import GapAutomaton, Numbers, build_gap_automaton
+from vocab.text.gaps import GapAutomaton, build_gap_automaton
 
 CAPITAL, SENTENCE = 1, 2
 """Bits of a mode: a listed word may have a capital; a sentence starts, where an added word may have one."""

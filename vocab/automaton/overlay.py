@@ -6,16 +6,18 @@ from its file.
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from vocab.arrays.byte_trie import Int32Array, Uint8Array
+from vocab.arrays.byte_trie import Int32Array, Uint8Array, group_starts
+from vocab.arrays.kernels import kernel, position_of
+from vocab.arrays.numbers import Numbers
 from vocab.automaton.frame import NUM_MODES, SENTENCE
 from vocab.automaton.speller import Speller
-from vocab.automaton.words import FORMAT_VERSION, NEVER, Root, SpelledForm, Words, forms_of, spell_forms
+from vocab.automaton.words import FORMAT_VERSION, NEVER, WORD, Root, SpelledForm, Words, forms_of, spell_forms
 from vocab.lists.wordlists import WordList
 from vocab.text.changes import ListChanges
 
@@ -66,12 +68,12 @@ def overlay_digest(base_digest: str, changes: ListChanges) -> str:
 def build_overlay(words: Words, changes: ListChanges, speller: Speller) -> Overlay:
     """Apply changes to a trie; ``exclude_words`` are entries of its list, as they stand there."""
     paths = _Paths(words)
+    modes = list(range(NUM_MODES))
     for row in _spelled(words.listed.lang, changes.exclude_words, speller)[0]:
-        paths.put(row, [_NEVER] * NUM_MODES)
+        paths.put(row, _NEVER, modes)
     added, lost = _spelled(words.listed.lang, changes.extra_words, speller)
     for row in added:
-        is_listed = row.listed_rank != _NEVER
-        paths.put(row, [_ALWAYS if is_listed or mode & SENTENCE else None for mode in range(NUM_MODES)])
+        paths.put(row, _ALWAYS, [mode for mode in modes if row.listed_rank != _NEVER or mode & SENTENCE])
     kept = tuple(word for word in changes.extra_words if word not in lost)
     return paths.finish(
         overlay_digest(words.digest, changes),
@@ -87,75 +89,85 @@ def _spelled(lang: str, entries: tuple[str, ...], speller: Speller) -> tuple[lis
 
 
 class _Paths:
-    """The new nodes, each with all of its edges."""
+    """The paths of changed forms, as new nodes."""
 
     def __init__(self, words: Words) -> None:
         self._words = words
-        self._num_base = words.num_nodes
-        self._edges: list[dict[int, int]] = []
-        self._ranks: list[list[int]] = []
-        self._kinds: list[int] = []
-        self._roots = dict(words.roots)
+        self._roots: Numbers[Root] = Numbers(words.roots)
+        # By the parent and the token that leads there; of a root, -1 and its number.
+        self._nodes: Numbers[tuple[int, int]] = Numbers()
+        self._ends: list[tuple[int, int, int, list[int]]] = []
 
-    def put(self, row: SpelledForm, ranks: Iterable[int | None]) -> None:
-        """Give a form other ranks, by mode; None leaves one as it is."""
-        node = self._roots[row.root] = self._own(self._roots.get(row.root))
+    def put(self, row: SpelledForm, rank: int, modes: list[int]) -> None:
+        """Give a form another rank in some modes."""
+        node = self._nodes[-1, self._roots[row.root]]
         for token in row.tokens:
-            edges = self._edges[node - self._num_base]
-            node = edges[token] = self._own(edges.get(token))
-        own = self._ranks[node - self._num_base]
-        for mode, rank in enumerate(ranks):
-            if rank is not None:
-                own[mode] = rank
-        self._kinds[node - self._num_base] = row.kind
-
-    def _own(self, node: int | None) -> int:
-        """Return the node itself if it is new, else a copy; a new node without edges for None."""
-        if node is not None and node >= self._num_base:
-            return node
-        words = self._words
-        if node is None:
-            self._edges.append({})
-            self._ranks.append([_NEVER] * NUM_MODES)
-            self._kinds.append(0)
-        else:
-            edges = slice(words.edge_start[node], words.edge_start[node + 1])
-            self._edges.append(dict(zip(words.tokens[edges].tolist(), words.children[edges].tolist(), strict=True)))
-            plain, capital = words.ranks[:, node].tolist()
-            self._ranks.append([plain, capital, plain, capital])
-            self._kinds.append(int(words.kinds[node]))
-        return self._num_base + len(self._kinds) - 1
+            node = self._nodes[node, token]
+        self._ends.append((node, row.kind, rank, modes))
 
     def finish(self, digest: str, changes: ListChanges, dropped: tuple[str, ...]) -> Overlay:
-        # A copied root has as many edges as its language has beginnings of words.
-        tokens = [np.fromiter(one.keys(), dtype=np.int32, count=len(one)) for one in self._edges]
-        children = [np.fromiter(one.values(), dtype=np.int32, count=len(one)) for one in self._edges]
-        orders = [np.argsort(own) for own in tokens]
-        counts = [0, *map(len, tokens)]
+        words, origins = self._words, self._origins()
+        ranks = np.where(origins >= 0, np.tile(words.ranks[:, origins], (2, 1)), NEVER)
+        kinds = np.where(origins >= 0, words.kinds[origins], np.uint8(WORD))
+        for node, kind, rank, modes in self._ends:
+            kinds[node], ranks[modes, node] = kind, rank
+        edge_start, tokens, children = self._edges(origins)
+        below = ranks.copy()
+        _lower_ranks(below, words.ranks_below, edge_start, children)
+        roots = {
+            root: words.num_nodes + self._nodes[-1, number] if (-1, number) in self._nodes else words.roots[root]
+            for root, number in self._roots.items()
+        }
         return Overlay(
             digest=digest,
-            base_digest=self._words.digest,
+            base_digest=words.digest,
             changes=changes,
             dropped_words=dropped,
-            roots=self._roots,
-            edge_start=np.cumsum(counts, dtype=np.int32),
-            tokens=_joined(own[order] for own, order in zip(tokens, orders, strict=True)),
-            children=_joined(own[order] for own, order in zip(children, orders, strict=True)),
-            ranks=np.asarray(self._ranks, dtype=np.int32).reshape(-1, NUM_MODES).T.copy(),
-            ranks_below=self._ranks_below(children),
-            kinds=np.asarray(self._kinds, dtype=np.uint8),
+            roots=roots,
+            edge_start=edge_start,
+            tokens=tokens,
+            children=children,
+            ranks=ranks,
+            ranks_below=below,
+            kinds=kinds,
         )
 
-    def _ranks_below(self, children: Sequence[Int32Array]) -> Int32Array:
-        below = np.asarray(self._ranks, dtype=np.int32).reshape(-1, NUM_MODES)
-        # A copy is numbered before those of its children.
-        for place in range(len(below) - 1, -1, -1):
-            is_new = children[place] >= self._num_base
-            shared = self._words.ranks_below[:, children[place][~is_new]].min(axis=1, initial=_NEVER)
-            new = below[children[place][is_new] - self._num_base].min(axis=0, initial=_NEVER)
-            below[place] = np.minimum(below[place], np.minimum(np.tile(shared, 2), new))
-        return below.T.copy()
+    def _origins(self) -> Int32Array:
+        """Return by new node the trie's that it is a copy of; -1 for none."""
+        starts, tokens, children = self._words.edge_start, self._words.tokens, self._words.children
+        origins: list[int] = []
+        for parent, token in self._nodes.in_order:
+            if parent < 0:
+                origins.append(self._words.roots.get(self._roots.in_order[token], -1))
+            else:
+                origin = origins[parent]
+                edge = position_of(tokens, starts[origin], starts[origin + 1], token) if origin >= 0 else -1
+                origins.append(children[edge] if edge >= 0 else -1)
+        return np.asarray(origins, dtype=np.int32)
+
+    def _edges(self, origins: Int32Array) -> tuple[Int32Array, Int32Array, Int32Array]:
+        """Return ``edge_start``, ``tokens`` and ``children`` of the new nodes."""
+        words, num_nodes = self._words, len(origins)
+        parents, labels = np.asarray(self._nodes.in_order, dtype=np.int32).reshape(-1, 2).T
+        new = np.flatnonzero(parents >= 0).astype(np.int32)
+        # Places in the arrays of the trie: those of one node lie together.
+        starts = words.edge_start[origins]
+        counts = np.where(origins >= 0, words.edge_start[origins + 1] - starts, 0)
+        copied = np.arange(counts.sum()) + np.repeat(starts - (np.cumsum(counts) - counts), counts)
+        owners = np.concatenate([parents[new], np.repeat(np.arange(num_nodes, dtype=np.int32), counts)])
+        tokens = np.concatenate([labels[new], words.tokens[copied]])
+        children = np.concatenate([words.num_nodes + new, words.children[copied]])
+        # The first of equal ones, so that an edge to a new node replaces that of the trie.
+        _, kept = np.unique(owners.astype(np.int64) << 32 | tokens, return_index=True)
+        return group_starts(owners[kept], num_nodes), tokens[kept], children[kept]
 
 
-def _joined(parts: Iterable[Int32Array]) -> Int32Array:
-    return np.concatenate([np.zeros(0, dtype=np.int32), *parts])
+@kernel
+def _lower_ranks(below: Int32Array, of_trie: Int32Array, edge_start: Int32Array, children: Int32Array) -> None:
+    """Lower each new node's ranks to the smallest of its children; parents precede their children."""
+    num_base = of_trie.shape[1]
+    for node in range(below.shape[1] - 1, -1, -1):
+        for child in children[edge_start[node] : edge_start[node + 1]]:
+            for mode in range(len(below)):
+                rank = below[mode, child - num_base] if child >= num_base else of_trie[mode & 1, child]
+                below[mode, node] = min(below[mode, node], rank)

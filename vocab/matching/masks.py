@@ -100,7 +100,10 @@ class Bound:
 
     def _measure(self) -> None:
         """Compute how few tokens complete a word and a text from everywhere."""
-        _measure_words(self.table)
+        for kind in range(NUM_KINDS):
+            # Few lists have words of every kind.
+            if any(kind in trie.kinds for trie in (self._words, self._overlay) if trie is not None):
+                _measure_words(self.table, kind)
         _measure_frame(self.table, self._frame.num_states)
         is_dead = self._frame_distances >= _NEVER_ENDS
         longest_word = max(int(one[one < _FAR].max(initial=0)) for one in (self._distances, self._added_distances))
@@ -357,8 +360,8 @@ def _tokens_to_end(table: AddressTable, context: int, kind: int, node: int) -> i
 
 
 @kernel
-def _measure_words(table: AddressTable) -> None:
-    """Write by mode, kind and node how few tokens end a word of that kind there; children follow their parents."""
+def _measure_words(table: AddressTable, kind: int) -> None:
+    """Write by mode and node how few tokens end a word of one kind there; children follow their parents."""
     num_base, num_added = table[_NUM_BASE], table[_NUM_ADDED]
     for is_added in range(2):
         offset = _ADDED * is_added
@@ -368,17 +371,16 @@ def _measure_words(table: AddressTable) -> None:
         distances, of_base = uint8_at(table[_DISTANCES + offset]), uint8_at(table[_DISTANCES])
         for mode in range(NUM_MODES if is_added else 2):
             for node in range(num_nodes - 1, -1, -1):
-                for kind in range(NUM_KINDS):
-                    is_end = kinds[node] == kind and ranks[mode * num_nodes + node] <= table[_N_WORDS]
-                    best = 0 if is_end else _FAR
-                    for edge in range(starts[node], starts[node + 1]):
-                        child = children[edge]
-                        if child >= first_node:
-                            of_child = distances[(mode * NUM_KINDS + kind) * num_nodes + child - first_node]
-                        else:
-                            of_child = of_base[((mode & 1) * NUM_KINDS + kind) * num_base + child]
-                        best = min(best, of_child + 1)
-                    distances[(mode * NUM_KINDS + kind) * num_nodes + node] = min(best, _FAR)
+                is_end = kinds[node] == kind and ranks[mode * num_nodes + node] <= table[_N_WORDS]
+                best = 0 if is_end else _FAR
+                for edge in range(starts[node], starts[node + 1]):
+                    child = children[edge]
+                    if child >= first_node:
+                        of_child = distances[(mode * NUM_KINDS + kind) * num_nodes + child - first_node]
+                    else:
+                        of_child = of_base[((mode & 1) * NUM_KINDS + kind) * num_base + child]
+                    best = min(best, of_child + 1)
+                distances[(mode * NUM_KINDS + kind) * num_nodes + node] = min(best, _FAR)
 
 
 @kernel

@@ -8,8 +8,9 @@ there once for each way in which pairs of quotation marks and brackets can be op
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
+from vocab.arrays.numbers import Numbers
 from vocab.language_marks import marks_of_language
 from vocab.marks import MAX_OPEN_PAIRS, marks_of
 from vocab.options import ListOptions
@@ -18,8 +19,6 @@ from vocab.text.forms import POSSESSIVE_LANGUAGES
 from vocab.text.free_marks import FreeMarks
 from vocab.text.gap_places import CLOSING, OPENING, SENTENCE, START, WORD_MAY_FOLLOW, GapRules, Place
 from vocab.text.paired_marks import PairedMarks
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -82,19 +81,6 @@ def build_gap_automaton(options: ListOptions, language: str) -> GapAutomaton:
         return _build(paired, language in POSSESSIVE_LANGUAGES, language in ELISION_LANGUAGES)
     spelled = marks_of(options.punctuation, language)
     return _build(FreeMarks(spelled, options.layout, options.numbers, options.end), True, True)
-
-
-class Numbers(dict[T, int]):
-    """Numbers keys in the order in which they are first asked for; ``in_order`` grows while it is walked."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.in_order: list[T] = []
-
-    def __missing__(self, key: T) -> int:
-        self[key] = len(self)
-        self.in_order.append(key)
-        return self[key]
 
 
 @lru_cache(maxsize=64)
