@@ -249,40 +249,26 @@ class _Builder:
 
     def _ways(self, items: Sequence[_Item], moves: dict[str, list[_Item]]) -> Iterator[Way]:
         gaps = [item for item in items if isinstance(item, _Gap)]
-        is_behind_blank = any(item.is_behind_blank for item in gaps)
+        is_behind_blank = any(gap.is_behind_blank for gap in gaps)
         for index, root in enumerate(self._roots):
             if root == POSSESSIVE:
-                for gap in gaps:
-                    if self._is_possessable(gap.state):
-                        yield Way(index, False, self._context(gap.state, root))
+                starts = [gap.state for gap in gaps if self._is_possessable(gap.state)]
             elif root.head:
-                for item in items:
-                    if isinstance(item, _Head) and item.root == index and item.num_read == len(root.head):
-                        yield Way(index, False, self._context(item.state, root))
-            elif root.lead:
-                starts = moves.get(root.lead, ())
-                yield from self._ways_behind_lead(index, root, starts if not is_behind_blank else ())
-                if root.lead == BLANK:
-                    yield from (
-                        way._replace(is_behind_blank=True)
-                        for way in self._ways_from(index, root, gaps, behind_blank=True)
-                    )
+                heads = (item for item in items if isinstance(item, _Head) and item.root == index)
+                starts = [head.state for head in heads if head.num_read == len(root.head)]
+            elif is_behind_blank:
+                starts = self._starts(root, gaps) if root.lead == BLANK else []
             else:
-                yield from self._ways_from(index, root, gaps, behind_blank=False)
+                starts = self._starts(root, moves.get(root.lead, []) if root.lead else gaps)
+            for state in starts:
+                yield Way(index, is_behind_blank and root.lead == BLANK, self._context(state, root))
 
-    def _ways_from(self, index: int, root: Root, gaps: Sequence[_Gap], *, behind_blank: bool) -> Iterator[Way]:
-        for item in gaps:
-            if self._may_start(item, root) and item.is_behind_blank == behind_blank:
-                yield Way(index, False, self._context(item.state, root))
-
-    def _ways_behind_lead(self, index: int, root: Root, starts: Sequence[_Item]) -> Iterator[Way]:
-        for item in starts:
-            if isinstance(item, _Gap) and self._may_start(item, root):
-                yield Way(index, False, self._context(item.state, root))
-
-    def _may_start(self, item: _Gap, root: Root) -> bool:
-        state = self._gaps.states[item.state]
-        return state.word_may_start and state.is_behind_elision == root.is_elided
+    def _starts(self, root: Root, items: Iterable[_Item]) -> list[int]:
+        """Return the states of the gap automaton where words of a root begin that has no head."""
+        reached = [(item.state, self._gaps.states[item.state]) for item in items if isinstance(item, _Gap)]
+        return [
+            number for number, state in reached if state.word_may_start and state.is_behind_elision == root.is_elided
+        ]
 
     def _context(self, state: int, root: Root) -> int:
         """Return the context of words that begin at a state of the gap automaton."""
