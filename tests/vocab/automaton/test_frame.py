@@ -11,6 +11,7 @@ from vocab.automaton.frame import FrameTokens, build_frame
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.automaton.words import Root
 from vocab.options import Case, ListOptions
+from vocab.text.gaps import build_gap_automaton
 
 PLAIN = (Root(), Root(" "))
 PIECES = ["é", "É", "ß", "—", "’", " a", " b", ". ", '."', "...", "\n\n", " (", ").", "'s", "’s"]
@@ -36,8 +37,13 @@ def frame_of(options: ListOptions, facts: TokenizerFacts | None = None, roots: t
 
 def test_a_frame_is_small() -> None:
     assert frame_of(ListOptions(punctuation="basic")) < 60
-    assert frame_of(ListOptions(punctuation="full")) < 200
-    assert frame_of(ListOptions(punctuation="full", numbers=True, layout="lines", end="sentence")) < 700
+    assert frame_of(ListOptions(punctuation="full")) < 120
+    assert frame_of(ListOptions(punctuation="full", numbers=True, layout="lines", end="sentence")) < 200
+
+
+def test_states_that_go_on_alike_share_their_states_inside_a_character() -> None:
+    gaps = build_gap_automaton(ListOptions(), "en")
+    assert frame_of(ListOptions()) < 2 * len(gaps.states)
 
 
 def test_states_have_the_same_numbers_each_time() -> None:
