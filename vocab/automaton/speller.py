@@ -5,6 +5,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from string import ascii_letters
 from typing import Any, Final, Self, TypeAlias
 
 from vocab.automaton.tokenizer import TokenizerFacts
@@ -14,11 +15,10 @@ from vocab.marks import APOSTROPHES, BLANK, JOINING_DASH, LINE_BREAK, OPEN_MARKS
 LEADS: Final = APOSTROPHES + JOINING_DASH + LINE_BREAK + OPEN_MARKS
 """What may stand directly before a word, besides a blank."""
 
+_NUM_TRIED: Final = 8000
+_NUM_TRIED_OF_A_KIND: Final = 200
 _PROBE: Final = "\n"
 _PROBE_WORDS: Final = ("dog", "a", "x")
-_ANY: Final = ""
-"""Stands for a first letter of which a token has only the first bytes."""
-
 
 Encode: TypeAlias = Callable[[Sequence[str]], list[list[int]]]
 """Returns the token ids of each text, without special tokens."""
@@ -105,9 +105,9 @@ class Speller:
         return [row if self._joined(row) == text.encode() else None for text, row in zip(texts, spelled, strict=True)]
 
     @cached_property
-    def leads(self) -> dict[str, frozenset[str]]:
-        """By mark, the first letters of the words that the tokenizer may draw it into; ``""`` for any letter."""
-        found: dict[str, set[str]] = {}
+    def leads(self) -> dict[str, frozenset[bytes]]:
+        """By mark, what words begin with that the tokenizer may draw it into: a letter's bytes or only the first."""
+        found: dict[str, set[bytes]] = {}
         full = re.compile(b"|".join(re.escape(lead.encode()) for lead in LEADS))
         for token in self.facts.token_bytes:
             for match in full.finditer(token):
@@ -119,6 +119,9 @@ class Speller:
                     for cut in range(1, len(spelled)):
                         if token.startswith(spelled[cut:]):
                             _add_letter(found, lead, token[len(spelled) - cut :])
+        for lead, letters in self._leads_that_cut().items():
+            is_ascii = all(map(str.isascii, letters))
+            found.setdefault(lead, set()).update(map(str.encode, ascii_letters) if is_ascii else [b""])
         return {lead: frozenset(letters) for lead, letters in sorted(found.items())}
 
     @cached_property
@@ -132,6 +135,51 @@ class Speller:
                     found.append(tuple(together[len(alone) :]))
                     break
         return tuple(found)
+
+    def _leads_that_cut(self) -> dict[str, set[str]]:
+        """Return the marks behind which words are cut in other places, with first letters of such words, by trial.
+
+        Some tokenizers take a mark and the letters of English alone behind it together, or what looks like "'re".
+        """
+        tokens = self.facts.token_bytes
+        texts = (token.decode("utf-8", "ignore") for token in tokens[:: max(len(tokens) // _NUM_TRIED, 1)])
+        words = [text for text in texts if len(text) > 1 and text.isalpha()]
+        mixed = [word for word in words if word[0].isascii() and not word.isascii()]
+        # Twice, as a tokenizer may know a token as a whole word that it never puts together.
+        words = [word * 2 for kind in (words, mixed) for word in kind[:: max(len(kind) // _NUM_TRIED_OF_A_KIND, 1)]]
+        alone = self.spell(words)
+        found: dict[str, set[str]] = {}
+        for lead, mark in zip(LEADS, self.spell(LEADS), strict=True):
+            for word, row, together in zip(words, alone, self.spell([lead + word for word in words]), strict=True):
+                if row and mark and together and together[: len(mark)] == mark and together[len(mark) :] != row:
+                    found.setdefault(lead, set()).add(word[0])
+        return found
+
+    def drawn_possessives(self, word: str) -> tuple[str, ...]:
+        """Return the forms of the English 's that the tokenizer may draw into a word, or spell otherwise behind it."""
+        behind, ends_in_mark = BLANK + word, not word[-1].isalnum()
+        return tuple(
+            apostrophe + POSSESSIVE_LETTER
+            for apostrophe, (ends, sizes) in self._possessive_ends.items()
+            if ends_in_mark or any(behind[-size:] in ends for size in sizes)
+        )
+
+    @cached_property
+    def _possessive_ends(self) -> dict[str, tuple[frozenset[str], tuple[int, ...]]]:
+        """By apostrophe, what stands before it in tokens with a letter and it ("er's"), and how long these are."""
+        found = {}
+        for apostrophe in APOSTROPHES:
+            ending = (apostrophe + POSSESSIVE_LETTER).encode()
+            begun = tuple(ending[:size] for size in range(1, len(ending) + 1))
+            ends: set[str] = set()
+            for token in self.facts.token_bytes:
+                if token.endswith(begun):
+                    before = next(token.removesuffix(end) for end in begun if token.endswith(end))
+                    text = before.decode("utf-8", "ignore").lstrip(LEADS)
+                    if text and _is_letter(text[-1]):
+                        ends.add(text)
+            found[apostrophe] = frozenset(ends), tuple(sorted(set(map(len, ends))))
+        return found
 
     def _joined(self, row: Sequence[int]) -> bytes:
         return b"".join(map(self.facts.token_bytes.__getitem__, row))
@@ -167,11 +215,15 @@ def load_speller(model: str, *, trust_remote_code: bool = False) -> Speller:
     return Speller.of_tokens(TokenizerFacts.from_tokenizer(tokenizer))
 
 
-def _add_letter(found: dict[str, set[str]], lead: str, behind: bytes) -> None:
+def _add_letter(found: dict[str, set[bytes]], lead: str, behind: bytes) -> None:
     if not behind:
         return
     letter = behind.decode("utf-8", "ignore")[:1]
     if not letter:
-        found.setdefault(lead, set()).add(_ANY)
-    elif unicodedata.category(letter)[0] in "LMN":
-        found.setdefault(lead, set()).add(letter)
+        found.setdefault(lead, set()).add(behind)
+    elif _is_letter(letter):
+        found.setdefault(lead, set()).add(letter.encode())
+
+
+def _is_letter(char: str) -> bool:
+    return unicodedata.category(char)[0] in "LMN"

@@ -12,8 +12,8 @@ import json
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
-from typing import Final, NamedTuple
+from itertools import accumulate, chain
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +28,7 @@ from vocab.marks import APOSTROPHES, BLANK
 from vocab.text.elisions import follows_elision, is_elision
 from vocab.text.forms import Capitals, has_apostrophe, has_possessives, spellings
 
-FORMAT_VERSION: Final = 4
+FORMAT_VERSION: Final = 5
 """Part of every digest; incremented when the arrays or the texts they allow change."""
 
 NEVER: Final = np.int32(2**31 - 1)
@@ -110,6 +110,10 @@ class Words:
         return language_of(self.listed.lang)
 
 
+_Edges: TypeAlias = tuple[str, str, str]
+"""The head, the core and the tail of an entry."""
+
+
 class _Form(NamedTuple):
     """A way to write a word: its ranks as listed and with a capital allowed, what it leaves, and what it follows."""
 
@@ -181,48 +185,65 @@ class SpelledForm(NamedTuple):
 def spell_forms(forms: Sequence[_Form], speller: Speller, *, possessive: bool) -> tuple[list[SpelledForm], set[str]]:
     """Spell forms behind everything that may stand before them; also return the texts that cannot be spelled."""
     cut = [_edges(form.text) for form in forms]
+    drawn_heads = _drawn_heads(cut, speller)
+    forms = [*forms, *(forms[i] for i, _ in drawn_heads)]
+    cut += [edges for _, edges in drawn_heads]
     groups = [
         Root("", head, tail, form.kind if head or tail else NO_KIND)
         for form, (head, _, tail) in zip(forms, cut, strict=True)
     ]
+    # What may stand directly behind an entry's core, in the word's last token: its own tail, or else an English 's.
+    endings = {
+        i: (tail,) if tail else speller.drawn_possessives(form.text)
+        for i, (form, (_, _, tail)) in enumerate(zip(forms, cut, strict=True))
+        if tail or form.kind == POSSESSABLE
+    }
     rows: list[SpelledForm] = []
-    found: set[int] = set()
+    found: set[str] = set()
 
-    def add(i: int, root: Root, tokens: Sequence[int] | None) -> None:
+    def add(i: int, root: Root, tokens: Sequence[int] | None, kind: int) -> None:
         if tokens is None:
             return
-        found.add(i)
         form = forms[i]
+        found.add(form.text)
         may_be_elided = form.follows_elision and not root.head and root.lead in ("", *APOSTROPHES)
-        for is_elided in (False, True)[: 1 + may_be_elided]:
+        is_apart = root.lead not in (*APOSTROPHES,)
+        for is_elided in [False] * is_apart + [True] * may_be_elided:
             its_root = root._replace(is_elided=is_elided)
-            rows.append(SpelledForm(its_root, tuple(tokens), form.listed_rank, form.capital_rank, form.kind))
+            rows.append(SpelledForm(its_root, tuple(tokens), form.listed_rank, form.capital_rank, kind))
 
     def spell_behind(lead: str, places: Sequence[int]) -> list[list[int] | None]:
-        """Spell the cores of entries; add the entries whose tail the tokenizer draws into their last token ("qu'")."""
+        """Spell the cores of entries; add those whose ending the tokenizer draws into their last token ("qu'")."""
         spelled = speller.spell([lead + cut[i][1] for i in places])
-        tails = [(i, row) for i, row in zip(places, spelled, strict=True) if cut[i][2]]
-        for (i, row), whole in zip(tails, speller.spell([lead + "".join(cut[i][1:]) for i, _ in tails]), strict=True):
-            if row is None or whole is None or whole[: len(row)] != row:
-                kind = groups[i].kind if groups[i].head else NO_KIND
-                add(i, groups[i]._replace(lead=lead, tail="", kind=kind), whole)
+        longer = [(i, row, end) for i, row in zip(places, spelled, strict=True) if i in endings for end in endings[i]]
+        wholes = speller.spell([lead + cut[i][1] + end for i, _, end in longer])
+        for (i, row, _), whole in zip(longer, wholes, strict=True):
+            behind = None if row is None or whole is None or whole[: len(row)] != row else whole[len(row) :]
+            # A tail that is spelled by itself is the frame's.
+            if behind is None or not (groups[i].tail or tuple(behind) in speller.possessives):
+                kind = groups[i].kind if groups[i].tail else WORD
+                add(i, Root(lead, groups[i].head, "", kind if groups[i].head else NO_KIND), whole, kind)
         return spelled
 
     bare = spell_behind("", range(len(forms)))
     has_no_head = [i for i, root in enumerate(groups) if not root.head]
     blank = dict(zip(has_no_head, spell_behind(BLANK, has_no_head), strict=True))
     for i, root in enumerate(groups):
-        add(i, root, bare[i])
-        add(i, root._replace(lead=BLANK), blank.get(i))
-    for lead, letters in speller.leads.items():
-        drawn = [i for i in has_no_head if "" in letters or cut[i][1][0] in letters]
+        add(i, root, bare[i], forms[i].kind)
+        add(i, root._replace(lead=BLANK), blank.get(i), forms[i].kind)
+    letters = {cut[i][1][0] for i in has_no_head}
+    for lead, beginnings in speller.leads.items():
+        drawn_letters = {letter for letter in letters if letter.encode().startswith(tuple(beginnings))}
+        # An apostrophe that a word may follow is the end of an elision.
+        places = [i for i in has_no_head if forms[i].follows_elision] if lead in APOSTROPHES else has_no_head
+        drawn = [i for i in places if cut[i][1][0] in drawn_letters]
         # Only what is spelled differently there: all else follows the mark as it follows any other.
         alone = speller.spell([lead])[0]
         for i, tokens in zip(drawn, spell_behind(lead, drawn), strict=True):
             apart = bare[i]
             if apart is None or alone is None or tokens != [*alone, *apart]:
-                add(i, groups[i]._replace(lead=lead), tokens)
-    lost = {form.text for i, form in enumerate(forms) if i not in found}
+                add(i, groups[i]._replace(lead=lead), tokens, forms[i].kind)
+    lost = {form.text for form in forms if form.text not in found}
     if possessive:
         rows += [SpelledForm(POSSESSIVE, tokens, 0, 0, WORD) for tokens in speller.possessives]
     return rows, lost
@@ -268,7 +289,7 @@ def _spell_list(word_list: WordList, speller: Speller) -> tuple[WordList, list[S
         kept = kept.without(frozenset(left_out))
 
 
-def _edges(text: str) -> tuple[str, str, str]:
+def _edges(text: str) -> _Edges:
     """Return the head, the core and the tail of an entry; all of it is core where it has no letter and no digit."""
     if text.isalpha():
         return "", text, ""
@@ -277,6 +298,21 @@ def _edges(text: str) -> tuple[str, str, str]:
         return "", text, ""
     first, last = inside[0], inside[-1] + 1
     return text[:first], text[first:last], text[last:]
+
+
+def _drawn_heads(cut: Sequence[_Edges], speller: Speller) -> list[tuple[int, _Edges]]:
+    """Return the entries whose head, or the end of it, the tokenizer draws into their core (".net"), cut so."""
+    headed = [i for i, (head, _, _) in enumerate(cut) if head]
+    begun: dict[int, int] = {}
+    for lead in ("", BLANK):
+        wholes = speller.spell([lead + cut[i][0] + cut[i][1] for i in headed])
+        for i, alone, whole in zip(headed, speller.spell([cut[i][1] for i in headed]), wholes, strict=True):
+            if whole is not None and (alone is None or whole[-len(alone) :] != alone):
+                head = cut[i][0]
+                ends = set(accumulate(len(speller.facts.token_bytes[token]) for token in whole))
+                starts = (k for k in range(len(head) - 1, 0, -1) if len((lead + head[:k]).encode()) in ends)
+                begun[i] = min(begun.get(i, len(head)), next(starts, 0))
+    return [(i, (cut[i][0][:k], cut[i][0][k:] + cut[i][1], cut[i][2])) for i, k in begun.items()]
 
 
 class _Trie(NamedTuple):
