@@ -1,6 +1,6 @@
 """Texts to follow: sentences of listed words with marks, capitals and line breaks, and words that no list has.
 
-Drawn by a fixed seed, so every process of a run makes the same ones. Knows nothing of tokens or engines.
+Drawn by a fixed seed, so every process of a run makes the same ones. No engine has a part in it.
 """
 
 import random

@@ -1,6 +1,6 @@
 """What counts as a word of an answer: the list that was asked for and the rules, as the checker knows them.
 
-It knows nothing of the library: words come from wordfreq or from the caller.
+It imports nothing of the library: words come from wordfreq or from the caller.
 """
 
 import re

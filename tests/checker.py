@@ -1,7 +1,7 @@
 """A reader of answers: splits a text into words and looks each up in a ranked list.
 
-It knows nothing of tokens, automata or the library; the splitter comes from Unicode's categories. It is the last word
-on the promise that every word of an answer is listed.
+It imports nothing of the library; the splitter comes from Unicode's categories. It is the last word on the
+promise that every word of an answer is listed.
 """
 
 import re

@@ -36,7 +36,8 @@ def test_methods_have_names_of_their_own_and_ask_for_what_there_is() -> None:
         if method.kind == "service":
             asked = {**method.fields, **method.vocab}
             width = asked.pop("search", {"width": 1})["width"]
-            known = {name: value for name, value in asked.items() if name not in ("temperature", "min_p", "hint")}
+            others = ("temperature", "min_p", "hint", "end")
+            known = {name: value for name, value in asked.items() if name not in others}
             Decoding(search_width=width, **known)
 
 

@@ -1,6 +1,6 @@
 """What is known so far: JSON lines in one file, appended to as answers come, so that a run can go on where it ended.
 
-Knows what makes two answers answers to the same question; knows nothing of how they are made or what they are worth.
+It says which answers belong to the same question. How they are made and judged is elsewhere.
 """
 
 import json

@@ -1,6 +1,6 @@
 """The answers of the running service, asked through the ``openai`` package: eight at once, and one at a time.
 
-Knows requests and clocks; knows nothing of what a text is worth.
+It measures time; what a text is worth is judged elsewhere.
 """
 
 import time

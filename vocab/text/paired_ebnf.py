@@ -1,6 +1,6 @@
 """Write the texts of ``punctuation: standard`` as EBNF: marks of a language, quotation marks and brackets in pairs.
 
-Pairs are nested rules here, and a stack of open pairs in ``vocab.text.paired_marks``; neither knows of the other. No
+Pairs are nested rules here, and a string of open pairs in ``vocab.text.gaps``; they share no code. No
 rule is recursive, so that the whole can also be read as one regular expression.
 
 A *phrase* is a word or a number with the marks and the gap behind it. It may open pairs; a *text* inside of them is a
