@@ -24,6 +24,7 @@ from vocab.matching.masks import NO_BUDGET
 from vocab.matching.states import ListStates, State
 from vocab.options import ListOptions
 from vocab.text.ebnf import write_ebnf
+from vocab.text.elisions import follows_elision
 
 NEIGHBOURS = 120
 STATES = 300
@@ -131,7 +132,8 @@ def test_every_listed_word_can_be_written(source: RandomList) -> None:
     for word in world.listed:
         text = word
         if source.lang in ("fr", "it", "ca") and word[-1] in "'’":
-            followers = [other for other in world.listed if other[-1] not in "'’"]
+            may_follow = [other for other in world.listed if follows_elision(other, source.lang)]
+            followers = [other for other in may_follow if other[-1] not in "'’"]
             if not followers:
                 continue
             text += followers[0]
