@@ -141,11 +141,9 @@ class Speller:
 
         Some tokenizers take a mark and the letters of English alone behind it together, or what looks like "'re".
         """
-        tokens = self.facts.token_bytes
-        texts = (token.decode("utf-8", "ignore") for token in tokens[:: max(len(tokens) // _NUM_TRIED, 1)])
-        words = [text for text in texts if len(text) > 1 and text.isalpha()]
+        words = list(self._words_among_tokens(_NUM_TRIED).values())
         mixed = [word for word in words if word[0].isascii() and not word.isascii()]
-        # Twice, as a tokenizer may know a token as a whole word that it never puts together.
+        # Twice, as a tokenizer may have tokens that stand alone only.
         words = [word * 2 for kind in (words, mixed) for word in kind[:: max(len(kind) // _NUM_TRIED_OF_A_KIND, 1)]]
         alone = self.spell(words)
         found: dict[str, set[str]] = {}
@@ -154,6 +152,33 @@ class Speller:
                 if row and mark and together and together[: len(mark)] == mark and together[len(mark) :] != row:
                     found.setdefault(lead, set()).add(word[0])
         return found
+
+    @cached_property
+    def lone_tokens(self) -> frozenset[int]:
+        """The tokens of whole words that the tokenizer does not find behind a mark.
+
+        Some tokenizers look up a word as a whole before they put its parts together, which may lead elsewhere.
+        """
+        mark = min(OPEN_MARKS, key=lambda lead: len(self.leads.get(lead, ())))
+        [alone] = self.spell([mark])
+
+        def missed(words: dict[int, str]) -> frozenset[int]:
+            rows = self.spell([mark + word for word in words.values()])
+            return frozenset(token for token, row in zip(words, rows, strict=True) if row != [*(alone or ()), token])
+
+        few = self._words_among_tokens(_NUM_TRIED)
+        lone = missed(few)
+        # Tokens that are never used tell nothing.
+        is_used = any(self.spell([few[token]]) == [[token]] for token in lone)
+        return missed(self._words_among_tokens(len(self.facts))) if is_used else frozenset()
+
+    def _words_among_tokens(self, num_tried: int) -> dict[int, str]:
+        """Return tokens of two or more letters and nothing else, out of so many tokens from all over the vocabulary."""
+        step = max(len(self.facts) // num_tried, 1)
+        tokens = range(0, len(self.facts), step)
+        # A letter that is cut becomes a mark.
+        texts = ((token, self.facts.token_bytes[token].decode("utf-8", "replace")) for token in tokens)
+        return {token: text for token, text in texts if len(text) > 1 and text.isalpha()}
 
     def drawn_possessives(self, word: str) -> tuple[str, ...]:
         """Return the forms of the English 's that the tokenizer may draw into a word, or spell otherwise behind it."""

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from vocab.arrays.byte_trie import Int32Array, Uint8Array, group_starts
 from vocab.arrays.kernels import kernel
-from vocab.automaton.speller import Speller
+from vocab.automaton.speller import LEADS, Speller
 from vocab.errors import CompileError, EmptyWordListError
 from vocab.lists.stored_words import StoredWords
 from vocab.lists.wordlists import WordList, language_of
@@ -235,10 +235,12 @@ def spell_forms(forms: Sequence[_Form], speller: Speller, *, possessive: bool) -
         add(i, root, bare[i], forms[i].kind)
         add(i, root._replace(lead=BLANK), blank.get(i), forms[i].kind)
     letters = {cut[i][1][0] for i in has_no_head}
-    for lead, beginnings in speller.leads.items():
-        drawn_letters = {letter for letter in letters if letter.encode().startswith(tuple(beginnings))}
+    lone = {i for i in has_no_head if (row := bare[i]) and row[0] in speller.lone_tokens} if speller.lone_tokens else ()
+    for lead in LEADS:
+        beginnings = tuple(speller.leads.get(lead, ()))
+        drawn_letters = {letter for letter in letters if letter.encode().startswith(beginnings)}
         places = [i for i in has_no_head if forms[i].follows_elision] if lead in _ELISION_MARKS else has_no_head
-        drawn = [i for i in places if cut[i][1][0] in drawn_letters]
+        drawn = [i for i in places if cut[i][1][0] in drawn_letters or i in lone]
         # Only what is spelled differently there: all else follows the mark as it follows any other.
         alone = speller.spell([lead])[0]
         for i, tokens in zip(drawn, spell_behind(lead, drawn), strict=True):

@@ -73,7 +73,7 @@ def test_a_job_larger_than_a_pipe_arrives(faulty: CompileProcess) -> None:
 )
 def test_a_process_that_fails_is_gone_and_says_why(faulty: CompileProcess, word: str, says: str) -> None:
     with pytest.raises(CompileError, match=says):
-        faulty.ask(with_word(word), 30)
+        faulty.ask(with_word(word), 120)
     assert is_gone(faulty.pid)
 
 

@@ -1,7 +1,7 @@
 """A slow reference for the spelling of words: it follows every way to cut what was written into words and gaps.
 
-It asks the tokenizer for every form by itself, bare and behind a blank, and knows nothing of what a text is: a mask is
-judged together with xgrammar's, which knows texts and no words' spellings.
+It asks the tokenizer for every form by itself, bare and behind a blank or a mark, and knows nothing of what a text is:
+a mask is judged together with xgrammar's, which knows texts and no words' spellings.
 """
 
 import unicodedata
@@ -13,6 +13,7 @@ from vocab.automaton.speller import Speller
 
 MARK, BLANK, WORD = "mark", "blank", "word"
 POSSESSIVE: Final = "'s"
+LEADS: Final = f"{OPEN_MARKS}\n"
 MARKS: Final = f"{CLOSE_MARKS}{OPEN_MARKS}—–"
 
 
@@ -48,7 +49,9 @@ class CanonicalTokens:
         self._next: dict[Parse, set[int]] = {}
         self._whole: set[Parse] = set()
         forms = sorted(set(forms))
-        for lead in ("", " "):
+        if possessive:
+            forms += [f"{form}{mark}s" for form in forms if not set(form) & set("'’") for mark in "'’"]
+        for lead in ("", " ", *LEADS):
             for tokens in speller.spell([lead + form for form in forms]):
                 if tokens is not None:
                     self._add(lead, tokens)
@@ -106,7 +109,8 @@ class CanonicalTokens:
         """Return the words that may begin: one without a blank never behind a blank that is a token of its own."""
         if parse.cut:
             return []
-        return [Parse(" "), *([Parse("")] if parse.before == MARK else [])]
+        leads = (" ", *(("",) if parse.before == MARK else ()), *(() if parse.before == BLANK else LEADS))
+        return list(map(Parse, leads))
 
     def _in_word(self, parse: Parse, token: int) -> set[Parse]:
         if token not in self._next.get(parse, ()):
