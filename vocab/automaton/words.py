@@ -207,12 +207,12 @@ def spell_forms(forms: Sequence[_Form], speller: Speller, *, possessive: bool) -
     def add(i: int, root: Root, tokens: Sequence[int] | None, kind: int) -> None:
         if tokens is None:
             return
-        form = forms[i]
+        form, row = forms[i], tuple(tokens)
         found.add(form.text)
-        roots = [root] if root.lead not in _ELISION_MARKS else []
-        if form.follows_elision and not root.head and root.lead in ("", *_ELISION_MARKS):
-            roots.append(root._replace(is_elided=True))
-        rows.extend(SpelledForm(one, tuple(tokens), form.listed_rank, form.capital_rank, kind) for one in roots)
+        if root.lead not in _ELISION_MARKS:
+            rows.append(SpelledForm(root, row, form.listed_rank, form.capital_rank, kind))
+        if form.follows_elision and not root.head and (not root.lead or root.lead in _ELISION_MARKS):
+            rows.append(SpelledForm(root._replace(is_elided=True), row, form.listed_rank, form.capital_rank, kind))
 
     def spell_behind(lead: str, places: Sequence[int]) -> list[list[int] | None]:
         """Spell the cores of entries; add those whose ending the tokenizer draws into their last token ("qu'")."""
@@ -233,12 +233,15 @@ def spell_forms(forms: Sequence[_Form], speller: Speller, *, possessive: bool) -
     blank = dict(zip(has_no_head, spell_behind(BLANK, has_no_head), strict=True))
     for i, root in enumerate(groups):
         add(i, root, bare[i], forms[i].kind)
-        add(i, root._replace(lead=BLANK), blank.get(i), forms[i].kind)
+        if i in blank:
+            add(i, root._replace(lead=BLANK), blank[i], forms[i].kind)
     letters = {cut[i][1][0] for i in has_no_head}
     lone = {i for i in has_no_head if (row := bare[i]) and row[0] in speller.lone_tokens} if speller.lone_tokens else ()
     for lead in LEADS:
         beginnings = tuple(speller.leads.get(lead, ()))
         drawn_letters = {letter for letter in letters if letter.encode().startswith(beginnings)}
+        if not drawn_letters and not lone:
+            continue
         places = [i for i in has_no_head if forms[i].follows_elision] if lead in _ELISION_MARKS else has_no_head
         drawn = [i for i in places if cut[i][1][0] in drawn_letters or i in lone]
         # Only what is spelled differently there: all else follows the mark as it follows any other.
@@ -264,15 +267,15 @@ def forms_of(word_list: WordList) -> list[_Form]:
             listed.setdefault(text, rank)
             if (with_capital := capitals.of(text)) is not None:
                 capital.setdefault(with_capital, rank)
-    possessable, never = has_possessives(word_list), int(NEVER)
+    language, possessable, never = word_list.language, has_possessives(word_list), int(NEVER)
     forms = []
     for text in dict.fromkeys((*listed, *capital)):
         rank = listed.get(text, never)
-        if is_elision(text, word_list.language):
+        if is_elision(text, language):
             kind = ELISION
         else:
             kind = POSSESSABLE if possessable and not has_apostrophe(text) else WORD
-        follows = follows_elision(text, word_list.language)
+        follows = follows_elision(text, language)
         forms.append(_Form(text, rank, min(rank, capital.get(text, never)), kind, follows))
     return forms
 
