@@ -9,7 +9,6 @@ from typing import Final
 from vocab.lists.wordlists import WordList
 from vocab.marks import APOSTROPHES
 from vocab.options import ListOptions
-from vocab.text.elisions import follows_elision, is_elision
 from vocab.text.forms import Capitals, has_apostrophe, has_possessives, resolve_case, spellings
 
 _POSSESSIVES: Final = tuple(apostrophe + "s" for apostrophe in APOSTROPHES)
@@ -24,7 +23,6 @@ class FormRanks:
 
     def __init__(self, word_list: WordList, options: ListOptions, n_words: int | None = None) -> None:
         self._case = resolve_case(word_list, options)
-        self._language = word_list.language
         self._has_possessive = has_possessives(word_list)
         self._spelled = _RanksByText()
         # Forms whose first letter has melted with the mark behind it: "i̇" gives "İ".
@@ -65,14 +63,6 @@ class FormRanks:
             yield from self._melted.of(base)
             for small in self._small_letters.get(base[0], ()):
                 yield from self._spelled.of(small + base[1:])
-
-    def is_elision(self, text: str) -> bool:
-        """Whether a word directly follows a form of this text."""
-        return is_elision(text, self._language)
-
-    def follows_elision(self, text: str) -> bool:
-        """Whether a form of this text may directly follow an elision."""
-        return follows_elision(text, self._language)
 
 
 class _RanksByText:

@@ -12,6 +12,7 @@ from vocab import marks
 from vocab.lists.wordlists import WordList
 from vocab.options import ListOptions
 from vocab.text.changes import NO_CHANGES, ListChanges, ranks_left_out
+from vocab.text.elisions import follows_elision, is_elision
 from vocab.text.form_ranks import FormRanks
 from vocab.text.gaps import build_gap_automaton
 
@@ -69,7 +70,8 @@ class TextReader:
         changes: ListChanges = NO_CHANGES,
     ) -> None:
         self._words = _Words(word_list, options, n_words, form_ranks, changes)
-        self._gaps = build_gap_automaton(options, word_list.language)
+        self._language = word_list.language
+        self._gaps = build_gap_automaton(options, self._language)
         self._has_numbers = options.numbers
 
     def is_text(self, text: str) -> bool:
@@ -129,14 +131,14 @@ class TextReader:
                 state = self._gaps.states[place]
                 if state.word_may_start:
                     for end, word in self._words.starting_at(text, position, state.starts_sentence):
-                        if state.is_behind_elision and not self._words.follows_elision(text[position:end]):
+                        if state.is_behind_elision and not follows_elision(text[position:end], self._language):
                             continue
                         words.add((position, end))
                         behind = self._gaps.contexts[state.context]
-                        is_elision = self._words.is_elision(text[position:end])
+                        joins_next = is_elision(text[position:end], self._language)
                         _offer(
                             steps[end],
-                            behind.after_elision if is_elision else behind.after_word,
+                            behind.after_elision if joins_next else behind.after_word,
                             _Step(max(step.max_rank, word), step.num_words + 1, position, place, word),
                         )
                 following = state.transitions.get(text[position : position + 1])
@@ -165,12 +167,6 @@ class _Words:
         self._names = [self._listed_word(word, False) or -i for i, word in extra_words.ranked()]
         self._lengths = sorted({*self._listed.lengths, *self._extra.lengths})
         self.max_length = max(*self._lengths, marks.MAX_NUMBER_CHARS)
-
-    def is_elision(self, text: str) -> bool:
-        return self._listed.is_elision(text)
-
-    def follows_elision(self, text: str) -> bool:
-        return self._listed.follows_elision(text)
 
     def starting_at(self, text: str, position: int, starts_sentence: bool) -> list[tuple[int, int]]:
         """Return (end, word) of every word of ``text`` at ``position``."""
