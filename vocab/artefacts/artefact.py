@@ -16,7 +16,7 @@ import numpy as np
 from vocab.arrays.tensors import Array, read_tensors, write_tensors
 from vocab.automaton.frame import NUM_MODES
 from vocab.automaton.overlay import Overlay
-from vocab.automaton.words import FORMAT_VERSION, NUM_KINDS, Root, Words
+from vocab.automaton.words import FORMAT_VERSION, NUM_KINDS, Root, TrieArrays, Words
 from vocab.errors import ArtefactError
 from vocab.lists.stored_words import StoredWords, read_words, spell
 from vocab.text.changes import ListChanges
@@ -208,7 +208,7 @@ def check_overlay(overlay: Overlay, words: Words) -> None:
         raise ArtefactError(f"the changes {overlay.digest} cannot be used: {error}") from None
 
 
-def _trie_arrays(trie: Words | Overlay) -> dict[str, Array]:
+def _trie_arrays(trie: TrieArrays) -> dict[str, Array]:
     return {name: np.ravel(getattr(trie, name)) for name in _TRIE_ARRAYS}
 
 
@@ -220,7 +220,7 @@ def _trie_fields(arrays: dict[str, Array], metadata: dict[str, Any], num_modes: 
     return {**fields, "roots": roots}
 
 
-def _check_trie(trie: Words | Overlay, first_node: int) -> None:
+def _check_trie(trie: TrieArrays, first_node: int) -> None:
     """Refuse arrays with indices out of range: compiled code does not check bounds."""
     num_nodes, num_edges = trie.num_nodes, len(trie.tokens)
     sizes_agree = (

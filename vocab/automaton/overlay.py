@@ -6,18 +6,27 @@ from its file.
 
 import hashlib
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from vocab.arrays.byte_trie import Int32Array, Uint8Array, group_starts
+from vocab.arrays.byte_trie import Int32Array, group_starts
 from vocab.arrays.kernels import kernel, position_of
 from vocab.arrays.numbers import Numbers
 from vocab.automaton.frame import NUM_MODES, SENTENCE
 from vocab.automaton.speller import Speller
-from vocab.automaton.words import FORMAT_VERSION, NEVER, WORD, Root, SpelledForm, Words, forms_of, spell_forms
+from vocab.automaton.words import (
+    FORMAT_VERSION,
+    NEVER,
+    WORD,
+    Root,
+    SpelledForm,
+    TrieArrays,
+    Words,
+    forms_of,
+    spell_forms,
+)
 from vocab.lists.wordlists import WordList
 from vocab.text.changes import ListChanges
 
@@ -27,36 +36,23 @@ _ALWAYS: Final = 0
 
 
 @dataclass(frozen=True)
-class Overlay:
+class Overlay(TrieArrays):
     """New nodes, numbered behind those of the trie; edges may lead to nodes of both.
+
+    The roots are those of the trie in its order, then new ones. There are four modes: where a sentence starts, added
+    words have capitals whatever the list's words have.
 
     Attributes:
         digest: Names it: trie and changes.
         base_digest: The trie.
         changes: The words added that the tokenizer can spell, and the entries left out.
         dropped_words: The words added that it cannot spell.
-        roots: The node of each root: those of the trie in its order, then new ones.
-        edge_start: int32 (new nodes + 1,).
-        tokens, children, kinds: As in ``Words``.
-        ranks, ranks_below: int32 (4, new nodes), by mode: where a sentence starts, added words have capitals whatever
-            the list's words have.
     """
 
     digest: str
     base_digest: str
     changes: ListChanges
     dropped_words: tuple[str, ...]
-    roots: Mapping[Root, int]
-    edge_start: Int32Array
-    tokens: Int32Array
-    children: Int32Array
-    ranks: Int32Array
-    ranks_below: Int32Array
-    kinds: Uint8Array
-
-    @property
-    def num_nodes(self) -> int:
-        return len(self.kinds)
 
 
 def overlay_digest(base_digest: str, changes: ListChanges) -> str:

@@ -69,32 +69,19 @@ POSSESSIVE: Final = Root("'s")
 
 
 @dataclass(frozen=True)
-class Words:
-    """The trie. Nodes are in preorder.
+class TrieArrays:
+    """Nodes of a trie over tokens: all of a list's, or those that a request adds.
 
     Attributes:
-        digest: Names it: list, tokenizer and format.
-        tokenizer_digest: The tokenizer that the token ids belong to.
-        num_tokens: Size of that tokenizer's vocabulary.
-        listed: The words, in rank order, without those that the tokenizer cannot spell.
-        has_capitals: Whether the list has capitals, which decides ``case: auto``.
-        dropped_words: What the tokenizer cannot spell.
         roots: The node of each root, in a fixed order.
         edge_start: int32 (nodes + 1,), where a node's edges begin in the next two.
         tokens: int32, ascending within a node.
         children: int32, nodes.
-        ranks: int32 (2, nodes), the rank of the word that ends there, as listed and with a capital allowed; ``NEVER``
-            where none does.
-        ranks_below: int32 (2, nodes), the smallest rank there and below.
+        ranks: int32 (modes, nodes), the rank of the word that ends there; ``NEVER`` where none does.
+        ranks_below: int32 (modes, nodes), the smallest rank there and below.
         kinds: uint8 (nodes,), what the word that ends there leaves behind it.
     """
 
-    digest: str
-    tokenizer_digest: str
-    num_tokens: int
-    listed: StoredWords
-    has_capitals: bool
-    dropped_words: tuple[str, ...]
     roots: Mapping[Root, int]
     edge_start: Int32Array
     tokens: Int32Array
@@ -106,6 +93,27 @@ class Words:
     @property
     def num_nodes(self) -> int:
         return len(self.kinds)
+
+
+@dataclass(frozen=True)
+class Words(TrieArrays):
+    """The trie, with two modes: words as listed, and with a capital allowed. Nodes are in preorder.
+
+    Attributes:
+        digest: Names it: list, tokenizer and format.
+        tokenizer_digest: The tokenizer that the token ids belong to.
+        num_tokens: Size of that tokenizer's vocabulary.
+        listed: The words, in rank order, without those that the tokenizer cannot spell.
+        has_capitals: Whether the list has capitals, which decides ``case: auto``.
+        dropped_words: What the tokenizer cannot spell.
+    """
+
+    digest: str
+    tokenizer_digest: str
+    num_tokens: int
+    listed: StoredWords
+    has_capitals: bool
+    dropped_words: tuple[str, ...]
 
     @property
     def language(self) -> str:

@@ -18,7 +18,7 @@ from vocab.arrays.byte_trie import Int32Array, Uint8Array
 from vocab.arrays.kernels import AddressTable, address_of, int32_at, int64_at, kernel, position_of, uint8_at
 from vocab.automaton.frame import NUM_MODES, Frame
 from vocab.automaton.overlay import Overlay
-from vocab.automaton.words import NUM_KINDS, Words
+from vocab.automaton.words import NUM_KINDS, TrieArrays, Words
 
 NO_BUDGET: Final = -1
 NO_TOKENS: Final = np.empty(0, dtype=np.int32)
@@ -93,7 +93,7 @@ class Bound:
 
     def _child(self, node: int, token: int) -> int:
         num_base = self._words.num_nodes
-        trie: Words | Overlay = self._words if self._overlay is None or node < num_base else self._overlay
+        trie: TrieArrays = self._words if self._overlay is None or node < num_base else self._overlay
         own = node if trie is self._words else node - num_base
         edge = position_of(trie.tokens, trie.edge_start[own], trie.edge_start[own + 1], token)
         return int(trie.children[edge]) if edge >= 0 else -1
