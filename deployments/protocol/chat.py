@@ -30,7 +30,8 @@ def is_refused(name: str) -> bool:
 ModelName = Annotated[str, Field(min_length=1, max_length=1024)]
 Text = Annotated[str, Field(max_length=1024)]
 Penalty = Annotated[float, Field(ge=-2, le=2)]
-Share = Annotated[float, Field(gt=0, le=1)]
+Share = Annotated[float, Field(ge=1e-6, le=1)]
+"""The floor keeps it from vanishing in float32, in which the engine subtracts it from 1."""
 TokenId = Annotated[int, Field(ge=0, le=INT32_MAX)]
 TokenIds = Annotated[list[TokenId], AtMost("max_token_ids")]
 WrittenTokenId = Annotated[str, Field(pattern=r"^(0|[1-9][0-9]{0,9})$")]
@@ -84,7 +85,8 @@ class EngineFields(Body):
     """Tokens in one event."""
     frequency_penalty: Penalty | None = None
     presence_penalty: Penalty | None = None
-    repetition_penalty: Annotated[float, Field(gt=0, le=10)] | None = None
+    repetition_penalty: Annotated[float, Field(ge=0.01, le=10)] | None = None
+    """Divides logits, in float32: far below 0.01 they would become infinite, and the probabilities no numbers."""
     logit_bias: LogitBias | None = None
     """Token ids, written in decimal, and what is added to their logits."""
     logprobs: bool | None = None

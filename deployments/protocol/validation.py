@@ -257,8 +257,6 @@ def _describe_one(schema: Schema) -> str:
             return f"an integer of at least {schema['minimum']}"
         case "integer":
             return f"an integer from {schema['minimum']} to {schema['maximum']}"
-        case "number" if "exclusiveMinimum" in schema:
-            return f"a number above {schema['exclusiveMinimum']:g} and up to {schema['maximum']:g}"
         case "number":
             return f"a number from {schema['minimum']:g} to {schema['maximum']:g}"
         case "string":
