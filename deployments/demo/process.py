@@ -25,6 +25,7 @@ import psutil
 import yaml
 
 from deployments.demo.model import say
+from deployments.ingress.proxy_callback import CALLBACK, CALLBACK_VARIABLE
 from deployments.settings import DEMO_TOKEN
 
 CONFIG: Final = Path(__file__).parents[2] / "configs" / "demo.yaml"
@@ -88,7 +89,7 @@ class Demo:
             "MODEL_NAME": self._model,
             MARK: self._mark,
             "PYTHONUNBUFFERED": "1",
-            "RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH": "deployments.proxy:middlewares",
+            CALLBACK_VARIABLE: CALLBACK,
             "DO_NOT_TRACK": "1",
             "RAY_USAGE_STATS_ENABLED": "0",
             "VLLM_NO_USAGE_STATS": "1",

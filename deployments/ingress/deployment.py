@@ -20,6 +20,7 @@ from deployments.errors import ApiError, NotFoundError, to_api_error
 from deployments.ingress.answers import ClientLeft, respond, unless_client_leaves
 from deployments.ingress.auth import Authentication
 from deployments.ingress.body import parse_json, read_json_body
+from deployments.ingress.proxy_callback import check_guarded
 from deployments.ingress.request_id import Envelope
 from deployments.ingress.routing import Gate, Routes, check_host, header_check, route_check
 from deployments.limits import Limits
@@ -159,6 +160,9 @@ class FrontServer:
     """The front as a Serve deployment. The application is built in the replica, where the handles work.
 
     Its route prefix must be ``/``: paths are compared as they were sent.
+
+    Raises:
+        RuntimeError: The proxy of its node is not guarded.
     """
 
     def __init__(
@@ -169,6 +173,7 @@ class FrontServer:
         batches: DeploymentHandle | None = None,
         mount_batches: Callable[[FastAPI, Any, DeploymentHandle], Routes] | None = None,
     ) -> None:
+        check_guarded()
         self._settings = settings
         self._backend = HandleBackend(replica, vocabulary)
         self._mounts: list[Mount] = []

@@ -1,13 +1,16 @@
 """Guard Serve's own proxy, which trusts headers that a client should not send, and reads bodies without bound.
 
-Serve takes the request id, a deadline, and "do not stop when I leave" from the client, and tells its routes without a
-key. The proxy calls ``middlewares`` when ``RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH`` in the environment of the Ray
-node is ``deployments.proxy:middlewares``. Without it the front is safe but for these four, and uploads are held in
-memory.
+Serve takes the request id, a deadline, "do not stop when I leave", a model and a session to route by from the client,
+keeps a router entry for each model and session for ever, and tells its routes without a key. The proxy calls
+``middlewares`` when ``RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH`` in the environment of the Ray node is
+``deployments.proxy:middlewares``; the ingress does not start on a node without it.
 """
 
+import os
+from collections.abc import Mapping
 from typing import Final
 
+from ray.serve._private import constants
 from starlette.datastructures import MutableHeaders
 from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -15,15 +18,43 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from deployments.errors import NotFoundError
 from deployments.ingress.read_ahead import limit_client
 
-TRUSTED_BY_SERVE: Final = frozenset(
-    {b"x-request-id", b"x-request-timeout-seconds", b"x-request-disconnect-disabled", b"x-session-id"}
+CALLBACK_VARIABLE: Final = "RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH"
+CALLBACK: Final = "deployments.proxy:middlewares"
+
+_TRUSTED_BY_SERVE: Final = frozenset(
+    name.lower().replace("_", "-").encode()
+    for name in (
+        "x-request-id",
+        "x-request-timeout-seconds",
+        "x-request-disconnect-disabled",
+        "serve_multiplexed_model_id",
+        "x-session-id",
+        # An operator may have given it another name; private, and public by its variable.
+        getattr(constants, "SERVE_SESSION_ID", "x-session-id"),
+    )
 )
+_ROUTER_PREFIX: Final = b"x-serve-router-"
 
 _ROUTES_OF_SERVE: Final = "/-/routes"
 
 
 def middlewares() -> list[Middleware]:
     return [Middleware(ProxyGuard)]
+
+
+def check_guarded(environment: Mapping[str, str] = os.environ) -> None:
+    """Raise ``RuntimeError`` where this node's proxy would have no guard."""
+    if environment.get(CALLBACK_VARIABLE) != CALLBACK:
+        raise RuntimeError(
+            f"Serve's proxy on this node is not guarded against its clients: set {CALLBACK_VARIABLE}={CALLBACK} on "
+            "every node before Ray starts there (in the shell of `ray start`, or of `serve run` where that starts Ray)"
+        )
+
+
+def is_trusted_by_serve(name: bytes) -> bool:
+    """Whether Serve acts on a header of that name, in any case, with dashes or underscores."""
+    normal = name.lower().replace(b"_", b"-")
+    return normal in _TRUSTED_BY_SERVE or normal.startswith(_ROUTER_PREFIX)
 
 
 class ProxyGuard:
@@ -45,7 +76,7 @@ class ProxyGuard:
         elif scope["path"] == _ROUTES_OF_SERVE:
             await _not_found(send)
         else:
-            headers = [(name, value) for name, value in scope["headers"] if name not in TRUSTED_BY_SERVE]
+            headers = [(name, value) for name, value in scope["headers"] if not is_trusted_by_serve(name)]
             await self._app({**scope, "headers": headers}, limit_client(receive), send_with_one_id)
 
 

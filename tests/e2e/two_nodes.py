@@ -6,6 +6,7 @@ The vocabulary deployment is pinned to one node, the engine to the other, and ea
 """
 
 import json
+import os
 import sys
 
 import ray
@@ -13,10 +14,12 @@ from ray import serve
 from ray.cluster_utils import Cluster
 
 from deployments.app import build
+from deployments.ingress.proxy_callback import CALLBACK, CALLBACK_VARIABLE
 
 
 def main() -> None:
     port, vocabulary_cache, engine_cache, args = sys.argv[1:]
+    os.environ[CALLBACK_VARIABLE] = CALLBACK
     cluster = Cluster()
     # A node's processes inherit these variables.
     cluster.add_node(num_cpus=1, resources={"vocabulary": 1}, env_vars={"WORDBOUND_CACHE": vocabulary_cache})

@@ -1,16 +1,19 @@
 """The front inside Ray Serve, over handles, with stand-ins for the other deployments."""
 
+import os
 import socket
 from collections.abc import AsyncGenerator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import psutil
 import pytest
 import ray
 from ray import serve
 
 from deployments.contract import Answer, ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
 from deployments.ingress.deployment import Ingress
+from deployments.ingress.proxy_callback import CALLBACK, CALLBACK_VARIABLE
 from deployments.settings import Settings
 from tests.deployments.batch.direct import DirectBatches
 from tests.deployments.front import CHAT, KEY, LIMITS, MODEL, Front, assert_error, chat_body, raw_request, wait_until
@@ -56,7 +59,7 @@ def served() -> Iterator[Front]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     patch = pytest.MonkeyPatch()
-    patch.setenv("RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH", "deployments.proxy:middlewares")
+    patch.setenv(CALLBACK_VARIABLE, CALLBACK)
     ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
     try:
         serve.start(http_options={"host": "127.0.0.1", "port": port})
@@ -119,6 +122,28 @@ def test_the_request_id_is_the_servers_alone_through_the_proxy(front: Front, nam
 def test_the_proxy_does_not_tell_its_routes(front: Front) -> None:
     with front.client(key=None) as client:
         assert client.get("/-/routes").status_code == 404
+
+
+def test_headers_by_which_serve_routes_leave_nothing_in_the_proxy(front: Front) -> None:
+    """Unguarded, Serve's router keeps an entry with all headers for each value: 100 MB here."""
+    [proxy] = [one for one in psutil.process_iter(["name"]) if "ProxyActor" in one.info["name"] and _is_ours(one)]
+    names = ("serve_multiplexed_model_id", "Serve-Multiplexed-Model-Id", "x_session_id", "X-Session-Id")
+
+    def send(number: int) -> None:
+        with front.client(key=None) as client:
+            for name in names:
+                for part in range(10):
+                    client.get("/health", headers={name: f"value-{number}-{part}", "X-Padding": "x" * 30_000})
+
+    send(0)
+    before = proxy.memory_info().rss
+    with ThreadPoolExecutor(max_workers=4) as pool:
+        list(pool.map(send, range(1, 51)))
+    assert proxy.memory_info().rss - before < 25e6
+
+
+def _is_ours(process: psutil.Process) -> bool:
+    return any(parent.pid == os.getpid() for parent in process.parents())
 
 
 def test_a_body_that_is_too_long_is_refused_through_the_proxy(front: Front) -> None:
