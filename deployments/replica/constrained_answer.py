@@ -5,7 +5,8 @@ shares nothing with the automaton.
 
 A text is cut inside a word by a stop string (the automaton does not see it), and under ``MASK_ENGINE=xgrammar`` or a
 reasoning parser also by ``max_tokens``. There, and only there, the last part is trimmed, in streams too; anywhere
-else a text that is not whole is our own fault, and the answer an error.
+else a text that is not whole is our own fault, and the answer an error. A stream sends a word once it was read whole,
+so that no other word leaves even then.
 """
 
 import re
@@ -14,7 +15,7 @@ from typing import Any, Final
 
 from deployments.search.order import AnswerCost
 from vocab.marks import CLOSE_MARKS, SENTENCE_MARKS
-from vocab.text.reader import TextReader
+from vocab.text.reader import FollowedText, TextReader
 
 UNKNOWN_FOLLOWING: Final = "a"
 """Text that followed and is not known: it may have continued the word, so the word counts as cut."""
@@ -104,24 +105,27 @@ def finish_answer(answer: dict[str, Any], rules: AnswerRules, cost: AnswerCost |
 class _ChoiceText:
     """One choice of a stream: its text so far, and how much of it was sent.
 
-    ``sentence_start`` is where the last sentence of the sent text starts: what comes later can be read from there.
-    Reading 4,000 characters takes 60 ms, too much for each chunk; ``num_read`` is the length of the text when it was
-    read last.
+    ``followed`` is the text as far as it was read. Where it may be cut, it is read from ``sentence_start``, where the
+    last sentence of the sent text starts. Reading 4,000 characters takes 60 ms, too much for each chunk; ``num_read``
+    is the length of the text when it was read last.
     """
 
+    followed: FollowedText
     text: str = ""
     num_sent: int = 0
     num_read: int = 0
     sentence_start: int = 0
     logprobs: list[dict[str, Any]] = field(default_factory=list)
     num_logprob_bytes_sent: int = 0
+    token_ids: list[int] = field(default_factory=list)
 
 
 class StreamFilter:
     """Pass the chunks of one stream on, trimmed and with the ``vocab`` block in the last one.
 
     Chunks that may be the last (those that end a choice, and the one with the usage) are held until the next one or
-    the end of the stream. Where a text may be cut, text is held until a later boundary proves its words whole.
+    the end of the stream. Text is held until a later boundary proves its words whole, or, where it may be cut, until
+    what was written is a whole text.
     """
 
     def __init__(self, rules: AnswerRules) -> None:
@@ -157,26 +161,32 @@ class StreamFilter:
     def _take(self, choice: dict[str, Any]) -> bool:
         """Leave in the choice's delta what can be sent; return False where that is nothing."""
         delta = choice["delta"]
-        state = self._choices.setdefault(choice["index"], _ChoiceText())
-        state.text += delta.get("content") or ""
+        state = self._choices.get(choice["index"])
+        if state is None:
+            state = self._choices[choice["index"]] = _ChoiceText(self._rules.reader.follow())
+        written = delta.get("content") or ""
+        state.text += written
         is_finished = choice.get("finish_reason") is not None
         if is_finished:
-            state.text = state.text[: self._rules.whole_length(state.text, choice)]
-        if not self._rules.may_be_cut:
-            return True
-        end = len(state.text)
-        if not is_finished:
-            end = self._whole_so_far(state)
-        # A later reading may find a shorter prefix (a boundary inside a longer entry), but what was sent stays sent.
-        end = max(end, state.num_sent)
-        ready, state.num_sent = state.text[state.num_sent : end], end
-        if ready:
+            end = self._rules.whole_length(state.text, choice)
+            state.text = state.text[:end]
+        elif self._rules.may_be_cut:
+            # A later reading may find a shorter prefix (a boundary inside a longer entry), but what was sent stays
+            # sent.
+            end = max(self._whole_so_far(state), state.num_sent)
+        else:
+            end = _num_whole(state.followed, written)
+        ready, state.num_sent = state.text[state.num_sent : end], max(end, state.num_sent)
+        if ready and self._rules.may_be_cut:
             self._move_on(state, end)
+        has_ids = _take_token_ids(choice, state)
         if not ready and "content" not in delta:
             return True
         delta["content"] = ready
-        has_logprobs = _take_logprobs(choice, state, end)
-        return bool(ready) or has_logprobs or is_finished or "role" in delta
+        # Of an answer that nothing cut all are sent, that of the stop token too.
+        num_bytes = None if is_finished and not self._rules.may_be_cut else _num_bytes(state.text[:end])
+        has_logprobs = _take_logprobs(choice, state, num_bytes)
+        return bool(ready) or has_ids or has_logprobs or is_finished or "role" in delta
 
     def _move_on(self, state: _ChoiceText, end: int) -> None:
         """Move ``sentence_start`` to the last sentence of the sent text from which the rest can be read."""
@@ -195,16 +205,39 @@ class StreamFilter:
         return state.sentence_start + self._rules.reader.whole_prefix_length(rest, UNKNOWN_FOLLOWING)
 
 
-def _take_logprobs(choice: dict[str, Any], state: _ChoiceText, end: int) -> bool:
-    """Leave the entries whose text can be sent; the rest waits, and what is past a trim is never sent."""
+def _num_whole(followed: FollowedText, written: str) -> int:
+    """Return how many characters of a text are whole words, now that more was written.
+
+    Raises:
+        UnlistedTextError: It begins no text that the list allows.
+    """
+    if not followed.add(written):
+        raise UnlistedTextError(f"stopped after {followed.num_whole} characters")
+    return followed.num_whole
+
+
+def _take_token_ids(choice: dict[str, Any], state: _ChoiceText) -> bool:
+    """Leave the ids in the choice once all of their text can be sent."""
+    if not choice.get("token_ids"):
+        return False
+    state.token_ids += choice["token_ids"]
+    choice["token_ids"] = []
+    if state.num_sent < len(state.text):
+        return False
+    choice["token_ids"], state.token_ids = state.token_ids, []
+    return True
+
+
+def _take_logprobs(choice: dict[str, Any], state: _ChoiceText, num_bytes: int | None) -> bool:
+    """Leave the entries whose text is in the first ``num_bytes``, None for all; the rest waits, and what is past a trim
+    is never sent."""
     if not choice.get("logprobs"):
         return False
     state.logprobs.extend(choice["logprobs"].get("content") or [])
-    num_bytes = _num_bytes(state.text[:end])
     ready = []
     while state.logprobs:
         after = state.num_logprob_bytes_sent + _entry_bytes(state.logprobs[0])
-        if after > num_bytes:
+        if num_bytes is not None and after > num_bytes:
             break
         ready.append(state.logprobs.pop(0))
         state.num_logprob_bytes_sent = after

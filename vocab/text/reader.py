@@ -118,13 +118,23 @@ class TextReader:
                 return cut
         return 0
 
+    def follow(self) -> "FollowedText":
+        """Return an empty text, to read in parts as it is written."""
+        return FollowedText(self)
+
     def _complete(self, places: dict[int, _Step]) -> list[int]:
         return [place for place in places if self._gaps.states[place].is_complete]
 
     def _read(self, text: str) -> tuple[_Steps, set[tuple[int, int]]]:
         """Return every reading from the start as far as it goes, and the words met as (start, end)."""
-        steps: _Steps = [{} for _ in range(len(text) + 1)]
-        steps[0][self._gaps.start] = _Step(0, 0, -1, -1, 0)
+        steps: _Steps = [self._first_step(), *({} for _ in text)]
+        return steps, self._read_on(text, steps)
+
+    def _first_step(self) -> dict[int, _Step]:
+        return {self._gaps.start: _Step(0, 0, -1, -1, 0)}
+
+    def _read_on(self, text: str, steps: _Steps) -> set[tuple[int, int]]:
+        """Add to ``steps`` where the readings in them lead, and return the words met as (start, end)."""
         words: set[tuple[int, int]] = set()
         for position, places in enumerate(steps):
             for place, step in places.items():
@@ -144,7 +154,39 @@ class TextReader:
                 following = state.transitions.get(text[position : position + 1])
                 if following is not None:
                     _offer(steps[position + 1], following, _Step(step.max_rank, step.num_words, position, place, 0))
-        return steps, words
+        return words
+
+
+class FollowedText:
+    """A text read as it grows: how much of it is words of the list, each known to be whole.
+
+    Only its end is kept, as far back as a word may reach.
+
+    Attributes:
+        num_whole: Characters up to the last word, mark or blank that nothing written later can be part of.
+    """
+
+    def __init__(self, reader: TextReader) -> None:
+        self._reader = reader
+        self._steps: _Steps = [reader._first_step()]
+        self._end = ""
+        self._num_dropped = 0
+        self.num_whole = 0
+
+    def add(self, text: str) -> bool:
+        """Read what was written next; return False where the text is no beginning of an allowed one."""
+        self._end += text
+        self._steps += ({} for _ in text)
+        self._reader._read_on(self._end, self._steps)
+        whole = self.num_whole - self._num_dropped
+        for position in range(len(self._end), max(whole, 0), -1):
+            if self._steps[position] and not _NEVER_IN_WORDS.isdisjoint(self._end[position - 1 : position + 1]):
+                self.num_whole = self._num_dropped + position
+                break
+        num_old = max(len(self._end) - self._reader._words.max_length, 0)
+        self._end, self._steps = self._end[num_old:], self._steps[num_old:]
+        self._num_dropped += num_old
+        return any(self._steps)
 
 
 class _Words:

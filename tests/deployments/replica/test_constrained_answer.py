@@ -1,6 +1,8 @@
 import json
 import math
+import re
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any
 
@@ -115,12 +117,12 @@ class TestWholeAnswers:
 
 
 class TestStreams:
-    def test_passes_uncut_text_on_at_once_with_the_block_in_the_last_chunk(self) -> None:
-        chunks = [chunk("The c"), chunk("at"), chunk(".", finish_reason="stop")]
+    def test_passes_uncut_text_on_by_words_with_the_block_in_the_last_chunk(self) -> None:
+        chunks = [chunk("The c"), chunk("at"), chunk(" sat, a"), chunk("."), chunk("", finish_reason="stop")]
         sent = stream(chunks, rules(may_be_cut=False))
-        assert [text_of([one]) for one in sent] == ["The c", "at", "."]
-        assert ["vocab" in one for one in sent] == [False, False, True]
-        assert sent[-1]["vocab"]["num_words"] == 2
+        assert [text_of([one]) for one in sent] == ["The ", "cat sat, ", "a.", ""]
+        assert ["vocab" in one for one in sent] == [False, False, False, True]
+        assert sent[-1]["vocab"]["num_words"] == 4
 
     def test_puts_the_block_into_the_chunk_with_the_usage(self) -> None:
         usage = {"id": "x", "choices": [], "usage": {"total_tokens": 3}}
@@ -131,8 +133,8 @@ class TestStreams:
     def test_waits_for_all_choices(self) -> None:
         chunks = [
             chunk("The cat", finish_reason="stop", index=1),
-            chunk("The"),
-            chunk(" hat", finish_reason="stop"),
+            chunk("The "),
+            chunk("hat", finish_reason="stop"),
         ]
         sent = stream(chunks, rules(may_be_cut=False))
         assert ["vocab" in one for one in sent] == [False, False, True]
@@ -195,6 +197,46 @@ class TestStreams:
     def test_refuses_unlisted_text_before_the_end(self) -> None:
         with pytest.raises(UnlistedTextError):
             stream([chunk("The dog"), chunk(".", finish_reason="stop")], rules(may_be_cut=False))
+
+    @given(st.data())
+    def test_no_unlisted_word_leaves_where_the_mask_fails(self, data: st.DataObject) -> None:
+        """Among up to 60 chunks is one that a mask may have forbidden."""
+        wrong = st.sampled_from(["dog", "s", "xy", "the", "front", "of", " ", "  ", ".,", "é", "1a", "’", "\n"])
+        parts = data.draw(
+            st.lists(st.sampled_from(["the", " ", "cat", " sat", " in front of", ".", ", ", "c"]), max_size=60)
+        )
+        at = data.draw(st.integers(0, len(parts)))
+        parts[at:at] = [data.draw(wrong)]
+        stream_filter = StreamFilter(rules(may_be_cut=False))
+        sent: list[dict[str, Any]] = []
+        with suppress(UnlistedTextError):
+            for part in [*parts, None]:
+                one = chunk("", finish_reason="stop") if part is None else chunk(part)
+                one["choices"][0]["token_ids"] = [*(part or "").encode()]
+                sent += stream_filter.pass_on(one)
+        text = text_of(sent)
+        unread = re.fullmatch(r"(?:(?:The|the|Cat|cat|Sat|sat|A|a|C|c|On|on|[Ii]n front of|Mat|mat|Hat|hat|At|at)"
+                              r"(?!\w)|[ ,.])*", text)  # fmt: skip
+        assert unread
+        ids = [token for one in sent for made in one["choices"] for token in made["token_ids"]]
+        assert text.encode().startswith(bytes(ids))
+
+    def test_holds_token_ids_with_their_text(self) -> None:
+        chunks = [chunk("The"), chunk(" c"), chunk("at"), chunk(".", finish_reason="stop")]
+        for number, one in enumerate(chunks):
+            one["choices"][0]["token_ids"] = [number]
+        sent = stream(chunks, rules(may_be_cut=False))
+        assert [(text_of([one]), one["choices"][0]["token_ids"]) for one in sent] == [
+            ("The ", []),
+            ("cat.", [0, 1, 2, 3]),
+        ]
+
+    def test_breaks_off_where_no_text_goes_on(self) -> None:
+        stream_filter = StreamFilter(rules(may_be_cut=False))
+        assert text_of(stream_filter.pass_on(chunk("The cat s"))) == "The cat "
+        with pytest.raises(UnlistedTextError):
+            for _ in range(20):
+                assert not stream_filter.pass_on(chunk("xyzxyz"))
 
     def test_sends_logprobs_with_their_text(self) -> None:
         chunks = [chunk("The"), chunk(" cat"), chunk(" c", finish_reason="stop", stop_reason="at")]

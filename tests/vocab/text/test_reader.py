@@ -1,5 +1,7 @@
 """The reader allows what the recogniser allows, counts its words and cuts only between them."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -58,6 +60,40 @@ def test_a_cut_leaves_a_text_that_no_longer_cut_would(world: World, data: st.Dat
         assert length == len(text)
     # Behind the cut there is no other end of a text before a blank or a break.
     assert not any(recogniser.is_text(text[:end]) for end in range(length + 1, len(text)) if text[end] in " \n")
+
+
+@pytest.mark.parametrize("world", ALL_WORLDS, ids=str)
+@given(data=st.data(), choice=choices())
+def test_a_text_read_in_parts_is_whole_as_far_as_it_is_at_once(
+    world: World, data: st.DataObject, choice: Choice
+) -> None:
+    reader = reader_of_world(world, choice)
+    text = data.draw(world.likely_texts())
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(text)), max_size=8)) | {0, len(text)})
+    followed, goes_on = reader.follow(), True
+    for start, end in pairwise(cuts):
+        goes_on = followed.add(text[start:end])
+        assert followed.num_whole <= end
+        if not goes_on:
+            break
+    at_once = reader.follow()
+    at_once.add(text)
+    # A word before an opening mark is whole, but not looked up where the mark is known.
+    assert not goes_on or followed.num_whole >= at_once.num_whole
+    if world.judge(choice).is_text(text):
+        assert goes_on
+        assert followed.num_whole == at_once.num_whole
+        assert len(text) - followed.num_whole <= reader._words.max_length
+
+
+def test_a_followed_text_keeps_as_much_as_the_longest_word() -> None:
+    followed = reader_of("the", "in front of").follow()
+    for number in range(1000):
+        assert followed.add("the in front")
+        assert followed.num_whole == 16 * number + 4
+        assert followed.add(" of ")
+        assert followed.num_whole == 16 * number + 16
+        assert len(followed._end) < 50
 
 
 def test_it_counts_running_and_distinct_words_and_the_rarest() -> None:
