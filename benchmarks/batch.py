@@ -84,7 +84,7 @@ def _offline(arguments: argparse.Namespace, folder: Path) -> dict[str, float]:
 def _service(model: str, folder: Path) -> Iterator[openai.OpenAI]:
     batch = {"lines_in_flight": LINES_IN_FLIGHT}
     demo = Demo(model, folder, {"engine_kwargs": SERVICE_ENGINE, "batch": batch, "limits": {"max_input_tokens": 512,
-                "max_new_tokens": 512}, "max_ongoing_requests": 128})  # fmt: skip
+                "max_new_tokens": 512}, "max_sequences": 128})  # fmt: skip
     demo.start()
     try:
         demo.wait_until_ready()

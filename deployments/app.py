@@ -16,7 +16,7 @@ from ray.serve.schema import LoggingConfig
 
 from deployments.batch.api.routes import mount_batches
 from deployments.batch.deployment import Batches
-from deployments.ingress.deployment import Ingress
+from deployments.ingress.deployment import Ingress, max_chats
 from deployments.replica.deployment import Replica
 from deployments.replica.engine import engine_config
 from deployments.settings import DEMO_TOKEN, Settings, SettingsError
@@ -72,8 +72,8 @@ def build(args: Mapping[str, Any]) -> serve.Application:
 
     return Ingress.options(
         num_replicas=settings.ingress_replicas,
-        max_ongoing_requests=settings.max_ongoing_requests * settings.autoscaling.max_replicas
-        + settings.max_queued_requests,
+        # More chats than it lets in by itself, and room for all else: Serve would refuse in plain text.
+        max_ongoing_requests=2 * max_chats(settings) + 1000,
         max_queued_requests=settings.max_queued_requests,
         ray_actor_options={"num_cpus": NUM_CPUS_OF_HELPERS},
         logging_config=log,

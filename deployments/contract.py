@@ -18,7 +18,11 @@ removed."""
 
 Answer: TypeAlias = str | dict[str, Any]
 """One item of an answer: a server-sent event (``"data: …\\n\\n"``) of a stream, or the one dict of a whole answer.
-The first item may instead be ``{"error": {"message", "type", "param", "code", "status"}}``."""
+The first item may instead be ``{"error": {"message", "type", "param", "code", "status", "retry_after"}}``; the last of
+them, whole seconds, only where the same request may succeed later."""
+
+BEGUN: Final[Answer] = ""
+"""What a replica yields before the answer, once the request's turn has come."""
 
 
 class VocabularySpec(BaseModel):
@@ -119,6 +123,10 @@ class Decoding(BaseModel):
         if sum(width > 1 for width in (self.num_beams, self.best_of, self.search_width)) > 1:
             raise ValueError("beams, candidates and sentence search exclude one another")
         return self
+
+    def num_sequences(self, body: ChatBody) -> int:
+        """Return how many sequences of the engine's batch a request takes up at once."""
+        return max(int(body.get("n") or 1), self.num_beams, self.best_of, self.search_width)
 
     @property
     def is_plain(self) -> bool:

@@ -131,7 +131,10 @@ class HeadersTooLargeError(CallerError):
 class OverloadedError(ApiError):
     status = 503
     code = "overloaded"
-    headers = (("Retry-After", "1"),)
+
+    def __init__(self, message: str, retry_after_s: int = 1) -> None:
+        super().__init__(message)
+        self.headers = (("Retry-After", str(retry_after_s)),)
 
 
 class InternalError(ApiError):
@@ -142,12 +145,19 @@ class InternalError(ApiError):
 
 
 class UpstreamError(ApiError):
-    def __init__(self, status: int, message: str, param: str | None = None, code: str | None = None) -> None:
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        param: str | None = None,
+        code: str | None = None,
+        retry_after: int | None = None,
+    ) -> None:
         super().__init__(message, param, code)
         self.status = status
         self.type = "server_error" if status >= 500 else "invalid_request_error"
         if status in (429, 503):
-            self.headers = OverloadedError.headers
+            self.headers = (("Retry-After", str(retry_after or 1)),)
 
 
 def cut(text: str | None, length: int) -> str | None:
@@ -199,7 +209,14 @@ def from_error_item(item: dict[str, Any], request_id: str) -> ApiError:
         return InternalError(request_id)
     if status >= 500:
         message = f"{message} Its id, for the operator: {request_id}."
-    return UpstreamError(status, message, param=_text(fields.get("param")), code=_text(fields.get("code")))
+    retry_after = fields.get("retry_after")
+    return UpstreamError(
+        status,
+        message,
+        param=_text(fields.get("param")),
+        code=_text(fields.get("code")),
+        retry_after=retry_after if type(retry_after) is int and retry_after > 0 else None,
+    )
 
 
 def _text(value: object) -> str | None:

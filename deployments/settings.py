@@ -196,10 +196,13 @@ class Settings(BaseSettings):
     ingress_replicas: int = Field(default=1, ge=1)
     vocabulary_resources: dict[str, float] = {}
     """Custom resources that pin the vocabulary deployment to a node."""
-    max_ongoing_requests: int = Field(default=128, ge=1)
-    """Requests that a replica works on at once; the engine batches them."""
+    max_sequences: int = Field(default=128, ge=1)
+    """Sequences that a replica's engine works on at once for interactive requests, at most its ``max_num_seqs``: ``n``,
+    beams and candidates count one each. Costs KV cache, and time for each token of the others."""
     max_queued_requests: int = Field(default=256, ge=0)
-    """Requests that wait in each ingress for a replica; one more is refused with 503."""
+    """Requests that wait in each replica for that; one more is refused with 503, and told when to come back."""
+    max_queue_s: float = Field(default=30.0, gt=0)
+    """One that has waited so long is refused too. Clients give up after about a minute without a first token."""
     replica_env: dict[str, str] = {}
     """Environment variables of the replica and its engine."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
@@ -283,6 +286,11 @@ class Settings(BaseSettings):
     @property
     def named_keys(self) -> dict[str, SecretStr]:
         return {DEFAULT_OWNER: self.secret_token, **self.more_tokens}
+
+    @property
+    def max_requests(self) -> int:
+        """Interactive requests that run or wait in one replica."""
+        return self.max_sequences + self.max_queued_requests
 
     @property
     def max_batch_lines(self) -> int:

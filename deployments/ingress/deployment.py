@@ -15,14 +15,14 @@ from ray.serve.handle import DeploymentHandle
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
-from deployments.contract import Answer, ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
-from deployments.errors import ApiError, NotFoundError, to_api_error
+from deployments.contract import BEGUN, Answer, ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
+from deployments.errors import ApiError, NotFoundError, OverloadedError, to_api_error
 from deployments.ingress.answers import ClientLeft, respond, unless_client_leaves
 from deployments.ingress.auth import Authentication
 from deployments.ingress.body import parse_json, read_json_body
 from deployments.ingress.proxy_callback import check_guarded
 from deployments.ingress.request_id import Envelope
-from deployments.ingress.routing import Gate, Routes, check_host, header_check, route_check
+from deployments.ingress.routing import Gate, MaxConcurrent, Routes, check_host, header_check, route_check
 from deployments.limits import Limits
 from deployments.protocol.openapi import DOCS_PATHS, add_docs
 from deployments.protocol.reader import ChatRequest, ChatRequestReader, check_budget, model_not_found
@@ -48,6 +48,12 @@ _READY_FOR_S: Final = 1.0
 """Health needs no key, so requests to it must not become one question to the controller each."""
 
 _STATUS_TIMEOUT_S: Final = 5.0
+
+_LOOK_S: Final = 0.1
+"""How often a request that has not begun looks whether there is a replica at all."""
+
+_REPLICA_START_S: Final = 10
+"""When to come back while no replica runs; a small model takes so long to load."""
 
 
 class Backend(Protocol):
@@ -82,6 +88,7 @@ def create_app(settings: Settings, backend: Backend, mounts: Sequence[Mount] = (
     # Last: the document describes the routes added so far.
     add_docs(app, settings.limits)
     # The layer added last is the outermost.
+    app.add_middleware(MaxConcurrent, path=b"/v1/chat/completions", num_requests=max_chats(settings))
     app.add_middleware(Gate, check=route_check(routes))
     app.add_middleware(Gate, check=header_check(settings.limits))
     app.add_middleware(
@@ -98,9 +105,13 @@ def create_app(settings: Settings, backend: Backend, mounts: Sequence[Mount] = (
 class HandleBackend:
     """A ``Backend`` of two handles."""
 
-    def __init__(self, replica: DeploymentHandle, vocabulary: DeploymentHandle) -> None:
+    def __init__(self, replica: DeploymentHandle, vocabulary: DeploymentHandle, settings: Settings) -> None:
         self._replica = replica.options(stream=True)
         self._vocabulary = vocabulary
+        # One of a deployment that may scale to nothing is started by a request that waits for it.
+        self._waits_for_start = settings.autoscaling.min_replicas == 0
+        # The replica refuses earlier, and knows when to come back.
+        self._max_wait_s = settings.max_queue_s + 1
         self._readiness = _Readiness(replica.app_name, (replica.deployment_name, vocabulary.deployment_name))
 
     async def resolve(self, spec: VocabularySpec) -> ResolvedVocabulary:
@@ -111,14 +122,51 @@ class HandleBackend:
     ) -> AsyncGenerator[Answer]:
         response = self._replica.answer.remote(body, vocabulary, decoding, request_id)
         try:
-            async for item in response:
-                yield item
-        except (GeneratorExit, asyncio.CancelledError):
+            item = await self._first_item(response)
+            while item is not None:
+                if item != BEGUN:
+                    yield item
+                item = await _next(response)
+        except (GeneratorExit, asyncio.CancelledError, OverloadedError):
             response.cancel()
             raise
 
+    async def _first_item(self, response: Any) -> Answer | None:
+        """Wait for the request's turn.
+
+        Raises:
+            OverloadedError: No replica runs, or none had room for it in time.
+        """
+        first = asyncio.create_task(_next(response))
+        deadline = time.monotonic() + self._max_wait_s
+        try:
+            while not (await asyncio.wait({first}, timeout=_LOOK_S))[0]:
+                if not self._waits_for_start and has_no_replica(self._replica):
+                    raise OverloadedError("The model is being started again. Try again in a moment.", _REPLICA_START_S)
+                if time.monotonic() > deadline:
+                    raise OverloadedError("The service has no capacity for this request now. Try again in a moment.")
+            return first.result()
+        finally:
+            first.cancel()
+
     async def is_ready(self) -> bool:
         return await self._readiness.get()
+
+
+async def _next(response: Any) -> Answer | None:
+    item: Answer | None = await anext(response, None)
+    return item
+
+
+def has_no_replica(handle: DeploymentHandle) -> bool:
+    """Return whether no replica of a deployment takes requests, as far as this process knows; False where it cannot.
+
+    It knows from the controller, and from those that it found dead.
+    """
+    # Ray 2.60 has no public way that does not ask the controller, which learns of a death later.
+    router = getattr(getattr(handle, "_router", None), "_asyncio_router", None)
+    known = getattr(getattr(router, "request_router", None), "curr_replicas", None)
+    return known is not None and not known and bool(handle.running_replicas_populated())
 
 
 class _Readiness:
@@ -175,7 +223,7 @@ class FrontServer:
     ) -> None:
         check_guarded()
         self._settings = settings
-        self._backend = HandleBackend(replica, vocabulary)
+        self._backend = HandleBackend(replica, vocabulary, settings)
         self._mounts: list[Mount] = []
         if batches is not None and mount_batches is not None:
             self._mounts.append(lambda app: mount_batches(app, settings, batches))
@@ -215,6 +263,11 @@ def _add_models(app: FastAPI, model_id: str) -> None:
         if name != model_id:
             raise model_not_found(name)
         return JSONResponse(card)
+
+
+def max_chats(settings: Settings) -> int:
+    """Return how many chat requests one ingress works on at once: as many as all replicas take."""
+    return settings.max_requests * settings.autoscaling.max_replicas
 
 
 def _add_chat(app: FastAPI, settings: Settings, backend: Backend) -> None:

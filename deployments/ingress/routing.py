@@ -10,7 +10,13 @@ from typing import Any, Final, TypeAlias
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from deployments.errors import BadRequestError, HeadersTooLargeError, MethodNotAllowedError, NotFoundError
+from deployments.errors import (
+    BadRequestError,
+    HeadersTooLargeError,
+    MethodNotAllowedError,
+    NotFoundError,
+    OverloadedError,
+)
 from deployments.limits import Limits
 
 ScopeCheck: TypeAlias = Callable[[Mapping[str, Any]], None]
@@ -35,6 +41,27 @@ class Gate:
         if scope["type"] == "http":
             self._check(scope)
         await self._app(scope, receive, send)
+
+
+class MaxConcurrent:
+    """Let so many requests to one path in at once; refuse others before their bodies are read."""
+
+    def __init__(self, app: ASGIApp, *, path: bytes, num_requests: int) -> None:
+        self._app = app
+        self._path = path
+        self._num_free = num_requests
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or raw_path(scope) != self._path:
+            await self._app(scope, receive, send)
+            return
+        if self._num_free <= 0:
+            raise OverloadedError("The service has no capacity for this request now. Try again in a moment.")
+        self._num_free -= 1
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._num_free += 1
 
 
 def check_host(scope: Mapping[str, Any]) -> None:

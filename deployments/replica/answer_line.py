@@ -8,14 +8,14 @@ import asyncio
 import json
 import logging
 import time
-from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
 from typing import Final, Protocol, TypedDict
 
 from deployments.contract import Answer, ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
 from deployments.errors import ApiError, InternalError, from_error_item, to_api_error
 from deployments.protocol.reader import ChatRequest, ChatRequestReader, check_budget
+from deployments.replica.share import Share
 from deployments.single_flight import SingleFlight
 
 logger = logging.getLogger("ray.serve")
@@ -65,55 +65,6 @@ class Engine(Protocol):
     def is_dead(self) -> bool: ...
 
 
-class Share:
-    """A semaphore over the sequences that batches may run at once, first come first served."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._num_free = size
-        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
-
-    @property
-    def num_taken(self) -> int:
-        return self._size - self._num_free
-
-    @asynccontextmanager
-    async def take(self, num_sequences: int) -> AsyncIterator[None]:
-        """Hold so many sequences, or all where there are fewer."""
-        wanted = min(num_sequences, self._size)
-        await self._wait_for(wanted)
-        try:
-            yield
-        finally:
-            self._give_back(wanted)
-
-    async def _wait_for(self, wanted: int) -> None:
-        if not self._waiting and wanted <= self._num_free:
-            self._num_free -= wanted
-            return
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((wanted, turn))
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                self._give_back(wanted)
-            else:
-                self._waiting.remove((wanted, turn))
-                self._next()
-            raise
-
-    def _give_back(self, num_sequences: int) -> None:
-        self._num_free += num_sequences
-        self._next()
-
-    def _next(self) -> None:
-        while self._waiting and self._waiting[0][0] <= self._num_free:
-            wanted, turn = self._waiting.popleft()
-            self._num_free -= wanted
-            turn.set_result(None)
-
-
 class LineAnswerer:
     """Answer lines, as many at once as the share allows."""
 
@@ -133,6 +84,11 @@ class LineAnswerer:
         self._clock = clock
         self._sleep = sleep
 
+    @property
+    def num_taken(self) -> int:
+        """Sequences that lines hold."""
+        return self._share.num_taken
+
     async def answer(self, request: LineRequest) -> LineAnswer:
         list_param = "vocab.lang"
         try:
@@ -140,7 +96,7 @@ class LineAnswerer:
             list_param = chat.list_param
             # Resolved before its turn, so that a free sequence is used at once.
             vocabulary = await self._vocabulary(chat)
-            async with self._share.take(_num_sequences(chat)):
+            async with self._share.take(chat.decoding.num_sequences(chat.body)):
                 if self._clock() >= request["deadline"]:
                     return {"status": EXPIRED, "body": "null"}
                 if self._engine.is_dead():
@@ -181,11 +137,6 @@ class LineAnswerer:
                     return _refused(from_error_item(item, request_id))
                 break
         return _refused(InternalError(request_id))
-
-
-def _num_sequences(chat: ChatRequest) -> int:
-    decoding = chat.decoding
-    return max(int(chat.body.get("n", 1)), decoding.num_beams, decoding.best_of, decoding.search_width)
 
 
 def _refused(error: ApiError) -> LineAnswer:

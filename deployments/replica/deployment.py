@@ -4,19 +4,22 @@ import asyncio
 import logging
 import os
 from collections.abc import AsyncGenerator
-from typing import Any
+from contextlib import aclosing
+from typing import Any, Final
 
 from ray.serve.handle import DeploymentHandle
 from ray.serve.llm import LLMConfig
 from ray.serve.llm.deployment import LLMServer
 from transformers import AutoTokenizer
 
-from deployments.contract import Answer, ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
+from deployments.contract import BEGUN, Answer, ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
 from deployments.protocol.reader import ChatRequestReader
 from deployments.replica import engine
-from deployments.replica.answer_line import PRIORITY, LineAnswer, LineAnswerer, LineRequest, Share
+from deployments.replica.answer_line import PRIORITY, LineAnswer, LineAnswerer, LineRequest
 from deployments.replica.answering import NEEDS_AUTOMATON, ChatAnswerer, Prompts
+from deployments.replica.engine import EngineError
 from deployments.replica.node_lists import NodeLists
+from deployments.replica.share import Share, ShareFullError
 from deployments.replica.startup_check import check_context, prove_enforcement
 from deployments.settings import Settings
 from deployments.vocabulary.deployment import resolve
@@ -27,6 +30,14 @@ from vocab.compiler.warm_up import warm_up
 from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIABLE, EngineCache
 
 logger = logging.getLogger("ray.serve")
+
+_LOOK_S: Final = 0.1
+
+_LAST_ANSWERS_S: Final = 3.0
+"""For what is still to be answered when the engine has ended."""
+
+_RESTART_S: Final = 10
+"""When to come back: a small model is loaded by then."""
 
 
 class Replica(LLMServer):
@@ -58,22 +69,47 @@ class Replica(LLMServer):
         lists = NodeLists(store, lambda digest: vocabulary.fetch.remote(digest), settings.mask_engine)
         await _bring_prebuilt(self, settings, vocabulary, lists)
         self._chats = ChatAnswerer(self, settings, lists, prompts, tells_cost=tells_cost)
+        self._share = Share(
+            min(settings.max_sequences, engine.max_sequences(self)), settings.max_queued_requests, settings.max_queue_s
+        )
         self._lines = LineAnswerer(
-            _LinesEngine(self, settings, vocabulary),
+            _LinesEngine(self, self._chats, settings, vocabulary),
             ChatRequestReader.of(settings),
             Share(self._num_batch_sequences(settings)),
         )
+        self._end_of_engine = asyncio.create_task(self._end_with_engine())
         logger.info("%s is ready; its engine keeps to word lists", settings.model_id)
 
     async def answer(
         self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, request_id: str
     ) -> AsyncGenerator[Answer, None]:
-        """See ``ChatAnswerer.answer``."""
-        async for item in self._chats.answer(body, vocabulary, decoding, request_id):
-            yield item
+        """Yield ``BEGUN`` when the request's turn has come, then what ``ChatAnswerer.answer`` yields."""
+        if engine.is_dead(self):
+            yield _refused("The engine of this replica has ended.", "engine_dead", _RESTART_S)
+            return
+        try:
+            async with self._share.take(decoding.num_sequences(body)):
+                yield BEGUN
+                async with aclosing(self._chats.answer(body, vocabulary, decoding, request_id)) as items:
+                    async for item in items:
+                        yield item
+        except ShareFullError as full:
+            yield _refused("The service has no capacity for this request now.", "overloaded", full.retry_after_s)
 
     async def answer_line(self, request: LineRequest) -> LineAnswer:
         return await self._lines.answer(request)
+
+    async def _end_with_engine(self) -> None:
+        """End this process when the engine's has ended: Serve then sends it nothing more and starts another."""
+        while not engine.is_dead(self):  # noqa: ASYNC110 - vLLM has no event for it
+            await asyncio.sleep(_LOOK_S)
+        logger.error("the engine's process has ended, and so does this replica; Serve starts another")
+        # Requests under way fail by themselves, and lines that did not begin are to say so.
+        for _ in range(round(_LAST_ANSWERS_S / _LOOK_S)):
+            await asyncio.sleep(_LOOK_S)
+            if not self._share.num_taken and not self._lines.num_taken:
+                break
+        os._exit(1)
 
     def _num_batch_sequences(self, settings: Settings) -> int:
         """Return how many sequences of batches may run at once.
@@ -83,6 +119,10 @@ class Replica(LLMServer):
         """
         most = engine.max_sequences(self)
         return max(min(settings.batch.lines_in_flight, most - max(most // 8, 1)), 1)
+
+
+def _refused(message: str, code: str, retry_after_s: int) -> Answer:
+    return EngineError(503, f"{message} Try again in a moment.", code=code, retry_after_s=retry_after_s).body
 
 
 def with_mask_engine_for(tokenizer: Any, settings: Settings) -> Settings:
@@ -114,8 +154,9 @@ async def _bring_prebuilt(
 class _LinesEngine:
     """The replica as ``LineAnswerer`` uses it."""
 
-    def __init__(self, replica: Replica, settings: Settings, vocabulary: DeploymentHandle) -> None:
+    def __init__(self, replica: Replica, chats: ChatAnswerer, settings: Settings, vocabulary: DeploymentHandle) -> None:
         self._replica = replica
+        self._chats = chats
         self._vocabulary = vocabulary
         self._priority = PRIORITY if engine.knows_priorities(settings) else 0
 
@@ -125,7 +166,7 @@ class _LinesEngine:
     def answer(
         self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, request_id: str
     ) -> AsyncGenerator[Answer, None]:
-        return self._replica.answer({**body, "priority": self._priority}, vocabulary, decoding, request_id)
+        return self._chats.answer({**body, "priority": self._priority}, vocabulary, decoding, request_id)
 
     def is_dead(self) -> bool:
         return engine.is_dead(self._replica)

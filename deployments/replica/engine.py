@@ -54,12 +54,21 @@ class EngineError(Exception):
         body: The first item of the answer: ``{"error": {…, "status"}}``.
     """
 
-    def __init__(self, status: int, message: str, *, param: str | None = None, code: str | None = None) -> None:
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        param: str | None = None,
+        code: str | None = None,
+        retry_after_s: int | None = None,
+    ) -> None:
         super().__init__(message)
         kind = "invalid_request_error" if status < 500 else "server_error"
-        self.body: dict[str, Any] = {
-            "error": {"message": message, "type": kind, "param": param, "code": code, "status": status}
-        }
+        error: dict[str, Any] = {"message": message, "type": kind, "param": param, "code": code, "status": status}
+        if retry_after_s is not None:
+            error["retry_after"] = retry_after_s
+        self.body: dict[str, Any] = {"error": error}
 
 
 class _ChatRequest(ChatCompletionRequest):
@@ -118,8 +127,12 @@ def engine_config(settings: Settings) -> LLMConfig:
         deployment_config={
             "autoscaling_config": scaling.model_dump(),
             # Lines of batches are counted on top, so that no interactive request waits behind them.
-            "max_ongoing_requests": settings.max_ongoing_requests + settings.max_batch_lines,
-            "max_queued_requests": settings.max_queued_requests + settings.max_batch_lines,
+            # More than the replica lets in by itself (``Share``), which is what refuses a request and tells when to
+            # come back.
+            "max_ongoing_requests": 2 * settings.max_requests + settings.max_batch_lines,
+            "max_queued_requests": settings.max_requests + settings.max_batch_lines,
+            # A replica ends with its engine; as long a request may go to it, or wait for one that is gone.
+            "health_check_period_s": 1.0,
             # The engine's bundle has the processors; the replica itself only passes requests on.
             "ray_actor_options": {"num_cpus": 0},
         },
@@ -140,6 +153,7 @@ def client(server: LLMServer) -> Any:
 
 
 def is_dead(server: LLMServer) -> bool:
+    """Whether the engine's process has ended; it never comes back within this one."""
     return bool(client(server).errored)
 
 

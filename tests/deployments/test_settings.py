@@ -14,12 +14,12 @@ def load(environment: dict[str, str] | None = None, **args: object) -> Settings:
 def test_the_environment_overrides_secret_files_which_override_yaml_which_overrides_the_defaults(
     tmp_path: Path,
 ) -> None:
-    for name in ("PREBUILD_PREFIX", "WORDBOUND_MAX_ONGOING_REQUESTS"):
+    for name in ("PREBUILD_PREFIX", "WORDBOUND_MAX_SEQUENCES"):
         (tmp_path / name).write_text("60\n")
     environment = {"MAX_INPUT_TOKENS": "100", "PREBUILD_PREFIX": "50", "SECRETS_DIR": str(tmp_path)}
-    settings = load(environment, prebuild_prefix=70, max_ongoing_requests=70, max_queued_requests=70)
+    settings = load(environment, prebuild_prefix=70, max_sequences=70, max_queued_requests=70)
     assert settings.limits.max_input_tokens == 100
-    assert (settings.prebuild_prefix, settings.max_ongoing_requests, settings.max_queued_requests) == (50, 60, 70)
+    assert (settings.prebuild_prefix, settings.max_sequences, settings.max_queued_requests) == (50, 60, 70)
     assert load().limits.max_input_tokens != 100
 
 
@@ -121,7 +121,7 @@ def test_a_model_in_a_folder_is_named_for_the_folder() -> None:
         ({}, {"WORDBOUND_ENGINE_KWARGS": "{"}, ["WORDBOUND_ENGINE_KWARGS='{'", "keys and values"]),
         ({"torch_dtype": "float16"}, {"TORCH_DTYPE": "float8"}, ["TORCH_DTYPE='float8'", "float32"]),
         ({"prebuild_prefix": "many"}, {}, ["prebuild_prefix='many'", "integer"]),
-        ({"max_ongoing_requests": 0}, {}, ["max_ongoing_requests=0", "greater than or equal to 1"]),
+        ({"max_sequences": 0}, {}, ["max_sequences=0", "greater than or equal to 1"]),
         ({"artefact_bytes": 1000}, {}, ["artefact_bytes=1000", "greater than or equal to 1048576"]),
         ({"compile_deadline_s": 0}, {}, ["compile_deadline_s=0", "greater than 0"]),
         ({}, {"ARTEFACT_STORE": "magic://lists"}, ["ARTEFACT_STORE='magic://lists'", "fsspec"]),

@@ -1,9 +1,13 @@
 """The front inside Ray Serve, over handles, with stand-ins for the other deployments."""
 
+import json
 import os
 import socket
+import time
 from collections.abc import AsyncGenerator, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -11,7 +15,7 @@ import pytest
 import ray
 from ray import serve
 
-from deployments.contract import Answer, ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
+from deployments.contract import BEGUN, Answer, ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
 from deployments.ingress.deployment import Ingress
 from deployments.ingress.proxy_callback import CALLBACK, CALLBACK_VARIABLE
 from deployments.settings import Settings
@@ -33,12 +37,20 @@ class VocabularyStandIn:
 
 
 class ReplicaStandIn:
-    def __init__(self) -> None:
+    """The first starts at once, any later one as slowly as a model that is loaded."""
+
+    def __init__(self, started: Path) -> None:
+        if started.exists():
+            time.sleep(12)
+        started.touch()
         self._stand_in = StandIn()
 
     async def answer(
         self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, request_id: str
     ) -> AsyncGenerator[Answer]:
+        if body["messages"][-1]["content"] == "please die":
+            os._exit(1)
+        yield BEGUN
         async for item in self._stand_in.answer(body, vocabulary, decoding, request_id):
             yield item
 
@@ -48,16 +60,17 @@ class ReplicaStandIn:
 
 FREE = {"num_cpus": 0}
 Vocabulary: Any = serve.deployment(name="Vocabulary", ray_actor_options=FREE)(VocabularyStandIn)
-Replica: Any = serve.deployment(name="Replica", ray_actor_options=FREE, max_ongoing_requests=2, max_queued_requests=1)(
-    ReplicaStandIn
-)
+Replica: Any = serve.deployment(
+    name="Replica", ray_actor_options=FREE, max_ongoing_requests=2, max_queued_requests=1, health_check_period_s=1
+)(ReplicaStandIn)
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[Front]:
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
+    started = tmp_path_factory.mktemp("replica") / "started"
     patch = pytest.MonkeyPatch()
     patch.setenv(CALLBACK_VARIABLE, CALLBACK)
     ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
@@ -65,7 +78,7 @@ def served() -> Iterator[Front]:
         serve.start(http_options={"host": "127.0.0.1", "port": port})
         settings = Settings(model_id=MODEL, secret_token=KEY, limits=LIMITS)
         serve.run(
-            Ingress.options(ray_actor_options=FREE).bind(settings, Replica.bind(), Vocabulary.bind()),
+            Ingress.options(ray_actor_options=FREE).bind(settings, Replica.bind(started), Vocabulary.bind()),
             name="front",
             route_prefix="/",
         )
@@ -125,7 +138,7 @@ def test_the_proxy_does_not_tell_its_routes(front: Front) -> None:
 
 
 def test_headers_by_which_serve_routes_leave_nothing_in_the_proxy(front: Front) -> None:
-    """Unguarded, Serve's router keeps an entry with all headers for each value: 100 MB here."""
+    """Unguarded, Serve's router keeps an entry with all headers for each value."""
     [proxy] = [one for one in psutil.process_iter(["name"]) if "ProxyActor" in one.info["name"] and _is_ours(one)]
     names = ("serve_multiplexed_model_id", "Serve-Multiplexed-Model-Id", "x_session_id", "X-Session-Id")
 
@@ -133,12 +146,12 @@ def test_headers_by_which_serve_routes_leave_nothing_in_the_proxy(front: Front) 
         with front.client(key=None) as client:
             for name in names:
                 for part in range(10):
-                    client.get("/health", headers={name: f"value-{number}-{part}", "X-Padding": "x" * 30_000})
+                    client.get("/health", headers={name: f"value-{number}-{part}", "X-Padding": "x" * 60_000})
 
     send(0)
     before = proxy.memory_info().rss
     with ThreadPoolExecutor(max_workers=4) as pool:
-        list(pool.map(send, range(1, 51)))
+        list(pool.map(send, range(1, 31)))
     assert proxy.memory_info().rss - before < 25e6
 
 
@@ -167,11 +180,34 @@ def test_the_replica_stops_when_the_client_leaves(front: Front, stream: bool) ->
     wait_until(lambda: num_open() == 0, timeout_s=5)
 
 
-def test_a_burst_is_served_or_told_to_come_back(front: Front) -> None:
-    with ThreadPoolExecutor(max_workers=24) as pool:
-        responses = list(pool.map(lambda _: front.chat(stream=True), range(24)))
-    refused = [response for response in responses if response.status_code != 200]
-    assert len(refused) < len(responses)
-    for response in refused:
-        assert_error(response, 503, code="overloaded")
-        assert response.headers["retry-after"] == "1"
+def test_what_finds_no_room_is_told_to_come_back(front: Front) -> None:
+    """Two requests run and one waits; all others are refused at once, and served when those have left."""
+    body = json.dumps(chat_body("please stall")).encode()
+    head = raw_request(CHAT, b"Content-Type: application/json", b"Content-Length: %d" % len(body), method="POST")
+    with ExitStack() as stack:
+        num_stalled, was_refused = 0, False
+        while not was_refused:
+            connection = stack.enter_context(socket.create_connection(("127.0.0.1", front.port), timeout=1))
+            connection.sendall(head + body)
+            with suppress(TimeoutError):
+                was_refused = connection.recv(12) == b"HTTP/1.1 503"
+            num_stalled += not was_refused
+        assert num_stalled == 3
+        with ThreadPoolExecutor(max_workers=8) as pool:
+            responses = list(pool.map(lambda _: front.chat(stream=True), range(24)))
+        for response in responses:
+            assert_error(response, 503, code="overloaded")
+            assert response.headers["retry-after"] == "1"
+    wait_until(lambda: front.chat().status_code == 200, timeout_s=10)
+    assert num_open() == 0
+
+
+def test_a_dead_replica_is_told_at_once_and_replaced(front: Front) -> None:
+    """None of these hangs until another replica has started. The last test here: it ends the only one."""
+    assert_error(front.chat(text="please die"), 503, code="overloaded")
+    answers = [front.chat() for _ in range(3)]
+    for answer in answers:
+        if answer.status_code != 200:
+            assert_error(answer, 503, code="overloaded")
+            assert int(answer.headers["retry-after"]) > 0
+    wait_until(lambda: front.chat().status_code == 200, timeout_s=60)

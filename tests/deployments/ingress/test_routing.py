@@ -1,9 +1,14 @@
 """Rows 4, 5, 6, 9 of the faults: Host, paths, headers, methods."""
 
+import asyncio
 import json
+from typing import Any
 
 import pytest
+from starlette.types import Receive, Scope, Send
 
+from deployments.errors import OverloadedError
+from deployments.ingress.routing import MaxConcurrent
 from tests.deployments.front import CHAT, LIMITS, MODEL, Front, assert_error, raw_request
 
 BAD_HOSTS = [b"a/b", b"a?b", b"a#b", b"u@a", b"a\\b", b"a b", b"", b"a:b", b"a:1:2", b"[::1", b"a,b", "é".encode()]
@@ -119,3 +124,26 @@ def test_headers_beyond_the_limits_are_refused(front: Front, headers: list[bytes
 def test_what_is_not_http_is_refused(front: Front, request_line: bytes) -> None:
     assert front.send_raw(request_line + b"\r\nHost: localhost\r\n\r\n")[0] in (0, 400, 401)
     assert front.get("/v1/models").status_code == 200
+
+
+async def test_no_more_requests_to_a_path_at_once_than_configured() -> None:
+    leave = asyncio.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["raw_path"] == b"/chat":
+            await leave.wait()
+
+    async def ask(path: bytes) -> None:
+        async def nothing(*_: Any) -> Any: ...
+
+        await limited({"type": "http", "path": path.decode(), "raw_path": path, "headers": []}, nothing, nothing)
+
+    limited = MaxConcurrent(app, path=b"/chat", num_requests=2)
+    tasks = [asyncio.create_task(ask(b"/chat")) for _ in range(2)]
+    await asyncio.sleep(0)
+    with pytest.raises(OverloadedError):
+        await ask(b"/chat")
+    await ask(b"/health")
+    leave.set()
+    await asyncio.gather(*tasks)
+    await ask(b"/chat")

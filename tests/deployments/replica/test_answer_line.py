@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import random
 from collections.abc import AsyncGenerator
 from typing import Any
 
@@ -11,7 +10,8 @@ import pytest
 from deployments.contract import Answer, ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
 from deployments.limits import Limits
 from deployments.protocol.reader import ChatRequestReader
-from deployments.replica.answer_line import EXPIRED, NOT_STARTED, LineAnswer, LineAnswerer, Share
+from deployments.replica.answer_line import EXPIRED, NOT_STARTED, LineAnswer, LineAnswerer
+from deployments.replica.share import Share
 from tests.deployments.stand_in import StandIn
 
 MODEL = "stand-in"
@@ -145,67 +145,3 @@ async def test_no_more_sequences_run_than_the_share_has_places() -> None:
     assert {answer["status"] for answer in answers} == {200}
     assert engine.running == 0
     assert 4 <= engine.most <= 8, "only a line that is wider than the share may exceed it, alone"
-
-
-async def test_no_more_places_are_taken_than_there_are_and_all_come_back() -> None:
-    share, randomness, most = Share(7), random.Random(1), 0
-
-    async def work(wanted: int) -> None:
-        nonlocal most
-        async with share.take(wanted):
-            most = max(most, share.num_taken)
-            await asyncio.sleep(0)
-
-    await asyncio.gather(*(work(randomness.randint(1, 9)) for _ in range(200)))
-    assert most == 7
-    assert share.num_taken == 0
-
-
-async def test_a_wide_line_is_not_overtaken_for_ever() -> None:
-    share, order = Share(4), []
-
-    async def work(name: str, wanted: int) -> None:
-        async with share.take(wanted):
-            order.append(name)
-            await asyncio.sleep(0)
-
-    await asyncio.gather(work("a", 2), work("wide", 4), work("b", 2), work("c", 2))
-    assert order == ["a", "wide", "b", "c"]
-
-
-async def test_who_no_longer_waits_holds_no_place() -> None:
-    share = Share(1)
-    release = asyncio.Event()
-
-    async def work() -> None:
-        async with share.take(1):
-            await release.wait()
-
-    holder, leaving, staying = (asyncio.create_task(work()) for _ in range(3))
-    await asyncio.sleep(0)
-    leaving.cancel()
-    await asyncio.sleep(0)
-    release.set()
-    await asyncio.gather(holder, staying)
-    assert leaving.cancelled()
-    assert share.num_taken == 0
-
-
-async def test_a_place_given_to_one_who_is_cancelled_meanwhile_goes_on() -> None:
-    share = Share(1)
-
-    async def work() -> None:
-        async with share.take(1):
-            await asyncio.sleep(0)
-
-    async def hand_over() -> None:
-        async with share.take(1):
-            await asyncio.sleep(0)
-        # The place is given to it already, but it has not run since.
-        leaving.cancel()
-
-    holder = asyncio.create_task(hand_over())
-    leaving, staying = (asyncio.create_task(work()) for _ in range(2))
-    await asyncio.gather(holder, staying)
-    assert leaving.cancelled()
-    assert share.num_taken == 0

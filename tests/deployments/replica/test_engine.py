@@ -68,18 +68,18 @@ def test_an_engine_tells_as_many_tokens_as_beams_need(given: int | None, used: i
 
 
 def test_queues_are_bounded() -> None:
-    config = engine.engine_config(settings(max_ongoing_requests=5, max_queued_requests=6, batch={"enabled": False}))
-    assert config.deployment_config["max_ongoing_requests"] == 5
-    assert config.deployment_config["max_queued_requests"] == 6
+    config = engine.engine_config(settings(max_sequences=5, max_queued_requests=6, batch={"enabled": False}))
+    assert config.deployment_config["max_ongoing_requests"] == 2 * (5 + 6)
+    assert config.deployment_config["max_queued_requests"] == 5 + 6
 
 
 def test_the_lines_of_batches_take_no_place_of_a_request() -> None:
     batch = {"lines_in_flight": 10, "jobs_at_once": 2}
     config = engine.engine_config(
-        settings(max_ongoing_requests=5, max_queued_requests=6, batch=batch, autoscaling={"max_replicas": 3})
+        settings(max_sequences=5, max_queued_requests=6, batch=batch, autoscaling={"max_replicas": 3})
     )
-    assert config.deployment_config["max_ongoing_requests"] == 5 + 114
-    assert config.deployment_config["max_queued_requests"] == 6 + 114
+    assert config.deployment_config["max_ongoing_requests"] == 2 * (5 + 6) + 114
+    assert config.deployment_config["max_queued_requests"] == 5 + 6 + 114
 
 
 @pytest.mark.parametrize(("given", "knows"), [({}, True), ({"scheduling_policy": "fcfs"}, False)])
