@@ -203,6 +203,9 @@ class Settings(BaseSettings):
     """Requests that wait in each replica for that; one more is refused with 503, and told when to come back."""
     max_queue_s: float = Field(default=30.0, gt=0)
     """One that has waited so long is refused too. Clients give up after about a minute without a first token."""
+    engine_stall_s: float = Field(default=300.0, gt=0)
+    """An engine with requests that writes no token for so long is ended, with its replica, and replaced. Longer than a
+    long prompt takes to be read, on a slow processor."""
     replica_env: dict[str, str] = {}
     """Environment variables of the replica and its engine."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"

@@ -18,6 +18,7 @@ from deployments.replica import engine
 from deployments.replica.answer_line import PRIORITY, LineAnswer, LineAnswerer, LineRequest
 from deployments.replica.answering import NEEDS_AUTOMATON, ChatAnswerer, Prompts
 from deployments.replica.engine import EngineError
+from deployments.replica.engine_watch import EngineWatch
 from deployments.replica.node_lists import NodeLists
 from deployments.replica.share import Share, ShareFullError
 from deployments.replica.startup_check import check_context, prove_enforcement
@@ -30,11 +31,6 @@ from vocab.compiler.warm_up import warm_up
 from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIABLE, EngineCache
 
 logger = logging.getLogger("ray.serve")
-
-_LOOK_S: Final = 0.1
-
-_LAST_ANSWERS_S: Final = 3.0
-"""For what is still to be answered when the engine has ended."""
 
 _RESTART_S: Final = 10
 """When to come back: a small model is loaded by then."""
@@ -77,7 +73,10 @@ class Replica(LLMServer):
             ChatRequestReader.of(settings),
             Share(self._num_batch_sequences(settings)),
         )
-        self._end_of_engine = asyncio.create_task(self._end_with_engine())
+        watch = EngineWatch(
+            lambda: engine.is_dead(self), lambda: engine.progress(self), settings.engine_stall_s, self._num_under_way
+        )
+        self._watch = asyncio.create_task(watch.run())
         logger.info("%s is ready; its engine keeps to word lists", settings.model_id)
 
     async def answer(
@@ -85,31 +84,23 @@ class Replica(LLMServer):
     ) -> AsyncGenerator[Answer, None]:
         """Yield ``BEGUN`` when the request's turn has come, then what ``ChatAnswerer.answer`` yields."""
         if engine.is_dead(self):
-            yield _refused("The engine of this replica has ended.", "engine_dead", _RESTART_S)
+            yield _engine_dead()
             return
         try:
             async with self._share.take(decoding.num_sequences(body)):
                 yield BEGUN
                 async with aclosing(self._chats.answer(body, vocabulary, decoding, request_id)) as items:
                     async for item in items:
-                        yield item
+                        has_failed = isinstance(item, dict) and "error" in item and engine.is_dead(self)
+                        yield _engine_dead() if has_failed else item
         except ShareFullError as full:
             yield _refused("The service has no capacity for this request now.", "overloaded", full.retry_after_s)
 
     async def answer_line(self, request: LineRequest) -> LineAnswer:
         return await self._lines.answer(request)
 
-    async def _end_with_engine(self) -> None:
-        """End this process when the engine's has ended: Serve then sends it nothing more and starts another."""
-        while not engine.is_dead(self):  # noqa: ASYNC110 - vLLM has no event for it
-            await asyncio.sleep(_LOOK_S)
-        logger.error("the engine's process has ended, and so does this replica; Serve starts another")
-        # Requests under way fail by themselves, and lines that did not begin are to say so.
-        for _ in range(round(_LAST_ANSWERS_S / _LOOK_S)):
-            await asyncio.sleep(_LOOK_S)
-            if not self._share.num_taken and not self._lines.num_taken:
-                break
-        os._exit(1)
+    def _num_under_way(self) -> int:
+        return self._share.num_taken + self._lines.num_taken
 
     def _num_batch_sequences(self, settings: Settings) -> int:
         """Return how many sequences of batches may run at once.
@@ -119,6 +110,10 @@ class Replica(LLMServer):
         """
         most = engine.max_sequences(self)
         return max(min(settings.batch.lines_in_flight, most - max(most // 8, 1)), 1)
+
+
+def _engine_dead() -> Answer:
+    return _refused("The engine of this replica has ended.", "engine_dead", _RESTART_S)
 
 
 def _refused(message: str, code: str, retry_after_s: int) -> Answer:

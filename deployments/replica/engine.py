@@ -157,6 +157,15 @@ def is_dead(server: LLMServer) -> bool:
     return bool(client(server).errored)
 
 
+def progress(server: LLMServer) -> tuple[int, int] | None:
+    """Return what changes with each step of the engine: its requests, and the tokens that they have got. None where it
+    has none, or does not count."""
+    # vLLM has no public way to know whether its scheduler advances.
+    states = client(server).output_processor.request_states
+    tokens = [state.stats.num_generation_tokens for state in states.values() if state.stats is not None]
+    return (hash(frozenset(states)), sum(tokens)) if tokens else None
+
+
 def max_sequences(server: LLMServer) -> int:
     return int(client(server).vllm_config.scheduler_config.max_num_seqs)
 
