@@ -1,11 +1,16 @@
-"""A service that is started again with its store of artefacts compiles nothing."""
+"""A service that is started again with its store of artefacts compiles nothing; one whose engine dies says so."""
 
+import os
+import signal
+import time
 from pathlib import Path
 
+import openai
 import pytest
 
 from deployments.demo.process import Demo
-from tests.e2e.service import running
+from tests.e2e.processes import our_processes_named
+from tests.e2e.service import MODEL, Service, running
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -28,4 +33,19 @@ def _blocks_and_compiles(demo: Demo) -> tuple[list[str], int]:
     """Names of the lists used, and how many were compiled."""
     with running(demo) as service:
         answers = [service.ask("Hello", vocab, max_tokens=9) for vocab in QUESTIONS]
-        return [(answer.vocab or {})["id"] for answer in answers], service.num_compiles(at_least=1)
+        found = [(answer.vocab or {})["id"] for answer in answers], service.num_compiles(at_least=1)
+        _check_that_nobody_waits_for_a_dead_engine(service)
+        return found
+
+
+def _check_that_nobody_waits_for_a_dead_engine(service: Service) -> None:
+    """Another takes a minute to start; each of these is answered before, and told when to come back."""
+    os.kill(max(our_processes_named("VLLM::EngineCore")), signal.SIGKILL)
+    client = service.client.with_options(max_retries=0, timeout=10)
+    for _ in range(5):
+        with pytest.raises(openai.InternalServerError) as refused:
+            client.chat.completions.create(model=MODEL, messages=[{"role": "user", "content": "Hello"}], max_tokens=4)
+        assert refused.value.status_code == 503
+        assert refused.value.code in ("engine_dead", "overloaded")
+        assert int(refused.value.response.headers["retry-after"]) > 0
+        time.sleep(0.5)
