@@ -104,6 +104,15 @@ def test_a_line_that_kills_engines_is_isolated_and_the_others_are_answered(world
     assert world.engines.alone["poison"] == 1
 
 
+def test_a_line_that_an_engine_died_of_is_counted_though_its_batch_gives_up_its_slot(world: World) -> None:
+    batch = world.batch_of([line_of(1, "poison"), line_of(2, "stall")])
+    world.engines.window = 1
+    world.engines.after_death = lambda: setattr(world, "stopping", True)
+    run_batch(world.context(), batch.id)
+    assert world.store.attempts(batch.id) == {1: 1}
+    world.engines.after_death = lambda: None
+
+
 def test_few_lines_go_alone_also_where_many_were_under_way(world: World) -> None:
     lines = [line_of(number, f"text {number}") for number in range(100)]
     lines[50] = line_of(50, "poison")
