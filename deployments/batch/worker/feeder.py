@@ -124,7 +124,7 @@ class ServeEngines:
             except GetTimeoutError:
                 continue
             except RayError as error:
-                logger.warning("a replica died at the work on line %s: %s", line["request_id"], type(error).__name__)
+                logger.warning("line %s has no answer: %s", line["request_id"], type(error).__name__)
                 return None
             except TimeoutError:  # not before: what a replica raises is a RayError, and may be this too
                 continue

@@ -110,6 +110,7 @@ class Round:
             result = results.answered(self._batch, line, answer["status"], answer["body"])
             self._store.record(self._batch.id, [result])
             return True
+        logger.warning("%s of %s: an engine failed on line %d alone", self._batch.id, self._batch.owner, line.number)
         self._store.add_attempts(self._batch.id, [line.number])
         if num_attempts + 1 >= self._context.settings.max_attempts:
             self._give_up([line], num_attempts + 1)

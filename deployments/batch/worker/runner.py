@@ -126,7 +126,7 @@ class Runner:
     def _start_run(self, batch: BatchRecord) -> None:
         gives_up = threading.Event()
         context = replace(self._context, is_stopping=lambda: gives_up.is_set() or self._stopping.is_set())
-        thread = threading.Thread(target=self._run, args=(context, batch.id), name=batch.id, daemon=True)
+        thread = threading.Thread(target=self._run, args=(context, batch), name=batch.id, daemon=True)
         self._running[batch.id] = _Run(batch.owner, thread, gives_up)
         thread.start()
 
@@ -146,7 +146,8 @@ class Runner:
         logger.info("%s of %s gives its slot to %s", batch_id, run.owner, owner)
         run.gives_up.set()
 
-    def _run(self, context: RunContext, batch_id: str) -> None:
+    def _run(self, context: RunContext, batch: BatchRecord) -> None:
+        batch_id = batch.id
         try:
             self._run_batch(context, batch_id)
         except Exception:
@@ -154,7 +155,7 @@ class Runner:
             wait_s = self._retry_s[min(failures, len(self._retry_s) - 1)]
             self._failures[batch_id] = failures + 1
             self._not_before[batch_id] = time.monotonic() + wait_s
-            logger.exception("batch %s is tried again in %.0f s", batch_id, wait_s)
+            logger.exception("%s of %s is tried again in %.0f s", batch_id, batch.owner, wait_s)
         else:
             self._failures.pop(batch_id, None)
             self._not_before.pop(batch_id, None)
