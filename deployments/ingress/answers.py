@@ -27,6 +27,12 @@ class ClientLeft(Exception):  # noqa: N818 - not an error of anyone's
     """The client closed its connection before its answer was complete."""
 
 
+def owner_of(scope: Scope) -> str:
+    """Return the name of a request's key, for a log line; ``-`` before it is known."""
+    owner: str = scope.get("state", {}).get("owner", "-")
+    return owner
+
+
 async def unless_client_leaves(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
     """Await ``work``; cancel it as soon as the client disconnects. The request's body must have been read.
 
@@ -88,12 +94,12 @@ class EventStream(Response):
         self._rest = rest
         self._request_id = request_id
 
-    async def __call__(self, _: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with aclosing(self._rest):
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-            await unless_client_leaves(receive, self._send_events(send))
+            await unless_client_leaves(receive, self._send_events(send, owner_of(scope)))
 
-    async def _send_events(self, send: Send) -> None:
+    async def _send_events(self, send: Send, owner: str) -> None:
         last = ""
         try:
             async for event in self._events():
@@ -103,7 +109,7 @@ class EventStream(Response):
                 raise InternalError(self._request_id)
         except Exception as exception:
             error = to_api_error(exception, self._request_id)
-            logger.warning("%s broke off: %s", self._request_id, error.message, exc_info=exception)
+            logger.warning("%s of %s broke off: %s", self._request_id, owner, error.message, exc_info=exception)
             await send({"type": "http.response.body", "body": _event(error), "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 

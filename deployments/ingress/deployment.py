@@ -173,7 +173,7 @@ class _Readiness:
     """Whether each of some deployments has a running replica, as the controller last said.
 
     Replicas are not asked: a busy one would answer late and be taken for dead. While the controller does not answer,
-    which stops no request, its last answer holds.
+    which stops no request, its last answer holds; probes get it at once, after the first ``_STATUS_TIMEOUT_S``.
     """
 
     def __init__(self, app_name: str, deployment_names: Collection[str]) -> None:
@@ -181,18 +181,25 @@ class _Readiness:
         self._deployment_names = deployment_names
         self._is_ready = False
         self._asked_at = -_READY_FOR_S
-        self._lock = asyncio.Lock()
+        self._question: asyncio.Task[None] | None = None
 
     async def get(self) -> bool:
-        async with self._lock:
-            if time.monotonic() - self._asked_at >= _READY_FOR_S:
-                await self._ask()
-                self._asked_at = time.monotonic()
+        now = time.monotonic()
+        if (self._question is None or self._question.done()) and now - self._asked_at >= _READY_FOR_S:
+            self._asked_at = now
+            self._question = asyncio.create_task(self._ask())
+        if self._question is not None:
+            # A thread that asks cannot be ended, so there is one, however many probes come meanwhile.
+            await asyncio.wait({self._question}, timeout=max(self._asked_at + _STATUS_TIMEOUT_S - now, 0))
         return self._is_ready
 
     async def _ask(self) -> None:
+        answer = asyncio.create_task(asyncio.to_thread(serve.status))
+        await asyncio.wait({answer}, timeout=_STATUS_TIMEOUT_S)
+        if not answer.done():
+            logger.warning("the controller has not said for %g s how the deployments are", _STATUS_TIMEOUT_S)
         try:
-            status = await asyncio.wait_for(asyncio.to_thread(serve.status), _STATUS_TIMEOUT_S)
+            status = await answer
         except Exception as error:
             logger.warning("the controller does not say how the deployments are: %s", type(error).__name__)
             return

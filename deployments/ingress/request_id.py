@@ -1,6 +1,7 @@
 """The outermost layer, as pure ASGI: give each request its id, answer every exception, write one log line.
 
-The id is the server's own; one sent by the client is ignored.
+The id is the server's own; one sent by the client is ignored. The line names the key by its name, which the settings
+bound to letters, digits, _ and -; the key itself is in no line.
 """
 
 import logging
@@ -11,7 +12,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from deployments.errors import ApiError, InternalError, printable, to_api_error
-from deployments.ingress.answers import ClientLeft
+from deployments.ingress.answers import ClientLeft, owner_of
 from deployments.ingress.read_ahead import limit_fetching
 from deployments.ingress.routing import raw_path
 
@@ -54,7 +55,7 @@ class _Exchange:
         except Exception as exception:
             error = to_api_error(exception, self.request_id)
             if isinstance(error, InternalError):
-                logger.exception("%s failed", self.request_id)
+                logger.exception("%s of %s failed", self.request_id, owner_of(self._scope))
             if self._status is not None:
                 raise
             await self._answer_error(error)
@@ -82,8 +83,9 @@ class _Exchange:
 
     def _log(self) -> None:
         logger.info(
-            "%s %s %s %s %.0f ms",
+            "%s %s %s %s %s %.0f ms",
             self.request_id,
+            owner_of(self._scope),
             printable(self._scope["method"], 16),
             printable(raw_path(self._scope).decode("ascii", "replace")),
             self._status or "-",

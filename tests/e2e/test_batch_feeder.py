@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ import ray
 from ray import serve
 
 from deployments.batch.worker.feeder import FeederDiedError, ServeEngines
-from deployments.replica.answer_line import LineAnswer, LineRequest
+from deployments.replica.answer_line import NOT_STARTED, LineAnswer, LineRequest
 from tests.e2e.processes import our_processes_named
 
 pytestmark = [
@@ -38,7 +39,7 @@ class Answers:
         self._num_asked += 1
         self._most = max(self._most, self._running)
         try:
-            await asyncio.sleep(0.3)
+            await asyncio.sleep(0.3 if request["body"] != "stall" else 3600)
             if request["body"] == "die":
                 os.kill(os.getpid(), signal.SIGKILL)
             return {"status": 200, "body": json.dumps({"text": request["body"], "id": request["request_id"]})}
@@ -74,7 +75,7 @@ def counts() -> Any:
 def test_every_line_is_answered_as_many_at_once_as_there_may_be(engines: ServeEngines) -> None:
     asked = lines(*(f"text {number}" for number in range(60)))
     sizes: list[int] = []
-    answers: dict[int, LineAnswer] = {}
+    answers: dict[int, LineAnswer | None] = {}
     num_stop_asked = 0
 
     def should_stop() -> bool:
@@ -86,7 +87,7 @@ def test_every_line_is_answered_as_many_at_once_as_there_may_be(engines: ServeEn
     for some in engines.answer_many(asked, should_stop):
         sizes.append(len(some))
         answers.update(some)
-    assert {number: json.loads(answer["body"])["text"] for number, answer in answers.items()} == {
+    assert {number: answer and json.loads(answer["body"])["text"] for number, answer in answers.items()} == {
         number: request["body"] for number, request in asked
     }
     most, num_asked = counts()
@@ -99,14 +100,16 @@ def test_every_line_is_answered_as_many_at_once_as_there_may_be(engines: ServeEn
 def test_a_death_costs_only_what_was_under_way(engines: ServeEngines) -> None:
     asked = lines(*(f"text {number}" for number in range(40)))
     asked[11] = (11, {**asked[11][1], "body": "die"})
-    answered = {number for some in engines.answer_many(asked, lambda: False) for number, _ in some}
-    missing = set(range(40)) - answered
+    answers = dict(chain.from_iterable(engines.answer_many(asked, lambda: False)))
+    assert answers.keys() == set(range(40))
+    missing = {number for number, answer in answers.items() if answer is None}
     assert 11 in missing
     assert len(missing) <= NUM_LINES_AT_ONCE
-    assert engines.answer_one(asked[11][1]) is None
+    assert engines.answer_one(asked[11][1], lambda: False) is None
     again = [asked[number] for number in missing - {11}]
-    assert {number for some in engines.answer_many(again, lambda: False) for number, _ in some} == missing - {11}
-    alone = engines.answer_one(asked[0][1])
+    answers = dict(chain.from_iterable(engines.answer_many(again, lambda: False)))
+    assert {number for number, answer in answers.items() if answer} == missing - {11}
+    alone = engines.answer_one(asked[0][1], lambda: False)
     assert alone is not None
     assert alone["status"] == 200
     assert engines.are_ready()
@@ -123,6 +126,10 @@ def test_what_is_not_wanted_any_more_is_given_up(engines: ServeEngines) -> None:
     while our_processes_named(FEEDER) and time.monotonic() < deadline:
         time.sleep(0.2)
     assert not our_processes_named(FEEDER), "what was given up is still asked for"
+    reasons_to_stop = iter((False, True))
+    alone = engines.answer_one(lines("stall")[0][1], lambda: next(reasons_to_stop))
+    assert alone is not None
+    assert alone["status"] == NOT_STARTED
 
 
 def test_the_death_of_the_feeder_is_told(engines: ServeEngines) -> None:

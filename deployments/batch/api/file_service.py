@@ -16,7 +16,7 @@ from uuid import uuid4
 from deployments.batch.api import objects
 from deployments.batch.state.contents import Contents
 from deployments.batch.state.records import FileRecord
-from deployments.batch.state.store import Store, UnknownCursorError
+from deployments.batch.state.store import Store, TooManyBytesError, UnknownCursorError
 from deployments.errors import BadRequestError, ConflictError, NotFoundError, OverloadedError, PayloadTooLargeError
 from deployments.settings import BatchSettings
 from deployments.storage import FileMissingError, PartialFile, StorageError
@@ -77,12 +77,7 @@ class FileService:
                     self._uploads.pop(upload_id).file.discard()
             arriving = sum(upload.num_bytes for upload in self._uploads.values() if upload.owner == owner)
             if self._store.num_files_bytes(owner) + arriving + num_bytes > self._limits.max_bytes_per_key:
-                raise BadRequestError(
-                    f"Your files would have more than {self._limits.max_bytes_per_key} bytes together. Delete some"
-                    " first.",
-                    "file",
-                    "storage_full",
-                )
+                raise self._storage_full()
             upload_id = new_file_id()
             self._uploads[upload_id] = _Upload(owner, num_bytes, self._contents.begin(upload_id), self._clock())
         return upload_id
@@ -186,11 +181,22 @@ class FileService:
             expires_at=now + keep_s,
         )
         try:
-            self._store.add_file(file)
+            # ``begin_upload`` cannot know what arrives in another process, or how long a list is as lines.
+            self._store.add_file(file, max_bytes_of_owner=self._limits.max_bytes_per_key)
+        except TooManyBytesError:
+            self._drop_contents(file_id)
+            raise self._storage_full() from None
         except BaseException:
             self._drop_contents(file_id)
             raise
         return file
+
+    def _storage_full(self) -> BadRequestError:
+        return BadRequestError(
+            f"Your files would have more than {self._limits.max_bytes_per_key} bytes together. Delete some first.",
+            "file",
+            "storage_full",
+        )
 
     def _file(self, owner: str, file_id: str) -> FileRecord:
         file = self._store.file(owner, file_id) if is_id(file_id) else None

@@ -100,7 +100,7 @@ async def _value(caller: Caller, response: Awaitable[Reply]) -> Any:
     except Exception as exception:
         error = to_api_error(exception, caller.request_id)
         if isinstance(error, InternalError):
-            logger.exception("%s: the batch deployment failed", caller.request_id)
+            logger.exception("%s of %s: the batch deployment failed", caller.request_id, caller.owner)
         raise error from exception
     if "value" not in reply:
         raise from_error_item(reply, caller.request_id)

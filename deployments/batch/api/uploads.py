@@ -16,9 +16,9 @@ from starlette.requests import ClientDisconnect, Request
 
 from deployments.errors import (
     BadRequestError,
-    OverloadedError,
     PayloadTooLargeError,
     RequestTimeoutError,
+    TooManyRequestsError,
     UnsupportedMediaTypeError,
     printable,
 )
@@ -28,6 +28,10 @@ from deployments.ingress.body import check_not_compressed, says_more_than
 FILE: Final = "file"
 MAX_FIELD_BYTES: Final = 1024
 MAX_FILENAME_CHARS: Final = 255
+
+MAX_UPLOADS_AT_ONCE: Final = 32
+"""Of one key in one ingress. Each takes one of the some hundred places that it has for requests. Set by the client that
+begins a thousand uploads and sends nothing."""
 
 _SLACK_BYTES: Final = 64 * 1024
 """Of a body, besides its file: boundaries, headers, fields."""
@@ -45,7 +49,7 @@ class Upload:
 class Uploads:
     """Take uploads of at most ``max_file_bytes``, each within ``max_s`` seconds.
 
-    All uploads of one key hold at most ``max_held_bytes`` on the disk at once.
+    All uploads of one key hold at most ``max_held_bytes`` on the disk at once, and are at most ``MAX_UPLOADS_AT_ONCE``.
     """
 
     def __init__(self, max_file_bytes: int, max_s: float, max_held_bytes: int) -> None:
@@ -53,6 +57,7 @@ class Uploads:
         self._max_s = max_s
         self._max_held_bytes = max_held_bytes
         self._held_bytes: Counter[str] = Counter()
+        self._num_uploads: Counter[str] = Counter()
 
     @asynccontextmanager
     async def read(self, request: Request, owner: str, fields: Collection[str] = ()) -> AsyncIterator[Upload]:
@@ -63,7 +68,7 @@ class Uploads:
             PayloadTooLargeError: It is, or says it is, larger than allowed.
             RequestTimeoutError: It took too long to arrive.
             BadRequestError: It has no file, or not the form that it should have.
-            OverloadedError: The key uploads other files.
+            TooManyRequestsError: The key uploads other files.
             ClientLeft: The client left before the end of it.
         """
         check_not_compressed(request)
@@ -71,6 +76,8 @@ class Uploads:
             raise UnsupportedMediaTypeError("The body must be a form, with 'Content-Type: multipart/form-data'.")
         if says_more_than(request, self._max_file_bytes + _SLACK_BYTES):
             raise self._too_large()
+        if self._num_uploads[owner] >= MAX_UPLOADS_AT_ONCE:
+            raise _too_many()
         num_bytes = 0
 
         async def body() -> AsyncGenerator[bytes]:
@@ -79,12 +86,13 @@ class Uploads:
                 if num_bytes + len(chunk) > self._max_file_bytes + _SLACK_BYTES:
                     raise self._too_large()
                 if self._held_bytes[owner] + len(chunk) > self._max_held_bytes:
-                    raise OverloadedError("Other files of yours are being uploaded. Try again in a moment.")
+                    raise _too_many()
                 num_bytes += len(chunk)
                 self._held_bytes[owner] += len(chunk)
                 yield chunk
 
         form = FormData()
+        self._num_uploads[owner] += 1
         try:
             try:
                 async with asyncio.timeout(self._max_s):
@@ -100,9 +108,16 @@ class Uploads:
         finally:
             await form.close()
             self._held_bytes[owner] -= num_bytes
+            self._num_uploads[owner] -= 1
 
     def _too_large(self) -> PayloadTooLargeError:
         return PayloadTooLargeError(f"The file has more than {self._max_file_bytes} bytes.", FILE)
+
+
+def _too_many() -> TooManyRequestsError:
+    return TooManyRequestsError(
+        "Other files of yours are being uploaded. Try again in a moment.", code="too_many_uploads"
+    )
 
 
 class _Parser(MultiPartParser):

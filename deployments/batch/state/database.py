@@ -59,7 +59,7 @@ schema = Table(
     Column("id", Integer, primary_key=True, autoincrement=False),
     Column("version", Integer, nullable=False),
 )
-"""One row: the version of all of these tables. Locked while a batch is added."""
+"""One row: the version of all of these tables. Locked while a batch or a client's file is added."""
 
 # ``number`` orders what was made within one second.
 files = Table(

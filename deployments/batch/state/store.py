@@ -13,7 +13,7 @@ from deployments.batch.state import database
 from deployments.batch.state.database import Database, StoreError
 from deployments.batch.state.records import OPEN, TERMINAL, BatchRecord, FileRecord, Kind, LineResult, Status
 
-__all__ = ["Store", "StoreError", "TooManyOpenError", "UnknownCursorError"]
+__all__ = ["Store", "StoreError", "TooManyBytesError", "TooManyOpenError", "UnknownCursorError"]
 
 _CHUNK: Final = 500
 """Values looked for in one statement; SQLite took 999 before 2020."""
@@ -24,6 +24,10 @@ Row: TypeAlias = Mapping[Any, Any]
 
 class UnknownCursorError(Exception):
     """The owner has no record of the id after which a list was to continue."""
+
+
+class TooManyBytesError(Exception):
+    """The owner's files would have more bytes together than they may."""
 
 
 class TooManyOpenError(Exception):
@@ -55,9 +59,18 @@ class Store:
 
     # Files
 
-    def add_file(self, file: FileRecord) -> None:
-        """Add a file, or replace the one of the same id."""
+    def add_file(self, file: FileRecord, *, max_bytes_of_owner: int | None = None) -> None:
+        """Add a file, or replace the one of the same id. Concurrent additions with a limit wait for each other.
+
+        Raises:
+            TooManyBytesError: It was not added.
+        """
         with self._database.writing() as connection:
+            if max_bytes_of_owner is not None:
+                _lock_additions(connection)
+                others = database.files.c.id != file.id
+                if _sum_bytes(connection, file.owner, others) + file.num_bytes > max_bytes_of_owner:
+                    raise TooManyBytesError
             _put_file(connection, file)
 
     def file(self, owner: str | None, file_id: str) -> FileRecord | None:
@@ -98,8 +111,7 @@ class Store:
     def num_files_bytes(self, owner: str) -> int:
         """Return the bytes of all files of the owner, results included."""
         with self._database.reading() as connection:
-            query = select(func.sum(database.files.c.num_bytes)).where(database.files.c.owner == owner)
-            return int(connection.scalar(query) or 0)
+            return _sum_bytes(connection, owner)
 
     # Batches
 
@@ -111,7 +123,7 @@ class Store:
         """
         is_open = database.batches.c.status.in_(OPEN)
         with self._database.writing() as connection:
-            connection.execute(select(database.schema.c.version).with_for_update())
+            _lock_additions(connection)
             if _count_batches(connection, is_open, database.batches.c.owner == batch.owner) >= max_open_of_owner:
                 raise TooManyOpenError(of_owner=True)
             if _count_batches(connection, is_open) >= max_open:
@@ -272,6 +284,16 @@ def _first_of(
 ) -> tuple[list[Record], bool]:
     records = [to_record(row) for row in connection.execute(query.limit(limit + 1)).mappings()]
     return records[:limit], len(records) > limit
+
+
+def _lock_additions(connection: Connection) -> None:
+    """Wait until no other transaction counts before it adds. SQLite has one that writes at a time anyway."""
+    connection.execute(select(database.schema.c.version).with_for_update())
+
+
+def _sum_bytes(connection: Connection, owner: str, *conditions: ColumnElement[bool]) -> int:
+    query = select(func.sum(database.files.c.num_bytes)).where(database.files.c.owner == owner, *conditions)
+    return int(connection.scalar(query) or 0)
 
 
 def _count_batches(connection: Connection, *conditions: ColumnElement[bool]) -> int:

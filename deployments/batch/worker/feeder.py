@@ -1,7 +1,7 @@
 """Send the lines of a batch through Ray Data to the service's replicas.
 
 A dataset of the lines goes through one actor, or a few where many lines may be under way; each keeps its share of
-them under way, yields answers as they come, and leaves out the lines whose replica died.
+them under way, and yields answers as they come, None for a line whose replica died.
 """
 
 import asyncio
@@ -11,12 +11,12 @@ import math
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import closing
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
 from ray import serve
-from ray.exceptions import RayError
+from ray.exceptions import GetTimeoutError, RayError
 
-from deployments.replica.answer_line import LineAnswer, LineRequest
+from deployments.replica.answer_line import NOT_STARTED, LineAnswer, LineRequest
 
 logger = logging.getLogger("ray.serve")
 
@@ -24,6 +24,11 @@ _LINES_PER_ACTOR: Final = 512
 """Under way at once. An actor is a process of 250 MB."""
 
 _POLL_S: Final = 0.5
+
+
+Answers: TypeAlias = list[tuple[int, LineAnswer | None]]
+"""The answer of each line by its number; None for one that was under way when the replica, or the engine's process in
+it, died."""
 
 
 class FeederDiedError(Exception):
@@ -35,9 +40,9 @@ class Engines(Protocol):
 
     def answer_many(
         self, lines: Sequence[tuple[int, LineRequest]], should_stop: Callable[[], bool], at_once: int | None = None
-    ) -> Iterator[list[tuple[int, LineAnswer]]]: ...
+    ) -> Iterator[Answers]: ...
 
-    def answer_one(self, line: LineRequest) -> LineAnswer | None: ...
+    def answer_one(self, line: LineRequest, should_stop: Callable[[], bool]) -> LineAnswer | None: ...
 
     def are_ready(self) -> bool: ...
 
@@ -53,10 +58,8 @@ class ServeEngines:
 
     def answer_many(
         self, lines: Sequence[tuple[int, LineRequest]], should_stop: Callable[[], bool], at_once: int | None = None
-    ) -> Iterator[list[tuple[int, LineAnswer]]]:
-        """Yield answers as they come, each with the number of its line.
-
-        A line without an answer at the end was under way when the replica, or the engine's process in it, died.
+    ) -> Iterator[Answers]:
+        """Yield answers as they come.
 
         Args:
             lines: All of them are in memory.
@@ -109,15 +112,25 @@ class ServeEngines:
             .iter_batches(batch_size=None, prefetch_batches=0)
         )
 
-    def answer_one(self, line: LineRequest) -> LineAnswer | None:
-        """Return the answer of a line that is under way alone; None where the replica died."""
-        replica = serve.get_deployment_handle(self._deployment_name, self._app_name)
-        try:
-            answer: LineAnswer = replica.answer_line.remote(line).result()
-        except RayError as error:
-            logger.warning("a replica died at the work on line %s: %s", line["request_id"], type(error).__name__)
-            return None
-        return answer
+    def answer_one(self, line: LineRequest, should_stop: Callable[[], bool]) -> LineAnswer | None:
+        """Return the answer of a line that is under way alone; None where the replica died.
+
+        A line that is given up, because ``should_stop`` says so, counts as ``NOT_STARTED``.
+        """
+        response = serve.get_deployment_handle(self._deployment_name, self._app_name).answer_line.remote(line)
+        while not should_stop():
+            try:
+                answer: LineAnswer = response.result(timeout_s=_POLL_S)
+            except GetTimeoutError:
+                continue
+            except RayError as error:
+                logger.warning("line %s has no answer: %s", line["request_id"], type(error).__name__)
+                return None
+            except TimeoutError:  # not before: what a replica raises is a RayError, and may be this too
+                continue
+            return answer
+        response.cancel()
+        return {"status": NOT_STARTED, "body": ""}
 
     def are_ready(self) -> bool:
         """Return whether the controller has a running replica."""
@@ -134,15 +147,15 @@ class Feeder:
         self._num_lines = num_lines
 
     def __call__(self, batch: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """Yield ``answers``, as JSON: pairs of a line's number and its answer, at times none."""
+        """Yield ``answers``, as JSON: pairs of a line's number and its answer or None, at times no pair."""
         answers = self._answers([json.loads(line) for line in batch["line"]])
         with asyncio.Runner() as runner:
             while (some := runner.get_loop().run_until_complete(anext(answers, None))) is not None:
                 yield {"answers": [json.dumps(some)]}
 
-    async def _answers(self, lines: list[tuple[int, LineRequest]]) -> AsyncIterator[list[tuple[int, LineAnswer]]]:
+    async def _answers(self, lines: list[tuple[int, LineRequest]]) -> AsyncIterator[Answers]:
         waiting = iter(lines)
-        under_way: set[asyncio.Task[tuple[int, LineAnswer] | None]] = set()
+        under_way: set[asyncio.Task[tuple[int, LineAnswer | None]]] = set()
         while True:
             while len(under_way) < self._num_lines and (line := next(waiting, None)):
                 under_way.add(asyncio.create_task(self._answer(*line)))
@@ -151,12 +164,12 @@ class Feeder:
             done, under_way = await asyncio.wait(
                 under_way, timeout=_POLL_S, return_when=asyncio.FIRST_COMPLETED
             )  # fmt: skip
-            yield [answer for task in done if (answer := task.result()) is not None]
+            yield [task.result() for task in done]
 
-    async def _answer(self, number: int, line: LineRequest) -> tuple[int, LineAnswer] | None:
+    async def _answer(self, number: int, line: LineRequest) -> tuple[int, LineAnswer | None]:
         """Return None where the replica died, or did not take the line."""
         try:
             return number, await self._replica.answer_line.remote(line)
         except Exception as error:
             logger.warning("line %s has no answer: %s", line["request_id"], type(error).__name__)
-            return None
+            return number, None

@@ -76,25 +76,21 @@ class Round:
     def _answer_together(self, lines: list[Line], at_once: int | None = None) -> bool:
         """Return whether a line got a result or one more attempt."""
         line_of = {line.number: line for line in lines}
-        waiting, failed, did_something = set(line_of), set[int](), False
+        failed, did_something = set[int](), False
         requests = [(line.number, self._request(line)) for line in lines]
         try:
             for answers in self._context.engines.answer_many(requests, self._should_stop, at_once):
                 ready = []
                 for number, answer in answers:
-                    waiting.discard(number)
-                    if answer["status"] >= 500:
+                    if answer is None or answer["status"] >= 500:
                         failed.add(number)
                     elif answer["status"] not in (NOT_STARTED, EXPIRED):
                         ready.append(results.answered(self._batch, line_of[number], answer["status"], answer["body"]))
                 did_something = self._store.record(self._batch.id, ready) > 0 or did_something
         except FeederDiedError as error:
-            logger.warning("batch %s goes on where it was: %s", self._batch.id, error)
-            waiting.clear()
-        if waiting and not self._should_stop():
-            logger.warning("batch %s: an engine died at the work on %d lines", self._batch.id, len(waiting))
-            failed |= waiting
+            logger.warning("%s of %s goes on where it was: %s", self._batch.id, self._batch.owner, error)
         if failed:
+            logger.warning("%s of %s: an engine failed on %d lines", self._batch.id, self._batch.owner, len(failed))
             self._store.add_attempts(self._batch.id, failed)
             if self._context.settings.max_attempts == 1:
                 self._give_up([line_of[number] for number in failed], 1)
@@ -107,13 +103,14 @@ class Round:
             return True
         if not self._wait_until_ready():
             return False
-        answer = self._context.engines.answer_one(self._request(line))
+        answer = self._context.engines.answer_one(self._request(line), self._should_stop)
         if answer is not None and answer["status"] in (NOT_STARTED, EXPIRED):
             return False
         if answer is not None and answer["status"] < 500:
             result = results.answered(self._batch, line, answer["status"], answer["body"])
             self._store.record(self._batch.id, [result])
             return True
+        logger.warning("%s of %s: an engine failed on line %d alone", self._batch.id, self._batch.owner, line.number)
         self._store.add_attempts(self._batch.id, [line.number])
         if num_attempts + 1 >= self._context.settings.max_attempts:
             self._give_up([line], num_attempts + 1)

@@ -75,7 +75,7 @@ def _count(context: RunContext, batch: BatchRecord) -> None:
     if total == 0:
         _fail(context, batch, "empty_file", "The file has no line: put one request on each.")
         return
-    logger.info("%s begins: %d lines", batch.id, total)
+    logger.info("%s of %s begins: %d lines", batch.id, batch.owner, total)
     context.store.update_batch(
         batch.id, only_from=["validating"], status="in_progress", total=total, in_progress_at=context.now()
     )
@@ -157,6 +157,6 @@ def _finish(context: RunContext, batch: BatchRecord, outcome: Status, files: lis
     )
     if ended is not None:
         logger.info(
-            "%s is %s after %d s: %d answers, %d errors",
-            batch.id, outcome, context.now() - batch.created_at, ended.completed, ended.failed,
+            "%s of %s is %s after %d s: %d answers, %d errors",
+            batch.id, batch.owner, outcome, context.now() - batch.created_at, ended.completed, ended.failed,
         )  # fmt: skip

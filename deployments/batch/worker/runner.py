@@ -1,4 +1,7 @@
-"""Run the open batches, a few at once and the oldest first, and delete what is too old.
+"""Run the open batches, a few at once and in turns between keys, and delete what is too old.
+
+A free slot goes to the key with the fewest runs, and of these to the one that had a slot the longest ago; to its oldest
+batch. Where no slot is free, a run ends early for a key that waits, and goes on when it is its key's turn again.
 
 Looks for work when woken and once a second, for batches that another process added. A run that fails for a reason
 that is not the batch's is tried again.
@@ -7,10 +10,12 @@ that is not the batch's is tried again.
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from deployments.batch.state.records import OPEN
+from deployments.batch.state.records import OPEN, BatchRecord
 from deployments.batch.worker.run import run_batch
 from deployments.batch.worker.run_context import RunContext
 
@@ -23,6 +28,20 @@ _ORPHAN_S: Final = 86400.0
 _RETRY_S: Final = (1.0, 5.0, 30.0, 60.0)
 """The pause after a batch's first, second … failure in a row."""
 
+_TURN_S: Final = 300.0
+"""A run may keep a slot so long while keys without one wait. Each change of turns costs the lines that are under way,
+so it is longer than a line takes; where one key holds two slots more than another, nothing is waited for."""
+
+
+@dataclass
+class _Run:
+    """A run in its slot."""
+
+    owner: str
+    thread: threading.Thread
+    gives_up: threading.Event
+    started_at: float = field(default_factory=time.monotonic)
+
 
 class Runner:
     """Threads that run batches; ``make_context`` gets the function that tells a run to stop."""
@@ -33,13 +52,17 @@ class Runner:
         *,
         run: Callable[[RunContext, str], None] = run_batch,
         retry_s: tuple[float, ...] = _RETRY_S,
+        turn_s: float = _TURN_S,
     ) -> None:
         self._stopping = threading.Event()
         self._wake = threading.Event()
         self._context = make_context(self._stopping.is_set)
         self._run_batch = run
         self._retry_s = retry_s
-        self._running: dict[str, threading.Thread] = {}
+        self._turn_s = turn_s
+        # By the batch, the oldest run first.
+        self._running: dict[str, _Run] = {}
+        self._had_slot_at: dict[str, float] = {}
         self._failures: dict[str, int] = {}
         self._not_before: dict[str, float] = {}
         self._clean_at = 0.0
@@ -56,7 +79,7 @@ class Runner:
         self._stopping.set()
         self._wake.set()
         deadline = time.monotonic() + timeout_s
-        for thread in [self._thread, *self._running.values()]:
+        for thread in [self._thread, *(run.thread for run in self._running.values())]:
             if thread.ident is not None:
                 thread.join(max(deadline - time.monotonic(), 0))
 
@@ -75,28 +98,64 @@ class Runner:
             self._wake.clear()
 
     def _start_runs(self) -> None:
-        self._running = {name: thread for name, thread in self._running.items() if thread.is_alive()}
-        if len(self._running) >= self._context.settings.jobs_at_once:
-            return
-        # Batches that only need their files written go before those that take hours.
-        waiting = sorted(self._context.store.open_batches(), key=lambda batch: batch.status not in OPEN[2:])
-        for batch in waiting:
+        for batch_id, run in list(self._running.items()):
+            if not run.thread.is_alive():
+                del self._running[batch_id]
+                self._had_slot_at[run.owner] = time.monotonic()
+        waiting = [
+            batch
+            for batch in self._context.store.open_batches()
+            if batch.id not in self._running and time.monotonic() >= self._not_before.get(batch.id, 0.0)
+        ]
+        while waiting:
+            batch = min(waiting, key=self._place_in_line)
             if len(self._running) >= self._context.settings.jobs_at_once:
+                self._make_room_for(batch.owner)
                 return
-            if batch.id not in self._running and time.monotonic() >= self._not_before.get(batch.id, 0.0):
-                thread = threading.Thread(target=self._run, args=(batch.id,), name=batch.id, daemon=True)
-                self._running[batch.id] = thread
-                thread.start()
+            waiting.remove(batch)
+            self._start_run(batch)
 
-    def _run(self, batch_id: str) -> None:
+    def _place_in_line(self, batch: BatchRecord) -> tuple[int, float, bool]:
+        """Sort as the module says; of one key, what only needs its files written goes before what takes hours."""
+        is_long = batch.status not in OPEN[2:]
+        return self._num_runs()[batch.owner], self._had_slot_at.get(batch.owner, 0.0), is_long
+
+    def _num_runs(self) -> Counter[str]:
+        return Counter(run.owner for run in self._running.values())
+
+    def _start_run(self, batch: BatchRecord) -> None:
+        gives_up = threading.Event()
+        context = replace(self._context, is_stopping=lambda: gives_up.is_set() or self._stopping.is_set())
+        thread = threading.Thread(target=self._run, args=(context, batch), name=batch.id, daemon=True)
+        self._running[batch.id] = _Run(batch.owner, thread, gives_up)
+        thread.start()
+
+    def _make_room_for(self, owner: str) -> None:
+        """End a run early where that makes the shares of the keys more equal, or gives each its turn."""
+        runs = list(self._running.items())
+        if any(run.gives_up.is_set() for _, run in runs):
+            return
+        num_runs = self._num_runs()
+        [(richest, most)] = num_runs.most_common(1)
+        batch_id, run = next(item for item in reversed(runs) if item[1].owner == richest)
+        if most < num_runs[owner] + 2:
+            # The shares are as equal as they can be. The oldest run has had its turn first.
+            batch_id, run = runs[0]
+            if num_runs[owner] or time.monotonic() - run.started_at < self._turn_s:
+                return
+        logger.info("%s of %s gives its slot to %s", batch_id, run.owner, owner)
+        run.gives_up.set()
+
+    def _run(self, context: RunContext, batch: BatchRecord) -> None:
+        batch_id = batch.id
         try:
-            self._run_batch(self._context, batch_id)
+            self._run_batch(context, batch_id)
         except Exception:
             failures = self._failures.get(batch_id, 0)
             wait_s = self._retry_s[min(failures, len(self._retry_s) - 1)]
             self._failures[batch_id] = failures + 1
             self._not_before[batch_id] = time.monotonic() + wait_s
-            logger.exception("batch %s is tried again in %.0f s", batch_id, wait_s)
+            logger.exception("%s of %s is tried again in %.0f s", batch_id, batch.owner, wait_s)
         else:
             self._failures.pop(batch_id, None)
             self._not_before.pop(batch_id, None)

@@ -42,13 +42,16 @@ class World:
     folder: Path
     limits: BatchLimits = FEW
     now: float = NOW
+    database: str | None = None
     num_changes: int = 0
     store: Store = field(init=False)
     contents: Contents = field(init=False)
     service: BatchService = field(init=False)
 
     def __post_init__(self) -> None:
-        batch = BatchSettings(state_dir=self.folder, limits=self.limits)
+        batch = BatchSettings.model_validate(
+            {"state_dir": self.folder, "limits": self.limits, "database": self.database}
+        )
         settings = Settings(model_id=MODEL, secret_token=KEY, limits=LIMITS, batch=batch)
         self.store = Store(batch.resolved_database())
         self.contents = Contents(batch.resolved_files())

@@ -2,6 +2,7 @@
 
 import json
 import random
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -11,11 +12,11 @@ from typing import Any
 from deployments.batch.state.contents import Contents
 from deployments.batch.state.records import BatchRecord, FileRecord, Kind
 from deployments.batch.state.store import Store
-from deployments.batch.worker.feeder import FeederDiedError
+from deployments.batch.worker.feeder import Answers, FeederDiedError
 from deployments.batch.worker.run_context import RunContext
 from deployments.limits import Limits
 from deployments.protocol.reader import ChatRequestReader
-from deployments.replica.answer_line import LineAnswer, LineRequest
+from deployments.replica.answer_line import NOT_STARTED, LineAnswer, LineRequest
 from deployments.settings import BatchSettings
 
 MODEL = "stand-in"
@@ -38,13 +39,14 @@ class StandInEngines:
     """Engines of which a line's text says what it does to them; ``asked`` counts how often each text came.
 
     Attributes:
-        after_answer: Called after each answer that is given back; may raise.
+        after_answer: Called after each answer that is given back; may raise. ``after_death`` is after each death.
         window: Lines under way at once, which die together.
     """
 
     asked: Counter[str] = field(default_factory=Counter)
     alone: Counter[str] = field(default_factory=Counter)
     after_answer: Callable[[], None] = lambda: None
+    after_death: Callable[[], None] = lambda: None
     window: int = 4
     ready: bool = True
     order: random.Random = field(default_factory=lambda: random.Random(7))
@@ -54,7 +56,7 @@ class StandInEngines:
         lines: Sequence[tuple[int, LineRequest]],
         should_stop: Callable[[], bool],
         at_once: int | None = None,
-    ) -> Iterator[list[tuple[int, LineAnswer]]]:
+    ) -> Iterator[Answers]:
         rest, window = list(lines), min(self.window, at_once or self.window)
         while rest:
             if should_stop():
@@ -65,15 +67,23 @@ class StandInEngines:
                 self.asked[text_of(request)] += 1
                 if text_of(request) == "feeder dies":
                     raise FeederDiedError("killed")
+            if any(text_of(request) == "stall" for _, request in under_way):
+                stall(should_stop)
+                return
             if any(text_of(request) == "poison" for _, request in under_way):
+                yield [(number, None) for number, _ in under_way]
+                self.after_death()
                 continue
             for number, request in under_way:
                 yield [(number, self._answer(request))]
                 self.after_answer()
 
-    def answer_one(self, line: LineRequest) -> LineAnswer | None:
+    def answer_one(self, line: LineRequest, should_stop: Callable[[], bool]) -> LineAnswer | None:
         self.asked[text_of(line)] += 1
         self.alone[text_of(line)] += 1
+        if text_of(line) == "stall":
+            stall(should_stop)
+            return {"status": NOT_STARTED, "body": ""}
         return None if text_of(line) == "poison" else self._answer(line)
 
     def are_ready(self) -> bool:
@@ -86,6 +96,12 @@ class StandInEngines:
             error = {"message": "It failed.", "type": "server_error", "param": None, "code": "engine_error"}
             return {"status": status, "body": json.dumps({"error": error})}
         return {"status": 200, "body": json.dumps({"object": "chat.completion", "text": text})}
+
+
+def stall(should_stop: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not should_stop() and time.monotonic() < deadline:
+        time.sleep(0.01)
 
 
 class World:

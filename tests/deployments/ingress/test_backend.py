@@ -10,6 +10,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
+import httpx
 import psutil
 import pytest
 import ray
@@ -99,6 +100,42 @@ def test_the_front_is_served(front: Front) -> None:
         assert client.get("/health").json() == {"status": "ok"}
         assert_error(client.get("/v1/models"), 401, code="invalid_api_key")
         assert client.get("/v1/models", params={"token": KEY}).json()["data"][0]["id"] == MODEL
+
+
+def test_a_key_in_the_query_is_in_no_log_and_no_metric_of_any_process(front: Front) -> None:
+    tokens = (KEY, "no-key-of-ours-4d1f")
+    handshake = (b"Upgrade: websocket", b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==", b"Sec-WebSocket-Version: 13")
+    statuses = []
+    for token in tokens:
+        query = f"?a=1&token={token}"
+        requests = (
+            raw_request(f"/v1/models{query}", key=None),
+            raw_request(f"/v1/models?%74oken={token}", key=None),
+            raw_request(f"http://localhost/v1/models{query}", key=None),
+            raw_request(f"/v1/nothing-of-ours{query}", key=None),
+            raw_request(f"/-/routes{query}", key=None),
+            raw_request(f"/v1/models{query}", b"Host: a", b"Host: b", key=None),
+            raw_request(f"{CHAT}{query}", b"Content-Length: 9", method="POST", key=None),
+            raw_request(f"/v1/models{query} HTTP/9.9", key=None),
+            raw_request(f"/v1/models{query}", *handshake, key=None).replace(b"n: close", b"n: upgrade"),
+        )
+        statuses += [front.send_raw(request)[0] for request in requests]
+    assert statuses == [200, 200, 200, 404, 404, 400, 415, 400, 403, 401, 401, 401, 401, 404, 400, 401, 400, 403]
+    [node] = ray.nodes()
+    metrics = httpx.get(f"http://{node['NodeManagerAddress']}:{node['MetricsExportPort']}/metrics").content
+    logs = {path: path.read_bytes() for path in session_logs().rglob("*") if path.is_file()}
+    assert any(b"/v1/nothing-of-ours 401" in written for written in logs.values())
+    assert any(path.name.startswith("proxy_") and b"GET /" in written for path, written in logs.items())
+    assert b"ray_serve_" in metrics
+    for token in tokens:
+        assert not [path for path, written in logs.items() if token.encode() in written]
+        assert token.encode() not in metrics
+
+
+def session_logs() -> Path:
+    """Where the processes of this Ray instance log; Ray has no public name for it."""
+    node: Any = ray._private.worker._global_node
+    return Path(node.get_logs_dir_path())
 
 
 def test_an_answer_crosses_the_handles(front: Front) -> None:

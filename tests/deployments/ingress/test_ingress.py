@@ -1,11 +1,17 @@
 """The front as a client meets it: routes, and the way of a chat request to the graph and back."""
 
+import asyncio
+import threading
+import time
+from types import SimpleNamespace
 from typing import Any
 
 import openai
 import pytest
+from ray import serve
 
 from deployments.contract import Decoding, ResolvedVocabulary
+from deployments.ingress.deployment import HandleBackend
 from deployments.protocol.decoding import DRAW, SAMPLE
 from tests.deployments.front import CHAT, KEY, LIMITS, MODEL, Front, assert_error, chat_body
 from tests.deployments.stand_in import FEWEST_TOKENS, WORDS
@@ -19,6 +25,42 @@ def test_health_is_ok_when_the_graph_is_ready(front: Front) -> None:
         assert client.get("/health").json() == {"status": "ok"}
         front.backend.ready = False
         assert client.get("/health").status_code == 503
+
+
+async def test_a_controller_that_hangs_is_asked_once_and_its_last_answer_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("deployments.ingress.deployment._READY_FOR_S", 0.0)
+    monkeypatch.setattr("deployments.ingress.deployment._STATUS_TIMEOUT_S", 0.05)
+    answers_again = threading.Event()
+    num_asked = 0
+    running = SimpleNamespace(replica_states={"RUNNING": 1})
+    deployments = {"Replica": running, "Vocabulary": running}
+
+    def status() -> Any:
+        nonlocal num_asked
+        num_asked += 1
+        if num_asked == 2:
+            answers_again.wait(30)
+        return SimpleNamespace(applications={"app": SimpleNamespace(deployments=deployments)})
+
+    monkeypatch.setattr(serve, "status", status)
+    handles: Any = [
+        SimpleNamespace(app_name="app", deployment_name=name, options=lambda **_: None) for name in deployments
+    ]
+    backend = HandleBackend(*handles)
+    assert await backend.is_ready()
+    num_threads = threading.active_count()
+    try:
+        for _ in range(10):
+            assert await backend.is_ready()
+        assert await asyncio.gather(*(backend.is_ready() for _ in range(10))) == [True] * 10
+        assert num_asked == 2
+        assert threading.active_count() <= num_threads + 1
+    finally:
+        answers_again.set()
+    deployments.pop("Vocabulary")
+    deadline = time.monotonic() + 5
+    while await backend.is_ready():
+        assert time.monotonic() < deadline
 
 
 def test_models_are_listed_in_openais_shape(front: Front) -> None:

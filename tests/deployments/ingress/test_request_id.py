@@ -7,7 +7,7 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from deployments.ingress.request_id import Envelope
-from tests.deployments.front import Front, raw_request, wait_until
+from tests.deployments.front import CHAT, KEY, KEYS, Front, chat_body, raw_request, wait_until
 
 LOGGER = "ray.serve.wordbound"
 
@@ -45,6 +45,28 @@ def test_every_request_is_one_log_line_that_names_its_id(front: Front, caplog: p
         line = logged(caplog, response.headers["x-request-id"])
         assert line.startswith("req-")
         assert f" {response.status_code} " in line
+
+
+def test_a_log_line_names_the_owner_of_the_key_and_never_the_key(
+    front: Front, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "ray.serve")
+    for key, owner in ((KEY, "default"), (KEYS["other"], "other"), ("no-key-of-ours", "-"), (None, "-")):
+        with front.client(key) as client:
+            for path in ("/v1/models", "/nothing", "/health"):
+                line = logged(caplog, client.get(path).headers["x-request-id"])
+                assert line.split()[1:4] == [owner, "GET", path]
+        assert key is None or key not in caplog.text
+
+
+def test_what_breaks_names_the_owner_of_the_key_too(front: Front, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, LOGGER)
+    with front.client(KEYS["other"]) as client:
+        client.post(CHAT, json=chat_body("please fail"))
+        client.post(CHAT, json=chat_body("please fail later", stream=True))
+    lines = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert ["failed" in line or "broke off" in line for line in lines] == [True, True]
+    assert all(" of other " in line for line in lines)
 
 
 def test_a_log_line_is_one_short_line_whatever_the_path(front: Front, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,6 +1,7 @@
 """What may be done with files."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,39 @@ def test_files_that_arrive_count_among_those_of_their_key(world: World) -> None:
     with pytest.raises(BadRequestError) as caught:
         world.service.begin_upload(ME, 50_001)
     assert caught.value.code == "storage_full"
+
+
+def test_of_uploads_that_end_at_once_no_more_are_kept_than_a_key_may_have(tmp_path: Path, database_url: str) -> None:
+    """In two processes, of which neither knows what arrives in the other."""
+    worlds = [World(tmp_path, database=database_url) for _ in range(2)]
+    uploads = [(world, world.send(b"x" * 50_000, piece_bytes=50_000)) for world in worlds * 3]
+
+    def end(upload: tuple[World, str]) -> str | None:
+        world, upload_id = upload
+        try:
+            world.service.create_file(ME, upload_id, "a", "batch")
+        except BadRequestError as error:
+            return error.code
+        return None
+
+    with ThreadPoolExecutor(6) as threads:
+        codes = list(threads.map(end, uploads))
+    assert codes.count(None) == 3
+    assert codes.count("storage_full") == 3
+    assert worlds[0].store.num_files_bytes(ME) == FEW.max_bytes_per_key
+    assert worlds[0].num_contents() == 3
+    for world in worlds:
+        world.close()
+
+
+def test_a_list_that_is_longer_as_lines_is_bounded_as_such(world: World) -> None:
+    world.upload(b"x" * 100_000)
+    world.upload(b"x" * 49_800)
+    with pytest.raises(BadRequestError) as caught:
+        world.job(b'[{"a":1},{"a":1},{"a":1}]')
+    assert caught.value.code == "storage_full"
+    assert world.num_contents() == 2
+    assert not world.store.open_batches()
 
 
 @pytest.mark.parametrize("pieces", [[], [b"half"], [b"the whole", b" and more"]])
@@ -186,7 +220,7 @@ def test_a_file_whose_contents_are_gone_is_not_found(world: World) -> None:
 
 
 def test_contents_without_a_record_do_not_stay(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    def unreachable(*_: object) -> None:
+    def unreachable(*_: object, **__: object) -> None:
         raise StoreError("no answer")
 
     monkeypatch.setattr(world.store, "add_file", unreachable)

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from starlette.requests import Request
 from starlette.types import Message
 
-from deployments.batch.api.uploads import MAX_FILENAME_CHARS, Uploads
+from deployments.batch.api.uploads import MAX_FILENAME_CHARS, MAX_UPLOADS_AT_ONCE, Uploads
 from deployments.errors import (
     BadRequestError,
-    OverloadedError,
     PayloadTooLargeError,
     RequestTimeoutError,
+    TooManyRequestsError,
     UnsupportedMediaTypeError,
 )
 from deployments.ingress.answers import ClientLeft
@@ -223,7 +223,7 @@ async def test_uploads_of_one_key_hold_no_more_than_they_may_and_others_are_unaf
     body = form(part(b"x" * 50_000))
     uploads = make_uploads(max_held_bytes=2 * len(body))
     async with uploads.read(Client([body]).request, ME), uploads.read(Client([body]).request, ME):
-        with pytest.raises(OverloadedError):
+        with pytest.raises(TooManyRequestsError):
             async with uploads.read(Client([body]).request, ME):
                 pass
         async with uploads.read(Client([body]).request, "other") as upload:
@@ -231,3 +231,25 @@ async def test_uploads_of_one_key_hold_no_more_than_they_may_and_others_are_unaf
     async with uploads.read(Client([body]).request, ME) as upload:
         assert upload.file.size == 50_000
     assert uploads._held_bytes.total() == 0
+
+
+async def test_stalled_uploads_of_one_key_are_few_and_leave_room_for_others() -> None:
+    """Each holds a place in the ingress, and all places taken are a 503 for everyone."""
+    uploads = make_uploads()
+
+    async def stall() -> None:
+        async with uploads.read(Client([part()], last="never").request, ME):
+            pass
+
+    stalled = [asyncio.create_task(stall()) for _ in range(1000)]
+    _, waiting = await asyncio.wait(stalled, timeout=0.5)
+    assert len(waiting) == MAX_UPLOADS_AT_ONCE
+    refused = {type(task.exception()) for task in stalled if task.done()}
+    assert refused == {TooManyRequestsError}
+    async with uploads.read(Client([form(part())]).request, "other") as upload:
+        assert upload.filename == "a.jsonl"
+    for task in waiting:
+        task.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    async with uploads.read(Client([form(part())]).request, ME) as upload:
+        assert upload.filename == "a.jsonl"

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from deployments.batch.state.records import OPEN, TERMINAL, BatchRecord, FileRecord
-from deployments.batch.state.store import Store, TooManyOpenError, UnknownCursorError
+from deployments.batch.state.store import Store, TooManyBytesError, TooManyOpenError, UnknownCursorError
 from tests.deployments.batch.remembered import a_batch, a_file, a_result
 
 
@@ -140,6 +140,22 @@ def test_as_many_threads_as_like_add_only_so_many_batches(store: Store) -> None:
     with ThreadPoolExecutor(8) as threads:
         added = list(threads.map(try_to_add, range(24)))
     assert (sum(added), len(store.open_batches())) == (5, 5)
+
+
+def test_as_many_threads_as_like_add_only_so_many_bytes(store: Store) -> None:
+    store.add_file(a_file("file-of-another", owner="bert", num_bytes=100))
+
+    def try_to_add(index: int) -> bool:
+        try:
+            store.add_file(a_file(f"file-{index}", num_bytes=5), max_bytes_of_owner=25)
+        except TooManyBytesError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as threads:
+        added = list(threads.map(try_to_add, range(24)))
+    assert (sum(added), store.num_files_bytes("anna")) == (5, 25)
+    store.add_file(a_file(f"file-{added.index(True)}", num_bytes=4), max_bytes_of_owner=25)
 
 
 def test_batches_come_in_pages_newest_first_each_kind_for_itself(store: Store) -> None:

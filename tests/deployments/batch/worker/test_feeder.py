@@ -44,14 +44,15 @@ def replica(monkeypatch: pytest.MonkeyPatch) -> Replica:
 
 
 def feed(*bodies: str, num_lines: int = 3) -> list[list[int]]:
-    """The numbers of the lines that are answered, as they come together."""
+    """The numbers of the lines as they come together, negative for those that died."""
     lines = [
         json.dumps((number, {"body": body, "deadline": 0.0, "request_id": str(number)}))
         for number, body in enumerate(bodies)
     ]
     feeder = Feeder("app", "Replica", num_lines)
     rows = list(feeder({"line": np.array(lines, dtype=object)}))
-    return [[number for number, _ in json.loads(row["answers"][0])] for row in rows]
+    pairs = [json.loads(row["answers"][0]) for row in rows]
+    return [[number if answer else -number for number, answer in some] for some in pairs]
 
 
 def test_every_line_is_answered_once_and_no_more_are_under_way_than_may_be(replica: Replica) -> None:
@@ -65,8 +66,8 @@ def test_a_place_that_gets_free_is_taken_at_once_and_answers_come_as_they_are_re
     assert sorted(order) == list(range(5))
 
 
-def test_a_line_whose_replica_died_is_left_out_and_the_others_are_not(replica: Replica) -> None:
-    assert sorted(chain.from_iterable(feed("1", "die", "1", "die", "1"))) == [0, 2, 4]
+def test_a_line_whose_replica_died_is_told_and_the_others_are_answered(replica: Replica) -> None:
+    assert sorted(chain.from_iterable(feed("1", "die", "1", "die", "1"))) == [-3, -1, 0, 2, 4]
 
 
 def test_nothing_is_given_from_time_to_time_so_that_a_run_can_be_stopped(replica: Replica) -> None:

@@ -1,6 +1,7 @@
 """Batches from their first line to their files, while whatever dies, dies."""
 
 import json
+import logging
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -47,6 +48,16 @@ def test_times_are_told(world: World) -> None:
     file = world.store.file("default", ended.output_file_id or "")
     assert file is not None
     assert (file.expires_at, file.num_bytes) == (int(world.now) + 3600, world.contents.size(file.id))
+
+
+def test_every_log_line_of_a_batch_names_its_owner(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "ray.serve")
+    world = World(tmp_path)
+    batch = world.batch_of([line_of(1), line_of(2, "poison")], owner="anna")
+    run_batch(world.context(), batch.id)
+    lines = [record.getMessage() for record in caplog.records if batch.id in record.getMessage()]
+    assert len(lines) == 5
+    assert all(line.startswith(f"{batch.id} of anna") for line in lines)
 
 
 def test_a_batch_whose_file_is_gone_fails_and_says_why(world: World) -> None:
@@ -102,6 +113,15 @@ def test_a_line_that_kills_engines_is_isolated_and_the_others_are_answered(world
     assert len(output) == 9
     assert world.engines.asked["poison"] == 3
     assert world.engines.alone["poison"] == 1
+
+
+def test_a_line_that_an_engine_died_of_is_counted_though_its_batch_gives_up_its_slot(world: World) -> None:
+    batch = world.batch_of([line_of(1, "poison"), line_of(2, "stall")])
+    world.engines.window = 1
+    world.engines.after_death = lambda: setattr(world, "stopping", True)
+    run_batch(world.context(), batch.id)
+    assert world.store.attempts(batch.id) == {1: 1}
+    world.engines.after_death = lambda: None
 
 
 def test_few_lines_go_alone_also_where_many_were_under_way(world: World) -> None:

@@ -91,6 +91,71 @@ def test_a_cancelled_batch_waits_for_no_other(tmp_path: Path) -> None:
     assert order[0] == cancelled.id
 
 
+def test_keys_take_turns_at_a_slot(tmp_path: Path) -> None:
+    world = World(tmp_path, jobs_at_once=1)
+    order: list[str] = []
+
+    def run(context: RunContext, batch_id: str) -> None:
+        batch = context.store.batch(None, batch_id)
+        assert batch is not None
+        order.append(batch.owner)
+        context.store.finish(
+            batch_id, only_from=["validating", "cancelling"], files=[], status="completed", completed_at=1
+        )
+
+    for owner in ("anna", "anna", "anna", "anna", "bert", "bert", "carla"):
+        world.batch_of([line_of(1)], owner=owner)
+    # What only needs its files written goes before the key's other batches, not before other keys'.
+    for batch in world.store.open_batches()[2:4]:
+        world.store.update_batch(batch.id, only_from=["validating"], status="cancelling")
+    runner = runner_of(world, run)
+    runner.start()
+    wait_until(lambda: not world.store.open_batches(), timeout_s=10)
+    runner.stop()
+    assert order == ["anna", "bert", "carla", "anna", "bert", "anna", "anna"]
+
+
+@pytest.mark.parametrize("num_attempts", [0, 1, 2], ids=["together", "few at once", "alone"])
+def test_a_key_that_fills_all_slots_gives_one_up_to_a_key_without_any(tmp_path: Path, num_attempts: int) -> None:
+    world = World(tmp_path)
+    stalled = [world.batch_of([line_of(1, "stall")], owner="anna") for _ in range(3)]
+    for batch in stalled:
+        for _ in range(num_attempts):
+            world.store.add_attempts(batch.id, [1])
+    runner = runner_of(world)
+    runner.start()
+    wait_until(lambda: [world.now_of(batch).status for batch in stalled[:2]] == ["in_progress"] * 2, timeout_s=5)
+    small = world.batch_of((line_of(number) for number in range(10)), owner="bert")
+    wait_until(lambda: world.now_of(small).status == "completed", timeout_s=10)
+    assert_every_line_once(world, small, 10)
+    # Its first goes on, and the slot that was lent is its own again.
+    wait_until(lambda: world.engines.asked["stall"] == 3, timeout_s=5)
+    runner.stop()
+    assert [world.now_of(batch).status for batch in stalled] == ["in_progress", "in_progress", "validating"]
+    assert all(world.store.attempts(batch.id) == ({1: num_attempts} if num_attempts else {}) for batch in stalled)
+
+
+@pytest.mark.parametrize("turn_s", [0.2, 3600.0])
+def test_where_no_key_has_two_slots_one_is_given_up_after_its_turn(tmp_path: Path, turn_s: float) -> None:
+    world = World(tmp_path, jobs_at_once=1)
+    stalled = world.batch_of([line_of(1, "stall")], owner="anna")
+    own = world.batch_of([line_of(1)], owner="anna")
+    runner = Runner(world.context, turn_s=turn_s)
+    runner.start()
+    wait_until(lambda: world.engines.asked["stall"] == 1, timeout_s=5)
+    other = world.batch_of([line_of(1)], owner="bert")
+    if turn_s < 1:
+        wait_until(lambda: world.now_of(other).status == "completed", timeout_s=20)
+        wait_until(lambda: world.engines.asked["stall"] >= 2, timeout_s=5)
+    else:
+        runner.wake()
+        time.sleep(0.2)
+        assert world.now_of(other).status == "validating"
+    runner.stop()
+    assert world.now_of(stalled).status == "in_progress"
+    assert world.now_of(own).status == "validating"
+
+
 def test_a_run_that_fails_is_tried_again(world: World) -> None:
     batch = world.batch_of([line_of(1)])
     tries = 0
