@@ -226,7 +226,8 @@ def _add_chat(app: FastAPI, settings: Settings, backend: Backend) -> None:
         chat = await _read_chat(request, reader, settings.limits)
         try:
             vocabulary = await unless_client_leaves(request.receive, _resolve(backend, chat))
-            answer = backend.answer(chat.body, vocabulary, chat.decoding, request_id)
+            body = {**chat.body, "cache_salt": settings.cache_salt(request.state.owner)}
+            answer = backend.answer(body, vocabulary, chat.decoding, request_id)
             return await respond(request, answer, is_stream=chat.is_stream, request_id=request_id)
         except (ApiError, ClientLeft):
             raise

@@ -47,6 +47,7 @@ class StandInEngines:
     after_answer: Callable[[], None] = lambda: None
     window: int = 4
     ready: bool = True
+    salts: set[str | None] = field(default_factory=set)
     order: random.Random = field(default_factory=lambda: random.Random(7))
 
     def answer_many(
@@ -80,6 +81,7 @@ class StandInEngines:
         return self.ready
 
     def _answer(self, line: LineRequest) -> LineAnswer:
+        self.salts.add(line["cache_salt"])
         text = text_of(line)
         if text.startswith("status "):
             status = int(text.split()[1])
@@ -111,6 +113,7 @@ class World:
             reader=ChatRequestReader(MODEL, limits),
             limits=limits,
             settings=self.settings,
+            cache_salt=lambda owner: f"salt of {owner}",
             is_stopping=is_stopping or (lambda: self.stopping),
             clock=lambda: self.now,
             sleep=self.slept.append,
