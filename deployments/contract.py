@@ -13,8 +13,8 @@ from vocab.text.changes import ListChanges
 
 ChatBody: TypeAlias = dict[str, Any]
 """A validated OpenAI chat request: JSON types only, no ``vocab`` field, always with ``model``, ``messages`` and an
-explicit ``max_tokens`` (never ``max_completion_tokens``). Only lines of batches have a ``priority``; a client's is
-removed."""
+explicit ``max_tokens`` (never ``max_completion_tokens``). Only lines of batches have a ``priority``, and a
+``cache_salt`` is the service's own (``Settings.cache_salt``); a client's are removed."""
 
 Answer: TypeAlias = str | dict[str, Any]
 """One item of an answer: a server-sent event (``"data: …\\n\\n"``) of a stream, or the one dict of a whole answer.

@@ -5,6 +5,8 @@ default here. An unknown key and a bad value are errors that name the key or its
 expected.
 """
 
+import hashlib
+import hmac
 import json
 import os
 import re
@@ -134,6 +136,10 @@ class Settings(BaseSettings):
     name, so that a key can be replaced without losing them; ``secret_token``'s name is ``default``."""
     allow_query_token: bool = True
     """Accept the key as ``?token=`` too, for clients that can set no header."""
+    prefix_cache_per_key: bool = True
+    """Requests of one key never use what the engine keeps of another's prompts: how fast an answer begins would tell
+    whether another key sent that beginning. Costs computing a beginning that keys have in common (a system prompt)
+    once for each of them, and nothing where there is one key. Turn it off where all keys trust one another."""
     public_docs: bool = False
     """Answer ``/openapi.json`` and ``/docs`` without a key."""
     limits: Limits = Limits()
@@ -290,6 +296,14 @@ class Settings(BaseSettings):
     @property
     def named_keys(self) -> dict[str, SecretStr]:
         return {DEFAULT_OWNER: self.secret_token, **self.more_tokens}
+
+    def cache_salt(self, owner: str) -> str | None:
+        """Return what parts the engine's prefix cache for the key of that name, which no client can guess; None where
+        keys share it."""
+        if not self.prefix_cache_per_key:
+            return None
+        secret = self.secret_token.get_secret_value().encode()
+        return hmac.new(secret, b"prefix cache of " + owner.encode(), hashlib.sha256).hexdigest()
 
     @property
     def max_requests(self) -> int:

@@ -98,7 +98,7 @@ def create_app(settings: Settings, backend: Backend, mounts: Sequence[Mount] = (
         open_paths=(*OPEN_PATHS, *DOCS_PATHS) if settings.public_docs else OPEN_PATHS,
     )
     app.add_middleware(Gate, check=check_host)
-    app.add_middleware(Envelope)
+    app.add_middleware(Envelope, max_unread_s=settings.limits.max_unread_s)
     return app
 
 
@@ -286,7 +286,8 @@ def _add_chat(app: FastAPI, settings: Settings, backend: Backend) -> None:
         chat = await _read_chat(request, reader, settings.limits)
         try:
             vocabulary = await unless_client_leaves(request.receive, _resolve(backend, chat))
-            answer = backend.answer(chat.body, vocabulary, chat.decoding, request_id)
+            body = {**chat.body, "cache_salt": settings.cache_salt(request.state.owner)}
+            answer = backend.answer(body, vocabulary, chat.decoding, request_id)
             return await respond(request, answer, is_stream=chat.is_stream, request_id=request_id)
         except (ApiError, ClientLeft):
             raise

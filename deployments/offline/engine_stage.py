@@ -135,7 +135,12 @@ class AnswerStage(vLLMEngineStageUDF):
         return {self.IDX_IN_BATCH_COLUMN: index, ANSWER: json.dumps(answer, ensure_ascii=False)}
 
     async def _ask(self, replica: OfflineReplica, request: dict[str, Any]) -> dict[str, Any]:
-        line: LineRequest = {"body": request["body"], "deadline": _NO_DEADLINE, "request_id": request["id"]}
+        line: LineRequest = {
+            "body": request["body"],
+            "deadline": _NO_DEADLINE,
+            "request_id": request["id"],
+            "cache_salt": None,
+        }
         answer = await replica.answer_line(line)
         if answer["status"] != 200 and is_dead(replica):
             logger.error("the engine died; it is started again, and its rows are sent again")

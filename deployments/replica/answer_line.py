@@ -39,11 +39,13 @@ _MAX_RESOLVED: Final = 64
 
 
 class LineRequest(TypedDict):
-    """A line as it travels: ``body`` as JSON text, ``deadline`` in seconds since 1970, an id for logs."""
+    """A line as it travels: ``body`` as JSON text, ``deadline`` in seconds since 1970, an id for logs, and its owner's
+    part of the engine's prefix cache (``Settings.cache_salt``)."""
 
     body: str
     deadline: float
     request_id: str
+    cache_salt: str | None
 
 
 class LineAnswer(TypedDict):
@@ -102,7 +104,8 @@ class LineAnswerer:
                 if self._engine.is_dead():
                     await self._sleep(_DEAD_ENGINE_WAIT_S)
                     return {"status": NOT_STARTED, "body": "null"}
-                return await self._answer(chat, vocabulary, request["request_id"])
+                body = {**chat.body, "cache_salt": request["cache_salt"]}
+                return await self._answer(body, vocabulary, chat.decoding, request["request_id"])
         except Exception as exception:
             error = to_api_error(exception, request["request_id"], list_param)
             if isinstance(error, InternalError):
@@ -128,8 +131,10 @@ class LineAnswerer:
         resolved, _ = await self._resolved.get(spec, ask, is_fresh)
         return resolved
 
-    async def _answer(self, chat: ChatRequest, vocabulary: ResolvedVocabulary | None, request_id: str) -> LineAnswer:
-        async with aclosing(self._engine.answer(chat.body, vocabulary, chat.decoding, request_id)) as items:
+    async def _answer(
+        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, request_id: str
+    ) -> LineAnswer:
+        async with aclosing(self._engine.answer(body, vocabulary, decoding, request_id)) as items:
             async for item in items:
                 if isinstance(item, dict) and "error" not in item:
                     return {"status": 200, "body": json.dumps(item, ensure_ascii=False, separators=(",", ":"))}

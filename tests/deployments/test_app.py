@@ -30,7 +30,8 @@ def cluster() -> Iterator[None]:
 
 
 def read(path: Path) -> dict[str, Any]:
-    document: dict[str, Any] = yaml.safe_load(path.read_text())
+    # Others stand beside a RayService.
+    document: dict[str, Any] = next(yaml.safe_load_all(path.read_text()))
     if document.get("kind") == "RayService":
         document = yaml.safe_load(document["spec"]["serveConfigV2"])
     return document

@@ -221,6 +221,17 @@ def test_the_text_says_where_each_setting_comes_from_and_leaves_out_defaults(tmp
     ]
 
 
+def test_each_key_has_a_part_of_the_prefix_cache_that_only_this_service_can_name() -> None:
+    salts = {
+        (secret, owner): load(secret_token=secret).cache_salt(owner)
+        for secret in ("one", "two")
+        for owner in ("default", "alice")
+    }
+    assert len(set(salts.values())) == 4
+    assert load(secret_token="one").cache_salt("alice") == salts["one", "alice"]
+    assert load(prefix_cache_per_key=False).cache_salt("alice") is None
+
+
 def test_the_cache_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORDBOUND_CACHE", "/a")
     assert str(load().resolved_artefact_dir()) == "/a/artefacts"

@@ -64,7 +64,8 @@ def engines() -> Iterator[ServeEngines]:
 
 def lines(*bodies: str) -> list[tuple[int, LineRequest]]:
     return [
-        (number, {"body": body, "deadline": 0.0, "request_id": f"line-{number}"}) for number, body in enumerate(bodies)
+        (number, {"body": body, "deadline": 0.0, "request_id": f"line-{number}", "cache_salt": None})
+        for number, body in enumerate(bodies)
     ]
 
 

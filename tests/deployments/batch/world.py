@@ -49,6 +49,7 @@ class StandInEngines:
     after_death: Callable[[], None] = lambda: None
     window: int = 4
     ready: bool = True
+    salts: set[str | None] = field(default_factory=set)
     order: random.Random = field(default_factory=lambda: random.Random(7))
 
     def answer_many(
@@ -90,6 +91,7 @@ class StandInEngines:
         return self.ready
 
     def _answer(self, line: LineRequest) -> LineAnswer:
+        self.salts.add(line["cache_salt"])
         text = text_of(line)
         if text.startswith("status "):
             status = int(text.split()[1])
@@ -127,6 +129,7 @@ class World:
             reader=ChatRequestReader(MODEL, limits),
             limits=limits,
             settings=self.settings,
+            cache_salt=lambda owner: f"salt of {owner}",
             is_stopping=is_stopping or (lambda: self.stopping),
             clock=lambda: self.now,
             sleep=self.slept.append,

@@ -13,11 +13,18 @@ from ray import serve
 from deployments.contract import Decoding, ResolvedVocabulary
 from deployments.ingress.deployment import HandleBackend
 from deployments.protocol.decoding import DRAW, SAMPLE
-from tests.deployments.front import CHAT, KEY, LIMITS, MODEL, Front, assert_error, chat_body
+from deployments.settings import Settings
+from tests.deployments.front import CHAT, KEY, KEYS, LIMITS, MODEL, Front, assert_error, chat_body
 from tests.deployments.stand_in import FEWEST_TOKENS, WORDS
 from vocab.options import ListOptions
 
 VOCABULARY: dict[str, Any] = {"vocab_lang": "en", "vocab_n_words": 1000}
+
+
+def passed_on(**fields: Any) -> dict[str, Any]:
+    """The body that reaches the replica."""
+    salt = Settings(secret_token=KEY).cache_salt("default")
+    return chat_body(**fields) | {"cache_salt": salt}
 
 
 def test_health_is_ok_when_the_graph_is_ready(front: Front) -> None:
@@ -80,14 +87,23 @@ def test_a_free_request_reaches_the_replica_without_a_vocabulary(front: Front) -
     front.chat(temperature=0.5, user="u")
     call = front.backend.calls[0]
     assert call.vocabulary is None
-    assert call.body == chat_body(temperature=0.5, max_tokens=LIMITS.max_new_tokens)
+    assert call.body == passed_on(temperature=0.5, max_tokens=LIMITS.max_new_tokens)
+
+
+def test_each_key_has_its_own_part_of_the_prefix_cache_whatever_the_client_says(front: Front) -> None:
+    for key in (KEY, KEY, *KEYS.values()):
+        with front.client(key) as client:
+            assert client.post(CHAT, json=chat_body(cache_salt="mine")).status_code == 200
+    mine, again, other = [call.body.get("cache_salt", "shared") for call in front.backend.calls]
+    assert mine == again != other
+    assert len(mine) == len(other) == 64
 
 
 def test_a_vocabulary_reaches_the_replica_resolved_and_beside_the_body(front: Front) -> None:
     assert front.chat(**VOCABULARY, max_tokens=FEWEST_TOKENS).status_code == 200
     call = front.backend.calls[0]
     assert call.vocabulary == ResolvedVocabulary(digest="d" * 64, lang="en", n_words=1000, fewest_tokens=FEWEST_TOKENS)
-    assert call.body == chat_body(max_tokens=FEWEST_TOKENS) | dict(SAMPLE)
+    assert call.body == passed_on(max_tokens=FEWEST_TOKENS) | dict(SAMPLE)
 
 
 def test_options_and_changes_reach_the_replica_with_the_list(front: Front) -> None:
@@ -104,9 +120,9 @@ def test_how_the_text_is_chosen_reaches_the_replica_beside_the_body(front: Front
     front.chat(vocab={"lang": "en", "search": {"width": 4}, "score": True}, max_tokens=FEWEST_TOKENS)
     beams, sentences = front.backend.calls
     assert beams.decoding == Decoding(num_beams=4, length_penalty=0.8)
-    assert beams.body == chat_body(n=2, max_tokens=LIMITS.max_new_tokens)
+    assert beams.body == passed_on(n=2, max_tokens=LIMITS.max_new_tokens)
     assert sentences.decoding == Decoding(search_width=4, score=True, hint=True)
-    assert sentences.body == chat_body(max_tokens=FEWEST_TOKENS) | dict(DRAW)
+    assert sentences.body == passed_on(max_tokens=FEWEST_TOKENS) | dict(DRAW)
 
 
 def test_a_budget_that_no_text_fits_is_refused_and_the_least_named(front: Front) -> None:

@@ -56,7 +56,9 @@ class Line:
 
     async def ask(self, text: str = "Hello", **fields: Any) -> LineAnswer:
         body = {"model": MODEL, "messages": [{"role": "user", "content": text}], **fields}
-        return await self._lines.answer({"body": json.dumps(body), "deadline": DEADLINE, "request_id": "line-7"})
+        return await self._lines.answer(
+            {"body": json.dumps(body), "deadline": DEADLINE, "request_id": "line-7", "cache_salt": "its owner's"}
+        )
 
 
 def error_of(answer: LineAnswer) -> dict[str, Any]:
@@ -74,6 +76,12 @@ async def test_a_line_is_answered_whole() -> None:
     assert (call.vocabulary.lang, call.vocabulary.n_words) == ("en", 500)
     assert call.request_id == "line-7"
     assert call.is_closed
+
+
+async def test_a_line_has_its_owners_part_of_the_prefix_cache_whatever_it_says() -> None:
+    engine = Engine()
+    await Line(engine).ask(cache_salt="another's")
+    assert [call.body["cache_salt"] for call in engine.calls] == ["its owner's"]
 
 
 @pytest.mark.parametrize(

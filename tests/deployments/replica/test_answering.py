@@ -112,6 +112,13 @@ async def test_a_free_stream_passes_unchanged(tmp_path: Path, tokenizer: Any) ->
     assert replica.request.structured_outputs is None
 
 
+@pytest.mark.parametrize("salt", ["of a key", None])
+async def test_the_engine_gets_the_salt_of_the_prefix_cache(tmp_path: Path, tokenizer: Any, salt: str | None) -> None:
+    replica = ScriptedReplica(tmp_path, tokenizer, [whole("anything")])
+    await replica.items(cache_salt=salt)
+    assert replica.request.cache_salt == salt
+
+
 async def test_a_constrained_request_names_its_list_and_budget(
     tmp_path: Path, tokenizer: Any, vocabulary: ResolvedVocabulary
 ) -> None:

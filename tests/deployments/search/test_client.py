@@ -117,6 +117,15 @@ async def test_a_search_gives_one_whole_listed_text_and_its_cost(world: World, n
     assert all(ORDER_ARGUMENT not in (params.extra_args or {}) for _, params, _, _ in engine.requests)
 
 
+@pytest.mark.parametrize("name", SEARCHES)
+async def test_every_step_of_a_search_stays_in_its_keys_part_of_the_prefix_cache(world: World, name: str) -> None:
+    engine = world.engine(keeps_work=True)
+    params, _ = order_for(world, SEARCHES[name], seed=1)
+    await outputs_of(world.client(engine).generate({**PROMPT, "cache_salt": "of a key"}, params, "r"))
+    assert len(engine.requests) > 1
+    assert engine.salts == {"of a key"}
+
+
 async def test_a_cost_belongs_to_one_order_and_goes_with_it(world: World) -> None:
     client = world.client(world.engine())
     params, order = order_for(world, Decoding(best_of=2))

@@ -40,6 +40,8 @@ class ToyEngine:
         transfer = SimpleNamespace(**TRANSFER_CONFIG) if keeps_work else None
         self.vllm_config = SimpleNamespace(kv_transfer_config=transfer)
         self.requests: list[tuple[list[int], SamplingParams, str, dict[str, Any]]] = []
+        self.salts: set[str | None] = set()
+        """Of all requests."""
         self._log_p: dict[tuple[int, int], Any] = {}
         self.num_running = 0
         self.num_answers = math.inf
@@ -55,6 +57,7 @@ class ToyEngine:
         self, prompt: Any, params: SamplingParams, request_id: str, **options: Any
     ) -> AsyncGenerator[RequestOutput, None]:
         self.requests.append((list(prompt["prompt_token_ids"]), params, request_id, options))
+        self.salts.add(prompt.get("cache_salt"))
         number = len(self.requests)
         self.num_running += 1
         try:

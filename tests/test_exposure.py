@@ -1,0 +1,121 @@
+"""What a stranger can reach: the configuration for KubeRay, and Ray's own token."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import pytest
+import yaml
+
+ROOT: Final = Path(__file__).parent.parent
+SERVICE, POLICY = yaml.safe_load_all((ROOT / "configs" / "kuberay.yaml").read_text())
+CLUSTER: Final[dict[str, Any]] = SERVICE["spec"]["rayClusterConfig"]
+GROUPS: Final = [CLUSTER["headGroupSpec"], *CLUSTER["workerGroupSpecs"]]
+RULES: Final[list[dict[str, Any]]] = POLICY["spec"]["ingress"]
+
+TOKEN: Final = "a token of the tests, long enough"
+
+
+def rules_for(port: int) -> list[dict[str, Any]]:
+    return [rule for rule in RULES if "ports" not in rule or any(entry["port"] == port for entry in rule["ports"])]
+
+
+def test_every_pod_of_ray_asks_for_the_token() -> None:
+    assert CLUSTER["authOptions"] == {"mode": "token"}
+    containers = [container for group in GROUPS for container in group["template"]["spec"]["containers"]]
+    assert len(containers) == 2
+    for container in containers:
+        assert {"name": "RAY_AUTH_MODE", "value": "token"} in container["env"]
+
+
+def test_the_policy_covers_every_pod() -> None:
+    assert POLICY["kind"] == "NetworkPolicy"
+    assert POLICY["spec"]["policyTypes"] == ["Ingress"]
+    [(label, value)] = POLICY["spec"]["podSelector"]["matchLabels"].items()
+    assert [group["template"]["metadata"]["labels"][label] for group in GROUPS] == [value] * len(GROUPS)
+
+
+def test_only_the_port_of_the_service_is_open_to_everybody() -> None:
+    assert [rule["ports"] for rule in RULES if "from" not in rule] == [[{"protocol": "TCP", "port": 8000}]]
+
+
+@pytest.mark.parametrize("port", [6379, 8080, 10001, 52365, 31415])
+def test_a_port_of_rays_is_open_to_the_pods_of_the_service_alone(port: int) -> None:
+    [rule] = rules_for(port)
+    assert rule["from"] == [{"podSelector": POLICY["spec"]["podSelector"]}]
+
+
+def test_the_dashboard_is_open_to_the_operator_and_the_pods() -> None:
+    among_pods, operator = rules_for(8265)
+    assert among_pods["from"] == [{"podSelector": POLICY["spec"]["podSelector"]}]
+    [peer] = operator["from"]
+    assert peer["podSelector"]["matchLabels"] == {"app.kubernetes.io/name": "kuberay-operator"}
+    assert peer["namespaceSelector"]["matchLabels"]
+
+
+def test_the_dashboard_leaves_loopback_only_where_an_operator_needs_it() -> None:
+    assert CLUSTER["headGroupSpec"]["rayStartParams"]["dashboard-host"] == "0.0.0.0"
+    others = [ROOT / "serve_config.yaml", *sorted((ROOT / "configs").glob("*.yaml"))]
+    assert [path.name for path in others if "dashboard-host:" in path.read_text()] == ["kuberay.yaml"]
+
+
+def test_the_page_and_the_configurations_for_clusters_name_the_token() -> None:
+    for name in ("docs/exposure.md", "serve_config.yaml", "configs/cluster.yaml"):
+        assert "RAY_AUTH_MODE=token" in (ROOT / name).read_text(), name
+
+
+@pytest.fixture(scope="module")
+def dashboard() -> Iterator[httpx.Client]:
+    """The dashboard of a Ray that was started as the configurations say."""
+    with socket.socket() as one, socket.socket() as other, tempfile.TemporaryDirectory(prefix="ray") as folder:
+        one.bind(("127.0.0.1", 0))
+        other.bind(("127.0.0.1", 0))
+        port, client_port = one.getsockname()[1], other.getsockname()[1]
+        one.close()
+        other.close()
+        ports = (f"--dashboard-port={port}", f"--ray-client-server-port={client_port}")
+        others = ("--port=0", "--dashboard-agent-listen-port=0", "--num-cpus=1", f"--temp-dir={folder}")
+        process = subprocess.Popen(
+            [Path(sys.executable).parent / "ray", "start", "--head", "--block", *ports, *others],
+            env=os.environ | {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
+                wait_for(client)
+                yield client
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(60)
+
+
+def wait_for(client: httpx.Client) -> None:
+    end = time.monotonic() + 120
+    while True:
+        try:
+            if client.get("/api/gcs_healthz").status_code == 200:
+                return
+        except httpx.TransportError:
+            pass
+        assert time.monotonic() < end, "the dashboard did not start"
+        time.sleep(0.5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [({}, 401), ({"Authorization": "Bearer wrong"}, 403), ({"Authorization": f"Bearer {TOKEN}"}, 200)],
+    ids=["without a token", "with a wrong one", "with the token"],
+)
+def test_a_job_needs_the_token(dashboard: httpx.Client, headers: dict[str, str], status: int) -> None:
+    answer = dashboard.post("/api/jobs/", json={"entrypoint": "true"}, headers=headers)
+    assert answer.status_code == status
