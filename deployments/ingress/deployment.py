@@ -91,7 +91,7 @@ def create_app(settings: Settings, backend: Backend, mounts: Sequence[Mount] = (
         open_paths=(*OPEN_PATHS, *DOCS_PATHS) if settings.public_docs else OPEN_PATHS,
     )
     app.add_middleware(Gate, check=check_host)
-    app.add_middleware(Envelope)
+    app.add_middleware(Envelope, max_unread_s=settings.limits.max_unread_s)
     return app
 
 

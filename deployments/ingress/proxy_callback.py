@@ -1,4 +1,4 @@
-"""Guard Serve's own proxy, which trusts headers that a client should not send, and reads bodies without bound.
+"""Guard Serve's own proxy, which trusts headers that a client should not send, and holds bodies without bound.
 
 Serve takes the request id, a deadline, "do not stop when I leave", a model and a session to route by from the client,
 keeps a router entry for each model and session for ever, and tells its routes without a key. The proxy calls
@@ -16,7 +16,9 @@ from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from deployments.errors import NotFoundError
+from deployments.ingress.idle_connections import TIMEOUT_S, IdleConnections
 from deployments.ingress.read_ahead import limit_client
+from deployments.ingress.send_ahead import CONFIRMS, Reader
 
 CALLBACK_VARIABLE: Final = "RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH"
 CALLBACK: Final = "deployments.proxy:middlewares"
@@ -58,10 +60,12 @@ def is_trusted_by_serve(name: bytes) -> bool:
 
 
 class ProxyGuard:
-    """Drop the headers that Serve would trust, keep only the first request id of an answer, and limit read-ahead."""
+    """Drop the headers that Serve would trust, keep only the first request id of an answer, limit what Serve holds of
+    either body, and cut clients that neither send nor read."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, *, idle_timeout_s: float = TIMEOUT_S) -> None:
         self._app = app
+        self._idle_connections = IdleConnections(idle_timeout_s)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_with_one_id(message: Message) -> None:
@@ -69,15 +73,21 @@ class ProxyGuard:
                 headers = MutableHeaders(scope=message)
                 if "x-request-id" in headers:
                     headers["x-request-id"] = headers["x-request-id"]
-            await send(message)
+            await reader.send(message)
 
         if scope["type"] != "http":
             await self._app(scope, receive, send)
-        elif scope["path"] == _ROUTES_OF_SERVE:
+            return
+        self._idle_connections.watch(send)
+        reader = Reader(limit_client(receive), send)
+        if scope["path"] == _ROUTES_OF_SERVE:
             await _not_found(send)
         else:
             headers = [(name, value) for name, value in scope["headers"] if not is_trusted_by_serve(name)]
-            await self._app({**scope, "headers": headers}, limit_client(receive), send_with_one_id)
+            try:
+                await self._app({**scope, "headers": headers, CONFIRMS: True}, reader.receive, send_with_one_id)
+            finally:
+                reader.close()
 
 
 async def _not_found(send: Send) -> None:

@@ -74,7 +74,7 @@ async def run(app: Any, scope: Scope) -> list[Message]:
     async def receive() -> Message:
         return {"type": "http.disconnect"}
 
-    await Envelope(app)(scope, receive, send)
+    await Envelope(app, max_unread_s=30)(scope, receive, send)
     return sent
 
 

@@ -1,0 +1,49 @@
+"""Cut connections whose client does not finish the headers of a request, or does not take the end of an answer.
+
+Serve's server, uvicorn, has a deadline for a connection that is kept after an answer (``keep_alive_timeout_s`` of
+``http_options``), and none for these: before the first request, amid headers, and while it closes.
+"""
+
+import asyncio
+from typing import Any, Final
+
+from starlette.types import Send
+
+TIMEOUT_S: Final = 30.0
+"""A browser opens connections before it needs them, and opens others where they are gone."""
+
+
+class IdleConnections:
+    """Looks at all connections of one server from its first request on."""
+
+    def __init__(self, timeout_s: float = TIMEOUT_S) -> None:
+        self._timeout_s = timeout_s
+        self._idle_since: dict[Any, float] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def watch(self, send: Send) -> None:
+        """Begin with the connections of the server whose ``send`` this is, if not done yet; none of another server."""
+        if self._timer is not None:
+            return
+        # Not public. Without it all stays right, and such connections stay open.
+        transport = getattr(getattr(send, "__self__", None), "transport", None)
+        connections = getattr(transport and transport.get_protocol(), "connections", None)
+        if connections is not None:
+            self._look(connections)
+
+    def _look(self, connections: set[Any]) -> None:
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        self._idle_since = {one: self._idle_since.get(one, now) for one in connections if _is_idle(one)}
+        for connection, since in self._idle_since.items():
+            if now - since >= self._timeout_s:
+                connection.transport.abort()
+        self._timer = loop.call_later(self._timeout_s / 4, self._look, connections)
+
+
+def _is_idle(connection: Any) -> bool:
+    if not hasattr(connection, "cycle"):
+        return False
+    is_between_requests = connection.cycle is None or connection.cycle.response_complete
+    has_deadline = getattr(connection, "timeout_keep_alive_task", None) is not None
+    return connection.transport.is_closing() or (is_between_requests and not has_deadline)
