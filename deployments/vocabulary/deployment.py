@@ -234,13 +234,8 @@ async def resolve(vocabulary: DeploymentHandle, spec: VocabularySpec, owner: str
 
     ``owner`` is the name of the key that asks: keys take turns.
     """
-    response = vocabulary.resolve_or_refuse.remote(spec, owner)
-    try:
-        resolved: ResolvedVocabulary | VocabularyError = await response
-    except asyncio.CancelledError:
-        # Others may wait for the same compile, which ends only with the last of them.
-        response.cancel()
-        raise
+    # Serve cancels it with its caller; a compile ends only with the last of those who wait for it.
+    resolved: ResolvedVocabulary | VocabularyError = await vocabulary.resolve_or_refuse.remote(spec, owner)
     if isinstance(resolved, VocabularyError):
         raise resolved
     return resolved
