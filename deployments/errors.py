@@ -26,7 +26,15 @@ from typing import Any, Final
 from ray.exceptions import RayActorError, RayTaskError
 from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError, ReplicaUnavailableError
 
-from vocab.errors import CompileTimeoutError, NoLemmasError, OptionsError, TokenBudgetError, WordListError
+from vocab.errors import (
+    ChangesTooLargeError,
+    CompileQueueError,
+    CompileTimeoutError,
+    NoLemmasError,
+    OptionsError,
+    TokenBudgetError,
+    WordListError,
+)
 
 MAX_ERROR_BYTES: Final = 4096
 """Largest error answer, however many faults the request has. Set by the body with 10,000 of them."""
@@ -181,12 +189,16 @@ def to_api_error(error: BaseException, request_id: str, list_param: str = "vocab
         return error
     if isinstance(error, NoLemmasError):
         return BadRequestError(str(error), param="vocab.unit", code="invalid_vocabulary")
+    if isinstance(error, ChangesTooLargeError):
+        return BadRequestError(str(error), param="vocab.extra_words", code="invalid_vocabulary")
     if isinstance(error, WordListError):
         return BadRequestError(str(error), param=list_param, code="invalid_vocabulary")
     if isinstance(error, OptionsError):
         return BadRequestError(str(error), param="vocab", code="invalid_vocabulary")
     if isinstance(error, TokenBudgetError):
         return BadRequestError(str(error), param="max_tokens")
+    if isinstance(error, CompileQueueError):
+        return TooManyRequestsError("Too many lists of this key wait to be compiled. Try again in a moment.")
     if isinstance(error, CompileTimeoutError):
         return OverloadedError("The list could not be compiled in time. Try again in a moment, or with fewer words.")
     if isinstance(error, _UNAVAILABLE):

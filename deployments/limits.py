@@ -67,7 +67,7 @@ class Limits(BaseModel):
     """Costs a few tokenised variants each. Set by analogy with ``stop``."""
 
     max_list_words: int = Field(default=50_000, ge=1)
-    """Entries of ``vocab.words``. Costs a second of a compile, once, and 10 ms of a thread for the check. Set by the
+    """Entries of ``vocab.words``. Costs up to 5 s of a compile, once, and 10 ms of a thread for the check. Set by the
     longest list that ``max_body_bytes`` lets through in most languages; a learner's dictionary has 20,000."""
 
     max_list_bytes: int = Field(default=2**20, ge=1)

@@ -1,6 +1,7 @@
 """Results that are made once however many callers ask for them, the last few of them kept."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from typing import Any, TypeVar
 
@@ -12,12 +13,17 @@ T = TypeVar("T")
 class SingleFlight:
     """Results by key, made or being made, at most ``size``; the least recently used go. Used from one event loop.
 
-    ``on_made`` is called after each result and each failure.
+    ``on_made`` is called after each result and each failure. With ``cancels_unwanted``, a call is cancelled when all
+    who wait for it have left.
     """
 
-    def __init__(self, size: int, on_made: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, size: int, on_made: Callable[[], None] = lambda: None, *, cancels_unwanted: bool = False
+    ) -> None:
         self._tasks: LRUCache[Hashable, asyncio.Task[Any]] = LRUCache(size)
         self._on_made = on_made
+        self._cancels_unwanted = cancels_unwanted
+        self._num_waiting = Counter[asyncio.Task[Any]]()
 
     def __len__(self) -> int:
         return len(self._tasks)
@@ -43,9 +49,13 @@ class SingleFlight:
             task = asyncio.create_task(make())
             task.add_done_callback(lambda done: self._settle(key, done, kept_errors))
         self._tasks[key] = task
-        # A cancelled caller must not cancel the work of the others.
-        result: T = await asyncio.shield(task)
-        return result
+        self._num_waiting[task] += 1
+        try:
+            # A cancelled caller must not cancel the work of the others.
+            result: T = await asyncio.shield(task)
+            return result
+        finally:
+            self._leave(key, task)
 
     def results(self) -> list[Any]:
         """Return all results that are kept, without marking them as used."""
@@ -54,6 +64,17 @@ class SingleFlight:
 
     def drop_oldest(self) -> None:
         self._tasks.popitem()
+
+    def _leave(self, key: Hashable, task: asyncio.Task[Any]) -> None:
+        self._num_waiting[task] -= 1
+        if self._num_waiting[task]:
+            return
+        del self._num_waiting[task]
+        if self._cancels_unwanted and not task.done():
+            # Forgotten at once, for the next caller must not wait for what is ending.
+            if self._tasks.get(key) is task:
+                del self._tasks[key]
+            task.cancel()
 
     def _settle(self, key: Hashable, task: asyncio.Task[Any], kept_errors: type[Exception] | tuple[()]) -> None:
         # Asking for the error also marks it as retrieved; all callers may be gone.

@@ -6,11 +6,14 @@ VocabularyError
 │   ├── UnsupportedScriptError  400
 │   ├── EmptyWordListError      400
 │   ├── NoLemmasError           400
-│   └── InvalidWordListError    400
+│   ├── InvalidWordListError    400
+│   └── ListTooLargeError       400
+│       └── ChangesTooLargeError  400
 ├── OptionsError                400  the caller's mistake
 ├── TokenBudgetError            400  the caller's mistake
 ├── CompileError                500  our fault
-│   └── CompileTimeoutError     503
+│   ├── CompileTimeoutError     503
+│   └── CompileQueueError       429
 ├── DeadEndError                500  our fault
 └── ArtefactError               500  our fault
 """
@@ -44,6 +47,14 @@ class InvalidWordListError(WordListError):
     """A line of a list file, or an entry of a client's list, cannot be a word; the message names it."""
 
 
+class ListTooLargeError(WordListError):
+    """A list takes more work or memory than a list may; the message says what of it to shorten."""
+
+
+class ChangesTooLargeError(ListTooLargeError):
+    """So does a list with the words that a request adds or leaves out."""
+
+
 class OptionsError(VocabularyError):
     """Options contradict one another, or a word is both added and left out."""
 
@@ -57,7 +68,11 @@ class CompileError(VocabularyError):
 
 
 class CompileTimeoutError(CompileError):
-    """The compile took longer than its deadline allows."""
+    """The compile, with the time it waited for its turn, took longer than its deadline allows."""
+
+
+class CompileQueueError(CompileError):
+    """Too many lists of one owner wait to be compiled."""
 
 
 class DeadEndError(VocabularyError):

@@ -59,7 +59,7 @@ _REPLICA_START_S: Final = 10
 class Backend(Protocol):
     """The rest of the graph, as the front sees it."""
 
-    async def resolve(self, spec: VocabularySpec) -> ResolvedVocabulary:
+    async def resolve(self, spec: VocabularySpec, owner: str) -> ResolvedVocabulary:
         """Make sure that the vocabulary's artefact exists. Raises the errors of ``vocab.errors``."""
 
     def answer(
@@ -114,8 +114,8 @@ class HandleBackend:
         self._max_wait_s = settings.max_queue_s + 1
         self._readiness = _Readiness(replica.app_name, (replica.deployment_name, vocabulary.deployment_name))
 
-    async def resolve(self, spec: VocabularySpec) -> ResolvedVocabulary:
-        return await resolve(self._vocabulary, spec)
+    async def resolve(self, spec: VocabularySpec, owner: str) -> ResolvedVocabulary:
+        return await resolve(self._vocabulary, spec, owner)
 
     async def answer(
         self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, request_id: str
@@ -285,8 +285,9 @@ def _add_chat(app: FastAPI, settings: Settings, backend: Backend) -> None:
         request_id = request.state.request_id
         chat = await _read_chat(request, reader, settings.limits)
         try:
-            vocabulary = await unless_client_leaves(request.receive, _resolve(backend, chat))
-            body = {**chat.body, "cache_salt": settings.cache_salt(request.state.owner)}
+            owner = request.state.owner
+            vocabulary = await unless_client_leaves(request.receive, _resolve(backend, chat, owner))
+            body = {**chat.body, "cache_salt": settings.cache_salt(owner)}
             answer = backend.answer(body, vocabulary, chat.decoding, request_id)
             return await respond(request, answer, is_stream=chat.is_stream, request_id=request_id)
         except (ApiError, ClientLeft):
@@ -305,9 +306,9 @@ async def _read_chat(request: Request, reader: ChatRequestReader, limits: Limits
     return parse() if len(body) < _LONG_BODY_BYTES else await asyncio.to_thread(parse)
 
 
-async def _resolve(backend: Backend, chat: ChatRequest) -> ResolvedVocabulary | None:
+async def _resolve(backend: Backend, chat: ChatRequest, owner: str) -> ResolvedVocabulary | None:
     if chat.vocabulary is None:
         return None
-    vocabulary = await backend.resolve(chat.vocabulary)
+    vocabulary = await backend.resolve(chat.vocabulary, owner)
     check_budget(chat, vocabulary)
     return vocabulary

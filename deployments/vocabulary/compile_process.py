@@ -6,6 +6,7 @@ with an error of the library.
 
 import json
 import logging
+import math
 import os
 import select
 import signal
@@ -19,8 +20,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from vocab.compiler.jobs import Job, Reply, read_reply, write_job
-from vocab.compiler.worker import EXIT_S, resident_bytes
-from vocab.errors import CompileError, CompileTimeoutError
+from vocab.compiler.worker import EXIT_S, cpu_seconds, resident_bytes
+from vocab.errors import CompileError, CompileTimeoutError, ListTooLargeError
 
 START_DEADLINE_S: Final = 300.0
 """Reading a large tokenizer takes 10 s, and on a new machine numba makes its machine code first, 60 s on one core."""
@@ -73,6 +74,7 @@ class CompileProcess:
 
     def __init__(self, arguments: Sequence[str], max_memory_bytes: int) -> None:
         self._max_memory_bytes = max_memory_bytes
+        self._max_cpu_s = math.inf
         self._unread = b""
         packages = os.pathsep.join(filter(None, [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH")]))
         self._process = subprocess.Popen(
@@ -105,27 +107,29 @@ class CompileProcess:
     def is_alive(self) -> bool:
         return self._process.poll() is None
 
-    def ask(self, job: Job, deadline_s: float) -> Reply:
+    def ask(self, job: Job, deadline_s: float, max_cpu_s: float = math.inf) -> Reply:
         """Have a job done. A process that failed is gone afterwards.
 
         Raises:
             NotBegunError: It was gone before it began.
+            ListTooLargeError: It took more processor time than ``max_cpu_s``, in which other processes do not count.
             CompileTimeoutError: It took longer than the deadline allows.
             CompileError: It died, took too much memory, or answered nonsense.
         """
         deadline = time.monotonic() + deadline_s
+        self._max_cpu_s = cpu_seconds(self.pid) + max_cpu_s
         has_begun = False
         try:
             self._send(write_job(job), deadline, deadline_s)
             _field(self._read_line(deadline, deadline_s), "started")
             has_begun = True
             return read_reply(self._read_line(deadline, deadline_s))
-        except (CompileError, OSError, ValueError) as error:
+        except (CompileError, ListTooLargeError, OSError, ValueError) as error:
             was_alive = self.is_alive()
             self.reap()
             if not has_begun and not was_alive:
                 raise NotBegunError from None
-            if isinstance(error, CompileError):
+            if isinstance(error, CompileError | ListTooLargeError):
                 raise
             raise CompileError(f"the compile process failed: {error}") from None
 
@@ -175,6 +179,8 @@ class CompileProcess:
     def _check(self, deadline: float, deadline_s: float) -> None:
         if time.monotonic() > deadline:
             raise CompileTimeoutError(f"the list took longer to compile than the {deadline_s:g} s it may")
+        if math.isfinite(self._max_cpu_s) and cpu_seconds(self.pid) > self._max_cpu_s:
+            raise ListTooLargeError("The list takes too long to compile: send fewer or shorter words.")
         if (used := resident_bytes(self.pid)) > self._max_memory_bytes:
             raise CompileError(
                 f"the list needs more memory to compile ({used / 1e9:.1f} GB) than compile_memory_bytes allows"

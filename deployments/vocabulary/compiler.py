@@ -1,33 +1,56 @@
 """Compile lists in processes of their own, for callers on an event loop.
 
 There are two: one for named lists and long ones of a client's own, and one for what takes milliseconds: short lists,
-changes, and the length of the shortest text. So a list of 20 words never waits for one of 300,000. Each does its jobs
-in order. A process that fails a job is replaced for the next; one that has grown, or has been idle for a while, is
-ended to free its memory.
+changes, and the length of the shortest text. So a list of 20 words never waits for one of 300,000. More would take
+the cores of a machine that has two from its engine, and 150 MB each. In each, the owners of the jobs (the names of
+keys) take turns, with their oldest job each: nobody waits for more than one job of another. A process that fails a job
+is replaced for the next; one that has grown, or has been idle for a while, is ended to free its memory.
 """
 
 import asyncio
 import logging
-import queue
+import math
 import threading
+import time
+from collections import deque
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple
 
 from deployments.vocabulary.compile_process import CompileProcess, NotBegunError, WorkerCommand
 from vocab.compiler.jobs import ChangeList, Compiled, CompileList, Job, MeasureTexts, Reply
-from vocab.errors import CompileError
+from vocab.errors import CompileError, CompileQueueError, CompileTimeoutError, ListTooLargeError
 
 RETIRE_SHARE: Final = 4
 """A process that still holds more than this part of its limit after a job is ended."""
 
 SHORT_LIST: Final = 2000
-"""Words of a client's own list that take a tenth of a second; longer ones wait with those that have names."""
+SHORT_LIST_CHARS: Final = 20_000
+"""Words, and their characters together, that take a tenth of a second; more wait with the lists that have names."""
+
+MAX_WAITING_SHORT: Final = 200
+MAX_WAITING_LONG: Final = 32
+"""Jobs of one key that may wait for each process: up to 200 MB, and a part of the thousand requests that may be under
+way in the deployment. The lines of batches are bounded where they are read."""
+
+MAX_CPU_S: Final = 15.0
+"""Processor time of a job of a client's own. The worst lists found take 4 s, on a slower machine twice as long."""
+
+NO_OWNER: Final = ""
+"""No key has this name: of the service itself, and of the lines of batches, which take turns with each key."""
 
 _MAX_STARTS: Final = 2
 """For one job: a process that died while idle is replaced silently."""
 
-_Item: TypeAlias = tuple[Job | None, Future[Reply]]
+
+class _Item(NamedTuple):
+    """A job, None for the start of the process alone; when it is given up, in ``time.monotonic``; its reply."""
+
+    job: Job | None
+    deadline: float
+    reply: Future[Reply]
+
 
 logger = logging.getLogger("ray.serve")
 
@@ -37,7 +60,7 @@ class CompilerLimits:
     """Limits of the compile processes.
 
     Attributes:
-        deadline_s: From the moment a job is begun.
+        deadline_s: Of a job, with the time that it waits for its turn.
         max_memory_bytes: Of one process; files that it has mapped do not count.
         idle_s: After so long without a job the process for large lists is ended.
     """
@@ -52,9 +75,9 @@ class Compiler:
 
     def __init__(self, command: WorkerCommand, limits: CompilerLimits) -> None:
         start = _NextStart(command)
-        self._long = _Lane(start, limits, limits.idle_s)
+        self._long = _Lane(start, limits, limits.idle_s, MAX_WAITING_LONG)
         # Stays: its start would be the longest part of a short job. It grows little, see RETIRE_SHARE.
-        self._short = _Lane(start, limits, idle_s=None)
+        self._short = _Lane(start, limits, None, MAX_WAITING_SHORT)
 
     async def warm_up(self) -> None:
         """Start the process for short jobs, which needs the tokenizer.
@@ -62,26 +85,27 @@ class Compiler:
         Raises:
             CompileError: There is none.
         """
-        await self._short.ask(None)
+        await self._short.ask(None, NO_OWNER)
 
-    async def compile(self, job: CompileList | ChangeList) -> Compiled:
-        """Return the artefact of a list or of its changes, found or made.
+    async def compile(self, job: CompileList | ChangeList, owner: str = NO_OWNER) -> Compiled:
+        """Return the artefact of a list or of its changes, found or made. A caller who leaves takes the job along,
+        if it has not begun.
 
         Raises:
             WordListError: The list cannot be used.
+            CompileQueueError: Too many jobs of the owner wait.
             CompileTimeoutError: It took longer than the deadline allows.
             CompileError: It could not be compiled, or its process died.
             ArtefactError: The artefact could not be written, or the one to start from is gone.
         """
-        is_long = isinstance(job, CompileList) and (job.words is None or len(job.words) > SHORT_LIST)
-        reply = await self._done(self._long if is_long else self._short, job)
+        reply = await self._done(self._short if _is_short(job) else self._long, job, owner)
         if reply.compiled is None:
             raise CompileError("the compile process answered without a list")
         return reply.compiled
 
-    async def measure(self, job: MeasureTexts) -> int | None:
+    async def measure(self, job: MeasureTexts, owner: str = NO_OWNER) -> int | None:
         """Return how many tokens the shortest text has; None where there is no text. Raises as ``compile``."""
-        return (await self._done(self._short, job)).fewest_tokens
+        return (await self._done(self._short, job, owner)).fewest_tokens
 
     def pids(self) -> list[int]:
         return [lane.pid for lane in (self._short, self._long) if lane.pid is not None]
@@ -90,11 +114,21 @@ class Compiler:
         """End all processes at once; jobs under way fail."""
         await asyncio.gather(self._short.close(), self._long.close())
 
-    async def _done(self, lane: "_Lane", job: Job) -> Reply:
-        reply = await lane.ask(job)
+    async def _done(self, lane: "_Lane", job: Job, owner: str) -> Reply:
+        reply = await lane.ask(job, owner)
         if reply.error is not None:
             raise reply.error
         return reply
+
+
+def _is_clients(job: Job) -> bool:
+    """Whether a job is a client's own, not one of a list that all share."""
+    return not isinstance(job, CompileList) or job.words is not None
+
+
+def _is_short(job: CompileList | ChangeList) -> bool:
+    words = job.words if isinstance(job, CompileList) else (*job.extra_words, *job.exclude_words)
+    return words is not None and len(words) <= SHORT_LIST and sum(map(len, words)) <= SHORT_LIST_CHARS
 
 
 class _NextStart:
@@ -106,13 +140,16 @@ class _NextStart:
 
 
 class _Lane:
-    """A thread with one process, started when there is a job, that does the jobs in order."""
+    """A thread with one process, started when there is a job; the owners of the jobs take turns."""
 
-    def __init__(self, start: _NextStart, limits: CompilerLimits, idle_s: float | None) -> None:
+    def __init__(self, start: _NextStart, limits: CompilerLimits, idle_s: float | None, max_waiting: int) -> None:
         self._start = start
         self._limits = limits
         self._idle_s = idle_s
-        self._jobs: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()
+        self._max_waiting = max_waiting
+        # By owner; the first has the next turn. Guarded by the condition, as is the end.
+        self._jobs: dict[str, deque[_Item]] = {}
+        self._changed = threading.Condition()
         self._process: CompileProcess | None = None
         self._is_closed = False
         self._thread = threading.Thread(target=self._run, name="compiler", daemon=True)
@@ -123,17 +160,54 @@ class _Lane:
         process = self._process
         return None if process is None else process.pid
 
-    async def ask(self, job: Job | None) -> Reply:
-        """Return the reply to a job; without one, an empty reply once there is a process."""
-        if self._is_closed:
-            raise CompileError("the service is ending")
-        future: Future[Reply] = Future()
-        self._jobs.put((job, future))
-        return await asyncio.wrap_future(future)
+    async def ask(self, job: Job | None, owner: str) -> Reply:
+        """Return the reply to a job; without one, an empty reply once there is a process, however long it takes."""
+        deadline_s = math.inf if job is None else self._limits.deadline_s
+        item = _Item(job, time.monotonic() + deadline_s, Future())
+        self._put(owner, item)
+        try:
+            async with asyncio.timeout(None if job is None else deadline_s):
+                return await asyncio.wrap_future(item.reply)
+        except TimeoutError:
+            raise CompileTimeoutError(f"the list was not compiled within {deadline_s:g} s") from None
+        finally:
+            self._discard(owner, item)
+
+    def _put(self, owner: str, item: _Item) -> None:
+        with self._changed:
+            if self._is_closed:
+                raise CompileError("the service is ending")
+            waiting = self._jobs.setdefault(owner, deque())
+            if owner != NO_OWNER and len(waiting) >= self._max_waiting:
+                raise CompileQueueError(f"{len(waiting)} lists of {owner!r} wait to be compiled")
+            waiting.append(item)
+            self._changed.notify()
+
+    def _discard(self, owner: str, item: _Item) -> None:
+        """Forget a job that has not begun."""
+        with self._changed, suppress(KeyError, ValueError):
+            self._jobs[owner].remove(item)
+            if not self._jobs[owner]:
+                del self._jobs[owner]
+
+    def _next(self) -> _Item | None:
+        """Wait for a job, and give its owner the last turn; None at the end. Raises ``TimeoutError`` after idling."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._jobs or self._is_closed, self._idle_s):
+                raise TimeoutError
+            if not self._jobs:
+                return None
+            owner = next(iter(self._jobs))
+            waiting = self._jobs.pop(owner)
+            item = waiting.popleft()
+            if waiting:
+                self._jobs[owner] = waiting
+            return item
 
     async def close(self) -> None:
-        self._is_closed = True
-        self._jobs.put(None)
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify()
         if (process := self._process) is not None:
             process.stop()
         await asyncio.to_thread(self._thread.join)
@@ -141,34 +215,34 @@ class _Lane:
     def _run(self) -> None:
         while True:
             try:
-                item = self._jobs.get(timeout=self._idle_s)
-            except queue.Empty:
+                item = self._next()
+            except TimeoutError:
                 self._end("had nothing to do")
                 continue
             if item is None:
                 break
-            job, future = item
-            if future.set_running_or_notify_cancel():
+            if item.reply.set_running_or_notify_cancel():
                 try:
-                    future.set_result(self._do(job))
+                    item.reply.set_result(self._do(item))
                 except Exception as error:
-                    future.set_exception(error)
+                    item.reply.set_exception(error)
         if self._process is not None:
             self._process.reap()
             self._process = None
 
-    def _do(self, job: Job | None) -> Reply:
+    def _do(self, item: _Item) -> Reply:
         for _ in range(_MAX_STARTS):
             if self._is_closed:
                 break
             try:
                 process = self._ready_process()
-                if job is None:
+                if item.job is None:
                     return Reply()
-                reply = process.ask(job, self._limits.deadline_s)
+                max_cpu_s = MAX_CPU_S if _is_clients(item.job) else math.inf
+                reply = process.ask(item.job, item.deadline - time.monotonic(), max_cpu_s)
             except NotBegunError:
                 self._process = None
-            except CompileError as error:
+            except (CompileError, ListTooLargeError) as error:
                 self._process = None
                 logger.error("%s", error)
                 raise

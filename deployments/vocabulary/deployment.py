@@ -1,6 +1,7 @@
 """The vocabulary deployment: resolve the vocabularies of requests to compiled artefacts, each made once.
 
-Callers who want the same list wait for the same compile; a compile that fails fails its callers alone. Only the
+Callers who want the same list wait for the same compile; a compile that fails fails its callers alone, and one that all
+of them have left does not begin. A list that cannot be used is remembered as such. Only the
 digest and a few numbers of each list are kept in memory. List files are watched, and artefacts are sent to other
 nodes.
 """
@@ -21,7 +22,7 @@ from deployments.contract import ResolvedVocabulary, VocabularySpec
 from deployments.settings import Settings
 from deployments.single_flight import SingleFlight
 from deployments.vocabulary.compile_process import WorkerCommand
-from deployments.vocabulary.compiler import Compiler, CompilerLimits
+from deployments.vocabulary.compiler import NO_OWNER, Compiler, CompilerLimits
 from vocab.artefacts.shared_store import SharedStore
 from vocab.artefacts.store import ArtefactStore
 from vocab.compiler.jobs import FIRST_WORDS, ChangeList, Compiled, CompileList, MeasureTexts
@@ -40,8 +41,8 @@ class CompilesLists(Protocol):
     """``compiler.Compiler``."""
 
     async def warm_up(self) -> None: ...
-    async def compile(self, job: CompileList | ChangeList) -> Compiled: ...
-    async def measure(self, job: MeasureTexts) -> int | None: ...
+    async def compile(self, job: CompileList | ChangeList, owner: str) -> Compiled: ...
+    async def measure(self, job: MeasureTexts, owner: str) -> int | None: ...
     async def close(self) -> None: ...
 
 
@@ -60,8 +61,8 @@ class Vocabulary:
         self._settings = settings
         self._store = store
         self._compiler = compiler
-        self._known = SingleFlight(settings.max_cached_vocabularies)
-        self._measured = SingleFlight(settings.max_cached_vocabularies)
+        self._known = SingleFlight(settings.max_cached_vocabularies, cancels_unwanted=True)
+        self._measured = SingleFlight(settings.max_cached_vocabularies, cancels_unwanted=True)
         self._last_good: LRUCache[Hashable, _LastGood] = LRUCache(MAX_LAST_GOOD)
         self._counts = {"num_compiles": 0, "num_loaded": 0}
 
@@ -77,22 +78,25 @@ class Vocabulary:
         created = cls(settings, store, compiler or Compiler(_command(settings), _limits(settings)))
         await created._compiler.warm_up()
         for lang in settings.prebuild_langs:
-            await created._list(VocabularySpec(lang=lang, n_words=settings.prebuild_prefix))
+            await created._list(VocabularySpec(lang=lang, n_words=settings.prebuild_prefix), NO_OWNER)
         return created
 
-    async def resolve(self, spec: VocabularySpec) -> ResolvedVocabulary:
-        """Return the artefacts of a vocabulary, compiled if they are new.
+    async def resolve(self, spec: VocabularySpec, owner: str = NO_OWNER) -> ResolvedVocabulary:
+        """Return the artefacts of a vocabulary, compiled if they are new, in a turn of ``owner``.
 
         Raises:
             WordListError: The list cannot be used.
-            CompileError: It could not be compiled; CompileTimeoutError where it took too long.
+            CompileError: It could not be compiled; CompileTimeoutError where it took too long,
+                CompileQueueError where too much of the owner waits.
             ArtefactError: Its artefact could not be written.
         """
-        base = await self._list(spec)
-        changes = await self._changes(base, spec)
+        base = await self._list(spec, owner)
+        changes = await self._changes(base, spec, owner)
         n_words = spec.n_words or base.num_ranks
         measure = MeasureTexts(base.digest, changes, spec.options, min(n_words, base.num_ranks))
-        fewest = await self._measured.get(measure, lambda: self._compiler.measure(measure))
+        fewest = await self._measured.get(
+            measure, lambda: self._compiler.measure(measure, owner), kept_errors=WordListError
+        )
         if fewest is None:
             raise EmptyWordListError(
                 f"The tokenizer of this model can spell no text of the first {n_words} words of this list, without "
@@ -108,10 +112,12 @@ class Vocabulary:
             fewest_tokens=max(fewest, 1),
         )
 
-    async def resolve_or_refuse(self, spec: VocabularySpec) -> ResolvedVocabulary | VocabularyError:
+    async def resolve_or_refuse(
+        self, spec: VocabularySpec, owner: str = NO_OWNER
+    ) -> ResolvedVocabulary | VocabularyError:
         """Like ``resolve``, but return the error: one that is raised fills Serve's log with tracebacks."""
         try:
-            return await self.resolve(spec)
+            return await self.resolve(spec, owner)
         except VocabularyError as error:
             return error.with_traceback(None)
 
@@ -134,21 +140,21 @@ class Vocabulary:
     async def close(self) -> None:
         await self._compiler.close()
 
-    async def _list(self, spec: VocabularySpec) -> Compiled:
+    async def _list(self, spec: VocabularySpec, owner: str) -> Compiled:
         if spec.words is not None or spec.lang is None:
             words = spec.words or ()
-            return await self._compiled(("inline", spec.lang, _digest(words)), CompileList(spec.lang, words))
+            return await self._compiled(("inline", spec.lang, _digest(words)), CompileList(spec.lang, words), owner)
         name = (spec.lang, spec.unit)
         stamp = await asyncio.to_thread(self._stamp, spec.lang)
         # Of a file all is made at once: it may be replaced before the rest is asked for.
         is_whole = stamp is not None or spec.n_words is None or spec.n_words > FIRST_WORDS
         job = CompileList(spec.lang, unit=spec.unit, is_whole=is_whole)
         try:
-            compiled = await self._compiled(("list", job, stamp), job, keeps_refusals=True)
+            compiled = await self._compiled(("list", job, stamp), job, owner)
             if not is_whole and spec.n_words is not None and spec.n_words > compiled.num_ranks_here:
                 # Some of the first words cannot be spelled, and later ones have moved up.
                 whole = replace(job, is_whole=True)
-                compiled = await self._compiled(("list", whole, stamp), whole, keeps_refusals=True)
+                compiled = await self._compiled(("list", whole, stamp), whole, owner)
         except WordListError as error:
             good = self._last_good.get(name)
             if stamp is None or good is None or not await self._is_there(good.compiled):
@@ -161,21 +167,19 @@ class Vocabulary:
             self._last_good[name] = _LastGood(compiled, stamp)
         return compiled
 
-    async def _changes(self, base: Compiled, spec: VocabularySpec) -> str | None:
+    async def _changes(self, base: Compiled, spec: VocabularySpec, owner: str) -> str | None:
         """Return the artefact of the words added and left out; None where they change nothing."""
         if not spec.changes:
             return None
         job = ChangeList(base.digest, spec.extra_words, spec.exclude_words)
         key = ("changes", base.digest, _digest(spec.extra_words), _digest(spec.exclude_words))
-        return (await self._compiled(key, job)).digest or None
+        return (await self._compiled(key, job, owner)).digest or None
 
-    async def _compiled(
-        self, key: Hashable, job: CompileList | ChangeList, *, keeps_refusals: bool = False
-    ) -> Compiled:
+    async def _compiled(self, key: Hashable, job: CompileList | ChangeList, owner: str) -> Compiled:
         async def make() -> Compiled:
-            return self._counted(await self._compiler.compile(job))
+            return self._counted(await self._compiler.compile(job, owner))
 
-        return await self._known.get(key, make, self._is_there, kept_errors=WordListError if keeps_refusals else ())
+        return await self._known.get(key, make, self._is_there, kept_errors=WordListError)
 
     def _counted(self, compiled: Compiled) -> Compiled:
         self._counts["num_loaded" if compiled.was_stored else "num_compiles"] += 1
@@ -218,17 +222,20 @@ class VocabularyDeployment:
     async def __init__(self, settings: Settings) -> None:  # type: ignore[misc]  # Serve awaits a constructor
         self._vocabulary = await Vocabulary.create(settings)
 
-    async def resolve_or_refuse(self, spec: VocabularySpec) -> ResolvedVocabulary | VocabularyError:
-        return await self._vocabulary.resolve_or_refuse(spec)
+    async def resolve_or_refuse(self, spec: VocabularySpec, owner: str) -> ResolvedVocabulary | VocabularyError:
+        return await self._vocabulary.resolve_or_refuse(spec, owner)
 
     async def fetch(self, digest: str) -> bytes:
         return await self._vocabulary.fetch(digest)
 
 
-async def resolve(vocabulary: DeploymentHandle, spec: VocabularySpec) -> ResolvedVocabulary:
-    """Ask the vocabulary deployment for the artefacts of a vocabulary; raise the errors of ``vocab.errors``."""
-    # Never cancelled with its caller: others may wait for the same compile.
-    resolved: ResolvedVocabulary | VocabularyError = await vocabulary.resolve_or_refuse.remote(spec)
+async def resolve(vocabulary: DeploymentHandle, spec: VocabularySpec, owner: str = NO_OWNER) -> ResolvedVocabulary:
+    """Ask the vocabulary deployment for the artefacts of a vocabulary; raise the errors of ``vocab.errors``.
+
+    ``owner`` is the name of the key that asks: keys take turns.
+    """
+    # Serve cancels it with its caller; a compile ends only with the last of those who wait for it.
+    resolved: ResolvedVocabulary | VocabularyError = await vocabulary.resolve_or_refuse.remote(spec, owner)
     if isinstance(resolved, VocabularyError):
         raise resolved
     return resolved

@@ -51,9 +51,11 @@ class StandIn:
     """A ``Backend``."""
 
     calls: list[Call] = field(default_factory=list)
+    owners: list[str] = field(default_factory=list)
     ready: bool = True
 
-    async def resolve(self, spec: VocabularySpec) -> ResolvedVocabulary:
+    async def resolve(self, spec: VocabularySpec, owner: str = "") -> ResolvedVocabulary:
+        self.owners.append(owner)
         if spec.lang in FAILURES_OF_LANGUAGES:
             raise FAILURES_OF_LANGUAGES[spec.lang]()
         return ResolvedVocabulary(

@@ -70,3 +70,19 @@ async def test_those_used_longest_ago_are_forgotten_and_looking_at_results_is_no
     flight.drop_oldest()
     assert flight.results() == [3]
     assert num_made == [1, 2, 2]
+
+
+async def test_a_call_that_nobody_waits_for_is_cancelled_if_so_wished() -> None:
+    flight, maker = SingleFlight(2, cancels_unwanted=True), Maker()
+    waiting = [asyncio.create_task(flight.get("a", maker.make)) for _ in range(3)]
+    await asyncio.sleep(0)
+    for task in waiting[:2]:
+        task.cancel()
+    assert await waiting[2] == 1
+    leaving = asyncio.create_task(flight.get("b", maker.make))
+    await asyncio.sleep(0)
+    leaving.cancel()
+    await asyncio.gather(leaving, return_exceptions=True)
+    # One who comes while it ends gets a call of their own.
+    assert await flight.get("b", maker.make) == 3
+    assert len(flight) == 2

@@ -18,6 +18,7 @@ from vocab.arrays.kernels import kernel
 from vocab.arrays.numbers import Numbers
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.automaton.words import ELISION, NO_KIND, POSSESSABLE, POSSESSIVE, WORD, Root
+from vocab.errors import ListTooLargeError
 from vocab.marks import APOSTROPHES, BLANK, POSSESSIVE_LETTER
 from vocab.options import Case, ListOptions
 from vocab.text.gaps import GapAutomaton, build_gap_automaton
@@ -28,6 +29,13 @@ NUM_MODES: Final = 4
 
 _MAX_TOKEN_BYTES: Final = 24
 """Of a token between words; runs of blanks and dashes are longer and never allowed."""
+
+MAX_STATES: Final = 1 << 13
+"""1 s and 100 MB to make, in the compile process and in each engine. Every run of marks with which entries begin or end
+adds some: a list with none has up to 1,700, one with 28 ("Mr.", "C++", "(a)", "20€") up to 4,800."""
+
+MAX_ROOTS: Final = 512
+"""Of the words, several for each of these runs of marks. Each is looked at in each state, and in each mask of one."""
 
 _APOSTROPHES: Final = tuple(map(str.encode, APOSTROPHES))
 _DEAD: Final = -1
@@ -119,7 +127,11 @@ class Frame:
 
 
 def build_frame(options: ListOptions, case: Case, language: str, roots: Sequence[Root], tokens: FrameTokens) -> Frame:
-    """Build the machine for words with these roots; ``case`` is resolved, that of ``options`` is ignored."""
+    """Build the machine for words with these roots; ``case`` is resolved, that of ``options`` is ignored.
+
+    Raises:
+        ListTooLargeError: It has more than ``MAX_STATES``, or words have more than ``MAX_ROOTS``.
+    """
     return _Builder(build_gap_automaton(options, language), case, roots, tokens).build()
 
 
@@ -165,6 +177,7 @@ class _Builder:
         self._gaps = gaps
         self._case = case
         self._roots = roots
+        self._index_of = {root: index for index, root in enumerate(roots)}
         self._tokens = tokens
         self._items: Numbers[_Item] = Numbers()
         self._states: Numbers[_Items | _Inside] = Numbers()
@@ -176,6 +189,11 @@ class _Builder:
         ways: list[tuple[Way, ...]] = []
         complete: list[bool] = []
         for state, read in enumerate(self._states.in_order):
+            if len(self._states) > MAX_STATES or len(self._roots) > MAX_ROOTS:
+                raise ListTooLargeError(
+                    "The entries begin and end with too many different runs of marks: leave out entries such as "
+                    "'(a' and 'b?!', or the marks at their edges."
+                )
             items: list[_Item] = []
             moves: dict[str, list[_Item]] = {}
             if isinstance(read, _Inside):
@@ -280,7 +298,7 @@ class _Builder:
 
     def _behind(self, root: Root, kind: int, context: int) -> _Item:
         if root.tail:
-            return _Tail(self._roots.index(root), context, 0)
+            return _Tail(self._index_of[root], context, 0)
         return _Gap(self._after(context, kind if root.kind == NO_KIND else root.kind))
 
     def _after(self, context: int, kind: int) -> int:

@@ -10,7 +10,7 @@ them is in the trie, below a root of its own.
 import hashlib
 import json
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain
 from typing import Final, NamedTuple, TypeAlias
@@ -21,7 +21,7 @@ import numpy.typing as npt
 from vocab.arrays.byte_trie import Int32Array, Uint8Array, group_starts
 from vocab.arrays.kernels import kernel
 from vocab.automaton.speller import LEADS, Speller
-from vocab.errors import CompileError, EmptyWordListError
+from vocab.errors import EmptyWordListError, ListTooLargeError
 from vocab.lists.stored_words import StoredWords
 from vocab.lists.wordlists import WordList, language_of
 from vocab.marks import APOSTROPHES, BLANK
@@ -44,6 +44,14 @@ _ELISION_MARKS: Final = tuple(APOSTROPHES)
 
 MAX_NODES: Final = 1 << 24
 """Of one trie: half a gigabyte. wordfreq's largest lists have two million."""
+
+MAX_OWN_NODES: Final = 1 << 20
+"""Of a trie of a request's own list: an artefact of 30 MB. The first 50,000 words of wordfreq's languages, or as many
+as a body of 1 MiB holds, have 130,000 to 440,000 with a tokenizer of 49,152 tokens."""
+
+MAX_OWN_CHARS: Final = 3_000_000
+"""Characters that the tokenizer is asked to spell of a request's own list, behind everything that may stand before
+them: 5 s of one core. The same languages need up to 1.8 million."""
 
 
 class Root(NamedTuple):
@@ -124,6 +132,8 @@ class Words(TrieArrays):
 _Edges: TypeAlias = tuple[str, str, str]
 """The head, the core and the tail of an entry."""
 
+_Spell: TypeAlias = Callable[[Sequence[str]], list[list[int] | None]]
+
 
 class _Form(NamedTuple):
     """A way to write a word: its ranks as listed and with a capital allowed, what it leaves, and what it follows."""
@@ -148,13 +158,15 @@ def build_words(word_list: WordList, speller: Speller, *, has_capitals: bool | N
 
     Raises:
         EmptyWordListError: The tokenizer can spell no word of the list.
-        CompileError: The trie needs more than ``MAX_NODES``.
+        ListTooLargeError: The list needs more than ``MAX_NODES``; a request's own, more than ``MAX_OWN_NODES`` or
+            ``MAX_OWN_CHARS``.
     """
     if has_capitals is None:
         has_capitals = word_list.has_capitals
     kept, rows, dropped = _spell_list(word_list, speller)
     roots = list(dict.fromkeys(row.root for row in rows))
-    trie = _build_trie(rows, {root: place for place, root in enumerate(roots)})
+    max_nodes = MAX_OWN_NODES if word_list.source == "inline" else MAX_NODES
+    trie = _build_trie(rows, {root: place for place, root in enumerate(roots)}, max_nodes)
     num_nodes = len(trie.parents)
     ranks = np.full((2, num_nodes), NEVER, dtype=np.int32)
     kinds = np.zeros(num_nodes, dtype=np.uint8)
@@ -193,10 +205,34 @@ class SpelledForm(NamedTuple):
     kind: int
 
 
-def spell_forms(forms: Sequence[_Form], speller: Speller, *, possessive: bool) -> tuple[list[SpelledForm], set[str]]:
-    """Spell forms behind everything that may stand before them; also return the texts that cannot be spelled."""
+def spell_forms(
+    forms: Sequence[_Form], speller: Speller, *, possessive: bool, max_chars: int | None = None
+) -> tuple[list[SpelledForm], set[str]]:
+    """Spell forms behind everything that may stand before them; also return the texts that cannot be spelled.
+
+    Raises:
+        ListTooLargeError: They would need more than ``max_chars``.
+    """
+    num_chars = 0
+
+    def spell(texts: Sequence[str]) -> list[list[int] | None]:
+        charge(sum(map(len, texts)))
+        return speller.spell(texts)
+
+    def charge(chars: int) -> None:
+        nonlocal num_chars
+        num_chars += chars
+        if max_chars is not None and num_chars > max_chars:
+            raise ListTooLargeError(
+                "The list takes more work than a request's own list may: its words, in every spelling and behind "
+                f"every mark, have more than {max_chars} characters. Send fewer or shorter words."
+            )
+
+    # Nearly all are spelled by themselves and behind a blank: most lists that are too large are refused here.
+    charge(2 * sum(len(form.text) for form in forms))
+    num_chars = 0
     cut = [_edges(form.text) for form in forms]
-    drawn_heads = _drawn_heads(cut, speller)
+    drawn_heads = _drawn_heads(cut, speller, spell)
     forms = [*forms, *(forms[i] for i, _ in drawn_heads)]
     cut += [edges for _, edges in drawn_heads]
     groups = [
@@ -224,9 +260,9 @@ def spell_forms(forms: Sequence[_Form], speller: Speller, *, possessive: bool) -
 
     def spell_behind(lead: str, places: Sequence[int]) -> list[list[int] | None]:
         """Spell the cores of entries; add those whose ending the tokenizer draws into their last token ("qu'")."""
-        spelled = speller.spell([lead + cut[i][1] for i in places])
+        spelled = spell([lead + cut[i][1] for i in places])
         longer = [(i, row, end) for i, row in zip(places, spelled, strict=True) if i in endings for end in endings[i]]
-        wholes = speller.spell([lead + cut[i][1] + end for i, _, end in longer])
+        wholes = spell([lead + cut[i][1] + end for i, _, end in longer])
         for (i, row, _), whole in zip(longer, wholes, strict=True):
             head, tail, kind = groups[i].head, groups[i].tail, forms[i].kind if groups[i].tail else WORD
             behind = None if row is None or whole is None or whole[: len(row)] != row else tuple(whole[len(row) :])
@@ -291,9 +327,9 @@ def forms_of(word_list: WordList) -> list[_Form]:
 def _spell_list(word_list: WordList, speller: Speller) -> tuple[WordList, list[SpelledForm], tuple[str, ...]]:
     """Return the list without what cannot be spelled, the rows of the rest, and what was left out."""
     dropped: tuple[str, ...] = ()
-    kept = word_list
+    kept, max_chars = word_list, MAX_OWN_CHARS if word_list.source == "inline" else None
     while True:
-        rows, lost = spell_forms(forms_of(kept), speller, possessive=has_possessives(kept))
+        rows, lost = spell_forms(forms_of(kept), speller, possessive=has_possessives(kept), max_chars=max_chars)
         left_out = tuple(word for word in kept.words if word in lost)
         if not left_out:
             return kept, rows, dropped
@@ -315,13 +351,13 @@ def _edges(text: str) -> _Edges:
     return text[:first], text[first:last], text[last:]
 
 
-def _drawn_heads(cut: Sequence[_Edges], speller: Speller) -> list[tuple[int, _Edges]]:
+def _drawn_heads(cut: Sequence[_Edges], speller: Speller, spell: _Spell) -> list[tuple[int, _Edges]]:
     """Return the entries whose head, or the end of it, the tokenizer draws into their core (".net"), cut so."""
     headed = [i for i, (head, _, _) in enumerate(cut) if head]
     begun: dict[int, int] = {}
     for lead in ("", BLANK):
-        wholes = speller.spell([lead + cut[i][0] + cut[i][1] for i in headed])
-        for i, alone, whole in zip(headed, speller.spell([cut[i][1] for i in headed]), wholes, strict=True):
+        wholes = spell([lead + cut[i][0] + cut[i][1] for i in headed])
+        for i, alone, whole in zip(headed, spell([cut[i][1] for i in headed]), wholes, strict=True):
             if whole is not None and (alone is None or whole[-len(alone) :] != alone):
                 head = cut[i][0]
                 ends = set(accumulate(len(speller.facts.token_bytes[token]) for token in whole))
@@ -338,7 +374,7 @@ class _Trie(NamedTuple):
     ends: Int32Array
 
 
-def _build_trie(rows: Sequence[SpelledForm], places: Mapping[Root, int]) -> _Trie:
+def _build_trie(rows: Sequence[SpelledForm], places: Mapping[Root, int], max_nodes: int) -> _Trie:
     lengths = np.fromiter((1 + len(row.tokens) for row in rows), dtype=np.int64, count=len(rows))
     flat = np.fromiter(chain.from_iterable((places[row.root], *row.tokens) for row in rows), dtype=np.int32)
     ends = np.cumsum(lengths)
@@ -346,9 +382,11 @@ def _build_trie(rows: Sequence[SpelledForm], places: Mapping[Root, int]) -> _Tri
     spelled = flat.astype(">i4").tobytes()
     keys = [spelled[4 * start : 4 * end] for start, end in zip((ends - lengths).tolist(), ends.tolist(), strict=True)]
     order = np.asarray(sorted(range(len(rows)), key=keys.__getitem__), dtype=np.int64)
-    parents, tokens, nodes = _insert_sorted(flat, ends - lengths, ends, order, MAX_NODES)
-    if len(parents) > MAX_NODES:
-        raise CompileError(f"the list needs more than {MAX_NODES} nodes; take fewer or shorter words")
+    parents, tokens, nodes = _insert_sorted(flat, ends - lengths, ends, order, max_nodes)
+    if len(parents) > max_nodes:
+        raise ListTooLargeError(
+            f"The list needs more than {max_nodes} nodes of a trie: take fewer, shorter or more alike words."
+        )
     return _Trie(parents, tokens, nodes)
 
 

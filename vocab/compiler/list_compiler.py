@@ -19,7 +19,7 @@ from vocab.automaton.overlay import build_overlay, overlay_digest
 from vocab.automaton.speller import Speller
 from vocab.automaton.words import Words, build_words, words_digest
 from vocab.compiler.jobs import FIRST_WORDS, ChangeList, Compiled, CompileList, Job, MeasureTexts, Reply
-from vocab.errors import ArtefactError, CompileError, VocabularyError
+from vocab.errors import ArtefactError, ChangesTooLargeError, CompileError, ListTooLargeError, VocabularyError
 from vocab.lists.lemmas import group_by_lemma
 from vocab.lists.wordlists import WordList, inline_word_list, load_word_list
 from vocab.matching.states import ListStates, frame_for
@@ -72,9 +72,14 @@ class ListCompiler:
         if isinstance(job, CompileList):
             return Reply(self._compiled(self._word_list(job), is_whole=job.is_whole))
         words = self._words(job.digest)
-        if isinstance(job, ChangeList):
-            return Reply(self._changed(words, ListChanges(job.extra_words, job.exclude_words)))
-        return Reply(fewest_tokens=self._fewest_tokens(words, job))
+        try:
+            if isinstance(job, ChangeList):
+                return Reply(self._changed(words, ListChanges(job.extra_words, job.exclude_words)))
+            return Reply(fewest_tokens=self._fewest_tokens(words, job))
+        except ListTooLargeError as error:
+            if isinstance(job, MeasureTexts) and job.changes is None:
+                raise
+            raise ChangesTooLargeError(f"With the words added and left out: {error}") from None
 
     def _word_list(self, job: CompileList) -> WordList:
         if job.words is not None:

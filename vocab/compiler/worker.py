@@ -94,6 +94,15 @@ def resident_bytes(pid: int | None = None) -> int:
     return int(memory.rss - getattr(memory, "shared", 0))
 
 
+def cpu_seconds(pid: int) -> float:
+    """Return the processor time that a process has taken, 0 where it is unknown."""
+    try:
+        times = psutil.Process(pid).cpu_times()
+    except psutil.Error:
+        return 0.0
+    return float(times.user + times.system)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m vocab.compiler.worker", description=__doc__)
     parser.add_argument("--folder", type=Path, required=True, help="the node's artefacts")

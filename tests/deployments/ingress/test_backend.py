@@ -1,5 +1,6 @@
 """The front inside Ray Serve, over handles, with stand-ins for the other deployments."""
 
+import asyncio
 import json
 import os
 import socket
@@ -29,12 +30,28 @@ pytestmark = pytest.mark.e2e
 
 
 class VocabularyStandIn:
-    async def resolve_or_refuse(self, spec: VocabularySpec) -> ResolvedVocabulary | WordListError:
+    num_waiting = 0
+    num_endless = 0
+
+    async def resolve_or_refuse(self, spec: VocabularySpec, owner: str) -> ResolvedVocabulary | WordListError:
         if spec.lang == "xx":
             return UnknownLanguageError("There is no list 'xx'. Known: en, es.")
         if spec.lang == "broken":
             raise CompileError("the secret reason")
-        return await StandIn().resolve(spec)
+        if spec.lang == "endless":
+            self.num_waiting += 1
+            self.num_endless += 1
+            try:
+                await asyncio.sleep(3600)
+            finally:
+                self.num_waiting -= 1
+        return await StandIn().resolve(spec, owner)
+
+    async def count_waiting(self) -> int:
+        return self.num_waiting
+
+    async def num_begun(self) -> int:
+        return self.num_endless
 
 
 class ReplicaStandIn:
@@ -154,6 +171,18 @@ def test_errors_keep_their_meaning_across_the_handles(front: Front) -> None:
     assert broken.status_code == 200
     assert "[DONE]" not in broken.text
     assert '"error"' in broken.text
+
+
+def test_a_client_who_leaves_does_not_wait_for_a_list_any_more(front: Front) -> None:
+    handle = serve.get_deployment_handle("Vocabulary", app_name="front")
+
+    def num_waiting() -> int:
+        return int(handle.count_waiting.remote().result(timeout_s=10))
+
+    with front.client() as client, pytest.raises(httpx.ReadTimeout):
+        client.post(CHAT, json=chat_body(vocab_lang="endless", vocab_n_words=10), timeout=2)
+    assert handle.num_begun.remote().result(timeout_s=10) == 1
+    wait_until(lambda: num_waiting() == 0, timeout_s=10)
 
 
 @pytest.mark.parametrize("target", ["//v1/models", "/v1/../metrics", "/%2e%2e/v1/models", "/v1/%6dodels", "/redoc"])

@@ -106,6 +106,11 @@ def test_a_vocabulary_reaches_the_replica_resolved_and_beside_the_body(front: Fr
     assert call.body == passed_on(max_tokens=FEWEST_TOKENS) | dict(SAMPLE)
 
 
+def test_a_vocabulary_is_asked_for_in_the_name_of_the_key(front: Front) -> None:
+    front.chat(vocab_lang="es", vocab_n_words=500)
+    assert front.backend.owners[-1] == "default"
+
+
 def test_options_and_changes_reach_the_replica_with_the_list(front: Front) -> None:
     vocab = {"lang": "en", "n_words": 5, "layout": "lines", "numbers": True, "extra_words": ["Ana"]}
     front.chat(vocab=vocab, max_tokens=FEWEST_TOKENS)

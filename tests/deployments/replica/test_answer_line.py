@@ -40,7 +40,7 @@ class SlowEngine(Engine):
         self.running -= width
         yield {"choices": []}
 
-    async def resolve(self, spec: VocabularySpec) -> ResolvedVocabulary:
+    async def resolve(self, spec: VocabularySpec, owner: str = "") -> ResolvedVocabulary:
         raise AssertionError(spec)
 
 
@@ -113,7 +113,7 @@ async def test_lines_in_a_row_ask_once_for_their_list_and_later_ones_again() -> 
     asked: list[VocabularySpec] = []
     resolve = engine.resolve
 
-    async def counted(spec: VocabularySpec) -> ResolvedVocabulary:
+    async def counted(spec: VocabularySpec, owner: str = "") -> ResolvedVocabulary:
         asked.append(spec)
         return await resolve(spec)
 

@@ -7,13 +7,21 @@ from pathlib import Path
 
 import pytest
 
+from deployments.vocabulary import compiler
 from deployments.vocabulary.compile_process import WorkerCommand
 from deployments.vocabulary.compiler import Compiler, CompilerLimits
 from tests.deployments.processes import is_gone, toy_command, wait_until
 from vocab.artefacts.shared_store import SharedStore
 from vocab.compiler.jobs import ChangeList, Compiled, CompileList, MeasureTexts
 from vocab.compiler.worker import resident_bytes
-from vocab.errors import ArtefactError, CompileError, CompileTimeoutError, InvalidWordListError
+from vocab.errors import (
+    ArtefactError,
+    CompileError,
+    CompileQueueError,
+    CompileTimeoutError,
+    InvalidWordListError,
+    ListTooLargeError,
+)
 from vocab.options import DEFAULT_OPTIONS, ListOptions
 
 LIMITS = CompilerLimits(deadline_s=30, max_memory_bytes=2**30)
@@ -32,9 +40,9 @@ class World:
         (self.lists / f"{name}.txt").write_text("\n".join(words))
         return CompileList(name)
 
-    async def make(self, job: CompileList | ChangeList) -> Compiled:
+    async def make(self, job: CompileList | ChangeList, owner: str = "") -> Compiled:
         try:
-            return await self.compiler.compile(job)
+            return await self.compiler.compile(job, owner)
         finally:
             self.seen.update(self.compiler.pids())
 
@@ -113,15 +121,61 @@ async def test_a_job_that_hangs_is_given_up_at_its_deadline(tmp_path: Path) -> N
     world = World(tmp_path, replace(LIMITS, deadline_s=2))
     try:
         await world.make(inline("the"))
-        hanging, waiting = await asyncio.gather(
-            world.make(inline("hang")), world.make(inline("cat")), return_exceptions=True
-        )
-        assert isinstance(hanging, CompileTimeoutError)
-        assert isinstance(waiting, Compiled)
+        hanging = asyncio.create_task(world.make(inline("hang")))
+        waiting = asyncio.create_task(world.make(inline("cat")))
+        # The time in the queue counts as well.
+        for outcome in await asyncio.gather(hanging, waiting, return_exceptions=True):
+            assert isinstance(outcome, CompileTimeoutError)
+        assert isinstance(await world.compiler.compile(inline("dog")), Compiled)
+        world.seen.update(world.compiler.pids())
         assert len(world.seen) == 2
     finally:
         await world.compiler.close()
     assert all(is_gone(pid) for pid in world.seen)
+
+
+async def test_a_list_that_takes_too_long_by_itself_is_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    await world.make(inline("the"))
+    monkeypatch.setattr(compiler, "MAX_CPU_S", 0.5)
+    with pytest.raises(ListTooLargeError, match="fewer or shorter"):
+        await world.make(inline("hang"))
+    monkeypatch.undo()
+    await world.make(inline("cat"))
+
+
+async def test_owners_take_turns(world: World) -> None:
+    await world.make(inline("the"))
+    done: list[str] = []
+
+    async def make(owner: str, word: str) -> None:
+        await world.make(inline(word), owner)
+        done.append(word)
+
+    under_way = asyncio.create_task(make("greedy", "slow"))
+    await asyncio.sleep(0.3)
+    jobs = [make("greedy", word) for word in ("a1", "a2", "a3", "a4")]
+    await asyncio.gather(under_way, *jobs, make("modest", "b1"), make("modest", "b2"))
+    assert done == ["slow", "a1", "b1", "a2", "b2", "a3", "a4"]
+
+
+async def test_a_key_has_a_bound_of_waiting_lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiler, "MAX_WAITING_SHORT", 2)
+    world = World(tmp_path)
+    try:
+        await world.make(inline("the"))
+        slow = asyncio.create_task(world.make(inline("slow"), "greedy"))
+        await asyncio.sleep(0.3)
+        first, second = (asyncio.create_task(world.make(inline(word), "greedy")) for word in "ab")
+        await asyncio.sleep(0)
+        with pytest.raises(CompileQueueError):
+            await world.make(inline("c"), "greedy")
+        other = asyncio.create_task(world.make(inline("d"), "modest"))
+        # Who leaves makes room.
+        second.cancel()
+        await asyncio.gather(second, return_exceptions=True)
+        await asyncio.gather(world.make(inline("e"), "greedy"), slow, first, other)
+    finally:
+        await world.compiler.close()
 
 
 async def test_a_process_that_was_killed_while_it_waited_is_replaced_unnoticed(world: World) -> None:
@@ -189,12 +243,12 @@ async def test_closing_fails_what_is_under_way_and_leaves_no_process(world: Worl
 
 
 async def test_a_service_without_a_tokenizer_says_so(tmp_path: Path) -> None:
-    compiler = Compiler(WorkerCommand(tmp_path, 10**6, tokenizer="0" * 64), LIMITS)
+    broken = Compiler(WorkerCommand(tmp_path, 10**6, tokenizer="0" * 64), LIMITS)
     try:
         with pytest.raises(CompileError, match="does not start"):
-            await compiler.warm_up()
+            await broken.warm_up()
     finally:
-        await compiler.close()
+        await broken.close()
 
 
 async def test_processes_that_never_begin_are_not_started_for_ever(tmp_path: Path) -> None:
@@ -203,12 +257,12 @@ async def test_processes_that_never_begin_are_not_started_for_ever(tmp_path: Pat
             program = 'import sys; print(\'{"ready": "x"}\', flush=True); sys.stdin.close()'
             return [super().arguments()[0], "-c", program]
 
-    compiler = Compiler(Dying(tmp_path, 10**6), LIMITS)
+    dying = Compiler(Dying(tmp_path, 10**6), LIMITS)
     try:
         with pytest.raises(CompileError, match="die before they begin"):
-            await compiler.compile(inline("the"))
+            await dying.compile(inline("the"))
     finally:
-        await compiler.close()
+        await dying.close()
 
 
 async def test_the_models_tokenizer_is_read_once(tmp_path: Path, smollm2_path: Path) -> None:
@@ -218,13 +272,15 @@ async def test_the_models_tokenizer_is_read_once(tmp_path: Path, smollm2_path: P
     command = WorkerCommand(
         tmp_path / "here", 10**9, str(smollm2_path), wordlist_dir=tmp_path / "lists", shared_url=shared
     )
-    compiler = Compiler(command, LIMITS)
+    own_tokenizer = Compiler(command, LIMITS)
     try:
-        await compiler.warm_up()
-        assert resident_bytes(compiler.pids()[0]) < 400 * 2**20, "it still has what reads a tokenizer in memory"
+        await own_tokenizer.warm_up()
+        assert resident_bytes(own_tokenizer.pids()[0]) < 400 * 2**20, "it still has what reads a tokenizer in memory"
         # What the first stored is enough for the second.
-        own, named = await asyncio.gather(compiler.compile(inline("cat")), compiler.compile(CompileList("pets")))
+        own, named = await asyncio.gather(
+            own_tokenizer.compile(inline("cat")), own_tokenizer.compile(CompileList("pets"))
+        )
         assert (own.num_words, named.num_words) == (1, 2)
         wait_until(lambda: SharedStore(shared, 10**9).read(named.digest) is not None)
     finally:
-        await compiler.close()
+        await own_tokenizer.close()

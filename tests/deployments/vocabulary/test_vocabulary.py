@@ -13,14 +13,17 @@ from deployments.vocabulary.deployment import Vocabulary
 from tests.vocab.toys import can_spell, toy_speller, toy_tokenizer
 from vocab.artefacts.shared_store import SharedStore
 from vocab.artefacts.store import ArtefactStore
+from vocab.automaton import frame, overlay, words
 from vocab.compiler import list_compiler
 from vocab.compiler.jobs import ChangeList, Compiled, CompileList, Job, MeasureTexts, Reply
 from vocab.compiler.list_compiler import ListCompiler
 from vocab.errors import (
     ArtefactError,
+    ChangesTooLargeError,
     CompileError,
     EmptyWordListError,
     InvalidWordListError,
+    ListTooLargeError,
     UnknownLanguageError,
     VocabularyError,
 )
@@ -51,13 +54,13 @@ class CompilerHere:
 
     async def close(self) -> None: ...
 
-    async def compile(self, job: CompileList | ChangeList) -> Compiled:
+    async def compile(self, job: CompileList | ChangeList, owner: str) -> Compiled:
         self.jobs.append(job)
         compiled = (await asyncio.to_thread(self._run, job)).compiled
         assert compiled is not None
         return compiled
 
-    async def measure(self, job: MeasureTexts) -> int | None:
+    async def measure(self, job: MeasureTexts, owner: str) -> int | None:
         self.num_measured += 1
         return (await asyncio.to_thread(self._run, job)).fewest_tokens
 
@@ -493,6 +496,40 @@ async def test_a_bad_list_is_refused_with_its_line_and_read_once(world: World) -
     with pytest.raises(InvalidWordListError, match=r"words\[1\]"):
         await vocabulary.resolve(own("the", "c\nt"))
     assert (await vocabulary.resolve(own("the", "c", "t"))).n_words == 3
+
+
+async def test_a_refusal_of_a_clients_list_is_remembered(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    vocabulary = await world.vocabulary()
+    monkeypatch.setattr(words, "MAX_OWN_CHARS", 100)
+    monkeypatch.setattr(overlay, "MAX_OWN_CHARS", 100)
+    for _ in range(3):
+        with pytest.raises(ListTooLargeError, match="fewer or shorter"):
+            await vocabulary.resolve(own("the", "cat" * 30))
+    assert world.num_jobs == 1
+    for _ in range(3):
+        with pytest.raises(ChangesTooLargeError, match="fewer or shorter"):
+            await vocabulary.resolve(own("the", extra_words=["cat" * 30]))
+    assert world.num_jobs == 3
+    monkeypatch.setattr(frame, "MAX_STATES", 10)
+    for added, kind in (([], ListTooLargeError), (["b!!"], ChangesTooLargeError)):
+        num_before = world.compiler.num_measured
+        for _ in range(3):
+            with pytest.raises(kind, match="runs of marks"):
+                await vocabulary.resolve(own("a!", "b", extra_words=added))
+        assert world.compiler.num_measured == num_before + 1
+
+
+async def test_a_compile_that_all_have_left_is_not_waited_for(world: World) -> None:
+    vocabulary = await world.vocabulary()
+    world.compiler.may_go_on.clear()
+    waiting = [asyncio.create_task(vocabulary.resolve(own("the", "cat"))) for _ in range(2)]
+    await asyncio.sleep(0.1)
+    for task in waiting:
+        task.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    assert (await vocabulary.stats())["num_cached"] == 0
+    world.compiler.may_go_on.set()
+    assert (await vocabulary.resolve(own("the", "cat"))).n_words == 2
 
 
 async def test_a_refusal_can_be_had_as_a_value(world: World) -> None:

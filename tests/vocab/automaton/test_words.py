@@ -5,7 +5,7 @@ from vocab.automaton import words as words_module
 from vocab.automaton.speller import byte_speller
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.automaton.words import NEVER, POSSESSIVE, Root, build_words, words_digest
-from vocab.errors import CompileError, EmptyWordListError
+from vocab.errors import EmptyWordListError, ListTooLargeError
 from vocab.lists.wordlists import WordList, load_word_list
 from vocab.options import ListOptions
 
@@ -100,7 +100,7 @@ def test_ranks_below_are_the_smallest_there() -> None:
 def test_a_list_with_too_many_nodes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(words_module, "MAX_NODES", 5_000)
     assert build_words(load_word_list("es", None).up_to(100), byte_speller())
-    with pytest.raises(CompileError, match="more than 5000 nodes"):
+    with pytest.raises(ListTooLargeError, match="more than 5000 nodes"):
         build_words(load_word_list("es", None).up_to(1000), byte_speller())
 
 
