@@ -119,42 +119,6 @@ def test_the_front_is_served(front: Front) -> None:
         assert client.get("/v1/models", params={"token": KEY}).json()["data"][0]["id"] == MODEL
 
 
-def test_a_key_in_the_query_is_in_no_log_and_no_metric_of_any_process(front: Front) -> None:
-    tokens = (KEY, "no-key-of-ours-4d1f")
-    handshake = (b"Upgrade: websocket", b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==", b"Sec-WebSocket-Version: 13")
-    statuses = []
-    for token in tokens:
-        query = f"?a=1&token={token}"
-        requests = (
-            raw_request(f"/v1/models{query}", key=None),
-            raw_request(f"/v1/models?%74oken={token}", key=None),
-            raw_request(f"http://localhost/v1/models{query}", key=None),
-            raw_request(f"/v1/nothing-of-ours{query}", key=None),
-            raw_request(f"/-/routes{query}", key=None),
-            raw_request(f"/v1/models{query}", b"Host: a", b"Host: b", key=None),
-            raw_request(f"{CHAT}{query}", b"Content-Length: 9", method="POST", key=None),
-            raw_request(f"/v1/models{query} HTTP/9.9", key=None),
-            raw_request(f"/v1/models{query}", *handshake, key=None).replace(b"n: close", b"n: upgrade"),
-        )
-        statuses += [front.send_raw(request)[0] for request in requests]
-    assert statuses == [200, 200, 200, 404, 404, 400, 415, 400, 403, 401, 401, 401, 401, 404, 400, 401, 400, 403]
-    [node] = ray.nodes()
-    metrics = httpx.get(f"http://{node['NodeManagerAddress']}:{node['MetricsExportPort']}/metrics").content
-    logs = {path: path.read_bytes() for path in session_logs().rglob("*") if path.is_file()}
-    assert any(b"/v1/nothing-of-ours 401" in written for written in logs.values())
-    assert any(path.name.startswith("proxy_") and b"GET /" in written for path, written in logs.items())
-    assert b"ray_serve_" in metrics
-    for token in tokens:
-        assert not [path for path, written in logs.items() if token.encode() in written]
-        assert token.encode() not in metrics
-
-
-def session_logs() -> Path:
-    """Where the processes of this Ray instance log; Ray has no public name for it."""
-    node: Any = ray._private.worker._global_node
-    return Path(node.get_logs_dir_path())
-
-
 def test_an_answer_crosses_the_handles(front: Front) -> None:
     whole = front.chat(vocab_lang="en", vocab_n_words=10)
     assert whole.json()["choices"][0]["message"]["content"] == "".join(WORDS)
@@ -266,6 +230,49 @@ def test_what_finds_no_room_is_told_to_come_back(front: Front) -> None:
             assert response.headers["retry-after"] == "1"
     wait_until(lambda: front.chat().status_code == 200, timeout_s=10)
     assert num_open() == 0
+
+
+def test_a_key_in_the_query_is_in_no_log_and_no_metric_of_any_process(front: Front) -> None:
+    tokens = (KEY, "no-key-of-ours-4d1f")
+    handshake = (b"Upgrade: websocket", b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==", b"Sec-WebSocket-Version: 13")
+    statuses = []
+    for token in tokens:
+        query = f"?a=1&token={token}"
+        requests = (
+            raw_request(f"/v1/models{query}", key=None),
+            raw_request(f"/v1/models?%74oken={token}", key=None),
+            raw_request(f"http://localhost/v1/models{query}", key=None),
+            raw_request(f"/v1/nothing-of-ours{query}", key=None),
+            raw_request(f"/-/routes{query}", key=None),
+            raw_request(f"/v1/models{query}", b"Host: a", b"Host: b", key=None),
+            raw_request(f"{CHAT}{query}", b"Content-Length: 9", method="POST", key=None),
+            raw_request(f"/v1/models{query} HTTP/9.9", key=None),
+            raw_request(f"/v1/models{query}", *handshake, key=None).replace(b"n: close", b"n: upgrade"),
+        )
+        statuses += [front.send_raw(request)[0] for request in requests]
+    assert statuses == [200, 200, 200, 404, 404, 400, 415, 400, 403, 401, 401, 401, 401, 404, 400, 401, 400, 403]
+    # Both are written every few seconds.
+    wait_until(lambda: b"ray_serve_" in session_metrics() and is_logged("proxy_", b"GET /"), timeout_s=60)
+    assert is_logged("", b"/v1/nothing-of-ours 401")
+    logs, metrics = session_logs(), session_metrics()
+    for token in tokens:
+        assert not [path for path, written in logs.items() if token.encode() in written]
+        assert token.encode() not in metrics
+
+
+def session_logs() -> dict[Path, bytes]:
+    """What the processes of this Ray instance have logged; Ray has no public name for the folder."""
+    node: Any = ray._private.worker._global_node
+    return {path: path.read_bytes() for path in Path(node.get_logs_dir_path()).rglob("*") if path.is_file()}
+
+
+def session_metrics() -> bytes:
+    [node] = ray.nodes()
+    return httpx.get(f"http://{node['NodeManagerAddress']}:{node['MetricsExportPort']}/metrics").content
+
+
+def is_logged(beginning: str, line: bytes) -> bool:
+    return any(path.name.startswith(beginning) and line in logged for path, logged in session_logs().items())
 
 
 def test_a_dead_replica_is_told_at_once_and_replaced(front: Front) -> None:

@@ -53,7 +53,7 @@ async def test_a_controller_that_hangs_is_asked_once_and_its_last_answer_told(mo
     handles: Any = [
         SimpleNamespace(app_name="app", deployment_name=name, options=lambda **_: None) for name in deployments
     ]
-    backend = HandleBackend(*handles)
+    backend = HandleBackend(handles[0], handles[1], Settings(secret_token="a-key"))
     assert await backend.is_ready()
     num_threads = threading.active_count()
     try:
