@@ -11,6 +11,7 @@ import ray
 from deployments.contract import ResolvedVocabulary, VocabularySpec
 from deployments.settings import Settings
 from deployments.single_flight import SingleFlight
+from deployments.vocabulary.compiler import NO_OWNER
 from deployments.vocabulary.deployment import Vocabulary
 from vocab.errors import VocabularyError
 
@@ -50,8 +51,10 @@ class Coordinator:
     async def resolve(self, spec: VocabularySpec) -> ResolvedVocabulary:
         return await (await self._made()).resolve(spec)
 
-    async def resolve_or_refuse(self, spec: VocabularySpec) -> ResolvedVocabulary | VocabularyError:
-        return await (await self._made()).resolve_or_refuse(spec)
+    async def resolve_or_refuse(
+        self, spec: VocabularySpec, owner: str = NO_OWNER
+    ) -> ResolvedVocabulary | VocabularyError:
+        return await (await self._made()).resolve_or_refuse(spec, owner)
 
     async def fetch(self, digest: str) -> bytes:
         return await (await self._made()).fetch(digest)

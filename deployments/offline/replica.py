@@ -26,6 +26,9 @@ class OfflineReplica(Replica):
         self._client = client
         await super().__init__(engine_config(settings), settings=settings, vocabulary=vocabulary)
 
+    async def _watch_engine(self, settings: Settings) -> None:
+        """Do nothing: the stage starts a dead engine again."""
+
     def _num_batch_sequences(self, settings: Settings) -> int:  # noqa: ARG002
         """Return all of them: nothing else uses this engine."""
         return max_sequences(self)

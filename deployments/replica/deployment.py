@@ -73,10 +73,7 @@ class Replica(LLMServer):
             ChatRequestReader.of(settings),
             Share(self._num_batch_sequences(settings)),
         )
-        watch = EngineWatch(
-            lambda: engine.is_dead(self), lambda: engine.progress(self), settings.engine_stall_s, self._num_under_way
-        )
-        self._watch = asyncio.create_task(watch.run())
+        self._watch = asyncio.create_task(self._watch_engine(settings))
         logger.info("%s is ready; its engine keeps to word lists", settings.model_id)
 
     async def answer(
@@ -98,6 +95,11 @@ class Replica(LLMServer):
 
     async def answer_line(self, request: LineRequest) -> LineAnswer:
         return await self._lines.answer(request)
+
+    async def _watch_engine(self, settings: Settings) -> None:
+        await EngineWatch(
+            lambda: engine.is_dead(self), lambda: engine.progress(self), settings.engine_stall_s, self._num_under_way
+        ).run()
 
     def _num_under_way(self) -> int:
         return self._share.num_taken + self._lines.num_taken

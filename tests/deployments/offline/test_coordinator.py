@@ -22,7 +22,8 @@ class Vocabulary:
             raise WordListError("no such list")
         return ResolvedVocabulary(digest="ab", lang=spec.lang, n_words=5, fewest_tokens=1)
 
-    async def resolve_or_refuse(self, spec: VocabularySpec) -> ResolvedVocabulary | VocabularyError:
+    async def resolve_or_refuse(self, spec: VocabularySpec, owner: str) -> ResolvedVocabulary | VocabularyError:
+        assert owner == ""
         try:
             return await self.resolve(spec)
         except VocabularyError as error:
