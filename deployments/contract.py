@@ -21,6 +21,9 @@ Answer: TypeAlias = str | dict[str, Any]
 The first item may instead be ``{"error": {"message", "type", "param", "code", "status", "retry_after"}}``; the last of
 them, whole seconds, only where the same request may succeed later."""
 
+ENGINE_START_S: Final = 10
+"""When to come back where no engine runs; a small model is loaded by then."""
+
 BEGUN: Final[Answer] = ""
 """What a replica yields before the answer, once the request's turn has come."""
 

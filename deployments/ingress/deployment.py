@@ -5,9 +5,8 @@ A request passes, from the outside in: request id, Host, key, headers, route, th
 
 import asyncio
 import logging
-import time
-from collections.abc import AsyncGenerator, Callable, Collection, Sequence
-from typing import Any, Final, Protocol, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
 
 from fastapi import FastAPI, Request, Response
 from ray import serve
@@ -15,10 +14,11 @@ from ray.serve.handle import DeploymentHandle
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
-from deployments.contract import BEGUN, Answer, ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
-from deployments.errors import ApiError, NotFoundError, OverloadedError, to_api_error
+from deployments.contract import ResolvedVocabulary
+from deployments.errors import ApiError, NotFoundError, to_api_error
 from deployments.ingress.answers import ClientLeft, respond, unless_client_leaves
 from deployments.ingress.auth import Authentication
+from deployments.ingress.backend import Backend, HandleBackend
 from deployments.ingress.body import parse_json, read_json_body
 from deployments.ingress.proxy_callback import check_guarded
 from deployments.ingress.request_id import Envelope
@@ -27,7 +27,6 @@ from deployments.limits import Limits
 from deployments.protocol.openapi import DOCS_PATHS, add_docs
 from deployments.protocol.reader import ChatRequest, ChatRequestReader, check_budget, model_not_found
 from deployments.settings import Settings
-from deployments.vocabulary.deployment import resolve
 
 logger = logging.getLogger("ray.serve.wordbound")
 
@@ -43,33 +42,6 @@ OPEN_PATHS: Final = (b"/health",)
 _LONG_BODY_BYTES: Final = 64 * 1024
 """Longer bodies are read in a thread. Up to here it takes 2 ms, for a list of 50,000 words 25 ms, in which no other
 stream on this loop would move."""
-
-_READY_FOR_S: Final = 1.0
-"""Health needs no key, so requests to it must not become one question to the controller each."""
-
-_STATUS_TIMEOUT_S: Final = 5.0
-
-_LOOK_S: Final = 0.1
-"""How often a request that has not begun looks whether there is a replica at all."""
-
-_REPLICA_START_S: Final = 10
-"""When to come back while no replica runs; a small model takes so long to load."""
-
-
-class Backend(Protocol):
-    """The rest of the graph, as the front sees it."""
-
-    async def resolve(self, spec: VocabularySpec, owner: str) -> ResolvedVocabulary:
-        """Make sure that the vocabulary's artefact exists. Raises the errors of ``vocab.errors``."""
-
-    def answer(
-        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, request_id: str
-    ) -> AsyncGenerator[Answer]:
-        """Generate an answer; closing the generator stops the work."""
-
-    async def is_ready(self) -> bool:
-        """Return whether every part of the graph can take requests."""
-
 
 Mount: TypeAlias = Callable[[FastAPI], Routes]
 """Adds routes of another room to the application, and returns their paths."""
@@ -100,115 +72,6 @@ def create_app(settings: Settings, backend: Backend, mounts: Sequence[Mount] = (
     app.add_middleware(Gate, check=check_host)
     app.add_middleware(Envelope, max_unread_s=settings.limits.max_unread_s)
     return app
-
-
-class HandleBackend:
-    """A ``Backend`` of two handles."""
-
-    def __init__(self, replica: DeploymentHandle, vocabulary: DeploymentHandle, settings: Settings) -> None:
-        self._replica = replica.options(stream=True)
-        self._vocabulary = vocabulary
-        # One of a deployment that may scale to nothing is started by a request that waits for it.
-        self._waits_for_start = settings.autoscaling.min_replicas == 0
-        # The replica refuses earlier, and knows when to come back.
-        self._max_wait_s = settings.max_queue_s + 1
-        self._readiness = _Readiness(replica.app_name, (replica.deployment_name, vocabulary.deployment_name))
-
-    async def resolve(self, spec: VocabularySpec, owner: str) -> ResolvedVocabulary:
-        return await resolve(self._vocabulary, spec, owner)
-
-    async def answer(
-        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, request_id: str
-    ) -> AsyncGenerator[Answer]:
-        response = self._replica.answer.remote(body, vocabulary, decoding, request_id)
-        try:
-            item = await self._first_item(response)
-            while item is not None:
-                if item != BEGUN:
-                    yield item
-                item = await _next(response)
-        except (GeneratorExit, asyncio.CancelledError, OverloadedError):
-            response.cancel()
-            raise
-
-    async def _first_item(self, response: Any) -> Answer | None:
-        """Wait for the request's turn.
-
-        Raises:
-            OverloadedError: No replica runs, or none had room for it in time.
-        """
-        first = asyncio.create_task(_next(response))
-        deadline = time.monotonic() + self._max_wait_s
-        try:
-            while not (await asyncio.wait({first}, timeout=_LOOK_S))[0]:
-                if not self._waits_for_start and has_no_replica(self._replica):
-                    raise OverloadedError("The model is being started again. Try again in a moment.", _REPLICA_START_S)
-                if time.monotonic() > deadline:
-                    raise OverloadedError("The service has no capacity for this request now. Try again in a moment.")
-            return first.result()
-        finally:
-            first.cancel()
-
-    async def is_ready(self) -> bool:
-        return await self._readiness.get()
-
-
-async def _next(response: Any) -> Answer | None:
-    item: Answer | None = await anext(response, None)
-    return item
-
-
-def has_no_replica(handle: DeploymentHandle) -> bool:
-    """Return whether no replica of a deployment takes requests, as far as this process knows; False where it cannot.
-
-    It knows from the controller, and from those that it found dead.
-    """
-    # Ray 2.60 has no public way that does not ask the controller, which learns of a death later.
-    router = getattr(getattr(handle, "_router", None), "_asyncio_router", None)
-    known = getattr(getattr(router, "request_router", None), "curr_replicas", None)
-    return known is not None and not known and bool(handle.running_replicas_populated())
-
-
-class _Readiness:
-    """Whether each of some deployments has a running replica, as the controller last said.
-
-    Replicas are not asked: a busy one would answer late and be taken for dead. While the controller does not answer,
-    which stops no request, its last answer holds; probes get it at once, after the first ``_STATUS_TIMEOUT_S``.
-    """
-
-    def __init__(self, app_name: str, deployment_names: Collection[str]) -> None:
-        self._app_name = app_name
-        self._deployment_names = deployment_names
-        self._is_ready = False
-        self._asked_at = -_READY_FOR_S
-        self._question: asyncio.Task[None] | None = None
-
-    async def get(self) -> bool:
-        now = time.monotonic()
-        if (self._question is None or self._question.done()) and now - self._asked_at >= _READY_FOR_S:
-            self._asked_at = now
-            self._question = asyncio.create_task(self._ask())
-        if self._question is not None:
-            # A thread that asks cannot be ended, so there is one, however many probes come meanwhile.
-            await asyncio.wait({self._question}, timeout=max(self._asked_at + _STATUS_TIMEOUT_S - now, 0))
-        return self._is_ready
-
-    async def _ask(self) -> None:
-        answer = asyncio.create_task(asyncio.to_thread(serve.status))
-        await asyncio.wait({answer}, timeout=_STATUS_TIMEOUT_S)
-        if not answer.done():
-            logger.warning("the controller has not said for %g s how the deployments are", _STATUS_TIMEOUT_S)
-        try:
-            status = await answer
-        except Exception as error:
-            logger.warning("the controller does not say how the deployments are: %s", type(error).__name__)
-            return
-        application = status.applications.get(self._app_name)
-        deployments: dict[str, Any] = application.deployments if application else {}
-        self._is_ready = all(
-            name in deployments and deployments[name].replica_states.get("RUNNING", 0) > 0
-            for name in self._deployment_names
-        )
 
 
 class FrontServer:

@@ -5,14 +5,14 @@ import logging
 import os
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Any, Final
+from typing import Any
 
 from ray.serve.handle import DeploymentHandle
 from ray.serve.llm import LLMConfig
 from ray.serve.llm.deployment import LLMServer
 from transformers import AutoTokenizer
 
-from deployments.contract import BEGUN, Answer, ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
+from deployments.contract import BEGUN, ENGINE_START_S, Answer, ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
 from deployments.protocol.reader import ChatRequestReader
 from deployments.replica import engine
 from deployments.replica.answer_line import PRIORITY, LineAnswer, LineAnswerer, LineRequest
@@ -31,9 +31,6 @@ from vocab.compiler.warm_up import warm_up
 from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIABLE, EngineCache
 
 logger = logging.getLogger("ray.serve")
-
-_RESTART_S: Final = 10
-"""When to come back: a small model is loaded by then."""
 
 
 class Replica(LLMServer):
@@ -115,7 +112,7 @@ class Replica(LLMServer):
 
 
 def _engine_dead() -> Answer:
-    return _refused("The engine of this replica has ended.", "engine_dead", _RESTART_S)
+    return _refused("The engine of this replica has ended.", "engine_dead", ENGINE_START_S)
 
 
 def _refused(message: str, code: str, retry_after_s: int) -> Answer:

@@ -131,7 +131,7 @@ def engine_config(settings: Settings) -> LLMConfig:
             # come back.
             "max_ongoing_requests": 2 * settings.max_requests + settings.max_batch_lines,
             "max_queued_requests": settings.max_requests + settings.max_batch_lines,
-            # A replica ends with its engine; as long a request may go to it, or wait for one that is gone.
+            # Until Serve has found that a replica ended with its engine, requests may be sent to it.
             "health_check_period_s": 1.0,
             # The engine's bundle has the processors; the replica itself only passes requests on.
             "ray_actor_options": {"num_cpus": 0},

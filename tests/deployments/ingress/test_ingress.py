@@ -11,7 +11,7 @@ import pytest
 from ray import serve
 
 from deployments.contract import Decoding, ResolvedVocabulary
-from deployments.ingress.deployment import HandleBackend
+from deployments.ingress.backend import HandleBackend
 from deployments.protocol.decoding import DRAW, SAMPLE
 from deployments.settings import Settings
 from tests.deployments.front import CHAT, KEY, KEYS, LIMITS, MODEL, Front, assert_error, chat_body
@@ -35,8 +35,8 @@ def test_health_is_ok_when_the_graph_is_ready(front: Front) -> None:
 
 
 async def test_a_controller_that_hangs_is_asked_once_and_its_last_answer_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("deployments.ingress.deployment._READY_FOR_S", 0.0)
-    monkeypatch.setattr("deployments.ingress.deployment._STATUS_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("deployments.ingress.backend._READY_FOR_S", 0.0)
+    monkeypatch.setattr("deployments.ingress.backend._STATUS_TIMEOUT_S", 0.05)
     answers_again = threading.Event()
     num_asked = 0
     running = SimpleNamespace(replica_states={"RUNNING": 1})
