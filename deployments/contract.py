@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from typing import Any, Final, Literal, Self, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -13,8 +13,8 @@ from vocab.text.changes import ListChanges
 
 ChatBody: TypeAlias = dict[str, Any]
 """A validated OpenAI chat request: JSON types only, no ``vocab`` field, always with ``model``, ``messages`` and an
-explicit ``max_tokens`` (never ``max_completion_tokens``). Only lines of batches have a ``priority``, and a
-``cache_salt`` is the service's own (``Settings.cache_salt``); a client's are removed."""
+explicit ``max_tokens`` (never ``max_completion_tokens``). Only lines of batches have a ``priority``; a client's is
+removed, and so is its ``cache_salt``."""
 
 Answer: TypeAlias = str | dict[str, Any]
 """One item of an answer: a server-sent event (``"data: …\\n\\n"``) of a stream, or the one dict of a whole answer.
@@ -26,6 +26,13 @@ ENGINE_START_S: Final = 10
 
 BEGUN: Final[Answer] = ""
 """What a replica yields before the answer, once the request's turn has come."""
+
+
+class Caller(NamedTuple):
+    """The name of a request's key, and the request's id."""
+
+    owner: str
+    request_id: str
 
 
 class VocabularySpec(BaseModel):

@@ -4,6 +4,7 @@
     ├── CallerError                         the caller's mistake; the message says what to change
     │   ├── BadRequestError            400
     │   ├── UnauthorizedError          401  code invalid_api_key
+    │   ├── ForbiddenError             403  the key may not use this part of the service
     │   ├── NotFoundError              404
     │   │   └── ModelNotFoundError     404  code model_not_found
     │   ├── MethodNotAllowedError      405
@@ -12,6 +13,7 @@
     │   ├── PayloadTooLargeError       413
     │   ├── UnsupportedMediaTypeError  415
     │   ├── TooManyRequestsError       429  the caller has reached a limit of its own
+    │   │   └── RateLimitError         429  code rate_limit_exceeded
     │   └── HeadersTooLargeError       431
     ├── OverloadedError                503  no capacity now; the same request may work later
     ├── InternalError                  500  our fault; the message names the request id and nothing else
@@ -21,7 +23,7 @@ A message never repeats what the caller sent, except names cut by ``printable``.
 """
 
 import json
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 from ray.exceptions import RayActorError, RayTaskError
 from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError, ReplicaUnavailableError
@@ -35,6 +37,8 @@ from vocab.errors import (
     TokenBudgetError,
     WordListError,
 )
+
+RateKind: TypeAlias = Literal["requests", "tokens"]
 
 MAX_ERROR_BYTES: Final = 4096
 """Largest error answer, however many faults the request has. Set by the body with 10,000 of them."""
@@ -91,6 +95,11 @@ class UnauthorizedError(CallerError):
     headers = (("WWW-Authenticate", "Bearer"),)
 
 
+class ForbiddenError(CallerError):
+    status = 403
+    code = "insufficient_permissions"
+
+
 class NotFoundError(CallerError):
     status = 404
 
@@ -128,7 +137,20 @@ class UnsupportedMediaTypeError(CallerError):
 
 class TooManyRequestsError(CallerError):
     status = 429
-    headers = (("Retry-After", "1"),)
+
+    def __init__(self, message: str, code: str | None = None, retry_after_s: int = 1) -> None:
+        super().__init__(message, code=code)
+        self.headers = (("Retry-After", str(retry_after_s)),)
+
+
+class RateLimitError(TooManyRequestsError):
+    """A rate of the caller's key is used up; ``kind`` is the rate's, OpenAI's type of the error."""
+
+    code = "rate_limit_exceeded"
+
+    def __init__(self, message: str, kind: RateKind, retry_after_s: int) -> None:
+        super().__init__(message, retry_after_s=retry_after_s)
+        self.type = kind
 
 
 class HeadersTooLargeError(CallerError):
@@ -198,7 +220,7 @@ def to_api_error(error: BaseException, request_id: str, list_param: str = "vocab
     if isinstance(error, TokenBudgetError):
         return BadRequestError(str(error), param="max_tokens")
     if isinstance(error, CompileQueueError):
-        return TooManyRequestsError("Too many lists of this key wait to be compiled. Try again in a moment.")
+        return TooManyRequestsError(str(error), "too_many_lists", error.retry_after_s)
     if isinstance(error, CompileTimeoutError):
         return OverloadedError("The list could not be compiled in time. Try again in a moment, or with fewer words.")
     if isinstance(error, _UNAVAILABLE):

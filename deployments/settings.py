@@ -9,13 +9,13 @@ import hashlib
 import hmac
 import json
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
 from fsspec import get_filesystem_class
 from fsspec.utils import get_protocol
+from limits.errors import ConfigurationError
 from pydantic import (
     BaseModel,
     ConfigDict,
@@ -28,16 +28,16 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, InitSettingsSource, NoDecode, SettingsConfigDict
 
+from deployments.keys import DEFAULT_OWNER, Key, digest_of, is_key_name
 from deployments.limits import MAX_NGRAM_SIZE, NO_REPEAT_NGRAM_SIZE, BatchLimits, Limits
+from deployments.rates import IN_MEMORY, Rates
 from deployments.settings_sources import PREFIX, SECRET_NAME, Variables, describe, name_sources, read_secrets
 from deployments.settings_sources import SettingsError as SettingsError
 
 DEMO_TOKEN: Final = "changeme"  # noqa: S105 - the well-known key of the demo, refused everywhere else
 
-DEFAULT_OWNER: Final = "default"
-"""The name of ``secret_token``."""
 
-_KEY_NAME: Final = re.compile(r"[a-z0-9_-]{1,64}")
+_NO_LIMITS: Final = Key()
 
 
 class Autoscaling(BaseModel):
@@ -130,10 +130,15 @@ class Settings(BaseSettings):
     secret_token: SecretStr = Field(min_length=1)
     secrets_dir: Path | None = None
     """A folder such as ``/run/secrets``, of files that are named like variables, in any case, and hold their values:
-    ``SECRET_TOKEN``, ``WORDBOUND_MORE_TOKENS__ALICE``, ``WORDBOUND_BATCH__DATABASE``. Read once, at the start."""
-    more_tokens: dict[str, SecretStr] = {}
-    """Further keys, each with a name: small letters, digits, ``_`` and ``-``, up to 64. Files and batches belong to the
-    name, so that a key can be replaced without losing them; ``secret_token``'s name is ``default``."""
+    ``SECRET_TOKEN``, ``WORDBOUND_KEYS`` (as JSON), ``WORDBOUND_BATCH__DATABASE``. Read once, at the start."""
+    keys: dict[str, Key] = {}
+    """Further keys and the limits of each, by name: small letters, digits, ``_`` and ``-``, up to 64. Files and batches
+    belong to the name, so that a key can be replaced without losing them. ``default`` gives the limits of
+    ``secret_token``, whose name that is."""
+    rates_url: str = IN_MEMORY
+    """Where the rates of keys are counted, as the library ``limits`` names it: in the memory of the ingress, or for
+    several ingresses in ``async+redis://host:6379`` (``pip install wordbound[redis]``). Requests are let through, with
+    a warning, while it does not answer."""
     allow_query_token: bool = True
     """Accept the key as ``?token=`` too, for clients that can set no header."""
     prefix_cache_per_key: bool = True
@@ -232,24 +237,51 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:
-        keys = [key.get_secret_value() for key in self.named_keys.values()]
-        if DEMO_TOKEN in keys and not self.demo:
+        digests = list(self.key_digests.values())
+        if digest_of(DEMO_TOKEN.encode()) in digests and not self.demo:
             raise ValueError(f"secret_token: {DEMO_TOKEN!r} is the demo's key, which everyone knows: set SECRET_TOKEN")
-        if len(set(keys)) < len(keys):
-            raise ValueError("more_tokens: expected keys that differ from each other and from secret_token")
+        if len(set(digests)) < len(digests):
+            raise ValueError("keys: expected keys that differ from each other and from secret_token")
+        has_rates = any(key.has_rates for key in self.keys.values())
+        if has_rates and self.ingress_replicas > 1 and self.rates_url == IN_MEMORY:
+            raise ValueError(
+                "rates_url: expected a store that the ingresses share, such as async+redis://host:6379, for keys have "
+                f"rates and ingress_replicas={self.ingress_replicas}"
+            )
         if self.autoscaling.max_replicas < max(self.autoscaling.min_replicas, 1):
             raise ValueError("autoscaling.max_replicas: expected at least autoscaling.min_replicas")
         return self
 
-    @field_validator("more_tokens")
+    @field_validator("keys", mode="before")
     @classmethod
-    def _check_names(cls, keys: dict[str, SecretStr]) -> dict[str, SecretStr]:
+    def _check_names(cls, keys: Any) -> Any:
         # Not by the names' type: its error would show the name, which may be a key by mistake.
-        if not all(_KEY_NAME.fullmatch(name) and key.get_secret_value() for name, key in keys.items()):
-            raise ValueError("expected names of 1 to 64 small letters, digits, _ and -, each with a key")
-        if DEFAULT_OWNER in keys:
-            raise ValueError(f"{DEFAULT_OWNER!r} is the name of secret_token: expected another")
+        if isinstance(keys, Mapping) and not all(isinstance(name, str) and is_key_name(name) for name in keys):
+            raise ValueError("expected names of 1 to 64 small letters, digits, _ and -")
         return keys
+
+    @field_validator("keys")
+    @classmethod
+    def _check_digests(cls, keys: dict[str, Key]) -> dict[str, Key]:
+        for name, key in keys.items():
+            if name == DEFAULT_OWNER and key.sha256 is not None:
+                raise ValueError(f"{DEFAULT_OWNER!r} is the name of secret_token: expected no sha256 there")
+            if name != DEFAULT_OWNER and key.sha256 is None:
+                raise ValueError(f"expected {name}.sha256, the SHA-256 of the key")
+        return keys
+
+    @field_validator("rates_url")
+    @classmethod
+    def _check_rates_url(cls, url: str) -> str:
+        if url != IN_MEMORY:
+            try:
+                Rates(url)
+            except (ConfigurationError, ValueError) as error:
+                # Not the error itself: it may show the URL's password.
+                raise ValueError(
+                    f"expected {IN_MEMORY} or a URL such as async+redis://host:6379 ({type(error).__name__})"
+                ) from None
+        return url
 
     @field_validator("artefact_store")
     @classmethod
@@ -295,8 +327,14 @@ class Settings(BaseSettings):
         return self.artefact_dir or cache_dir() / "artefacts"
 
     @property
-    def named_keys(self) -> dict[str, SecretStr]:
-        return {DEFAULT_OWNER: self.secret_token, **self.more_tokens}
+    def key_digests(self) -> dict[str, str]:
+        """The SHA-256 of each key, in hexadecimal, by its name."""
+        secret = digest_of(self.secret_token.get_secret_value().encode())
+        return {name: key.sha256 or secret for name, key in ({DEFAULT_OWNER: Key()} | self.keys).items()}
+
+    def key(self, owner: str) -> Key:
+        """Return what the key of that name may do."""
+        return self.keys.get(owner, _NO_LIMITS)
 
     def cache_salt(self, owner: str) -> str | None:
         """Return what parts the engine's prefix cache for the key of that name, which no client can guess; None where

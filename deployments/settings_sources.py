@@ -30,7 +30,9 @@ ENVIRONMENT: Final[dict[str, str]] = {
 }
 """Short names of variables, and the setting that each gives. The name with the prefix goes before the short one."""
 
-SECRET_NAME: Final = re.compile(r"token$|secret|password|api_?key|^more_tokens|database$", re.IGNORECASE)
+SECRET_NAME: Final = re.compile(
+    r"token$|secret|password|api_?key|^keys(\.[^.]+)?$|sha256$|rates_url$|database$", re.IGNORECASE
+)
 """Settings, engine arguments and variables whose values are never shown."""
 
 

@@ -28,6 +28,10 @@ class SingleFlight:
     def __len__(self) -> int:
         return len(self._tasks)
 
+    def __contains__(self, key: Hashable) -> bool:
+        """Whether there is a result, or it is being made."""
+        return key in self._tasks
+
     async def get(
         self,
         key: Hashable,

@@ -72,7 +72,15 @@ class CompileTimeoutError(CompileError):
 
 
 class CompileQueueError(CompileError):
-    """Too many lists of one owner wait to be compiled."""
+    """Too many lists of one owner wait to be compiled, or were compiled lately.
+
+    Attributes:
+        retry_after_s: When to try again.
+    """
+
+    def __init__(self, message: str, retry_after_s: int = 1) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
 
 
 class DeadEndError(VocabularyError):

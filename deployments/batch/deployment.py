@@ -69,9 +69,7 @@ class Batches:
         reader = ChatRequestReader.of(settings)
 
         def make_context(is_stopping: Callable[[], bool]) -> RunContext:
-            return RunContext(
-                self._store, contents, running, reader, settings.limits, batch, settings.cache_salt, is_stopping
-            )
+            return RunContext(self._store, contents, running, reader, settings.limits, batch, is_stopping)
 
         self._runner = Runner(make_context)
         self._service = BatchService(settings, self._store, contents, on_change=self._runner.wake)

@@ -4,16 +4,15 @@ Runs outside routing, so that nothing can be learned without a key, not even whi
 the query before anything else, such as an access log, can read it.
 """
 
-import hashlib
 import hmac
 from collections.abc import Collection, Iterator, Mapping
 from urllib.parse import unquote_to_bytes
 
-from pydantic import SecretStr
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from deployments.errors import UnauthorizedError
 from deployments.ingress.routing import raw_path
+from deployments.keys import digest_of
 
 _MESSAGE = (
     "A valid key is required. Send it as 'Authorization: Bearer <key>' or 'X-API-Key: <key>'"
@@ -24,14 +23,15 @@ _MESSAGE = (
 class Authentication:
     """Raise ``UnauthorizedError`` for a request without a key, except for ``open_paths``.
 
-    ``keys`` are by name. ``?token=`` is removed from the query in any case, and counts if ``allow_query_token``.
+    ``digests`` are those of the keys, by name. ``?token=`` is removed from the query in any case, and counts if
+    ``allow_query_token``.
     """
 
     def __init__(
-        self, app: ASGIApp, *, keys: Mapping[str, SecretStr], allow_query_token: bool, open_paths: Collection[bytes]
+        self, app: ASGIApp, *, digests: Mapping[str, str], allow_query_token: bool, open_paths: Collection[bytes]
     ) -> None:
         self._app = app
-        self._digests = {name: _digest(key.get_secret_value().encode()) for name, key in keys.items()}
+        self._digests = dict(digests)
         self._allow_query_token = allow_query_token
         self._open_paths = frozenset(open_paths)
 
@@ -48,13 +48,9 @@ class Authentication:
 
     def _owner(self, keys: list[bytes]) -> str | None:
         """Return the name of the first valid key; the time taken is the same whichever key matches."""
-        given = [_digest(key) for key in keys]
+        given = [digest_of(key) for key in keys]
         names = [name for name, digest in self._digests.items() for key in given if hmac.compare_digest(key, digest)]
         return names[0] if names else None
-
-
-def _digest(key: bytes) -> bytes:
-    return hashlib.sha256(key).digest()
 
 
 def _keys_in_headers(scope: Scope) -> Iterator[bytes]:

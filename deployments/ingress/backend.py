@@ -16,6 +16,7 @@ from deployments.contract import (
     BEGUN,
     ENGINE_START_S,
     Answer,
+    Caller,
     ChatBody,
     Decoding,
     ResolvedVocabulary,
@@ -43,7 +44,7 @@ class Backend(Protocol):
         """Make sure that the vocabulary's artefact exists. Raises the errors of ``vocab.errors``."""
 
     def answer(
-        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, request_id: str
+        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, caller: Caller
     ) -> AsyncGenerator[Answer]:
         """Generate an answer; closing the generator stops the work."""
 
@@ -67,9 +68,9 @@ class HandleBackend:
         return await resolve(self._vocabulary, spec, owner)
 
     async def answer(
-        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, request_id: str
+        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, caller: Caller
     ) -> AsyncGenerator[Answer]:
-        response = self._replica.answer.remote(body, vocabulary, decoding, request_id)
+        response = self._replica.answer.remote(body, vocabulary, decoding, caller)
         try:
             item = await self._first_item(response)
             while item is not None:

@@ -1,6 +1,6 @@
 """The HTTP front: its routes, and what each does with a checked request.
 
-A request passes, from the outside in: request id, Host, key, headers, route, then a handler here.
+A request passes, from the outside in: request id, Host, key, headers, route, limits of the key, then a handler here.
 """
 
 import asyncio
@@ -14,18 +14,20 @@ from ray.serve.handle import DeploymentHandle
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
-from deployments.contract import ResolvedVocabulary
+from deployments.contract import Caller, ResolvedVocabulary
 from deployments.errors import ApiError, NotFoundError, to_api_error
 from deployments.ingress.answers import ClientLeft, respond, unless_client_leaves
 from deployments.ingress.auth import Authentication
 from deployments.ingress.backend import Backend, HandleBackend
 from deployments.ingress.body import parse_json, read_json_body
+from deployments.ingress.key_limits import KeyLimits, take_tokens
 from deployments.ingress.proxy_callback import check_guarded
 from deployments.ingress.request_id import Envelope
 from deployments.ingress.routing import Gate, MaxConcurrent, Routes, check_host, header_check, route_check
 from deployments.limits import Limits
 from deployments.protocol.openapi import DOCS_PATHS, add_docs
 from deployments.protocol.reader import ChatRequest, ChatRequestReader, check_budget, model_not_found
+from deployments.rates import Rates
 from deployments.settings import Settings
 
 logger = logging.getLogger("ray.serve.wordbound")
@@ -53,7 +55,8 @@ def create_app(settings: Settings, backend: Backend, mounts: Sequence[Mount] = (
     app.add_exception_handler(HTTPException, _not_found)
     _add_health(app, backend)
     _add_models(app, settings.model_id)
-    _add_chat(app, settings, backend)
+    rates = Rates(settings.rates_url)
+    _add_chat(app, settings, backend, rates)
     routes = dict(ROUTES)
     for mount in mounts:
         routes |= mount(app)
@@ -61,11 +64,12 @@ def create_app(settings: Settings, backend: Backend, mounts: Sequence[Mount] = (
     add_docs(app, settings.limits)
     # The layer added last is the outermost.
     app.add_middleware(MaxConcurrent, path=b"/v1/chat/completions", num_requests=max_chats(settings))
+    app.add_middleware(KeyLimits, settings=settings, rates=rates)
     app.add_middleware(Gate, check=route_check(routes))
     app.add_middleware(Gate, check=header_check(settings.limits))
     app.add_middleware(
         Authentication,
-        keys=settings.named_keys,
+        digests=settings.key_digests,
         allow_query_token=settings.allow_query_token,
         open_paths=(*OPEN_PATHS, *DOCS_PATHS) if settings.public_docs else OPEN_PATHS,
     )
@@ -140,7 +144,7 @@ def max_chats(settings: Settings) -> int:
     return settings.max_requests * settings.autoscaling.max_replicas
 
 
-def _add_chat(app: FastAPI, settings: Settings, backend: Backend) -> None:
+def _add_chat(app: FastAPI, settings: Settings, backend: Backend, rates: Rates) -> None:
     reader = ChatRequestReader.of(settings)
 
     @app.post("/v1/chat/completions")
@@ -148,10 +152,10 @@ def _add_chat(app: FastAPI, settings: Settings, backend: Backend) -> None:
         request_id = request.state.request_id
         chat = await _read_chat(request, reader, settings.limits)
         try:
-            owner = request.state.owner
-            vocabulary = await unless_client_leaves(request.receive, _resolve(backend, chat, owner))
-            body = {**chat.body, "cache_salt": settings.cache_salt(owner)}
-            answer = backend.answer(body, vocabulary, chat.decoding, request_id)
+            caller = Caller(request.state.owner, request_id)
+            await take_tokens(rates, request.scope, settings, chat)
+            vocabulary = await unless_client_leaves(request.receive, _resolve(backend, chat, caller.owner))
+            answer = backend.answer(chat.body, vocabulary, chat.decoding, caller)
             return await respond(request, answer, is_stream=chat.is_stream, request_id=request_id)
         except (ApiError, ClientLeft):
             raise

@@ -7,6 +7,8 @@ bound to letters, digits, _ and -; the key itself is in no line.
 import logging
 import time
 import uuid
+from collections.abc import Mapping
+from typing import Final
 
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -22,6 +24,14 @@ logger = logging.getLogger("ray.serve.wordbound")
 
 CLIENT_CLOSED_REQUEST = 499
 """nginx's number, for logs and metrics; the client that left never sees it."""
+
+
+_HEADERS: Final = "headers"
+
+
+def add_headers(scope: Scope, headers: Mapping[str, str]) -> None:
+    """Add headers to the answer of a request, whether it is an error or not."""
+    scope["state"].setdefault(_HEADERS, {}).update(headers)
 
 
 class Envelope:
@@ -82,7 +92,9 @@ class _Exchange:
     async def _send_with_id(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self._status = message["status"]
-            MutableHeaders(scope=message)["X-Request-Id"] = self.request_id
+            headers = MutableHeaders(scope=message)
+            headers.update(self._scope["state"].get(_HEADERS, {}))
+            headers["X-Request-Id"] = self.request_id
         await self._send(message)
 
     def _log(self) -> None:

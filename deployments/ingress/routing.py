@@ -5,6 +5,7 @@ that no second spelling reaches a handler.
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
@@ -16,6 +17,7 @@ from deployments.errors import (
     MethodNotAllowedError,
     NotFoundError,
     OverloadedError,
+    TooManyRequestsError,
 )
 from deployments.limits import Limits
 
@@ -44,24 +46,34 @@ class Gate:
 
 
 class MaxConcurrent:
-    """Let so many requests to one path in at once; refuse others before their bodies are read."""
+    """Let so many requests to one path in at once; refuse others before their bodies are read.
+
+    One key has three quarters of them at most, so that its slow requests leave some to others.
+    """
 
     def __init__(self, app: ASGIApp, *, path: bytes, num_requests: int) -> None:
         self._app = app
         self._path = path
         self._num_free = num_requests
+        self._num_of_key = Counter[str]()
+        self._max_of_key = num_requests - num_requests // 4
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or raw_path(scope) != self._path:
             await self._app(scope, receive, send)
             return
+        owner = scope["state"]["owner"]
         if self._num_free <= 0:
             raise OverloadedError("The service has no capacity for this request now. Try again in a moment.")
+        if self._num_of_key[owner] >= self._max_of_key:
+            raise TooManyRequestsError(f"This key has {self._max_of_key} requests under way. Wait until one has ended.")
         self._num_free -= 1
+        self._num_of_key[owner] += 1
         try:
             await self._app(scope, receive, send)
         finally:
             self._num_free += 1
+            self._num_of_key[owner] -= 1
 
 
 def check_host(scope: Mapping[str, Any]) -> None:

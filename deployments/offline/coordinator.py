@@ -9,9 +9,9 @@ from typing import Any, Final
 import ray
 
 from deployments.contract import ResolvedVocabulary, VocabularySpec
+from deployments.keys import NO_OWNER
 from deployments.settings import Settings
 from deployments.single_flight import SingleFlight
-from deployments.vocabulary.compiler import NO_OWNER
 from deployments.vocabulary.deployment import Vocabulary
 from vocab.errors import VocabularyError
 

@@ -15,6 +15,7 @@ from typing import Any, Final, NoReturn
 from ray.llm._internal.batch.stages.vllm_engine_stage import vLLMEngineStageUDF
 
 from deployments.errors import UpstreamError
+from deployments.keys import NO_OWNER
 from deployments.offline.replica import OfflineReplica, make_replica, normalized
 from deployments.offline.rows import ANSWER, REQUEST
 from deployments.replica.answer_line import LineRequest
@@ -138,8 +139,8 @@ class AnswerStage(vLLMEngineStageUDF):
         line: LineRequest = {
             "body": request["body"],
             "deadline": _NO_DEADLINE,
+            "owner": NO_OWNER,
             "request_id": request["id"],
-            "cache_salt": None,
         }
         answer = await replica.answer_line(line)
         if answer["status"] != 200 and is_dead(replica):

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from typing import Final, Protocol, TypedDict
 
-from deployments.contract import Answer, ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
+from deployments.contract import Answer, Caller, ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
 from deployments.errors import ApiError, InternalError, from_error_item, to_api_error
 from deployments.protocol.reader import ChatRequest, ChatRequestReader, check_budget
 from deployments.replica.share import Share
@@ -39,13 +39,13 @@ _MAX_RESOLVED: Final = 64
 
 
 class LineRequest(TypedDict):
-    """A line as it travels: ``body`` as JSON text, ``deadline`` in seconds since 1970, an id for logs, and its owner's
-    part of the engine's prefix cache (``Settings.cache_salt``)."""
+    """A line as it travels: ``body`` as JSON text, ``deadline`` in seconds since 1970, the name of its batch's key, and
+    an id for logs."""
 
     body: str
     deadline: float
+    owner: str
     request_id: str
-    cache_salt: str | None
 
 
 class LineAnswer(TypedDict):
@@ -61,7 +61,7 @@ class Engine(Protocol):
     async def resolve(self, spec: VocabularySpec) -> ResolvedVocabulary: ...
 
     def answer(
-        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, request_id: str
+        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, caller: Caller
     ) -> AsyncGenerator[Answer]: ...
 
     def is_dead(self) -> bool: ...
@@ -98,14 +98,13 @@ class LineAnswerer:
             list_param = chat.list_param
             # Resolved before its turn, so that a free sequence is used at once.
             vocabulary = await self._vocabulary(chat)
-            async with self._share.take(chat.decoding.num_sequences(chat.body)):
+            async with self._share.take(chat.decoding.num_sequences(chat.body), request["owner"]):
                 if self._clock() >= request["deadline"]:
                     return {"status": EXPIRED, "body": "null"}
                 if self._engine.is_dead():
                     await self._sleep(_DEAD_ENGINE_WAIT_S)
                     return {"status": NOT_STARTED, "body": "null"}
-                body = {**chat.body, "cache_salt": request["cache_salt"]}
-                return await self._answer(body, vocabulary, chat.decoding, request["request_id"])
+                return await self._answer(chat, vocabulary, Caller(request["owner"], request["request_id"]))
         except Exception as exception:
             error = to_api_error(exception, request["request_id"], list_param)
             if isinstance(error, InternalError):
@@ -131,17 +130,15 @@ class LineAnswerer:
         resolved, _ = await self._resolved.get(spec, ask, is_fresh)
         return resolved
 
-    async def _answer(
-        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, request_id: str
-    ) -> LineAnswer:
-        async with aclosing(self._engine.answer(body, vocabulary, decoding, request_id)) as items:
+    async def _answer(self, chat: ChatRequest, vocabulary: ResolvedVocabulary | None, caller: Caller) -> LineAnswer:
+        async with aclosing(self._engine.answer(chat.body, vocabulary, chat.decoding, caller)) as items:
             async for item in items:
                 if isinstance(item, dict) and "error" not in item:
                     return {"status": 200, "body": json.dumps(item, ensure_ascii=False, separators=(",", ":"))}
                 if isinstance(item, dict):
-                    return _refused(from_error_item(item, request_id))
+                    return _refused(from_error_item(item, caller.request_id))
                 break
-        return _refused(InternalError(request_id))
+        return _refused(InternalError(caller.request_id))
 
 
 def _refused(error: ApiError) -> LineAnswer:

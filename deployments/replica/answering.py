@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 
 from ray.serve.llm.deployment import LLMServer
 
-from deployments.contract import Answer, ChatBody, Decoding, ResolvedVocabulary
+from deployments.contract import Answer, Caller, ChatBody, Decoding, ResolvedVocabulary
 from deployments.replica import engine
 from deployments.replica.constrained_answer import AnswerRules, StreamFilter, UnlistedTextError, finish_answer
 from deployments.replica.engine import EngineError
@@ -74,17 +74,18 @@ class ChatAnswerer:
         self._tells_cost = tells_cost
 
     async def answer(
-        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, request_id: str
+        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, caller: Caller
     ) -> AsyncGenerator[Answer, None]:
         """Answer one request: yield events of a stream, or one dict.
 
         An error is one item, ``{"error": {…, "status"}}``: the first, or the last of a stream that broke off.
         """
+        body = {**body, "cache_salt": self._settings.cache_salt(caller.owner)}
         try:
-            async for item in self._answer(body, vocabulary, decoding, request_id):
+            async for item in self._answer(body, vocabulary, decoding, caller.request_id):
                 yield item
         except Exception as error:
-            yield _as_refusal(error, request_id).body
+            yield _as_refusal(error, caller.request_id).body
 
     def _answer(
         self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, request_id: str

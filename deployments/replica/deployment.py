@@ -12,7 +12,16 @@ from ray.serve.llm import LLMConfig
 from ray.serve.llm.deployment import LLMServer
 from transformers import AutoTokenizer
 
-from deployments.contract import BEGUN, ENGINE_START_S, Answer, ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
+from deployments.contract import (
+    BEGUN,
+    ENGINE_START_S,
+    Answer,
+    Caller,
+    ChatBody,
+    Decoding,
+    ResolvedVocabulary,
+    VocabularySpec,
+)
 from deployments.protocol.reader import ChatRequestReader
 from deployments.replica import engine
 from deployments.replica.answer_line import PRIORITY, LineAnswer, LineAnswerer, LineRequest
@@ -61,6 +70,7 @@ class Replica(LLMServer):
         )
         lists = NodeLists(store, lambda digest: vocabulary.fetch.remote(digest), settings.mask_engine)
         await _bring_prebuilt(self, settings, vocabulary, lists)
+        self._settings = settings
         self._chats = ChatAnswerer(self, settings, lists, prompts, tells_cost=tells_cost)
         self._share = Share(
             min(settings.max_sequences, engine.max_sequences(self)), settings.max_queued_requests, settings.max_queue_s
@@ -74,16 +84,17 @@ class Replica(LLMServer):
         logger.info("%s is ready; its engine keeps to word lists", settings.model_id)
 
     async def answer(
-        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, request_id: str
+        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, caller: Caller
     ) -> AsyncGenerator[Answer, None]:
         """Yield ``BEGUN`` when the request's turn has come, then what ``ChatAnswerer.answer`` yields."""
         if engine.is_dead(self):
             yield _engine_dead()
             return
         try:
-            async with self._share.take(decoding.num_sequences(body)):
+            max_sequences = self._settings.key(caller.owner).max_sequences
+            async with self._share.take(decoding.num_sequences(body), caller.owner, max_sequences):
                 yield BEGUN
-                async with aclosing(self._chats.answer(body, vocabulary, decoding, request_id)) as items:
+                async with aclosing(self._chats.answer(body, vocabulary, decoding, caller)) as items:
                     async for item in items:
                         has_failed = isinstance(item, dict) and "error" in item and engine.is_dead(self)
                         yield _engine_dead() if has_failed else item
@@ -158,9 +169,9 @@ class _LinesEngine:
         return await resolve(self._vocabulary, spec)
 
     def answer(
-        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, request_id: str
+        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, caller: Caller
     ) -> AsyncGenerator[Answer, None]:
-        return self._chats.answer({**body, "priority": self._priority}, vocabulary, decoding, request_id)
+        return self._chats.answer({**body, "priority": self._priority}, vocabulary, decoding, caller)
 
     def is_dead(self) -> bool:
         return engine.is_dead(self._replica)

@@ -6,10 +6,10 @@ vLLM's own queue has no bound in time, and counts a request with 16 beams once.
 import asyncio
 import math
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Final, NamedTuple
 
 _MAX_RETRY_S: Final = 60
 _HISTORY: Final = 32
@@ -24,8 +24,18 @@ class ShareFullError(Exception):
         self.retry_after_s = retry_after_s
 
 
+class _Waiting(NamedTuple):
+    """A request that waits: its sequences, how many its key may have, and the future that ends its wait."""
+
+    wanted: int
+    max_of_key: int
+    turn: asyncio.Future[None]
+
+
 class Share:
-    """A semaphore over sequences, first come first served. Used from one event loop.
+    """A semaphore over sequences. Keys take turns, with their oldest request each. Used from one event loop.
+
+    Where too many requests wait, the last of the key with the most of them is refused.
 
     Args:
         size: Sequences that may run at once.
@@ -46,7 +56,9 @@ class Share:
         self._max_wait_s = max_wait_s
         self._clock = clock
         self._num_free = size
-        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+        # By key; the first has the next turn.
+        self._waiting: dict[str, deque[_Waiting]] = {}
+        self._taken = Counter[str]()
         # What the last requests took: sequences times seconds.
         self._work: deque[float] = deque(maxlen=_HISTORY)
 
@@ -54,54 +66,90 @@ class Share:
     def num_taken(self) -> int:
         return self._size - self._num_free
 
+    @property
+    def num_waiting(self) -> int:
+        """Sequences of the requests that wait."""
+        return sum(request.wanted for requests in self._waiting.values() for request in requests)
+
     @asynccontextmanager
-    async def take(self, num_sequences: int) -> AsyncIterator[None]:
-        """Hold so many sequences, or all where there are fewer.
+    async def take(self, num_sequences: int, owner: str, max_of_key: int | None = None) -> AsyncIterator[None]:
+        """Hold so many sequences for a key, or all that it may have where there are fewer.
 
         Raises:
             ShareFullError: Too many requests wait, or this one has waited too long.
         """
-        wanted = min(num_sequences, self._size)
-        await self._wait_for(wanted)
+        max_of_key = min(max_of_key or self._size, self._size)
+        wanted = min(num_sequences, max_of_key)
+        await self._wait_for(wanted, owner, max_of_key)
         start = self._clock()
         try:
             yield
         finally:
             self._work.append(wanted * (self._clock() - start))
-            self._give_back(wanted)
+            self._give_back(wanted, owner)
 
-    async def _wait_for(self, wanted: int) -> None:
-        if not self._waiting and wanted <= self._num_free:
-            self._num_free -= wanted
+    async def _wait_for(self, wanted: int, owner: str, max_of_key: int) -> None:
+        request = _Waiting(wanted, max_of_key, asyncio.get_running_loop().create_future())
+        self._waiting.setdefault(owner, deque()).append(request)
+        self._next()
+        if request.turn.done():
             return
-        if self._max_waiting is not None and len(self._waiting) >= self._max_waiting:
-            raise ShareFullError(self._retry_after_s())
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((wanted, turn))
+        if self._max_waiting is not None and self._num_requests() > self._max_waiting:
+            self._refuse_one(owner)
         try:
             async with asyncio.timeout(self._max_wait_s):
-                await turn
+                await request.turn
         except (asyncio.CancelledError, TimeoutError) as error:
-            if turn.done() and not turn.cancelled():
-                self._give_back(wanted)
-            else:
-                self._waiting.remove((wanted, turn))
+            if request.turn.cancelled() or not request.turn.done():
+                self._remove(request, owner)
                 self._next()
+            elif request.turn.exception() is None:
+                self._give_back(wanted, owner)
             if isinstance(error, TimeoutError):
                 raise ShareFullError(self._retry_after_s()) from None
             raise
 
+    def _refuse_one(self, newest: str) -> None:
+        """Refuse the last request of the key with the most; ``newest`` is the key of the one that has just come."""
+        owner = max(self._waiting, key=lambda name: (len(self._waiting[name]), name == newest))
+        request = self._waiting[owner][-1]
+        self._remove(request, owner)
+        request.turn.set_exception(ShareFullError(self._retry_after_s()))
+
+    def _remove(self, request: _Waiting, owner: str) -> None:
+        self._waiting[owner].remove(request)
+        if not self._waiting[owner]:
+            del self._waiting[owner]
+
+    def _num_requests(self) -> int:
+        return sum(map(len, self._waiting.values()))
+
     def _retry_after_s(self) -> int:
         """Return after how many seconds those that wait have begun, if they take as long as the last ones did."""
         mean = sum(self._work) / len(self._work) if self._work else 0.0
-        return min(max(math.ceil(mean * (len(self._waiting) + 1) / self._size), 1), _MAX_RETRY_S)
+        return min(max(math.ceil(mean * (self._num_requests() + 1) / self._size), 1), _MAX_RETRY_S)
 
-    def _give_back(self, num_sequences: int) -> None:
+    def _give_back(self, num_sequences: int, owner: str) -> None:
         self._num_free += num_sequences
+        self._taken[owner] -= num_sequences
         self._next()
 
     def _next(self) -> None:
-        while self._waiting and self._waiting[0][0] <= self._num_free:
-            wanted, turn = self._waiting.popleft()
-            self._num_free -= wanted
-            turn.set_result(None)
+        """Let requests begin; a wide one that has the next turn holds the others back until there is room for it."""
+        while (owner := self._next_owner()) is not None:
+            request = self._waiting[owner][0]
+            if request.wanted > self._num_free:
+                return
+            requests = self._waiting.pop(owner)
+            requests.popleft()
+            if requests:
+                self._waiting[owner] = requests
+            self._num_free -= request.wanted
+            self._taken[owner] += request.wanted
+            request.turn.set_result(None)
+
+    def _next_owner(self) -> str | None:
+        for owner, requests in self._waiting.items():
+            if self._taken[owner] + requests[0].wanted <= requests[0].max_of_key:
+                return owner
+        return None

@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
+from deployments.keys import NO_OWNER
 from deployments.vocabulary.compile_process import CompileProcess, NotBegunError, WorkerCommand
 from vocab.compiler.jobs import ChangeList, Compiled, CompileList, Job, MeasureTexts, Reply
 from vocab.errors import CompileError, CompileQueueError, CompileTimeoutError, ListTooLargeError
@@ -36,9 +37,6 @@ way in the deployment. The lines of batches are bounded where they are read."""
 
 MAX_CPU_S: Final = 15.0
 """Processor time of a job of a client's own. The worst lists found take 4 s, on a slower machine twice as long."""
-
-NO_OWNER: Final = ""
-"""No key has this name: of the service itself, and of the lines of batches, which take turns with each key."""
 
 _MAX_STARTS: Final = 2
 """For one job: a process that died while idle is replaced silently."""
@@ -179,7 +177,9 @@ class _Lane:
                 raise CompileError("the service is ending")
             waiting = self._jobs.setdefault(owner, deque())
             if owner != NO_OWNER and len(waiting) >= self._max_waiting:
-                raise CompileQueueError(f"{len(waiting)} lists of {owner!r} wait to be compiled")
+                raise CompileQueueError(
+                    f"{len(waiting)} lists of this key wait to be compiled, as many as may. Try again in a moment."
+                )
             waiting.append(item)
             self._changed.notify()
 

@@ -16,17 +16,20 @@ from dataclasses import dataclass, replace
 from typing import Final, Protocol, Self, TypeAlias
 
 from cachetools import LRUCache
+from limits import RateLimitItemPerHour
 from ray.serve.handle import DeploymentHandle
 
 from deployments.contract import ResolvedVocabulary, VocabularySpec
+from deployments.keys import NO_OWNER
+from deployments.rates import IN_MEMORY, RateExceededError, Rates
 from deployments.settings import Settings
 from deployments.single_flight import SingleFlight
 from deployments.vocabulary.compile_process import WorkerCommand
-from deployments.vocabulary.compiler import NO_OWNER, Compiler, CompilerLimits
+from deployments.vocabulary.compiler import Compiler, CompilerLimits
 from vocab.artefacts.shared_store import SharedStore
 from vocab.artefacts.store import ArtefactStore
 from vocab.compiler.jobs import FIRST_WORDS, ChangeList, Compiled, CompileList, MeasureTexts
-from vocab.errors import EmptyWordListError, VocabularyError, WordListError
+from vocab.errors import CompileQueueError, EmptyWordListError, VocabularyError, WordListError
 from vocab.lists.wordlists import check_known
 
 logger = logging.getLogger("ray.serve")
@@ -65,6 +68,8 @@ class Vocabulary:
         self._measured = SingleFlight(settings.max_cached_vocabularies, cancels_unwanted=True)
         self._last_good: LRUCache[Hashable, _LastGood] = LRUCache(MAX_LAST_GOOD)
         self._counts = {"num_compiles": 0, "num_loaded": 0}
+        # There is one deployment of vocabularies, with one replica.
+        self._rates = Rates(IN_MEMORY)
 
     @classmethod
     async def create(cls, settings: Settings, *, compiler: CompilesLists | None = None) -> Self:
@@ -176,10 +181,30 @@ class Vocabulary:
         return (await self._compiled(key, job, owner)).digest or None
 
     async def _compiled(self, key: Hashable, job: CompileList | ChangeList, owner: str) -> Compiled:
+        if key not in self._known:
+            await self._count(owner)
+
         async def make() -> Compiled:
             return self._counted(await self._compiler.compile(job, owner))
 
         return await self._known.get(key, make, self._is_there, kept_errors=WordListError)
+
+    async def _count(self, owner: str) -> None:
+        """Count a list towards those that the owner may have compiled.
+
+        Raises:
+            CompileQueueError: It was one too many.
+        """
+        if (most := self._settings.key(owner).lists_per_hour) is None:
+            return
+        try:
+            await self._rates.take("lists", most, owner, window=RateLimitItemPerHour)
+        except RateExceededError as error:
+            raise CompileQueueError(
+                f"This key may have {most} new lists compiled in an hour, and has had them. Use one of those again, or "
+                f"try again in {error.retry_after_s} s.",
+                error.retry_after_s,
+            ) from None
 
     def _counted(self, compiled: Compiled) -> Compiled:
         self._counts["num_loaded" if compiled.was_stored else "num_compiles"] += 1

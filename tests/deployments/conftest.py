@@ -13,7 +13,7 @@ from deployments.ingress.deployment import create_app
 from deployments.settings import BatchSettings, Settings
 from tests.deployments.batch.direct import DirectBatches
 from tests.deployments.batch.served import FEW
-from tests.deployments.front import KEY, KEYS, LIMITS, MODEL, Front, wait_until
+from tests.deployments.front import KEY, KEY_SETTINGS, LIMITS, MODEL, Front, wait_until
 from tests.deployments.stand_in import StandIn
 
 
@@ -23,7 +23,7 @@ def served(request: pytest.FixtureRequest) -> Iterator[Front]:
     backend = StandIn()
     batches = DirectBatches()
     settings = Settings(
-        model_id=MODEL, secret_token=KEY, more_tokens=KEYS, limits=LIMITS, batch=BatchSettings(limits=FEW)
+        model_id=MODEL, secret_token=KEY, keys=KEY_SETTINGS, limits=LIMITS, batch=BatchSettings(limits=FEW)
     )
     app = create_app(settings, backend, [partial(add_batch_routes, settings=settings, batches=batches)])
     config = uvicorn.Config(app, port=0, http=request.param, ws="none", lifespan="off", log_config=None)

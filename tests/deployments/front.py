@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 
+from deployments.keys import Key, digest_of
 from deployments.limits import Limits
 from tests.deployments.batch.direct import DirectBatches
 from tests.deployments.stand_in import StandIn
@@ -17,6 +18,7 @@ from tests.deployments.stand_in import StandIn
 KEY = "a-key-of-the-tests-7c1f"
 KEYS = {"other": "a-key-of-another-52aa"}
 """The other keys of the service, by name."""
+KEY_SETTINGS = {name: Key(sha256=digest_of(key.encode())) for name, key in KEYS.items()}
 MODEL = "stand-in"
 LIMITS = Limits(max_body_s=0.5)
 CHAT = "/v1/chat/completions"

@@ -12,7 +12,7 @@ from typing import Any
 from ray.exceptions import RayTaskError
 from ray.serve.exceptions import BackPressureError
 
-from deployments.contract import Answer, ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
+from deployments.contract import Answer, Caller, ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
 from vocab.errors import CompileError, CompileTimeoutError, OptionsError, TokenBudgetError, UnknownLanguageError
 
 WORDS = ("one ", "two ", "three")
@@ -42,7 +42,7 @@ class Call:
     body: ChatBody
     vocabulary: ResolvedVocabulary | None
     decoding: Decoding
-    request_id: str
+    caller: Caller
     is_closed: bool = False
 
 
@@ -69,12 +69,12 @@ class StandIn:
         )
 
     async def answer(
-        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, request_id: str
+        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, caller: Caller
     ) -> AsyncGenerator[Answer]:
-        call = Call(body, vocabulary, decoding, request_id)
+        call = Call(body, vocabulary, decoding, caller)
         self.calls.append(call)
         try:
-            async for item in _script(body, request_id):
+            async for item in _script(body, caller.request_id):
                 yield item
         finally:
             call.is_closed = True

@@ -27,7 +27,7 @@ CASES: list[tuple[Exception, int, str | None]] = [
     (OptionsError("Not both."), 400, "vocab"),
     (TokenBudgetError("At least 3."), 400, "max_tokens"),
     (CompileTimeoutError("secret"), 503, None),
-    (CompileQueueError("secret"), 429, None),
+    (CompileQueueError("Try again.", 9), 429, None),
     (CompileError("secret"), 500, None),
     (ArtefactError("secret"), 500, None),
     (RuntimeError("secret"), 500, None),

@@ -1,10 +1,15 @@
+import json
 import pickle
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from deployments.keys import Key, digest_of
 from deployments.settings import Settings, SettingsError, cache_dir
+
+A = digest_of(b"a key of alice's")
+B = digest_of(b"a key of bob's")
 
 
 def load(environment: dict[str, str] | None = None, **args: object) -> Settings:
@@ -29,7 +34,8 @@ def test_any_setting_comes_from_a_variable_with_the_prefix() -> None:
         "WORDBOUND_LIMITS__MAX_STOP": "2",
         "WORDBOUND_BATCH__LIMITS__MAX_LINES": "5",
         "WORDBOUND_ENGINE_KWARGS": '{"max_num_seqs": 8}',
-        "WORDBOUND_MORE_TOKENS__ALICE": "a",
+        "WORDBOUND_KEYS__ALICE__SHA256": A,
+        "WORDBOUND_KEYS__ALICE__MAX_UPLOADS": "3",
         "WORDBOUND_TORCH_DTYPE": "float16",
         "TORCH_DTYPE": "float32",
         "WORDBOUND_STATE": "/no/setting",
@@ -39,7 +45,7 @@ def test_any_setting_comes_from_a_variable_with_the_prefix() -> None:
     assert settings.limits.max_stop == 2
     assert (settings.batch.limits.max_lines, settings.batch.limits.max_open) == (5, 7)
     assert settings.engine_kwargs == {"max_num_seqs": 8, "seed": 1}
-    assert settings.more_tokens["alice"].get_secret_value() == "a"
+    assert settings.key("alice") == Key(sha256=A, max_uploads=3)
     assert settings.torch_dtype == "float16"
 
 
@@ -49,14 +55,11 @@ def test_an_empty_variable_gives_nothing() -> None:
 
 def test_keys_come_from_files(tmp_path: Path) -> None:
     (tmp_path / "secret_token").write_text("from a file\n")
-    (tmp_path / "WORDBOUND_MORE_TOKENS").write_text('{"alice": "a"}')
+    (tmp_path / "WORDBOUND_KEYS").write_text(json.dumps({"alice": {"sha256": A}}))
     (tmp_path / "WORDBOUND_BATCH__DATABASE").write_text("sqlite:////x")
     (tmp_path / "ca.crt").write_bytes(b"\xff")
     settings = Settings.load({"secrets_dir": str(tmp_path)}, {})
-    assert {name: key.get_secret_value() for name, key in settings.named_keys.items()} == {
-        "default": "from a file",
-        "alice": "a",
-    }
+    assert settings.key_digests == {"default": digest_of(b"from a file"), "alice": A}
     assert settings.batch.resolved_database() == "sqlite:////x"
 
 
@@ -157,31 +160,71 @@ def test_the_key_of_the_demo_is_refused_outside_it() -> None:
 
 
 def test_more_keys_have_names_and_the_first_is_the_default() -> None:
-    settings = load(more_tokens={"alice": "a", "bob_2-x": "b"})
-    keys = {name: key.get_secret_value() for name, key in settings.named_keys.items()}
-    assert keys == {"default": "a key", "alice": "a", "bob_2-x": "b"}
+    settings = load(keys={"alice": {"sha256": A}, "bob_2-x": {"sha256": B}, "default": {"max_sequences": 3}})
+    assert settings.key_digests == {"default": digest_of(b"a key"), "alice": A, "bob_2-x": B}
+    assert settings.key("default").max_sequences == 3
+    assert settings.key("alice").max_sequences is None
+
+
+def test_the_digest_of_a_key_is_that_of_sha256sum() -> None:
+    assert digest_of(b"abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 
 
 @pytest.mark.parametrize(
-    "tokens",
-    [{"Alice": "k"}, {"": "k"}, {"a" * 65: "k"}, {"a b": "k"}, {"alice": ""}, {"default": "k"}, {"alice": 5}, ["k"]],
+    "keys",
+    [
+        {"Alice": {"sha256": A}},
+        {"": {"sha256": A}},
+        {"a" * 65: {"sha256": A}},
+        {"a b": {"sha256": A}},
+        {5: {"sha256": A}},
+        {"alice": {}},
+        {"alice": {"sha256": "k"}},
+        {"alice": {"sha256": A.upper()}},
+        {"alice": {"sha256": A, "max_sequences": 0}},
+        {"alice": {"sha256": A, "sequences": 5}},
+        {"alice": {"sha256": A, "use": "everything"}},
+        {"alice": A},
+        {"default": {"sha256": A}},
+        [A],
+    ],
 )
-def test_a_bad_name_of_a_key_is_refused(tokens: Any) -> None:
-    with pytest.raises(SettingsError, match=r"^more_tokens"):
-        load(more_tokens=tokens)
+def test_a_bad_key_among_several_is_refused(keys: Any) -> None:
+    with pytest.raises(SettingsError, match=r"^keys"):
+        load(keys=keys)
 
 
-@pytest.mark.parametrize("tokens", [{"alice": "a key"}, {"alice": "k", "bob": "k"}, {"alice": "changeme"}])
-def test_every_key_is_somebodys_own(tokens: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"alice": {"sha256": digest_of(b"a key")}},
+        {"alice": {"sha256": A}, "bob": {"sha256": A}},
+        {"alice": {"sha256": digest_of(b"changeme")}},
+    ],
+)
+def test_every_key_is_somebodys_own(keys: Any) -> None:
     with pytest.raises(SettingsError):
-        load(more_tokens=tokens)
+        load(keys=keys)
 
 
-@pytest.mark.parametrize("tokens", [{"Hunter2-swapped": "alice"}, {"alice": ["hunter2"]}, "hunter2"])
-def test_no_bad_key_of_several_is_shown(tokens: Any) -> None:
+@pytest.mark.parametrize(
+    "keys", [{"Hunter2-swapped": "alice"}, {"alice": ["hunter2"]}, {"alice": "hunter2"}, "hunter2"]
+)
+def test_no_bad_key_of_several_is_shown(keys: Any) -> None:
     with pytest.raises(SettingsError) as error:
-        load(more_tokens=tokens)
+        load(keys=keys)
     assert "unter2" not in str(error.value)
+
+
+def test_rates_of_several_ingresses_need_a_store_that_they_share() -> None:
+    keys = {"alice": {"sha256": A, "requests_per_minute": 5}}
+    with pytest.raises(SettingsError, match="rates_url: expected a store that the ingresses share"):
+        load(keys=keys, ingress_replicas=2)
+    assert load(keys=keys, ingress_replicas=2, rates_url="async+redis://localhost:6379").ingress_replicas == 2
+    assert load(keys={"alice": {"sha256": A}}, ingress_replicas=2).ingress_replicas == 2
+    for url in ("redis://localhost", "async+memcached://localhost:1", "nonsense"):
+        with pytest.raises(SettingsError, match=r"^rates_url=.*expected"):
+            load(rates_url=url)
 
 
 def test_a_bad_key_is_not_shown() -> None:
@@ -189,7 +232,9 @@ def test_a_bad_key_is_not_shown() -> None:
         ({"secret_token": ["hunter2"]}, {}),
         ({"batch": {"database": ["hunter2"]}}, {}),
         ({"replica_env": {"HF_TOKEN": ["hunter2"]}}, {}),
-        ({}, {"WORDBOUND_MORE_TOKENS": "hunter2"}),
+        ({}, {"WORDBOUND_KEYS": "hunter2"}),
+        ({}, {"WORDBOUND_KEYS__ALICE__SHA256": "hunter2"}),
+        ({"rates_url": "async+redis://:hunter2@nowhere:port"}, {}),
     ):
         with pytest.raises(SettingsError) as error:
             Settings.load(args, environment)
@@ -199,7 +244,6 @@ def test_a_bad_key_is_not_shown() -> None:
 def test_the_text_hides_every_secret() -> None:
     settings = load(
         secret_token="hunter2",
-        more_tokens={"alice": "hunter5"},
         replica_env={"HF_TOKEN": "hunter3", "OMP_NUM_THREADS": "1"},
         engine_kwargs={"hf_token": "hunter4"},
     )

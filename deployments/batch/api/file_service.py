@@ -18,7 +18,7 @@ from deployments.batch.state.contents import Contents
 from deployments.batch.state.records import FileRecord
 from deployments.batch.state.store import Store, TooManyBytesError, UnknownCursorError
 from deployments.errors import BadRequestError, ConflictError, NotFoundError, OverloadedError, PayloadTooLargeError
-from deployments.settings import BatchSettings
+from deployments.settings import Settings
 from deployments.storage import FileMissingError, PartialFile, StorageError
 
 logger = logging.getLogger("ray.serve.wordbound")
@@ -50,9 +50,10 @@ class FileService:
     """
 
     def __init__(
-        self, settings: BatchSettings, store: Store, contents: Contents, *, clock: Callable[[], float] = time.time
+        self, settings: Settings, store: Store, contents: Contents, *, clock: Callable[[], float] = time.time
     ) -> None:
-        self._limits = settings.limits
+        self._settings = settings
+        self._limits = settings.batch.limits
         self._store = store
         self._contents = contents
         self._clock = clock
@@ -76,8 +77,8 @@ class FileService:
                 if self._clock() - upload.last_piece_at > _FORGET_UPLOAD_S:
                     self._uploads.pop(upload_id).file.discard()
             arriving = sum(upload.num_bytes for upload in self._uploads.values() if upload.owner == owner)
-            if self._store.num_files_bytes(owner) + arriving + num_bytes > self._limits.max_bytes_per_key:
-                raise self._storage_full()
+            if self._store.num_files_bytes(owner) + arriving + num_bytes > self._max_bytes(owner):
+                raise self._storage_full(owner)
             upload_id = new_file_id()
             self._uploads[upload_id] = _Upload(owner, num_bytes, self._contents.begin(upload_id), self._clock())
         return upload_id
@@ -182,18 +183,21 @@ class FileService:
         )
         try:
             # ``begin_upload`` cannot know what arrives in another process, or how long a list is as lines.
-            self._store.add_file(file, max_bytes_of_owner=self._limits.max_bytes_per_key)
+            self._store.add_file(file, max_bytes_of_owner=self._max_bytes(owner))
         except TooManyBytesError:
             self._drop_contents(file_id)
-            raise self._storage_full() from None
+            raise self._storage_full(owner) from None
         except BaseException:
             self._drop_contents(file_id)
             raise
         return file
 
-    def _storage_full(self) -> BadRequestError:
+    def _max_bytes(self, owner: str) -> int:
+        return self._settings.key(owner).max_file_bytes or self._limits.max_bytes_per_key
+
+    def _storage_full(self, owner: str) -> BadRequestError:
         return BadRequestError(
-            f"Your files would have more than {self._limits.max_bytes_per_key} bytes together. Delete some first.",
+            f"Your files would have more than {self._max_bytes(owner)} bytes together. Delete some first.",
             "file",
             "storage_full",
         )

@@ -5,11 +5,12 @@ An error crosses as a value: Serve would log an exception as a failure of the re
 
 import logging
 from collections.abc import Awaitable, Mapping
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from ray.serve.handle import DeploymentHandle
 from starlette.datastructures import UploadFile
 
+from deployments.contract import Caller
 from deployments.errors import InternalError, from_error_item, to_api_error
 
 logger = logging.getLogger("ray.serve.wordbound")
@@ -22,13 +23,6 @@ Reply: TypeAlias = dict[str, Any]
 
 Object: TypeAlias = dict[str, Any]
 """What is sent as JSON; see ``objects``."""
-
-
-class Caller(NamedTuple):
-    """The name of a request's key, and the request's id."""
-
-    owner: str
-    request_id: str
 
 
 class BatchClient:

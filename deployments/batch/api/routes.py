@@ -8,8 +8,9 @@ from ray.serve.handle import DeploymentHandle
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
-from deployments.batch.api.handle import BatchClient, Caller
+from deployments.batch.api.handle import BatchClient
 from deployments.batch.api.uploads import Uploads
+from deployments.contract import Caller
 from deployments.errors import BadRequestError, InternalError, printable
 from deployments.ingress.answers import unless_client_leaves
 from deployments.ingress.body import parse_json, read_json_body
@@ -51,7 +52,12 @@ def mount_batches(app: FastAPI, settings: Settings, batches: DeploymentHandle) -
 def add_batch_routes(app: FastAPI, settings: Settings, batches: BatchClient) -> Routes:
     """Add ``BATCH_ROUTES`` to the application, and return them."""
     limits = settings.batch.limits
-    uploads = Uploads(limits.max_file_bytes, limits.max_upload_s, _UPLOADS_AT_ONCE * limits.max_file_bytes)
+    uploads = Uploads(
+        limits.max_file_bytes,
+        limits.max_upload_s,
+        _UPLOADS_AT_ONCE * limits.max_file_bytes,
+        lambda owner: settings.key(owner).max_uploads,
+    )
     _add_files(app, batches, uploads)
     _add_batches(app, batches, settings.limits)
     _add_jobs(app, batches, uploads, settings)

@@ -41,8 +41,7 @@ class BatchService(FileService):
         clock: Callable[[], float] = time.time,
         on_change: Callable[[], None],
     ) -> None:
-        super().__init__(settings.batch, store, contents, clock=clock)
-        self._settings = settings
+        super().__init__(settings, store, contents, clock=clock)
         self._on_change = on_change
 
     # Batches
@@ -160,16 +159,14 @@ class BatchService(FileService):
         )
 
     def _add(self, batch: BatchRecord) -> None:
+        max_open = self._settings.key(batch.owner).max_open_batches or self._limits.max_open_per_key
         try:
-            self._store.add_batch(
-                batch, max_open=self._limits.max_open, max_open_of_owner=self._limits.max_open_per_key
-            )
+            self._store.add_batch(batch, max_open=self._limits.max_open, max_open_of_owner=max_open)
         except TooManyOpenError as error:
             if not error.of_owner:
                 raise OverloadedError("The service has as many batches as it takes. Try again later.") from None
             raise TooManyRequestsError(
-                f"You have {self._limits.max_open_per_key} batches that have not ended, as many as a key may. Wait"
-                " until one has.",
+                f"You have {max_open} batches that have not ended, as many as this key may. Wait until one has.",
                 code="too_many_batches",
             ) from None
 

@@ -5,7 +5,7 @@ Starlette's form parser spools the file to disk, so an upload costs little memor
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Collection
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -29,10 +29,6 @@ FILE: Final = "file"
 MAX_FIELD_BYTES: Final = 1024
 MAX_FILENAME_CHARS: Final = 255
 
-MAX_UPLOADS_AT_ONCE: Final = 32
-"""Of one key in one ingress. Each takes one of the some hundred places that it has for requests. Set by the client that
-begins a thousand uploads and sends nothing."""
-
 _SLACK_BYTES: Final = 64 * 1024
 """Of a body, besides its file: boundaries, headers, fields."""
 
@@ -49,13 +45,16 @@ class Upload:
 class Uploads:
     """Take uploads of at most ``max_file_bytes``, each within ``max_s`` seconds.
 
-    All uploads of one key hold at most ``max_held_bytes`` on the disk at once, and are at most ``MAX_UPLOADS_AT_ONCE``.
+    All uploads of one key hold at most ``max_held_bytes`` on the disk at once, and are as many as ``max_uploads`` says.
     """
 
-    def __init__(self, max_file_bytes: int, max_s: float, max_held_bytes: int) -> None:
+    def __init__(
+        self, max_file_bytes: int, max_s: float, max_held_bytes: int, max_uploads: Callable[[str], int]
+    ) -> None:
         self._max_file_bytes = max_file_bytes
         self._max_s = max_s
         self._max_held_bytes = max_held_bytes
+        self._max_uploads = max_uploads
         self._held_bytes: Counter[str] = Counter()
         self._num_uploads: Counter[str] = Counter()
 
@@ -76,7 +75,7 @@ class Uploads:
             raise UnsupportedMediaTypeError("The body must be a form, with 'Content-Type: multipart/form-data'.")
         if says_more_than(request, self._max_file_bytes + _SLACK_BYTES):
             raise self._too_large()
-        if self._num_uploads[owner] >= MAX_UPLOADS_AT_ONCE:
+        if self._num_uploads[owner] >= self._max_uploads(owner):
             raise _too_many()
         num_bytes = 0
 

@@ -134,8 +134,8 @@ class Round:
         return {
             "body": line.to_request(),
             "deadline": float(self._batch.deadline),
+            "owner": self._batch.owner,
             "request_id": results.line_id(self._batch.id, line.number),
-            "cache_salt": self._context.cache_salt(self._batch.owner),
         }
 
     def _should_stop(self) -> bool:

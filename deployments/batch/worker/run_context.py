@@ -22,7 +22,7 @@ CHUNK: Final = 500
 class RunContext:
     """The parts of a service that a run needs; ``limits`` are of a request, ``clock`` is in seconds since 1970.
 
-    ``is_stopping`` says whether the process is about to end; a run then returns soon. ``cache_salt`` is the settings'.
+    ``is_stopping`` says whether the process is about to end; a run then returns soon.
     """
 
     store: Store
@@ -31,7 +31,6 @@ class RunContext:
     reader: ChatRequestReader
     limits: Limits
     settings: BatchSettings
-    cache_salt: Callable[[str], str | None]
     is_stopping: Callable[[], bool]
     clock: Callable[[], float] = time.time
     sleep: Callable[[float], None] = time.sleep

@@ -49,7 +49,7 @@ class StandInEngines:
     after_death: Callable[[], None] = lambda: None
     window: int = 4
     ready: bool = True
-    salts: set[str | None] = field(default_factory=set)
+    owners: set[str] = field(default_factory=set)
     order: random.Random = field(default_factory=lambda: random.Random(7))
 
     def answer_many(
@@ -91,7 +91,7 @@ class StandInEngines:
         return self.ready
 
     def _answer(self, line: LineRequest) -> LineAnswer:
-        self.salts.add(line["cache_salt"])
+        self.owners.add(line["owner"])
         text = text_of(line)
         if text.startswith("status "):
             status = int(text.split()[1])
@@ -129,7 +129,6 @@ class World:
             reader=ChatRequestReader(MODEL, limits),
             limits=limits,
             settings=self.settings,
-            cache_salt=lambda owner: f"salt of {owner}",
             is_stopping=is_stopping or (lambda: self.stopping),
             clock=lambda: self.now,
             sleep=self.slept.append,

@@ -4,11 +4,11 @@ import logging
 from typing import Any
 
 import pytest
-from pydantic import SecretStr
 from starlette.types import Receive, Scope, Send
 
 from deployments.errors import UnauthorizedError
 from deployments.ingress.auth import Authentication
+from deployments.keys import digest_of
 from tests.deployments.front import CHAT, KEY, Front, assert_error, chat_body, raw_request
 
 UNKEYED = [
@@ -94,8 +94,8 @@ async def test_a_key_in_the_query_is_refused_where_the_setting_says_so_and_taken
     async def inner(scope: Scope, _: Receive, __: Send) -> None:
         seen.append(scope)
 
-    keys = {"default": SecretStr(KEY)}
-    app = Authentication(inner, keys=keys, allow_query_token=False, open_paths=(b"/health",))
+    keys = {"default": digest_of(KEY.encode())}
+    app = Authentication(inner, digests=keys, allow_query_token=False, open_paths=(b"/health",))
     scope = {"type": "http", "path": "/v1/models", "headers": [], "query_string": f"a=1&token={KEY}&b=2".encode()}
     with pytest.raises(UnauthorizedError):
         await app(scope, _never, _never)
@@ -111,8 +111,8 @@ async def test_a_key_gives_its_owners_name_and_goes_no_further() -> None:
     async def inner(scope: Scope, _: Receive, __: Send) -> None:
         seen.append(scope)
 
-    keys = {"default": SecretStr(KEY), "alice": SecretStr("a-key-of-alices")}
-    app = Authentication(inner, keys=keys, allow_query_token=True, open_paths=(b"/health",))
+    keys = {"default": digest_of(KEY.encode()), "alice": digest_of(b"a-key-of-alices")}
+    app = Authentication(inner, digests=keys, allow_query_token=True, open_paths=(b"/health",))
     for header, query in [(b"a-key-of-alices", b""), (b"wrong", b"token=a-key-of-alices"), (KEY.encode(), b"")]:
         headers = [(b"x-api-key", header)]
         await app({"type": "http", "path": "/v1/models", "headers": headers, "query_string": query}, _never, _never)

@@ -17,7 +17,7 @@ import pytest
 import ray
 from ray import serve
 
-from deployments.contract import BEGUN, Answer, ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
+from deployments.contract import BEGUN, Answer, Caller, ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
 from deployments.ingress.deployment import Ingress
 from deployments.ingress.proxy_callback import CALLBACK, CALLBACK_VARIABLE
 from deployments.settings import Settings
@@ -64,12 +64,12 @@ class ReplicaStandIn:
         self._stand_in = StandIn()
 
     async def answer(
-        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, request_id: str
+        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, caller: Caller
     ) -> AsyncGenerator[Answer]:
         if body["messages"][-1]["content"] == "please die":
             os._exit(1)
         yield BEGUN
-        async for item in self._stand_in.answer(body, vocabulary, decoding, request_id):
+        async for item in self._stand_in.answer(body, vocabulary, decoding, caller):
             yield item
 
     async def num_open(self) -> int:

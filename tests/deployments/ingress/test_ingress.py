@@ -23,8 +23,7 @@ VOCABULARY: dict[str, Any] = {"vocab_lang": "en", "vocab_n_words": 1000}
 
 def passed_on(**fields: Any) -> dict[str, Any]:
     """The body that reaches the replica."""
-    salt = Settings(secret_token=KEY).cache_salt("default")
-    return chat_body(**fields) | {"cache_salt": salt}
+    return chat_body(**fields)
 
 
 def test_health_is_ok_when_the_graph_is_ready(front: Front) -> None:
@@ -90,13 +89,14 @@ def test_a_free_request_reaches_the_replica_without_a_vocabulary(front: Front) -
     assert call.body == passed_on(temperature=0.5, max_tokens=LIMITS.max_new_tokens)
 
 
-def test_each_key_has_its_own_part_of_the_prefix_cache_whatever_the_client_says(front: Front) -> None:
-    for key in (KEY, KEY, *KEYS.values()):
+def test_a_chat_reaches_the_replica_in_its_keys_name_and_names_no_part_of_the_cache(
+    front: Front,
+) -> None:
+    for key in (KEY, *KEYS.values()):
         with front.client(key) as client:
             assert client.post(CHAT, json=chat_body(cache_salt="mine")).status_code == 200
-    mine, again, other = [call.body.get("cache_salt", "shared") for call in front.backend.calls]
-    assert mine == again != other
-    assert len(mine) == len(other) == 64
+    assert [call.caller.owner for call in front.backend.calls] == ["default", *KEYS]
+    assert not any("cache_salt" in call.body for call in front.backend.calls)
 
 
 def test_a_vocabulary_reaches_the_replica_resolved_and_beside_the_body(front: Front) -> None:

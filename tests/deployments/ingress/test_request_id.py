@@ -35,7 +35,7 @@ def test_the_server_makes_its_own_request_id(front: Front, sent: str) -> None:
 
 def test_the_id_of_the_answer_is_the_id_that_the_replica_gets(front: Front) -> None:
     response = front.chat(request_id="mine")
-    assert response.headers["x-request-id"] == front.backend.calls[0].request_id
+    assert response.headers["x-request-id"] == front.backend.calls[0].caller.request_id
 
 
 def test_every_request_is_one_log_line_that_names_its_id(front: Front, caplog: pytest.LogCaptureFixture) -> None:

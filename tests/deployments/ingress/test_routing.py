@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from deployments.errors import OverloadedError
+from deployments.errors import OverloadedError, TooManyRequestsError
 from deployments.ingress.routing import MaxConcurrent
 from tests.deployments.front import CHAT, LIMITS, MODEL, Front, assert_error, raw_request
 
@@ -133,16 +133,21 @@ async def test_no_more_requests_to_a_path_at_once_than_configured() -> None:
         if scope["raw_path"] == b"/chat":
             await leave.wait()
 
-    async def ask(path: bytes) -> None:
+    async def ask(path: bytes, owner: str = "alice") -> None:
         async def nothing(*_: Any) -> Any: ...
 
-        await limited({"type": "http", "path": path.decode(), "raw_path": path, "headers": []}, nothing, nothing)
+        state = {"owner": owner}
+        await limited({"type": "http", "path": path.decode(), "raw_path": path, "state": state}, nothing, nothing)
 
-    limited = MaxConcurrent(app, path=b"/chat", num_requests=2)
-    tasks = [asyncio.create_task(ask(b"/chat")) for _ in range(2)]
+    limited = MaxConcurrent(app, path=b"/chat", num_requests=4)
+    tasks = [asyncio.create_task(ask(b"/chat")) for _ in range(3)]
+    await asyncio.sleep(0)
+    with pytest.raises(TooManyRequestsError):
+        await ask(b"/chat")
+    tasks.append(asyncio.create_task(ask(b"/chat", "bob")))
     await asyncio.sleep(0)
     with pytest.raises(OverloadedError):
-        await ask(b"/chat")
+        await ask(b"/chat", "carol")
     await ask(b"/health")
     leave.set()
     await asyncio.gather(*tasks)

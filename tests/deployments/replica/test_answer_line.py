@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from deployments.contract import Answer, ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
+from deployments.contract import Answer, Caller, ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
 from deployments.limits import Limits
 from deployments.protocol.reader import ChatRequestReader
 from deployments.replica.answer_line import EXPIRED, NOT_STARTED, LineAnswer, LineAnswerer
@@ -31,7 +31,7 @@ class SlowEngine(Engine):
     running = most = 0
 
     async def answer(
-        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, request_id: str
+        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, caller: Caller
     ) -> AsyncGenerator[Answer]:
         width = max(body.get("n", 1), decoding.num_beams)
         self.running += width
@@ -57,7 +57,7 @@ class Line:
     async def ask(self, text: str = "Hello", **fields: Any) -> LineAnswer:
         body = {"model": MODEL, "messages": [{"role": "user", "content": text}], **fields}
         return await self._lines.answer(
-            {"body": json.dumps(body), "deadline": DEADLINE, "request_id": "line-7", "cache_salt": "its owner's"}
+            {"body": json.dumps(body), "deadline": DEADLINE, "owner": "alice", "request_id": "line-7"}
         )
 
 
@@ -74,14 +74,8 @@ async def test_a_line_is_answered_whole() -> None:
     [call] = engine.calls
     assert call.vocabulary is not None
     assert (call.vocabulary.lang, call.vocabulary.n_words) == ("en", 500)
-    assert call.request_id == "line-7"
+    assert call.caller == ("alice", "line-7")
     assert call.is_closed
-
-
-async def test_a_line_has_its_owners_part_of_the_prefix_cache_whatever_it_says() -> None:
-    engine = Engine()
-    await Line(engine).ask(cache_salt="another's")
-    assert [call.body["cache_salt"] for call in engine.calls] == ["its owner's"]
 
 
 @pytest.mark.parametrize(

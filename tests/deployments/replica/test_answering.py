@@ -10,7 +10,7 @@ import pytest
 from ray.serve.llm.deployment import LLMServer
 from transformers import AutoTokenizer
 
-from deployments.contract import Decoding, ResolvedVocabulary
+from deployments.contract import Caller, Decoding, ResolvedVocabulary
 from deployments.replica.answering import ChatAnswerer, Prompts
 from deployments.replica.deployment import Replica
 from deployments.replica.hint import hint_line
@@ -59,10 +59,14 @@ class ScriptedReplica:
         return answer()
 
     async def items(
-        self, vocabulary: ResolvedVocabulary | None = None, decoding: Decoding | None = None, **fields: object
+        self,
+        vocabulary: ResolvedVocabulary | None = None,
+        decoding: Decoding | None = None,
+        owner: str = "alice",
+        **fields: object,
     ) -> list[Any]:
         answer = self._answerer.answer(
-            {**BODY, **fields}, vocabulary, decoding or Decoding(no_repeat_ngram_size=0), "req-1"
+            {**BODY, **fields}, vocabulary, decoding or Decoding(no_repeat_ngram_size=0), Caller(owner, "req-1")
         )
         return [item async for item in answer]
 
@@ -112,11 +116,17 @@ async def test_a_free_stream_passes_unchanged(tmp_path: Path, tokenizer: Any) ->
     assert replica.request.structured_outputs is None
 
 
-@pytest.mark.parametrize("salt", ["of a key", None])
-async def test_the_engine_gets_the_salt_of_the_prefix_cache(tmp_path: Path, tokenizer: Any, salt: str | None) -> None:
+async def test_each_key_has_its_own_part_of_the_prefix_cache(tmp_path: Path, tokenizer: Any) -> None:
     replica = ScriptedReplica(tmp_path, tokenizer, [whole("anything")])
-    await replica.items(cache_salt=salt)
-    assert replica.request.cache_salt == salt
+    salts = []
+    for owner in ("alice", "alice", "bob"):
+        await replica.items(owner=owner, cache_salt="a client's")
+        salts.append(replica.request.cache_salt)
+    assert salts[0] == salts[1] != salts[2]
+    assert len(salts[0]) == len(salts[2]) == 64
+    shared = ScriptedReplica(tmp_path, tokenizer, [whole("anything")], prefix_cache_per_key=False)
+    await shared.items()
+    assert shared.request.cache_salt is None
 
 
 async def test_a_constrained_request_names_its_list_and_budget(

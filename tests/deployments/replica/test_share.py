@@ -11,7 +11,7 @@ async def test_no_more_places_are_taken_than_there_are_and_all_come_back() -> No
 
     async def work(wanted: int) -> None:
         nonlocal most
-        async with share.take(wanted):
+        async with share.take(wanted, "alice"):
             most = max(most, share.num_taken)
             await asyncio.sleep(0)
 
@@ -24,7 +24,7 @@ async def test_a_wide_line_is_not_overtaken_for_ever() -> None:
     share, order = Share(4), []
 
     async def work(name: str, wanted: int) -> None:
-        async with share.take(wanted):
+        async with share.take(wanted, "alice"):
             order.append(name)
             await asyncio.sleep(0)
 
@@ -37,7 +37,7 @@ async def test_who_no_longer_waits_holds_no_place() -> None:
     release = asyncio.Event()
 
     async def work() -> None:
-        async with share.take(1):
+        async with share.take(1, "alice"):
             await release.wait()
 
     holder, leaving, staying = (asyncio.create_task(work()) for _ in range(3))
@@ -54,11 +54,11 @@ async def test_a_place_given_to_one_who_is_cancelled_meanwhile_goes_on() -> None
     share = Share(1)
 
     async def work() -> None:
-        async with share.take(1):
+        async with share.take(1, "alice"):
             await asyncio.sleep(0)
 
     async def hand_over() -> None:
-        async with share.take(1):
+        async with share.take(1, "alice"):
             await asyncio.sleep(0)
         # The place is given to it already, but it has not run since.
         leaving.cancel()
@@ -73,12 +73,12 @@ async def test_a_place_given_to_one_who_is_cancelled_meanwhile_goes_on() -> None
 async def test_refuses_more_than_may_wait_at_once_and_says_when_to_come_back() -> None:
     now = 0.0
     share = Share(4, max_waiting=2, clock=lambda: now)
-    async with share.take(4):
+    async with share.take(4, "alice"):
         now = 30.0
     release = asyncio.Event()
 
     async def work() -> None:
-        async with share.take(2):
+        async with share.take(2, "alice"):
             await release.wait()
 
     tasks = [asyncio.create_task(work()) for _ in range(4)]
@@ -94,12 +94,12 @@ async def test_refuses_more_than_may_wait_at_once_and_says_when_to_come_back() -
 
 async def test_refuses_who_has_waited_too_long() -> None:
     share = Share(1, max_waiting=9, max_wait_s=0.01)
-    async with share.take(1):
+    async with share.take(1, "alice"):
         with pytest.raises(ShareFullError) as full:
-            async with share.take(1):
+            async with share.take(1, "alice"):
                 pass
         assert full.value.retry_after_s == 1
-    async with share.take(1):
+    async with share.take(1, "alice"):
         assert share.num_taken == 1
 
 
@@ -109,7 +109,7 @@ async def test_never_more_sequences_than_configured_however_many_come() -> None:
     async def work(wanted: int) -> None:
         nonlocal most, refused
         try:
-            async with share.take(wanted):
+            async with share.take(wanted, "alice"):
                 most = max(most, share.num_taken)
                 await asyncio.sleep(0.001)
         except ShareFullError:
@@ -120,3 +120,57 @@ async def test_never_more_sequences_than_configured_however_many_come() -> None:
     assert most == 8
     assert 0 < refused < 240
     assert share.num_taken == 0
+
+
+async def begins(share: Share, owner: str, order: list[str], wanted: int = 1, most: int | None = None) -> None:
+    async with share.take(wanted, owner, most):
+        order.append(owner)
+        await asyncio.sleep(0)
+
+
+async def test_keys_take_turns_with_their_oldest_request_each() -> None:
+    share, order = Share(1), list[str]()
+    owners = ["alice"] * 5 + ["bob", "carol", "bob"]
+    await asyncio.gather(*(begins(share, owner, order) for owner in owners))
+    assert order == ["alice", "alice", "bob", "carol", "alice", "bob", "alice", "alice"]
+
+
+async def test_a_key_has_no_more_sequences_than_it_may_and_holds_nobody_back() -> None:
+    share, order = Share(4), list[str]()
+    async with share.take(9, "alice", 2):
+        assert share.num_taken == 2
+        waiting = asyncio.create_task(begins(share, "alice", order, 1, 2))
+        await begins(share, "bob", order, 2)
+        assert (order, share.num_waiting) == (["bob"], 1)
+    await waiting
+    assert order == ["bob", "alice"]
+    assert (share.num_taken, share.num_waiting) == (0, 0)
+
+
+async def test_where_too_many_wait_the_last_of_the_key_with_the_most_is_refused() -> None:
+    share, order = Share(1, max_waiting=3), list[str]()
+    async with share.take(1, "carol"):
+        crowd = [asyncio.create_task(begins(share, "alice", order)) for _ in range(3)]
+        await asyncio.sleep(0)
+        late = [asyncio.create_task(begins(share, owner, order)) for owner in ("bob", "bob", "alice")]
+        await asyncio.sleep(0)
+    done = await asyncio.gather(*crowd, *late, return_exceptions=True)
+    assert [isinstance(result, ShareFullError) for result in done] == [False, False, True, False, True, True]
+    assert order == ["alice", "bob", "alice"]
+
+
+async def test_who_is_cancelled_as_it_is_refused_gives_nothing_back() -> None:
+    share = Share(1, max_waiting=2)
+    async with share.take(1, "carol"):
+        first, displaced = (asyncio.create_task(begins(share, "alice", [])) for _ in range(2))
+        await asyncio.sleep(0)
+        newer = asyncio.create_task(begins(share, "bob", []))
+        await asyncio.sleep(0)
+        displaced.cancel()
+        await asyncio.gather(displaced, return_exceptions=True)
+        assert displaced.cancelled()
+        assert (share.num_taken, share.num_waiting) == (1, 2)
+    await asyncio.gather(first, newer)
+    assert (share.num_taken, share.num_waiting) == (0, 0)
+    async with share.take(1, "alice"):
+        assert share.num_taken == 1

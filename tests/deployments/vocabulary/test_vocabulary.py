@@ -1,5 +1,6 @@
 import asyncio
 import os
+import pickle
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -21,6 +22,7 @@ from vocab.errors import (
     ArtefactError,
     ChangesTooLargeError,
     CompileError,
+    CompileQueueError,
     EmptyWordListError,
     InvalidWordListError,
     ListTooLargeError,
@@ -601,3 +603,22 @@ async def test_many_lists_of_clients_keep_the_store_within_its_bound(world: Worl
     # What was just used may stay up to twice the bound.
     assert 2**19 < stats["store_bytes"] <= 2**21
     assert stats["num_cached"] <= 50
+
+
+async def test_a_key_has_so_many_new_lists_compiled_in_an_hour(world: World) -> None:
+    world.write("pets", "the", "cat", "dog")
+    keys = {"alice": {"sha256": "0" * 64, "lists_per_hour": 2}}
+    vocabulary = await world.vocabulary(keys=keys)
+    for _ in range(3):
+        await vocabulary.resolve(own("the", "cat"), "alice")
+    await vocabulary.resolve(spec("pets", 100), "alice")
+    error = await vocabulary.resolve_or_refuse(own("the", "dog"), "alice")
+    assert isinstance(error, CompileQueueError)
+    assert 1 <= error.retry_after_s <= 3600
+    error = pickle.loads(pickle.dumps(error))  # noqa: S301 - as it crosses a handle
+    assert isinstance(error, CompileQueueError)
+    assert error.retry_after_s > 1
+    # What is there costs nothing, and others are not counted.
+    await vocabulary.resolve(own("the", "cat"), "alice")
+    await vocabulary.resolve(own("the", "dog"), "bob")
+    await vocabulary.resolve(own("the", "dog"), "alice")

@@ -10,9 +10,10 @@ from ray.exceptions import ActorDiedError, RayActorError
 from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError
 from starlette.datastructures import UploadFile
 
-from deployments.batch.api.handle import PIECE_BYTES, BatchClient, Caller, Reply
+from deployments.batch.api.handle import PIECE_BYTES, BatchClient, Reply
 from deployments.batch.deployment import Batches, reply_of
 from deployments.batch.state.store import StoreError
+from deployments.contract import Caller
 from deployments.errors import ApiError, ConflictError, NotFoundError, TooManyRequestsError
 from deployments.storage import StorageError
 from tests.deployments.stand_in import across_a_handle

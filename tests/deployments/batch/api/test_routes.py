@@ -119,7 +119,7 @@ def test_errors_are_those_of_the_package(client: openai.OpenAI, world: World) ->
         client.files.delete(file_id)
     create(client, file_id)
     create(client, file_id)
-    with pytest.raises(openai.RateLimitError, match="as many as a key may"):
+    with pytest.raises(openai.RateLimitError, match="as many as this key may"):
         create(client, file_id)
 
 

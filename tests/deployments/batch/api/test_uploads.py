@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from starlette.requests import Request
 from starlette.types import Message
 
-from deployments.batch.api.uploads import MAX_FILENAME_CHARS, MAX_UPLOADS_AT_ONCE, Uploads
+from deployments.batch.api.uploads import MAX_FILENAME_CHARS, Uploads
 from deployments.errors import (
     BadRequestError,
     PayloadTooLargeError,
@@ -59,7 +59,7 @@ class Taken:
 
 
 def make_uploads(max_s: float = 5.0, max_held_bytes: int = 10**9) -> Uploads:
-    return Uploads(MAX_FILE_BYTES, max_s, max_held_bytes)
+    return Uploads(MAX_FILE_BYTES, max_s, max_held_bytes, {ME: 32, "other": 1}.__getitem__)
 
 
 async def read(body: bytes | Sequence[bytes], fields: Sequence[str] = (), **headers: str) -> Taken:
@@ -243,7 +243,7 @@ async def test_stalled_uploads_of_one_key_are_few_and_leave_room_for_others() ->
 
     stalled = [asyncio.create_task(stall()) for _ in range(1000)]
     _, waiting = await asyncio.wait(stalled, timeout=0.5)
-    assert len(waiting) == MAX_UPLOADS_AT_ONCE
+    assert len(waiting) == 32
     refused = {type(task.exception()) for task in stalled if task.done()}
     assert refused == {TooManyRequestsError}
     async with uploads.read(Client([form(part())]).request, "other") as upload:

@@ -33,10 +33,10 @@ def test_good_lines_are_answered_and_bad_ones_named(world: World) -> None:
     assert world.engines.asked == {"one": 1, "four": 1}
 
 
-def test_every_line_goes_to_its_owners_part_of_the_prefix_cache(world: World) -> None:
-    batch = world.batch_of([line_of(1), line_of(2, cache_salt="another's")], owner="alice")
+def test_every_line_goes_in_its_owners_name(world: World) -> None:
+    batch = world.batch_of([line_of(1), line_of(2)], owner="alice")
     run_batch(world.context(), batch.id)
-    assert world.engines.salts == {"salt of alice"}
+    assert world.engines.owners == {"alice"}
 
 
 def test_files_are_in_the_order_of_the_lines(world: World) -> None:

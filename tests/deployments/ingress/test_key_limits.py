@@ -1,0 +1,132 @@
+"""What a key may do: its part of the service, its requests and its tokens."""
+
+import json
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import Any
+
+import httpx
+import openai
+import pytest
+from openai.types.chat import ChatCompletionUserMessageParam
+
+from deployments.batch.api.routes import add_batch_routes
+from deployments.ingress.deployment import create_app
+from deployments.keys import Key, digest_of
+from deployments.settings import Settings
+from tests.deployments.batch.direct import DirectBatches
+from tests.deployments.front import CHAT, KEY, LIMITS, MODEL, chat_body
+from tests.deployments.stand_in import StandIn
+
+TEXT = "x" * 388
+"""Its message takes 420 characters as JSON: 105 tokens, as they are estimated."""
+KEYS = {
+    "default": Key(),
+    "few": Key(sha256=digest_of(b"few"), requests_per_minute=3),
+    "cheap": Key(sha256=digest_of(b"cheap"), tokens_per_minute=1000),
+    "chatty": Key(sha256=digest_of(b"chatty"), use="chat"),
+    "bulk": Key(sha256=digest_of(b"bulk"), use="batches"),
+}
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[httpx.AsyncClient]:
+    settings = Settings(model_id=MODEL, secret_token=KEY, keys=KEYS, limits=LIMITS)
+    batches = partial(add_batch_routes, settings=settings, batches=DirectBatches())
+    app = create_app(settings, StandIn(), [batches])
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+        yield client
+
+
+async def chat(client: httpx.AsyncClient, key: str, **fields: Any) -> httpx.Response:
+    return await client.post(CHAT, headers={"X-API-Key": key}, json=chat_body(**fields))
+
+
+async def get(client: httpx.AsyncClient, path: str, key: str) -> httpx.Response:
+    return await client.get(path, headers={"X-API-Key": key})
+
+
+def rates_of(response: httpx.Response) -> dict[str, str]:
+    return {name: value for name, value in response.headers.items() if name.startswith("x-ratelimit-")}
+
+
+async def test_requests_beyond_the_rate_are_refused_and_told_when_to_come_back(client: httpx.AsyncClient) -> None:
+    answers = [await get(client, "/v1/models", "few"), await chat(client, "few", n=-1), await chat(client, "few")]
+    assert [answer.status_code for answer in answers] == [200, 400, 200]
+    assert [rates_of(answer)["x-ratelimit-remaining-requests"] for answer in answers] == ["2", "1", "0"]
+    refused = await chat(client, "few")
+    assert refused.status_code == 429
+    error = refused.json()["error"]
+    assert (error["type"], error["code"]) == ("requests", "rate_limit_exceeded")
+    assert 1 <= int(refused.headers["retry-after"]) <= 60
+    assert rates_of(refused) == {
+        "x-ratelimit-limit-requests": "3",
+        "x-ratelimit-remaining-requests": "0",
+        "x-ratelimit-reset-requests": f"{refused.headers['retry-after']}s",
+    }
+    # Another key, and what needs none.
+    assert (await chat(client, KEY)).status_code == 200
+    assert (await client.get("/health")).status_code == 200
+
+
+async def test_tokens_are_those_that_a_chat_may_take(client: httpx.AsyncClient) -> None:
+    first = await chat(client, "cheap", text=TEXT, max_tokens=400)
+    assert first.status_code == 200
+    assert rates_of(first)["x-ratelimit-remaining-tokens"] == str(1000 - 400 - 105)
+    refused = await chat(client, "cheap", text=TEXT, max_tokens=200, n=2)
+    assert refused.status_code == 429
+    assert refused.json()["error"]["type"] == "tokens"
+    assert rates_of(refused)["x-ratelimit-remaining-tokens"] == "495"
+    assert (await chat(client, "cheap", text=TEXT, max_tokens=300)).status_code == 200
+
+
+async def test_a_chat_that_the_rate_never_allows_is_the_callers_mistake(client: httpx.AsyncClient) -> None:
+    response = await chat(client, "cheap", max_tokens=100, best_of=10, vocab={"lang": "en"})
+    assert response.status_code == 400
+    assert response.json()["error"]["param"] == "max_tokens"
+
+
+async def test_a_key_without_rates_is_told_of_none(client: httpx.AsyncClient) -> None:
+    assert rates_of(await chat(client, KEY)) == {}
+
+
+@pytest.mark.parametrize(
+    ("key", "path", "status"),
+    [
+        ("chatty", CHAT, 200),
+        ("chatty", "/v1/files", 403),
+        ("chatty", "/v1/batches", 403),
+        ("chatty", "/v1/batch/jobs", 403),
+        ("chatty", "/v1/models", 200),
+        ("bulk", CHAT, 403),
+        # No batches are kept behind this front.
+        ("bulk", "/v1/files", 503),
+        ("bulk", "/v1/models", 200),
+    ],
+)
+async def test_a_key_is_for_its_part_of_the_service(
+    client: httpx.AsyncClient, key: str, path: str, status: int
+) -> None:
+    response = await chat(client, key) if path == CHAT else await get(client, path, key)
+    if path == "/v1/batch/jobs":
+        response = await client.post(path, headers={"X-API-Key": key})
+    assert response.status_code == status
+    if status == 403:
+        assert response.json()["error"]["code"] == "insufficient_permissions"
+
+
+async def test_the_openai_package_sees_its_own_errors() -> None:
+    settings = Settings(model_id=MODEL, secret_token=KEY, keys=KEYS, limits=LIMITS)
+    transport = httpx.ASGITransport(create_app(settings, StandIn()))
+    message: ChatCompletionUserMessageParam = {"role": "user", "content": "Hello"}
+    for key, expected in (("bulk", openai.PermissionDeniedError), ("few", openai.RateLimitError)):
+        async with openai.AsyncOpenAI(
+            api_key=key,
+            base_url="http://localhost/v1",
+            max_retries=0,
+            http_client=httpx.AsyncClient(transport=transport),
+        ) as client:
+            with pytest.raises(expected) as error:
+                for _ in range(4):
+                    await client.chat.completions.create(model=MODEL, messages=[message])
+            assert json.loads(error.value.response.content)["error"]["message"]
