@@ -39,6 +39,11 @@ def build(args: Mapping[str, Any]) -> serve.Application:
     if settings.demo:
         check_demo(_http_host(), settings)
     log = LoggingConfig(log_level=settings.log_level)
+    life: dict[str, Any] = {
+        "logging_config": log,
+        "health_check_timeout_s": settings.health_timeout_s,
+        "graceful_shutdown_timeout_s": settings.drain_s,
+    }
 
     vocabulary = serve.deployment(
         VocabularyDeployment,
@@ -47,7 +52,7 @@ def build(args: Mapping[str, Any]) -> serve.Application:
         max_ongoing_requests=1000,
         max_queued_requests=settings.max_queued_requests,
         ray_actor_options={"num_cpus": NUM_CPUS_OF_HELPERS, "resources": settings.vocabulary_resources},
-        logging_config=log,
+        **life,
     ).bind(settings)
 
     replica = build_llm_deployment(
@@ -67,7 +72,7 @@ def build(args: Mapping[str, Any]) -> serve.Application:
             max_ongoing_requests=100,
             max_queued_requests=settings.max_queued_requests,
             ray_actor_options={"num_cpus": NUM_CPUS_OF_HELPERS, "resources": settings.batch.resources},
-            logging_config=log,
+            **life,
         ).bind(settings, replica)
 
     return Ingress.options(
@@ -76,7 +81,7 @@ def build(args: Mapping[str, Any]) -> serve.Application:
         max_ongoing_requests=2 * max_chats(settings) + 1000,
         max_queued_requests=settings.max_queued_requests,
         ray_actor_options={"num_cpus": NUM_CPUS_OF_HELPERS},
-        logging_config=log,
+        **life,
     ).bind(settings, replica, vocabulary, batches, mount_batches)
 
 

@@ -47,8 +47,9 @@ class Autoscaling(BaseModel):
 
     min_replicas: int = Field(default=1, ge=0)
     max_replicas: int = Field(default=1, ge=1)
-    target_ongoing_requests: float = Field(default=32, gt=0)
-    """Requests per replica that the autoscaler aims at."""
+    target_sequences: float = Field(default=32, gt=0)
+    """Sequences of interactive requests per replica, running or waiting, that the autoscaler aims at. Lines of batches
+    do not count: they take what is there."""
 
 
 class BatchSettings(BaseModel):
@@ -216,6 +217,15 @@ class Settings(BaseSettings):
     """Requests that wait in each replica for that; one more is refused with 503, and told when to come back."""
     max_queue_s: float = Field(default=30.0, gt=0)
     """One that has waited so long is refused too. Clients give up after about a minute without a first token."""
+    max_answer_s: float = Field(default=600.0, gt=0)
+    """An answer that takes longer, from its turn in the engine on, is ended with an error: so long do OpenAI's clients
+    wait. Costs a sequence of the engine until then."""
+    drain_s: float = Field(default=60.0, ge=0)
+    """A replica that is replaced or scaled down lets its requests finish for so long, and so do the other deployments.
+    Costs the resources of a replica meanwhile; longer than an answer usually takes."""
+    health_timeout_s: float = Field(default=30.0, gt=0)
+    """A process of the service that says nothing for so long is ended and replaced. Longer than it computes without
+    coming back to its event loop, on a machine whose cores are taken."""
     engine_stall_s: float = Field(default=300.0, gt=0)
     """An engine with requests that writes no token for so long is ended, with its replica, and replaced. Longer than a
     long prompt takes to be read, on a slow processor."""

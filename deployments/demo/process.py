@@ -106,7 +106,7 @@ class Demo:
             )
 
     def wait_until_ready(self) -> None:
-        """Print progress until ``/health`` answers ok.
+        """Print progress until ``/ready`` answers ok.
 
         Raises:
             DemoError: The service failed, or took longer than ``READY_TIMEOUT_S``.
@@ -122,7 +122,7 @@ class Demo:
                 raise DemoError(f"the service ended before it was ready; its log is {self.log_path}\n{self._tail()}")
             if _FAILURES.search(lines):
                 raise DemoError(f"the service cannot start; its log is {self.log_path}\n{self._tail()}")
-            if self._is_healthy():
+            if self._is_ready():
                 return
             time.sleep(1)
         raise DemoError(
@@ -177,9 +177,9 @@ class Demo:
                     found.append(process)
         return found
 
-    def _is_healthy(self) -> bool:
+    def _is_ready(self) -> bool:
         try:
-            return self._get("/health").get("status") == "ok"
+            return self._get("/ready").get("status") == "ok"
         except (OSError, ValueError):
             return False
 

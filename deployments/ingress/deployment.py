@@ -34,12 +34,13 @@ logger = logging.getLogger("ray.serve.wordbound")
 
 ROUTES: Final[Routes] = {
     b"/health": ("GET",),
+    b"/ready": ("GET",),
     b"/v1/models": ("GET",),
     b"/v1/models/": ("GET",),
     b"/v1/chat/completions": ("POST",),
     **dict.fromkeys(DOCS_PATHS, ("GET",)),
 }
-OPEN_PATHS: Final = (b"/health",)
+OPEN_PATHS: Final = (b"/health", b"/ready")
 
 _LONG_BODY_BYTES: Final = 64 * 1024
 """Longer bodies are read in a thread. Up to here it takes 2 ms, for a list of 50,000 words 25 ms, in which no other
@@ -120,6 +121,12 @@ async def _not_found(_: Request, __: Exception) -> Response:
 def _add_health(app: FastAPI, backend: Backend) -> None:
     @app.get("/health")
     async def health() -> Response:
+        """Whether this process works: one that does not answer should be replaced."""
+        return JSONResponse({"status": "ok"})
+
+    @app.get("/ready")
+    async def ready() -> Response:
+        """Whether requests can be sent: not while the model is being loaded."""
         if await backend.is_ready():
             return JSONResponse({"status": "ok"})
         return JSONResponse({"status": "unavailable"}, status_code=503, headers={"Retry-After": "1"})

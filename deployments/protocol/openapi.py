@@ -190,6 +190,7 @@ _RESULTS: Final = {
 
 _ANSWERS: Final[dict[str, type[BaseModel]]] = {
     "GET /health": Health,
+    "GET /ready": Health,
     "GET /v1/models": ModelList,
     "GET /v1/models/{name}": Model,
     "POST /v1/chat/completions": ChatCompletion,
@@ -247,7 +248,8 @@ def document(app: FastAPI, limits: Limits) -> Schema:
                 {"name": parameter, "in": "query", "schema": schema}
                 for parameter, schema in queries.get(name, {}).items()
             )
-    made["paths"]["/health"]["get"]["security"] = []
+    for path in ("/health", "/ready"):
+        made["paths"][path]["get"]["security"] = []
     chat_answer = made["paths"]["/v1/chat/completions"]["post"]["responses"]["200"]
     chat_answer["content"] |= _content("text/event-stream", {"type": "string"})
     schemes = {

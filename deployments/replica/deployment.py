@@ -26,6 +26,7 @@ from deployments.protocol.reader import ChatRequestReader
 from deployments.replica import engine
 from deployments.replica.answer_line import PRIORITY, LineAnswer, LineAnswerer, LineRequest
 from deployments.replica.answering import NEEDS_AUTOMATON, ChatAnswerer, Prompts
+from deployments.replica.autoscaling import METRIC
 from deployments.replica.engine import EngineError
 from deployments.replica.engine_watch import EngineWatch
 from deployments.replica.node_lists import NodeLists
@@ -94,10 +95,17 @@ class Replica(LLMServer):
             max_sequences = self._settings.key(caller.owner).max_sequences
             async with self._share.take(decoding.num_sequences(body), caller.owner, max_sequences):
                 yield BEGUN
-                async with aclosing(self._chats.answer(body, vocabulary, decoding, caller)) as items:
-                    async for item in items:
-                        has_failed = isinstance(item, dict) and "error" in item and engine.is_dead(self)
-                        yield _engine_dead() if has_failed else item
+                answer = self._chats.answer(body, vocabulary, decoding, caller)
+                async for item in within(self._settings.max_answer_s, answer):
+                    has_failed = isinstance(item, dict) and "error" in item and engine.is_dead(self)
+                    yield _engine_dead() if has_failed else item
+        except TimeoutError:
+            yield EngineError(
+                504,
+                f"The answer took longer than {self._settings.max_answer_s:g} s: ask for fewer tokens.",
+                param="max_tokens",
+                code="answer_timeout",
+            ).body
         except ShareFullError as full:
             yield _refused("The service has no capacity for this request now.", "overloaded", full.retry_after_s)
 
@@ -108,6 +116,10 @@ class Replica(LLMServer):
         await EngineWatch(
             lambda: engine.is_dead(self), lambda: engine.progress(self), settings.engine_stall_s, self._num_under_way
         ).run()
+
+    async def record_autoscaling_stats(self) -> dict[str, float]:
+        """Called by Serve; see ``deployments.replica.autoscaling``."""
+        return {METRIC: float(self._share.num_taken + self._share.num_waiting)}
 
     def _num_under_way(self) -> int:
         return self._share.num_taken + self._lines.num_taken
@@ -120,6 +132,23 @@ class Replica(LLMServer):
         """
         most = engine.max_sequences(self)
         return max(min(settings.batch.lines_in_flight, most - max(most // 8, 1)), 1)
+
+
+async def within(seconds: float, answer: AsyncGenerator[Answer]) -> AsyncGenerator[Answer, None]:
+    """Yield the items of an answer, and close it.
+
+    Raises:
+        TimeoutError: They took longer.
+    """
+    deadline = asyncio.get_running_loop().time() + seconds
+    async with aclosing(answer):
+        while True:
+            # Around each item: who asks for them may be another task, which must not be cancelled between two.
+            async with asyncio.timeout_at(deadline):
+                item = await anext(answer, None)
+            if item is None:
+                return
+            yield item
 
 
 def _engine_dead() -> Answer:

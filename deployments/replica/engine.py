@@ -17,6 +17,7 @@ from ray.serve.llm.openai_api_models import ChatCompletionRequest, CompletionReq
 from vllm.platforms import current_platform
 
 from deployments.contract import Answer, ChatBody
+from deployments.replica.autoscaling import POLICY
 from deployments.search.client import SearchClient
 from deployments.search.generator import MAX_STEP_TOKENS
 from deployments.search.order import ORDER_ARGUMENT, AnswerCost, SearchOrder
@@ -113,6 +114,8 @@ def engine_config(settings: Settings) -> LLMConfig:
         engine_kwargs["max_logprobs"] = MAX_STEP_TOKENS
     # Batches wait for interactive requests.
     engine_kwargs.setdefault("scheduling_policy", "priority")
+    # Never reached by what the replica lets in; a second lock, for vLLM's own queue has no bound.
+    engine_kwargs.setdefault("max_num_queued_reqs", 2 * (settings.max_sequences + settings.batch.lines_in_flight))
     structured = dict(engine_kwargs.get("structured_outputs_config") or {})
     # With "auto", the first request would decide for all.
     engine_kwargs["structured_outputs_config"] = {**structured, "backend": "xgrammar"}
@@ -125,7 +128,12 @@ def engine_config(settings: Settings) -> LLMConfig:
             {"bundles": settings.placement_bundles} if settings.placement_bundles is not None else None
         ),
         deployment_config={
-            "autoscaling_config": scaling.model_dump(),
+            "autoscaling_config": {
+                "min_replicas": scaling.min_replicas,
+                "max_replicas": scaling.max_replicas,
+                "target_ongoing_requests": scaling.target_sequences,
+                "policy": {"policy_function": POLICY},
+            },
             # Lines of batches are counted on top, so that no interactive request waits behind them.
             # More than the replica lets in by itself (``Share``), which is what refuses a request and tells when to
             # come back.
@@ -133,6 +141,8 @@ def engine_config(settings: Settings) -> LLMConfig:
             "max_queued_requests": settings.max_requests + settings.max_batch_lines,
             # Until Serve has found that a replica ended with its engine, requests may be sent to it.
             "health_check_period_s": 1.0,
+            "health_check_timeout_s": settings.health_timeout_s,
+            "graceful_shutdown_timeout_s": settings.drain_s,
             # The engine's bundle has the processors; the replica itself only passes requests on.
             "ray_actor_options": {"num_cpus": 0},
         },

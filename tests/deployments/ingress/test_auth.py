@@ -85,7 +85,7 @@ def test_no_key_is_logged_or_repeated_from_a_header(front: Front, caplog: pytest
 
 def test_health_needs_no_key(front: Front) -> None:
     with front.client(key=None) as client:
-        assert client.get("/health").status_code == 200
+        assert [client.get(path).status_code for path in ("/health", "/ready")] == [200, 200]
 
 
 async def test_a_key_in_the_query_is_refused_where_the_setting_says_so_and_taken_out_all_the_same() -> None:

@@ -114,7 +114,7 @@ def num_open() -> int:
 
 def test_the_front_is_served(front: Front) -> None:
     with front.client(key=None) as client:
-        assert client.get("/health").json() == {"status": "ok"}
+        assert client.get("/ready").json() == {"status": "ok"}
         assert_error(client.get("/v1/models"), 401, code="invalid_api_key")
         assert client.get("/v1/models", params={"token": KEY}).json()["data"][0]["id"] == MODEL
 

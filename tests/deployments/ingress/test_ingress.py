@@ -26,11 +26,15 @@ def passed_on(**fields: Any) -> dict[str, Any]:
     return chat_body(**fields)
 
 
-def test_health_is_ok_when_the_graph_is_ready(front: Front) -> None:
+def test_the_front_is_ready_when_the_graph_is_and_healthy_in_any_case(front: Front) -> None:
     with front.client(key=None) as client:
-        assert client.get("/health").json() == {"status": "ok"}
+        assert client.get("/ready").json() == {"status": "ok"}
         front.backend.ready = False
-        assert client.get("/health").status_code == 503
+        response = client.get("/ready")
+        assert (response.status_code, response.json()) == (503, {"status": "unavailable"})
+        assert response.headers["retry-after"] == "1"
+        # Nothing is mended by a new process of the front.
+        assert client.get("/health").json() == {"status": "ok"}
 
 
 async def test_a_controller_that_hangs_is_asked_once_and_its_last_answer_told(monkeypatch: pytest.MonkeyPatch) -> None:

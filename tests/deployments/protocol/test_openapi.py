@@ -61,7 +61,7 @@ def test_every_operation_has_an_answer_and_the_shape_of_an_error(made: dict[str,
 
 def test_all_but_health_need_a_key(made: dict[str, Any]) -> None:
     assert made["security"] == [{"key": []}, {"header": []}]
-    assert [path for path, methods in made["paths"].items() if "security" in str(methods)] == ["/health"]
+    assert [path for path, methods in made["paths"].items() if "security" in str(methods)] == ["/health", "/ready"]
 
 
 def test_the_body_of_a_chat_has_the_bounds_of_the_service(made: dict[str, Any]) -> None:
