@@ -8,7 +8,7 @@ import math
 import time
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Final, NamedTuple
 
 _MAX_RETRY_S: Final = 60
@@ -114,12 +114,15 @@ class Share:
         owner = max(self._waiting, key=lambda name: (len(self._waiting[name]), name == newest))
         request = self._waiting[owner][-1]
         self._remove(request, owner)
-        request.turn.set_exception(ShareFullError(self._retry_after_s()))
+        if not request.turn.cancelled():
+            request.turn.set_exception(ShareFullError(self._retry_after_s()))
 
     def _remove(self, request: _Waiting, owner: str) -> None:
-        self._waiting[owner].remove(request)
-        if not self._waiting[owner]:
-            del self._waiting[owner]
+        """Forget a request, which ``_next`` may have found cancelled before its own task runs again."""
+        with suppress(KeyError, ValueError):
+            self._waiting[owner].remove(request)
+            if not self._waiting[owner]:
+                del self._waiting[owner]
 
     def _num_requests(self) -> int:
         return sum(map(len, self._waiting.values()))
@@ -144,9 +147,10 @@ class Share:
             requests.popleft()
             if requests:
                 self._waiting[owner] = requests
-            self._num_free -= request.wanted
-            self._taken[owner] += request.wanted
-            request.turn.set_result(None)
+            if not request.turn.cancelled():
+                self._num_free -= request.wanted
+                self._taken[owner] += request.wanted
+                request.turn.set_result(None)
 
     def _next_owner(self) -> str | None:
         for owner, requests in self._waiting.items():

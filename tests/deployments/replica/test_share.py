@@ -70,6 +70,24 @@ async def test_a_place_given_to_one_who_is_cancelled_meanwhile_goes_on() -> None
     assert share.num_taken == 0
 
 
+async def test_who_is_cancelled_as_a_place_becomes_free_is_passed_over() -> None:
+    share = Share(1, max_waiting=2)
+
+    async def work() -> None:
+        async with share.take(1, "alice"):
+            await asyncio.sleep(0)
+
+    async with share.take(1, "alice"):
+        leaving, staying = (asyncio.create_task(work()) for _ in range(2))
+        await asyncio.sleep(0)
+        # Its future is cancelled at once, its task runs later.
+        leaving.cancel()
+    await asyncio.gather(leaving, staying, return_exceptions=True)
+    assert leaving.cancelled()
+    assert not staying.cancelled()
+    assert (share.num_taken, share.num_waiting) == (0, 0)
+
+
 async def test_refuses_more_than_may_wait_at_once_and_says_when_to_come_back() -> None:
     now = 0.0
     share = Share(4, max_waiting=2, clock=lambda: now)
