@@ -76,7 +76,7 @@ class Share:
         """Hold so many sequences for a key, or all that it may have where there are fewer.
 
         Raises:
-            ShareFullError: Too many requests wait, or this one has waited too long.
+            ShareFullError: Too many requests wait, or this one has waited too long, or would.
         """
         max_of_key = min(max_of_key or self._size, self._size)
         wanted = min(num_sequences, max_of_key)
@@ -94,6 +94,10 @@ class Share:
         self._next()
         if request.turn.done():
             return
+        if self._max_wait_s is not None and self._wait_s(self._num_until(owner)) > self._max_wait_s:
+            # At once, and not after the wait: the client may find room elsewhere.
+            self._remove(request, owner)
+            raise ShareFullError(self._retry_after_s())
         if self._max_waiting is not None and self._num_requests() > self._max_waiting:
             self._refuse_one(owner)
         try:
@@ -127,10 +131,19 @@ class Share:
     def _num_requests(self) -> int:
         return sum(map(len, self._waiting.values()))
 
-    def _retry_after_s(self) -> int:
-        """Return after how many seconds those that wait have begun, if they take as long as the last ones did."""
+    def _num_until(self, owner: str) -> int:
+        """Return how many requests begin until the last of a key has begun, as the keys take turns."""
+        num_own = len(self._waiting[owner])
+        return sum(min(len(requests), num_own) for requests in self._waiting.values())
+
+    def _wait_s(self, num_requests: int) -> float:
+        """Return how long so many requests take to begin, if they need as much as the last ones did."""
         mean = sum(self._work) / len(self._work) if self._work else 0.0
-        return min(max(math.ceil(mean * (self._num_requests() + 1) / self._size), 1), _MAX_RETRY_S)
+        return mean * num_requests / self._size
+
+    def _retry_after_s(self) -> int:
+        """Return after how many seconds those that wait have begun."""
+        return min(max(math.ceil(self._wait_s(self._num_requests() + 1)), 1), _MAX_RETRY_S)
 
     def _give_back(self, num_sequences: int, owner: str) -> None:
         self._num_free += num_sequences

@@ -121,6 +121,25 @@ async def test_refuses_who_has_waited_too_long() -> None:
         assert share.num_taken == 1
 
 
+async def test_refuses_at_once_who_would_wait_too_long_and_takes_another_keys_turn_into_account() -> None:
+    now = 0.0
+    share, order = Share(2, max_waiting=99, max_wait_s=30, clock=lambda: now), list[str]()
+    async with share.take(2, "carol"):
+        now = 10.0
+    # Each request is expected to take 20 sequence-seconds: ten seconds until the next one begins.
+    async with share.take(2, "carol"):
+        crowd = [asyncio.create_task(begins(share, "alice", order, 2)) for _ in range(3)]
+        await asyncio.sleep(0)
+        with pytest.raises(ShareFullError) as full:
+            await begins(share, "alice", order, 2)
+        assert full.value.retry_after_s == 40
+        other = asyncio.create_task(begins(share, "bob", order, 2))
+        await asyncio.sleep(0)
+    await asyncio.gather(*crowd, other)
+    assert order == ["alice", "bob", "alice", "alice"]
+    assert (share.num_taken, share.num_waiting) == (0, 0)
+
+
 async def test_never_more_sequences_than_configured_however_many_come() -> None:
     share, most, refused = Share(8, max_waiting=16, max_wait_s=5), 0, 0
 
