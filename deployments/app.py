@@ -75,11 +75,12 @@ def build(args: Mapping[str, Any]) -> serve.Application:
             **life,
         ).bind(settings, replica)
 
+    # More chats than an ingress lets in by itself, and room for all else: Serve would refuse in plain text.
+    max_requests = 2 * max_chats(settings) + 1000
     return Ingress.options(
         num_replicas=settings.ingress_replicas,
-        # More chats than it lets in by itself, and room for all else: Serve would refuse in plain text.
-        max_ongoing_requests=2 * max_chats(settings) + 1000,
-        max_queued_requests=settings.max_queued_requests,
+        max_ongoing_requests=max_requests,
+        max_queued_requests=max_requests,
         ray_actor_options={"num_cpus": NUM_CPUS_OF_HELPERS},
         **life,
     ).bind(settings, replica, vocabulary, batches, mount_batches)

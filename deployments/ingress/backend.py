@@ -6,7 +6,7 @@ A request waits in the ingress only for its turn in a replica, and not for a rep
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Collection
+from collections.abc import AsyncGenerator, Callable, Collection
 from typing import Any, Final, Protocol
 
 from ray import serve
@@ -34,7 +34,11 @@ _READY_FOR_S: Final = 1.0
 _STATUS_TIMEOUT_S: Final = 5.0
 
 _LOOK_S: Final = 0.1
-"""How often a request that has not begun looks whether there is a replica at all."""
+"""How often to look whether there is a replica at all while requests wait for one."""
+
+_FULL_S: Final = 0.2
+"""For so long after a key was refused its requests are refused here. A refusal by a replica costs this process ten
+milliseconds, so that a client that does not heed it could take all its time."""
 
 
 class Backend(Protocol):
@@ -48,6 +52,9 @@ class Backend(Protocol):
     ) -> AsyncGenerator[Answer]:
         """Generate an answer; closing the generator stops the work."""
 
+    def check_room(self, owner: str) -> None:
+        """Raise ``OverloadedError`` where a request of that key is as good as refused."""
+
     async def is_ready(self) -> bool:
         """Return whether every part of the graph can take requests."""
 
@@ -59,7 +66,10 @@ class HandleBackend:
         self._replica = replica.options(stream=True)
         self._vocabulary = vocabulary
         # One of a deployment that may scale to nothing is started by a request that waits for it.
-        self._waits_for_start = settings.autoscaling.min_replicas == 0
+        waits_for_start = settings.autoscaling.min_replicas == 0
+        self._watch = _Watch(lambda: not waits_for_start and has_no_replica(self._replica))
+        # By key, the time of its last refusal and when to come back.
+        self._refused: dict[str, tuple[float, int]] = {}
         # The replica refuses earlier, and knows when to come back.
         self._max_wait_s = settings.max_queue_s + 1
         self._readiness = _Readiness(replica.app_name, (replica.deployment_name, vocabulary.deployment_name))
@@ -73,6 +83,8 @@ class HandleBackend:
         response = self._replica.answer.remote(body, vocabulary, decoding, caller)
         try:
             item = await self._first_item(response)
+            if isinstance(item, dict) and (refusal := item.get("error")) and refusal.get("code") == "overloaded":
+                self._refused[caller.owner] = time.monotonic(), refusal.get("retry_after", 1)
             while item is not None:
                 if item != BEGUN:
                     yield item
@@ -88,19 +100,55 @@ class HandleBackend:
             OverloadedError: No replica runs, or none had room for it in time.
         """
         first = asyncio.create_task(_next(response))
-        deadline = time.monotonic() + self._max_wait_s
+        no_replica = self._watch.add()
         try:
-            while not (await asyncio.wait({first}, timeout=_LOOK_S))[0]:
-                if not self._waits_for_start and has_no_replica(self._replica):
-                    raise OverloadedError("The model is being started again. Try again in a moment.", ENGINE_START_S)
-                if time.monotonic() > deadline:
-                    raise OverloadedError("The service has no capacity for this request now. Try again in a moment.")
-            return first.result()
+            either: set[asyncio.Future[Any]] = {first, no_replica}
+            await asyncio.wait(either, timeout=self._max_wait_s, return_when=asyncio.FIRST_COMPLETED)
+            if first.done():
+                return first.result()
+            if no_replica.done():
+                raise OverloadedError("The model is being started again. Try again in a moment.", ENGINE_START_S)
+            raise _no_capacity()
         finally:
             first.cancel()
+            no_replica.cancel()
+
+    def check_room(self, owner: str) -> None:
+        refused_at, retry_after_s = self._refused.get(owner, (0.0, 0))
+        if time.monotonic() - refused_at < _FULL_S:
+            raise _no_capacity(retry_after_s)
 
     async def is_ready(self) -> bool:
         return await self._readiness.get()
+
+
+def _no_capacity(retry_after_s: int = 1) -> OverloadedError:
+    return OverloadedError("The service has no capacity for this request now. Try again in a moment.", retry_after_s)
+
+
+class _Watch:
+    """One task that tells all who wait when something has happened; it runs while there are any."""
+
+    def __init__(self, has_happened: Callable[[], bool]) -> None:
+        self._has_happened = has_happened
+        self._waiting = set[asyncio.Future[None]]()
+        self._task: asyncio.Task[None] | None = None
+
+    def add(self) -> asyncio.Future[None]:
+        """Return a future that is done when it has; to be cancelled by who no longer waits."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.add(future)
+        future.add_done_callback(self._waiting.discard)
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run())
+        return future
+
+    async def _run(self) -> None:
+        while self._waiting:
+            await asyncio.sleep(_LOOK_S)
+            if self._has_happened():
+                for future in list(self._waiting):
+                    future.set_result(None)
 
 
 async def _next(response: Any) -> Answer | None:

@@ -157,6 +157,7 @@ def _add_chat(app: FastAPI, settings: Settings, backend: Backend, rates: Rates) 
     @app.post("/v1/chat/completions")
     async def create_chat_completion(request: Request) -> Response:
         request_id = request.state.request_id
+        backend.check_room(request.state.owner)
         chat = await _read_chat(request, reader, settings.limits)
         try:
             caller = Caller(request.state.owner, request_id)

@@ -66,7 +66,9 @@ class MaxConcurrent:
         if self._num_free <= 0:
             raise OverloadedError("The service has no capacity for this request now. Try again in a moment.")
         if self._num_of_key[owner] >= self._max_of_key:
-            raise TooManyRequestsError(f"This key has {self._max_of_key} requests under way. Wait until one has ended.")
+            raise TooManyRequestsError(
+                f"This key has {self._max_of_key} requests under way. Wait until one has ended.", "too_many_requests"
+            )
         self._num_free -= 1
         self._num_of_key[owner] += 1
         try:

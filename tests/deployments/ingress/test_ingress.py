@@ -10,7 +10,8 @@ import openai
 import pytest
 from ray import serve
 
-from deployments.contract import Decoding, ResolvedVocabulary
+from deployments.contract import Caller, Decoding, ResolvedVocabulary
+from deployments.errors import OverloadedError
 from deployments.ingress.backend import HandleBackend
 from deployments.protocol.decoding import DRAW, SAMPLE
 from deployments.settings import Settings
@@ -71,6 +72,83 @@ async def test_a_controller_that_hangs_is_asked_once_and_its_last_answer_told(mo
     deadline = time.monotonic() + 5
     while await backend.is_ready():
         assert time.monotonic() < deadline
+
+
+class Replies:
+    """A handle of a deployment whose answers are these items, or stall where there are none."""
+
+    app_name = deployment_name = "Replica"
+
+    def __init__(self, *items: Any) -> None:
+        self.items = items
+        self.num_calls = 0
+
+    @property
+    def answer(self) -> Any:
+        return SimpleNamespace(remote=self._remote)
+
+    def options(self, **_: Any) -> "Replies":
+        return self
+
+    def _remote(self, *_: Any) -> Any:
+        self.num_calls += 1
+        return Reply(self.items)
+
+
+class Reply:
+    def __init__(self, items: tuple[Any, ...]) -> None:
+        self._items = list(items)
+        self.is_cancelled = False
+
+    async def __anext__(self) -> Any:
+        if self._items:
+            return self._items.pop(0)
+        await asyncio.sleep(3600)
+        return None
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+
+
+async def first_item(backend: HandleBackend, owner: str) -> Any:
+    answer = backend.answer(chat_body(), None, Decoding(), Caller(owner, "req-1"))
+    try:
+        return await anext(answer)
+    finally:
+        await answer.aclose()
+
+
+async def test_a_key_that_was_refused_is_refused_by_the_front_for_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    refusal = {"error": {"message": "Full.", "code": "overloaded", "status": 503, "retry_after": 17}}
+    replies: Any = Replies(refusal)
+    backend = HandleBackend(replies, replies, Settings(secret_token="a-key"))
+    backend.check_room("alice")
+    assert await first_item(backend, "alice") == refusal
+    with pytest.raises(OverloadedError) as error:
+        backend.check_room("alice")
+    assert dict(error.value.headers) == {"Retry-After": "17"}
+    backend.check_room("bob")
+    monkeypatch.setattr("deployments.ingress.backend._FULL_S", 0.0)
+    backend.check_room("alice")
+
+
+async def test_all_who_wait_are_told_by_one_task_when_there_is_no_replica_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    num_looks = 0
+
+    def has_no_replica(_: Any) -> bool:
+        nonlocal num_looks
+        num_looks += 1
+        return num_looks == 3
+
+    monkeypatch.setattr("deployments.ingress.backend.has_no_replica", has_no_replica)
+    monkeypatch.setattr("deployments.ingress.backend._LOOK_S", 0.01)
+    replies: Any = Replies()
+    backend = HandleBackend(replies, replies, Settings(secret_token="a-key"))
+    told = await asyncio.gather(*(first_item(backend, "alice") for _ in range(50)), return_exceptions=True)
+    assert {type(error) for error in told} == {OverloadedError}
+    assert (num_looks, replies.num_calls) == (3, 50)
 
 
 def test_models_are_listed_in_openais_shape(front: Front) -> None:
