@@ -72,7 +72,8 @@ class BatchSettings(BaseModel):
     """Batches that run at once; later ones wait, and keys take turns. Each costs a process of 250 MB per 512 lines
     under way. Two, so that a key that runs large batches and one that runs small ones each have a slot."""
     max_attempts: int = Field(default=3, ge=1)
-    """So often may a line be under way when an engine dies, the last time alone; then it fails and the others go on."""
+    """So often may a line be under way when an engine dies, the last time alone; then it fails and the others go on. If
+    1, the first death fails all lines under way, those of other batches too."""
     resources: dict[str, float] = {}
     """Custom resources that pin the batch deployment to a node."""
     limits: BatchLimits = BatchLimits()

@@ -29,6 +29,9 @@ NOT_STARTED: Final = 0
 EXPIRED: Final = -1
 """In place of a status: the deadline had passed before the line's turn."""
 
+ENGINE_DIED: Final = -2
+"""In place of a status: the engine's process ended while it was at work on the line."""
+
 _DEAD_ENGINE_WAIT_S: Final = 2.0
 """Serve needs some seconds to replace a dead engine, which would fail all lines of a batch meanwhile."""
 
@@ -49,7 +52,7 @@ class LineRequest(TypedDict):
 
 
 class LineAnswer(TypedDict):
-    """An HTTP status, ``NOT_STARTED`` or ``EXPIRED``, and the body as JSON text (an answer, or OpenAI's error)."""
+    """An HTTP status or what stands in its place, and the body as JSON text (an answer, or OpenAI's error)."""
 
     status: int
     body: str
@@ -104,7 +107,10 @@ class LineAnswerer:
                 if self._engine.is_dead():
                     await self._sleep(_DEAD_ENGINE_WAIT_S)
                     return {"status": NOT_STARTED, "body": "null"}
-                return await self._answer(chat, vocabulary, Caller(request["owner"], request["request_id"]))
+                answer = await self._answer(chat, vocabulary, Caller(request["owner"], request["request_id"]))
+                if answer["status"] >= 500 and self._engine.is_dead():
+                    return {"status": ENGINE_DIED, "body": "null"}
+                return answer
         except Exception as exception:
             error = to_api_error(exception, request["request_id"], list_param)
             if isinstance(error, InternalError):

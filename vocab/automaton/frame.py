@@ -17,8 +17,7 @@ from vocab.arrays.byte_trie import Int32Array, Uint8Array, group_starts
 from vocab.arrays.kernels import kernel
 from vocab.arrays.numbers import Numbers
 from vocab.automaton.tokenizer import TokenizerFacts
-from vocab.automaton.words import ELISION, NO_KIND, POSSESSABLE, POSSESSIVE, WORD, Root
-from vocab.errors import ListTooLargeError
+from vocab.automaton.words import ELISION, MAX_ROOTS, NO_KIND, POSSESSABLE, POSSESSIVE, WORD, Root, too_many_runs
 from vocab.marks import APOSTROPHES, BLANK, POSSESSIVE_LETTER
 from vocab.options import Case, ListOptions
 from vocab.text.gaps import GapAutomaton, build_gap_automaton
@@ -34,8 +33,9 @@ MAX_STATES: Final = 1 << 13
 """1 s and 100 MB to make, in the compile process and in each engine. Every run of marks with which entries begin or end
 adds some: a list with none has up to 1,700, one with 28 ("Mr.", "C++", "(a)", "20€") up to 4,800."""
 
-MAX_ROOTS: Final = 512
-"""Of the words, several for each of these runs of marks. Each is looked at in each state, and in each mask of one."""
+MAX_ITEMS: Final = 4 * MAX_STATES
+"""What may have been read, in all states together: as many as there are states, unless hundreds of entries begin with
+long runs of marks that are alike. Then each state stands for all of them, and 8,192 took 10 s. With 28 runs, 1,600."""
 
 _APOSTROPHES: Final = tuple(map(str.encode, APOSTROPHES))
 _DEAD: Final = -1
@@ -130,7 +130,7 @@ def build_frame(options: ListOptions, case: Case, language: str, roots: Sequence
     """Build the machine for words with these roots; ``case`` is resolved, that of ``options`` is ignored.
 
     Raises:
-        ListTooLargeError: It has more than ``MAX_STATES``, or words have more than ``MAX_ROOTS``.
+        ListTooLargeError: It has more than ``MAX_STATES`` or ``MAX_ITEMS``, or words have more than ``MAX_ROOTS``.
     """
     return _Builder(build_gap_automaton(options, language), case, roots, tokens).build()
 
@@ -177,23 +177,28 @@ class _Builder:
         self._gaps = gaps
         self._case = case
         self._roots = roots
-        self._index_of = {root: index for index, root in enumerate(roots)}
+        self._headed = [(index, root.head[0]) for index, root in enumerate(roots) if root.head]
+        # Indices of all others, by what decides where their words begin.
+        self._headless: dict[tuple[str, bool], list[int]] = {}
+        for index, root in enumerate(roots):
+            if not root.head:
+                self._headless.setdefault((root.lead, root.is_elided), []).append(index)
         self._tokens = tokens
         self._items: Numbers[_Item] = Numbers()
         self._states: Numbers[_Items | _Inside] = Numbers()
         self._contexts: Numbers[tuple[int, int, int, int]] = Numbers()
+        self._context_of: dict[tuple[int, int, int, int], int] = {}
 
     def build(self) -> Frame:
         self._state([_Gap(self._gaps.start)])
         bytes_read: list[tuple[int, int, int]] = []
         ways: list[tuple[Way, ...]] = []
+        # There are some hundred different ones, and 90,000 in the frame of a list with many runs of marks.
+        known_ways: dict[Way, Way] = {}
         complete: list[bool] = []
         for state, read in enumerate(self._states.in_order):
-            if len(self._states) > MAX_STATES or len(self._roots) > MAX_ROOTS:
-                raise ListTooLargeError(
-                    "The entries begin and end with too many different runs of marks: leave out entries such as "
-                    "'(a' and 'b?!', or the marks at their edges."
-                )
+            if len(self._states) > MAX_STATES or len(self._items) > MAX_ITEMS or len(self._roots) > MAX_ROOTS:
+                raise too_many_runs()
             items: list[_Item] = []
             moves: dict[str, list[_Item]] = {}
             if isinstance(read, _Inside):
@@ -203,7 +208,7 @@ class _Builder:
                 moves = self._moves(items)
                 ends = tuple((character.encode(), self._state(targets)) for character, targets in moves.items())
             bytes_read += ((state, byte, target) for byte, target in self._first_bytes(ends))
-            ways.append(tuple(dict.fromkeys(self._ways(items, moves))))
+            ways.append(tuple(known_ways.setdefault(way, way) for way in dict.fromkeys(self._ways(items, moves))))
             complete.append(any(isinstance(i, _Gap) and self._gaps.states[i.state].is_complete for i in items))
         table = np.full((len(ways), 256), _DEAD, dtype=np.int32)
         sources, labels, targets = np.asarray(bytes_read, dtype=np.int32).reshape(-1, 3).T
@@ -252,9 +257,8 @@ class _Builder:
                 if item.is_behind_tail or character not in APOSTROPHES or not self._is_possessable(item.state):
                     yield character, _Gap(target, character == BLANK)
             if state.word_may_start and not state.is_behind_elision:
-                for index, root in enumerate(self._roots):
-                    if root.head:
-                        yield root.head[0], _Head(index, item.state, 1)
+                for index, mark in self._headed:
+                    yield mark, _Head(index, item.state, 1)
         elif isinstance(item, _Head):
             head = self._roots[item.root].head
             if item.num_read < len(head):
@@ -266,39 +270,44 @@ class _Builder:
             yield root.tail[item.num_read], behind if done else replace(item, num_read=item.num_read + 1)
 
     def _ways(self, items: Sequence[_Item], moves: dict[str, list[_Item]]) -> Iterator[Way]:
-        gaps = [item for item in items if isinstance(item, _Gap)]
+        for item in items:
+            if isinstance(item, _Head) and item.num_read == len(self._roots[item.root].head):
+                yield Way(item.root, False, self._context(item.state, item.root))
+        # Most states are inside a run of marks: only the others look at the roots, of which there may be hundreds.
+        if not (gaps := [item for item in items if isinstance(item, _Gap)]):
+            return
         is_behind_blank = any(gap.is_behind_blank for gap in gaps)
-        for index, root in enumerate(self._roots):
-            if root == POSSESSIVE:
+        for (lead, is_elided), indices in self._headless.items():
+            if lead == POSSESSIVE.lead:
                 starts = [gap.state for gap in gaps if self._is_possessable(gap.state)]
-            elif root.head:
-                heads = (item for item in items if isinstance(item, _Head) and item.root == index)
-                starts = [head.state for head in heads if head.num_read == len(root.head)]
             elif is_behind_blank:
-                starts = self._starts(root, gaps) if root.lead == BLANK else []
+                starts = self._starts(is_elided, gaps) if lead == BLANK else []
             else:
-                starts = self._starts(root, moves.get(root.lead, []) if root.lead else gaps)
+                starts = self._starts(is_elided, moves.get(lead, []) if lead else gaps)
             for state in starts:
-                yield Way(index, is_behind_blank and root.lead == BLANK, self._context(state, root))
+                for index in indices:
+                    yield Way(index, is_behind_blank and lead == BLANK, self._context(state, index))
 
-    def _starts(self, root: Root, items: Iterable[_Item]) -> list[int]:
-        """Return the states of the gap automaton where words of a root begin that has no head."""
+    def _starts(self, is_elided: bool, items: Iterable[_Item]) -> list[int]:
+        """Return the states of the gap automaton where words may begin that have no head."""
         reached = [(item.state, self._gaps.states[item.state]) for item in items if isinstance(item, _Gap)]
-        return [
-            number for number, state in reached if state.word_may_start and state.is_behind_elision == root.is_elided
-        ]
+        return [number for number, state in reached if state.word_may_start and state.is_behind_elision == is_elided]
 
-    def _context(self, state: int, root: Root) -> int:
+    def _context(self, state: int, index: int) -> int:
         """Return the context of words that begin at a state of the gap automaton."""
-        mode, context = self._mode(state), self._gaps.states[state].context
-        word, possessable, elision = (
-            self._state([self._behind(root, kind, context)]) for kind in (WORD, POSSESSABLE, ELISION)
-        )
-        return self._contexts[mode, word, possessable, elision]
+        root, mode, context = self._roots[index], self._mode(state), self._gaps.states[state].context
+        key = mode, context, index if root.tail else -1, root.kind
+        if key not in self._context_of:
+            word, possessable, elision = (
+                self._state([self._behind(index, kind, context)]) for kind in (WORD, POSSESSABLE, ELISION)
+            )
+            self._context_of[key] = self._contexts[mode, word, possessable, elision]
+        return self._context_of[key]
 
-    def _behind(self, root: Root, kind: int, context: int) -> _Item:
+    def _behind(self, index: int, kind: int, context: int) -> _Item:
+        root = self._roots[index]
         if root.tail:
-            return _Tail(self._index_of[root], context, 0)
+            return _Tail(index, context, 0)
         return _Gap(self._after(context, kind if root.kind == NO_KIND else root.kind))
 
     def _after(self, context: int, kind: int) -> int:

@@ -18,7 +18,7 @@ from vocab.automaton.frame import NUM_MODES, SENTENCE
 from vocab.automaton.speller import Speller
 from vocab.automaton.words import (
     FORMAT_VERSION,
-    MAX_OWN_CHARS,
+    MAX_OWN_WORK,
     NEVER,
     WORD,
     Root,
@@ -82,7 +82,7 @@ def build_overlay(words: Words, changes: ListChanges, speller: Speller) -> Overl
 def _spelled(lang: str, entries: tuple[str, ...], speller: Speller) -> tuple[list[SpelledForm], set[str]]:
     if not entries:
         return [], set()
-    return spell_forms(forms_of(WordList(lang, entries, "inline")), speller, possessive=False, max_chars=MAX_OWN_CHARS)
+    return spell_forms(forms_of(WordList(lang, entries, "inline")), speller, possessive=False, max_work=MAX_OWN_WORK)
 
 
 class _Paths:

@@ -49,9 +49,13 @@ MAX_OWN_NODES: Final = 1 << 20
 """Of a trie of a request's own list: an artefact of 30 MB. The first 50,000 words of wordfreq's languages, or as many
 as a body of 1 MiB holds, have 130,000 to 440,000 with a tokenizer of 49,152 tokens."""
 
-MAX_OWN_CHARS: Final = 3_000_000
+MAX_OWN_WORK: Final = 3_800_000
 """Characters that the tokenizer is asked to spell of a request's own list, behind everything that may stand before
-them: 5 s of one core. The same languages need up to 1.8 million."""
+them, and tokens that it answers: 4 s of one core. The same languages need up to 3.1 million."""
+
+MAX_ROOTS: Final = 512
+"""Several for each run of marks with which entries begin or end. The frame looks at each in each of its states, and in
+each mask of one."""
 
 
 class Root(NamedTuple):
@@ -159,7 +163,7 @@ def build_words(word_list: WordList, speller: Speller, *, has_capitals: bool | N
     Raises:
         EmptyWordListError: The tokenizer can spell no word of the list.
         ListTooLargeError: The list needs more than ``MAX_NODES``; a request's own, more than ``MAX_OWN_NODES`` or
-            ``MAX_OWN_CHARS``.
+            ``MAX_OWN_WORK`` or ``MAX_ROOTS``.
     """
     if has_capitals is None:
         has_capitals = word_list.has_capitals
@@ -196,8 +200,9 @@ def build_words(word_list: WordList, speller: Speller, *, has_capitals: bool | N
 
 
 class SpelledForm(NamedTuple):
-    """A form below one root: its tokens, its ranks, and what it leaves behind it."""
+    """A form below one root: its text, its tokens, its ranks, and what it leaves behind it."""
 
+    text: str
     root: Root
     tokens: tuple[int, ...]
     listed_rank: int
@@ -206,32 +211,38 @@ class SpelledForm(NamedTuple):
 
 
 def spell_forms(
-    forms: Sequence[_Form], speller: Speller, *, possessive: bool, max_chars: int | None = None
+    forms: Sequence[_Form], speller: Speller, *, possessive: bool, max_work: int | None = None
 ) -> tuple[list[SpelledForm], set[str]]:
     """Spell forms behind everything that may stand before them; also return the texts that cannot be spelled.
 
+    ``max_work`` is that of a request's own words, ``MAX_OWN_WORK``.
+
     Raises:
-        ListTooLargeError: They would need more than ``max_chars``.
+        ListTooLargeError: They would need more, or begin and end with more runs of marks than ``MAX_ROOTS``.
     """
-    num_chars = 0
+    work = 0
 
     def spell(texts: Sequence[str]) -> list[list[int] | None]:
-        charge(sum(map(len, texts)))
-        return speller.spell(texts)
+        nonlocal work
+        work += sum(map(len, texts))
+        check(work)
+        rows = speller.spell(texts)
+        work += sum(len(row) for row in rows if row is not None)
+        check(work)
+        return rows
 
-    def charge(chars: int) -> None:
-        nonlocal num_chars
-        num_chars += chars
-        if max_chars is not None and num_chars > max_chars:
+    def check(work: int) -> None:
+        if max_work is not None and work > max_work:
             raise ListTooLargeError(
                 "The list takes more work than a request's own list may: its words, in every spelling and behind "
-                f"every mark, have more than {max_chars} characters. Send fewer or shorter words."
+                f"every mark, have more than {max_work} characters and tokens. Send fewer or shorter words."
             )
 
-    # Nearly all are spelled by themselves and behind a blank: most lists that are too large are refused here.
-    charge(2 * sum(len(form.text) for form in forms))
-    num_chars = 0
+    # Nearly all are spelled by themselves and behind a blank: some lists are refused before anything is spelled.
+    check(2 * sum(len(form.text) for form in forms))
     cut = [_edges(form.text) for form in forms]
+    if max_work is not None and len({(head, tail) for head, _, tail in cut}) > MAX_ROOTS:
+        raise too_many_runs()
     drawn_heads = _drawn_heads(cut, speller, spell)
     forms = [*forms, *(forms[i] for i, _ in drawn_heads)]
     cut += [edges for _, edges in drawn_heads]
@@ -254,9 +265,10 @@ def spell_forms(
         form, row = forms[i], tuple(tokens)
         found.add(form.text)
         if root.lead not in _ELISION_MARKS:
-            rows.append(SpelledForm(root, row, form.listed_rank, form.capital_rank, kind))
+            rows.append(SpelledForm(form.text, root, row, form.listed_rank, form.capital_rank, kind))
         if form.follows_elision and not root.head and (not root.lead or root.lead in _ELISION_MARKS):
-            rows.append(SpelledForm(root._replace(is_elided=True), row, form.listed_rank, form.capital_rank, kind))
+            elided = root._replace(is_elided=True)
+            rows.append(SpelledForm(form.text, elided, row, form.listed_rank, form.capital_rank, kind))
 
     def spell_behind(lead: str, places: Sequence[int]) -> list[list[int] | None]:
         """Spell the cores of entries; add those whose ending the tokenizer draws into their last token ("qu'")."""
@@ -274,6 +286,8 @@ def spell_forms(
 
     bare = spell_behind("", range(len(forms)))
     has_no_head = [i for i, root in enumerate(groups) if not root.head]
+    # Behind a blank they have about as many tokens as alone: most lists that are too large are refused here.
+    check(work + sum(len(cut[i][1]) + len(bare[i] or ()) for i in has_no_head))
     blank = dict(zip(has_no_head, spell_behind(BLANK, has_no_head), strict=True))
     for i, root in enumerate(groups):
         add(i, root, bare[i], forms[i].kind)
@@ -296,8 +310,15 @@ def spell_forms(
                 add(i, groups[i]._replace(lead=lead), tokens, forms[i].kind)
     lost = {form.text for form in forms if form.text not in found}
     if possessive:
-        rows += [SpelledForm(POSSESSIVE, tokens, 0, 0, WORD) for tokens in speller.possessives]
+        rows += [SpelledForm("", POSSESSIVE, tokens, 0, 0, WORD) for tokens in speller.possessives]
     return rows, lost
+
+
+def too_many_runs() -> ListTooLargeError:
+    return ListTooLargeError(
+        "The entries begin and end with too many different runs of marks: leave out entries such as '(a' and 'b?!', or "
+        "the marks at their edges."
+    )
 
 
 def forms_of(word_list: WordList) -> list[_Form]:
@@ -326,28 +347,34 @@ def forms_of(word_list: WordList) -> list[_Form]:
 
 def _spell_list(word_list: WordList, speller: Speller) -> tuple[WordList, list[SpelledForm], tuple[str, ...]]:
     """Return the list without what cannot be spelled, the rows of the rest, and what was left out."""
-    dropped: tuple[str, ...] = ()
-    kept, max_chars = word_list, MAX_OWN_CHARS if word_list.source == "inline" else None
-    while True:
-        rows, lost = spell_forms(forms_of(kept), speller, possessive=has_possessives(kept), max_chars=max_chars)
-        left_out = tuple(word for word in kept.words if word in lost)
-        if not left_out:
-            return kept, rows, dropped
-        # Later words move up, so that ranks count the words kept.
-        dropped += left_out
-        if len(dropped) == len(word_list.words):
-            raise EmptyWordListError(f"the model's tokenizer cannot spell any word of the list {word_list.lang!r}")
-        kept = kept.without(frozenset(left_out))
+    max_work = MAX_OWN_WORK if word_list.source == "inline" else None
+    rows, lost = spell_forms(forms_of(word_list), speller, possessive=has_possessives(word_list), max_work=max_work)
+    dropped = tuple(word for word in word_list.words if word in lost)
+    if not dropped:
+        return word_list, rows, ()
+    if len(dropped) == len(word_list.words):
+        raise EmptyWordListError(f"the model's tokenizer cannot spell any word of the list {word_list.lang!r}")
+    # Later words move up, so that ranks count the words kept. Nothing is spelled again for it.
+    kept = word_list.without(frozenset(dropped))
+    forms = {form.text: form for form in forms_of(kept)}
+    ranked = [
+        row._replace(listed_rank=form.listed_rank, capital_rank=form.capital_rank)
+        for row in rows
+        if (form := forms.get(row.text)) is not None
+    ]
+    return kept, ranked + [row for row in rows if row.root == POSSESSIVE], dropped
 
 
 def _edges(text: str) -> _Edges:
     """Return the head, the core and the tail of an entry; all of it is core where it has no letter and no digit."""
     if text.isalpha():
         return "", text, ""
-    inside = [place for place, char in enumerate(text) if unicodedata.category(char)[0] in "LMN"]
-    if not inside:
+    first = next((place for place, char in enumerate(text) if unicodedata.category(char)[0] in "LMN"), None)
+    if first is None:
         return "", text, ""
-    first, last = inside[0], inside[-1] + 1
+    last = len(text)
+    while unicodedata.category(text[last - 1])[0] not in "LMN":
+        last -= 1
     return text[:first], text[first:last], text[last:]
 
 

@@ -7,6 +7,7 @@ from deployments.batch.state.records import BatchRecord, FileRecord, Status
 
 BATCH_EXPIRED: Final = "batch_expired"
 BATCH_CANCELLED: Final = "batch_cancelled"
+BATCH_FAILED: Final = "batch_failed"
 
 JOB_STATUS: Final[Mapping[Status, str]] = {
     "validating": "pending",

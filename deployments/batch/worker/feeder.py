@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol, TypeAlias
 from ray import serve
 from ray.exceptions import GetTimeoutError, RayError
 
-from deployments.replica.answer_line import NOT_STARTED, LineAnswer, LineRequest
+from deployments.replica.answer_line import ENGINE_DIED, NOT_STARTED, LineAnswer, LineRequest
 
 logger = logging.getLogger("ray.serve")
 
@@ -27,8 +27,8 @@ _POLL_S: Final = 0.5
 
 
 Answers: TypeAlias = list[tuple[int, LineAnswer | None]]
-"""The answer of each line by its number; None for one that was under way when the replica, or the engine's process in
-it, died."""
+"""The answer of each line by its number; None for one that was under way when the replica died. Where only the engine's
+process in it did, the answer says so (``ENGINE_DIED``)."""
 
 
 class FeederDiedError(Exception):
@@ -59,7 +59,7 @@ class ServeEngines:
     def answer_many(
         self, lines: Sequence[tuple[int, LineRequest]], should_stop: Callable[[], bool], at_once: int | None = None
     ) -> Iterator[Answers]:
-        """Yield answers as they come.
+        """Yield answers as they come. Where an engine dies, no further line is sent: those left have no answer.
 
         Args:
             lines: All of them are in memory.
@@ -164,7 +164,11 @@ class Feeder:
             done, under_way = await asyncio.wait(
                 under_way, timeout=_POLL_S, return_when=asyncio.FIRST_COMPLETED
             )  # fmt: skip
-            yield [task.result() for task in done]
+            answers = [task.result() for task in done]
+            if any(answer is None or answer["status"] == ENGINE_DIED for _, answer in answers):
+                # It died of one of these, and there may be many more like it.
+                waiting = iter(())
+            yield answers
 
     async def _answer(self, number: int, line: LineRequest) -> tuple[int, LineAnswer | None]:
         """Return None where the replica died, or did not take the line."""

@@ -9,18 +9,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any, Final, Literal, TypeAlias
 
-from deployments.batch.api.objects import BATCH_CANCELLED, BATCH_EXPIRED
+from deployments.batch.api.objects import BATCH_CANCELLED, BATCH_EXPIRED, BATCH_FAILED
 from deployments.batch.state.records import BatchRecord, LineResult
 from deployments.batch.worker.lines import Line, LineFault
 
-Unanswered: TypeAlias = Literal["expired", "cancelled"]
+Unanswered: TypeAlias = Literal["expired", "cancelled", "failed"]
 
-_ENGINE_FAILED: Final = "engine_failed"
-_NOT_THE_CALLERS: Final = (BATCH_EXPIRED, BATCH_CANCELLED, _ENGINE_FAILED)
+ENGINE_FAILED: Final = "engine_failed"
+_NOT_THE_CALLERS: Final = (BATCH_EXPIRED, BATCH_CANCELLED, BATCH_FAILED, ENGINE_FAILED)
 
 _UNANSWERED: Final[Mapping[Unanswered, tuple[str, str]]] = {
     "expired": (BATCH_EXPIRED, "This request could not be executed before the completion window expired."),
     "cancelled": (BATCH_CANCELLED, "This request was not executed, for the batch was cancelled."),
+    "failed": (BATCH_FAILED, "This request was not executed, for others of the batch ended the engine."),
 }
 
 _UNUSUAL_BREAKS: Final = {character: f"\\u{ord(character):04x}" for character in "\x85\u2028\u2029"}
@@ -58,7 +59,7 @@ def given_up(batch: BatchRecord, line: Line, num_attempts: int) -> LineResult:
         f"Line {line.number}: the engine failed on this request {times}. Change the request, or ask the operator, who "
         f"finds {line_id(batch.id, line.number)} in the log."
     )
-    return _result(batch, line.number, line.custom_id, None, _error(_ENGINE_FAILED, message, line.number))
+    return _result(batch, line.number, line.custom_id, None, _error(ENGINE_FAILED, message, line.number))
 
 
 def unanswered(batch: BatchRecord, number: int, custom_id: str | None, why: Unanswered) -> LineResult:

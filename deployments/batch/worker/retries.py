@@ -1,19 +1,21 @@
-"""One round of a batch: send every line without a result to the engines once.
+"""One round of a batch: send every line without a result to the engines once, until an engine dies.
 
-Lines that were under way when an engine died go a few at once the next time, and at last each alone, so that one
-that kills engines is found and the others are answered.
+Lines that were under way when an engine died go first in the next round: a few at once, and at last each alone, so that
+one that kills engines is found and the others are answered. A batch with too many of them fails
+(``deployments.batch.worker.suspects``).
 """
 
 import logging
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Final, NamedTuple
 
 from deployments.batch.state.records import BatchRecord
 from deployments.batch.worker import results
 from deployments.batch.worker.feeder import FeederDiedError
 from deployments.batch.worker.lines import Line, LineFault
 from deployments.batch.worker.run_context import RunContext
-from deployments.replica.answer_line import EXPIRED, NOT_STARTED, LineRequest
+from deployments.replica.answer_line import ENGINE_DIED, EXPIRED, NOT_STARTED, LineRequest
 
 logger = logging.getLogger("ray.serve")
 
@@ -21,14 +23,21 @@ _WINDOW_LINES: Final = 10_000
 _WINDOW_BYTES: Final = 64 * 2**20
 """Bounds the lines given to the engines in one go, which are in memory three times."""
 
-_MAX_SUSPECTS: Final = 1000
-"""Lines of a round that go a few at once, or alone; the rest waits for the next."""
+_MAX_SUSPECTS: Final = 256
+"""Lines of a round that go a few at once, or alone: those that were under way at one engine."""
 
 _SUSPECTS_AT_ONCE: Final = 8
 """When the engine dies again, one of these killed it, and each of them goes alone the next time."""
 
 _PAUSE_S: Final = 2.0
 _READY_TIMEOUT_S: Final = 300.0
+
+
+class _Sent(NamedTuple):
+    """Whether a line got a result or one more attempt, and how many died with an engine."""
+
+    did_something: bool
+    num_died: int
 
 
 class Round:
@@ -42,51 +51,92 @@ class Round:
     def run(self, recorded: set[int]) -> None:
         """Have the lines without a result answered, as far as possible."""
         attempts = self._store.attempts(self._batch.id)
-        alone_from = max(self._context.settings.max_attempts - 1, 1)
-        together: list[Line] = []
-        suspects: list[Line] = []
-        alone: list[Line] = []
-        num_bytes, did_something = 0, False
-        for line in self._context.lines(self._batch):
-            if isinstance(line, LineFault) or line.number in recorded:
-                continue
-            if num_attempts := attempts.get(line.number, 0):
-                some = alone if num_attempts >= alone_from else suspects
-                if len(some) < _MAX_SUSPECTS:
-                    some.append(line)
-                continue
-            together.append(line)
-            num_bytes += len(line.to_request())
-            if len(together) >= _WINDOW_LINES or num_bytes >= _WINDOW_BYTES:
-                did_something |= self._answer_together(together)
-                together, num_bytes = [], 0
-                if self._should_stop():
-                    return
-        if together:
-            did_something |= self._answer_together(together)
-        if suspects and not self._should_stop():
-            did_something |= self._answer_together(suspects, _SUSPECTS_AT_ONCE)
-        for line in alone:
-            if self._should_stop():
-                return
-            did_something |= self._answer_alone(line, attempts[line.number])
+        suspects = {line: number for line, number in attempts.items() if line not in recorded}
+        did_something = self._try_again(suspects) if suspects else self._send(recorded)
         if not did_something and not self._should_stop():
             self._context.sleep(_PAUSE_S)
 
-    def _answer_together(self, lines: list[Line], at_once: int | None = None) -> bool:
-        """Return whether a line got a result or one more attempt."""
+    def _send(self, recorded: set[int]) -> bool:
+        """Send all lines without a result, window by window, and return whether a line got one, or an attempt."""
+        did_something = False
+        for window in self._windows(recorded):
+            with self._context.suspects.under_way(self._batch):
+                sent = self._answer_together(window)
+            did_something |= sent.did_something
+            if sent.num_died and self._context.settings.max_attempts == 1:
+                # None of them goes again, and no other proof will come.
+                self._context.suspects.add_death(self._batch, is_proof=True)
+            # A window that went on would kill an engine for every few hundred such lines.
+            if sent.num_died or self._should_stop():
+                break
+        return did_something
+
+    def _windows(self, recorded: set[int]) -> Iterator[list[Line]]:
+        window: list[Line] = []
+        num_bytes = 0
+        for line in self._context.lines(self._batch):
+            if isinstance(line, LineFault) or line.number in recorded:
+                continue
+            window.append(line)
+            num_bytes += len(line.to_request())
+            if len(window) >= _WINDOW_LINES or num_bytes >= _WINDOW_BYTES:
+                yield window
+                window, num_bytes = [], 0
+        if window:
+            yield window
+
+    def _try_again(self, attempts: Mapping[int, int]) -> bool:
+        """Send some of the lines that failed before, and return whether one got a result or one more attempt."""
+        few, alone = self._find(attempts)
+        did_something = False
+        for line in alone:
+            with self._turn() as is_ours:
+                if is_ours:
+                    did_something |= self._answer_alone(line, attempts[line.number])
+            if not is_ours or self._context.suspects.are_too_many(self._batch.id):
+                return did_something
+        if few:
+            with self._turn() as is_ours:
+                if is_ours:
+                    sent = self._answer_together(few, _SUSPECTS_AT_ONCE)
+                    did_something |= sent.did_something
+                    if sent.num_died:
+                        self._context.suspects.add_death(self._batch, is_proof=False)
+        return did_something
+
+    def _find(self, attempts: Mapping[int, int]) -> tuple[list[Line], list[Line]]:
+        """Return lines that failed before: those to go a few at once, and those to go alone."""
+        alone_from = max(self._context.settings.max_attempts - 1, 1)
+        few: list[Line] = []
+        alone: list[Line] = []
+        num_left = len(attempts)
+        for line in self._context.lines(self._batch):
+            if isinstance(line, LineFault) or line.number not in attempts:
+                continue
+            some = alone if attempts[line.number] >= alone_from else few
+            if len(some) < _MAX_SUSPECTS:
+                some.append(line)
+            num_left -= 1
+            if not num_left:
+                break
+        return few, alone
+
+    def _answer_together(self, lines: list[Line], at_once: int | None = None) -> _Sent:
         line_of = {line.number: line for line in lines}
-        failed, did_something = set[int](), False
+        failed, num_died, num_recorded = set[int](), 0, 0
         requests = [(line.number, self._request(line)) for line in lines]
         try:
             for answers in self._context.engines.answer_many(requests, self._should_stop, at_once):
                 ready = []
                 for number, answer in answers:
-                    if answer is None or answer["status"] >= 500:
+                    if answer is None or answer["status"] == ENGINE_DIED:
+                        num_died += 1
+                        failed.add(number)
+                    elif answer["status"] >= 500:
                         failed.add(number)
                     elif answer["status"] not in (NOT_STARTED, EXPIRED):
                         ready.append(results.answered(self._batch, line_of[number], answer["status"], answer["body"]))
-                did_something = self._store.record(self._batch.id, ready) > 0 or did_something
+                num_recorded += self._store.record(self._batch.id, ready)
         except FeederDiedError as error:
             logger.warning("%s of %s goes on where it was: %s", self._batch.id, self._batch.owner, error)
         if failed:
@@ -94,19 +144,17 @@ class Round:
             self._store.add_attempts(self._batch.id, failed)
             if self._context.settings.max_attempts == 1:
                 self._give_up([line_of[number] for number in failed], 1)
-        return did_something or bool(failed)
+        return _Sent(bool(num_recorded or failed), num_died)
 
     def _answer_alone(self, line: Line, num_attempts: int) -> bool:
         """Try a line that may kill engines once more, with no other line of its batch beside it."""
         if num_attempts >= self._context.settings.max_attempts:
             self._give_up([line], num_attempts)
             return True
-        if not self._wait_until_ready():
-            return False
         answer = self._context.engines.answer_one(self._request(line), self._should_stop)
         if answer is not None and answer["status"] in (NOT_STARTED, EXPIRED):
             return False
-        if answer is not None and answer["status"] < 500:
+        if answer is not None and answer["status"] < 500 and answer["status"] != ENGINE_DIED:
             result = results.answered(self._batch, line, answer["status"], answer["body"])
             self._store.record(self._batch.id, [result])
             return True
@@ -114,18 +162,26 @@ class Round:
         self._store.add_attempts(self._batch.id, [line.number])
         if num_attempts + 1 >= self._context.settings.max_attempts:
             self._give_up([line], num_attempts + 1)
+        if answer is None or answer["status"] == ENGINE_DIED:
+            self._context.suspects.add_death(self._batch, is_proof=True)
         # Serve needs a moment to see that a replica is dead.
         self._context.sleep(_PAUSE_S)
         return True
 
-    def _wait_until_ready(self) -> bool:
-        """Return False where the line is not wanted any more. After a timeout it goes anyway, and wakes a replica."""
-        deadline = self._context.clock() + _READY_TIMEOUT_S
-        while not self._context.engines.are_ready() and self._context.clock() < deadline:
-            if self._should_stop():
-                return False
-            self._context.sleep(_PAUSE_S)
-        return True
+    @contextmanager
+    def _turn(self) -> Iterator[bool]:
+        """Wait until suspects of this batch may go; False where they are not wanted any more."""
+        context = self._context
+        deadline = context.clock() + _READY_TIMEOUT_S
+
+        def are_ready() -> bool:
+            # After a timeout they go anyway, and wake a replica.
+            return context.clock() >= deadline or context.engines.are_ready()
+
+        with context.suspects.turn(
+            self._batch, are_ready=are_ready, should_stop=self._should_stop, clock=context.clock, sleep=context.sleep
+        ) as is_ours:
+            yield is_ours
 
     def _give_up(self, lines: Sequence[Line], num_attempts: int) -> None:
         self._store.record(self._batch.id, [results.given_up(self._batch, line, num_attempts) for line in lines])

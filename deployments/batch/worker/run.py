@@ -7,16 +7,22 @@ its files are derived from the batch's. A run may take hours and blocks its thre
 import logging
 from collections.abc import Iterator
 from hashlib import sha256
-from typing import Any
+from typing import Any, Final
 
 from deployments.batch.state.records import TERMINAL, BatchRecord, FileRecord, Status
 from deployments.batch.worker import results
 from deployments.batch.worker.lines import LineFault
 from deployments.batch.worker.retries import Round
 from deployments.batch.worker.run_context import CHUNK, RunContext
+from deployments.batch.worker.suspects import MAX_DEADLY_LINES
 from deployments.storage import FileMissingError
 
 logger = logging.getLogger("ray.serve")
+
+_DEADLY: Final = (
+    f"{MAX_DEADLY_LINES} of its lines ended the engine, each alone, so the rest was not tried. Leave out those that "
+    f"the error file calls {results.ENGINE_FAILED}, or ask the operator what the engine died of."
+)
 
 
 def run_batch(context: RunContext, batch_id: str) -> None:
@@ -42,6 +48,9 @@ def _run(context: RunContext, batch_id: str) -> None:
         if batch.status == "cancelling":
             _give_up(context, batch, "cancelled")
             continue
+        if batch.status == "finalizing" and batch.errors:
+            _give_up(context, batch, "failed")
+            continue
         if batch.status == "validating":
             if context.clock() >= batch.deadline:
                 _give_up(context, batch, "expired")
@@ -55,6 +64,12 @@ def _run(context: RunContext, batch_id: str) -> None:
             _give_up(context, batch, "expired")
         else:
             Round(context, batch).run(recorded)
+            if context.suspects.are_too_many(batch.id):
+                # Recorded first, so that another run ends it in the same way.
+                context.store.update_batch(
+                    batch.id, only_from=["in_progress"], status="finalizing", finalizing_at=context.now(),
+                    errors=_errors("engine_killed", _DEADLY),
+                )  # fmt: skip
 
 
 def _count(context: RunContext, batch: BatchRecord) -> None:
@@ -82,8 +97,11 @@ def _count(context: RunContext, batch: BatchRecord) -> None:
 
 
 def _fail(context: RunContext, batch: BatchRecord, code: str, message: str) -> None:
-    errors = ({"code": code, "message": message, "param": None, "line": None},)
-    _finish(context, batch, "failed", [], errors=errors, total=0, completed=0, failed=0)
+    _finish(context, batch, "failed", [], errors=_errors(code, message), total=0, completed=0, failed=0)
+
+
+def _errors(code: str, message: str) -> tuple[dict[str, Any], ...]:
+    return ({"code": code, "message": message, "param": None, "line": None},)
 
 
 def _complete(context: RunContext, batch: BatchRecord) -> None:
@@ -99,7 +117,7 @@ def _complete(context: RunContext, batch: BatchRecord) -> None:
 
 
 def _give_up(context: RunContext, batch: BatchRecord, why: results.Unanswered) -> None:
-    """End a batch that was cancelled or has expired, with what was answered before."""
+    """End a batch that was cancelled, has expired or kills engines, with what was answered before."""
     recorded = context.store.recorded_lines(batch.id)
     total, chunk = 0, []
     for item in context.lines(batch):
@@ -155,6 +173,7 @@ def _finish(context: RunContext, batch: BatchRecord, outcome: Status, files: lis
         **{f"{outcome}_at": context.now()},
         **changes,
     )
+    context.suspects.forget(batch.id)
     if ended is not None:
         logger.info(
             "%s of %s is %s after %d s: %d answers, %d errors",

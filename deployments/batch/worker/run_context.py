@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from deployments.batch.state.contents import Contents
@@ -10,6 +10,7 @@ from deployments.batch.state.records import BatchRecord, LineResult
 from deployments.batch.state.store import Store
 from deployments.batch.worker.feeder import Engines
 from deployments.batch.worker.lines import Line, LineFault, read_lines
+from deployments.batch.worker.suspects import Suspects
 from deployments.limits import Limits
 from deployments.protocol.reader import ChatRequestReader
 from deployments.settings import BatchSettings
@@ -22,7 +23,8 @@ CHUNK: Final = 500
 class RunContext:
     """The parts of a service that a run needs; ``limits`` are of a request, ``clock`` is in seconds since 1970.
 
-    ``is_stopping`` says whether the process is about to end; a run then returns soon.
+    ``is_stopping`` says whether the process is about to end; a run then returns soon. All runs of a process share
+    ``suspects``.
     """
 
     store: Store
@@ -34,6 +36,7 @@ class RunContext:
     is_stopping: Callable[[], bool]
     clock: Callable[[], float] = time.time
     sleep: Callable[[float], None] = time.sleep
+    suspects: Suspects = field(default_factory=Suspects)
 
     def now(self) -> int:
         return int(self.clock())

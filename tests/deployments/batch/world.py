@@ -36,7 +36,8 @@ def text_of(request: LineRequest) -> str:
 
 @dataclass
 class StandInEngines:
-    """Engines of which a line's text says what it does to them; ``asked`` counts how often each text came.
+    """Engines of which a line's text says what it does to them; ``asked`` counts how often each text came, and
+    ``num_deaths`` how often an engine died.
 
     Attributes:
         after_answer: Called after each answer that is given back; may raise. ``after_death`` is after each death.
@@ -49,6 +50,7 @@ class StandInEngines:
     after_death: Callable[[], None] = lambda: None
     window: int = 4
     ready: bool = True
+    num_deaths: int = 0
     owners: set[str] = field(default_factory=set)
     order: random.Random = field(default_factory=lambda: random.Random(7))
 
@@ -73,8 +75,9 @@ class StandInEngines:
                 return
             if any(text_of(request) == "poison" for _, request in under_way):
                 yield [(number, None) for number, _ in under_way]
+                self.num_deaths += 1
                 self.after_death()
-                continue
+                return
             for number, request in under_way:
                 yield [(number, self._answer(request))]
                 self.after_answer()
@@ -85,7 +88,10 @@ class StandInEngines:
         if text_of(line) == "stall":
             stall(should_stop)
             return {"status": NOT_STARTED, "body": ""}
-        return None if text_of(line) == "poison" else self._answer(line)
+        if text_of(line) == "poison":
+            self.num_deaths += 1
+            return None
+        return self._answer(line)
 
     def are_ready(self) -> bool:
         return self.ready
@@ -131,8 +137,13 @@ class World:
             settings=self.settings,
             is_stopping=is_stopping or (lambda: self.stopping),
             clock=lambda: self.now,
-            sleep=self.slept.append,
+            sleep=self.sleep,
         )
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        # Others than this thread may be waited for.
+        time.sleep(min(seconds, 0.01))
 
     def batch_of(self, lines: Iterable[bytes], *, kind: Kind = "batch", **fields: Any) -> BatchRecord:
         self._num_batches += 1

@@ -10,7 +10,7 @@ import pytest
 from deployments.contract import Answer, Caller, ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
 from deployments.limits import Limits
 from deployments.protocol.reader import ChatRequestReader
-from deployments.replica.answer_line import EXPIRED, NOT_STARTED, LineAnswer, LineAnswerer
+from deployments.replica.answer_line import ENGINE_DIED, EXPIRED, NOT_STARTED, LineAnswer, LineAnswerer
 from deployments.replica.share import Share
 from tests.deployments.stand_in import StandIn
 
@@ -137,6 +137,22 @@ async def test_a_dead_engine_is_given_nothing_and_no_line_is_blamed() -> None:
     assert (await line.ask())["status"] == NOT_STARTED
     assert line.slept == [2.0]
     assert not engine.calls
+
+
+async def test_an_engine_that_dies_of_a_line_is_told_from_one_that_fails_on_it() -> None:
+    class DyingEngine(Engine):
+        dies = True
+
+        async def answer(
+            self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, caller: Caller
+        ) -> AsyncGenerator[Answer]:
+            self.dead = self.dies
+            yield {"error": {"message": "It failed.", "status": 500}}
+
+    engine = DyingEngine()
+    assert (await Line(engine).ask())["status"] == ENGINE_DIED
+    engine.dead = engine.dies = False
+    assert (await Line(engine).ask())["status"] == 500
 
 
 async def test_no_more_sequences_run_than_the_share_has_places() -> None:

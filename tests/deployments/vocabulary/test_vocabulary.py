@@ -502,8 +502,8 @@ async def test_a_bad_list_is_refused_with_its_line_and_read_once(world: World) -
 
 async def test_a_refusal_of_a_clients_list_is_remembered(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     vocabulary = await world.vocabulary()
-    monkeypatch.setattr(words, "MAX_OWN_CHARS", 100)
-    monkeypatch.setattr(overlay, "MAX_OWN_CHARS", 100)
+    monkeypatch.setattr(words, "MAX_OWN_WORK", 100)
+    monkeypatch.setattr(overlay, "MAX_OWN_WORK", 100)
     for _ in range(3):
         with pytest.raises(ListTooLargeError, match="fewer or shorter"):
             await vocabulary.resolve(own("the", "cat" * 30))

@@ -79,7 +79,9 @@ def test_a_list_is_compiled_or_refused_cheaply(process: CompileProcess, folder: 
 def test_words_added_are_bounded_as_well(process: CompileProcess) -> None:
     base = process.ask(CompileList("en", ("the", "cat")), 120).compiled
     assert base is not None
-    changed = process.ask(ChangeList(base.digest, extra_words=SIX_MARKS[:1000]), 120, MAX_CPU_S).compiled
+    reply = process.ask(ChangeList(base.digest, extra_words=SIX_MARKS[:1000]), 120, MAX_CPU_S)
+    assert isinstance(reply.error, ChangesTooLargeError)
+    changed = process.ask(ChangeList(base.digest, extra_words=SIX_MARKS[:400]), 120, MAX_CPU_S).compiled
     assert changed is not None
     reply = process.ask(MeasureTexts(base.digest, changed.digest, DEFAULT_OPTIONS, 2), 120, MAX_CPU_S)
     assert isinstance(reply.error, ChangesTooLargeError)

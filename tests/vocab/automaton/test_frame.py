@@ -1,4 +1,6 @@
 import random
+import sys
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from tests.vocab.toys import STOP, allowed_tokens, matcher_of, reads, toy_states
 from vocab.automaton.frame import FrameTokens, build_frame
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.automaton.words import Root
+from vocab.errors import ListTooLargeError
 from vocab.options import Case, ListOptions
 from vocab.text.gaps import build_gap_automaton
 
@@ -39,6 +42,42 @@ def test_a_frame_is_small() -> None:
     assert frame_of(ListOptions(punctuation="basic")) < 60
     assert frame_of(ListOptions(punctuation="full")) < 120
     assert frame_of(ListOptions(punctuation="full", numbers=True, layout="lines", end="sentence")) < 200
+
+
+def num_calls(function: Callable[[], object]) -> int:
+    """How many Python functions are called; it is all work that grows with a list's marks."""
+    num = 0
+
+    def count(_: object, event: str, __: object) -> None:
+        nonlocal num
+        num += event == "call"
+
+    sys.setprofile(count)
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    return num
+
+
+def test_many_runs_of_marks_take_work_for_each_place_where_words_begin_and_no_more() -> None:
+    tokens = FrameTokens.of(toy_tokenizer(PIECES))
+    roots = tuple(Root(lead, "", tail, 0) for tail in map(chr, range(0x2190, 0x2190 + 80)) for lead in ("", " "))
+    frame = build_frame(ListOptions(), "any", "es", roots, tokens)
+    num_ways = sum(map(len, frame.ways))
+    assert num_ways > 20_000
+    assert num_calls(lambda: build_frame(ListOptions(), "any", "es", roots, tokens)) < 20 * num_ways
+
+
+def test_many_long_runs_of_marks_that_are_alike_are_refused_early() -> None:
+    tokens = FrameTokens.of(toy_tokenizer(PIECES))
+    roots = tuple(Root("", "«" * 30 + chr(0x2190 + number), "", 0) for number in range(400))
+
+    def build() -> None:
+        with pytest.raises(ListTooLargeError, match="runs of marks"):
+            build_frame(ListOptions(), "any", "fr", roots, tokens)
+
+    assert num_calls(build) < 500_000
 
 
 def test_states_that_go_on_alike_share_their_states_inside_a_character() -> None:

@@ -3,12 +3,14 @@
 import os
 from pathlib import Path
 
+import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from tests.vocab.toys import toy_speller, toy_tokenizer
 from vocab.artefacts.shared_store import SharedStore
 from vocab.artefacts.store import ArtefactStore
-from vocab.compiler.jobs import CompileList, read_reply
+from vocab.compiler import worker
+from vocab.compiler.jobs import CompileList, Job, Reply, read_reply
 from vocab.compiler.list_compiler import ListCompiler
 from vocab.compiler.worker import prepare, resident_bytes, serve
 
@@ -27,6 +29,35 @@ def test_each_job_is_begun_answered_and_shared(tmp_path: Path) -> None:
     assert bad.error is not None
     assert shared.read(good.compiled.digest) == store.read_bytes(good.compiled.digest)
     MemoryFileSystem.store.clear()
+
+
+@pytest.mark.parametrize(("grown", "times"), [(0, 0), (worker.SCATTERED_BYTES, 1), (worker.SCATTERED_BYTES + 1, 2)])
+def test_what_large_jobs_leave_is_given_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, grown: int, times: int
+) -> None:
+    """Two of four jobs leave so many bytes each."""
+    resident, given_back = 10**8, 0
+
+    class Growing(ListCompiler):
+        def run(self, job: Job) -> Reply:
+            nonlocal resident
+            resident += grown if job == jobs[1] else 0
+            return super().run(job)
+
+    def give_back() -> None:
+        nonlocal resident, given_back
+        resident, given_back = 10**8, given_back + 1
+
+    monkeypatch.setattr(worker, "resident_bytes", lambda: resident)
+    monkeypatch.setattr(worker, "give_memory_back", give_back)
+    jobs = [CompileList(None, ("the",)), CompileList(None, ("cat",))] * 2
+    store = ArtefactStore(tmp_path, 10**8)
+    serve(jobs, Growing(toy_speller(toy_tokenizer(["the"])), store), store, lambda _: None)
+    assert given_back == times
+
+
+def test_memory_can_be_given_back_anywhere() -> None:
+    worker.give_memory_back()
 
 
 def test_machine_code_is_there_before_the_first_job() -> None:

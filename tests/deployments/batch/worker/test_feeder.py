@@ -11,7 +11,7 @@ import pytest
 from ray.exceptions import RayActorError
 
 from deployments.batch.worker.feeder import Feeder
-from deployments.replica.answer_line import LineAnswer, LineRequest
+from deployments.replica.answer_line import ENGINE_DIED, LineAnswer, LineRequest
 
 
 class Replica:
@@ -30,6 +30,8 @@ class Replica:
         try:
             if line["body"] == "die":
                 raise RayActorError
+            if line["body"] == "engine dies":
+                return {"status": ENGINE_DIED, "body": "null"}
             await asyncio.sleep(int(line["body"]) / 1000)
             return {"status": 200, "body": line["body"]}
         finally:
@@ -52,7 +54,7 @@ def feed(*bodies: str, num_lines: int = 3) -> list[list[int]]:
     feeder = Feeder("app", "Replica", num_lines)
     rows = list(feeder({"line": np.array(lines, dtype=object)}))
     pairs = [json.loads(row["answers"][0]) for row in rows]
-    return [[number if answer else -number for number, answer in some] for some in pairs]
+    return [[number if answer and answer["status"] == 200 else -number for number, answer in some] for some in pairs]
 
 
 def test_every_line_is_answered_once_and_no_more_are_under_way_than_may_be(replica: Replica) -> None:
@@ -66,8 +68,9 @@ def test_a_place_that_gets_free_is_taken_at_once_and_answers_come_as_they_are_re
     assert sorted(order) == list(range(5))
 
 
-def test_a_line_whose_replica_died_is_told_and_the_others_are_answered(replica: Replica) -> None:
-    assert sorted(chain.from_iterable(feed("1", "die", "1", "die", "1"))) == [-3, -1, 0, 2, 4]
+@pytest.mark.parametrize("death", ["die", "engine dies"])
+def test_what_was_under_way_at_a_death_is_told_and_nothing_more_is_sent(replica: Replica, death: str) -> None:
+    assert sorted(chain.from_iterable(feed("50", death, "1", death, num_lines=2))) == [-1, 0]
 
 
 def test_nothing_is_given_from_time_to_time_so_that_a_run_can_be_stopped(replica: Replica) -> None:

@@ -121,6 +121,53 @@ def test_a_line_that_kills_engines_is_isolated_and_the_others_are_answered(world
     assert world.engines.alone["poison"] == 1
 
 
+@pytest.mark.parametrize("max_attempts", [1, 2, 3])
+def test_a_file_of_lines_that_kill_engines_fails_after_a_few_deaths_and_keeps_what_was_answered(
+    tmp_path: Path, max_attempts: int
+) -> None:
+    world = World(tmp_path, max_attempts=max_attempts)
+    batch = world.batch_of([b"{", line_of(2), *(line_of(number, "poison") for number in range(3, 300))])
+    world.engines.window = 1
+    run_batch(world.context(), batch.id)
+    ended = world.now_of(batch)
+    assert (ended.status, ended.failed_at, ended.errors[0]["code"]) == ("failed", int(world.now), "engine_killed")
+    # Ten alone; before them one for each time that they went together, of one line each.
+    assert world.engines.num_deaths == 10 * max_attempts
+    output, errors = assert_every_line_once(world, batch, 299)
+    assert output.keys() == {"row-2"}
+    codes = [line["error"]["code"] for line in errors.values()]
+    assert (codes.count("engine_failed"), codes.count("batch_failed")) == (10, 287)
+    run_batch(world.context(), batch.id)
+    assert world.now_of(batch) == ended
+
+
+def test_a_batch_that_kills_engines_fails_though_the_process_dies_while_it_is_ended(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = world.batch_of(line_of(number, "poison") for number in range(100))
+
+    def die(*_: object, **__: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.store, "finish", die)
+        with pytest.raises(Killed):
+            run_batch(world.context(), batch.id)
+    num_deaths = world.engines.num_deaths
+    run_batch(world.context(), batch.id)
+    assert world.now_of(batch).status == "failed"
+    assert world.engines.num_deaths == num_deaths
+    assert_every_line_once(world, batch, 100)
+
+
+def test_lines_on_which_engines_fail_without_dying_do_not_fail_their_batch(world: World) -> None:
+    batch = world.batch_of([*(line_of(number, f"status 500 {number}") for number in range(20)), line_of(20)])
+    run_batch(world.context(), batch.id)
+    assert world.now_of(batch).status == "completed"
+    _, errors = assert_every_line_once(world, batch, 21)
+    assert len(errors) == 20
+
+
 def test_a_line_that_an_engine_died_of_is_counted_though_its_batch_gives_up_its_slot(world: World) -> None:
     batch = world.batch_of([line_of(1, "poison"), line_of(2, "stall")])
     world.engines.window = 1

@@ -128,8 +128,8 @@ def test_a_key_that_fills_all_slots_gives_one_up_to_a_key_without_any(tmp_path: 
     small = world.batch_of((line_of(number) for number in range(10)), owner="bert")
     wait_until(lambda: world.now_of(small).status == "completed", timeout_s=10)
     assert_every_line_once(world, small, 10)
-    # Its first goes on, and the slot that was lent is its own again.
-    wait_until(lambda: world.engines.asked["stall"] == 3, timeout_s=5)
+    # Its first goes on, and the slot that was lent is its own again. Of suspects, those of one batch go at a time.
+    wait_until(lambda: world.engines.asked["stall"] in ((1, 2) if num_attempts else (3,)), timeout_s=5)
     runner.stop()
     assert [world.now_of(batch).status for batch in stalled] == ["in_progress", "in_progress", "validating"]
     assert all(world.store.attempts(batch.id) == ({1: num_attempts} if num_attempts else {}) for batch in stalled)
