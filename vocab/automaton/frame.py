@@ -273,9 +273,7 @@ class _Builder:
         for item in items:
             if isinstance(item, _Head) and item.num_read == len(self._roots[item.root].head):
                 yield Way(item.root, False, self._context(item.state, item.root))
-        # Most states are inside a run of marks: only the others look at the roots, of which there may be hundreds.
-        if not (gaps := [item for item in items if isinstance(item, _Gap)]):
-            return
+        gaps = [item for item in items if isinstance(item, _Gap)]
         is_behind_blank = any(gap.is_behind_blank for gap in gaps)
         for (lead, is_elided), indices in self._headless.items():
             if lead == POSSESSIVE.lead:

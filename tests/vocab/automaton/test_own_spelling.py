@@ -20,7 +20,7 @@ from vocab.lists.wordlists import WordList, load_word_list
 from vocab.matching.masks import NO_BUDGET
 from vocab.matching.states import ListStates
 from vocab.options import ListOptions
-from vocab.text.elisions import ELISION_LANGUAGES
+from vocab.text.elisions import ELISION_LANGUAGES, follows_elision, is_elision
 from vocab.text.forms import Capitals
 
 LANGUAGES = ("en", "es", "fr", "tr", "ru")
@@ -167,6 +167,17 @@ def tokenizer(request: pytest.FixtureRequest) -> PreTrainedTokenizerBase:
 @given(seed=st.integers(0, 2**32))
 def test_the_tokenizers_own_spelling_is_allowed(tokenizer: PreTrainedTokenizerBase, lang: str, seed: int) -> None:
     assert_own_spelling(tokenizer, lang, seed, FULL)
+
+
+@pytest.mark.parametrize("lang", sorted(ELISION_LANGUAGES))
+def test_a_tokenizer_may_draw_the_end_of_an_elision_into_the_word_behind_it(lang: str) -> None:
+    tokenizer, words = byte_pairs_that_draw_marks_in(), listed(lang)
+    states = states_for(tokenizer, lang, FULL)
+    elision = next(word for word in words.words if is_elision(word, lang))
+    follow = [word for word in words.words if follows_elision(word, lang) and not is_elision(word, lang)]
+    texts = [elision + word for word in follow]
+    assert any("'" in tokenizer.decode(tokenizer.encode(text)[1:]) for text in texts)
+    assert not {text: around for text in texts if (around := refused(states, tokenizer, text))}
 
 
 @pytest.mark.slow
