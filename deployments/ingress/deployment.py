@@ -19,6 +19,7 @@ from deployments.errors import ApiError, NotFoundError, to_api_error
 from deployments.ingress.answers import ClientLeft, respond, unless_client_leaves
 from deployments.ingress.auth import Authentication
 from deployments.ingress.backend import Backend, HandleBackend
+from deployments.ingress.backlog import Backlog
 from deployments.ingress.body import parse_json, read_json_body
 from deployments.ingress.proxy_callback import check_guarded
 from deployments.ingress.request_id import Envelope
@@ -142,6 +143,7 @@ def max_chats(settings: Settings) -> int:
 
 def _add_chat(app: FastAPI, settings: Settings, backend: Backend) -> None:
     reader = ChatRequestReader.of(settings)
+    backlog = Backlog()
 
     @app.post("/v1/chat/completions")
     async def create_chat_completion(request: Request) -> Response:
@@ -152,7 +154,7 @@ def _add_chat(app: FastAPI, settings: Settings, backend: Backend) -> None:
             vocabulary = await unless_client_leaves(request.receive, _resolve(backend, chat, owner))
             body = {**chat.body, "cache_salt": settings.cache_salt(owner)}
             answer = backend.answer(body, vocabulary, chat.decoding, request_id)
-            return await respond(request, answer, is_stream=chat.is_stream, request_id=request_id)
+            return await respond(request, answer, is_stream=chat.is_stream, request_id=request_id, backlog=backlog)
         except (ApiError, ClientLeft):
             raise
         except Exception as error:

@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from deployments.errors import NotFoundError
 from deployments.ingress.idle_connections import TIMEOUT_S, IdleConnections
 from deployments.ingress.read_ahead import limit_client
-from deployments.ingress.send_ahead import CONFIRMS, Reader
+from deployments.ingress.send_ahead import CONFIRM_BYTES, CONFIRMS, Reader
 
 CALLBACK_VARIABLE: Final = "RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH"
 CALLBACK: Final = "deployments.proxy:middlewares"
@@ -84,8 +84,9 @@ class ProxyGuard:
             await _not_found(send)
         else:
             headers = [(name, value) for name, value in scope["headers"] if not is_trusted_by_serve(name)]
+            scope = {**scope, "headers": headers, CONFIRMS: CONFIRM_BYTES}
             try:
-                await self._app({**scope, "headers": headers, CONFIRMS: True}, reader.receive, send_with_one_id)
+                await self._app(scope, reader.receive, send_with_one_id)
             finally:
                 reader.close()
 
