@@ -152,6 +152,7 @@ class Window:
         self._shared = shared
         self._taken_bytes = -ABSORBED_BYTES
         self._since = time.monotonic()
+        self._has_news = asyncio.Event()
 
     def take(self, num_bytes: int) -> None:
         """Count what the client has taken; grow if it was fast, and shrink if it was not."""
@@ -161,6 +162,13 @@ class Window:
             is_fast = time.monotonic() - self._since < FAST_S
             self._resize(min(2 * self.num_bytes, MANY_BYTES) if is_fast else max(self.num_bytes // 2, FEW_BYTES))
             self._taken_bytes, self._since = 0, time.monotonic()
+        self._has_news.set()
+
+    async def wait_for_room(self, num_bytes: int) -> None:
+        """Wait until less than a quarter of so many is unread."""
+        while self.unread_bytes >= num_bytes // 4:
+            self._has_news.clear()
+            await self._has_news.wait()
 
     def close(self) -> None:
         self._resize(FEW_BYTES)
@@ -176,10 +184,14 @@ class SharedBytes:
         self.num_free = num_bytes
 
 
-def bytes_ahead(scope: Scope) -> int:
-    """Return how large the next piece of the answer to a request should be."""
+async def next_piece_bytes(scope: Scope) -> int:
+    """Return how large the next piece of the answer should be; where little may be under way, wait until it is due."""
     window: Window | None = scope.get(_WINDOW)
-    return MANY_BYTES if window is None else window.num_bytes
+    if window is None:
+        return MANY_BYTES
+    if window.num_bytes == FEW_BYTES:
+        await window.wait_for_room(FEW_BYTES)
+    return window.num_bytes
 
 
 class SendAhead:
@@ -202,23 +214,14 @@ class SendAhead:
             yield send
             return
         window = scope[_WINDOW] = Window(self._shared)
-        has_news = asyncio.Event()
-
-        def confirm(num_bytes: int) -> None:
-            window.take(num_bytes)
-            has_news.set()
-
-        _Queue.replace(proxy, confirm)
+        _Queue.replace(proxy, window.take)
 
         async def limited(message: Message) -> None:
             if message["type"] == "http.response.start":
                 message = {**message, _READ_TIMEOUT: self._timeout_s}
             for part in _parts(message, window):
                 # What is under way at the end is not counted any more.
-                ahead = window.num_bytes if part.get("more_body", False) else FEW_BYTES
-                while window.unread_bytes >= ahead // 4:
-                    has_news.clear()
-                    await has_news.wait()
+                await window.wait_for_room(window.num_bytes if part.get("more_body", False) else FEW_BYTES)
                 window.unread_bytes += len(part.get("body", b""))
                 await send(part)
 

@@ -14,7 +14,7 @@ from deployments.errors import BadRequestError, InternalError, printable
 from deployments.ingress.answers import unless_client_leaves
 from deployments.ingress.body import parse_json, read_json_body
 from deployments.ingress.routing import Routes
-from deployments.ingress.send_ahead import FEW_BYTES, bytes_ahead
+from deployments.ingress.send_ahead import FEW_BYTES, next_piece_bytes
 from deployments.limits import Limits
 from deployments.protocol.batches import read_expiry, read_parameters
 from deployments.settings import Settings
@@ -204,7 +204,9 @@ class FileStream(Response):
             await send({"type": "http.response.body", "body": piece, "more_body": sent < self._num_bytes})
             if sent == self._num_bytes:
                 return
-            piece = await _exactly(self._read, sent, self._num_bytes, bytes_ahead(scope), self._request_id)
+            piece = b""
+            most = await next_piece_bytes(scope)
+            piece = await _exactly(self._read, sent, self._num_bytes, most, self._request_id)
 
 
 async def _exactly(read: Read, offset: int, end: int, num_bytes: int, request_id: str) -> bytes:
