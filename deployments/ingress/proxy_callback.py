@@ -61,7 +61,7 @@ def is_trusted_by_serve(name: bytes) -> bool:
 
 class ProxyGuard:
     """Drop the headers that Serve would trust, keep only the first request id of an answer, limit what Serve holds of
-    either body, and cut clients that neither send nor read."""
+    either body, cut clients that neither send nor read, and refuse WebSockets."""
 
     def __init__(self, app: ASGIApp, *, idle_timeout_s: float = TIMEOUT_S) -> None:
         self._app = app
@@ -75,6 +75,10 @@ class ProxyGuard:
                     headers["x-request-id"] = headers["x-request-id"]
             await reader.send(message)
 
+        if scope["type"] == "websocket":
+            # There are none here, and Serve would look at their headers too.
+            await send({"type": "websocket.close", "code": 1008, "reason": ""})
+            return
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

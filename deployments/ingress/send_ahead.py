@@ -144,14 +144,15 @@ def cut(send: Send) -> None:
 
 
 class Window:
-    """How much of one answer may be under way; ``shared`` is what all answers of a process have together."""
+    """How much of one answer may be under way; ``shared`` is what all answers of a process have beside it."""
 
-    def __init__(self, shared: "SharedBytes") -> None:
+    def __init__(self, shared: "SharedBytes", *, clock: Callable[[], float] = time.monotonic) -> None:
         self.num_bytes = FEW_BYTES
         self.unread_bytes = 0
         self._shared = shared
         self._taken_bytes = -ABSORBED_BYTES
-        self._since = time.monotonic()
+        self._clock = clock
+        self._since = clock()
         self._has_news = asyncio.Event()
 
     def take(self, num_bytes: int) -> None:
@@ -159,9 +160,9 @@ class Window:
         self.unread_bytes -= num_bytes
         self._taken_bytes += num_bytes
         if self._taken_bytes >= self.num_bytes:
-            is_fast = time.monotonic() - self._since < FAST_S
+            is_fast = self._clock() - self._since < FAST_S
             self._resize(min(2 * self.num_bytes, MANY_BYTES) if is_fast else max(self.num_bytes // 2, FEW_BYTES))
-            self._taken_bytes, self._since = 0, time.monotonic()
+            self._taken_bytes, self._since = 0, self._clock()
         self._has_news.set()
 
     async def wait_for_room(self, num_bytes: int) -> None:
