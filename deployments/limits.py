@@ -26,8 +26,8 @@ class Limits(BaseModel):
     """Costs one waiting task. Set by the client that sends one byte a second."""
 
     max_unread_s: float = Field(default=30.0, gt=0)
-    """A client that leaves 64 KiB of its answer unread for so long is cut. Costs 17 MB of ingress and proxy until then,
-    where it reads a file. Set by the client that reads one byte a second; 2 KB a second are enough."""
+    """A client that leaves 64 KiB of its answer unread for so long is cut. Costs 1 MB of ingress, proxy and kernel
+    until then. Set by the client that reads one byte a second; 2 KB a second are enough."""
 
     max_header_bytes: int = Field(default=64 * 1024, ge=1024)
     """Costs its size. The h11 parser stops at 64 KiB by itself, httptools at none."""

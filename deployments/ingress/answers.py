@@ -15,10 +15,11 @@ from starlette.types import Receive, Scope, Send
 
 from deployments.contract import Answer
 from deployments.errors import ApiError, InternalError, from_error_item, to_api_error
+from deployments.ingress.backlog import Backlog
 
 logger = logging.getLogger("ray.serve.wordbound")
 
-_END_OF_STREAM: Final = "[DONE]"
+_END_OF_STREAM: Final = b"data: [DONE]"
 
 T = TypeVar("T")
 
@@ -57,8 +58,10 @@ async def _departure(receive: Receive) -> None:
         pass
 
 
-async def respond(request: Request, answer: AsyncGenerator[Answer], *, is_stream: bool, request_id: str) -> Response:
-    """Wait for the first item of ``answer`` and make the response of it.
+async def respond(
+    request: Request, answer: AsyncGenerator[Answer], *, is_stream: bool, request_id: str, backlog: Backlog
+) -> Response:
+    """Wait for the first item of ``answer`` and make the response of it; what waits of a stream is in ``backlog``.
 
     Raises:
         ApiError: The first item is an error, or not what was asked for.
@@ -69,7 +72,7 @@ async def respond(request: Request, answer: AsyncGenerator[Answer], *, is_stream
         if isinstance(first, dict) and "error" in first:
             raise _error(first, request_id)
         if is_stream and isinstance(first, str):
-            return EventStream(first, answer, request_id)
+            return EventStream(first, answer, request_id, backlog)
         if is_stream or not isinstance(first, dict):
             raise InternalError(request_id)
     except BaseException:
@@ -87,12 +90,13 @@ class EventStream(Response):
 
     media_type = "text/event-stream"
 
-    def __init__(self, first: str, rest: AsyncGenerator[Answer], request_id: str) -> None:
+    def __init__(self, first: str, rest: AsyncGenerator[Answer], request_id: str, backlog: Backlog) -> None:
         super().__init__(headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._first = first
         self._rest = rest
         self._request_id = request_id
+        self._backlog = backlog
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with aclosing(self._rest):
@@ -100,12 +104,13 @@ class EventStream(Response):
             await unless_client_leaves(receive, self._send_events(send, owner_of(scope)))
 
     async def _send_events(self, send: Send, owner: str) -> None:
-        last = ""
+        last = b""
         try:
-            async for event in self._events():
-                await send({"type": "http.response.body", "body": event.encode(), "more_body": True})
-                last = event
-            if _END_OF_STREAM not in last:
+            async with aclosing(self._backlog.read(self._events())) as bodies:
+                async for body in bodies:
+                    await send({"type": "http.response.body", "body": body, "more_body": True})
+                    last = body
+            if not last.rstrip().endswith(_END_OF_STREAM):
                 raise InternalError(self._request_id)
         except Exception as exception:
             error = to_api_error(exception, self._request_id)

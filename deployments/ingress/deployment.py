@@ -19,6 +19,7 @@ from deployments.errors import ApiError, NotFoundError, to_api_error
 from deployments.ingress.answers import ClientLeft, respond, unless_client_leaves
 from deployments.ingress.auth import Authentication
 from deployments.ingress.backend import Backend, HandleBackend
+from deployments.ingress.backlog import Backlog
 from deployments.ingress.body import parse_json, read_json_body
 from deployments.ingress.key_limits import KeyLimits, take_tokens
 from deployments.ingress.proxy_callback import check_guarded
@@ -153,6 +154,7 @@ def max_chats(settings: Settings) -> int:
 
 def _add_chat(app: FastAPI, settings: Settings, backend: Backend, rates: Rates) -> None:
     reader = ChatRequestReader.of(settings)
+    backlog = Backlog()
 
     @app.post("/v1/chat/completions")
     async def create_chat_completion(request: Request) -> Response:
@@ -164,7 +166,7 @@ def _add_chat(app: FastAPI, settings: Settings, backend: Backend, rates: Rates) 
             await take_tokens(rates, request.scope, settings, chat)
             vocabulary = await unless_client_leaves(request.receive, _resolve(backend, chat, caller.owner))
             answer = backend.answer(chat.body, vocabulary, chat.decoding, caller)
-            return await respond(request, answer, is_stream=chat.is_stream, request_id=request_id)
+            return await respond(request, answer, is_stream=chat.is_stream, request_id=request_id, backlog=backlog)
         except (ApiError, ClientLeft):
             raise
         except Exception as error:

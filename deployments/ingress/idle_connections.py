@@ -5,6 +5,9 @@ Serve's server, uvicorn, has a deadline for a connection that is kept after an a
 """
 
 import asyncio
+import socket
+import struct
+from contextlib import suppress
 from typing import Any, Final
 
 from starlette.types import Send
@@ -25,8 +28,7 @@ class IdleConnections:
         """Begin with the connections of the server whose ``send`` this is, if not done yet; none of another server."""
         if self._timer is not None:
             return
-        # Not public. Without it all stays right, and such connections stay open.
-        transport = getattr(getattr(send, "__self__", None), "transport", None)
+        transport = transport_of(send)
         connections = getattr(transport and transport.get_protocol(), "connections", None)
         if connections is not None:
             self._look(connections)
@@ -37,7 +39,7 @@ class IdleConnections:
         self._idle_since = {one: self._idle_since.get(one, now) for one in connections if _is_idle(one)}
         for connection, since in self._idle_since.items():
             if now - since >= self._timeout_s:
-                connection.transport.abort()
+                abort(connection.transport)
         self._timer = loop.call_later(self._timeout_s / 4, self._look, connections)
 
 
@@ -47,3 +49,17 @@ def _is_idle(connection: Any) -> bool:
     is_between_requests = connection.cycle is None or connection.cycle.response_complete
     has_deadline = getattr(connection, "timeout_keep_alive_task", None) is not None
     return connection.transport.is_closing() or (is_between_requests and not has_deadline)
+
+
+def transport_of(send: Send) -> Any:
+    """Return the transport of the connection whose ``send`` this is; None where the server is not uvicorn."""
+    # Not public. Without it all stays right, and costs the memory.
+    return getattr(getattr(send, "__self__", None), "transport", None)
+
+
+def abort(transport: Any) -> None:
+    """End a connection at once; what its client has not read is dropped, in the kernel too."""
+    with suppress(OSError):
+        # The kernel would go on sending it for as long as the client reads.
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    transport.abort()

@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from deployments.errors import NotFoundError
 from deployments.ingress.idle_connections import TIMEOUT_S, IdleConnections
 from deployments.ingress.read_ahead import limit_client
-from deployments.ingress.send_ahead import CONFIRMS, Reader
+from deployments.ingress.send_ahead import CONFIRM_BYTES, CONFIRMS, Reader
 
 CALLBACK_VARIABLE: Final = "RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH"
 CALLBACK: Final = "deployments.proxy:middlewares"
@@ -61,7 +61,7 @@ def is_trusted_by_serve(name: bytes) -> bool:
 
 class ProxyGuard:
     """Drop the headers that Serve would trust, keep only the first request id of an answer, limit what Serve holds of
-    either body, and cut clients that neither send nor read."""
+    either body, cut clients that neither send nor read, and refuse WebSockets."""
 
     def __init__(self, app: ASGIApp, *, idle_timeout_s: float = TIMEOUT_S) -> None:
         self._app = app
@@ -75,6 +75,10 @@ class ProxyGuard:
                     headers["x-request-id"] = headers["x-request-id"]
             await reader.send(message)
 
+        if scope["type"] == "websocket":
+            # There are none here, and Serve would look at their headers too.
+            await send({"type": "websocket.close", "code": 1008, "reason": ""})
+            return
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -84,8 +88,9 @@ class ProxyGuard:
             await _not_found(send)
         else:
             headers = [(name, value) for name, value in scope["headers"] if not is_trusted_by_serve(name)]
+            scope = {**scope, "headers": headers, CONFIRMS: CONFIRM_BYTES}
             try:
-                await self._app({**scope, "headers": headers, CONFIRMS: True}, reader.receive, send_with_one_id)
+                await self._app(scope, reader.receive, send_with_one_id)
             finally:
                 reader.close()
 

@@ -71,6 +71,10 @@ def limit_fetching(receive: Receive) -> Receive:
 
     async def fetch_with_room(metadata: Any) -> bytes:
         nonlocal unread_bytes
+        if proxy.queue.empty():
+            # What was fetched was no message of the body.
+            unread_bytes = 0
+            has_room.set()
         await has_room.wait()
         messages: bytes = await fetch(metadata)
         unread_bytes += len(messages)

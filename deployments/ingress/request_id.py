@@ -17,7 +17,7 @@ from deployments.errors import ApiError, InternalError, printable, to_api_error
 from deployments.ingress.answers import ClientLeft, owner_of
 from deployments.ingress.read_ahead import limit_fetching
 from deployments.ingress.routing import raw_path
-from deployments.ingress.send_ahead import limit_sending
+from deployments.ingress.send_ahead import SendAhead
 
 logger = logging.getLogger("ray.serve.wordbound")
 """Below Serve's own logger, which alone has a handler in a replica."""
@@ -35,19 +35,19 @@ def add_headers(scope: Scope, headers: Mapping[str, str]) -> None:
 
 
 class Envelope:
-    """Give every request exactly one answer, with an ``X-Request-Id``; a client may leave of it what ``limit_sending``
-    says unread for ``max_unread_s``."""
+    """Give every request exactly one answer, with an ``X-Request-Id``; a client may leave of it what ``SendAhead`` says
+    unread for ``max_unread_s``."""
 
     def __init__(self, app: ASGIApp, *, max_unread_s: float) -> None:
         self._app = app
-        self._max_unread_s = max_unread_s
+        self._send_ahead = SendAhead(timeout_s=max_unread_s)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008, "reason": ""})
         elif scope["type"] == "http":
-            limited = limit_sending(scope, receive, send, timeout_s=self._max_unread_s)
-            await _Exchange(scope, limited).run(self._app, limit_fetching(receive))
+            with self._send_ahead.limit(scope, receive, send) as limited:
+                await _Exchange(scope, limited).run(self._app, limit_fetching(receive))
         else:
             await self._app(scope, receive, send)
 

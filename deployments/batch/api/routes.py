@@ -15,6 +15,7 @@ from deployments.errors import BadRequestError, InternalError, printable
 from deployments.ingress.answers import unless_client_leaves
 from deployments.ingress.body import parse_json, read_json_body
 from deployments.ingress.routing import Routes
+from deployments.ingress.send_ahead import FEW_BYTES, next_piece_bytes
 from deployments.limits import Limits
 from deployments.protocol.batches import read_expiry, read_parameters
 from deployments.settings import Settings
@@ -33,9 +34,6 @@ BATCH_ROUTES: Final[Routes] = {
 
 _UPLOADS_AT_ONCE: Final = 4
 """Uploads of the largest size that one key may have on the disk at once, or more smaller ones."""
-
-PIECE_BYTES: Final = 4 * 2**20
-"""Costs as much memory for each file that is being sent, on each side of the handle."""
 
 Read: TypeAlias = Callable[[int, int], Awaitable[bytes]]
 """Returns so many bytes from an offset on, or fewer where the file ends."""
@@ -197,14 +195,14 @@ class FileStream(Response):
         Raises:
             ApiError: It cannot be read.
         """
-        first = await _exactly(read, 0, num_bytes, request_id)
+        first = await _exactly(read, 0, num_bytes, FEW_BYTES, request_id)
         return cls(first, read, num_bytes, media_type, request_id)
 
-    async def __call__(self, _: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        await unless_client_leaves(receive, self._send_pieces(send))
+        await unless_client_leaves(receive, self._send_pieces(scope, send))
 
-    async def _send_pieces(self, send: Send) -> None:
+    async def _send_pieces(self, scope: Scope, send: Send) -> None:
         piece, self._first = self._first, b""
         sent = 0
         while True:
@@ -212,11 +210,13 @@ class FileStream(Response):
             await send({"type": "http.response.body", "body": piece, "more_body": sent < self._num_bytes})
             if sent == self._num_bytes:
                 return
-            piece = await _exactly(self._read, sent, self._num_bytes, self._request_id)
+            piece = b""
+            most = await next_piece_bytes(scope)
+            piece = await _exactly(self._read, sent, self._num_bytes, most, self._request_id)
 
 
-async def _exactly(read: Read, offset: int, end: int, request_id: str) -> bytes:
-    piece = await read(offset, PIECE_BYTES)
-    if len(piece) != min(PIECE_BYTES, end - offset):
+async def _exactly(read: Read, offset: int, end: int, num_bytes: int, request_id: str) -> bytes:
+    piece = await read(offset, num_bytes)
+    if len(piece) != min(num_bytes, end - offset):
         raise InternalError(request_id)
     return piece

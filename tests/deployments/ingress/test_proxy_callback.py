@@ -38,6 +38,20 @@ def test_keeps_all_others() -> None:
     assert headers_behind(*others) == others
 
 
+async def test_a_websocket_is_refused_before_serve_looks_at_its_headers() -> None:
+    sent: list[Any] = []
+
+    async def app(*_: Any) -> Any:
+        raise AssertionError
+
+    async def send(message: Any) -> None:
+        sent.append(message["type"])
+
+    headers = [(b"serve_multiplexed_model_id", b"1")]
+    await ProxyGuard(app)({"type": "websocket", "path": "/health", "headers": headers}, app, send)
+    assert sent == ["websocket.close"]
+
+
 @pytest.mark.parametrize("environment", [{}, {CALLBACK_VARIABLE: ""}, {CALLBACK_VARIABLE: "other:middlewares"}])
 def test_an_ingress_does_not_start_without_the_guard(environment: dict[str, str]) -> None:
     with pytest.raises(RuntimeError, match=f"set {CALLBACK_VARIABLE}={CALLBACK} on every node before Ray starts"):

@@ -3,11 +3,14 @@
 import asyncio
 
 import pytest
-from starlette.types import Message
+from ray.serve._private.common import RequestMetadata
+from ray.serve._private.http_util import ASGIReceiveProxy
+from starlette.types import Message, Scope
 
-from deployments.batch.api.routes import PIECE_BYTES, FileStream
+from deployments.batch.api.routes import FileStream
 from deployments.errors import InternalError, NotFoundError
 from deployments.ingress.answers import ClientLeft
+from deployments.ingress.send_ahead import CONFIRM_BYTES, CONFIRMS, FEW_BYTES, MANY_BYTES, SendAhead
 
 
 class File:
@@ -23,7 +26,7 @@ class File:
 
 
 async def test_a_piece_is_read_when_the_one_before_has_gone() -> None:
-    file = File(3 * PIECE_BYTES)
+    file = File(FEW_BYTES + 2 * MANY_BYTES)
     stream = await FileStream.begin(file.read, file.num_bytes, "text/plain", "req-1")
     num_sent = 0
 
@@ -34,11 +37,35 @@ async def test_a_piece_is_read_when_the_one_before_has_gone() -> None:
             num_sent += 1
 
     await stream({}, _stay, send)
-    assert file.asked == [0, PIECE_BYTES, 2 * PIECE_BYTES]
+    assert file.asked == [0, FEW_BYTES, FEW_BYTES + MANY_BYTES]
+
+
+async def test_of_a_file_that_nobody_reads_one_small_piece_is_read() -> None:
+    file = File(100 * MANY_BYTES)
+    stream = await FileStream.begin(file.read, file.num_bytes, "text/plain", "req-1")
+    scope: Scope = {CONFIRMS: CONFIRM_BYTES}
+    num_sent = 0
+
+    async def fetch(_: RequestMetadata) -> bytes:
+        await asyncio.sleep(3600)
+        return b""
+
+    async def send(message: Message) -> None:
+        nonlocal num_sent
+        num_sent += len(message.get("body", b""))
+
+    proxied = ASGIReceiveProxy({"type": "http"}, RequestMetadata(request_id="1", internal_request_id="1"), fetch)
+    with SendAhead(timeout_s=30).limit(scope, proxied, send) as limited:
+        sending = asyncio.create_task(stream(scope, proxied, limited))
+        for _ in range(1000):
+            await asyncio.sleep(0)
+        assert (file.asked, num_sent) == ([0], FEW_BYTES)
+        sending.cancel()
+        await asyncio.gather(sending, return_exceptions=True)
 
 
 async def test_nothing_more_is_read_for_a_client_that_left() -> None:
-    file = File(100 * PIECE_BYTES)
+    file = File(100 * MANY_BYTES)
     stream = await FileStream.begin(file.read, file.num_bytes, "text/plain", "req-1")
     left = asyncio.Event()
 

@@ -9,9 +9,9 @@ import httpx
 import openai
 import pytest
 
-from deployments.batch.api.routes import PIECE_BYTES
 from deployments.batch.api.uploads import MAX_FIELD_BYTES
 from deployments.ingress.deployment import create_app
+from deployments.ingress.send_ahead import FEW_BYTES, MANY_BYTES
 from deployments.limits import BatchLimits
 from deployments.settings import Settings
 from tests.deployments.batch.served import ENDPOINT, FEW, NOW, World, jsonl
@@ -189,7 +189,7 @@ def test_the_key_in_the_query_is_no_parameter_of_a_job(front: Front, world: Worl
         assert client.post(JOBS, params={"token": KEY, "max_tokens": 5}, files=files).status_code == 200
 
 
-@pytest.mark.parametrize("size", [1, PIECE_BYTES - 1, PIECE_BYTES, PIECE_BYTES + 1, 2 * PIECE_BYTES + 7])
+@pytest.mark.parametrize("size", [1, FEW_BYTES - 1, FEW_BYTES, FEW_BYTES + 1, FEW_BYTES + 2 * MANY_BYTES + 7])
 def test_a_file_of_any_size_comes_whole(front: Front, tmp_path: Path, size: int) -> None:
     world = World(tmp_path, limits=BatchLimits())
     front.batches.service = world.service
@@ -212,7 +212,7 @@ def test_a_file_that_breaks_off_is_noticed(
 ) -> None:
     world = World(tmp_path, limits=BatchLimits())
     front.batches.service = world.service
-    file_id = world.upload(b"x" * (PIECE_BYTES + 1), owner="default")
+    file_id = world.upload(b"x" * (FEW_BYTES + 1), owner="default")
     read = world.contents.read
     monkeypatch.setattr(world.contents, "read", lambda name, at, most: read(name, at, most) if at == 0 else b"")
     with pytest.raises(httpx.RemoteProtocolError):
