@@ -179,7 +179,7 @@ class StreamFilter:
         ready, state.num_sent = state.text[state.num_sent : end], max(end, state.num_sent)
         if ready and self._rules.may_be_cut:
             self._move_on(state, end)
-        has_ids = _take_token_ids(choice, state)
+        has_ids = _take_token_ids(choice, state, has_text=bool(written) or is_finished)
         if not ready and "content" not in delta:
             return True
         delta["content"] = ready
@@ -216,13 +216,13 @@ def _num_whole(followed: FollowedText, written: str) -> int:
     return followed.num_whole
 
 
-def _take_token_ids(choice: dict[str, Any], state: _ChoiceText) -> bool:
-    """Leave the ids in the choice once all of their text can be sent."""
+def _take_token_ids(choice: dict[str, Any], state: _ChoiceText, *, has_text: bool) -> bool:
+    """Leave the ids in the choice once all of their text can be sent. Those of half a character have none yet."""
     if not choice.get("token_ids"):
         return False
     state.token_ids += choice["token_ids"]
     choice["token_ids"] = []
-    if state.num_sent < len(state.text):
+    if state.num_sent < len(state.text) or not has_text:
         return False
     choice["token_ids"], state.token_ids = state.token_ids, []
     return True

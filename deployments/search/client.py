@@ -17,7 +17,8 @@ from vllm.outputs import CompletionOutput, RequestOutput
 from vllm.sampling_params import RequestOutputKind, SamplingParams
 
 from deployments.contract import Decoding
-from deployments.search.generator import EngineGenerator, KeptSteps, sentence_tokens
+from deployments.search.generator import EngineGenerator, KeptSteps, end_tokens, sentence_tokens
+from deployments.search.listed_logprobs import ListedLogprobs
 from deployments.search.order import ORDER_ARGUMENT, AnswerCost, SearchOrder
 from deployments.search.tokens import CUT_CHARACTER, Constraint, scores_of
 from vocab.automaton.tokenizer import TokenizerFacts
@@ -26,7 +27,7 @@ from vocab.decoding.candidates import choose_candidates, search_sentences
 from vocab.decoding.generator import Continuation
 from vocab.decoding.scores import TextScore
 from vocab.matching.engine_cache import EngineCache
-from vocab.matching.reference import GrammarReference
+from vocab.matching.reference import GrammarReference, is_ours
 from vocab.vllm_plugin.kv_fork import TRANSFER_CONFIG
 
 
@@ -65,15 +66,12 @@ class SearchClient:
         extra_args = dict(sampling_params.extra_args or {})
         order: SearchOrder | None = extra_args.pop(ORDER_ARGUMENT, None)
         if order is None:
-            answer: AsyncGenerator[RequestOutput, None] = self._client.generate(
-                prompt, sampling_params, request_id, **options
-            )
-            return answer
+            return self._listed(self._client.generate(prompt, sampling_params, request_id, **options), sampling_params)
         params = sampling_params.clone()
         params.extra_args = extra_args or None
         decoding = order.decoding
         if max(decoding.num_beams, decoding.best_of, decoding.search_width) == 1:
-            return self._scored(prompt, params, request_id, order, options)
+            return self._listed(self._scored(prompt, params, request_id, order, options), sampling_params)
         return self._searched(prompt, params, request_id, order, options)
 
     async def _searched(
@@ -123,6 +121,32 @@ class SearchClient:
                     yield outputs.part(part)
         if params.output_kind != RequestOutputKind.DELTA:
             yield outputs.joined(parts)
+
+    def _listed(
+        self, answer: AsyncGenerator[RequestOutput, None], params: SamplingParams
+    ) -> AsyncGenerator[RequestOutput, None]:
+        """Return the answer, without logprobs of tokens that its word list forbids."""
+        grammar = None if params.structured_outputs is None else params.structured_outputs.grammar
+        # logprobs 0 is that of the answer's own tokens.
+        if not params.logprobs or grammar is None or not is_ours(grammar):
+            return answer
+        return self._with_listed_logprobs(answer, params)
+
+    async def _with_listed_logprobs(
+        self, answer: AsyncGenerator[RequestOutput, None], params: SamplingParams
+    ) -> AsyncGenerator[RequestOutput, None]:
+        constraint = await self._constraint(params)
+        listed = ListedLogprobs(
+            None if constraint is None else constraint.states,
+            end_tokens(self._client, params),
+            params.logprob_token_ids or (),
+            is_delta=params.output_kind == RequestOutputKind.DELTA,
+        )
+        async with aclosing(answer):
+            async for output in answer:
+                for completion in output.outputs:
+                    listed.keep_listed(completion)
+                yield output
 
     async def _constraint(self, params: SamplingParams) -> Constraint | None:
         grammar = None if params.structured_outputs is None else params.structured_outputs.grammar

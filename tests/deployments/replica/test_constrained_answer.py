@@ -231,6 +231,16 @@ class TestStreams:
             ("cat.", [0, 1, 2, 3]),
         ]
 
+    def test_holds_the_token_ids_of_half_a_character(self) -> None:
+        chunks = [chunk("The "), chunk(""), chunk("\N{EM DASH}"), chunk("cat", finish_reason="stop")]
+        for number, one in enumerate(chunks):
+            one["choices"][0]["token_ids"] = [number]
+        full = AnswerRules(
+            TextReader(WordList("en", WORDS, "file"), ListOptions(punctuation="full"), len(WORDS)), BLOCK, False, False
+        )
+        sent = stream(chunks, full)
+        assert [one["choices"][0]["token_ids"] for one in sent] == [[0], [1, 2], [3]]
+
     def test_breaks_off_where_no_text_goes_on(self) -> None:
         stream_filter = StreamFilter(rules(may_be_cut=False))
         assert text_of(stream_filter.pass_on(chunk("The cat s"))) == "The cat "

@@ -67,7 +67,7 @@ class ToyEngine:
                     raise self.failure
                 await asyncio.Event().wait()
             made = self._generate(list(prompt["prompt_token_ids"]), params, number)
-            for output in made if params.output_kind == RequestOutputKind.DELTA else [_joined(made)]:
+            for output in made if params.output_kind == RequestOutputKind.DELTA else [joined(made)]:
                 yield RequestOutput(request_id, None, prompt["prompt_token_ids"], None, [output], output.finished())
         finally:
             self.num_running -= 1
@@ -155,7 +155,7 @@ def _logprobs(params: SamplingParams, log_p: Any, allowed: Any, token: int, rank
     return flat
 
 
-def _joined(outputs: list[CompletionOutput]) -> CompletionOutput:
+def joined(outputs: list[CompletionOutput]) -> CompletionOutput:
     first, *others = outputs
     for output in others:
         first.text += output.text

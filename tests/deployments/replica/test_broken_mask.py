@@ -1,0 +1,270 @@
+"""The whole replica, vLLM's server included, around an engine whose mask lets one step in fifty through.
+
+Only the engine's process is made up: it draws real tokens of the demo's tokenizer, at random where no mask holds it.
+``e2e`` tests ask the real engine.
+"""
+
+import asyncio
+import json
+import re
+from argparse import Namespace
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from itertools import takewhile, zip_longest
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from ray.serve.llm.deployment import LLMServer
+from starlette.datastructures import State as ServerState
+from transformers import AutoTokenizer
+from vllm.engine.arg_utils import AsyncEngineArgs
+from vllm.entrypoints.launchers.cli_args import FrontendArgs
+from vllm.entrypoints.openai.api_server import init_app_state
+from vllm.outputs import CompletionOutput, RequestOutput
+from vllm.renderers import renderer_from_config
+from vllm.sampling_params import RequestOutputKind, SamplingParams
+from vllm.v1.engine.detokenizer import IncrementalDetokenizer
+from vllm.v1.engine.input_processor import InputProcessor
+
+from deployments.contract import Caller, ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
+from deployments.limits import Limits
+from deployments.protocol.reader import ChatRequestReader
+from deployments.replica import engine
+from deployments.replica.answer_line import LineAnswerer
+from deployments.replica.answering import ChatAnswerer, Prompts
+from deployments.replica.node_lists import NodeLists
+from deployments.replica.share import Share
+from deployments.settings import Settings
+from tests.checker import unlisted_words
+from tests.deployments.search.toy_engine import ToyEngine, joined
+from vocab.artefacts.store import ArtefactStore
+from vocab.automaton.speller import Speller
+from vocab.automaton.words import build_words
+from vocab.lists.wordlists import WordList
+from vocab.matching.engine_cache import EngineCache
+from vocab.matching.matcher import Matcher
+from vocab.options import ListOptions
+
+MODEL = "m"
+WORDS = (
+    "the", "a", "cat", "dog", "house", "sat", "sleeps", "in front of", "don't", "old", "small", "sees", "and", "it",
+    "is", "under", "café", "was", "mat", "with",
+)  # fmt: skip
+MAX_TOKENS = 24
+NUM_UNMASKED = 4
+"""Steps whose mask fails, for each way of asking."""
+
+BODY: ChatBody = {"model": MODEL, "messages": [{"role": "user", "content": "Tell me of a cat."}], "temperature": 1.0}
+ALTERNATIVES = {"logprobs": True, "top_logprobs": 5}
+WAYS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "one": ({}, {}),
+    "several": ({"n": 3}, {}),
+    "logprobs": (ALTERNATIVES, {}),
+    "score": (ALTERNATIVES, {"score": True}),
+    "token ids": ({"return_token_ids": True}, {}),
+    "stop string": ({"stop": ["at"]}, {}),
+    "stop string in text": ({"stop": ["at"], "include_stop_str_in_output": True, **ALTERNATIVES}, {}),
+    "beams": ({}, {"num_beams": 3}),
+    "candidates": ({"n": 2}, {"best_of": 3}),
+    "sentences": ({}, {"search_width": 2}),
+}
+"""Fields of the body, and of the decoding."""
+
+
+class LeakyEngine(ToyEngine):
+    """One step in fifty may take any token; the matcher goes on as if the token had not been."""
+
+    def __init__(self, tokenizer: Any, lists: EngineCache, config: Any) -> None:
+        super().__init__(tokenizer, lists)
+        self.vllm_config, self.model_config, self.errored = config, config.model_config, False
+        self.renderer: Any = renderer_from_config(config)
+        self.input_processor: Any = InputProcessor(config, self.renderer)
+        self.num_unmasked = 0
+        self._chance = np.random.default_rng(11)
+        logits = self._chance.normal(size=(8, len(tokenizer))) * 3
+        self._log_ps = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+
+    def check_admission(self, num_sequences: int) -> None: ...
+
+    async def is_tracing_enabled(self) -> bool:
+        return False
+
+    def log_p(self, tokens: list[int]) -> Any:
+        return self._log_ps[(tokens[-1] + len(tokens)) % 8]
+
+    async def generate(
+        self, prompt: Any, params: SamplingParams, request_id: str, **options: Any
+    ) -> AsyncGenerator[RequestOutput, None]:
+        self.requests.append((prompt["prompt_token_ids"], params, request_id, options))
+        texts = [self._text(prompt, params, index) for index in range(params.n)]
+        if params.output_kind == RequestOutputKind.DELTA:
+            parts = [[part] for step in zip_longest(*texts) for part in step if part is not None]
+        else:
+            parts = [[joined(text) for text in texts]]
+        for part in parts:
+            await asyncio.sleep(0)
+            yield RequestOutput(request_id, None, prompt["prompt_token_ids"], None, part, part is parts[-1])
+
+    def _text(self, prompt: Any, params: SamplingParams, index: int) -> list[CompletionOutput]:
+        tokens = list(prompt["prompt_token_ids"])
+        made = self._generate(tokens, params, 100 * len(self.requests) + index)
+        request: Any = SimpleNamespace(request_id="", prompt_token_ids=tokens[-16:], sampling_params=params)
+        detokenizer = IncrementalDetokenizer.from_new_request(self.tokenizer, request)
+        for output in made:
+            output.index = index
+            if not params.stop:
+                # The toy's own texts have halves of characters.
+                detokenizer.update(list(output.token_ids), output.finish_reason == "stop")
+                output.text = detokenizer.get_next_output_text(output.finished(), delta=True)
+        return made
+
+    def _allowed(self, matcher: Matcher | None) -> Any:
+        if self._chance.random() < 1 / 50:
+            self.num_unmasked += 1
+            return super()._allowed(None)
+        return super()._allowed(matcher)
+
+
+class World:
+    """A replica's answerers around the engine."""
+
+    def __init__(self, model: Path, folder: Path) -> None:
+        self.tokenizer: Any = AutoTokenizer.from_pretrained(model)
+        speller = Speller.from_tokenizer(self.tokenizer)
+        words = build_words(WordList("en", WORDS, "file"), speller)
+        store = ArtefactStore(folder, 2**30)
+        store.save(words)
+        self.vocabulary = ResolvedVocabulary(
+            digest=words.digest, options=ListOptions(), lang="en", n_words=len(WORDS), fewest_tokens=2
+        )
+        args = AsyncEngineArgs(
+            model=str(model), served_model_name=[MODEL], max_model_len=2048, enforce_eager=True, max_logprobs=64
+        )
+        lists = EngineCache(folder, speller.facts)
+        self.engine = LeakyEngine(self.tokenizer, lists, args.create_engine_config())
+        state = ServerState()
+        asyncio.run(init_app_state(self.engine, state, Namespace(**(vars(FrontendArgs()) | vars(args))), ("generate",)))
+        self._serving = state.openai_serving_chat
+        server = cast(
+            "LLMServer",
+            SimpleNamespace(
+                engine=SimpleNamespace(_oai_serving_chat=self._serving, _engine_client=self.engine), chat=self._chat
+            ),
+        )
+        engine.install_search(server, lists, speller.facts)
+        settings = Settings.load({"secret_token": "k", "model_name": str(model)}, {})
+        prompts = Prompts.of(self.tokenizer, settings)
+        self.chats = ChatAnswerer(
+            server, settings, NodeLists(store, self._nowhere, "automaton"), prompts, tells_cost=True
+        )
+
+    async def _nowhere(self, digest: str) -> bytes:
+        raise AssertionError("the artefact lies on this node")
+
+    async def _chat(self, request: Any, raw_request_info: Any = None) -> AsyncIterator[Any]:
+        made = await self._serving.create_chat_completion(request, None)
+
+        async def answer() -> AsyncIterator[Any]:
+            if hasattr(made, "__aiter__"):
+                async for item in made:
+                    yield item
+            else:
+                yield made
+
+        return answer()
+
+    async def items(self, fields: dict[str, Any], decoding: dict[str, Any], seed: int) -> list[Any]:
+        body = {**BODY, "max_tokens": MAX_TOKENS, "seed": seed, **fields}
+        how = Decoding(no_repeat_ngram_size=0, **decoding)
+        return [item async for item in self.chats.answer(body, self.vocabulary, how, Caller("alice", f"req-{seed}"))]
+
+
+@pytest.fixture(scope="module")
+def world(smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory) -> World:
+    return World(smollm2_path, tmp_path_factory.mktemp("artefacts"))
+
+
+def read(items: list[Any]) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+    """The dicts that were sent, and the error if one was."""
+    sent = [
+        json.loads(item.removeprefix("data: ")) if isinstance(item, str) else item
+        for item in items
+        if item != "data: [DONE]\n\n"
+    ]
+    error = next((one["error"] for one in sent if "error" in one), None)
+    return [one for one in sent if "error" not in one], error
+
+
+def assert_nothing_unlisted(world: World, sent: list[dict[str, Any]], *, is_cut: bool) -> None:
+    """In the texts, the token ids, and whatever else the choices hold."""
+    texts: dict[int, str] = {}
+    ids: dict[int, list[int]] = {}
+    for one in sent:
+        for choice in one["choices"]:
+            part = choice.get("delta") or choice["message"]
+            index = choice["index"]
+            texts[index] = texts.get(index, "") + (part.get("content") or "")
+            ids.setdefault(index, []).extend(choice.get("token_ids") or [])
+            others = {name: value for name, value in choice.items() if name not in ("finish_reason", "stop_reason")}
+            for text in strings_in({**others, "delta": None, "message": None, "rest": {**part, "role": None}}):
+                for piece in re.findall(r"[^\W\d_]+", text.replace("<|im_end|>", "")):
+                    assert any(piece.lower() in word for word in (*WORDS, "'s")), (piece, choice)
+    for index, text in texts.items():
+        assert not unlisted_words(text, "en", len(WORDS), WORDS), text
+        spelled = world.tokenizer.decode(ids[index], skip_special_tokens=True)
+        assert is_cut or text.startswith(spelled), (text, spelled)
+
+
+def strings_in(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from strings_in(part)
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize("way", WAYS)
+async def test_no_unlisted_word_leaves(world: World, way: str, stream: bool) -> None:
+    fields, decoding = WAYS[way]
+    enough, outcomes = world.engine.num_unmasked + NUM_UNMASKED, set[str | None]()
+    # What may be cut is cut before the first unlisted word, so that all of it is answered.
+    expected: set[str | None] = {None}
+    if "stop" not in fields:
+        # Searches follow the tokens of each of their texts.
+        expected.add("engine_error" if decoding.keys() - {"score"} else "unlisted_text")
+    for seed in takewhile(lambda _: world.engine.num_unmasked < enough or outcomes != expected, range(100)):
+        sent, error = read(await world.items({**fields, "stream": stream}, decoding, seed))
+        assert_nothing_unlisted(world, sent, is_cut="stop" in fields)
+        outcomes.add(None if error is None else error["code"])
+    assert world.engine.num_unmasked >= enough
+    assert outcomes == expected
+
+
+async def test_no_unlisted_word_leaves_in_lines_of_batches(world: World) -> None:
+    class Lines:
+        async def resolve(self, spec: VocabularySpec) -> ResolvedVocabulary:
+            return world.vocabulary
+
+        answer = staticmethod(world.chats.answer)
+
+        def is_dead(self) -> bool:
+            return False
+
+    lines = LineAnswerer(Lines(), ChatRequestReader(MODEL, Limits()), Share(4))
+    statuses = set[int]()
+    for seed, (fields, decoding) in enumerate(list(WAYS.values()) * 2):
+        vocab: dict[str, Any] = {"lang": "en", "n_words": len(WORDS), "score": decoding.get("score", False)}
+        if "search_width" in decoding:
+            vocab["search"] = {"width": decoding["search_width"]}
+        body = {**BODY, "max_tokens": MAX_TOKENS, "seed": seed, "vocab": vocab, **fields}
+        body |= {name: width for name, width in decoding.items() if name in ("num_beams", "best_of")}
+        answer = await lines.answer(
+            {"body": json.dumps(body), "deadline": 1e12, "request_id": "line", "owner": "alice"}
+        )
+        statuses.add(answer["status"])
+        if answer["status"] == 200:
+            assert_nothing_unlisted(world, [json.loads(answer["body"])], is_cut="stop" in fields)
+    assert statuses == {200, 500}
