@@ -23,7 +23,7 @@ unit: $(READY)
 
 # Kills, restarts, two nodes, long runs, engines of their own.
 test-slow: $(READY)
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m "slow and not stress"
 
 # Ten times as many random examples, and what is left out elsewhere: for an hour or two without anybody watching.
 stress: $(READY)

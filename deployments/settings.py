@@ -217,8 +217,8 @@ class Settings(BaseSettings):
     max_queued_requests: int = Field(default=256, ge=0)
     """Requests that wait in each replica for that; one more is refused with 503, and told when to come back."""
     max_queue_s: float = Field(default=30.0, gt=0)
-    """One that has waited so long, or would by what the last requests took, is refused too. Clients give up after about
-    a minute without a first token."""
+    """One that has waited so long is refused too, and at once if it would wait for half of it by what the last requests
+    took. Clients give up after about a minute without a first token."""
     max_answer_s: float = Field(default=600.0, gt=0)
     """An answer that takes longer, from its turn in the engine on, is ended with an error: so long do OpenAI's clients
     wait. Costs a sequence of the engine until then."""

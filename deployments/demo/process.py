@@ -31,6 +31,14 @@ from deployments.settings import DEMO_TOKEN
 CONFIG: Final = Path(__file__).parents[2] / "configs" / "demo.yaml"
 MARK: Final = "WORDBOUND_DEMO_RUN"
 
+_SERVE: Final = """
+import signal
+from ray.serve.scripts import cli
+signal.signal(signal.SIGINT, signal.default_int_handler)
+cli()
+"""
+"""``serve``, which SIGINT stops: where a shell started this process in the background, it would be ignored."""
+
 READY_TIMEOUT_S: Final = 900
 """Enough to fetch and load a larger model."""
 
@@ -96,8 +104,7 @@ class Demo:
         }
         if Path(self._model).is_dir():
             environment["HF_HUB_OFFLINE"] = "1"
-        serve = Path(sys.executable).with_name("serve")
-        command = [str(serve), "run", "--address", "local", str(config)]
+        command = [sys.executable, "-c", _SERVE, "run", "--address", "local", str(config)]
         _adopt_orphans()
         with self.log_path.open("wb") as log:
             # A session of its own: Ctrl-C in this terminal reaches us alone, and we stop the rest in order.

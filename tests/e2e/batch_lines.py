@@ -1,4 +1,4 @@
-"""A file of 500 lines for a batch, some of them bad, and what must become of each."""
+"""A file of lines for a batch, some of them bad, and what must become of each."""
 
 import json
 from collections import Counter

@@ -1,4 +1,4 @@
-"""A batch of 500 lines while replica, batch worker and the whole service are killed, and started again.
+"""A batch of 300 lines while replica, batch worker and the whole service are killed, and started again.
 
 Under ``make stress`` each of them is killed at each of the three moments, and the feeder too.
 """
@@ -30,7 +30,7 @@ PLANS = [
 ]
 
 MOMENTS = (0.1, 0.5, 0.9)
-NUM_LINES = 500
+NUM_LINES = 300
 TIMEOUT_S = 1500
 
 NAMES: dict[str, str] = {

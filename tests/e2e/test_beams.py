@@ -11,7 +11,11 @@ import pytest
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
-@pytest.fixture(scope="module", params=[(), ("--forgetful",)], ids=["work kept", "work not kept"])
+@pytest.fixture(
+    scope="module",
+    params=[(), pytest.param(("--forgetful",), marks=pytest.mark.stress)],
+    ids=["work kept", "work not kept"],
+)
 def pairs(
     request: pytest.FixtureRequest, smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> list[dict[str, Any]]:

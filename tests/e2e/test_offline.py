@@ -87,6 +87,7 @@ def write_config(path: Path, model: Path, **settings: Any) -> None:
     path.write_text(yaml.safe_dump(config | settings))
 
 
+@pytest.mark.stress
 def test_an_engine_without_the_plugin_answers_nothing(smollm2_path: Path, tmp_path: Path) -> None:
     source, out = tmp_path / "in.parquet", tmp_path / "out"
     write_table(source)

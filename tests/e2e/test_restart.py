@@ -23,19 +23,20 @@ QUESTIONS = (
 
 def test_a_restarted_service_compiles_nothing(smollm2_path: Path, tmp_path: Path) -> None:
     args = {"artefact_dir": str(tmp_path / "artefacts"), "prebuild_langs": ["nl"]}
-    first, second = (_blocks_and_compiles(Demo(str(smollm2_path), tmp_path / run, args)) for run in ("first", "second"))
+    with running(Demo(str(smollm2_path), tmp_path / "first", args)) as service:
+        first = _blocks_and_compiles(service)
+    with running(Demo(str(smollm2_path), tmp_path / "second", args)) as service:
+        second = _blocks_and_compiles(service)
+        _check_that_nobody_waits_for_a_dead_engine(service)
     assert first[0] == second[0]
     assert first[1] > 0
     assert second[1] == 0
 
 
-def _blocks_and_compiles(demo: Demo) -> tuple[list[str], int]:
+def _blocks_and_compiles(service: Service) -> tuple[list[str], int]:
     """Names of the lists used, and how many were compiled."""
-    with running(demo) as service:
-        answers = [service.ask("Hello", vocab, max_tokens=9) for vocab in QUESTIONS]
-        found = [(answer.vocab or {})["id"] for answer in answers], service.num_compiles(at_least=1)
-        _check_that_nobody_waits_for_a_dead_engine(service)
-        return found
+    answers = [service.ask("Hello", vocab, max_tokens=9) for vocab in QUESTIONS]
+    return [(answer.vocab or {})["id"] for answer in answers], service.num_compiles(at_least=1)
 
 
 def _check_that_nobody_waits_for_a_dead_engine(service: Service) -> None:

@@ -21,7 +21,7 @@ from tests.slow_tokenizer import write_slow_tokenizer
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
-@pytest.fixture(scope="module", params=["set", "taken"])
+@pytest.fixture(scope="module", params=[pytest.param("set", marks=pytest.mark.stress), "taken"])
 def own_service(
     request: pytest.FixtureRequest, smollm2_path: Path, wordlist_dir: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Service]:

@@ -123,7 +123,7 @@ async def test_refuses_who_has_waited_too_long() -> None:
 
 async def test_refuses_at_once_who_would_wait_too_long_and_takes_another_keys_turn_into_account() -> None:
     now = 0.0
-    share, order = Share(2, max_waiting=99, max_wait_s=30, clock=lambda: now), list[str]()
+    share, order = Share(2, max_waiting=99, max_wait_s=60, clock=lambda: now), list[str]()
     async with share.take(2, "carol"):
         now = 10.0
     # Each request is expected to take 20 sequence-seconds: ten seconds until the next one begins.
