@@ -2,6 +2,7 @@
 
     python benchmarks/quality.py [FILE] --model PATH [--lang en] [--words 500,1000,3000] [--prompts 40] [--tokens 60]
                                  [--methods greedy,beams-4] [--slow-prompts 8] [--alone 4] [--chat-template FILE]
+                                 [--judge PATH]
     python benchmarks/quality.py [FILE] --report [--docs docs] [--tokens 60]
 
 Answers come from the real service, started here, through the ``openai`` package, and from transformers; what they are
@@ -35,6 +36,7 @@ from benchmarks.prose.prompts import languages, load_prompts  # noqa: E402
 from benchmarks.prose.records import Cell, Records  # noqa: E402
 from benchmarks.prose.rows import Row, tables  # noqa: E402
 from benchmarks.prose.served import NUM_ALONE, RefusedError, measure_served, missing  # noqa: E402
+from benchmarks.prose.steps import count_low_steps  # noqa: E402
 from deployments.demo.model import say  # noqa: E402
 from deployments.demo.process import Demo  # noqa: E402
 from deployments.settings import DEMO_TOKEN, cache_dir  # noqa: E402
@@ -66,6 +68,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("file", type=Path, nargs="?", default=cache_dir() / "quality.jsonl")
     parser.add_argument("--model", help="a Hugging Face id or a local folder")
     parser.add_argument("--chat-template", type=Path, help="for a model that has none")
+    parser.add_argument("--judge", help="another model, a folder with a chat template, that says bits of all texts too")
     parser.add_argument("--lang", default="en", choices=languages())
     parser.add_argument("--words", type=_numbers, default=[500, 1000, 3000], help="each N, with commas between them")
     parser.add_argument("--prompts", type=int, default=40)
@@ -110,15 +113,18 @@ def _measure(arguments: argparse.Namespace, records: Records, model: str) -> Non
     cells.sort(key=lambda cell: -1 if cell.n_words is None else arguments.words.index(cell.n_words))
     served = [cell for cell in cells if cell.method.kind != "transformers"]
     _serve(arguments, records, run, model, served, prompts)
-    judge = FreeModel(model)
+    free = FreeModel(model)
     slow_prompts = prompts[: arguments.slow_prompts]
     generated = [cell for cell in cells if cell.method.kind == "transformers"]
-    if any(missing(records, "answer", cell, slow_prompts) for cell in generated):
-        listed = list_and_frame(model, arguments.lang)
-        for cell in generated:
+    listed = list_and_frame(model, arguments.lang)
+    for cell in generated:
+        if missing(records, "answer", cell, slow_prompts):
             say(f"{cell.method.name}, N = {cell.n_words}")
-            measure_generated(judge, listed, records, run, cell, slow_prompts)
-    say(f"scored {score_answers(judge, name, records)} texts")
+            measure_generated(free, listed, records, run, cell, slow_prompts)
+    say(f"scored {score_answers(free, name, records)} texts")
+    say(f"counted the tokens of {count_low_steps(free, name, arguments.lang, listed, records)} texts")
+    if arguments.judge:
+        say(f"judged {score_answers(FreeModel(arguments.judge), name, records, 'judge')} texts")
 
 
 def _serve(

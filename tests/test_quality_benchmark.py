@@ -5,13 +5,24 @@ from typing import Any
 
 import pytest
 
+from benchmarks.prose.faults import faults_per_100_words, is_stray
 from benchmarks.prose.free_model import bits_key
 from benchmarks.prose.methods import METHODS, named
 from benchmarks.prose.page import FIRST_MARK, LAST_MARK, figures, markdown, write_page
 from benchmarks.prose.prompts import languages, load_prompts
 from benchmarks.prose.records import Cell, Record, Records
-from benchmarks.prose.rows import bits_per_char, ends_sentence, log_mass_per_word, make_row, seconds_at_8, tables
+from benchmarks.prose.rows import (
+    Judged,
+    bits_per_char,
+    ends_sentence,
+    log_mass_per_word,
+    low_steps,
+    make_row,
+    seconds_at_8,
+    tables,
+)
 from benchmarks.prose.served import missing
+from benchmarks.prose.steps import steps_key
 from benchmarks.quality import with_template
 from deployments.contract import Decoding
 
@@ -99,7 +110,7 @@ def test_a_row_says_what_its_texts_are_worth() -> None:
     unlisted = _answer(CELL, "two", text="A zyzzyva.", vocab={"log_mass_per_word": 0.5})
     bits = {bits_key(looping): 31.0, bits_key(unlisted): 10.0}
     alone = [{**looping, "kind": "alone", "started": 1.0, "ended": 3.0}]
-    row = make_row(CELL, [looping, unlisted], alone, bits)
+    row = make_row(CELL, [looping, unlisted], alone, Judged(bits, {}, {}))
     assert row.bits_per_char == 1.0
     assert row.log_mass_per_word is None
     assert row.repeated_4 == pytest.approx(1 / 5 / 2)
@@ -117,6 +128,35 @@ def test_the_mass_of_long_texts_counts_more() -> None:
     ]
     assert log_mass_per_word(answers) == 1.0
     assert log_mass_per_word([*answers, _answer(CELL, "three", vocab={"log_mass_per_word": None})]) is None
+
+
+def test_low_steps_are_counted_over_all_tokens() -> None:
+    answers = [_answer(CELL, "one", text="A dog."), _answer(CELL, "two", text="A cat sat.")]
+    steps = {steps_key(answers[0]): (1, 3), steps_key(answers[1]): (1, 5)}
+    assert low_steps(answers, steps) == 2 / 8
+    assert low_steps([*answers, _answer(CELL, "three")], steps) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "lang", "is_out"),
+    [
+        ("I saw a dog.", "en", False),
+        ("It was a small, l look.", "en", True),
+        ("It was , a dog.", "en", True),
+        ('He said "yes.', "en", True),
+        ("Agua y pan.", "es", False),
+        ("Agua b pan.", "es", True),
+        ("Ein Hund a.", "de", True),
+    ],
+)
+def test_a_stray_mark_or_letter_is_seen(text: str, lang: str, is_out: bool) -> None:
+    assert is_stray(text, lang) is is_out
+
+
+def test_faults_of_grammar_are_counted_by_words() -> None:
+    pytest.importorskip("harper")
+    assert faults_per_100_words(["He has an dog.", "The dog runs fast."], "en") == 100 / 8
+    assert faults_per_100_words(["Er hat ein Hund."], "de") is None
 
 
 def test_free_texts_stand_beside_those_of_each_list(tmp_path: Path) -> None:
@@ -178,8 +218,10 @@ def test_the_picture_has_a_point_for_each_method_with_figures(tmp_path: Path) ->
     from benchmarks.prose.picture import plot_quality
 
     answer = _answer(CELL, "one")
-    row = make_row(CELL, [answer], [answer], {bits_key(answer): 9.0})
-    plot_quality([row, make_row(CELL._replace(method=FREE), [answer], [], {})], tmp_path / "quality.svg")
+    row = make_row(CELL, [answer], [answer], Judged({bits_key(answer): 9.0}, {}, {}))
+    plot_quality(
+        [row, make_row(CELL._replace(method=FREE), [answer], [], Judged({}, {}, {}))], tmp_path / "quality.svg"
+    )
     drawn = (tmp_path / "quality.svg").read_text()
     assert drawn.count(">greedy<") == 2
     assert ">free-greedy<" not in drawn

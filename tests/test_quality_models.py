@@ -11,6 +11,7 @@ from benchmarks.prose.free_model import FreeModel, score_answers
 from benchmarks.prose.generated import AllowedTokens, generate
 from benchmarks.prose.methods import Method
 from benchmarks.prose.records import Cell, Records
+from benchmarks.prose.steps import count_low_steps
 from tests.vocab.toys import FULL, STOP, toy_states, toy_tokenizer, word_list
 from vocab.matching.states import ListStates
 from vocab.text.reader import TextReader
@@ -73,6 +74,23 @@ def test_an_answer_is_scored_once(judge: FreeModel, tmp_path: Any) -> None:
     assert score_answers(judge, "m", records) == 2
     assert score_answers(judge, "m", records) == 0
     assert records.of("bits")[0]["bits"] == judge.bits("Tell me", "la casa", is_ended=True)
+
+
+def test_tokens_at_which_the_mask_left_little_are_counted_once(judge: FreeModel, tmp_path: Any) -> None:
+    records, states = Records(tmp_path / "run.jsonl"), _states(5)
+    free = {"kind": "answer", "model": "m", "lang": "es", "n_words": None, "prompt": "Tell me", "text": "de perro"}
+    for n_words in (None, 5, 5):
+        records.add({**free, "n_words": n_words})
+    listed = (states.words, states.frame)
+    assert count_low_steps(judge, "m", "es", listed, records) == 1
+    assert count_low_steps(judge, "m", "es", listed, records) == 0
+    [found] = records.of("steps")
+    allowed = AllowedTokens(states, [STOP], 0, 100, NUM_TOKENS)
+    tokens = judge.tokenizer("de perro")["input_ids"]
+    masses = judge.log_masses(judge.prompt_tokens("Tell me"), tokens, allowed.after)
+    low = [mass for mass in masses if mass < math.log(0.1)]
+    assert (found["num_low"], found["num_steps"]) == (len(low), len(tokens))
+    assert low
 
 
 @pytest.mark.parametrize("num_tokens", [6, 12])

@@ -79,9 +79,12 @@ class FreeModel:
             return logits.float().log_softmax(-1)
 
 
-def score_answers(model: FreeModel, name: str, records: Records) -> int:
-    """Adds the bits of every answer that has none yet; how many. ``name`` is the model's in the records."""
-    known = {bits_key(record) for record in records.of("bits")}
+def score_answers(model: FreeModel, name: str, records: Records, kind: str = "bits") -> int:
+    """Adds the bits of every answer that has none yet; how many. ``name`` is the model's in the records.
+
+    ``kind`` is ``judge`` where another model says them.
+    """
+    known = {bits_key(record) for record in records.of(kind)}
     num_scored = 0
     for answer in records.of("answer"):
         key = bits_key(answer)
@@ -90,7 +93,7 @@ def score_answers(model: FreeModel, name: str, records: Records) -> int:
         known.add(key)
         prompt, text, is_ended = answer["prompt"], answer["text"], answer["is_ended"]
         bits = model.bits(prompt, text, is_ended=is_ended)
-        records.add({"kind": "bits", "model": name, "prompt": prompt, "text": text, "is_ended": is_ended, "bits": bits})
+        records.add({"kind": kind, "model": name, "prompt": prompt, "text": text, "is_ended": is_ended, "bits": bits})
         num_scored += 1
     return num_scored
 

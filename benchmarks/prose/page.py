@@ -27,14 +27,18 @@ on the same prompts. `python -m benchmarks quality` makes the answers, and goes 
 """
 
 _HEADS: Final = (
-    "method", "texts", "bits/char", "log-mass/word", "distinct-2", "repeated 4-grams", "finished", "unlisted",
-    "tokens", "s alone", "s of 8",
+    "method", "texts", "bits/char", "judge", "log-mass/word", "low steps", "stray", "faults", "distinct-2",
+    "repeated 4-grams", "finished", "unlisted", "tokens", "s alone", "s of 8",
 )  # fmt: skip
 
 _LEGEND: Final = """\
 - **bits/char**: how unlikely the free model, in float32 and without a hint, finds the texts as answers to the prompt:
   -log2 p by characters, the end of the answer included where it ended by itself. Lower reads better, unless it repeats.
+- **judge**: the same under Qwen2.5-Coder 1.5B, a larger model that wrote none of the texts.
 - **log-mass/word**: -log of the probability that the masks left, by words: what the list cost on the way.
+- **low steps**: share of the tokens at which the mask left less than a tenth of the free model's probability.
+- **stray**: share of the texts with a mark out of place or a letter that is no word.
+- **faults**: faults of grammar in 100 words, as the checker Harper counts them (English).
 - **distinct-2**, **repeated 4-grams**: different pairs of words by pairs, and the share of runs of 4 words that
   came before in the same text; means of the texts.
 - **finished**: share of the texts that end with a sentence.
@@ -83,10 +87,14 @@ def _cells(row: Row) -> Iterator[str]:
     yield row.cell.method.name
     yield str(len(row.answers))
     yield _number(row.bits_per_char, 2)
+    yield _number(row.judge_bits_per_char, 2)
     yield _number(row.log_mass_per_word, 2)
+    yield _percent(row.low_steps)
+    yield _percent(row.stray)
+    yield _number(row.faults, 1)
     yield _number(row.distinct_2, 2)
     yield _number(row.repeated_4, 3)
-    yield f"{row.finished:.0%}"
+    yield _percent(row.finished)
     yield str(row.num_unlisted)
     yield _number(row.tokens_per_token, 1)
     yield _number(row.seconds_alone, 1)
@@ -129,3 +137,7 @@ def _made_on(tables: Mapping[tuple[str, str, int], Sequence[Row]], runs: Sequenc
 
 def _number(value: float | None, digits: int) -> str:
     return "–" if value is None else f"{value:,.{digits}f}"
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{value:.0%}"

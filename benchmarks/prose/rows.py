@@ -7,12 +7,14 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple, Self
 
+from benchmarks.prose.faults import faults_per_100_words, is_stray
 from benchmarks.prose.free_model import bits_key
 from benchmarks.prose.methods import METHODS
 from benchmarks.prose.records import Cell, Record, Records
 from benchmarks.prose.served import NUM_CONCURRENT
+from benchmarks.prose.steps import steps_key
 from tests.checker import SENTENCE_END, unlisted_words
 from vocab.decoding.scores import distinct_ngram_share, repeated_ngram_share
 
@@ -20,6 +22,23 @@ MOST_REPEATED: Final = 0.05
 """A text with a larger share of repeated word 4-grams runs in circles: the issue of likelihood as the only measure."""
 
 BitsOf = Mapping[tuple[str, str, str, bool], float]
+StepsOf = Mapping[tuple[str, str, int | None, str, str], tuple[int, int]]
+
+
+class Judged(NamedTuple):
+    """What models said of the texts, by ``bits_key`` and ``steps_key``."""
+
+    bits: BitsOf
+    judge_bits: BitsOf
+    steps: StepsOf
+
+    @classmethod
+    def of(cls, records: Records) -> Self:
+        bits, judge_bits = (
+            {bits_key(record): record["bits"] for record in records.of(kind)} for kind in ("bits", "judge")
+        )
+        steps = {steps_key(record): (record["num_low"], record["num_steps"]) for record in records.of("steps")}
+        return cls(bits, judge_bits, steps)
 
 
 @dataclass(frozen=True)
@@ -30,6 +49,10 @@ class Row:
         cell: What it is about; N is that of the table, also for a free method.
         answers: The records behind it.
         bits_per_char: Under the free model without hint: the bits of all texts by their characters.
+        judge_bits_per_char: The same under another, larger model.
+        low_steps: Share of the tokens at which the mask left less than a tenth of the free model's probability.
+        stray: Share of the texts with a mark out of place or a letter that is no word.
+        faults: Faults of grammar by 100 words; None where nobody said.
         log_mass_per_word: Nats of mass that the masks took, of all texts by their words; None where nobody said.
         distinct_2: Different pairs of words by pairs of words, mean of the texts.
         repeated_4: Share of the runs of 4 words that came before, mean of the texts.
@@ -43,6 +66,10 @@ class Row:
     cell: Cell
     answers: Sequence[Record]
     bits_per_char: float | None
+    judge_bits_per_char: float | None
+    low_steps: float | None
+    stray: float
+    faults: float | None
     log_mass_per_word: float | None
     distinct_2: float
     repeated_4: float
@@ -60,7 +87,7 @@ class Row:
 def tables(records: Records, num_tokens: int) -> dict[tuple[str, str, int], list[Row]]:
     """The rows of each (model, language, N) in the records; free methods beside each N."""
     answers = [record for record in records.of("answer") if record["num_tokens"] == num_tokens]
-    bits = {bits_key(record): record["bits"] for record in records.of("bits")}
+    judged = Judged.of(records)
     sizes = {(a["model"], a["lang"], a["n_words"]) for a in answers if a["n_words"] is not None}
     sizes |= {(a["model"], a["lang"], 1000) for a in answers} if not sizes else set()
     found = {}
@@ -69,19 +96,23 @@ def tables(records: Records, num_tokens: int) -> dict[tuple[str, str, int], list
         for method in METHODS:
             cell = Cell(model, lang, None if method.kind == "free" else n_words, num_tokens, method)
             if of_cell := records.of("answer", cell):
-                rows.append(make_row(cell._replace(n_words=n_words), of_cell, records.of("alone", cell), bits))
+                rows.append(make_row(cell._replace(n_words=n_words), of_cell, records.of("alone", cell), judged))
         if rows:
             found[model, lang, n_words] = rows
     return found
 
 
-def make_row(cell: Cell, answers: Sequence[Record], alone: Sequence[Record], bits: BitsOf) -> Row:
+def make_row(cell: Cell, answers: Sequence[Record], alone: Sequence[Record], judged: Judged) -> Row:
     """The row of these answers; ``alone`` are those that were asked one at a time."""
     texts = [answer["text"] for answer in answers]
     return Row(
         cell=cell,
         answers=answers,
-        bits_per_char=bits_per_char(answers, bits),
+        bits_per_char=bits_per_char(answers, judged.bits),
+        judge_bits_per_char=bits_per_char(answers, judged.judge_bits),
+        low_steps=low_steps(answers, judged.steps),
+        stray=statistics.fmean(is_stray(text, cell.lang) for text in texts),
+        faults=faults_per_100_words(texts, cell.lang),
         log_mass_per_word=log_mass_per_word(answers) if cell.method.kind != "free" else None,
         distinct_2=statistics.fmean(distinct_ngram_share(text, 2) for text in texts),
         repeated_4=statistics.fmean(repeated_ngram_share(text, 4) for text in texts),
@@ -98,6 +129,14 @@ def bits_per_char(answers: Sequence[Record], bits: BitsOf) -> float | None:
     if any(bits_key(answer) not in bits for answer in answers):
         return None
     return sum(bits[bits_key(answer)] for answer in answers) / max(sum(len(answer["text"]) for answer in answers), 1)
+
+
+def low_steps(answers: Sequence[Record], steps: StepsOf) -> float | None:
+    """The share of all tokens at which the mask left little; None while some are not known."""
+    if any(steps_key(answer) not in steps for answer in answers):
+        return None
+    counts = [steps[steps_key(answer)] for answer in answers]
+    return sum(num_low for num_low, _ in counts) / max(sum(num_steps for _, num_steps in counts), 1)
 
 
 def log_mass_per_word(answers: Sequence[Record]) -> float | None:
