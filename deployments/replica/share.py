@@ -9,11 +9,12 @@ import time
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from itertools import islice
 from typing import Final, NamedTuple
 
 _MAX_RETRY_S: Final = 60
 _HISTORY: Final = 32
-"""Requests whose mean time is expected of the next."""
+"""Requests whose mean time in the engine is expected of the next."""
 _MARGIN: Final = 0.5
 """Who is expected to wait longer than this share of the longest wait is refused at once. Expectations are rough, and
 requests that began together end together: without it, 5% waited for 30 s and were refused then."""
@@ -62,8 +63,8 @@ class Share:
         # By key; the first has the next turn.
         self._waiting: dict[str, deque[_Waiting]] = {}
         self._taken = Counter[str]()
-        # What the last requests took: sequences times seconds.
-        self._work: deque[float] = deque(maxlen=_HISTORY)
+        # What the last requests took, in seconds.
+        self._took: deque[float] = deque(maxlen=_HISTORY)
 
     @property
     def num_taken(self) -> int:
@@ -88,7 +89,7 @@ class Share:
         try:
             yield
         finally:
-            self._work.append(wanted * (self._clock() - start))
+            self._took.append(self._clock() - start)
             self._give_back(wanted, owner)
 
     async def _wait_for(self, wanted: int, owner: str, max_of_key: int) -> None:
@@ -100,7 +101,7 @@ class Share:
         if self._max_wait_s is not None and self._wait_s(self._num_until(owner)) > _MARGIN * self._max_wait_s:
             # At once, and not after the wait: the client may find room elsewhere.
             self._remove(request, owner)
-            raise ShareFullError(self._retry_after_s())
+            raise ShareFullError(self._retry_after_s(wanted))
         if self._max_waiting is not None and self._num_requests() > self._max_waiting:
             self._refuse_one(owner)
         try:
@@ -113,7 +114,7 @@ class Share:
             elif request.turn.exception() is None:
                 self._give_back(wanted, owner)
             if isinstance(error, TimeoutError):
-                raise ShareFullError(self._retry_after_s()) from None
+                raise ShareFullError(self._retry_after_s(wanted)) from None
             raise
 
     def _refuse_one(self, newest: str) -> None:
@@ -122,7 +123,7 @@ class Share:
         request = self._waiting[owner][-1]
         self._remove(request, owner)
         if not request.turn.cancelled():
-            request.turn.set_exception(ShareFullError(self._retry_after_s()))
+            request.turn.set_exception(ShareFullError(self._retry_after_s(request.wanted)))
 
     def _remove(self, request: _Waiting, owner: str) -> None:
         """Forget a request, which ``_next`` may have found cancelled before its own task runs again."""
@@ -135,18 +136,19 @@ class Share:
         return sum(map(len, self._waiting.values()))
 
     def _num_until(self, owner: str) -> int:
-        """Return how many requests begin until the last of a key has begun, as the keys take turns."""
+        """Return how many sequences begin until the last request of a key has begun, as the keys take turns."""
         num_own = len(self._waiting[owner])
-        return sum(min(len(requests), num_own) for requests in self._waiting.values())
+        turns = (request for requests in self._waiting.values() for request in islice(requests, num_own))
+        return sum(request.wanted for request in turns)
 
-    def _wait_s(self, num_requests: int) -> float:
-        """Return how long so many requests take to begin, if they need as much as the last ones did."""
-        mean = sum(self._work) / len(self._work) if self._work else 0.0
-        return mean * num_requests / self._size
+    def _wait_s(self, num_sequences: int) -> float:
+        """Return how long so many sequences take to begin, if each needs as long as the last requests did."""
+        mean = sum(self._took) / len(self._took) if self._took else 0.0
+        return mean * num_sequences / self._size
 
-    def _retry_after_s(self) -> int:
-        """Return after how many seconds those that wait have begun."""
-        return min(max(math.ceil(self._wait_s(self._num_requests() + 1)), 1), _MAX_RETRY_S)
+    def _retry_after_s(self, num_sequences: int) -> int:
+        """Return after how many seconds so many would have begun behind those that wait."""
+        return min(max(math.ceil(self._wait_s(self.num_waiting + num_sequences)), 1), _MAX_RETRY_S)
 
     def _give_back(self, num_sequences: int, owner: str) -> None:
         self._num_free += num_sequences

@@ -103,8 +103,8 @@ async def test_refuses_more_than_may_wait_at_once_and_says_when_to_come_back() -
     await asyncio.sleep(0)
     with pytest.raises(ShareFullError) as full:
         await work()
-    # Requests of 120 sequence-seconds; two wait and this would be the third, for four sequences.
-    assert full.value.retry_after_s == 60
+    # Requests of 30 s; two wait and this would be the third, with two sequences each, where four may run.
+    assert full.value.retry_after_s == 45
     release.set()
     await asyncio.gather(*tasks)
     assert share.num_taken == 0
@@ -126,7 +126,7 @@ async def test_refuses_at_once_who_would_wait_too_long_and_takes_another_keys_tu
     share, order = Share(2, max_waiting=99, max_wait_s=60, clock=lambda: now), list[str]()
     async with share.take(2, "carol"):
         now = 10.0
-    # Each request is expected to take 20 sequence-seconds: ten seconds until the next one begins.
+    # Each request is expected to take all sequences for 10 s.
     async with share.take(2, "carol"):
         crowd = [asyncio.create_task(begins(share, "alice", order, 2)) for _ in range(3)]
         await asyncio.sleep(0)
@@ -138,6 +138,22 @@ async def test_refuses_at_once_who_would_wait_too_long_and_takes_another_keys_tu
     await asyncio.gather(*crowd, other)
     assert order == ["alice", "bob", "alice", "alice"]
     assert (share.num_taken, share.num_waiting) == (0, 0)
+
+
+async def test_wide_requests_are_expected_to_hold_others_up_for_longer() -> None:
+    now = 0.0
+    share = Share(8, max_waiting=99, max_wait_s=60, clock=lambda: now)
+    async with share.take(1, "alice"):
+        now = 20.0
+    async with share.take(8, "alice"):
+        wide, order = [asyncio.create_task(begins(share, "alice", [], 8))], list[str]()
+        await asyncio.sleep(0)
+        with pytest.raises(ShareFullError):
+            await begins(share, "alice", order, 8)
+        narrow = asyncio.create_task(begins(share, "alice", order, 1))
+        await asyncio.sleep(0)
+    await asyncio.gather(*wide, narrow)
+    assert order == ["alice"]
 
 
 async def test_never_more_sequences_than_configured_however_many_come() -> None:
