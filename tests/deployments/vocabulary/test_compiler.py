@@ -118,7 +118,8 @@ async def test_a_job_that_fails_its_process_fails_alone(world: World, word: str)
 
 
 async def test_a_job_that_hangs_is_given_up_at_its_deadline(tmp_path: Path) -> None:
-    world = World(tmp_path, replace(LIMITS, deadline_s=2))
+    # Long enough for a process to start in.
+    world = World(tmp_path, replace(LIMITS, deadline_s=6))
     try:
         await world.make(inline("the"))
         hanging = asyncio.create_task(world.make(inline("hang")))
