@@ -11,20 +11,33 @@ import re
 import sys
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import wordfreq
 
-from list_builder.evidence import COUNTRIES, FULL, ONLY_SAFE, Evidence, english_words, folded, gather
-from list_builder.hand import Hand, read_hand
+from list_builder.evidence import COUNTRIES, FULL, ONLY_SAFE, Evidence, english_words, gather
+from list_builder.hand import Hand, folded, read_hand
 from list_builder.judge import Judge, Spelling
 from list_builder.packages import fetch, npm_folder, read_json
 from list_builder.page import Row, write_table
-from vocab.lists.cleaned import AS_IT_IS, CAPITAL, CAPITALS, FOLDER, LEFT_OUT, RESPELLED, Differences, digest_of
-from vocab.lists.cleaned import titlecase, uppercase
+from vocab.lists.cleaned import (
+    AS_IT_IS,
+    CAPITAL,
+    CAPITALS,
+    FOLDER,
+    LEFT_OUT,
+    RESPELLED,
+    Differences,
+    digest_of,
+    titlecase,
+    uppercase,
+)
 from vocab.lists.wordlists import load_word_list
+
+StepOf: TypeAlias = Callable[[str], int]
+"""An entry's step in wordfreq's list, which has 100 for each power of ten that a word is rarer; 0 for no entry."""
 
 PACKAGES: Final = Path("~/.cache/wordbound/lists").expanduser()
 
@@ -58,7 +71,9 @@ def build(language: str, packages: Path) -> Row:
     hand, evidence = read_hand(language), gather(language, packages)
     judge = Judge(evidence, hand, frozenset() if language == "en" else english_words(packages))
     is_judged = language in COUNTRIES
-    verdicts, respelled, added = [], [], []
+    verdicts: list[str] = []
+    respelled: list[str] = []
+    added: list[tuple[int, str]] = []
     reasons: Counter[str] = Counter()
     examples: dict[str, list[str]] = {}
     spelled: dict[str, int] = {}
@@ -95,8 +110,7 @@ def build(language: str, packages: Path) -> Row:
     return Row(language, len(raw), len(words), len(data), reasons, examples, differences)
 
 
-def _steps(language: str):  # type: ignore[no-untyped-def]
-    """Return a function from an entry to its step in wordfreq's list: 100 for each power of ten that it is rarer."""
+def _steps(language: str) -> StepOf:
     step_of: dict[str, int] = {}
     for step, bucket in enumerate(wordfreq.read_cBpack(wordfreq.available_languages("best")[language])):
         for word in bucket:
@@ -112,7 +126,7 @@ def _verdict(entry: str, text: str, language: str) -> str:
     return CAPITALS if text == uppercase(entry, language) else RESPELLED
 
 
-def _hyphened(evidence: Evidence, hand: Hand, step_of) -> Iterable[tuple[int, str]]:  # type: ignore[no-untyped-def]
+def _hyphened(evidence: Evidence, hand: Hand, step_of: StepOf) -> Iterable[tuple[int, str]]:
     """Yield the dictionaries' words with a hyphen, rarer than their rarest part."""
     yield from ((_rarest(word, step_of) + steps, word) for word, steps in hand.added.items())
     for word in evidence.small | evidence.proper:
@@ -123,7 +137,7 @@ def _hyphened(evidence: Evidence, hand: Hand, step_of) -> Iterable[tuple[int, st
                 yield step, word
 
 
-def _rarest(word: str, step_of) -> int:  # type: ignore[no-untyped-def]
+def _rarest(word: str, step_of: StepOf) -> int:
     return max(step_of(part) or MAX_HYPHENED for part in re.split("[-']", folded(word)) if len(part) > 1)
 
 
@@ -138,7 +152,9 @@ def _unsafe(listed: set[str], language: str, packages: Path, hand: Hand, evidenc
         plain = folded(word)
         parts = re.split("[-']", plain)
         if plain not in hand.harmless and (
-            plain in named or (roots and evidence.lemma(word) in roots) or any(part in named or is_named(part) for part in parts)
+            plain in named
+            or (roots and evidence.lemma(word) in roots)
+            or any(part in named or is_named(part) for part in parts)
         ):
             yield word
 

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from simplemma.strategies.dictionaries.dictionary_factory import SUPPORTED_LANGUAGES, DefaultDictionaryFactory
+
 from list_builder.hand import folded
 from list_builder.packages import npm_folder, python_folder, read_json
-from simplemma.strategies.dictionaries.dictionary_factory import SUPPORTED_LANGUAGES, DefaultDictionaryFactory
 from vocab.lists.cleaned import DOTTED_I_LANGUAGES, titlecase
 from vocab.lists.lemmas import DICTIONARY_OF
 

@@ -3,8 +3,8 @@
 Sections, with words apart by blanks: ``[letters]``, words of one letter; ``[junk]``, entries that are no words;
 ``[small]`` and ``[names]``, entries that are written so and only so; ``[both]``, two spellings, the commoner first;
 ``[acronyms]``, those of two letters and Roman numerals that count; ``[added]``, words that wordfreq lacks, with the
-steps by which they are rarer than their rarest part (``word=50``; 100 where nothing is said); ``[harmless]``, words of the profanity lists that anybody may read,
-and ``[unsafe]``, what those lists lack.
+steps by which they are rarer than their rarest part (``word=50``; 100 where nothing is said); ``[harmless]``, words of
+the profanity lists that anybody may read, and ``[unsafe]``, patterns of what those lists lack.
 """
 
 from collections import defaultdict

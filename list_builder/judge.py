@@ -73,40 +73,45 @@ class Judge:
     def _with_apostrophe(self, entry: str) -> tuple[str, tuple[Spelling, ...]]:
         mark = next(mark for mark in APOSTROPHES if mark in entry)
         head, _, tail = entry.partition(mark)
-        if head in STEMS.get(self._evidence.language, ()):
+        if head in STEMS.get(self._evidence.language, ()) or (not tail and self._evidence.language in STEMS):
             found = self.spellings(tail)[1][:1] if tail else (Spelling(""),)
             return "elision", tuple(Spelling(head + mark + word.text) for word in found)
         whole = self._title(entry)
         if whole in self._evidence.proper:
             return "name", (Spelling(whole),)
-        if entry in self._evidence.small and head not in self._letters:
+        reason, found = self.spellings(head) if head and tail else ("apostrophe", ())
+        if entry in self._evidence.small and (not found or found[0].text == head):
             return "word", (Spelling(entry),)
-        if not head or not tail or head in self._hand.junk:
+        if head in self._hand.junk:
             return "apostrophe", ()
-        reason, found = self.spellings(head)
         return reason, tuple(Spelling(found[0].text + mark + tail) for _ in found[:1])
 
     def _plain(self, entry: str) -> tuple[str, tuple[Spelling, ...]]:
-        evidence = self._evidence
+        evidence, language = self._evidence, self._evidence.language
         uses = evidence.uses.get(entry, {})
-        small = max(self._small_spellings(entry, uses), key=lambda text: uses.get(text, 0))
-        title = max((titlecase(text, evidence.language) for text in {*self._small_spellings(entry, uses)}),
-                    key=lambda text: uses.get(text, 0))  # fmt: skip
-        capitals = uppercase(entry, evidence.language)
+        # The candidates, each in the spelling that is used most, or else that a dictionary has.
+        spellings = self._small_spellings(entry, uses)
+        small = max(spellings, key=lambda text: (uses.get(text, 0), text in evidence.small))
+        titles = [titlecase(text, language) for text in spellings]
+        title = max(titles, key=lambda text: (uses.get(text, 0), text in evidence.proper))
+        capitals = uppercase(entry, language)
+        used = {text: uses.get(text, 0.0) for text in (small, title, capitals)}
+        others = [text for text in uses if text not in used and text != text.lower()]
+        mixed = max(others, key=lambda text: uses[text], default="")
+        # What the dictionaries and lists of names say of them.
         is_small = small in evidence.small or self._is_joined(small)
         is_strong = title in self._local
         is_name = is_strong or (title in evidence.other_people and entry not in self._foreign)
-        used = {text: uses.get(text, 0.0) for text in (small, title, capitals)}
-        mixed = max((text for text in uses if text not in used and text != text.lower()),
-                    key=lambda text: uses[text], default="")  # fmt: skip
         as_name = used[title] - SENTENCE_STARTS * used[small]
-        if mixed and uses[mixed] > sum(used.values()) - used[small] / 2 and uses[mixed] > used[small]:
+        # Neither small nor with one capital: "iPhone", "USA".
+        if mixed and uses[mixed] > max(used[small], sum(used.values()) - used[small] / 2):
             return "name", (Spelling(mixed),)
         if capitals in self._hand.acronyms and (not is_small or used[capitals] > used[small]):
             return "acronym", (Spelling(capitals),)
         if used[capitals] > used[small] + used[title] and len(entry) <= MAX_ACRONYM:
-            is_read = len(entry) > 2 and not set(entry) <= _ROMAN and self._is_common_name(entry, used)
+            is_read = len(entry) > 2 and not set(entry) <= _ROMAN and self._is_common_name(used)
             return ("acronym", (Spelling(capitals),)) if is_read else ("unread acronym", ())
+        # A name or noun.
         if title in evidence.places and as_name * 3 > used[small]:
             return self._ordered(title, as_name, small, used[small] if is_small else 0)
         if not uses:
@@ -114,12 +119,13 @@ class Judge:
         if as_name > used[small]:
             if is_small and not is_strong and as_name < WEAK_NAME * used[small]:
                 return "word", (Spelling(small),)
-            if not is_name and (entry in self._foreign or not self._is_common_name(entry, used)):
+            if not is_name and (entry in self._foreign or not self._is_common_name(used)):
                 return ("word", (Spelling(small),)) if is_small else self._unknown(entry)
             return self._ordered(title, as_name, small, used[small] if is_small else 0)
+        # A word, and perhaps a name as well.
         if not is_small and not self._is_common_word(entry, used[small]):
             return ("name", (Spelling(title),)) if is_name else self._unknown(entry)
-        share = NOUN_SHARE if evidence.language == "de" else SECOND_SHARE
+        share = NOUN_SHARE if language == "de" else SECOND_SHARE
         is_second = used[small] > 0 and title in self._paired and as_name >= share * used[small]
         return "word", (Spelling(small), *([Spelling(title, _steps(as_name / used[small]))] if is_second else ()))
 
@@ -128,7 +134,9 @@ class Judge:
             return "name", (Spelling(title),)
         return "both", (Spelling(title), Spelling(small, _steps(as_word / as_name)))
 
-    def _by_dictionary(self, small: str, title: str, *, is_small: bool, is_name: bool) -> tuple[str, tuple[Spelling, ...]]:
+    def _by_dictionary(
+        self, small: str, title: str, *, is_small: bool, is_name: bool
+    ) -> tuple[str, tuple[Spelling, ...]]:
         if is_small and title in self._local:
             return "both", (Spelling(small), Spelling(title))
         if is_small:
@@ -149,7 +157,8 @@ class Judge:
         listed = {sharp} if sharp in self._evidence.small or titlecase(sharp, "de") in self._evidence.proper else set()
         return [entry, *sorted((known | listed) - {entry})]
 
-    def _is_common_name(self, entry: str, used: Mapping[str, float]) -> bool:
+    def _is_common_name(self, used: Mapping[str, float]) -> bool:
+        """Whether an unknown name is common enough for the sources to lack it by mistake."""
         return sum(used.values()) > 2e-6 if self._evidence.is_counted else sum(used.values()) > 1e-5
 
     def _is_common_word(self, entry: str, used: float) -> bool:

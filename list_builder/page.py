@@ -57,6 +57,8 @@ def write_table(row: Row) -> None:
     page = PAGE.read_text(encoding="utf-8")
     before, _, rest = page.partition(BEGIN)
     table, _, after = rest.partition(END)
-    rows = {line.split("|")[1].strip(): line for line in table.splitlines(keepends=True)[2:]} | {row.language: row.line()}
+    rows = {line.split("|")[1].strip(): line for line in table.splitlines(keepends=True)[2:]} | {
+        row.language: row.line()
+    }
     built = _HEAD + "".join(rows[language] for language in sorted(rows))
     PAGE.write_text(before + BEGIN + built + END + after, encoding="utf-8")

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tests import checked_lists, recogniser
 from tests.changed_worlds import ALL_WORLDS
-from tests.checked_lists import Rules, wordfreq_words
+from tests.checked_lists import Rules, built_in_words, wordfreq_words
 from tests.checker import assert_only_listed_words, unlisted_words
 from tests.choices import TELLING_CHOICES, Choice, choice_id, choices
 from tests.worlds import World
@@ -223,7 +223,12 @@ def words_of(world: World) -> tuple[tuple[str, ...], int]:
 
 @pytest.mark.parametrize("lang", ["ca", "de", "el", "en", "fr", "it", "tr"])
 def test_its_lists_of_wordfreqs_words_are_the_librarys(lang: str) -> None:
-    assert wordfreq_words(lang, 20_000) == list(load_word_list(lang, None).words[:20_000])
+    assert wordfreq_words(lang, 20_000) == list(load_word_list(lang, None, source="wordfreq").words[:20_000])
+
+
+@pytest.mark.parametrize("lang", ["ca", "de", "en", "fi", "fr", "it", "tr"])
+def test_its_built_in_lists_are_the_librarys(lang: str) -> None:
+    assert built_in_words(lang, 20_000) == list(load_word_list(lang, None).words[:20_000])
 
 
 @pytest.mark.parametrize("world", ALL_WORLDS, ids=str)

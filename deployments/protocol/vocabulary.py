@@ -119,14 +119,14 @@ class Vocabulary(DecodingMembers, ListMembers):
         for name in ("source", "safe"):
             if self.words is not None and getattr(self, name) is not None:
                 raise BadRequestError(
-                    f"'vocab.{name}' is about a language's own list, and 'words' count as they are: leave {name!r} out, or "
-                    "name a list by 'lang' and leave 'words' out.",
+                    f"'vocab.{name}' is about a language's own list, and 'words' count as they are: leave {name!r} "
+                    "out, or name a list by 'lang' and leave 'words' out.",
                     f"vocab.{name}",
                 )
         if self.source == "wordfreq" and self.safe:
             raise BadRequestError(
-                "'vocab.safe' cannot be true with the source 'wordfreq', whose list is left as it is: leave one of them "
-                "out, or name words in 'exclude_words'.",
+                "'vocab.safe' cannot be true with the source 'wordfreq', whose list is left as it is: leave one of "
+                "them out, or name words in 'exclude_words'.",
                 "vocab.safe",
             )
 

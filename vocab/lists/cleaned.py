@@ -95,6 +95,7 @@ class Differences:
                 yield uppercase(entry, lang)
             elif verdict == RESPELLED:
                 yield next(respelled)
+        yield from (word for place, word in self.added if place >= len(raw))
 
 
 def differences_of(lang: str) -> Differences | None:
