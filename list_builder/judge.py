@@ -34,6 +34,8 @@ _ROMAN: Final = frozenset("ivxl")
 STEPS: Final = 100
 """wordfreq counts in hundredths of powers of ten; of two spellings by hand, the second is ten times rarer."""
 
+_CONTRACTIONS: Final = frozenset({"d", "ll", "m", "re", "s", "t", "ve"})
+
 _ENCLITIC: Final = re.compile("(.+r|.+ndo)(?:me|te|se|le|lo|la|nos|les|los|las)")
 
 
@@ -76,9 +78,10 @@ class Judge:
         if head in STEMS.get(self._evidence.language, ()) or (not tail and self._evidence.language in STEMS):
             found = self.spellings(tail)[1][:1] if tail else (Spelling(""),)
             return "elision", tuple(Spelling(head + mark + word.text) for word in found)
-        whole = self._title(entry)
-        if whole in self._evidence.proper:
-            return "name", (Spelling(whole),)
+        for whole in (self._title(entry), self._title(head) + mark + self._title(tail) if head and tail else ""):
+            is_name = whole in self._evidence.proper or whole in self._evidence.other_people
+            if is_name and tail not in _CONTRACTIONS:
+                return "name", (Spelling(whole),)
         reason, found = self.spellings(head) if head and tail else ("apostrophe", ())
         if entry in self._evidence.small and (not found or found[0].text == head):
             return "word", (Spelling(entry),)
