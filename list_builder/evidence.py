@@ -151,11 +151,15 @@ def _gptoss(folder: Path) -> dict[str, int]:
 
 def _dictionary(language: str, folder: Path, lemmas: Mapping[str, str]) -> tuple[set[str], set[str]]:
     """Return the words of the language's dictionaries: in small letters, and with a capital."""
-    small, proper = set(), set()
+    small: set[str] = set()
+    proper: set[str] = set()
     for form, lemma in lemmas.items():
         # English "monday" is listed too, as a form of "Monday".
         is_name = _is_capital(lemma) and form == lemma.lower()
-        (proper if _is_capital(form) else set() if is_name else small).add(form)
+        if _is_capital(form):
+            proper.add(form)
+        elif not is_name:
+            small.add(form)
     for name in ("lemma_index", "lemma_exc", "lemma_lookup"):
         for word in _words_in(_spacy(folder, f"{language}_{name}")):
             (proper if _is_capital(word) else small).add(word)

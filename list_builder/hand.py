@@ -39,7 +39,7 @@ def read_hand(language: str) -> Hand:
             elif not line.startswith("#"):
                 sections[section] += line.split()
     pairs = [tuple(both.split("/")) for both in sections["both"]]
-    spelled = {folded(word): (word,) for word in (*sections["small"], *sections["names"])}
+    spelled: dict[str, tuple[str, ...]] = {folded(word): (word,) for word in (*sections["small"], *sections["names"])}
     spelled |= {folded(pair[0]): pair for pair in pairs}
     added = (word.partition("=") for word in sections["added"])
     return Hand(

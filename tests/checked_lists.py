@@ -59,8 +59,9 @@ DATA = Path(__file__).parent.parent / "vocab" / "lists" / "data"
 class Rules(TypedDict, total=False):
     """What was asked for besides the list and N.
 
-    ``case``: ``any``, the default, lets any listed word have a capital anywhere; ``sentence`` only where a sentence
-    starts; ``listed`` only added words there. ``layout``: ``lines`` is the default.
+    ``case``: ``any``, the default but for built-in lists that have capitals, lets any listed word have a capital
+    anywhere; ``sentence`` only where a sentence starts; ``listed`` only added words there. ``layout``: ``lines`` is the
+    default.
     """
 
     extra_words: Sequence[str]
@@ -114,7 +115,7 @@ def listing_of(lang: str, n_words: int, words: Sequence[str] | None, rules: Rule
         marks=marks.get(punctuation, PUNCTUATION),
         sentence_marks=SENTENCE_MARKS + (";" if (base, punctuation) == ("el", "standard") else ""),
         numbers=rules.get("numbers", False),
-        case=rules.get("case", "any"),
+        case=rules.get("case", "sentence" if words is None and _has_capitals(lang) else "any"),
     )
 
 
@@ -175,6 +176,11 @@ def _verdicts(raw: list[str], verdicts: str, respelled: list[str], lang: str) ->
         capitals = entry.replace("i", "İ").upper() if lang in ("tr", "az") else entry.upper()
         written = {".": entry, "-": "", "T": capitals[:1] + entry[1:], "U": capitals}
         yield unicodedata.normalize("NFC", next(others) if verdict == "R" else written[verdict])
+
+
+@lru_cache(maxsize=32)
+def _has_capitals(lang: str) -> bool:
+    return any(word != word.lower() for word in built_in_words(lang, 1_000))
 
 
 def _distinct(words: Iterable[str], n_words: int) -> list[str]:

@@ -77,7 +77,14 @@ def test_wordfreqs_words_are_ranked_as_they_are_kept() -> None:
     assert unlisted_words("Çok güzel bir gün, İstanbul!", "tr", 1000) == []
     assert unlisted_words("Της ίδια; τησ", "el", 1000) == ["τησ"]
     assert unlisted_words("L'homme", "fr", 1000) == unlisted_words("Un'altra, un altro", "it", 1000) == []
-    assert unlisted_words("0 00 u.s", "en", 10**9) == ["0", "00"]
+    assert unlisted_words("0 00 c.e", "es", 10**9) == ["0", "00", "c"]
+
+
+def test_a_built_in_list_with_capitals_has_them_where_a_sentence_starts_and_at_names() -> None:
+    assert unlisted_words("The dog of London. I am John's.", "en", 2_000) == []
+    assert unlisted_words("the Dog of london. i am john's.", "en", 2_000) == ["Dog", "london", "i", "john's"]
+    assert unlisted_words("the Dog", "en", 2_000, case="any") == []
+    assert unlisted_words("Koira ja Koira", "fi", 5_000) == []
 
 
 def test_elisions_join_the_next_word_and_end_nothing() -> None:
