@@ -4,6 +4,7 @@ import pickle
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -171,15 +172,15 @@ async def test_a_source_and_safety_are_asked_of_the_list_and_wordfreqs_goes_past
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.write("es", "perro")
-    asked: list[dict[str, object]] = []
+    asked: list[dict[str, Any]] = []
 
-    def noting(name: str, folder: Path | None, **choice: object) -> WordList:
+    def noting(name: str, folder: Path | None, **choice: Any) -> WordList:
         asked.append(choice)
         return WordList("es", ("the", "cat", *map(str, choice.values())), "wordfreq")
 
     monkeypatch.setattr(list_compiler, "load_word_list", noting)
     vocabulary = await world.vocabulary()
-    choices: list[dict[str, object]] = [{"source": "wordfreq", "safe": True}, {"source": "wordfreq", "safe": False}]
+    choices: list[dict[str, Any]] = [{"source": "wordfreq", "safe": True}, {"source": "wordfreq", "safe": False}]
     digests = {(await vocabulary.resolve(spec("es", **choice))).digest for choice in choices}
     # A file may be replaced, so all of it is read at once; of wordfreq's list its beginning is enough.
     assert [job.is_whole for job in world.compiler.jobs if isinstance(job, CompileList)] == [False, False]

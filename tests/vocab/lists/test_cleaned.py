@@ -122,6 +122,7 @@ def test_only_words_of_one_letter_are_single_letters(lang: str) -> None:
 
 @pytest.mark.parametrize("lang", CHECKED)
 def test_texts_of_its_words_have_no_small_names_or_nouns_and_no_fragments(lang: str) -> None:
+    assert [word for word in words_of(lang).words if reading_faults(word, lang)] == []
     random_source = random.Random(lang)
     for n_words in (500, 3_000, 20_000):
         word_list = words_of(lang).up_to(n_words)
