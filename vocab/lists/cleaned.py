@@ -100,9 +100,8 @@ class Differences:
 
 def differences_of(lang: str) -> Differences | None:
     """Return the differences of a language's list; None for a language whose list is wordfreq's."""
-    file = FOLDER / f"{lang}.xz"
-    # A list's name has neither dots nor slashes, and none that is no language has a file.
-    return Differences.from_bytes(file.read_bytes()) if lang in cleaned_languages() else None
+    # Looked up in the folder's listing: no name is joined to a path that is not there.
+    return Differences.from_bytes((FOLDER / f"{lang}.xz").read_bytes()) if lang in cleaned_languages() else None
 
 
 def cleaned_languages() -> list[str]:
