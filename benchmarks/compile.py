@@ -56,7 +56,10 @@ def main() -> None:
     use_one_core()
     gc.disable()
     os.environ.update(ONE_THREAD)
-    tokenizer, word_list = load_model_tokenizer(arguments.tokenizer), load_word_list(arguments.lang, None)
+    tokenizer, word_list = (
+        load_model_tokenizer(arguments.tokenizer),
+        load_word_list(arguments.lang, None, source="wordfreq"),
+    )
     run: dict[str, Any] = {
         **facts,
         "lang": arguments.lang,

@@ -36,7 +36,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))
     arguments = _arguments()
     tokenizer = load_model_tokenizer(arguments.tokenizer)
-    word_list = load_word_list(arguments.lang, None)
+    word_list = load_word_list(arguments.lang, None, source="wordfreq")
     run: dict[str, Any] = {
         **facts_of_run(),
         "lang": arguments.lang,

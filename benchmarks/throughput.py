@@ -33,7 +33,7 @@ SUBJECTS = ("a dog", "the sea", "my house", "an old man", "the city", "a good da
 
 def main() -> None:
     arguments = _arguments()
-    word_list = load_word_list(arguments.lang, None)
+    word_list = load_word_list(arguments.lang, None, source="wordfreq")
     with tempfile.TemporaryDirectory() as folder:
         os.environ[ARTEFACT_DIR_VARIABLE] = folder
         for name, value in ENGINE_ENVIRONMENT.items():

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, NamedTuple, Self, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from vocab.decoding.select import Select
-from vocab.lists.wordlists import Unit
+from vocab.lists.wordlists import AskedSource, Unit
 from vocab.options import Case, End, Layout, ListOptions, Punctuation
 from vocab.text.changes import ListChanges
 
@@ -42,6 +42,8 @@ class VocabularySpec(BaseModel):
         lang: The list; with ``words``, the language whose rules of spelling apply, or None.
         n_words: N, in words or lemmas by ``unit``; None for all.
         unit: What has a rank of its own: each ``form``, or each ``lemma`` with all its forms.
+        source: Which list ``lang`` means: the best there is, or wordfreq's as it is.
+        safe: Whether profanity is left out of a language's cleaned list.
         words: The client's own list, in rank order, instead of a list of that name.
         extra_words: Allowed whatever N.
         exclude_words: Left out, in every form.
@@ -54,6 +56,8 @@ class VocabularySpec(BaseModel):
     lang: str | None = Field(default=None, min_length=1)
     n_words: int | None = Field(default=None, ge=1)
     unit: Unit = "form"
+    source: AskedSource = "auto"
+    safe: bool = True
     words: tuple[str, ...] | None = Field(default=None, min_length=1)
     extra_words: tuple[str, ...] = ()
     exclude_words: tuple[str, ...] = ()

@@ -1,13 +1,17 @@
 """What counts as a word of an answer: the list that was asked for and the rules, as the checker knows them.
 
-It imports nothing of the library: words come from wordfreq or from the caller.
+It imports nothing of the library: words come from wordfreq, with the differences that the library's data files have, or
+from the caller.
 """
 
+import json
+import lzma
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import islice
+from itertools import chain, islice
+from pathlib import Path
 from typing import Literal, NamedTuple, TypedDict
 
 import wordfreq
@@ -49,11 +53,15 @@ ELISION_STEMS = {
 """Entries of wordfreq's that stand for the same with an apostrophe; Italian "un" stands for both."""
 
 
+DATA = Path(__file__).parent.parent / "vocab" / "lists" / "data"
+
+
 class Rules(TypedDict, total=False):
     """What was asked for besides the list and N.
 
-    ``case``: ``any``, the default, lets any listed word have a capital anywhere; ``sentence`` only where a sentence
-    starts; ``listed`` only added words there. ``layout``: ``lines`` is the default.
+    ``case``: ``any``, the default but for built-in lists that have capitals, lets any listed word have a capital
+    anywhere; ``sentence`` only where a sentence starts; ``listed`` only added words there. ``layout``: ``lines`` is the
+    default.
     """
 
     extra_words: Sequence[str]
@@ -107,7 +115,7 @@ def listing_of(lang: str, n_words: int, words: Sequence[str] | None, rules: Rule
         marks=marks.get(punctuation, PUNCTUATION),
         sentence_marks=SENTENCE_MARKS + (";" if (base, punctuation) == ("el", "standard") else ""),
         numbers=rules.get("numbers", False),
-        case=rules.get("case", "any"),
+        case=rules.get("case", "sentence" if words is None and _has_capitals(lang) else "any"),
     )
 
 
@@ -116,7 +124,7 @@ def _listing(
     lang: str, n_words: int, listed: tuple[str, ...] | None, extra: tuple[str, ...], excluded: tuple[str, ...]
 ) -> Listing:
     base = re.split("[-_]", lang)[0]
-    ranked = wordfreq_words(lang, n_words) if listed is None else _distinct(listed, n_words)
+    ranked = built_in_words(lang, n_words) if listed is None else _distinct(listed, n_words)
     entries = set(map(straight_apostrophes, ranked))
     left_out = {_small(straight_apostrophes(word), base) for word in excluded}
     if base == "en":
@@ -144,6 +152,35 @@ def _listing(
 def wordfreq_words(lang: str, n_words: int) -> list[str]:
     """The first words of wordfreq's list that are words."""
     return _distinct(_wordfreq_words(lang), n_words)
+
+
+def built_in_words(lang: str, n_words: int) -> list[str]:
+    """The first words of the list that a language's name stands for: cleaned, with its capitals, and safe."""
+    file = DATA / f"{lang}.xz"
+    if not file.is_file():
+        return wordfreq_words(lang, n_words)
+    values = json.loads(lzma.decompress(file.read_bytes()))
+    raw, unsafe = wordfreq_words(lang, 10**9), set(values["unsafe"])
+    added: dict[int, list[str]] = {}
+    for place, word in values["added"]:
+        added.setdefault(place, []).append(word)
+    spelled = [*_verdicts(raw, values["verdicts"], values["respelled"], lang), ""]
+    found = chain.from_iterable((*added.get(place, ()), word) for place, word in enumerate(spelled))
+    return _distinct((word for word in found if word and word not in unsafe), n_words)
+
+
+def _verdicts(raw: list[str], verdicts: str, respelled: list[str], lang: str) -> Iterator[str]:
+    """Each entry as it is to be written, empty where it is none."""
+    others = iter(respelled)
+    for entry, verdict in zip(raw, verdicts, strict=True):
+        capitals = entry.replace("i", "İ").upper() if lang in ("tr", "az") else entry.upper()
+        written = {".": entry, "-": "", "T": capitals[:1] + entry[1:], "U": capitals}
+        yield unicodedata.normalize("NFC", next(others) if verdict == "R" else written[verdict])
+
+
+@lru_cache(maxsize=32)
+def _has_capitals(lang: str) -> bool:
+    return any(word != word.lower() for word in built_in_words(lang, 1_000))
 
 
 def _distinct(words: Iterable[str], n_words: int) -> list[str]:

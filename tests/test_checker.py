@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tests import checked_lists, recogniser
 from tests.changed_worlds import ALL_WORLDS
-from tests.checked_lists import Rules, wordfreq_words
+from tests.checked_lists import Rules, built_in_words, wordfreq_words
 from tests.checker import assert_only_listed_words, unlisted_words
 from tests.choices import TELLING_CHOICES, Choice, choice_id, choices
 from tests.worlds import World
@@ -77,7 +77,14 @@ def test_wordfreqs_words_are_ranked_as_they_are_kept() -> None:
     assert unlisted_words("Çok güzel bir gün, İstanbul!", "tr", 1000) == []
     assert unlisted_words("Της ίδια; τησ", "el", 1000) == ["τησ"]
     assert unlisted_words("L'homme", "fr", 1000) == unlisted_words("Un'altra, un altro", "it", 1000) == []
-    assert unlisted_words("0 00 u.s", "en", 10**9) == ["0", "00"]
+    assert unlisted_words("0 00 c.e", "es", 10**9) == ["0", "00", "c"]
+
+
+def test_a_built_in_list_with_capitals_has_them_where_a_sentence_starts_and_at_names() -> None:
+    assert unlisted_words("The dog of London. I am John's.", "en", 2_000) == []
+    assert unlisted_words("the Dog of london. i am john's.", "en", 2_000) == ["Dog", "london", "i", "john's"]
+    assert unlisted_words("the Dog", "en", 2_000, case="any") == []
+    assert unlisted_words("Koira ja Koira", "fi", 5_000) == []
 
 
 def test_elisions_join_the_next_word_and_end_nothing() -> None:
@@ -223,7 +230,12 @@ def words_of(world: World) -> tuple[tuple[str, ...], int]:
 
 @pytest.mark.parametrize("lang", ["ca", "de", "el", "en", "fr", "it", "tr"])
 def test_its_lists_of_wordfreqs_words_are_the_librarys(lang: str) -> None:
-    assert wordfreq_words(lang, 20_000) == list(load_word_list(lang, None).words[:20_000])
+    assert wordfreq_words(lang, 20_000) == list(load_word_list(lang, None, source="wordfreq").words[:20_000])
+
+
+@pytest.mark.parametrize("lang", ["ca", "de", "en", "fi", "fr", "it", "tr"])
+def test_its_built_in_lists_are_the_librarys(lang: str) -> None:
+    assert built_in_words(lang, 20_000) == list(load_word_list(lang, None).words[:20_000])
 
 
 @pytest.mark.parametrize("world", ALL_WORLDS, ids=str)

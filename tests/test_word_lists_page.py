@@ -1,4 +1,4 @@
-"""Every example of docs/word-lists.md holds: its tables are read and put to the library, on wordfreq's own lists."""
+"""Every example of docs/word-lists.md holds: its tables are read and put to the library, on the built-in lists."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from deployments.limits import Limits
 from deployments.protocol.validation import checked
 from deployments.protocol.vocabulary import VocabularyFields
 from vocab.lists.lemmas import group_by_lemma
-from vocab.lists.wordlists import Unit, WordList, inline_word_list, load_word_list
+from vocab.lists.wordlists import AskedSource, Unit, WordList, inline_word_list, load_word_list
 from vocab.options import ListOptions
 from vocab.text.changes import ListChanges
 from vocab.text.reader import TextReader
@@ -111,12 +111,14 @@ def test_the_limits_on_the_page_are_those_of_the_service() -> None:
 def _word_list(example: Example) -> WordList:
     if example.words == ALL:
         return inline_word_list(example.listed, None if example.lang == NO_LANGUAGE else example.lang)
-    return _language_list(example.lang, example.choices.get("unit", "form"))
+    choices = example.choices
+    source: AskedSource = "wordfreq" if choices.get("source") == "wordfreq" else "auto"
+    return _language_list(example.lang, choices.get("unit", "form"), source, choices.get("safe") != "false")
 
 
 @lru_cache(maxsize=2)
-def _language_list(lang: str, unit: Unit) -> WordList:
-    word_list = load_word_list(lang, None)
+def _language_list(lang: str, unit: Unit, source: AskedSource, safe: bool) -> WordList:
+    word_list = load_word_list(lang, None, source=source, safe=safe)
     return group_by_lemma(word_list) if unit == "lemma" else word_list
 
 

@@ -13,7 +13,7 @@ from deployments.protocol.decoding import DecodingMembers
 from deployments.protocol.validation import INT64_MAX, AtMost, Body, Info, expected
 from vocab.errors import InvalidWordListError, OptionsError, WordListError
 from vocab.lists.entries import clean_words
-from vocab.lists.wordlists import NO_LANGUAGE, Unit, check_language, language_of
+from vocab.lists.wordlists import NO_LANGUAGE, AskedSource, Unit, check_language, language_of
 from vocab.options import Case, End, Layout, Punctuation
 
 _LIST_NAME: Final = (
@@ -50,6 +50,11 @@ class ListMembers(Body):
     """How many of its words count, in rank order; by default all."""
     unit: Unit | None = None
     """What has a rank of its own: each ``form`` (the default), or each ``lemma`` with all its forms."""
+    source: AskedSource | None = None
+    """Which list ``lang`` means: ``auto``, the service's file of that name or else the language's cleaned list (the
+    default); ``wordfreq``, the raw list."""
+    safe: bool | None = None
+    """Whether profanity is left out of a language's cleaned list; by default it is."""
     words: Annotated[list[Word], Field(min_length=1), AtMost("max_list_words"), AfterValidator(_check_bytes)] | None = (
         None
     )
@@ -91,6 +96,7 @@ class Vocabulary(DecodingMembers, ListMembers):
                 "leave 'unit' out, or name a list by 'lang' and leave 'words' out.",
                 "vocab.unit",
             )
+        self._check_source()
         if self.words is not None and self.lang is not None:
             try:
                 check_language(self.lang)
@@ -108,6 +114,21 @@ class Vocabulary(DecodingMembers, ListMembers):
         except OptionsError as error:
             raise BadRequestError(str(error), "vocab.extra_words") from None
         return spec
+
+    def _check_source(self) -> None:
+        for name in ("source", "safe"):
+            if self.words is not None and getattr(self, name) is not None:
+                raise BadRequestError(
+                    f"'vocab.{name}' is about a language's own list, and 'words' count as they are: leave {name!r} "
+                    "out, or name a list by 'lang' and leave 'words' out.",
+                    f"vocab.{name}",
+                )
+        if self.source == "wordfreq" and self.safe:
+            raise BadRequestError(
+                "'vocab.safe' cannot be true with the source 'wordfreq', whose list is left as it is: leave one of "
+                "them out, or name words in 'exclude_words'.",
+                "vocab.safe",
+            )
 
 
 def _cleaned(name: str, value: Any) -> Any:

@@ -30,7 +30,7 @@ from vocab.artefacts.shared_store import SharedStore
 from vocab.artefacts.store import ArtefactStore
 from vocab.compiler.jobs import FIRST_WORDS, ChangeList, Compiled, CompileList, MeasureTexts
 from vocab.errors import CompileQueueError, EmptyWordListError, VocabularyError, WordListError
-from vocab.lists.wordlists import check_known
+from vocab.lists.wordlists import AskedSource, check_known
 
 logger = logging.getLogger("ray.serve")
 
@@ -150,10 +150,10 @@ class Vocabulary:
             words = spec.words or ()
             return await self._compiled(("inline", spec.lang, _digest(words)), CompileList(spec.lang, words), owner)
         name = (spec.lang, spec.unit)
-        stamp = await asyncio.to_thread(self._stamp, spec.lang)
+        stamp = await asyncio.to_thread(self._stamp, spec.lang, spec.source)
         # Of a file all is made at once: it may be replaced before the rest is asked for.
         is_whole = stamp is not None or spec.n_words is None or spec.n_words > FIRST_WORDS
-        job = CompileList(spec.lang, unit=spec.unit, is_whole=is_whole)
+        job = CompileList(spec.lang, unit=spec.unit, source=spec.source, safe=spec.safe, is_whole=is_whole)
         try:
             compiled = await self._compiled(("list", job, stamp), job, owner)
             if not is_whole and spec.n_words is not None and spec.n_words > compiled.num_ranks_here:
@@ -224,13 +224,13 @@ class Vocabulary:
         """Return whether it is still stored; this counts as a use."""
         return not known.digest or await asyncio.to_thread(self._store.has, known.digest)
 
-    def _stamp(self, lang: str) -> _Stamp:
+    def _stamp(self, lang: str, source: AskedSource) -> _Stamp:
         """Return a value that changes with the list's file; None for a built-in list. Never joins the name to a path.
 
         Raises:
             WordListError: There is no list of that name.
         """
-        folder = self._settings.wordlist_dir
+        folder = self._settings.wordlist_dir if source == "auto" else None
         check_known(lang, folder)
         if folder is not None and folder.is_dir():
             with os.scandir(folder) as entries:

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 
 from vocab import errors
 from vocab.errors import CompileError, VocabularyError
-from vocab.lists.wordlists import Unit
+from vocab.lists.wordlists import AskedSource, Unit
 from vocab.options import ListOptions
 
 
@@ -21,12 +21,16 @@ class CompileList:
         lang: The name of the list; with ``words``, the language whose rules of spelling apply, or None.
         words: In rank order, instead of a list of that name.
         unit: Whether each form has a rank of its own, or each lemma with all its forms.
+        source: Which list the name means, and
+        safe: Whether profanity is left out of it, as in ``load_word_list``.
         is_whole: Whether all of a long list is needed, or only its first ``FIRST_WORDS`` ranks.
     """
 
     lang: str | None
     words: tuple[str, ...] | None = None
     unit: Unit = "form"
+    source: AskedSource = "auto"
+    safe: bool = True
     is_whole: bool = True
 
 

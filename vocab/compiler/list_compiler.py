@@ -50,7 +50,7 @@ class ListCompiler:
         self._store = store
         self._wordlist_dir = wordlist_dir
         self._frame_tokens = FrameTokens.of(speller.facts)
-        self._lists = LRUCache[tuple[str, str], WordList](MAX_LISTS)
+        self._lists = LRUCache[Hashable, WordList](MAX_LISTS)
         self._artefacts = LRUCache[str, Words](MAX_ARTEFACTS)
         self._frames = LRUCache[Hashable, Frame](MAX_FRAMES)
 
@@ -84,14 +84,15 @@ class ListCompiler:
     def _word_list(self, job: CompileList) -> WordList:
         if job.words is not None:
             return inline_word_list(job.words, job.lang)
-        name, unit = job.lang or "", job.unit
-        word_list = self._lists.get((name, unit))
-        if word_list is None or self._is_file(name):
-            word_list = load_word_list(name, self._wordlist_dir)
-            if unit == "lemma":
+        name = job.lang or ""
+        key = name, job.unit, job.source, job.safe
+        word_list = self._lists.get(key)
+        if word_list is None or (job.source == "auto" and self._is_file(name)):
+            word_list = load_word_list(name, self._wordlist_dir, source=job.source, safe=job.safe)
+            if job.unit == "lemma":
                 word_list = grouped_by_lemma(word_list, self._store)
-            if word_list.source == "wordfreq":
-                self._lists[name, unit] = word_list
+            if word_list.source != "file":
+                self._lists[key] = word_list
         return word_list
 
     def _is_file(self, name: str) -> bool:

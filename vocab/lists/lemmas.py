@@ -11,10 +11,11 @@ from simplemma.strategies import DefaultStrategy
 from simplemma.strategies.dictionaries.dictionary_factory import SUPPORTED_LANGUAGES, DefaultDictionaryFactory
 
 from vocab.errors import NoLemmasError
-from vocab.lists.wordlists import DOTTED_I_LANGUAGES, WordList
+from vocab.lists.cleaned import DOTTED_I_LANGUAGES
+from vocab.lists.wordlists import WordList
 from vocab.marks import APOSTROPHES, BLANK
 
-_DICTIONARY_OF: Final = {"sh": "hbs", "sr": "hbs", "hr": "hbs", "bs": "hbs", "fil": "tl", "no": "nb"}
+DICTIONARY_OF: Final = {"sh": "hbs", "sr": "hbs", "hr": "hbs", "bs": "hbs", "fil": "tl", "no": "nb"}
 """simplemma's name of a language where lists have another."""
 
 _GERMAN: Final = frozenset({"de", "lb"})
@@ -23,7 +24,7 @@ _GERMAN: Final = frozenset({"de", "lb"})
 
 def lemma_languages() -> list[str]:
     """Return the languages whose lemmas are known, sorted."""
-    return sorted({*SUPPORTED_LANGUAGES, *_DICTIONARY_OF})
+    return sorted({*SUPPORTED_LANGUAGES, *DICTIONARY_OF})
 
 
 def group_by_lemma(word_list: WordList) -> WordList:
@@ -35,7 +36,7 @@ def group_by_lemma(word_list: WordList) -> WordList:
     Raises:
         NoLemmasError: simplemma has no dictionary of the language.
     """
-    code = _DICTIONARY_OF.get(word_list.language, word_list.language)
+    code = DICTIONARY_OF.get(word_list.language, word_list.language)
     if code not in SUPPORTED_LANGUAGES:
         raise NoLemmasError(
             f"There are no lemmas for {word_list.lang!r}: leave out unit 'lemma', or choose a list of one of these "

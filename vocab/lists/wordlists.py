@@ -17,6 +17,7 @@ from typing import Final, Literal
 import wordfreq
 
 from vocab.errors import EmptyWordListError, InvalidWordListError, UnknownLanguageError, UnsupportedScriptError
+from vocab.lists.cleaned import differences_of
 from vocab.lists.entries import clean_entry, clean_words
 from vocab.marks import APOSTROPHES
 
@@ -25,14 +26,14 @@ LIST_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 NO_LANGUAGE: Final = "und"
 """The language of a list that names none ("undetermined" in ISO 639): no language's rules apply."""
 
-DOTTED_I_LANGUAGES: Final = frozenset({"tr", "az"})
-"""The capital of i is İ, and that of ı is I."""
-
 _UNSPACED_LANGUAGE: Final = re.compile(r"(zh|yue|wuu|ja|th|lo|km|my)(-[A-Z][a-z]{3})?(-[A-Z]{2}|-\d{3})?")
 """Tags of languages written without spaces between words ("zh-Hant-TW"); "my-words" is a list file's name, not
 Burmese. Korean has spaces."""
 
-Source = Literal["file", "wordfreq", "inline"]
+Source = Literal["file", "cleaned", "wordfreq", "inline"]
+AskedSource = Literal["auto", "wordfreq"]
+"""Which list a name means: by default the best one there is, or wordfreq's as it is."""
+
 Unit = Literal["form", "lemma"]
 
 
@@ -106,8 +107,16 @@ def known_languages(wordlist_dir: Path | None) -> list[str]:
     return sorted(name for name in names if not _UNSPACED_LANGUAGE.fullmatch(name))
 
 
-def load_word_list(lang: str, wordlist_dir: Path | None) -> WordList:
-    """Read the list of that name, from a file in ``wordlist_dir`` before wordfreq's; each word has its own rank.
+def load_word_list(
+    lang: str, wordlist_dir: Path | None, *, source: AskedSource = "auto", safe: bool = True
+) -> WordList:
+    """Read the list of that name; each word has its own rank.
+
+    Args:
+        lang: Its name.
+        wordlist_dir: The folder of list files.
+        source: With ``auto`` a file goes before the language's cleaned list, and that before wordfreq's.
+        safe: Whether to leave profanity out of a cleaned list. Files and wordfreq's lists are read as they are.
 
     Raises:
         UnsupportedScriptError: A language written without spaces.
@@ -116,13 +125,17 @@ def load_word_list(lang: str, wordlist_dir: Path | None) -> WordList:
         EmptyWordListError: No word is left.
     """
     check_spaced(lang)
-    path = _list_files(wordlist_dir).get(lang)
+    path = _list_files(wordlist_dir).get(lang) if source == "auto" else None
     if path is not None:
         return WordList(lang, words_of_file(path), "file")
     pack = wordfreq.available_languages("best").get(lang)
-    if pack is not None:
-        return WordList(lang, tuple(dict.fromkeys(_words_of_wordfreq(pack, lang))), "wordfreq")
-    raise _unknown(lang, wordlist_dir)
+    if pack is None:
+        raise _unknown(lang, wordlist_dir if source == "auto" else None)
+    raw = tuple(dict.fromkeys(_words_of_wordfreq(pack, lang)))
+    differences = differences_of(lang) if source == "auto" else None
+    if differences is None:
+        return WordList(lang, raw, "wordfreq")
+    return WordList(lang, differences.applied(raw, lang, safe=safe), "cleaned")
 
 
 def inline_word_list(words: Sequence[str], lang: str | None) -> WordList:

@@ -16,7 +16,15 @@ from typing import Final, get_args
 
 from vocab.errors import VocabularyError
 from vocab.lists.lemmas import group_by_lemma
-from vocab.lists.wordlists import NO_LANGUAGE, Unit, WordList, check_language, load_word_list, words_of_file
+from vocab.lists.wordlists import (
+    NO_LANGUAGE,
+    AskedSource,
+    Unit,
+    WordList,
+    check_language,
+    load_word_list,
+    words_of_file,
+)
 from vocab.options import DEFAULT_OPTIONS, Case, End, Layout, ListOptions, Punctuation
 from vocab.text.changes import ListChanges
 from vocab.text.ebnf import write_ebnf
@@ -49,21 +57,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _grammar(asked: argparse.Namespace) -> str:
     options = ListOptions(asked.case, asked.layout, asked.numbers, asked.punctuation, asked.end)
-    word_list = _word_list(asked.lang, asked.list, asked.unit)
+    word_list = _word_list(asked)
     changes = ListChanges(_words(asked.extra_words), _words(asked.exclude_words))
     changes.check(word_list.language)
     ebnf = write_ebnf(word_list, options, asked.words or word_list.num_ranks, changes)
     return ebnf_to_lark(ebnf) if asked.dialect == "lark" else ebnf
 
 
-def _word_list(lang: str | None, path: Path | None, unit: Unit) -> WordList:
+def _word_list(asked: argparse.Namespace) -> WordList:
+    lang, path = asked.lang, asked.list
     if path is None:
-        word_list = load_word_list(str(lang), None)
+        word_list = load_word_list(str(lang), None, source=asked.source, safe=asked.safe)
     else:
         if lang is not None:
             check_language(lang)
         word_list = WordList(lang or NO_LANGUAGE, words_of_file(path), "file")
-    return group_by_lemma(word_list) if unit == "lemma" else word_list
+    return group_by_lemma(word_list) if asked.unit == "lemma" else word_list
 
 
 def _words(path: Path | None) -> tuple[str, ...]:
@@ -83,8 +92,15 @@ def parser() -> argparse.ArgumentParser:
         description="Writes the grammar of all texts that a word list allows.",
         epilog="A list file has one word a line, the most frequent first; empty lines and lines with # are left out.",
     )
+    command.add_argument("--lang", metavar="TAG", help="the list of a language; with --list its rules of spelling")
     command.add_argument(
-        "--lang", metavar="TAG", help="wordfreq's list of a language; with --list its rules of spelling"
+        "--source",
+        choices=get_args(AskedSource),
+        default="auto",
+        help="wordfreq: the raw list (default: the cleaned one)",
+    )
+    command.add_argument(
+        "--safe", action=argparse.BooleanOptionalAction, default=True, help="leave profanity out of a cleaned list"
     )
     command.add_argument("--list", type=Path, metavar="FILE", help="a list file instead of a language's list")
     command.add_argument("--words", type=_number_of_words, metavar="N", help="how many of its words (default: all)")

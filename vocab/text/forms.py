@@ -9,7 +9,8 @@ from itertools import repeat
 from operator import attrgetter
 from typing import Final, Literal, NamedTuple
 
-from vocab.lists.wordlists import DOTTED_I_LANGUAGES, WordList
+from vocab.lists.cleaned import DOTTED_I_LANGUAGES
+from vocab.lists.wordlists import WordList
 from vocab.marks import APOSTROPHES
 from vocab.options import ListOptions
 from vocab.text.elisions import ELISION_LANGUAGES, is_elision

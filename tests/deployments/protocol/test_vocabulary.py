@@ -47,9 +47,17 @@ def test_without_marks_an_answer_ends_with_a_word_and_otherwise_with_a_sentence(
 
 def test_every_option_reaches_the_specification() -> None:
     made = spec(
-        lang="es", unit="lemma", case="listed", numbers=True, punctuation="basic", layout="lines", end="sentence"
+        lang="es",
+        unit="lemma",
+        source="wordfreq",
+        safe=False,
+        case="listed",
+        numbers=True,
+        punctuation="basic",
+        layout="lines",
+        end="sentence",
     )
-    assert made.unit == "lemma"
+    assert (made.unit, made.source, made.safe) == ("lemma", "wordfreq", False)
     assert made.options == ListOptions("listed", "lines", True, "basic", "sentence")
 
 
@@ -131,7 +139,7 @@ def test_a_list_is_bounded_in_bytes_too() -> None:
 def test_an_unknown_member_is_an_error_that_lists_the_known_ones(name: str, hint: str | None) -> None:
     error = fault({"lang": "es", name: None})
     assert error.param == f"vocab.{name}"
-    assert "n_words, unit, words" in error.message
+    assert "n_words, unit, source, safe, words" in error.message
     assert ("Did you mean" in error.message) == (hint is not None)
     assert hint is None or f"'{hint}'?" in error.message
 
@@ -153,6 +161,12 @@ def test_a_vocabulary_needs_a_list(vocab: Any) -> None:
     ("vocab", "param", "part"),
     [
         ({"words": ["a"], "unit": "lemma"}, "vocab.unit", "leave 'unit' out"),
+        ({"words": ["a"], "source": "wordfreq"}, "vocab.source", "leave 'source' out"),
+        ({"words": ["a"], "source": "auto"}, "vocab.source", "leave 'source' out"),
+        ({"words": ["a"], "safe": False}, "vocab.safe", "leave 'safe' out"),
+        ({"lang": "es", "source": "wordfreq", "safe": True}, "vocab.safe", "left as it is"),
+        ({"lang": "es", "source": "hunspell"}, "vocab.source", "'wordfreq'"),
+        ({"lang": "es", "safe": "no"}, "vocab.safe", "true or false"),
         ({"words": ["a"], "lang": "../../etc/passwd"}, "vocab.lang", "language tag"),
         ({"words": ["a"], "lang": "zh-Hant"}, "vocab.lang", "without spaces"),
         ({"lang": "es", "end": "sentence", "punctuation": "none"}, "vocab.end", "set punctuation"),

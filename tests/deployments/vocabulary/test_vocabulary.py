@@ -4,6 +4,7 @@ import pickle
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -128,7 +129,7 @@ def long_list(monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
     """The words of a built-in list, Spanish, that is longer than the small artefact."""
     words = ("the", "cat", "dog", "a", "Mouse", "bird", "fish")
     listed = WordList("es", words, "wordfreq")
-    monkeypatch.setattr(list_compiler, "load_word_list", lambda name, folder: listed)
+    monkeypatch.setattr(list_compiler, "load_word_list", lambda name, folder, **choice: listed)
     for module in (deployment, list_compiler):
         monkeypatch.setattr(module, "FIRST_WORDS", SMALL)
     return words
@@ -165,6 +166,25 @@ async def test_resolves_a_list_to_an_artefact_that_can_be_fetched(world: World, 
     elsewhere = ArtefactStore(tmp_path / "elsewhere", MAX_BYTES)
     elsewhere.write_bytes(resolved.digest, await vocabulary.fetch(resolved.digest))
     assert elsewhere.load(resolved.digest).listed.word_list.words == ("the", "cat", "dog")
+
+
+async def test_a_source_and_safety_are_asked_of_the_list_and_wordfreqs_goes_past_a_file(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.write("es", "perro")
+    asked: list[dict[str, Any]] = []
+
+    def noting(name: str, folder: Path | None, **choice: Any) -> WordList:
+        asked.append(choice)
+        return WordList("es", ("the", "cat", *map(str, choice.values())), "wordfreq")
+
+    monkeypatch.setattr(list_compiler, "load_word_list", noting)
+    vocabulary = await world.vocabulary()
+    choices: list[dict[str, Any]] = [{"source": "wordfreq", "safe": True}, {"source": "wordfreq", "safe": False}]
+    digests = {(await vocabulary.resolve(spec("es", **choice))).digest for choice in choices}
+    # A file may be replaced, so all of it is read at once; of wordfreq's list its beginning is enough.
+    assert [job.is_whole for job in world.compiler.jobs if isinstance(job, CompileList)] == [False, False]
+    assert (asked, len(digests)) == (choices, 2)
 
 
 async def test_without_a_number_the_whole_list_counts(world: World) -> None:

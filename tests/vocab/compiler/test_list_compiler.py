@@ -83,9 +83,9 @@ def test_a_file_is_read_again_each_time(world: World) -> None:
 def test_a_built_in_list_is_read_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     names = []
 
-    def counting(name: str, folder: Path | None) -> object:
+    def counting(name: str, folder: Path | None, **choice: Any) -> object:
         names.append(name)
-        return load_word_list(name, folder)
+        return load_word_list(name, folder, **choice)
 
     monkeypatch.setattr(list_compiler, "load_word_list", counting)
     compiler = ListCompiler(byte_speller(), world.store, None)

@@ -52,7 +52,7 @@ def test_they_keep_the_place_of_the_stem() -> None:
 
 
 def test_other_languages_keep_their_letters() -> None:
-    assert {"l", "d"} <= set(load_word_list("es", None).words)
+    assert {"l", "d"} <= set(load_word_list("es", None, source="wordfreq").words)
 
 
 def test_list_files_are_taken_as_written(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def words_of_file(folder: Path, content: str | bytes, name: str = "xx") -> tuple
 
 class TestBuiltInLists:
     def test_words_keep_wordfreqs_order(self) -> None:
-        word_list = load_word_list("en", None)
+        word_list = load_word_list("en", None, source="wordfreq")
         assert word_list.source == "wordfreq"
         assert word_list.words[:5] == ("the", "to", "and", "of", "a")
         order = {word: rank for rank, word in enumerate(wordfreq.iter_wordlist("en"))}
@@ -59,14 +59,14 @@ class TestBuiltInLists:
 
     @pytest.mark.parametrize("lang", ["en", "sv", "tr", "fa", "uk"])
     def test_entries_are_made_of_letters_and_marks_with_apostrophes_and_hyphens_inside(self, lang: str) -> None:
-        kept = set(load_word_list(lang, None).words)
+        kept = set(load_word_list(lang, None, source="wordfreq").words)
         for entry in wordfreq.iter_wordlist(lang):
             is_word = all(unicodedata.category(char)[0] in "LM" or char in "'’-" for char in entry)
             is_word = is_word and entry[0] not in "'’-" and entry[-1] != "-"
             assert (unicodedata.normalize("NFC", entry) in kept) == is_word, entry
 
     def test_digits_and_symbols_are_no_words(self) -> None:
-        words = load_word_list("en", None).words
+        words = load_word_list("en", None, source="wordfreq").words
         assert not {"0", "00", "u.s", "😂", "_", "1st"} & set(words)
         assert {"don't", "café", "ice-cream"} & set(words) >= {"don't", "café"}
 
@@ -123,7 +123,14 @@ class TestListFiles:
     def test_a_file_goes_before_wordfreqs_list(self, tmp_path: Path) -> None:
         assert words_of_file(tmp_path, "hello", "en") == ("hello",)
         assert load_word_list("en", tmp_path).source == "file"
-        assert load_word_list("es", tmp_path).source == "wordfreq"
+        assert load_word_list("es", tmp_path).source == "cleaned"
+
+    def test_who_asks_for_wordfreqs_list_gets_no_file(self, tmp_path: Path) -> None:
+        (tmp_path / "en.txt").write_text("hello")
+        (tmp_path / "pirate.txt").write_text("arr")
+        assert len(load_word_list("en", tmp_path, source="wordfreq").words) > 300_000
+        with pytest.raises(UnknownLanguageError, match="'pirate'"):
+            load_word_list("pirate", tmp_path, source="wordfreq")
 
     @pytest.mark.parametrize(
         ("content", "complaint"),

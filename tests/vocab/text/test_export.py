@@ -37,6 +37,16 @@ def test_it_writes_the_grammar_of_a_language(capsys: Output) -> None:
     assert capsys.readouterr().out == write_ebnf(load_word_list("es", None), ListOptions(), 30)
 
 
+def test_the_raw_list_and_the_unsafe_one_can_be_asked_for(capsys: Output) -> None:
+    assert main(["--lang", "es", "--words", "30", "--source", "wordfreq"]) == 0
+    raw = load_word_list("es", None, source="wordfreq")
+    assert capsys.readouterr().out == write_ebnf(raw, ListOptions(), 30)
+    assert main(["--lang", "es", "--words", "400", "--no-safe"]) == 0
+    unsafe = load_word_list("es", None, safe=False)
+    assert capsys.readouterr().out == write_ebnf(unsafe, ListOptions(), 400)
+    assert unsafe.words[:400] != load_word_list("es", None).words[:400]
+
+
 def test_it_has_all_options(list_file: str, names_file: str, tmp_path: Path, capsys: Output) -> None:
     left_out, made = tmp_path / "without.txt", tmp_path / "made.ebnf"
     left_out.write_text("VU\n", encoding="utf-8")

@@ -38,7 +38,11 @@ class TestCase:
 
     @pytest.mark.parametrize("lang", ["en", "de", "fr", "uk", "ko"])
     def test_auto_is_any_for_wordfreqs_lists(self, lang: str) -> None:
-        assert resolve_case(load_word_list(lang, None), ListOptions()) == "any"
+        assert resolve_case(load_word_list(lang, None, source="wordfreq"), ListOptions()) == "any"
+
+    @pytest.mark.parametrize(("lang", "case"), [("en", "sentence"), ("de", "sentence"), ("fi", "any"), ("uk", "any")])
+    def test_auto_is_sentence_for_lists_with_their_capitals(self, lang: str, case: str) -> None:
+        assert resolve_case(load_word_list(lang, None), ListOptions()) == case
 
     @pytest.mark.parametrize("case", ["sentence", "any", "listed"])
     def test_what_is_asked_for_is_what_counts(self, case: Case) -> None:

@@ -1,0 +1,163 @@
+"""Build the cleaned lists: ``python -m list_builder [LANGUAGE...]``, by default all of them.
+
+Writes ``vocab/lists/data/<language>.xz`` and the table of docs/word-lists.md. The packages are fetched into
+``~/.cache/wordbound/lists`` on the first run, 350 MB.
+"""
+
+import argparse
+import fnmatch
+import json
+import re
+import sys
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import wordfreq
+
+from list_builder.evidence import COUNTRIES, FULL, ONLY_SAFE, Evidence, english_words, gather
+from list_builder.hand import Hand, folded, read_hand
+from list_builder.judge import Judge, Spelling
+from list_builder.packages import fetch, npm_folder, read_json
+from list_builder.page import Row, write_table
+from vocab.lists.cleaned import (
+    AS_IT_IS,
+    CAPITAL,
+    CAPITALS,
+    FOLDER,
+    LEFT_OUT,
+    RESPELLED,
+    Differences,
+    digest_of,
+    titlecase,
+    uppercase,
+)
+from vocab.lists.wordlists import load_word_list
+
+StepOf: TypeAlias = Callable[[str], int]
+"""An entry's step in wordfreq's list, which has 100 for each power of ten that a word is rarer; 0 for no entry."""
+
+PACKAGES: Final = Path("~/.cache/wordbound/lists").expanduser()
+
+MAX_HYPHENED: Final = 650
+"""wordfreq's step up to which words with hyphens are added, three uses in ten million words: rarer ones are guesses."""
+
+_HYPHEN_STEPS: Final = 150
+"""By how much a word with a hyphen is rarer than its rarest part: 30 times."""
+
+MIN_HYPHENED: Final = 520
+"""One use in 200,000 words, rank 10,000: the dictionaries have "yo-yo", and more frequent ones are added by hand."""
+
+
+def main(arguments: list[str]) -> None:
+    command = argparse.ArgumentParser(prog="python -m list_builder", description="Build the cleaned word lists.")
+    command.add_argument("languages", nargs="*", metavar="LANGUAGE", help="default: all")
+    command.add_argument("--packages", type=Path, default=PACKAGES, help="folder of the packages (%(default)s)")
+    asked = command.parse_args(arguments)
+    fetch(asked.packages)
+    FOLDER.mkdir(exist_ok=True)
+    for language in asked.languages or sorted((*COUNTRIES, *ONLY_SAFE)):
+        row = build(language, asked.packages)
+        print(json.dumps(row.as_dict(), ensure_ascii=False))
+        write_table(row)
+
+
+def build(language: str, packages: Path) -> Row:
+    """Build and write the differences of one language; return what the documentation says of it."""
+    raw = load_word_list(language, None, source="wordfreq").words
+    step_of = _steps(language)
+    hand, evidence = read_hand(language), gather(language, packages)
+    judge = Judge(evidence, hand, frozenset() if language == "en" else english_words(packages))
+    is_judged = language in COUNTRIES
+    verdicts: list[str] = []
+    respelled: list[str] = []
+    added: list[tuple[int, str]] = []
+    reasons: Counter[str] = Counter()
+    examples: dict[str, list[str]] = {}
+    spelled: dict[str, int] = {}
+    for entry in raw:
+        reason, found = judge.spellings(entry) if is_judged else ("word", (Spelling(entry),))
+        step = step_of(entry)
+        if not found:
+            reasons[reason] += 1
+            examples.setdefault(reason, []).append(entry)
+            verdicts.append(LEFT_OUT)
+            continue
+        verdict = _verdict(entry, found[0].text, language)
+        verdicts.append(verdict)
+        spelled.setdefault(found[0].text, step)
+        if verdict == RESPELLED:
+            respelled.append(found[0].text)
+        added += [(step + other.steps, other.text) for other in found[1:]]
+        reasons["both"] += len(found) > 1
+        reasons["capital"] += found[0].text != entry
+    if is_judged:
+        added += [(step, word) for step, word in _hyphened(evidence, hand, step_of) if word not in spelled]
+    listed = {*spelled, *(word for _, word in added)}
+    steps = [step_of(entry) for entry in raw]
+    differences = Differences(
+        digest_of(raw),
+        "".join(verdicts),
+        tuple(respelled),
+        tuple(sorted((bisect_left(steps, step + 1), word) for step, word in added)),
+        tuple(sorted(_unsafe(listed, language, packages, hand, evidence))),
+    )
+    data = differences.to_bytes()
+    (FOLDER / f"{language}.xz").write_bytes(data)
+    words = differences.applied(raw, language, safe=True)
+    return Row(language, len(raw), len(words), len(data), reasons, examples, differences)
+
+
+def _steps(language: str) -> StepOf:
+    step_of: dict[str, int] = {}
+    for step, bucket in enumerate(wordfreq.read_cBpack(wordfreq.available_languages("best")[language])):
+        for word in bucket:
+            step_of.setdefault(word, step)
+    return lambda entry: step_of.get(entry, step_of.get(entry.rstrip("'"), step_of.get(entry.replace("ς", "σ"), 0)))
+
+
+def _verdict(entry: str, text: str, language: str) -> str:
+    if text == entry:
+        return AS_IT_IS
+    if text == titlecase(entry, language):
+        return CAPITAL
+    return CAPITALS if text == uppercase(entry, language) else RESPELLED
+
+
+def _hyphened(evidence: Evidence, hand: Hand, step_of: StepOf) -> Iterable[tuple[int, str]]:
+    """Yield the dictionaries' words with a hyphen, rarer than their rarest part."""
+    yield from ((_rarest(word, step_of) + steps, word) for word, steps in hand.added.items())
+    for word in evidence.small | evidence.proper:
+        parts = folded(word).split("-")
+        if len(parts) > 1 and word not in hand.added and all(len(part) > 1 and part.isalpha() for part in parts):
+            step = max(_rarest(word, step_of) + _HYPHEN_STEPS, MIN_HYPHENED)
+            if step <= MAX_HYPHENED and "'" not in word and min(map(step_of, parts)) > 0:
+                yield step, word
+
+
+def _rarest(word: str, step_of: StepOf) -> int:
+    return max(step_of(part) or MAX_HYPHENED for part in re.split("[-']", folded(word)) if len(part) > 1)
+
+
+def _unsafe(listed: set[str], language: str, packages: Path, hand: Hand, evidence: Evidence) -> Iterable[str]:
+    """Return the listed words that the profanity lists name, and all other forms of their lemmas."""
+    file = npm_folder(packages, "naughty-words") / f"{'no' if language == 'nb' else language}.json"
+    named = {folded(word) for word in (read_json(file) if file.is_file() else ())} - hand.harmless
+    # Where nobody has read what the lemmas bring, "Ramona" could be a form of a verb.
+    roots = {evidence.lemma(word) for word in named} - hand.harmless if language in FULL else set()
+    is_named = re.compile("|".join(map(fnmatch.translate, sorted(hand.unsafe | {"-"})))).match
+    for word in listed:
+        plain = folded(word)
+        parts = re.split("[-']", plain)
+        if plain not in hand.harmless and (
+            plain in named
+            or (roots and evidence.lemma(word) in roots)
+            or any(part in named or is_named(part) for part in parts)
+        ):
+            yield word
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

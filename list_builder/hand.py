@@ -1,0 +1,58 @@
+"""What a person wrote down of each language, in ``by_hand/<language>.txt``; ``all.txt`` holds for every language.
+
+Sections, with words apart by blanks: ``[letters]``, words of one letter; ``[junk]``, entries that are no words;
+``[small]`` and ``[names]``, entries that are written so and only so; ``[both]``, two spellings, the commoner first;
+``[acronyms]``, those of two letters and Roman numerals that count; ``[added]``, words that wordfreq lacks, with the
+steps by which they are rarer than their rarest part (``word=50``; 100 where nothing is said); ``[harmless]``, words of
+the profanity lists that anybody may read, and ``[unsafe]``, patterns of what those lists lack.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+FOLDER: Final = Path(__file__).with_name("by_hand")
+
+
+@dataclass(frozen=True)
+class Hand:
+    """The sections of one language; ``spelled`` has the spellings of an entry, commonest first."""
+
+    letters: frozenset[str] = frozenset()
+    junk: frozenset[str] = frozenset()
+    acronyms: frozenset[str] = frozenset()
+    harmless: frozenset[str] = frozenset()
+    unsafe: frozenset[str] = frozenset()
+    spelled: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    added: dict[str, int] = field(default_factory=dict)
+
+
+def read_hand(language: str) -> Hand:
+    sections: dict[str, list[str]] = defaultdict(list)
+    for name in ("all", language):
+        section = ""
+        file = FOLDER / f"{name}.txt"
+        for line in file.read_text(encoding="utf-8").splitlines() if file.is_file() else ():
+            if line.startswith("["):
+                section = line.strip("[]")
+            elif not line.startswith("#"):
+                sections[section] += line.split()
+    pairs = [tuple(both.split("/")) for both in sections["both"]]
+    spelled: dict[str, tuple[str, ...]] = {folded(word): (word,) for word in (*sections["small"], *sections["names"])}
+    spelled |= {folded(pair[0]): pair for pair in pairs}
+    added = (word.partition("=") for word in sections["added"])
+    return Hand(
+        frozenset(sections["letters"]),
+        frozenset(sections["junk"]) - set(spelled),
+        frozenset(sections["acronyms"]),
+        frozenset(sections["harmless"]),
+        frozenset(sections["unsafe"]),
+        spelled,
+        {word: int(steps or 100) for word, _, steps in added},
+    )
+
+
+def folded(spelling: str) -> str:
+    """Fold a spelling as wordfreq's lists are folded: small letters, and ss for ß."""
+    return spelling.replace("İ", "i").lower().replace("ß", "ss")

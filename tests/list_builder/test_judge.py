@@ -1,0 +1,131 @@
+"""How an entry of wordfreq's is judged by what the sources know of it."""
+
+from pathlib import Path
+
+import pytest
+
+from list_builder.evidence import Evidence
+from list_builder.hand import FOLDER, Hand, folded, read_hand
+from list_builder.judge import Judge
+
+EN = {
+    "dog": {"dog": 94.0, "Dog": 6.0},
+    "london": {"london": 6.0, "London": 94.0},
+    "mark": {"mark": 60.0, "Mark": 40.0},
+    "oh": {"oh": 30.0, "Oh": 70.0},
+    "usa": {"usa": 10.0, "USA": 90.0, "Usa": 1.0},
+    "ns": {"ns": 1.0, "NS": 9.0},
+    "iphone": {"iphone": 2.0, "iPhone": 9.0, "Iphone": 1.0},
+    "teh": {"teh": 1e-7},
+}
+DE = {
+    "haus": {"haus": 3.0, "Haus": 97.0},
+    "essen": {"essen": 40.0, "Essen": 60.0},
+    "strasse": {"Straße": 90.0, "Strasse": 5.0, "straße": 1.0},
+    "dass": {"dass": 90.0, "daß": 5.0},
+}
+
+
+def judge(language: str, uses: dict[str, dict[str, float]], hand: Hand, **known: str) -> Judge:
+    names = ("small", "proper", "places", "people", "other_people")
+    sets = {name: frozenset(known.get(name, "").split()) for name in names}
+    return Judge(Evidence(language, uses, True, **sets, lemmas={}), hand, frozenset(known.get("foreign", "").split()))
+
+
+HAND = Hand(
+    letters=frozenset({"a", "I"}),
+    junk=frozenset({"ve"}),
+    acronyms=frozenset({"TV"}),
+    spelled={"may": ("may", "May")},
+)
+ENGLISH = judge(
+    "en",
+    EN,
+    HAND,
+    small="dog mark oh rabbit don't we we'll",
+    proper="We'll Mark O'Brien Rabbitt",
+    places="London",
+    people="Rabbitt",
+    other_people="Oh",
+)
+GERMAN = judge("de", DE, Hand(), small="essen dass haus", proper="Haus Essen Straße Fußballspiel")
+
+
+@pytest.mark.parametrize(
+    ("entry", "spellings"),
+    [
+        ("dog", ["dog"]),
+        ("london", ["London"]),
+        ("mark", ["mark", "Mark"]),
+        ("oh", ["oh"]),
+        ("usa", ["USA"]),
+        ("ns", []),
+        ("tv", ["TV"]),
+        ("iphone", ["iPhone"]),
+        ("teh", []),
+        ("ve", []),
+        ("may", ["may", "May"]),
+        ("i", ["I"]),
+        ("x", []),
+        ("i'm", ["I'm"]),
+        ("don't", ["don't"]),
+        ("london's", ["London's"]),
+        ("o'brien", ["O'Brien"]),
+        ("we'll", ["we'll"]),
+        ("goin'", []),
+        ("rabbit", ["rabbit"]),
+        ("rabbitt", ["Rabbitt"]),
+    ],
+)
+def test_an_english_entry_is_written_as_it_is_used(entry: str, spellings: list[str]) -> None:
+    _, found = ENGLISH.spellings(entry)
+    assert [spelling.text for spelling in found] == spellings
+
+
+@pytest.mark.parametrize(
+    ("entry", "spellings"),
+    [
+        ("haus", ["Haus"]),
+        ("essen", ["Essen", "essen"]),
+        ("strasse", ["Straße"]),
+        ("dass", ["dass"]),
+        ("fussballspiel", ["Fußballspiel"]),
+    ],
+)
+def test_german_nouns_have_their_capital_and_their_sharp_s(entry: str, spellings: list[str]) -> None:
+    _, found = GERMAN.spellings(entry)
+    assert [spelling.text for spelling in found] == spellings
+
+
+def test_the_rarer_of_two_spellings_stands_further_back() -> None:
+    _, (word, name) = ENGLISH.spellings("mark")
+    assert (word.steps, name.steps) == (0, 26)
+
+
+def test_an_elision_is_kept_with_what_it_joins() -> None:
+    french = judge("fr", {"italie": {"Italie": 9.0}}, Hand(), small="homme", places="Italie")
+    found = [[spelling.text for spelling in french.spellings(entry)[1]] for entry in ("l'", "l'italie", "l'xyz")]
+    assert found == [["l'"], ["l'Italie"], []]
+
+
+def test_what_no_dictionary_has_stays_where_dictionaries_have_gaps_unless_it_is_foreign() -> None:
+    italian = judge("it", {}, Hand(), foreign="the")
+    assert [bool(italian.spellings(entry)[1]) for entry in ("stasera", "the")] == [True, False]
+
+
+@pytest.mark.parametrize("file", sorted(FOLDER.glob("*.txt")), ids=lambda file: file.stem)
+def test_what_is_written_by_hand_can_be_read(file: Path) -> None:
+    sections = {"letters", "junk", "small", "names", "both", "acronyms", "added", "harmless", "unsafe"}
+    lines = file.read_text().splitlines()
+    assert {line.strip("[]") for line in lines if line.startswith("[")} <= sections
+
+
+def test_a_word_written_by_hand_is_not_junk_and_a_language_goes_before_all() -> None:
+    hand = read_hand("en")
+    assert not hand.junk & set(hand.spelled)
+    assert (hand.spelled["apple"], read_hand("de").spelled["apple"]) == (("apple", "Apple"), ("Apple",))
+    assert (hand.added["T-shirt"], hand.added["real-life"]) == (0, 100)
+
+
+def test_folding_is_wordfreqs() -> None:
+    assert [folded("Straße"), folded("İstanbul")] == ["strasse", "istanbul"]
