@@ -103,6 +103,10 @@ USUAL_OPTIONS: Final = VocabularySpec(lang="en").options
 """Those of a request that names none."""
 
 
+MAX_RESCUE: Final = 0.5
+"""A mask that leaves more than half is no corner, and going back costs more and more."""
+
+
 class Decoding(BaseModel):
     """How the text is chosen; the default is one sample, as the engine draws it.
 
@@ -113,6 +117,8 @@ class Decoding(BaseModel):
             ``False`` when no better one is likely, ``"never"`` when no better one is possible.
         best_of: How many samples to choose from; 1 for no choice.
         search_width: How many continuations are drawn up to each sentence end; 1 for no such search.
+        rescue: The text goes back where the list leaves less than this share of the model's probability inside a word;
+            0 for never.
         select: How one of several is chosen: the likeliest by p, or drawn in proportion to p/q.
         no_repeat_ngram_size: How many tokens in a row may not come twice; 0 for any number, None for the default of the
             service, which depends on the model's tokenizer.
@@ -127,6 +133,7 @@ class Decoding(BaseModel):
     early_stopping: bool | Literal["never"] = False
     best_of: int = Field(default=1, ge=1, le=16)
     search_width: int = Field(default=1, ge=1, le=16)
+    rescue: float = Field(default=0.0, ge=0.0, le=MAX_RESCUE)
     select: Select = "likelihood"
     no_repeat_ngram_size: int | None = Field(default=None, ge=0, le=64)
     score: bool = False
@@ -134,8 +141,9 @@ class Decoding(BaseModel):
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:
-        if sum(width > 1 for width in (self.num_beams, self.best_of, self.search_width)) > 1:
-            raise ValueError("beams, candidates and sentence search exclude one another")
+        searches = [width > 1 for width in (self.num_beams, self.best_of, self.search_width)]
+        if sum([*searches, self.rescue > 0]) > 1:
+            raise ValueError("beams, candidates, sentence search and rescue exclude one another")
         return self
 
     def num_sequences(self, body: ChatBody) -> int:
@@ -145,7 +153,7 @@ class Decoding(BaseModel):
     @property
     def is_plain(self) -> bool:
         """Whether the answer is the engine's own sample, without a score."""
-        return not self.score and max(self.num_beams, self.best_of, self.search_width) == 1
+        return not (self.score or self.rescue) and max(self.num_beams, self.best_of, self.search_width) == 1
 
 
 class ResolvedVocabulary(BaseModel):

@@ -32,7 +32,7 @@ class Method(NamedTuple):
     @property
     def searches(self) -> bool:
         """Whether the service is to generate more than it returns, and to say how much."""
-        searches = {"num_beams", "best_of", "search"}
+        searches = {"num_beams", "best_of", "search", "rescue"}
         return self.kind == "service" and not searches.isdisjoint([*self.fields, *self.vocab])
 
 
@@ -52,6 +52,10 @@ METHODS: Final[tuple[Method, ...]] = (
     Method("default-end-word", "service", {}, SCORE | {"end": "word"}),
     Method("default-repeats", "service", {"temperature": 0.3, "min_p": 0.1} | REPEATS, SCORE),
     Method("default-no-repeat-6", "service", {"no_repeat_ngram_size": 6}, SCORE),
+    Method("rescue", "service", {}, {"rescue": True}),
+    Method("rescue-3", "service", {}, {"rescue": 0.03}),
+    Method("rescue-8", "service", {}, {"rescue": 0.08}),
+    Method("rescue-30", "service", {}, {"rescue": 0.3}),
     Method("greedy", "service", {"temperature": 0}, SCORE),
     Method("greedy-repeats", "service", {"temperature": 0} | REPEATS, SCORE),
     Method("greedy-repeats-no-hint", "service", {"temperature": 0} | REPEATS, SCORE | NO_HINT),

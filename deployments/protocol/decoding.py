@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from deployments.contract import Decoding
+from deployments.contract import MAX_RESCUE, Decoding
 from deployments.errors import BadRequestError
 from deployments.limits import MAX_NGRAM_SIZE
 from deployments.protocol.validation import AtMost, Body
@@ -21,6 +21,9 @@ random than a free one and is drawn colder. Free text keeps the engine's own def
 
 DRAW: Final[Mapping[str, float]] = {"temperature": 0.5}
 """Of several to choose from: warmer, so that they differ, and without cuts, so that p / q is known."""
+
+RESCUE_SHARE: Final = 0.15
+"""The share of a request that names none."""
 
 _SAMPLING: Final = frozenset({"min_p", "temperature", "top_k", "top_p"})
 
@@ -66,9 +69,11 @@ REFUSED_WITH: Final = {
     ),
     "best_of": _harmless(_NO_SEARCH),
     "vocab.search": _harmless(_NO_SEARCH + "min_tokens stop stop_token_ids"),
+    "vocab.rescue": _harmless("frequency_penalty logit_bias presence_penalty repetition_penalty"),
 }
 """Fields that a search would have to ignore, and the values that ask for nothing. Beams are not drawn, so they know no
-sampling; a text that is put together of several answers has no log probabilities of one, and no tool calls."""
+sampling; a text that is put together of several answers has no log probabilities of one, and no tool calls. What draws
+another beginning of a word knows the model's own probabilities, which penalties and biases change in the engine."""
 
 
 class Search(Body):
@@ -85,6 +90,9 @@ class DecodingMembers(Body):
     """How one of several texts is chosen: the likeliest (the default), or drawn in proportion to p/q."""
     search: Search | None = None
     """Choose the text sentence by sentence."""
+    rescue: bool | Annotated[float, Field(ge=0, le=MAX_RESCUE)] | None = None
+    """Whether a word is written again where the list leaves less than a share of the model's probability inside it;
+    a number is that share."""
     hint: bool | None = None
     """Whether the model is told, in a line of its own, to use simple words; the service's settings have the default."""
     score: bool | None = None
@@ -122,6 +130,8 @@ def decoding_of(
         "vocab.search": members.search.width if members.search else 1,
     }
     searches = [name for name, width in widths.items() if width > 1]
+    if members.rescue:
+        searches.append("vocab.rescue")
     if len(searches) > 1:
         raise BadRequestError(
             f"'{searches[1]}' cannot be combined with '{searches[0]}': leave one of them out.", searches[1]
@@ -136,6 +146,7 @@ def decoding_of(
         early_stopping=fields.get("early_stopping", False),
         best_of=widths["best_of"],
         search_width=widths["vocab.search"],
+        rescue=RESCUE_SHARE if members.rescue is True else float(members.rescue or 0),
         select=members.select or "likelihood",
         no_repeat_ngram_size=fields.get("no_repeat_ngram_size"),
         score=bool(members.score),
@@ -174,7 +185,7 @@ def _check_search(name: str, fields: Mapping[str, Any]) -> None:
     for field, harmless in REFUSED_WITH[name].items():
         if field in fields and fields[field] not in harmless:
             raise BadRequestError(f"'{field}' cannot be combined with '{name}'. Leave it out.", field)
-    if name != "num_beams" and fields.get("temperature", 1) < _GREEDY_BELOW:
+    if name in ("best_of", "vocab.search") and fields.get("temperature", 1) < _GREEDY_BELOW:
         raise BadRequestError(
             f"'temperature' must be above 0 with '{name}': at 0 all the texts to choose from would be the same.",
             "temperature",

@@ -25,10 +25,10 @@ from vocab.errors import VocabularyError
 
 logger = logging.getLogger("ray.serve")
 
-NEEDS_AUTOMATON: Final = frozenset({"num_beams", "vocab.search", "no_repeat_ngram_size"})
+NEEDS_AUTOMATON: Final = frozenset({"num_beams", "vocab.search", "vocab.rescue", "no_repeat_ngram_size"})
 """Where xgrammar makes the masks, a text cannot be continued from its middle, and repeats are not looked for."""
 
-_NEEDS_SCORES: Final = frozenset({"num_beams", "best_of", "vocab.search", "vocab.score"})
+_NEEDS_SCORES: Final = frozenset({"num_beams", "best_of", "vocab.search", "vocab.rescue", "vocab.score"})
 """These use the probability of every token of the answer."""
 
 
@@ -125,7 +125,7 @@ class ChatAnswerer:
         request_id: str,
     ) -> AsyncIterator[Answer]:
         listed = await self._lists.get(vocabulary)
-        rules = self._rules(body, listed)
+        rules = self._rules(body, listed, order)
         # A reasoning model uses up tokens that the matcher does not see.
         budget = None if engine.has_reasoning_parser(self._settings) else int(body["max_tokens"])
         request = await self._request(body, request_id, order, listed.grammar(budget, no_repeat))
@@ -147,7 +147,7 @@ class ChatAnswerer:
                 for passed in passed_on:
                     yield engine.write_event(passed)
 
-    def _rules(self, body: ChatBody, listed: NodeList) -> AnswerRules:
+    def _rules(self, body: ChatBody, listed: NodeList, order: SearchOrder | None) -> AnswerRules:
         settings = self._settings
         may_be_cut = (
             bool(body.get("stop")) or settings.mask_engine == "xgrammar" or engine.has_reasoning_parser(settings)
@@ -163,6 +163,7 @@ class ChatAnswerer:
             block=listed.block,
             may_be_cut=may_be_cut,
             stop_in_text=bool(body.get("include_stop_str_in_output")),
+            has_whole_parts=order is not None and order.decoding.rescue > 0,
         )
 
     async def _request(
@@ -197,6 +198,7 @@ def _fields_of(decoding: Decoding) -> list[str]:
         "num_beams": decoding.num_beams > 1,
         "best_of": decoding.best_of > 1,
         "vocab.search": decoding.search_width > 1,
+        "vocab.rescue": decoding.rescue > 0,
         "no_repeat_ngram_size": bool(decoding.no_repeat_ngram_size),
         "vocab.score": decoding.score,
     }

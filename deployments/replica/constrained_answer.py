@@ -41,12 +41,14 @@ class AnswerRules:
         block: The part of the ``vocab`` block that does not depend on the answer.
         may_be_cut: The engine may end a text inside a word.
         stop_in_text: The client wants the stop string in the text, so what followed it is not known.
+        has_whole_parts: No part of a stream ends inside a word.
     """
 
     reader: TextReader
     block: dict[str, Any]
     may_be_cut: bool
     stop_in_text: bool
+    has_whole_parts: bool = False
 
     def following(self, choice: dict[str, Any]) -> str:
         reason = choice.get("stop_reason")
@@ -176,6 +178,8 @@ class StreamFilter:
             end = max(self._whole_so_far(state), state.num_sent)
         else:
             end = _num_whole(state.followed, written)
+            if self._rules.has_whole_parts and state.followed.is_whole:
+                end = len(state.text)
         ready, state.num_sent = state.text[state.num_sent : end], max(end, state.num_sent)
         if ready and self._rules.may_be_cut:
             self._move_on(state, end)

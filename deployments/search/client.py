@@ -8,7 +8,7 @@ import asyncio
 import math
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any
+from typing import Any, TypeVar
 from uuid import uuid4
 from weakref import WeakKeyDictionary
 
@@ -20,6 +20,7 @@ from deployments.contract import Decoding
 from deployments.search.generator import EngineGenerator, KeptSteps, end_tokens, sentence_tokens
 from deployments.search.listed_logprobs import ListedLogprobs
 from deployments.search.order import ORDER_ARGUMENT, AnswerCost, SearchOrder
+from deployments.search.rescued import EngineWriter, RescuedText, joined, merged
 from deployments.search.tokens import CUT_CHARACTER, Constraint, scores_of
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.decoding.beams import BeamRules, search_beams
@@ -29,6 +30,8 @@ from vocab.decoding.scores import TextScore
 from vocab.matching.engine_cache import EngineCache
 from vocab.matching.reference import GrammarReference, is_ours
 from vocab.vllm_plugin.kv_fork import TRANSFER_CONFIG
+
+Generator = TypeVar("Generator", bound=EngineGenerator)
 
 
 class SearchClient:
@@ -70,6 +73,8 @@ class SearchClient:
         params = sampling_params.clone()
         params.extra_args = extra_args or None
         decoding = order.decoding
+        if decoding.rescue:
+            return self._listed(self._rescued(prompt, params, request_id, order, options), sampling_params)
         if max(decoding.num_beams, decoding.best_of, decoding.search_width) == 1:
             return self._listed(self._scored(prompt, params, request_id, order, options), sampling_params)
         return self._searched(prompt, params, request_id, order, options)
@@ -77,22 +82,8 @@ class SearchClient:
     async def _searched(
         self, prompt: Any, params: SamplingParams, request_id: str, order: SearchOrder, options: Mapping[str, Any]
     ) -> AsyncGenerator[RequestOutput, None]:
-        if "prompt_token_ids" not in prompt:
-            raise VLLMValidationError("A search needs a prompt of tokens.", parameter="messages")
-        if params.max_tokens is None:
-            raise VLLMValidationError("A search needs to know how many tokens it may take.", parameter="max_tokens")
-        generator = EngineGenerator(
-            self._client,
-            prompt,
-            params,
-            request_id,
-            constraint=await self._constraint(params),
-            sentence_tokens=self._sentence_tokens,
-            kept=KeptSteps(uuid4().hex, self._unused_names) if self._keeps_steps else None,
-            options=options,
-        )
-        eos = self._client.renderer.get_eos_token_id()
-        outputs = _Outputs(request_id, prompt, eos, generator.end_tokens)
+        [generator] = await self._generators(EngineGenerator, prompt, params, request_id, options)
+        outputs = self._outputs(request_id, prompt, generator)
         try:
             if order.decoding.search_width > 1:
                 async with aclosing(self._by_sentences(generator, params, order, outputs)) as found:
@@ -104,6 +95,63 @@ class SearchClient:
                 yield outputs.whole(texts)
         finally:
             await generator.close()
+
+    async def _rescued(
+        self, prompt: Any, params: SamplingParams, request_id: str, order: SearchOrder, options: Mapping[str, Any]
+    ) -> AsyncGenerator[RequestOutput, None]:
+        """Yield each part of each text as soon as it stays where the answer is a stream, else the whole texts."""
+        writers = await self._generators(EngineWriter, prompt, params, request_id, options, params.n)
+        outputs = self._outputs(request_id, prompt, writers[0])
+        share, ends = order.decoding.rescue, outputs.named_ends
+        texts = [RescuedText(writer, params, share, ends, index) for index, writer in enumerate(writers)]
+        parts: dict[int, list[CompletionOutput]] = {index: [] for index in range(params.n)}
+        num_open = params.n
+        try:
+            async with aclosing(merged([text.parts() for text in texts])) as found:
+                async for part in found:
+                    self._costs[order] = AnswerCost(texts[0].score, sum(writer.num_tokens for writer in writers))
+                    num_open -= part.finished()
+                    if params.output_kind == RequestOutputKind.DELTA:
+                        yield outputs.of([part], finished=num_open == 0)
+                    else:
+                        parts[part.index].append(part)
+            if params.output_kind != RequestOutputKind.DELTA:
+                yield outputs.of([joined(of_text) for of_text in parts.values()], finished=True)
+        finally:
+            for writer in writers:
+                await writer.close()
+
+    async def _generators(
+        self,
+        kind: type[Generator],
+        prompt: Any,
+        params: SamplingParams,
+        request_id: str,
+        options: Mapping[str, Any],
+        number: int = 1,
+    ) -> list[Generator]:
+        """Return a number of generators of a kind, each with work of its own."""
+        if "prompt_token_ids" not in prompt:
+            raise VLLMValidationError("A search needs a prompt of tokens.", parameter="messages")
+        if params.max_tokens is None:
+            raise VLLMValidationError("A search needs to know how many tokens it may take.", parameter="max_tokens")
+        constraint = await self._constraint(params)
+        return [
+            kind(
+                self._client,
+                prompt,
+                params,
+                f"{request_id}-{index}" if number > 1 else request_id,
+                constraint=constraint,
+                sentence_tokens=self._sentence_tokens,
+                kept=KeptSteps(uuid4().hex, self._unused_names) if self._keeps_steps else None,
+                options=options,
+            )
+            for index in range(number)
+        ]
+
+    def _outputs(self, request_id: str, prompt: Any, generator: EngineGenerator) -> "_Outputs":
+        return _Outputs(request_id, prompt, self._client.renderer.get_eos_token_id(), generator.end_tokens)
 
     async def _by_sentences(
         self, generator: EngineGenerator, params: SamplingParams, order: SearchOrder, outputs: "_Outputs"
@@ -214,22 +262,22 @@ class _Outputs:
     ) -> None:
         self._request_id = request_id
         self._prompt = prompt
-        self._named_ends = end_tokens - {eos_token}
+        self.named_ends = end_tokens - {eos_token}
 
     def whole(self, texts: Sequence[Continuation]) -> RequestOutput:
-        return self._output([self._completion(index, text) for index, text in enumerate(texts)], finished=True)
+        return self.of([self._completion(index, text) for index, text in enumerate(texts)], finished=True)
 
     def part(self, part: Continuation) -> RequestOutput:
         """Return part of the only choice; the last one unless it ends with a sentence."""
-        return self._output([self._completion(0, part)], finished=part.finish != "sentence")
+        return self.of([self._completion(0, part)], finished=part.finish != "sentence")
 
     def joined(self, parts: Sequence[Continuation]) -> RequestOutput:
         last = self._completion(0, parts[-1])
         last.text = "".join(part.text for part in parts)
         last.token_ids = [token for part in parts for token in part.tokens]
-        return self._output([last], finished=True)
+        return self.of([last], finished=True)
 
-    def _output(self, completions: list[CompletionOutput], *, finished: bool) -> RequestOutput:
+    def of(self, completions: list[CompletionOutput], *, finished: bool) -> RequestOutput:
         return RequestOutput(
             request_id=self._request_id,
             prompt=self._prompt.get("prompt"),
@@ -241,7 +289,7 @@ class _Outputs:
 
     def _completion(self, index: int, text: Continuation) -> CompletionOutput:
         stop_reason: int | str | None = text.stop_reason
-        if text.finish == "stop" and stop_reason is None and text.tokens[-1] in self._named_ends:
+        if text.finish == "stop" and stop_reason is None and text.tokens[-1] in self.named_ends:
             stop_reason = text.tokens[-1]
         return CompletionOutput(
             index=index,

@@ -6,7 +6,8 @@ as the engine follows them.
 
 import asyncio
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from itertools import count
 from typing import Any, Final
@@ -202,12 +203,7 @@ class _Steps:
         Raises:
             EngineStepError: Nothing came, or the engine gave up.
         """
-        params.skip_clone = True
-        params.extra_args, source = None, None
-        if self._kept is not None and (keep or place.source is not None):
-            fork = self._kept.step(place.source, keep=keep)
-            params.extra_args, source = fork.to_extra_args(), fork.keep
-        prompt = {**self._prompt, "prompt_token_ids": [*self.prompt_tokens, *place.tokens]}
+        prompt, source = self._request(place, params, keep=keep)
         # A task of its own, so that close() can cancel it even if its search is gone.
         step = asyncio.create_task(self._last(prompt, params))
         self._running.add(step)
@@ -221,6 +217,43 @@ class _Steps:
         self.num_tokens += len(output.token_ids)
         return output, source
 
+    async def stream(
+        self, place: Place, params: SamplingParams
+    ) -> AsyncGenerator[tuple[CompletionOutput, str | None], None]:
+        """Yield what came so far after each token, the same way; closing it ends the request in the engine.
+
+        Raises:
+            EngineStepError: Nothing came, or the engine gave up.
+        """
+        prompt, source = self._request(place, params, keep=True)
+        num_tokens, finish = 0, None
+        answer = self._client.generate(prompt, params, self._next_id(), **self._options)
+        try:
+            async with aclosing(answer):
+                async for one in answer:
+                    [output] = one.outputs
+                    self.num_tokens += len(output.token_ids) - num_tokens
+                    num_tokens, finish = len(output.token_ids), output.finish_reason
+                    if finish is None or finish in _FINISHES:
+                        yield output, source
+        finally:
+            # A token is under way when the engine is told to end, and never comes.
+            self.num_tokens += finish is None and num_tokens > 0
+        if finish not in _FINISHES:
+            raise EngineStepError(f"the engine ended a step with {finish!r}")
+
+    def _request(self, place: Place, params: SamplingParams, *, keep: bool) -> tuple[dict[str, Any], str | None]:
+        """Return the prompt of a step and the name of its kept work, which is written into the step's parameters."""
+        params.skip_clone = True
+        params.extra_args, source = None, None
+        if self._kept is not None and (keep or place.source is not None):
+            fork = self._kept.step(place.source, keep=keep)
+            params.extra_args, source = fork.to_extra_args(), fork.keep
+        return {**self._prompt, "prompt_token_ids": [*self.prompt_tokens, *place.tokens]}, source
+
+    def _next_id(self) -> str:
+        return f"{self._request_id}-{next(self._numbers)}"
+
     async def close(self) -> None:
         """Cancel the steps that still run in the engine."""
         running = list(self._running)
@@ -231,9 +264,8 @@ class _Steps:
         await asyncio.gather(*running, return_exceptions=True)
 
     async def _last(self, prompt: Mapping[str, Any], params: SamplingParams) -> RequestOutput:
-        request_id = f"{self._request_id}-{next(self._numbers)}"
         last: RequestOutput | None = None
-        async for output in self._client.generate(prompt, params, request_id, **self._options):
+        async for output in self._client.generate(prompt, params, self._next_id(), **self._options):
             last = output
         if last is None:
             raise EngineStepError("the engine gave a step no answer")

@@ -58,23 +58,25 @@ def scores_of(output: CompletionOutput, *, is_masked: bool) -> list[TokenScore]:
     Raises:
         EngineStepError: The output does not have them.
     """
-    logprobs = _logprobs(output)
-    scores = []
-    for position, token in enumerate(output.token_ids):
-        one = logprobs[position][token]
-        rank = logprobs.ranks[logprobs.start_indices[position]] if isinstance(logprobs, FlatLogprobs) else one.rank
-        scores.append(TokenScore(_finite(one.logprob), *(_masses(rank) if is_masked else (0.0, 0.0))))
-    return scores
+    return [score_at(output, position, is_masked=is_masked) for position in range(len(output.token_ids))]
 
 
-def likeliest(output: CompletionOutput) -> list[tuple[int, float]]:
-    """Return the likeliest first tokens of an output, in order, with log p of each.
+def score_at(output: CompletionOutput, position: int, *, is_masked: bool = True) -> TokenScore:
+    """Return the score of one token of an output; as ``scores_of``."""
+    logprobs, token = _logprobs(output), output.token_ids[position]
+    one = logprobs[position][token]
+    rank = logprobs.ranks[logprobs.start_indices[position]] if isinstance(logprobs, FlatLogprobs) else one.rank
+    return TokenScore(_finite(one.logprob), *(_masses(rank) if is_masked else (0.0, 0.0)))
+
+
+def likeliest(output: CompletionOutput, position: int = 0) -> list[tuple[int, float]]:
+    """Return the likeliest tokens at a position of an output, in order, with log p of each.
 
     Raises:
         EngineStepError: The output does not have them.
     """
     # A mask may leave fewer tokens than were asked for; the others come with minus infinity.
-    ranked = [(token, one.logprob) for token, one in _logprobs(output)[0].items() if one.logprob != -math.inf]
+    ranked = [(token, one.logprob) for token, one in _logprobs(output)[position].items() if one.logprob != -math.inf]
     ranked.sort(key=lambda entry: -entry[1])
     return [(token, _finite(log_p)) for token, log_p in ranked]
 
@@ -104,27 +106,32 @@ class TokenText:
 
     def __init__(self, tokenizer: Any, prompt_tokens: Sequence[int], params: SamplingParams) -> None:
         self._tokenizer = tokenizer
-        shown = SamplingParams(
+        self._prompt_tokens = list(prompt_tokens[-_NUM_CONTEXT_TOKENS:])
+        self._shown = SamplingParams(
             skip_special_tokens=params.skip_special_tokens,
             spaces_between_special_tokens=params.spaces_between_special_tokens,
         )
-        self._request = EngineCoreRequest(
+
+    def new_detokenizer(self, params: SamplingParams | None = None) -> IncrementalDetokenizer:
+        """Return vLLM's own detokenizer for such a text; with ``params`` it looks for their stop strings."""
+        request = EngineCoreRequest(
             request_id="",
-            prompt_token_ids=list(prompt_tokens[-_NUM_CONTEXT_TOKENS:]),
+            prompt_token_ids=self._prompt_tokens,
             mm_features=None,
-            sampling_params=shown,
+            sampling_params=params or self._shown,
             pooling_params=None,
             arrival_time=0.0,
             lora_request=None,
             cache_salt=None,
             data_parallel_rank=None,
         )
+        return IncrementalDetokenizer.from_new_request(self._tokenizer, request)
 
     def of(self, tokens: Sequence[int]) -> str:
         """Return the text, without an incomplete character at its end; 1 µs for each token."""
         if not tokens:
             return ""
-        detokenizer = IncrementalDetokenizer.from_new_request(self._tokenizer, self._request)
+        detokenizer = self.new_detokenizer()
         detokenizer.update(list(tokens), False)
         return str(detokenizer.get_next_output_text(finished=True, delta=False))
 

@@ -24,6 +24,7 @@ METHODS: Final[dict[str, dict[str, Any]]] = {
     "candidates up to a stop string": {"best_of": 3, "stop": [","]},
     "sentences by posterior": {"vocab": {"search": {"width": 3}, "select": "posterior"}},
     "sentences by likelihood": {"vocab": {"search": {"width": 3}, "end": "sentence"}},
+    "words written again": {"n": 2, "vocab": {"rescue": 0.3}},
     "no field at all": {"vocab": {"score": True}},
     "a sample that may repeat itself": {"vocab": {"score": True}, "temperature": 0.7, "no_repeat_ngram_size": 0},
     "the likeliest token each time": {"vocab": {"score": True}, "temperature": 0},

@@ -82,7 +82,7 @@ class Bound:
         way_start, nodes, contexts = [0], [], []
         for ways in frame.ways:
             for way in ways:
-                node = self._child(roots[way.root], frame.blank) if way.is_behind_blank else roots[way.root]
+                node = self.child(roots[way.root], frame.blank) if way.is_behind_blank else roots[way.root]
                 if node >= 0:
                     nodes.append(node)
                     contexts.append(way.context)
@@ -91,7 +91,8 @@ class Bound:
         arrays: list[_Array] = [frame.edge_start, frame.tokens, frame.targets, *columns]
         return [*arrays, frame.is_complete, frame.modes, frame.after, self._frame_distances]
 
-    def _child(self, node: int, token: int) -> int:
+    def child(self, node: int, token: int) -> int:
+        """Return the node that a token of a word leads to; -1 for none."""
         num_base = self._words.num_nodes
         trie: TrieArrays = self._words if self._overlay is None or node < num_base else self._overlay
         own = node if trie is self._words else node - num_base

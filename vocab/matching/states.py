@@ -27,6 +27,9 @@ State: TypeAlias = tuple[int, ...]
 MAX_READINGS: Final = 64
 """More are dropped, which forbids texts and allows none."""
 
+_NODE: Final = 0xFFFFFFFF
+"""Of a reading within a word, the bits of its node."""
+
 MAX_ROW_BYTES: Final = 64 * 1024 * 1024
 """Of one list, set of options and N, besides rows in use: two thousand rows of 262,144 tokens."""
 
@@ -102,6 +105,19 @@ class ListStates:
         """Whether a text is complete in this state."""
         return any(is_complete(self._bound.table, reading) for reading in state)
 
+    def is_in_word(self, state: State) -> bool:
+        """Whether the text ends in a word, which may be whole."""
+        return any(reading >= 0 for reading in state)
+
+    def continues_word(self, state: State, token: int, target: State) -> bool:
+        """Whether a token that leads from a state to ``target`` goes on with the word in which the text ends."""
+        children = {self._bound.child(reading & _NODE, token) for reading in state if reading >= 0}
+        return any(reading & _NODE in children for reading in target if reading >= 0)
+
+    def is_bound_by(self, budget: int) -> bool:
+        """Whether a budget may bear on a mask; as in ``fill``."""
+        return budget != NO_BUDGET and budget < self._bound.longest_distance
+
     def fewest_tokens(self) -> int | None:
         """Return how many tokens the shortest text has; None where there is no text."""
         return self._bound.fewest_tokens
@@ -117,7 +133,7 @@ class ListStates:
                 raise ValueError(f"there is no reading {reading} in this list")
 
     def _rows(self, budget: int) -> RowTable:
-        if budget == NO_BUDGET or budget >= self._bound.longest_distance:
+        if not self.is_bound_by(budget):
             return self._plain
         rows = self._tables.get(budget)
         if rows is not None:

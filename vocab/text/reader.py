@@ -173,6 +173,11 @@ class FollowedText:
         self._num_dropped = 0
         self.num_whole = 0
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether the text so far is whole words, marks and blanks, if its last word does not go on."""
+        return bool(self._steps[-1])
+
     def add(self, text: str) -> bool:
         """Read what was written next; return False where the text is no beginning of an allowed one."""
         self._end += text

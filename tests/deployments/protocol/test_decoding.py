@@ -7,7 +7,7 @@ import pytest
 from deployments.contract import Decoding
 from deployments.errors import ApiError
 from deployments.protocol.chat import ChatCompletionRequest, EngineFields
-from deployments.protocol.decoding import REFUSED_WITH
+from deployments.protocol.decoding import REFUSED_WITH, RESCUE_SHARE
 from deployments.protocol.reader import ChatRequestReader
 from tests.deployments.front import LIMITS, MODEL, chat_body
 from tests.deployments.protocol.test_reader import TOKEN_IDS, TOOL
@@ -17,10 +17,12 @@ LIST = {"lang": "es"}
 CONSTRAINED = Decoding(hint=True)
 """Of a request with a vocabulary that says nothing of how its text is chosen."""
 SENTENCES: dict[str, Any] = {"vocab": {**LIST, "search": {"width": 4}}}
+RESCUED: dict[str, Any] = {"vocab": {**LIST, "rescue": True}}
 SEARCHES: dict[str, dict[str, Any]] = {
     "num_beams": {"num_beams": 4},
     "best_of": {"best_of": 4},
     "vocab.search": SENTENCES,
+    "vocab.rescue": RESCUED,
 }
 
 
@@ -56,6 +58,7 @@ SAMPLING = ("temperature", "top_p", "top_k", "min_p")
         ({"vocab": LIST, "best_of": 1, "num_beams": 1}, {"temperature": 0.3, "min_p": 0.1}),
         ({"vocab": LIST, "best_of": 4}, {"temperature": 0.5}),
         (SENTENCES, {"temperature": 0.5}),
+        (RESCUED, {"temperature": 0.3, "min_p": 0.1}),
         ({"vocab": LIST, "num_beams": 4}, {}),
         ({"vocab": LIST, "temperature": None}, {"temperature": 0.3, "min_p": 0.1}),
         *[({"vocab": LIST, name: 1}, {name: 1}) for name in SAMPLING],
@@ -105,6 +108,15 @@ def test_texts_and_sentences_are_chosen_by_likelihood_unless_asked_otherwise() -
         assert decoding(**fields).select == "likelihood"
         vocab = {**fields["vocab"], "select": "posterior"}
         assert decoding(**{**fields, "vocab": vocab}).select == "posterior"
+
+
+@pytest.mark.parametrize(
+    ("asked", "share"), [(True, RESCUE_SHARE), (0.3, 0.3), (0.5, 0.5), (False, 0), (0, 0), (None, 0)]
+)
+def test_a_text_goes_back_below_the_share_that_is_asked_for(asked: Any, share: float) -> None:
+    found = decoding(vocab={**LIST, "rescue": asked})
+    assert found.rescue == share
+    assert found.is_plain == (share == 0)
 
 
 def test_the_shorthand_for_a_vocabulary_goes_with_every_top_level_field() -> None:
@@ -161,6 +173,11 @@ BAD_MEMBERS: list[tuple[str, Any, str]] = [
     ("search", {"width": 4.0}, "vocab.search.width"),
     ("search", {"width": 4, "depth": 2}, "vocab.search.depth"),
     ("search", {"width": 4, "unit": None}, "vocab.search.unit"),
+    ("rescue", "yes", "vocab.rescue"),
+    ("rescue", 0.51, "vocab.rescue"),
+    ("rescue", 1, "vocab.rescue"),
+    ("rescue", -0.1, "vocab.rescue"),
+    ("rescue", {"share": 0.1}, "vocab.rescue"),
     ("hint", "yes", "vocab.hint"),
     ("hint", 1, "vocab.hint"),
     ("score", "true", "vocab.score"),
@@ -181,6 +198,9 @@ def test_a_bad_member_is_named(member: str, value: Any, param: str) -> None:
         ({"num_beams": 4, "best_of": 4}, "best_of"),
         ({"num_beams": 4, **SENTENCES}, "vocab.search"),
         ({"best_of": 4, **SENTENCES}, "vocab.search"),
+        ({"num_beams": 4, **RESCUED}, "vocab.rescue"),
+        ({"best_of": 4, **RESCUED}, "vocab.rescue"),
+        ({"vocab": {**SENTENCES["vocab"], "rescue": 0.1}}, "vocab.rescue"),
     ],
 )
 def test_searches_exclude_one_another(fields: dict[str, Any], param: str) -> None:
@@ -319,6 +339,8 @@ def test_the_fields_that_a_search_refuses_exist() -> None:
 def test_the_widest_search_is_a_limit() -> None:
     reader = ChatRequestReader(MODEL, LIMITS.model_copy(update={"max_width": 4}))
     for name, fields in SEARCHES.items():
+        if name == "vocab.rescue":
+            continue
         assert not reader.read(chat_body(**fields)).decoding.is_plain
         wider = {"vocab": {**LIST, "search": {"width": 5}}} if name == "vocab.search" else {name: 5}
         with pytest.raises(ApiError, match="to 4"):

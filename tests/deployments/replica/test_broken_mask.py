@@ -69,6 +69,9 @@ WAYS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "beams": ({}, {"num_beams": 3}),
     "candidates": ({"n": 2}, {"best_of": 3}),
     "sentences": ({}, {"search_width": 2}),
+    "rescue": ({}, {"rescue": 0.15}),
+    "several rescued": ({"n": 2, **ALTERNATIVES}, {"rescue": 0.15}),
+    "rescue with a stop string": ({"stop": ["at"], **ALTERNATIVES}, {"rescue": 0.15, "score": True}),
 }
 """Fields of the body, and of the decoding."""
 
@@ -232,9 +235,11 @@ async def test_no_unlisted_word_leaves(world: World, way: str, stream: bool) -> 
     enough, outcomes = world.engine.num_unmasked + NUM_UNMASKED, set[str | None]()
     # What may be cut is cut before the first unlisted word, so that all of it is answered.
     expected: set[str | None] = {None}
-    if "stop" not in fields:
+    if decoding.keys() - {"score"}:
         # Searches follow the tokens of each of their texts.
-        expected.add("engine_error" if decoding.keys() - {"score"} else "unlisted_text")
+        expected.add("engine_error")
+    elif "stop" not in fields:
+        expected.add("unlisted_text")
     for seed in takewhile(lambda _: world.engine.num_unmasked < enough or outcomes != expected, range(100)):
         sent, error = read(await world.items({**fields, "stream": stream}, decoding, seed))
         assert_nothing_unlisted(world, sent, is_cut="stop" in fields)
@@ -259,6 +264,8 @@ async def test_no_unlisted_word_leaves_in_lines_of_batches(world: World) -> None
         vocab: dict[str, Any] = {"lang": "en", "n_words": len(WORDS), "score": decoding.get("score", False)}
         if "search_width" in decoding:
             vocab["search"] = {"width": decoding["search_width"]}
+        if "rescue" in decoding:
+            vocab["rescue"] = decoding["rescue"]
         body = {**BODY, "max_tokens": MAX_TOKENS, "seed": seed, "vocab": vocab, **fields}
         body |= {name: width for name, width in decoding.items() if name in ("num_beams", "best_of")}
         answer = await lines.answer(

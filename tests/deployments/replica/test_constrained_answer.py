@@ -124,6 +124,18 @@ class TestStreams:
         assert ["vocab" in one for one in sent] == [False, False, False, True]
         assert sent[-1]["vocab"]["num_words"] == 4
 
+    def test_parts_of_whole_words_are_sent_at_once_and_others_held_even_so(self) -> None:
+        chunks = [
+            chunk("The"),
+            chunk(" cat"),
+            chunk(" i"),
+            chunk("n front"),
+            chunk(" of,"),
+            chunk("", finish_reason="stop"),
+        ]
+        sent = stream(chunks, AnswerRules(READER, BLOCK, False, False, has_whole_parts=True))
+        assert [text_of([one]) for one in sent] == ["The", " cat", " ", "in front of,", ""]
+
     def test_puts_the_block_into_the_chunk_with_the_usage(self) -> None:
         usage = {"id": "x", "choices": [], "usage": {"total_tokens": 3}}
         sent = stream([chunk("The cat", finish_reason="stop"), usage], rules(may_be_cut=False))

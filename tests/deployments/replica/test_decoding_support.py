@@ -17,6 +17,7 @@ FIELDS: dict[str, Decoding] = {
     "num_beams": Decoding(num_beams=4),
     "best_of": Decoding(best_of=4),
     "vocab.search": Decoding(search_width=4, select="posterior"),
+    "vocab.rescue": Decoding(rescue=0.1),
     "no_repeat_ngram_size": Decoding(no_repeat_ngram_size=3),
     "vocab.score": Decoding(score=True),
     "nothing": Decoding(hint=True),
@@ -44,7 +45,7 @@ def test_the_automaton_can_do_everything() -> None:
 
 
 def test_a_grammar_knows_no_states_to_continue_from() -> None:
-    assert refused(mask_engine="xgrammar") == {"num_beams", "vocab.search", "no_repeat_ngram_size"}
+    assert refused(mask_engine="xgrammar") == {"num_beams", "vocab.search", "vocab.rescue", "no_repeat_ngram_size"}
     assert refused(mask_engine="xgrammar", is_constrained=False) == set()
 
 
@@ -59,11 +60,11 @@ def test_a_grammar_knows_no_states_to_continue_from() -> None:
 @pytest.mark.parametrize("is_constrained", [True, False])
 def test_an_engine_that_thinks_or_drafts_scores_no_texts(engine_kwargs: Any, is_constrained: bool) -> None:
     told = refused(engine_kwargs=engine_kwargs, is_constrained=is_constrained)
-    assert told == {"num_beams", "best_of", "vocab.search", "vocab.score"}
+    assert told == {"num_beams", "best_of", "vocab.search", "vocab.rescue", "vocab.score"}
 
 
 def test_an_engine_that_does_not_tell_the_cost_of_a_list_can_search_free_text_only() -> None:
-    assert refused(tells_cost=False) == {"num_beams", "best_of", "vocab.search", "vocab.score"}
+    assert refused(tells_cost=False) == {"num_beams", "best_of", "vocab.search", "vocab.rescue", "vocab.score"}
     assert refused(tells_cost=False, is_constrained=False) == set()
 
 

@@ -36,6 +36,7 @@ SEARCHES = {
     "candidates": Decoding(best_of=4),
     "posterior": Decoding(best_of=4, select="posterior"),
     "sentences": Decoding(search_width=3, select="posterior"),
+    "rescue": Decoding(rescue=0.15),
 }
 
 
@@ -305,7 +306,7 @@ async def test_a_stream_that_is_closed_leaves_nothing_running(world: World) -> N
 async def test_an_engine_that_keeps_work_is_told_what_to_keep_and_what_to_let_go(world: World) -> None:
     engine = world.engine(keeps_work=True)
     client = world.client(engine)
-    for name in ("beams", "sentences"):
+    for name in ("beams", "sentences", "rescue"):
         params, _ = order_for(world, SEARCHES[name], max_tokens=30, seed=4)
         await outputs_of(client.generate(PROMPT, params, "r"))
     params, _ = order_for(world, SEARCHES["beams"])

@@ -6,7 +6,7 @@ Its probabilities depend on the last token and on how many there are, so a text'
 import asyncio
 import itertools
 import math
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -44,6 +44,8 @@ class ToyEngine:
         """Of all requests."""
         self._log_p: dict[tuple[int, int], Any] = {}
         self.num_running = 0
+        self.num_given = 0
+        """Tokens that were taken of all answers."""
         self.num_answers = math.inf
         """After so many it answers no more."""
         self.failure: Exception | None = None
@@ -67,7 +69,9 @@ class ToyEngine:
                     raise self.failure
                 await asyncio.Event().wait()
             made = self._generate(list(prompt["prompt_token_ids"]), params, number)
-            for output in made if params.output_kind == RequestOutputKind.DELTA else [joined(made)]:
+            for output in _as_asked(made, params.output_kind):
+                is_cumulative = params.output_kind == RequestOutputKind.CUMULATIVE
+                self.num_given += 1 if is_cumulative else len(output.token_ids)
                 yield RequestOutput(request_id, None, prompt["prompt_token_ids"], None, [output], output.finished())
         finally:
             self.num_running -= 1
@@ -153,6 +157,17 @@ def _logprobs(params: SamplingParams, log_p: Any, allowed: Any, token: int, rank
         itertools.repeat(None),
     )
     return flat
+
+
+def _as_asked(made: list[CompletionOutput], kind: RequestOutputKind) -> Iterator[CompletionOutput]:
+    if kind == RequestOutputKind.DELTA:
+        yield from made
+    elif kind == RequestOutputKind.FINAL_ONLY:
+        yield joined(made)
+    else:
+        for output in made:
+            # As in vLLM, one object grows.
+            yield output if output is made[0] else joined([made[0], output])
 
 
 def joined(outputs: list[CompletionOutput]) -> CompletionOutput:

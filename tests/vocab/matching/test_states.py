@@ -78,6 +78,37 @@ def test_the_shortest_text_has_as_many_tokens_as_its_word() -> None:
     assert toy_states(["l'"], lang="fr")[0].fewest_tokens() is None
 
 
+def test_a_word_goes_on_with_its_own_tokens_and_not_with_another_word() -> None:
+    states, facts = toy_states(["ab", "abcd", "in of"], ["ab", " ab", " of"])
+
+    def after(*pieces: bytes) -> tuple[bool, bool]:
+        """Whether a text ends in a word, and whether its last token is a further one of that word."""
+        before = state = states.start
+        for piece in pieces:
+            before, last = state, facts.token_bytes.index(piece)
+            state = states.target(state, last, NO_BUDGET)
+        return states.is_in_word(state), states.continues_word(before, last, state)
+
+    assert after(b"ab") == (True, False)
+    assert after(b"ab", b"c") == (True, True)
+    assert after(b"ab", b" ab") == (True, False)
+    assert after(b"ab", b".") == (False, False)
+    assert after(b"ab", b".", b" ab") == (True, False)
+    assert after(b"i", b"n", b" of") == (True, True)
+
+
+def test_a_word_of_a_changed_list_goes_on_as_any() -> None:
+    states, facts = toy_states(["the"], changes=ListChanges(("an",)))
+    a, n = (facts.token_bytes.index(piece) for piece in (b"a", b"n"))
+    begun = states.target(states.start, a, NO_BUDGET)
+    assert states.continues_word(begun, n, states.target(begun, n, NO_BUDGET))
+
+
+def test_a_budget_bears_on_masks_near_its_end_only() -> None:
+    states, _ = toy_states(["abcd"])
+    assert [states.is_bound_by(budget) for budget in (NO_BUDGET, 0, 3, 10**6)] == [False, True, True, False]
+
+
 def test_a_budget_leaves_only_what_can_be_finished_within_it() -> None:
     states, facts = toy_states(["abc", "q"])
     row = np.zeros(9, dtype=np.int32)

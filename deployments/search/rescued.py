@@ -1,0 +1,231 @@
+"""Texts that go back out of corners (``vocab.decoding.rescue``), over vLLM's engine.
+
+Each text is one request to the engine after the other: one writes until a word has to be taken back, the next goes
+on from what stays. What the engine computed is kept from one to the next.
+"""
+
+import asyncio
+import math
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import Final, TypeVar
+
+from vllm.logprobs import Logprob
+from vllm.outputs import CompletionOutput
+from vllm.sampling_params import RequestOutputKind, SamplingParams
+from vllm.v1.engine.detokenizer import IncrementalDetokenizer
+
+from deployments.search.generator import EngineGenerator
+from deployments.search.tokens import Constraint, likeliest, score_at
+from vocab.decoding.generator import Place
+from vocab.decoding.rescue import Sampling, Step, rescue_words
+from vocab.decoding.scores import TextScore
+from vocab.decoding.select import random_source
+from vocab.matching.states import State
+
+T = TypeVar("T")
+
+NUM_LIKELIEST: Final = 16
+"""Tokens of a place that are kept for another beginning of its word. At the default sampling five are ever drawn."""
+
+
+class EngineWriter(EngineGenerator):
+    """A ``vocab.decoding.rescue.Writer``; its texts are under a list."""
+
+    async def write(self, place: Place, budget: int, *, index: int = 0) -> AsyncGenerator[Step, None]:
+        """As ``Writer.write``.
+
+        Raises:
+            EngineStepError: The engine did not answer, or not as it must.
+            ListFaultError: It gave a token that the list does not allow.
+        """
+        num_done = 0
+        async with aclosing(self._steps.stream(place, self._writing(place, budget, index))) as outputs:
+            async for output, source in outputs:
+                tokens = tuple(output.token_ids)
+                for position in range(num_done, len(tokens)):
+                    is_last = output.finish_reason is not None and position == len(tokens) - 1
+                    score = score_at(output, position)
+                    step = Step(
+                        token=tokens[position],
+                        start=place,
+                        place=place,
+                        log_p=score.log_p,
+                        log_mass=score.log_mass,
+                        likeliest=tuple(likeliest(output, position)),
+                    )
+                    step = self._led(step, budget - position, source)
+                    yield replace(step, finish=output.finish_reason) if is_last else step
+                    place = step.place
+                num_done = len(tokens)
+
+    def new_detokenizer(self) -> IncrementalDetokenizer:
+        """Return what vLLM itself makes the request's text with, its stop strings included."""
+        return self._texts.new_detokenizer(self._params)
+
+    def instead(self, step: Step, token: int, log_p: float, budget: int) -> Step:
+        """As ``Writer.instead``."""
+        other = self._led(replace(step, token=token, log_p=log_p, finish=None), budget, step.place.source)
+        return replace(other, finish="stop") if token in self.end_tokens else other
+
+    def _writing(self, place: Place, budget: int, index: int) -> SamplingParams:
+        params, own = self._draw(place, budget, to_sentence_end=False, index=index), self._params
+        if not place.tokens and own.seed is not None:
+            # As vLLM's own: a text of which nothing is taken back is the same without this search.
+            params.seed = own.seed + index
+        params.logprobs = max(NUM_LIKELIEST, own.logprobs or 0)
+        params.flat_logprobs = True
+        # Where vLLM joins parts that were not read in time, it forgets what the mask left.
+        params.output_kind = RequestOutputKind.CUMULATIVE
+        params.detokenize, params.stop = False, []
+        return params
+
+    def _led(self, step: Step, budget: int, source: str | None) -> Step:
+        """Return the step with where its token leads; ``budget`` is what was left before it."""
+        constraint, before = self._list, self._state(step.start)
+        state = constraint.after(before, (step.token,), budget, self.end_tokens)
+        is_end = step.token in self.end_tokens
+        in_word = not is_end and constraint.states.is_in_word(state)
+        return replace(
+            step,
+            place=Place((*step.start.tokens, step.token), state, source),
+            in_word=in_word,
+            begins_word=in_word and not constraint.states.continues_word(before, step.token, state),
+            is_bound=constraint.states.is_bound_by(budget - 1),
+        )
+
+    @property
+    def _list(self) -> Constraint:
+        if self._constraint is None:
+            raise ValueError("free text has no corners")
+        return self._constraint
+
+    def _state(self, place: Place) -> State:
+        return self._list.states.start if place.state is None else place.state
+
+
+class RescuedText:
+    """One of the texts of a request, in parts as vLLM's outputs have them.
+
+    Args:
+        named_ends: The end tokens that vLLM names as the reason of an end.
+        index: Of the text among those of its request.
+
+    Attributes:
+        score: Of the parts so far.
+    """
+
+    def __init__(
+        self, writer: EngineWriter, params: SamplingParams, share: float, named_ends: frozenset[int], index: int
+    ) -> None:
+        self.score = TextScore()
+        self.writer = writer
+        self._params = params
+        self._share = share
+        self._named_ends = named_ends
+        self._index = index
+        self._detokenizer = writer.new_detokenizer()
+
+    async def parts(self) -> AsyncGenerator[CompletionOutput, None]:
+        """Yield the text as far as it stays; the last part has the reason of its end.
+
+        Raises:
+            EngineStepError, ListFaultError: As ``EngineWriter.write``.
+        """
+        params = self._params
+        sampling = Sampling(params.temperature, params.top_p, params.top_k, params.min_p)
+        random = random_source(None if params.seed is None else params.seed + self._index)
+        budget = int(params.max_tokens or 0)
+        found = rescue_words(
+            self.writer, budget, share=self._share, sampling=sampling, random=random, index=self._index
+        )
+        async with aclosing(found) as settled:
+            async for steps in settled:
+                part = self._part(steps)
+                yield part
+                if part.finish_reason is not None:
+                    # At a stop string, before the engine is done.
+                    return
+
+    def _part(self, steps: Sequence[Step]) -> CompletionOutput:
+        done, stop_string = [], None
+        for step in steps:
+            done.append(step)
+            stop_string = self._detokenizer.update([step.token], step.finish == "stop")
+            if stop_string is not None:
+                break
+        finish = done[-1].finish if stop_string is None else "stop"
+        stop_reason: int | str | None = stop_string
+        if finish == "stop" and stop_reason is None and done[-1].token in self._named_ends:
+            stop_reason = done[-1].token
+        self.score = TextScore(
+            self.score.log_p + math.fsum(step.log_p for step in done),
+            self.score.log_mass + math.fsum(step.log_mass for step in done),
+            num_tokens=self.score.num_tokens + len(done),
+        )
+        return CompletionOutput(
+            index=self._index,
+            text=self._detokenizer.get_next_output_text(finish is not None, delta=True),
+            token_ids=[step.token for step in done],
+            cumulative_logprob=None,
+            logprobs=None if self._params.logprobs is None else [self._logprobs(step) for step in done],
+            finish_reason=finish,
+            stop_reason=stop_reason,
+        )
+
+    def _logprobs(self, step: Step) -> dict[int, Logprob]:
+        """Return the logprobs of a token, its own first, as vLLM does."""
+        likeliest = step.likeliest[: self._params.logprobs]
+        own = {step.token: Logprob(step.log_p)}
+        return own | {token: Logprob(log_p, rank) for rank, (token, log_p) in enumerate(likeliest, 1)}
+
+
+def joined(parts: Sequence[CompletionOutput]) -> CompletionOutput:
+    """Return the whole text of these parts."""
+    whole = parts[-1]
+    whole.text = "".join(part.text for part in parts)
+    whole.token_ids = [token for part in parts for token in part.token_ids]
+    if whole.logprobs is not None:
+        whole.logprobs = [entry for part in parts for entry in part.logprobs or ()]
+    return whole
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    error: Exception | None = None
+
+
+async def merged(streams: Sequence[AsyncGenerator[T, None]]) -> AsyncGenerator[T, None]:
+    """Yield the items of several streams as they come; closing it closes them all.
+
+    Raises:
+        Exception: What the first failing stream raised.
+    """
+    items: asyncio.Queue[T | _End] = asyncio.Queue()
+
+    async def put(stream: AsyncGenerator[T, None]) -> None:
+        end = _End()
+        try:
+            async with aclosing(stream):
+                async for item in stream:
+                    items.put_nowait(item)
+        except Exception as error:
+            end = _End(error)
+        items.put_nowait(end)
+
+    tasks = [asyncio.create_task(put(stream)) for stream in streams]
+    try:
+        num_open = len(tasks)
+        while num_open:
+            item = await items.get()
+            if not isinstance(item, _End):
+                yield item
+            elif item.error is not None:
+                raise item.error
+            else:
+                num_open -= 1
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

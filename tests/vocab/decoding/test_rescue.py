@@ -1,0 +1,232 @@
+"""Going back out of corners, over a writer whose probabilities are written down."""
+
+import math
+from collections.abc import AsyncGenerator, Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vocab.decoding.generator import Place
+from vocab.decoding.rescue import MAX_BARRED, Sampling, Step, rescue_words
+
+END, STOP, BLANK = ".", "<end>", " "
+
+Chances = Mapping[str, float]
+"""Of the tokens that are allowed after a text; what is missing to 1 is the model's wish for others."""
+
+
+@dataclass
+class Writer:
+    """Writes the likeliest tokens; each is a number, its text in ``pieces``.
+
+    Attributes:
+        chances: Of what may follow a text.
+        asked: The text and the budget of each call.
+        num_written: Tokens in all calls.
+        bound_from: Texts of so many tokens are bound by their budget.
+    """
+
+    chances: Callable[[str], Chances]
+    asked: list[tuple[str, int]] = field(default_factory=list)
+    num_written: int = 0
+    num_open: int = 0
+    bound_from: int = 10**6
+    pieces: list[str] = field(default_factory=list)
+
+    @property
+    def start(self) -> Place:
+        return Place()
+
+    def text(self, tokens: tuple[int, ...]) -> str:
+        return "".join(self.pieces[token] for token in tokens)
+
+    async def write(self, place: Place, budget: int, *, index: int = 0) -> AsyncGenerator[Step, None]:
+        self.asked.append((self.text(place.tokens), budget))
+        source = f"call {len(self.asked)} of text {index}"
+        self.num_open += 1
+        try:
+            for left in range(budget, 0, -1):
+                chances = self.chances(self.text(place.tokens))
+                likeliest = self._ranked(chances)
+                token, log_p = likeliest[0]
+                step = Step(token, place, place, log_p, math.log(sum(chances.values())), likeliest)
+                step = self._led(step, token, log_p, left, source)
+                self.num_written += 1
+                yield step
+                place = step.place
+                if step.finish is not None:
+                    return
+        finally:
+            self.num_open -= 1
+
+    def instead(self, step: Step, token: int, log_p: float, budget: int) -> Step:
+        return self._led(step, token, log_p, budget, step.place.source)
+
+    def _ranked(self, chances: Chances) -> tuple[tuple[int, float], ...]:
+        ranked = sorted(chances, key=lambda piece: -chances[piece])
+        self.pieces += [piece for piece in ranked if piece not in self.pieces]
+        return tuple((self.pieces.index(piece), math.log(chances[piece])) for piece in ranked)
+
+    def _led(self, step: Step, token: int, log_p: float, budget: int, source: str | None) -> Step:
+        piece = self.pieces[token]
+        in_word = piece[-1].isalpha()
+        return Step(
+            token,
+            step.start,
+            Place((*step.start.tokens, token), None, source),
+            log_p,
+            step.log_mass,
+            step.likeliest,
+            in_word=in_word,
+            begins_word=in_word and piece.startswith(BLANK),
+            is_bound=len(step.start.tokens) >= self.bound_from,
+            finish="stop" if piece == STOP else "length" if budget == 1 else None,
+        )
+
+
+def table(chances: Mapping[str, Chances]) -> Callable[[str], Chances]:
+    """What may follow texts that end so; the longest ending counts, and elsewhere a sentence ends."""
+
+    def of(text: str) -> Chances:
+        endings = [ending for ending in chances if text.endswith(ending) and bool(ending) == bool(text)]
+        return chances[max(endings, key=len)] if endings else {END: 0.9, STOP: 0.05}
+
+    return of
+
+
+async def written(writer: Writer, budget: int = 20, share: float = 0.15) -> str:
+    """The text; what is settled is never taken back, and nothing is left open."""
+    random, tokens = np.random.default_rng(0), list[int]()
+    async for steps in rescue_words(
+        writer, budget, share=share, sampling=Sampling(temperature=0.0), random=random, index=3
+    ):
+        assert steps and all(
+            step.start.tokens == (*tokens, *(one.token for one in steps[:place])) for place, step in enumerate(steps)
+        )
+        tokens += [step.token for step in steps]
+    assert writer.num_open == 0
+    assert len(tokens) <= budget
+    return writer.text(tuple(tokens))
+
+
+DOCTOR = {
+    "": {" the": 0.9},
+    " the": {" doct": 0.6, " cat": 0.3},
+    " doct": {"or": 0.05},
+    " doctor": {" sat": 0.9},
+    " cat": {" sat": 0.9},
+    " sat": {END: 0.9},
+    END: {STOP: 0.9},
+}
+
+
+async def test_a_word_whose_rest_is_hardly_listed_is_written_again() -> None:
+    writer = Writer(table(DOCTOR))
+    assert await written(writer) == " the cat sat.<end>"
+    assert writer.asked == [("", 20), (" the cat", 18)]
+
+
+async def test_a_text_without_corners_is_written_in_one_go() -> None:
+    writer = Writer(table({**DOCTOR, " doct": {"or": 0.2}}))
+    assert await written(writer) == " the doctor sat.<end>"
+    assert writer.num_written == 6
+    assert len(writer.asked) == 1
+
+
+async def test_the_start_of_the_word_is_where_the_text_returns_to() -> None:
+    writer = Writer(table({**DOCTOR, " doct": {"or": 0.8}, " doctor": {" sat": 0.1}}))
+    assert await written(writer) == " the cat sat.<end>"
+
+
+async def test_marks_end_no_word_and_are_no_corners() -> None:
+    writer = Writer(table({**DOCTOR, " doct": {END: 0.9}, END: {STOP: 0.01}}))
+    assert await written(writer) == " the doct.<end>"
+
+
+@pytest.mark.parametrize("other", [END, STOP])
+async def test_the_other_beginning_may_be_a_mark_or_the_end(other: str) -> None:
+    writer = Writer(table({**DOCTOR, " the": {" doct": 0.6, other: 0.3}}))
+    assert await written(writer) == " the" + (END + STOP if other == END else STOP)
+
+
+async def test_a_beginning_that_cannot_be_likelier_is_not_tried() -> None:
+    writer = Writer(table({**DOCTOR, " the": {" doct": 0.6, " cat": 0.02}}))
+    assert await written(writer) == " the doctor sat.<end>"
+    assert len(writer.asked) == 1
+
+
+async def test_where_all_beginnings_lead_into_corners_the_likeliest_text_stays() -> None:
+    beginnings = {" a": 0.4, " b": 0.3, " c": 0.2, " d": 0.1}
+    left = {" a": 0.01, " b": 0.1, " c": 0.01, " d": 0.01}
+    writer = Writer(table({"": beginnings, **{one: {" sat": chance} for one, chance in left.items()}}))
+    assert (await written(writer)).startswith(" b sat.")
+    assert [text for text, _ in writer.asked] == ["", " b", " c", " d", " b"]
+
+
+async def test_at_most_four_beginnings_are_barred_at_a_place() -> None:
+    beginnings = {f" {name}": 0.2 - 0.001 * place for place, name in enumerate("abcdefgh")}
+    writer = Writer(table({"": beginnings, **{one: {" sat": 0.01} for one in beginnings}}))
+    assert (await written(writer)).startswith(" a sat.")
+    assert [text for text, _ in writer.asked] == ["", " b", " c", " d", " e", " a"]
+    assert len(writer.asked) == 1 + MAX_BARRED + 1
+
+
+async def test_where_the_budget_takes_tokens_away_there_is_no_corner() -> None:
+    writer = Writer(table(DOCTOR), bound_from=2)
+    assert await written(writer) == " the doctor sat.<end>"
+
+
+async def test_no_more_tokens_are_written_in_vain_than_a_text_may_have() -> None:
+    # Every word can be two, and the first of them is always a corner.
+    def chances(text: str) -> Chances:
+        return {"a": {" z": 0.01}, "z": {" a": 0.5, " z": 0.4}}[text[-1:] or "z"]
+
+    writer = Writer(chances)
+    await written(writer, budget=10)
+    assert 10 < writer.num_written <= 2 * 10
+
+
+async def test_the_engine_keeps_its_latest_work() -> None:
+    writer = Writer(table(DOCTOR))
+    random = np.random.default_rng(0)
+    rescued = rescue_words(writer, 20, share=0.15, sampling=Sampling(), random=random, index=3)
+    sources = [step.place.source async for steps in rescued for step in steps]
+    assert sources == ["call 1 of text 3"] * 2 + ["call 2 of text 3"] * 3
+
+
+async def test_closing_the_text_stops_the_writer() -> None:
+    writer = Writer(table(DOCTOR))
+    rescued = rescue_words(writer, 20, share=0.15, sampling=Sampling(), random=np.random.default_rng(0))
+    await anext(rescued)
+    assert writer.num_open == 1
+    await rescued.aclose()
+    assert writer.num_open == 0
+
+
+@given(
+    chances=st.lists(st.floats(0.001, 1.0), min_size=1, max_size=8),
+    top_k=st.integers(-1, 9),
+    top_p=st.floats(0.01, 1.0),
+    min_p=st.floats(0.0, 1.0),
+    temperature=st.floats(0.1, 2.0),
+    seed=st.integers(0, 100),
+)
+def test_a_token_is_drawn_from_those_that_the_engine_would_leave(
+    chances: list[float], top_k: int, top_p: float, min_p: float, temperature: float, seed: int
+) -> None:
+    ranked = sorted(chances, reverse=True)
+    tokens = [(token, math.log(chance)) for token, chance in enumerate(ranked)]
+    token, log_p = Sampling(temperature, top_p, top_k, min_p).draw(tokens, np.random.default_rng(seed))
+    assert (token, log_p) == tokens[token]
+    weights = [chance ** (1 / temperature) for chance in ranked]
+    assert weights[token] >= min_p * weights[0] * (1 - 1e-9)
+    assert top_k <= 0 or token < top_k
+    kept = [weight for weight in weights[: top_k if top_k > 0 else None] if weight >= min_p * weights[0] * (1 - 1e-9)]
+    assert sum(kept[:token]) / sum(kept) < top_p * (1 + 1e-9) or token == 0
+
+
+def test_at_temperature_0_the_likeliest_is_taken() -> None:
+    assert Sampling(temperature=0.0).draw([(7, -1.0), (3, -1.1)], np.random.default_rng(0)) == (7, -1.0)
