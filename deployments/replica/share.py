@@ -17,7 +17,7 @@ _HISTORY: Final = 32
 """Requests whose mean time in the engine is expected of the next."""
 _MARGIN: Final = 0.5
 """Who is expected to wait longer than this share of the longest wait is refused at once. Expectations are rough, and
-requests that began together end together: without it, 5% waited for 30 s and were refused then."""
+requests that began together end together: without it some waited to the end and were refused then."""
 
 
 class ShareFullError(Exception):
