@@ -25,6 +25,7 @@ from benchmarks.prose.served import missing
 from benchmarks.prose.steps import steps_key
 from benchmarks.quality import with_template
 from deployments.contract import Decoding
+from deployments.protocol.decoding import DecodingMembers
 
 GREEDY, FREE = named("greedy")[0], named("free-greedy")[0]
 CELL = Cell("m", "en", 1000, 60, GREEDY)
@@ -45,11 +46,8 @@ def test_methods_have_names_of_their_own_and_ask_for_what_there_is() -> None:
         named("greedy,slow")
     for method in METHODS:
         if method.kind == "service":
-            asked = {**method.fields, **method.vocab}
-            width = asked.pop("search", {"width": 1})["width"]
-            others = ("temperature", "min_p", "hint", "end")
-            known = {name: value for name, value in asked.items() if name not in others}
-            Decoding(search_width=width, **known)
+            DecodingMembers(**{name: value for name, value in method.vocab.items() if name != "end"})
+            Decoding(**{name: value for name, value in method.fields.items() if name not in ("temperature", "min_p")})
 
 
 def test_a_run_goes_on_where_it_ended(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedToken
 
 from tests.npm_tokenizers import SHA256, FetchError, npm_tokenizer
 from tests.recogniser import Recogniser, recogniser
-from tests.vocab.toys import FULL
 from vocab.automaton.speller import Speller
 from vocab.lists.wordlists import WordList, load_word_list
 from vocab.matching.masks import NO_BUDGET
@@ -32,6 +31,9 @@ GAPS = (
     *("! ", ": ", "—", " “", "” ", "; ", "…\n", " — "),
     *('.\n"', ".\n\n(", "—[", "—“", "\n«", ".\n¿"),
 )
+FULL = ListOptions(punctuation="full", case="any")
+"""Random texts have capitals anywhere."""
+
 AWKWARD = WordList(
     "en",
     (
@@ -125,7 +127,7 @@ def states_for(tokenizer: PreTrainedTokenizerBase, lang: str, options: ListOptio
 @cache
 def judge(lang: str) -> Recogniser:
     words = listed(lang)
-    return recogniser(words.words, len(words.words), words.language, "auto", "prose")
+    return recogniser(words.words, len(words.words), words.language, FULL.case, "prose")
 
 
 def refused(states: ListStates, tokenizer: PreTrainedTokenizerBase, text: str) -> Iterable[str]:
