@@ -214,9 +214,15 @@ class SearchClient:
         is_delta = params.output_kind == RequestOutputKind.DELTA
         is_masked = params.structured_outputs is not None
         score, num_tokens = TextScore(), 0
+        sent: dict[int, tuple[int, int]] = {}
+        if is_delta:
+            # Where vLLM joins parts that were not read in time, it forgets what the mask left.
+            params.output_kind = RequestOutputKind.CUMULATIVE
         async with aclosing(self._client.generate(prompt, params, request_id, **options)) as answer:
             async for output in answer:
                 for completion in output.outputs:
+                    if is_delta:
+                        sent[completion.index] = _keep_new(completion, *sent.get(completion.index, (0, 0)))
                     if completion.index == 0 and completion.token_ids:
                         score = _added(score if is_delta else TextScore(), completion, is_masked=is_masked)
                     num_tokens += len(completion.token_ids)
@@ -239,6 +245,16 @@ async def _whole_texts(generator: EngineGenerator, params: SamplingParams, decod
         select=decoding.select,
         seed=params.seed,
     )
+
+
+def _keep_new(completion: CompletionOutput, num_tokens: int, num_characters: int) -> tuple[int, int]:
+    """Leave in a text so far what came after so many tokens and characters; return how many there are now."""
+    tokens, text = completion.token_ids, completion.text
+    completion.token_ids, completion.text = tokens[num_tokens:], text[num_characters:]
+    if completion.logprobs is not None:
+        # vLLM may have added to it meanwhile.
+        completion.logprobs = completion.logprobs[num_tokens : len(tokens)]
+    return len(tokens), len(text)
 
 
 def _added(score: TextScore, completion: CompletionOutput, *, is_masked: bool) -> TextScore:

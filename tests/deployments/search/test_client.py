@@ -240,6 +240,19 @@ async def test_a_score_changes_nothing_of_the_answer(world: World, kind: Request
     assert cost.score.log_mass < 0
 
 
+async def test_a_score_does_not_depend_on_when_a_stream_is_read(world: World) -> None:
+    costs = []
+    for is_late in (False, True):
+        engine = world.engine()
+        engine.is_read_late = is_late
+        client = world.client(engine)
+        params, order = order_for(world, Decoding(score=True), seed=5, output_kind=RequestOutputKind.DELTA, logprobs=3)
+        outputs = await outputs_of(client.generate(PROMPT, params, "r"))
+        assert (len(outputs) == 1) == is_late
+        costs.append(client.cost_of(order))
+    assert costs[0] == costs[1]
+
+
 async def test_other_requests_and_questions_pass(world: World) -> None:
     engine = world.engine()
     params = SamplingParams(max_tokens=2, seed=1, output_kind=RequestOutputKind.FINAL_ONLY)

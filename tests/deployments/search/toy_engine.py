@@ -7,6 +7,7 @@ import asyncio
 import itertools
 import math
 from collections.abc import AsyncGenerator, Iterator
+from copy import copy
 from types import SimpleNamespace
 from typing import Any
 
@@ -54,6 +55,8 @@ class ToyEngine:
         """A token that it gives whether or not it may come."""
         self.finish_reason: str | None = None
         """In place of the true one."""
+        self.is_read_late = False
+        """Whether vLLM joins all parts of an answer before they are read."""
 
     async def generate(
         self, prompt: Any, params: SamplingParams, request_id: str, **options: Any
@@ -69,10 +72,19 @@ class ToyEngine:
                     raise self.failure
                 await asyncio.Event().wait()
             made = self._generate(list(prompt["prompt_token_ids"]), params, number)
+            late: RequestOutput | None = None
+            is_delta = params.output_kind == RequestOutputKind.DELTA
             for output in _as_asked(made, params.output_kind):
                 is_cumulative = params.output_kind == RequestOutputKind.CUMULATIVE
                 self.num_given += 1 if is_cumulative else len(output.token_ids)
-                yield RequestOutput(request_id, None, prompt["prompt_token_ids"], None, [output], output.finished())
+                one = RequestOutput(request_id, None, prompt["prompt_token_ids"], None, [output], output.finished())
+                if late is None:
+                    late = one
+                else:
+                    late.add(one, aggregate=is_delta)
+                if not self.is_read_late or one.finished:
+                    yield late
+                    late = None
         finally:
             self.num_running -= 1
 
@@ -166,8 +178,8 @@ def _as_asked(made: list[CompletionOutput], kind: RequestOutputKind) -> Iterator
         yield joined(made)
     else:
         for output in made:
-            # As in vLLM, one object grows.
-            yield output if output is made[0] else joined([made[0], output])
+            # As in vLLM, the logprobs are one object that grows.
+            yield copy(output if output is made[0] else joined([made[0], output]))
 
 
 def joined(outputs: list[CompletionOutput]) -> CompletionOutput:
