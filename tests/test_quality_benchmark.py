@@ -24,8 +24,8 @@ from benchmarks.prose.rows import (
 from benchmarks.prose.served import missing
 from benchmarks.prose.steps import steps_key
 from benchmarks.quality import with_template
-from deployments.contract import Decoding
-from deployments.protocol.decoding import DecodingMembers
+from deployments.protocol.reader import ChatRequestReader
+from tests.deployments.front import LIMITS, MODEL, chat_body
 
 GREEDY, FREE = named("greedy")[0], named("free-greedy")[0]
 CELL = Cell("m", "en", 1000, 60, GREEDY)
@@ -46,8 +46,8 @@ def test_methods_have_names_of_their_own_and_ask_for_what_there_is() -> None:
         named("greedy,slow")
     for method in METHODS:
         if method.kind == "service":
-            DecodingMembers(**{name: value for name, value in method.vocab.items() if name != "end"})
-            Decoding(**{name: value for name, value in method.fields.items() if name not in ("temperature", "min_p")})
+            fields = chat_body(**method.fields, vocab={"lang": "en", "n_words": 10, **method.vocab})
+            assert ChatRequestReader(MODEL, LIMITS).read(fields).vocabulary is not None
 
 
 def test_a_run_goes_on_where_it_ended(tmp_path: Path) -> None:

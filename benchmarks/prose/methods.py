@@ -49,6 +49,7 @@ METHODS: Final[tuple[Method, ...]] = (
     Method("free-sampled-0.7", "free", {"temperature": 0.7}),
     Method("default", "service", {}, SCORE),
     Method("default-no-hint", "service", {}, SCORE | NO_HINT),
+    Method("default-raw-list", "service", {}, SCORE | {"source": "wordfreq"}),
     Method("default-end-word", "service", {}, SCORE | {"end": "word"}),
     Method("default-repeats", "service", {"temperature": 0.3, "min_p": 0.1} | REPEATS, SCORE),
     Method("default-no-repeat-6", "service", {"no_repeat_ngram_size": 6}, SCORE),
