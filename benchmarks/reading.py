@@ -35,6 +35,7 @@ def main(arguments: list[str]) -> int:
     command.add_argument("--model", required=True, help="the model's name")
     command.add_argument("--texts", type=int, default=100, help="of each language (%(default)s)")
     command.add_argument("--words", type=int, default=3_000, help="of each list (%(default)s)")
+    command.add_argument("--tokens", type=int, default=120, help="of each text, at most (%(default)s)")
     command.add_argument("--temperature", type=float, default=None, help="default: the service's")
     command.add_argument("--unsafe", action="store_true", help="ask with safe: false")
     asked = command.parse_args(arguments)
@@ -55,7 +56,7 @@ def _text(asked: argparse.Namespace, lang: str, seed: int) -> str:
     body: dict[str, Any] = {
         "model": asked.model,
         "messages": [{"role": "user", "content": PROMPTS[lang]}],
-        "max_tokens": 120,
+        "max_tokens": asked.tokens,
         "seed": seed,
         "vocab": {"lang": lang, "n_words": asked.words, **({"safe": False} if asked.unsafe else {})},
     }
