@@ -32,7 +32,7 @@ CELL = Cell("m", "en", 1000, 60, GREEDY)
 
 
 def test_there_are_forty_different_prompts_in_each_language() -> None:
-    assert languages() == ["de", "en", "es"]
+    assert languages() == ["de", "en", "es", "tr"]
     for lang in languages():
         prompts = load_prompts(lang, 99)
         assert len(set(prompts)) == len(prompts) == 40
