@@ -14,13 +14,15 @@ from deployments.demo.process import Demo, DemoError
 from deployments.settings import DEMO_TOKEN, cache_dir
 
 QUESTION: Final = "Tell me a story about a dog"
+NUM_TOKENS: Final = 80
+"""A model of this size repeats itself in longer stories."""
 
 
 def _show(demo: Demo) -> None:
     n_words = 1000
     # Beams need the automaton.
     search = {"best_of": 4} if os.environ.get("MASK_ENGINE") == "xgrammar" else {"num_beams": 4}
-    answer = demo.ask(QUESTION, {"lang": "en", "n_words": n_words, "end": "sentence"}, **search)
+    answer = demo.ask(QUESTION, {"lang": "en", "n_words": n_words, "end": "sentence"}, max_tokens=NUM_TOKENS, **search)
     vocabulary = answer["vocab"]
     key = "$SECRET_TOKEN" if os.environ.get("SECRET_TOKEN") else DEMO_TOKEN
     print(

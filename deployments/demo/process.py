@@ -142,7 +142,6 @@ class Demo:
             "model": name,
             "messages": [{"role": "user", "content": question}],
             "vocab": vocab,
-            "max_tokens": 120,
             **fields,
         }
         return self._get("/v1/chat/completions", json.dumps(body).encode())
