@@ -11,8 +11,8 @@ from typing import Final
 from benchmarks.prose.records import Record
 from benchmarks.prose.rows import Row
 
-NUM_TEXTS: Final = {"en": 10}
-"""Prompts whose texts are on the page, two in other languages."""
+NUM_PROMPTS: Final = 10
+"""Of each picture's table, those whose texts are on the page."""
 
 FIRST_MARK: Final = "<!-- What follows is written by benchmarks/quality.py -->"
 LAST_MARK: Final = "<!-- What comes before is written by benchmarks/quality.py -->"
@@ -73,9 +73,7 @@ def figures(
     parts += ["## What the columns say", _LEGEND, *_made_on(tables, runs)]
     for key in pictures:
         model, lang, n_words = key
-        parts.append(
-            f"## Texts: {n_words:,} words, {lang!r}, {model}\n" + "\n".join(_texts(tables[key], NUM_TEXTS.get(lang, 2)))
-        )
+        parts.append(f"## Texts: {n_words:,} words, {lang!r}, {model}\n" + "\n".join(_texts(tables[key])))
     return "\n\n".join(parts)
 
 
@@ -104,9 +102,9 @@ def _cells(row: Row) -> Iterator[str]:
     yield _number(row.seconds_at_8, 2)
 
 
-def _texts(rows: Sequence[Row], num: int) -> Iterator[str]:
-    """The texts of each method to so many prompts, below them."""
-    prompts = list(dict.fromkeys(answer["prompt"] for row in rows for answer in _in_order(row)))[:num]
+def _texts(rows: Sequence[Row]) -> Iterator[str]:
+    """The texts of each method to the first prompts, below them."""
+    prompts = list(dict.fromkeys(answer["prompt"] for row in rows for answer in _in_order(row)))[:NUM_PROMPTS]
     for prompt in prompts:
         yield f"\n**{prompt}**\n"
         for row in rows:
