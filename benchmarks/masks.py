@@ -6,7 +6,7 @@
 Each engine runs at each N in a process of its own, one after the other, on one core and one thread. It must first
 allow the texts, every token of them and their end, and refuse unlisted words; one that does not is reported and not
 timed. The texts of the check are its warm-up; others of the same kind are timed, without Python's garbage collector.
-One over a limit is killed and reported. The other engines come with `pip install wordbound[bench]`.
+One over a limit is killed and reported. The other engines come with `pip install '.[bench]'`.
 """
 
 import argparse

@@ -139,7 +139,7 @@ class Settings(BaseSettings):
     ``secret_token``, whose name that is."""
     rates_url: str = IN_MEMORY
     """Where the rates of keys are counted, as the library ``limits`` names it: in the memory of the ingress, or for
-    several ingresses in ``async+redis://host:6379`` (``pip install wordbound[redis]``). Requests are let through, with
+    several ingresses in ``async+redis://host:6379`` (``pip install '.[redis]'``). Requests are let through, with
     a warning, while it does not answer."""
     allow_query_token: bool = True
     """Accept the key as ``?token=`` too, for clients that can set no header."""

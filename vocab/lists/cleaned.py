@@ -75,7 +75,7 @@ class Differences:
         if digest_of(raw) != self.raw_digest:
             raise InvalidWordListError(
                 f"The cleaned list {lang!r} was made for another version of wordfreq than the one installed. Install "
-                "the version that constraints.txt names, or ask for the raw list by 'source': 'wordfreq'."
+                "the version that constraints-cpu.txt names, or ask for the raw list by 'source': 'wordfreq'."
             )
         left_out = frozenset(self.unsafe) if safe else frozenset()
         return tuple(word for word in dict.fromkeys(self._words(raw, lang)) if word not in left_out)

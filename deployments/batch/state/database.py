@@ -236,7 +236,7 @@ def _postgresql(url: URL) -> Engine:
             url, hide_parameters=True, pool_pre_ping=True, connect_args={**options, "prepare_threshold": None}
         )
     except ModuleNotFoundError:
-        raise StoreError('PostgreSQL needs a driver: pip install "wordbound[postgres]"') from None
+        raise StoreError('PostgreSQL needs a driver: pip install "psycopg[binary]>=3.2,<4"') from None
     event.listen(engine, "connect", _prepare_postgresql)
     return engine
 

