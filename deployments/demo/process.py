@@ -1,6 +1,6 @@
 """Run the whole service as a child of this process, on this machine's CPU: for the demo and for tests.
 
-It runs ``serve run`` on the demo's configuration with a Ray instance of its own and follows its log for progress.
+It runs the demo's configuration (``application``) with a Ray instance of its own and follows its log for progress.
 Every process that it starts carries a mark in its environment, by which those that outlive their parent are found
 and ended.
 """
@@ -30,14 +30,6 @@ from deployments.settings import DEMO_TOKEN
 
 CONFIG: Final = Path(__file__).parents[2] / "configs" / "demo.yaml"
 MARK: Final = "WORDBOUND_DEMO_RUN"
-
-_SERVE: Final = """
-import signal
-from ray.serve.scripts import cli
-signal.signal(signal.SIGINT, signal.default_int_handler)
-cli()
-"""
-"""``serve``, which SIGINT stops: where a shell started this process in the background, it would be ignored."""
 
 READY_TIMEOUT_S: Final = 900
 """Enough to fetch and load a larger model."""
@@ -89,7 +81,7 @@ class Demo:
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        """Start ``serve run`` and return at once."""
+        """Start the process and return at once."""
         self._config["http_options"] |= {"host": "127.0.0.1", "port": self.port}
         config = self._folder / f"config-{self.port}.yaml"
         config.write_text(yaml.safe_dump(self._config, sort_keys=False))
@@ -104,7 +96,7 @@ class Demo:
         }
         if Path(self._model).is_dir():
             environment["HF_HUB_OFFLINE"] = "1"
-        command = [sys.executable, "-c", _SERVE, "run", "--address", "local", str(config)]
+        command = [sys.executable, "-m", "deployments.demo.application", str(config)]
         _adopt_orphans()
         with self.log_path.open("wb") as log:
             # A session of its own: Ctrl-C in this terminal reaches us alone, and we stop the rest in order.

@@ -31,13 +31,12 @@ from deployments.replica.engine import EngineError
 from deployments.replica.engine_watch import EngineWatch
 from deployments.replica.node_lists import NodeLists
 from deployments.replica.share import Share, ShareFullError
-from deployments.replica.startup_check import check_context, prove_enforcement
+from deployments.replica.startup_check import check_context, prepare_proof, prove_enforcement
 from deployments.settings import Settings
 from deployments.vocabulary.deployment import resolve
 from vocab.artefacts.store import ArtefactStore
 from vocab.automaton.speller import has_own_spelling
 from vocab.automaton.tokenizer import TokenizerFacts
-from vocab.compiler.warm_up import warm_up
 from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIABLE, EngineCache
 
 logger = logging.getLogger("ray.serve")
@@ -61,11 +60,11 @@ class Replica(LLMServer):
         settings = with_mask_engine_for(tokenizer, settings)
         facts = await asyncio.to_thread(TokenizerFacts.from_tokenizer, tokenizer)
         prompts = await asyncio.to_thread(Prompts.of, tokenizer, settings)
+        # While the engine's processes start, which this one waits for.
+        proof = asyncio.get_running_loop().run_in_executor(None, prepare_proof, tokenizer, settings, store)
         await super().__init__(llm_config)
         check_context(settings, engine.context_length(self))
-        tells_cost = await prove_enforcement(self, settings, store)
-        # A search follows its texts in this process.
-        await asyncio.to_thread(warm_up)
+        tells_cost = await prove_enforcement(self, settings, await proof)
         engine.install_search(
             self, EngineCache(settings.resolved_artefact_dir(), facts, settings.engine_cache_bytes), facts
         )

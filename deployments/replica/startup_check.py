@@ -5,7 +5,6 @@ a few tokens from a list of three words, and does not start unless the text cons
 the engine reports what the mask left of the model's probability, without which nothing can be searched or scored.
 """
 
-import asyncio
 import logging
 from typing import Any, Final
 from uuid import uuid4
@@ -19,8 +18,9 @@ from deployments.replica.engine import EngineError
 from deployments.replica.node_lists import ListedWords, NodeList
 from deployments.settings import Settings
 from vocab.artefacts.store import ArtefactStore
-from vocab.automaton.speller import load_speller
+from vocab.automaton.speller import speller_of
 from vocab.automaton.words import build_words
+from vocab.compiler.warm_up import warm_up
 from vocab.lists.wordlists import WordList
 from vocab.matching.log_mass import unpack
 from vocab.options import ListOptions
@@ -37,13 +37,12 @@ class EngineProofError(RuntimeError):
     """The engine does not enforce word lists; the service must not start."""
 
 
-async def prove_enforcement(server: LLMServer, settings: Settings, store: ArtefactStore) -> bool:
-    """Return whether the engine, which keeps to a list, also reports what the list costs.
+async def prove_enforcement(server: LLMServer, settings: Settings, listed: NodeList) -> bool:
+    """Return whether the engine, which keeps to the list of ``prepare_proof``, also reports what the list costs.
 
     Raises:
         EngineProofError: It does not keep to the list; says why.
     """
-    listed = await asyncio.to_thread(_prepare, settings, store)
     try:
         text = await engine.complete(server, _PROMPT, grammar=listed.grammar(_MAX_TOKENS), max_tokens=_MAX_TOKENS)
     except EngineError as error:
@@ -77,8 +76,10 @@ async def tells_log_mass(client: Any, grammar: str) -> bool:
     return False
 
 
-def _prepare(settings: Settings, store: ArtefactStore) -> NodeList:
-    speller = load_speller(settings.model_name, trust_remote_code=settings.trust_remote_code)
+def prepare_proof(tokenizer: Any, settings: Settings, store: ArtefactStore) -> NodeList:
+    """Compile the list of the proof, and load the machine code that a replica runs. Needs no engine."""
+    warm_up()
+    speller = speller_of(tokenizer)
     words = build_words(PROOF_LIST, speller)
     store.save(words)
     vocabulary = ResolvedVocabulary(

@@ -234,7 +234,11 @@ def load_speller(model: str, *, trust_remote_code: bool = False) -> Speller:
     """
     from transformers import AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(model, trust_remote_code=trust_remote_code)
+    return speller_of(AutoTokenizer.from_pretrained(model, trust_remote_code=trust_remote_code))
+
+
+def speller_of(tokenizer: Any) -> Speller:
+    """Like ``load_speller``, for a tokenizer that is loaded already."""
     if has_own_spelling(tokenizer):
         return Speller.from_tokenizer(tokenizer)
     return Speller.of_tokens(TokenizerFacts.from_tokenizer(tokenizer))

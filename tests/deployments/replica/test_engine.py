@@ -53,6 +53,22 @@ def test_drafted_tokens_are_refused_on_a_cpu_and_only_there(monkeypatch: pytest.
     assert engine.engine_config(drafts).engine_kwargs["speculative_config"]["num_speculative_tokens"] == 3
 
 
+@pytest.mark.parametrize(
+    ("model", "num_nodes", "prepares"),
+    [("some/model", 1, False), ("/a/folder", 1, False), ("some/model", 2, True), ("s3://bucket/model", 1, True)],
+)
+async def test_ray_prepares_nodes_only_for_a_bucket_or_several_of_them(
+    monkeypatch: pytest.MonkeyPatch, model: str, num_nodes: int, prepares: bool
+) -> None:
+    config = engine.engine_config(settings(model_name=model, model_id="m"))
+    assert config.callback_config.callback_class is engine.NodeInit
+    table = {"bundles_to_node_id": {bundle: f"node {bundle % num_nodes}" for bundle in range(4)}}
+    monkeypatch.setattr("ray.util.placement_group_table", lambda group: table)
+    callback = engine.NodeInit(config)
+    await callback.on_before_node_init()
+    assert callback.ctx.run_init_node is prepares
+
+
 @pytest.mark.parametrize("name", ["kv_transfer_config", "kv_offloading_size", "enable_return_routed_experts"])
 def test_an_operators_own_use_of_the_kv_cache_stays(name: str) -> None:
     for value in (None, {"kv_connector": "Own"}):
