@@ -1,22 +1,18 @@
-"""An engine of its own, in float32, whose requests go on from one another: read by ``test_kv_fork``.
+"""Requests that go on from one another, asked of the engine of ``searching_engine``.
 
-Run as a program, with the model and a file for the results. Every text is made twice: in steps of one token that share
-their work, and by ordinary requests, which a salt keeps from using anything of those.
+Every text is made twice: in steps of one token that share their work, and by ordinary requests, which a salt keeps from
+using anything of those.
 """
 
 import asyncio
-import json
-import sys
 from itertools import count
-from pathlib import Path
 from typing import Any, Final
 
 from vllm import SamplingParams
-from vllm.engine.arg_utils import AsyncEngineArgs
 from vllm.sampling_params import RequestOutputKind
 from vllm.v1.engine.async_llm import AsyncLLM
 
-from vocab.vllm_plugin.kv_fork import TRANSFER_CONFIG, ForkHint
+from vocab.vllm_plugin.kv_fork import ForkHint
 
 NUM_LOGPROBS: Final = 5
 NUM_STEPS: Final = 40
@@ -26,19 +22,8 @@ WIDTH: Final = 4
 class Engine:
     """A client that counts its requests and names them so."""
 
-    def __init__(self, model: str) -> None:
-        self._client = AsyncLLM.from_engine_args(
-            AsyncEngineArgs(
-                model=model,
-                dtype="float32",
-                enforce_eager=True,
-                max_model_len=1024,
-                max_num_seqs=32,
-                disable_log_stats=True,
-                kv_transfer_config=dict(TRANSFER_CONFIG),
-                seed=0,
-            )
-        )
+    def __init__(self, client: AsyncLLM) -> None:
+        self._client = client
         self._names = count()
 
     async def tokens(self, text: str) -> list[int]:
@@ -71,9 +56,6 @@ class Engine:
             "num_prompt": len(prompt),
             "num_reused": output.num_cached_tokens,
         }
-
-    def close(self) -> None:
-        self._client.shutdown()
 
 
 async def chained(engine: Engine, name: str, prompt: list[int], parent: str | None, num_steps: int) -> dict[str, Any]:
@@ -113,15 +95,8 @@ async def cases(engine: Engine, short: list[int], long: list[int]) -> dict[str, 
     return results
 
 
-async def run(model: str) -> dict[str, Any]:
-    engine = Engine(model)
-    try:
-        short = await engine.tokens("Once upon a time there was a dog who")
-        long = await engine.tokens("There was a river that no one knew, and it ran to the sea. " * 12)
-        return await cases(engine, short, long)
-    finally:
-        engine.close()
-
-
-if __name__ == "__main__":
-    Path(sys.argv[2]).write_text(json.dumps(asyncio.run(run(sys.argv[1]))))
+async def fork_cases(client: AsyncLLM) -> dict[str, Any]:
+    engine = Engine(client)
+    short = await engine.tokens("Once upon a time there was a dog who")
+    long = await engine.tokens("There was a river that no one knew, and it ran to the sea. " * 12)
+    return await cases(engine, short, long)

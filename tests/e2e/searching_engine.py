@@ -1,7 +1,8 @@
-"""An engine of its own with a client that searches, whose searches are given up midway: read by ``test_given_up``.
+"""An engine of its own, in float32, whose requests go on from one another, and whose searches are given up midway.
 
-Run as a program, with the model, the folder of artefacts, a reference and a file for the results: for each search, how
-many requests the client still knows of, and how many tokens the engine makes at a step of the next one.
+Run as a program, with the model, the folder of artefacts, a reference and a file for the results. These are what
+``forking_engine`` finds, read by ``test_kv_fork``, and, read by ``test_given_up``, for each search how many requests
+the client still knows of, and how many tokens the engine makes at a step of the next one.
 """
 
 import asyncio
@@ -21,6 +22,7 @@ from deployments.contract import Decoding
 from deployments.search.client import SearchClient
 from deployments.search.generator import MAX_STEP_TOKENS
 from deployments.search.order import ORDER_ARGUMENT, SearchOrder
+from tests.e2e.forking_engine import fork_cases
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.matching.engine_cache import EngineCache
 from vocab.vllm_plugin.kv_fork import TRANSFER_CONFIG
@@ -98,23 +100,27 @@ def prompt(client: SearchClient) -> dict[str, Any]:
     return {"type": "token", "prompt_token_ids": list(tokens)}
 
 
-async def measure(model: str, folder: str, grammar: str) -> dict[str, dict[str, int]]:
+async def measure(model: str, folder: str, grammar: str) -> dict[str, Any]:
     arguments = AsyncEngineArgs(
         model,
         dtype="float32",
         enforce_eager=True,
-        max_model_len=512,
+        max_model_len=1024,
+        max_num_seqs=32,
         max_logprobs=MAX_STEP_TOKENS,
         kv_transfer_config=dict(TRANSFER_CONFIG),
         structured_outputs_config={"backend": "xgrammar"},
+        seed=0,
     )
     engine = AsyncLLM.from_engine_args(arguments, stat_loggers=[Generated])
     try:
+        # First, for nothing that was asked before may be found again.
+        forks = await fork_cases(engine)
         facts = TokenizerFacts.from_tokenizer(engine.renderer.get_tokenizer())
         client = SearchClient(engine, EngineCache(Path(folder), facts), facts)
         told = {name: await give_up(client, grammar, decoding, by_closing=False) for name, decoding in SEARCHES.items()}
         told["a stream"] = await give_up(client, grammar, SEARCHES["sentences"], by_closing=True)
-        return told
+        return {"forks": forks, "searches": told}
     finally:
         engine.shutdown()
 

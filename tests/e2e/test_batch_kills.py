@@ -1,12 +1,14 @@
 """A batch of 300 lines while replica, batch worker and the whole service are killed, and started again.
 
-Under ``make stress`` each of them is killed at each of the three moments, and the feeder too.
+Who asks beside it is told where there is no engine, and after a restart of the service no list is compiled again. Under
+``make stress`` each of them is killed at each of the three moments, and the feeder too.
 """
 
 import os
 import signal
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,9 +16,9 @@ import openai
 import pytest
 
 from deployments.demo.process import Demo
-from tests.e2e.batch_lines import assert_accounted, lines
+from tests.e2e.batch_lines import Sent, assert_accounted, lines
 from tests.e2e.processes import processes_named
-from tests.e2e.service import Service, running
+from tests.e2e.service import MODEL, Service, running
 from tests.e2e.test_batches import read, start
 
 pytestmark = pytest.mark.e2e
@@ -31,6 +33,7 @@ PLANS = [
 
 MOMENTS = (0.1, 0.5, 0.9)
 NUM_LINES = 300
+NUM_REFUSED = 5
 TIMEOUT_S = 1500
 
 NAMES: dict[str, str] = {
@@ -40,31 +43,94 @@ NAMES: dict[str, str] = {
 }
 
 
-@pytest.mark.parametrize("plan", PLANS, ids="-".join)
-def test_every_line_ends_in_one_file_whatever_is_killed(
-    plan: tuple[Victim, Victim, Victim], smollm2_path: Path, tmp_path: Path
-) -> None:
-    args = {"batch": {"state_dir": str(tmp_path / "state"), "lines_in_flight": 16}}
+QUESTIONS = (
+    {"lang": "nl", "n_words": 400},
+    {"words": ["river", "stone", "lamp"], "extra_words": ["Ana"], "numbers": True},
+    {"words": ["river", "stone", "lamp"], "exclude_words": ["stone"], "end": "sentence"},
+)
+
+
+@dataclass(frozen=True)
+class Story:
+    """What was sent and what came of it, and of each start of the service the lists used and how many it compiled."""
+
+    sent: list[Sent]
+    batch: openai.types.Batch
+    output: list[dict[str, Any]]
+    errors: list[dict[str, Any]]
+    lists: list[list[str]]
+    num_compiles: list[int]
+    refusals: list[openai.APIStatusError]
+
+
+@pytest.fixture(scope="module", params=PLANS, ids="-".join)
+def story(request: pytest.FixtureRequest, smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Story:
+    plan: tuple[Victim, Victim, Victim] = request.param
+    folder = tmp_path_factory.mktemp("kills")
+    args = {
+        "batch": {"state_dir": str(folder / "state"), "lines_in_flight": 16},
+        "artefact_dir": str(folder / "artefacts"),
+        "prebuild_langs": ["nl"],
+    }
     sent = lines(NUM_LINES)
     num_good = sum(line.fault is None for line in sent)
     victims = list(zip(MOMENTS, plan, strict=True))
     batch_id = ""
+    lists, num_compiles = [], []
     for run in range(1 + plan.count("service")):
-        demo = Demo(str(smollm2_path), tmp_path / f"run-{run}", args)
+        demo = Demo(str(smollm2_path), folder / f"run-{run}", args)
         with running(demo, timeout_s=60) as service:
+            answers = [service.ask("Hello", vocab, max_tokens=9) for vocab in QUESTIONS]
+            lists.append([(answer.vocab or {})["id"] for answer in answers])
             batch_id = batch_id or start(service, b"\n".join(line.text for line in sent)).id
             while victims:
                 moment, victim = victims.pop(0)
                 wait_for(service, batch_id, int(moment * num_good))
+                num_compiles[run:] = [service.num_compiles(at_least=0 if run else 1)]
                 kill(demo, victim)
                 if victim == "service":
                     break
             else:
                 batch = wait_for(service, batch_id, None)
                 output, errors = read(service, batch.output_file_id), read(service, batch.error_file_id)
-    assert batch.request_counts is not None
-    assert batch.request_counts.total == NUM_LINES
-    assert_accounted(sent, output, errors)
+                num_compiles[run:] = [service.num_compiles(at_least=0 if run else 1)]
+                refusals = ask_a_dead_engine(service, demo)
+    return Story(sent, batch, output, errors, lists, num_compiles, refusals)
+
+
+def test_every_line_ends_in_one_file_whatever_is_killed(story: Story) -> None:
+    assert story.batch.request_counts is not None
+    assert story.batch.request_counts.total == NUM_LINES
+    assert_accounted(story.sent, story.output, story.errors)
+
+
+def test_a_restarted_service_compiles_nothing(story: Story) -> None:
+    assert all(lists == story.lists[0] for lists in story.lists)
+    first, *later = story.num_compiles
+    assert first > 0
+    assert later == [0] * len(later)
+
+
+def test_nobody_waits_for_a_dead_engine(story: Story) -> None:
+    """Another takes a minute to start; each is answered before, and told when to come back."""
+    assert len(story.refusals) == NUM_REFUSED
+    for refusal in story.refusals:
+        assert refusal.status_code == 503
+        assert refusal.code in ("engine_dead", "overloaded")
+        assert int(refusal.response.headers["retry-after"]) > 0
+
+
+def ask_a_dead_engine(service: Service, demo: Demo) -> list[openai.APIStatusError]:
+    [engine] = processes_named("VLLM::EngineCore", demo.processes())
+    os.kill(engine, signal.SIGKILL)
+    client = service.client.with_options(max_retries=0, timeout=10)
+    refusals = []
+    for _ in range(NUM_REFUSED):
+        with pytest.raises(openai.InternalServerError) as refused:
+            client.chat.completions.create(model=MODEL, messages=[{"role": "user", "content": "Hello"}], max_tokens=4)
+        refusals.append(refused.value)
+        time.sleep(0.5)
+    return refusals
 
 
 def wait_for(service: Service, batch_id: str, num_answered: int | None) -> Any:

@@ -1,12 +1,12 @@
 """A real engine's beams are those of transformers: a small part of ``benchmarks.beams``, in float32."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.e2e.own_engine import run_program
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -21,11 +21,8 @@ def pairs(
 ) -> list[dict[str, Any]]:
     folder = tmp_path_factory.mktemp("beams")
     results, log = folder / "run.json", folder / "run.log"
-    command = [sys.executable, "-m", "benchmarks.beams", "--model", str(smollm2_path), "--prompts", "4"]
-    command += ["--tokens", "16", "--rounds", "0", "--json", str(results), *request.param]
-    with log.open("w") as output:
-        done = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, timeout=600, check=False)
-    assert done.returncode == 0, log.read_text()[-3000:]
+    arguments = ("--model", str(smollm2_path), "--prompts", "4", "--tokens", "16", "--rounds", "0")
+    run_program("benchmarks.beams", *arguments, "--json", str(results), *request.param, log=log, timeout_s=600)
     found: list[dict[str, Any]] = json.loads(results.read_text())["pairs"]
     return found
 

@@ -5,12 +5,13 @@ from pathlib import Path
 import pytest
 
 from deployments.demo.process import Demo, DemoError
+from tests.e2e.own_engine import ENVIRONMENT
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
 def test_an_engine_without_the_plugin_is_not_served(smollm2_path: Path, tmp_path: Path) -> None:
-    environment = {"VLLM_PLUGINS": "none", "VLLM_CPU_KVCACHE_SPACE": "1", "OMP_NUM_THREADS": "1"}
+    environment = ENVIRONMENT | {"VLLM_PLUGINS": "none", "OMP_NUM_THREADS": "1"}
     demo = Demo(str(smollm2_path), tmp_path, {"replica_env": environment, "prebuild_langs": []})
     demo.start()
     try:

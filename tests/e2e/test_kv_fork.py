@@ -1,10 +1,5 @@
 """Steps that go on from one another, against ordinary requests, on a real engine in float32."""
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,17 +13,8 @@ ALL = ["short", "long", "given up", "stranger", *(f"fork {i}" for i in range(WID
 
 
 @pytest.fixture(scope="module")
-def results(smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Results:
-    path = tmp_path_factory.mktemp("forks") / "results.json"
-    log = path.with_name("engine.log")
-    variables = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"}
-    command = [sys.executable, "-m", "tests.e2e.forking_engine", str(smollm2_path), str(path)]
-    with log.open("w") as output:
-        done = subprocess.run(
-            command, env=os.environ | variables, stdout=output, stderr=subprocess.STDOUT, timeout=400, check=False
-        )
-    assert done.returncode == 0, log.read_text()[-3000:]
-    found: Results = json.loads(path.read_text())
+def results(searching_engine: dict[str, Any]) -> Results:
+    found: Results = searching_engine["forks"]
     return found
 
 

@@ -1,9 +1,6 @@
 """What a real engine reports of a list's price, against the model's own logits."""
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -13,12 +10,13 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from tests.e2e.own_engine import run_program
 from tests.vocab.toys import tokens_of
 from vocab.artefacts.artefact import ArtefactFolder
 from vocab.automaton.speller import Speller
 from vocab.automaton.words import build_words
 from vocab.lists.wordlists import load_word_list
-from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE, EngineCache
+from vocab.matching.engine_cache import EngineCache
 from vocab.matching.log_mass import unpack
 from vocab.matching.matcher import Matcher
 from vocab.matching.reference import GrammarReference
@@ -89,18 +87,8 @@ def reports(world: World, smollm2_path: Path, tmp_path_factory: pytest.TempPathF
     folder = tmp_path_factory.mktemp("engine")
     asked, told, log = folder / "requests.json", folder / "reports.json", folder / "engine.log"
     asked.write_text(json.dumps(list(world.requests.values())))
-    command = [sys.executable, "-m", "tests.e2e.measured_engine", str(smollm2_path), str(asked), str(told)]
-    variables = {
-        ARTEFACT_DIR_VARIABLE: str(world.folder),
-        "VLLM_CPU_KVCACHE_SPACE": "1",
-        "VLLM_NO_USAGE_STATS": "1",
-        "HF_HUB_OFFLINE": "1",
-    }
-    with log.open("w") as output:
-        done = subprocess.run(
-            command, env=os.environ | variables, stdout=output, stderr=subprocess.STDOUT, timeout=400, check=False
-        )
-    assert done.returncode == 0, log.read_text()[-3000:]
+    arguments = (str(smollm2_path), str(asked), str(told))
+    run_program("tests.e2e.measured_engine", *arguments, log=log, artefacts=world.folder)
     return dict(zip(world.requests, json.loads(told.read_text()), strict=True))
 
 

@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from tests.checker import assert_only_listed_words
+from tests.e2e.own_engine import ENVIRONMENT
 from tests.e2e.processes import our_processes_named
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
@@ -69,7 +70,7 @@ def write_config(path: Path, model: Path, **settings: Any) -> None:
         "placement_bundles": [{"CPU": 1, "engine": 1}],
         "vocabulary_resources": {"lists": 1},
         "engine_kwargs": {"enforce_eager": True, "max_model_len": 512, "max_num_seqs": 32},
-        "replica_env": {"VLLM_CPU_KVCACHE_SPACE": "1", "OMP_NUM_THREADS": "1"},
+        "replica_env": ENVIRONMENT | {"OMP_NUM_THREADS": "1"},
         "offline": {
             "columns": {
                 "prompt": "question",
@@ -91,7 +92,7 @@ def write_config(path: Path, model: Path, **settings: Any) -> None:
 def test_an_engine_without_the_plugin_answers_nothing(smollm2_path: Path, tmp_path: Path) -> None:
     source, out = tmp_path / "in.parquet", tmp_path / "out"
     write_table(source)
-    environment = {"VLLM_PLUGINS": "none", "VLLM_CPU_KVCACHE_SPACE": "1", "OMP_NUM_THREADS": "1"}
+    environment = ENVIRONMENT | {"VLLM_PLUGINS": "none", "OMP_NUM_THREADS": "1"}
     settings = {"placement_bundles": [{"CPU": 1}], "vocabulary_resources": {}, "replica_env": environment}
     write_config(tmp_path / "offline.yaml", smollm2_path, **settings)
     command = [sys.executable, "-m", "deployments.offline", str(source), str(out), "--config"]

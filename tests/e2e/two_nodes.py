@@ -3,6 +3,7 @@
     python -m tests.e2e.two_nodes PORT CACHE_OF_VOCABULARY CACHE_OF_ENGINE SETTINGS_AS_JSON
 
 The vocabulary deployment is pinned to one node, the engine to the other, and each node has a cache folder of its own.
+Says on its standard output when it is ready.
 """
 
 import json
@@ -16,6 +17,8 @@ from ray.cluster_utils import Cluster
 from deployments.app import build
 from deployments.ingress.proxy_callback import CALLBACK, CALLBACK_VARIABLE
 
+READY = "two nodes are ready"
+
 
 def main() -> None:
     port, vocabulary_cache, engine_cache, args = sys.argv[1:]
@@ -28,10 +31,10 @@ def main() -> None:
     try:
         serve.start(http_options={"host": "127.0.0.1", "port": int(port)})
         serve.run(build(json.loads(args)), name="wordbound", route_prefix="/")
-        print("ready", flush=True)
+        print(READY, flush=True)
         sys.stdin.read()
     finally:
-        serve.shutdown()
+        serve.delete("wordbound")
         ray.shutdown()
         cluster.shutdown()
 
