@@ -49,6 +49,7 @@ _PR_SET_PDEATHSIG: Final = 1
 def main(arguments: Sequence[str]) -> None:
     options = _parser().parse_args(arguments)
     _die_with_parent()
+    _give_way()
     logging.basicConfig(level=logging.INFO, format="wordbound compiler: %(message)s")
     shared = SharedStore(options.shared_url, options.shared_bytes) if options.shared_url else None
     store = ArtefactStore(options.folder, options.max_bytes, shared)
@@ -57,7 +58,6 @@ def main(arguments: Sequence[str]) -> None:
         _store_and_start_again(options, store)
     else:
         with _own_output() as output:
-            os.nice(NICENESS)
             compiler = ListCompiler(speller, store, options.wordlist_dir)
             prepare()
             # A job makes millions of objects and no circles of them: looking for circles takes a third of its time.
@@ -128,6 +128,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--shared-url", help="fsspec URL of a store that nodes share")
     parser.add_argument("--shared-bytes", type=int, default=2**36)
     return parser
+
+
+def _give_way() -> None:
+    """Lower the priority below the parent's: reading a tokenizer takes 5 s of the cores on which an engine starts."""
+    # Once, though this program may have started again.
+    if os.getpriority(os.PRIO_PROCESS, 0) == os.getpriority(os.PRIO_PROCESS, os.getppid()):
+        os.nice(NICENESS)
 
 
 def _stored_tokenizer(digest: str | None, store: ArtefactStore) -> Speller | None:
