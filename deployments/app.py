@@ -36,6 +36,8 @@ def build(args: Mapping[str, Any]) -> serve.Application:
     """
     settings = Settings.load(args)
     print(f"wordbound settings, all others by default:\n{settings.as_text()}", flush=True)
+    for warning in settings.warnings:
+        logger.warning("%s", warning)
     if settings.demo:
         check_demo(_http_host(), settings)
     log = LoggingConfig(log_level=settings.log_level)

@@ -3,7 +3,7 @@
 Each has a default, what a request at the limit costs, and the case that set it.
 """
 
-from typing import Final
+from typing import Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -104,6 +104,10 @@ class Limits(BaseModel):
 
     max_new_tokens: int = Field(default=1024, ge=1)
     """Costs a step of the engine each. Also the default of a request that names no number."""
+
+    allowed_new_tokens: tuple[Annotated[int, Field(ge=1)], ...] = ()
+    """The only numbers that a request may name for that, instead of any up to it; the largest is the default. Set by
+    services whose prices have steps."""
 
 
 class BatchLimits(BaseModel):

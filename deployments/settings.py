@@ -1,8 +1,8 @@
 """Every knob of the service, on one screen.
 
-A value comes from the environment, else from a secret file, else from the arguments in the YAML file, else from the
-default here. An unknown key and a bad value are errors that name the key or its variable, the value and what was
-expected.
+A value comes from the environment, else from a secret file, else from an ``.env`` file, else from the arguments in the
+YAML file, else from the default here. An unknown key and a bad value are errors that name the key or its variable, the
+value and what was expected.
 """
 
 import hashlib
@@ -26,12 +26,12 @@ from pydantic import (
     field_validator,
     model_validator,
 )
-from pydantic_settings import BaseSettings, InitSettingsSource, NoDecode, SettingsConfigDict
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from deployments.keys import DEFAULT_OWNER, Key, digest_of, is_key_name
 from deployments.limits import MAX_NGRAM_SIZE, NO_REPEAT_NGRAM_SIZE, BatchLimits, Limits
 from deployments.rates import IN_MEMORY, Rates
-from deployments.settings_sources import PREFIX, SECRET_NAME, Variables, describe, name_sources, read_secrets
+from deployments.settings_sources import PREFIX, SECRET_NAME, Sources, describe
 from deployments.settings_sources import SettingsError as SettingsError
 
 DEMO_TOKEN: Final = "changeme"  # noqa: S105 - the well-known key of the demo, refused everywhere else
@@ -133,6 +133,10 @@ class Settings(BaseSettings):
     secrets_dir: Path | None = None
     """A folder such as ``/run/secrets``, of files that are named like variables, in any case, and hold their values:
     ``SECRET_TOKEN``, ``WORDBOUND_KEYS`` (as JSON), ``WORDBOUND_BATCH__DATABASE``. Read once, at the start."""
+    env_file: Path | None = None
+    """A file of variables, one ``NAME=value`` a line, names in any case; by default ``.env`` in the working directory
+    of the process that builds the application, where there is one. Other names than those of settings are ignored,
+    and told in the log. ``docs/migration.md`` has the names of a transformers server."""
     keys: dict[str, Key] = {}
     """Further keys and the limits of each, by name: small letters, digits, ``_`` and ``-``, up to 64. Files and batches
     belong to the name, so that a key can be replaced without losing them. ``default`` gives the limits of
@@ -147,6 +151,10 @@ class Settings(BaseSettings):
     """Requests of one key never use what the engine keeps of another's prompts: how fast an answer begins would tell
     whether another key sent that beginning. Costs computing a beginning that keys have in common (a system prompt)
     once for each of them, and nothing where there is one key. Turn it off where all keys trust one another."""
+    input_overflow: Literal["error", "truncate"] = "error"
+    """What becomes of a conversation that is longer than ``limits.max_input_tokens``: an error, or its oldest turns are
+    left out, all but its system messages and the last turn, and the answer says of how many messages it knows nothing
+    (``input_overflow.dropped_messages``). Costs up to ten readings of the prompt for such a request."""
     public_docs: bool = False
     """Answer ``/openapi.json`` and ``/docs`` without a key."""
     limits: Limits = Limits()
@@ -168,6 +176,9 @@ class Settings(BaseSettings):
     prebuild_prefix: int = Field(default=1000, ge=1)
     """The N for which these lists are compiled and replicas warm up: one artefact serves every N up to 20,000, and
     another, made when it is asked for, all the rest."""
+    prebuild_word_counts: tuple[Annotated[int, Field(ge=1)], ...] = ()
+    """Several such N, instead of ``prebuild_prefix``. Costs a step of the engine each at the start, and one more
+    artefact for each list where some are beyond 20,000 and some are not."""
     artefact_dir: Path | None = None
     """Where artefacts lie on each node; by default ``artefacts`` in the cache folder of the node's user."""
     artefact_bytes: int = Field(default=4 * 2**30, ge=2**20)
@@ -237,6 +248,7 @@ class Settings(BaseSettings):
 
     # Where each setting that was given comes from; the first counts.
     _sources: dict[str, list[str]] = PrivateAttr(default_factory=dict)
+    _warnings: list[str] = PrivateAttr(default_factory=list)
 
     @model_validator(mode="before")
     @classmethod
@@ -317,22 +329,34 @@ class Settings(BaseSettings):
 
     @classmethod
     def load(cls, args: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> Self:
-        """Return the settings of YAML arguments, secret files and the environment.
+        """Return the settings of YAML arguments, an ``.env`` file, secret files and the environment.
+
+        Where ``environment`` is given, it stands for all of this process's: then no file is read that nothing names.
 
         Raises:
             SettingsError: Names each bad key, its value and what was expected.
         """
-        args = {str(key): value for key, value in args.items()}
-        variables = Variables(cls, os.environ if environment is None else environment)
-        files = Variables(cls, read_secrets(variables, args.get("secrets_dir")))
-        given = {"environment": variables(), "secret file": files(), "YAML": args}
-        sources = name_sources(cls, given, {"environment": variables, "secret file": files})
+        sources = Sources(cls, args, environment)
         try:
-            settings = cls(_build_sources=((variables, files, InitSettingsSource(cls, args)), {}))
+            settings = cls(_build_sources=(sources.readers, {}))
         except ValidationError as error:
-            raise SettingsError(describe(error, sources, cls)) from None
-        settings._sources = sources
+            raise SettingsError(describe(error, sources.names, cls)) from None
+        settings._sources, settings._warnings = sources.names, sources.warnings
         return settings
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What to tell at the start about the variables that were given; no values."""
+        return tuple(self._warnings)
+
+    @property
+    def prebuilt_counts(self) -> tuple[int, ...]:
+        """The N for which the lists of ``prebuild_langs`` are compiled before the service is ready."""
+        return self.prebuild_word_counts or (self.prebuild_prefix,)
+
+    def is_given(self, key: str) -> bool:
+        """Whether a source gives a setting."""
+        return key in self._sources
 
     def resolved_artefact_dir(self) -> Path:
         """Return the artefact folder on the node of the calling process."""

@@ -1,34 +1,33 @@
-"""Where settings come from: variables of the environment, and secret files that are named like them."""
+"""Where settings come from: variables of the environment, secret files named like them, an ``.env`` file, and YAML."""
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from dotenv import dotenv_values
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
-from pydantic_settings import BaseSettings, EnvSettingsSource
+from pydantic_settings import BaseSettings, EnvSettingsSource, InitSettingsSource
+
+from deployments.migration import OLD_NAMES, Given
 
 PREFIX: Final = "WORDBOUND_"
 """Before the name of any setting, for a variable or a secret file that gives it: ``WORDBOUND_HINT``,
 ``WORDBOUND_LIMITS__MAX_STOP``; lists and dictionaries are JSON."""
 
-ENVIRONMENT: Final[dict[str, str]] = {
-    "SECRET_TOKEN": "secret_token",
+ENVIRONMENT: Final[Mapping[str, str]] = {
     "SECRETS_DIR": "secrets_dir",
-    "MODEL_NAME": "model_name",
-    "TRUST_REMOTE_CODE": "trust_remote_code",
-    "TORCH_DTYPE": "torch_dtype",
-    "MAX_INPUT_TOKENS": "limits.max_input_tokens",
-    "ALLOWED_MAX_NEW_TOKENS": "limits.max_new_tokens",
-    "PREBUILD_PREFIX": "prebuild_prefix",
-    "PREBUILD_LANGS": "prebuild_langs",
     "WORDLIST_DIR": "wordlist_dir",
     "ARTEFACT_STORE": "artefact_store",
-    "LOG_LEVEL": "log_level",
     "MASK_ENGINE": "mask_engine",
 }
-"""Short names of variables, and the setting that each gives. The name with the prefix goes before the short one."""
+"""Short names of variables beside those of ``OLD_NAMES``, and the setting that each gives. The name with the prefix
+goes before a short one."""
+
+ENV_FILE: Final = ".env"
+"""Read in the working directory where no other file is named, and is there."""
 
 SECRET_NAME: Final = re.compile(
     r"token$|secret|password|api_?key|^keys(\.[^.]+)?$|sha256$|rates_url$|database$", re.IGNORECASE
@@ -48,15 +47,24 @@ class Variables(EnvSettingsSource):
 
     def __init__(self, settings: type[BaseSettings], variables: Mapping[str, str]) -> None:
         super().__init__(settings)
-        prefixed = (name for name in variables if name.startswith(PREFIX))
         self._names: dict[str, str] = {}
         self.env_vars = {}
         # An empty variable counts as unset.
-        for name in [name for name in (*ENVIRONMENT, *prefixed) if variables.get(name, "").strip()]:
-            value = variables[name].strip()
-            variable = _variable(ENVIRONMENT[name]) if name in ENVIRONMENT else name.lower()
+        given = {name: value.strip() for name, value in variables.items() if value.strip()}
+        for name in [name for name in given if name.startswith(PREFIX)]:
+            self._give(name, name.lower(), given[name])
+        for name in [name for name in (*OLD_NAMES, *ENVIRONMENT) if name in given]:
+            for key, value in _settings_of(name, given[name]).items():
+                self._give(name, _variable(key), value)
+        self.warnings = [
+            f"{name}: {old.warning}" for name, old in OLD_NAMES.items() if name in given and old.warning is not None
+        ]
+        """What to tell about names that work otherwise here than where they come from."""
+
+    def _give(self, name: str, variable: str, value: str) -> None:
+        if variable not in self._names:
             self._names[variable] = name
-            self.env_vars[variable] = _largest(name, value) if name == "ALLOWED_MAX_NEW_TOKENS" else value
+            self.env_vars = {**self.env_vars, variable: value}
 
     def decode_complex_value(self, field_name: str, field: FieldInfo, value: Any) -> Any:
         try:
@@ -75,10 +83,40 @@ def _variable(key: str) -> str:
     return f"{PREFIX}{key.replace('.', '__')}".lower()
 
 
+def _settings_of(name: str, value: str) -> Given:
+    if name in ENVIRONMENT:
+        return {ENVIRONMENT[name]: value}
+    try:
+        return OLD_NAMES[name].convert(value)
+    except ValueError as error:
+        raise SettingsError(f"{name}={value!r}: {error}") from None
+
+
+def is_known(name: str) -> bool:
+    """Whether a variable of that name, in capitals, gives a setting or a warning."""
+    return name in OLD_NAMES or name in ENVIRONMENT or name.startswith(PREFIX)
+
+
+def read_env_file(name: str, path: Path) -> dict[str, str]:
+    """Return the variables in a file of ``NAME=value`` lines, their names in capitals; ``name`` is that of its setting.
+
+    Raises:
+        SettingsError: It cannot be read.
+    """
+    try:
+        with path.open(encoding="utf-8") as file:
+            return {key.upper(): value for key, value in dotenv_values(stream=file).items() if value is not None}
+    except (OSError, UnicodeDecodeError) as error:
+        # Without its text, which may show a part of the file.
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise SettingsError(f"{name}={str(path)!r}: expected a file of NAME=value lines: {why}") from None
+
+
 def read_secrets(variables: Variables, folder: object) -> dict[str, str]:
     """Return the contents of the files in the secrets folder that are named like variables of settings.
 
-    The folder is that of ``SECRETS_DIR`` in ``variables``, else ``folder``; None for no secrets.
+    The folder is that of ``SECRETS_DIR`` in ``variables``, else ``folder``, which another source names; None for no
+    secrets.
 
     Raises:
         SettingsError: It is no folder, or such a file cannot be read.
@@ -89,25 +127,50 @@ def read_secrets(variables: Variables, folder: object) -> dict[str, str]:
         return {}
     try:
         paths = {path.name.upper(): path for path in Path(str(folder)).iterdir()}
-        known = [variable for variable in paths if variable in ENVIRONMENT or variable.startswith(PREFIX)]
+        known = [variable for variable in paths if is_known(variable)]
         return {variable: paths[variable].read_text(encoding="utf-8") for variable in known}
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"{name}={str(folder)!r}: expected a folder of text files: {error}") from None
 
 
-def name_sources(
-    settings: type[BaseModel], given: Mapping[str, Mapping[str, Any]], variables: Mapping[str, Variables]
-) -> dict[str, list[str]]:
-    """Return by setting where its values come from; the first counts.
+class Sources:
+    """All sources of the settings of one application.
 
-    ``given`` are the values by kind of source, in order of precedence.
+    Attributes:
+        readers: In order of precedence: environment, secret files, ``.env`` file, YAML arguments.
+        names: By setting where its values come from; the first counts.
+        warnings: What to tell at the start about the variables that were given; no values.
     """
-    sources: dict[str, list[str]] = {}
-    for kind, values in given.items():
-        for key in _keys(values, settings):
-            name = f"{kind} {variables[kind].name_of(key)}" if kind in variables else kind
-            sources.setdefault(key, []).append(name)
-    return sources
+
+    def __init__(
+        self, settings: type[BaseSettings], args: Mapping[str, Any], environment: Mapping[str, str] | None
+    ) -> None:
+        """Read the files that the sources name.
+
+        Where ``environment`` is given, it stands for all of this process's: then no file is read that nothing names.
+
+        Raises:
+            SettingsError: One cannot be read, or a variable has a bad value.
+        """
+        args = {str(key): value for key, value in args.items()}
+        variables = Variables(settings, os.environ if environment is None else environment)
+        env_file = variables().get("env_file") or args.get("env_file")
+        if env_file is None and environment is None and Path(ENV_FILE).is_file():
+            env_file = ENV_FILE
+        path = Path(str(env_file or ENV_FILE)).expanduser().absolute()
+        in_file = {} if env_file is None else read_env_file(variables.name_of("env_file") or "env_file", path)
+        filed = Variables(settings, in_file)
+        secrets = Variables(settings, read_secrets(variables, filed().get("secrets_dir") or args.get("secrets_dir")))
+        by_kind = {"environment": variables, "secret file": secrets, str(path): filed}
+        self.readers = (*by_kind.values(), InitSettingsSource(settings, args))
+        self.names: dict[str, list[str]] = {}
+        for kind, values in [*((kind, reader()) for kind, reader in by_kind.items()), ("YAML", args)]:
+            for key in _keys(values, settings):
+                name = f"{kind} {by_kind[kind].name_of(key)}" if kind in by_kind else kind
+                self.names.setdefault(key, []).append(name)
+        self.warnings = list(dict.fromkeys(line for reader in by_kind.values() for line in reader.warnings))
+        if unknown := sorted(name for name in in_file if not is_known(name)):
+            self.warnings.append(f"{path}: these names are no settings and are ignored: {', '.join(unknown)}")
 
 
 def _keys(values: Mapping[str, Any], model: type[BaseModel], prefix: str = "") -> Iterator[str]:
@@ -117,15 +180,6 @@ def _keys(values: Mapping[str, Any], model: type[BaseModel], prefix: str = "") -
             yield from _keys(value, inner, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}"
-
-
-def _largest(name: str, raw: str) -> str:
-    try:
-        return str(max(int(part) for part in raw.split(",") if part.strip()))
-    except ValueError:
-        raise SettingsError(
-            f"{name}={raw!r}: expected whole numbers with commas between them, such as 256,1024"
-        ) from None
 
 
 def describe(error: ValidationError, sources: Mapping[str, list[str]], settings: type[BaseModel]) -> str:
@@ -140,7 +194,7 @@ def describe(error: ValidationError, sources: Mapping[str, list[str]], settings:
         elif fault["type"] == "extra_forbidden":
             lines.append(f"{shown_key}: unknown setting; known are {', '.join(sorted(settings.model_fields))}")
         elif fault["type"] == "missing":
-            variable = next((name for name, target in ENVIRONMENT.items() if target == key), key)
+            variable = next((name for name, old in OLD_NAMES.items() if key in old.settings), key)
             lines.append(f"{key}: missing; set {variable} or the key in the YAML file")
         else:
             shown = "**********" if SECRET_NAME.search(key) else repr(fault["input"])

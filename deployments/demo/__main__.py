@@ -1,9 +1,9 @@
 """``make demo``: the whole service on this machine's CPU, one constrained answer, and a line to try next.
 
-Prepares the model, starts the service, asks one question over HTTP and then serves until Ctrl-C.
+Prepares the model, starts the service, asks one question over HTTP and then serves until Ctrl-C. Variables and an
+``.env`` file in the working directory go before ``configs/demo.yaml``.
 """
 
-import os
 import signal
 import sys
 import urllib.error
@@ -11,7 +11,7 @@ from typing import Final
 
 from deployments.demo.model import DemoModelError, say, smollm2_path
 from deployments.demo.process import Demo, DemoError
-from deployments.settings import DEMO_TOKEN, cache_dir
+from deployments.settings import DEMO_TOKEN, Settings, SettingsError, cache_dir
 
 QUESTION: Final = "Tell me a story about a dog"
 NUM_TOKENS: Final = 80
@@ -21,10 +21,13 @@ NUM_TOKENS: Final = 80
 def _show(demo: Demo) -> None:
     n_words = 1000
     # Beams need the automaton.
-    search = {"best_of": 4} if os.environ.get("MASK_ENGINE") == "xgrammar" else {"num_beams": 4}
-    answer = demo.ask(QUESTION, {"lang": "en", "n_words": n_words, "end": "sentence"}, max_tokens=NUM_TOKENS, **search)
+    search = {"best_of": 4} if demo.settings.mask_engine == "xgrammar" else {"num_beams": 4}
+    limits = demo.settings.limits
+    allowed = limits.allowed_new_tokens or (min(NUM_TOKENS, limits.max_new_tokens),)
+    num_tokens = min(allowed, key=lambda number: abs(number - NUM_TOKENS))
+    answer = demo.ask(QUESTION, {"lang": "en", "n_words": n_words, "end": "sentence"}, max_tokens=num_tokens, **search)
     vocabulary = answer["vocab"]
-    key = "$SECRET_TOKEN" if os.environ.get("SECRET_TOKEN") else DEMO_TOKEN
+    key = DEMO_TOKEN if demo.settings.secret_token.get_secret_value() == DEMO_TOKEN else "$SECRET_TOKEN"
     print(
         f"\n{QUESTION} (in the {n_words:,} most frequent English words)\n\n"
         f"  {answer['choices'][0]['message']['content'].strip()}\n\n"
@@ -45,7 +48,9 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     demo: Demo | None = None
     try:
-        demo = Demo(os.environ.get("MODEL_NAME") or str(smollm2_path()), cache_dir() / "demo")
+        given = Settings.load({"demo": True, "secret_token": DEMO_TOKEN})
+        model = given.model_name if given.is_given("model_name") else str(smollm2_path())
+        demo = Demo(model, cache_dir() / "demo")
         say(f"starting the service on {demo.url}; its log is {demo.log_path}")
         demo.start()
         demo.wait_until_ready()
@@ -56,7 +61,7 @@ def main() -> int:
         return 1
     except KeyboardInterrupt:
         return 0
-    except (DemoError, DemoModelError, urllib.error.URLError) as error:
+    except (DemoError, DemoModelError, SettingsError, urllib.error.URLError) as error:
         print(f"\n{error}", file=sys.stderr, flush=True)
         return 1
     finally:

@@ -26,7 +26,8 @@ import yaml
 
 from deployments.demo.model import say
 from deployments.ingress.proxy_callback import CALLBACK, CALLBACK_VARIABLE
-from deployments.settings import DEMO_TOKEN
+from deployments.settings import Settings
+from deployments.settings_sources import ENV_FILE, PREFIX
 
 CONFIG: Final = Path(__file__).parents[2] / "configs" / "demo.yaml"
 MARK: Final = "WORDBOUND_DEMO_RUN"
@@ -73,6 +74,8 @@ class Demo:
         # Batches of an earlier run in this folder are resumed.
         settings = self._config["applications"][0]["args"]
         settings["batch"] = {"state_dir": str(self._folder / "state"), **settings.get("batch", {})}
+        # As the service will read them, in this folder and environment.
+        self.settings = Settings.load(settings)
         self.port = _free_port(int(self._config["http_options"]["port"]))
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -94,6 +97,10 @@ class Demo:
             "RAY_USAGE_STATS_ENABLED": "0",
             "VLLM_NO_USAGE_STATS": "1",
         }
+        # Serve builds the application in a process of Ray's, which need not be in this folder.
+        env_file = (self.settings.env_file or Path(ENV_FILE)).expanduser().absolute()
+        if env_file.is_file():
+            environment[f"{PREFIX}ENV_FILE"] = str(env_file)
         if Path(self._model).is_dir():
             environment["HF_HUB_OFFLINE"] = "1"
         command = [sys.executable, "-m", "deployments.demo.application", str(config)]
@@ -182,9 +189,7 @@ class Demo:
             return False
 
     def _get(self, path: str, body: bytes | None = None) -> dict[str, Any]:
-        token = os.environ.get("SECRET_TOKEN") or self._config["applications"][0]["args"].get(
-            "secret_token", DEMO_TOKEN
-        )
+        token = self.settings.secret_token.get_secret_value()
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         request = urllib.request.Request(self.url + path, body, headers)  # noqa: S310 - our own address
         with urllib.request.urlopen(request, timeout=300) as response:  # noqa: S310

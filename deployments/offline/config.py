@@ -107,7 +107,12 @@ class OfflineConfig:
             "model": [settings.model_name, settings.model_id, settings.torch_dtype],
             "engine": {name: kwargs[name] for name in _ENGINE_KEYS if name in kwargs},
             "lists": [str(settings.wordlist_dir), settings.mask_engine],
-            "defaults": [settings.hint, settings.no_repeat_ngram_size, settings.limits.model_dump()],
+            "defaults": [
+                settings.hint,
+                settings.no_repeat_ngram_size,
+                settings.limits.model_dump(),
+                settings.input_overflow,
+            ],
             "rows": [self.offline.columns, self.offline.request],
         }
         return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()

@@ -62,8 +62,8 @@ class RepetitionDetection(Body):
 class EngineFields(Body):
     """The fields that reach the engine."""
 
-    model: ModelName
-    """The model that is served, as ``GET /v1/models`` names it."""
+    model: ModelName | None = None
+    """The model that is served, as ``GET /v1/models`` names it; it may be left out."""
     messages: Messages
     """The conversation; at least one message has a text."""
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None

@@ -138,6 +138,8 @@ class JobError(BaseModel):
 
 class Job(BaseModel):
     id: str
+    job_id: str
+    message: str
     object: Literal["batch.job"]
     status: Literal["pending", "processing", "completed", "failed"]
     submitted_at: int

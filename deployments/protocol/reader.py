@@ -73,9 +73,10 @@ class ChatRequestReader:
         return self._assemble(checked(ChatCompletionRequest, given, self._limits))
 
     def _check_model(self, given: dict[str, Any]) -> None:
-        name = given.get("model")
+        # There is one model, so a request need not name it.
+        name = given.setdefault("model", self._model_id)
         if not isinstance(name, str):
-            raise BadRequestError("You must provide a model parameter, a string.", "model")
+            raise BadRequestError("'model' must be a string, or left out.", "model")
         if name != self._model_id:
             raise model_not_found(name)
 
@@ -103,7 +104,13 @@ class ChatRequestReader:
             raise BadRequestError(
                 "'max_tokens' and 'max_completion_tokens' differ. Give one of them.", "max_completion_tokens"
             )
-        return given[0] if given else self._limits.max_new_tokens
+        allowed = self._limits.allowed_new_tokens
+        if not given:
+            return max(allowed, default=self._limits.max_new_tokens)
+        if allowed and given[0] not in allowed:
+            name = "max_completion_tokens" if chat.max_tokens is None else "max_tokens"
+            raise BadRequestError(f"'{name}' must be one of {', '.join(map(str, sorted(allowed)))} here.", name)
+        return given[0]
 
 
 def check_budget(chat: ChatRequest, vocabulary: ResolvedVocabulary) -> None:

@@ -5,6 +5,7 @@ import logging
 import os
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from itertools import product
 from typing import Any
 
 from ray.serve.handle import DeploymentHandle
@@ -178,8 +179,8 @@ async def _bring_prebuilt(
     server: LLMServer, settings: Settings, vocabulary: DeploymentHandle, lists: NodeLists
 ) -> None:
     """Fetch the prebuilt lists to this node and into the engine, so that the first request finds them there."""
-    for lang in settings.prebuild_langs:
-        resolved = await resolve(vocabulary, VocabularySpec(lang=lang, n_words=settings.prebuild_prefix))
+    for lang, n_words in product(settings.prebuild_langs, settings.prebuilt_counts):
+        resolved = await resolve(vocabulary, VocabularySpec(lang=lang, n_words=n_words))
         listed = await lists.get(resolved)
         await engine.complete(server, "Hello", grammar=listed.grammar(None), max_tokens=1)
 

@@ -13,6 +13,7 @@ import logging
 import os
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Final, Protocol, Self, TypeAlias
 
 from cachetools import LRUCache
@@ -82,8 +83,8 @@ class Vocabulary:
         )
         created = cls(settings, store, compiler or Compiler(_command(settings), _limits(settings)))
         await created._compiler.warm_up()
-        for lang in settings.prebuild_langs:
-            await created._list(VocabularySpec(lang=lang, n_words=settings.prebuild_prefix), NO_OWNER)
+        for lang, n_words in product(settings.prebuild_langs, settings.prebuilt_counts):
+            await created._list(VocabularySpec(lang=lang, n_words=n_words), NO_OWNER)
         return created
 
     async def resolve(self, spec: VocabularySpec, owner: str = NO_OWNER) -> ResolvedVocabulary:

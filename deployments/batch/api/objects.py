@@ -68,6 +68,9 @@ def batch_object(batch: BatchRecord) -> dict[str, Any]:
 def job_object(job: BatchRecord) -> dict[str, Any]:
     return {
         "id": job.id,
+        # The name and the sentence that clients of older servers look for.
+        "job_id": job.id,
+        "message": _job_message(job),
         "object": "batch.job",
         "status": JOB_STATUS[job.status],
         "submitted_at": job.created_at,
@@ -88,6 +91,17 @@ def job_error(job: BatchRecord) -> dict[str, Any] | None:
         message = "The job did not end in time. Its results hold what was answered before."
         return {"message": message, "code": BATCH_EXPIRED}
     return {"message": "The job was stopped before its end.", "code": BATCH_CANCELLED}
+
+
+def _job_message(job: BatchRecord) -> str:
+    if (error := job_error(job)) is not None:
+        return error["message"] or "The job failed."
+    if JOB_STATUS[job.status] == "pending":
+        return "The job was taken and waits for its turn."
+    done = f"{job.completed + job.failed} of {job.total} requests"
+    return (
+        f"At work: {done}." if job.status != "completed" else f"The job has ended: {done}, {job.failed} with an error."
+    )
 
 
 def list_object(data: Sequence[dict[str, Any]], *, has_more: bool) -> dict[str, Any]:

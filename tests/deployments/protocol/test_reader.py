@@ -248,14 +248,27 @@ def test_an_unknown_model_is_not_found(model: str) -> None:
     assert "\n" not in error.message
 
 
-def test_the_model_must_be_named() -> None:
-    assert "you must provide a model parameter" in fault(model=None).message.lower()
+def test_a_request_that_names_no_model_is_for_the_one_that_is_served() -> None:
+    named = read().body
+    without = {name: value for name, value in chat_body().items() if name != "model"}
+    reader = ChatRequestReader(MODEL, LIMITS)
+    assert reader.read(without).body == reader.read({**without, "model": None}).body == named
     assert fault(model=5).param == "model"
 
 
 def test_an_absent_budget_is_the_cap() -> None:
     assert read().body["max_tokens"] == LIMITS.max_new_tokens
     assert read(max_tokens=None, max_completion_tokens=None).body["max_tokens"] == LIMITS.max_new_tokens
+
+
+def test_where_budgets_are_a_set_others_are_refused_and_the_largest_is_the_default() -> None:
+    reader = ChatRequestReader(MODEL, LIMITS.model_copy(update={"allowed_new_tokens": (64, 16)}))
+    assert reader.read(chat_body()).body["max_tokens"] == 64
+    for name in ("max_tokens", "max_completion_tokens"):
+        assert reader.read(chat_body(**{name: 16})).body["max_tokens"] == 16
+        with pytest.raises(BadRequestError, match=f"'{name}' must be one of 16, 64 here") as caught:
+            reader.read(chat_body(**{name: 32}))
+        assert caught.value.param == name
 
 
 def test_either_budget_becomes_max_tokens() -> None:

@@ -184,6 +184,8 @@ def test_a_job_keeps_its_list_as_lines_of_a_batch(world: World) -> None:
     job = world.job(json.dumps([CHAT, CHAT]).encode(), max_tokens=5)
     assert job == {
         "id": job["id"],
+        "job_id": job["id"],
+        "message": "The job was taken and waits for its turn.",
         "object": "batch.job",
         "status": "pending",
         "submitted_at": NOW,
@@ -222,6 +224,14 @@ def test_the_results_of_a_job_are_there_when_it_has_ended(world: World) -> None:
     assert world.service.get_job(ME, job)["finished_at"] == NOW + 5
 
 
+def test_the_message_of_a_job_says_how_far_it_is(world: World) -> None:
+    job = world.job(json.dumps([CHAT] * 3).encode())["id"]
+    world.set_status(job, "in_progress", total=3, completed=1, failed=1)
+    assert world.service.get_job(ME, job)["message"] == "At work: 2 of 3 requests."
+    world.set_status(job, "completed", completed=2)
+    assert world.service.get_job(ME, job)["message"] == "The job has ended: 3 of 3 requests, 1 with an error."
+
+
 def test_a_job_that_failed_says_why(world: World) -> None:
     job = world.job(json.dumps([CHAT]).encode())["id"]
     error = {"code": "input_missing", "message": "The input is gone.", "param": None, "line": None}
@@ -229,7 +239,9 @@ def test_a_job_that_failed_says_why(world: World) -> None:
     with pytest.raises(ConflictError, match="The input is gone") as caught:
         world.service.job_results(ME, job)
     assert caught.value.code == "input_missing"
-    assert world.service.get_job(ME, job)["error"] == {"message": "The input is gone.", "code": "input_missing"}
+    told = world.service.get_job(ME, job)
+    assert told["error"] == {"message": "The input is gone.", "code": "input_missing"}
+    assert told["message"] == "The input is gone."
 
 
 def test_a_job_of_a_service_that_keeps_files_shortly_ends_before_they_go(tmp_path: Path) -> None:

@@ -1,0 +1,180 @@
+"""The ``.env`` file of a transformers server: what each of its names does, or what is said of it."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deployments.migration import OLD_NAMES
+from deployments.settings import Settings, SettingsError
+
+TABLE = Path(__file__).parents[2] / "docs" / "migration.md"
+
+EFFECTS: list[tuple[str, str, dict[str, Any]]] = [
+    ("SECRET_TOKEN", "hunter2", {"secret_token": "hunter2"}),
+    ("LLM_SERVING_API_KEY", "hunter2", {"secret_token": "hunter2"}),
+    ("MODEL_NAME", "some/model", {"model_name": "some/model", "model_id": "some/model"}),
+    ("LLM_SERVING_MODEL_PATH", "/models/tiny", {"model_name": "/models/tiny", "model_id": "tiny"}),
+    ("TRUST_REMOTE_CODE", "True", {"trust_remote_code": True}),
+    ("TORCH_DTYPE", "bf16", {"torch_dtype": "bfloat16"}),
+    ("TORCH_DTYPE", "FP16", {"torch_dtype": "float16"}),
+    ("TORCH_DTYPE", "fp32", {"torch_dtype": "float32"}),
+    ("TORCH_DTYPE", "torch.bfloat16", {"torch_dtype": "bfloat16"}),
+    ("TORCH_DTYPE", "auto", {}),
+    ("LLM_SERVING_DEVICE", "cpu", {"placement_bundles": [{"CPU": 1.0}]}),
+    ("LLM_SERVING_DEVICE", "cuda:0", {}),
+    ("DEVICE_MAP", "auto", {}),
+    ("ATTN_IMPLEMENTATION", "flash_attention_2", {}),
+    ("STATIC_KV_CACHE", "true", {}),
+    ("TOKENIZER_PADDING_SIDE", "left", {}),
+    ("PAD_TO_MULTIPLE_OF", "8", {}),
+    ("MAX_INPUT_TOKENS", "77", {"limits": {"max_input_tokens": 77}}),
+    ("ALLOWED_MAX_NEW_TOKENS", "256", {"limits": {"max_new_tokens": 256}}),
+    ("ALLOWED_MAX_NEW_TOKENS", "64, 256", {"limits": {"max_new_tokens": 256, "allowed_new_tokens": [64, 256]}}),
+    ("ALLOWED_MAX_NEW_TOKENS", "[256, 64]", {"limits": {"max_new_tokens": 256, "allowed_new_tokens": [64, 256]}}),
+    ("ALLOWED_MAX_NEW_TOKENS", "{64, 256}", {"limits": {"max_new_tokens": 256, "allowed_new_tokens": [64, 256]}}),
+    ("INPUT_OVERFLOW", "truncate", {"input_overflow": "truncate"}),
+    ("PREBUILD_PREFIX", "500", {"prebuild_prefix": 500}),
+    ("PREBUILD_PREFIX", "true", {}),
+    ("PREBUILD_PREFIX", "False", {}),
+    ("PREBUILD_LANGS", "en, es", {"prebuild_langs": ["en", "es"]}),
+    ("PREBUILD_WORD_COUNTS", "5000,1000", {"prebuild_word_counts": [1000, 5000]}),
+    ("BATCH_JOB_PIPELINE_SIZE", "16", {"batch": {"lines_in_flight": 16}}),
+    ("BATCH_JOB_TEMP_DIR", "/jobs", {"batch": {"state_dir": "/jobs"}}),
+    ("LOG_LEVEL", "warning", {"log_level": "WARNING"}),
+    ("LLM_SERVING_LOG_LEVEL", "critical", {"log_level": "ERROR"}),
+]
+"""A line of the file, and the settings that are then no longer at their default."""
+
+
+def read(path: Path, *lines: str, environment: dict[str, str] | None = None, **args: object) -> Settings:
+    path.write_text("\n".join(lines))
+    return Settings.load({"env_file": str(path), **args}, environment or {})
+
+
+def changed(settings: Settings) -> dict[str, Any]:
+    """The settings that differ from those of no file."""
+    usual = Settings.load({"secret_token": "a key"}, {})
+    found = differing(settings.model_dump(mode="json", exclude={"env_file"}), usual.model_dump(mode="json"))
+    if settings.secret_token != usual.secret_token:
+        found["secret_token"] = settings.secret_token.get_secret_value()
+    return found
+
+
+def differing(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: differing(value, other[name]) if isinstance(value, dict) else value
+        for name, value in one.items()
+        if value != other[name]
+    }
+
+
+@pytest.mark.parametrize(("name", "value", "effect"), EFFECTS)
+def test_each_name_has_its_effect_or_a_warning(tmp_path: Path, name: str, value: str, effect: dict[str, Any]) -> None:
+    key = {} if "secret_token" in effect else {"secret_token": "a key"}
+    settings = read(tmp_path / ".env", f"{name}={value}", **key)
+    assert changed(settings) == effect
+    warning = OLD_NAMES[name].warning
+    assert settings.warnings == (() if warning is None else (f"{name}: {warning}",))
+
+
+def test_every_name_is_tried_and_only_names_that_give_nothing_are_warned_of() -> None:
+    assert {name for name, _, _ in EFFECTS} == OLD_NAMES.keys()
+    assert all(old.settings or old.warning for old in OLD_NAMES.values())
+
+
+def test_the_table_of_the_documentation_has_every_name_with_its_settings_and_warning() -> None:
+    rows = re.findall(r"^\| `([A-Z_]+)` \| (.*?) \| (.*) \|$", TABLE.read_text(), re.MULTILINE)
+    assert [name for name, _, _ in rows] == list(OLD_NAMES)
+    for name, settings, text in rows:
+        old = OLD_NAMES[name]
+        assert tuple(re.findall("`(.*?)`", settings)) == old.settings
+        assert text.partition("Warning: ")[2] == (f"{old.warning}." if old.warning else "")
+
+
+def test_a_whole_file_of_old_names_makes_one_service(tmp_path: Path) -> None:
+    lines = {name: value for name, value, _ in EFFECTS if name not in ("PREBUILD_PREFIX", "LLM_SERVING_API_KEY")}
+    settings = read(tmp_path / ".env", *(f"{name}={value}" for name, value in lines.items()), "PREBUILD_PREFIX=true")
+    # Of two names for one setting the first in the table counts.
+    assert (settings.model_name, settings.log_level) == ("some/model", "WARNING")
+    assert (settings.prebuild_langs, settings.prebuilt_counts) == (("en", "es"), (1000, 5000))
+    assert len(settings.warnings) == sum(old.warning is not None for old in OLD_NAMES.values())
+
+
+def test_prebuilding_can_be_turned_off_beside_its_lists(tmp_path: Path) -> None:
+    settings = read(tmp_path / ".env", "PREBUILD_LANGS=en", "PREBUILD_PREFIX=no", secret_token="k", prebuild_langs="es")
+    assert settings.prebuild_langs == ()
+
+
+def test_the_file_goes_after_secrets_and_before_yaml(tmp_path: Path) -> None:
+    secrets = tmp_path / "secrets"
+    secrets.mkdir()
+    (secrets / "secret_token").write_text("from a secret")
+    settings = read(
+        tmp_path / ".env",
+        "# the old server's",
+        "export secret_token='from the file'",
+        f"SECRETS_DIR={secrets}",
+        "TORCH_DTYPE=fp16",
+        'MAX_INPUT_TOKENS="50"',
+        "LOG_LEVEL=",
+        environment={"TORCH_DTYPE": "fp32"},
+        limits={"max_input_tokens": 70, "max_new_tokens": 7},
+        log_level="error",
+    )
+    assert settings.secret_token.get_secret_value() == "from a secret"
+    assert (settings.torch_dtype, settings.log_level) == ("float32", "ERROR")
+    assert (settings.limits.max_input_tokens, settings.limits.max_new_tokens) == (50, 7)
+    told = settings.as_text().splitlines()
+    assert f'torch_dtype = "float32" (environment TORCH_DTYPE, over {tmp_path}/.env TORCH_DTYPE)' in told
+    assert f"limits.max_input_tokens = 50 ({tmp_path}/.env MAX_INPUT_TOKENS, over YAML)" in told
+    assert "from" not in settings.as_text()
+
+
+def test_the_file_in_the_working_directory_is_read_where_none_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".env").write_text("SECRET_TOKEN=k\nMAX_INPUT_TOKENS=5\n")
+    monkeypatch.chdir(tmp_path)
+    assert Settings.load({}).limits.max_input_tokens == 5
+    (tmp_path / "other").write_text("SECRET_TOKEN=k\nMAX_INPUT_TOKENS=6\n")
+    monkeypatch.setenv("WORDBOUND_ENV_FILE", "other")
+    assert Settings.load({}).limits.max_input_tokens == 6
+    # An environment that is given stands for everything of this process.
+    assert Settings.load({"secret_token": "k"}, {}).limits.max_input_tokens != 5
+
+
+def test_names_that_are_no_settings_are_told_without_their_values(tmp_path: Path) -> None:
+    settings = read(tmp_path / ".env", "SECRET_TOKEN=k", "NEVER_HEARD=hunter2", "WORDBOUND_HINT=false")
+    assert not settings.hint
+    assert settings.warnings == (f"{tmp_path}/.env: these names are no settings and are ignored: NEVER_HEARD",)
+
+
+@pytest.mark.parametrize(
+    ("line", "parts"),
+    [
+        ("TORCH_DTYPE=float8", ["TORCH_DTYPE='float8'", "float32"]),
+        ("ALLOWED_MAX_NEW_TOKENS=16;256", ["ALLOWED_MAX_NEW_TOKENS='16;256'", "commas"]),
+        ("ALLOWED_MAX_NEW_TOKENS={}", ["ALLOWED_MAX_NEW_TOKENS='{}'", "commas"]),
+        ("PREBUILD_PREFIX=maybe", ["PREBUILD_PREFIX='maybe'", "integer"]),
+        ("PREBUILD_WORD_COUNTS=0,5", ["PREBUILD_WORD_COUNTS", "at least 1"]),
+        ("INPUT_OVERFLOW=ignore", ["INPUT_OVERFLOW='ignore'", "'error' or 'truncate'"]),
+    ],
+)
+def test_a_bad_value_in_the_file_is_named(tmp_path: Path, line: str, parts: list[str]) -> None:
+    with pytest.raises(SettingsError) as error:
+        read(tmp_path / ".env", "SECRET_TOKEN=k", line)
+    for part in parts:
+        assert part in str(error.value)
+
+
+def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"env_file='.*/none'.*No such file"):
+        Settings.load({"secret_token": "k", "env_file": str(tmp_path / "none")}, {})
+    with pytest.raises(SettingsError, match=r"WORDBOUND_ENV_FILE=.*NAME=value"):
+        Settings.load({"secret_token": "k"}, {"WORDBOUND_ENV_FILE": str(tmp_path)})
+    (tmp_path / "latin").write_bytes(b"SECRET_TOKEN=hunter\xff")
+    with pytest.raises(SettingsError, match="UTF-8") as error:
+        Settings.load({"env_file": str(tmp_path / "latin")}, {})
+    assert "hunter" not in str(error.value)
