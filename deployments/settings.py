@@ -152,9 +152,9 @@ class Settings(BaseSettings):
     whether another key sent that beginning. Costs computing a beginning that keys have in common (a system prompt)
     once for each of them, and nothing where there is one key. Turn it off where all keys trust one another."""
     input_overflow: Literal["error", "truncate"] = "error"
-    """What becomes of a conversation that is longer than ``limits.max_input_tokens``: an error, or its oldest turns are
-    left out, all but its system messages and the last turn, and the answer says of how many messages it knows nothing
-    (``input_overflow.dropped_messages``). Costs up to ten readings of the prompt for such a request."""
+    """What becomes of a conversation that is longer than ``limits.max_input_tokens``: an error, or it is answered
+    without its oldest turns, and the answer says how many messages were left out. System messages and the last turn
+    stay. Costs some ten readings of the prompt for such a request."""
     public_docs: bool = False
     """Answer ``/openapi.json`` and ``/docs`` without a key."""
     limits: Limits = Limits()

@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 from ray.serve.llm.deployment import LLMServer
 
 from deployments.contract import Answer, Caller, ChatBody, Decoding, ResolvedVocabulary
-from deployments.replica import engine
+from deployments.replica import engine, overflow
 from deployments.replica.constrained_answer import AnswerRules, StreamFilter, UnlistedTextError, finish_answer
 from deployments.replica.engine import EngineError
 from deployments.replica.hint import hint_line, takes_system_messages, with_line
@@ -82,10 +82,35 @@ class ChatAnswerer:
         """
         body = {**body, "cache_salt": self._settings.cache_salt(caller.owner)}
         try:
-            async for item in self._answer(body, vocabulary, decoding, caller.request_id):
+            async for item in self._shortened_where_too_long(body, vocabulary, decoding, caller.request_id):
                 yield item
         except Exception as error:
             yield _as_refusal(error, caller.request_id).body
+
+    async def _shortened_where_too_long(
+        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, request_id: str
+    ) -> AsyncIterator[Answer]:
+        """Answer the request; where the settings say so, without the oldest turns of a conversation too long."""
+        try:
+            async for item in self._answer(body, vocabulary, decoding, request_id):
+                yield item
+            return
+        except EngineError as error:
+            messages = body.get("messages", [])
+            is_too_long = error.body["error"]["code"] == engine.CONTEXT_LENGTH_EXCEEDED
+            if not is_too_long or self._settings.input_overflow == "error":
+                raise
+
+            async def fits(fewer: overflow.Messages) -> bool:
+                asked = self._with_hint({**body, "messages": fewer}, vocabulary, decoding)
+                return await engine.has_room(self._server, await self._request(asked, request_id, None))
+
+            if (fewer := await overflow.shortened(messages, fits)) is None:
+                raise
+        num_dropped: int | None = len(messages) - len(fewer)
+        async for item in self._answer({**body, "messages": fewer}, vocabulary, decoding, request_id):
+            yield item if num_dropped is None else overflow.told(item, num_dropped)
+            num_dropped = None
 
     def _answer(
         self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, request_id: str
@@ -103,12 +128,14 @@ class ChatAnswerer:
             has_default = vocabulary is not None and self._settings.mask_engine == "automaton"
             default = self._settings.no_repeat_ngram_size if has_default else 0
             decoding = decoding.model_copy(update={"no_repeat_ngram_size": default})
-        if vocabulary is not None and decoding.hint:
-            body = self._prompts.with_hint(body, vocabulary.lang)
+        body = self._with_hint(body, vocabulary, decoding)
         order = None if decoding.is_plain else SearchOrder(decoding)
         if vocabulary is None:
             return self._free(body, order, request_id)
         return self._constrained(body, vocabulary, decoding.no_repeat_ngram_size or None, order, request_id)
+
+    def _with_hint(self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding) -> ChatBody:
+        return body if vocabulary is None or not decoding.hint else self._prompts.with_hint(body, vocabulary.lang)
 
     async def _free(self, body: ChatBody, order: SearchOrder | None, request_id: str) -> AsyncIterator[Answer]:
         request = await self._request(body, request_id, order)

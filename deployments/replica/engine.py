@@ -287,6 +287,19 @@ async def chat(server: LLMServer, request: ChatCompletionRequest) -> AsyncIterat
             yield answer
 
 
+async def has_room(server: LLMServer, request: ChatCompletionRequest) -> bool:
+    """Return whether a request's prompt is short enough. Costs a reading of the prompt, and leaves the request used."""
+    from vllm.exceptions import VLLMClientError
+
+    try:
+        # Ray 2.60 has no public way to have a prompt read and not answered.
+        read = await server.engine._oai_serving_chat.online_renderer.render_chat(request)
+    except (ValueError, VLLMClientError) as error:
+        return getattr(error, "parameter", None) not in _PROMPT_PARAMETERS
+    # Other refusals are told by the request itself.
+    return not (hasattr(read, "error") and read.error.param in _PROMPT_PARAMETERS)
+
+
 async def complete(server: LLMServer, prompt: str, *, grammar: str, max_tokens: int) -> str:
     """Return the text of one short completion, which needs no chat template.
 
