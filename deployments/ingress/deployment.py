@@ -5,7 +5,7 @@ A request passes, from the outside in: request id, Host, key, headers, route, li
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any, Final, TypeAlias
 
 from fastapi import FastAPI, Request, Response
@@ -14,7 +14,7 @@ from ray.serve.handle import DeploymentHandle
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
-from deployments.contract import Caller, ResolvedVocabulary
+from deployments.contract import Answer, Caller, ResolvedVocabulary
 from deployments.errors import ApiError, NotFoundError, to_api_error
 from deployments.ingress.answers import ClientLeft, respond, unless_client_leaves
 from deployments.ingress.auth import Authentication
@@ -26,6 +26,7 @@ from deployments.ingress.proxy_callback import check_guarded
 from deployments.ingress.request_id import Envelope
 from deployments.ingress.routing import Gate, MaxConcurrent, Routes, check_host, header_check, route_check
 from deployments.limits import Limits
+from deployments.protocol.generate import GenerateRequestReader, rename, reshaped
 from deployments.protocol.openapi import DOCS_PATHS, add_docs
 from deployments.protocol.reader import ChatRequest, ChatRequestReader, check_budget, model_not_found
 from deployments.rates import Rates
@@ -33,12 +34,15 @@ from deployments.settings import Settings
 
 logger = logging.getLogger("ray.serve.wordbound")
 
+_PATHS_OF_ENGINE: Final = (b"/v1/chat/completions", b"/generate")
+"""Each request to them waits for a replica."""
+
 ROUTES: Final[Routes] = {
     b"/health": ("GET",),
     b"/ready": ("GET",),
     b"/v1/models": ("GET",),
     b"/v1/models/": ("GET",),
-    b"/v1/chat/completions": ("POST",),
+    **dict.fromkeys(_PATHS_OF_ENGINE, ("POST",)),
     **dict.fromkeys(DOCS_PATHS, ("GET",)),
 }
 OPEN_PATHS: Final = (b"/health", b"/ready")
@@ -49,6 +53,11 @@ stream on this loop would move."""
 
 Mount: TypeAlias = Callable[[FastAPI], Routes]
 """Adds routes of another room to the application, and returns their paths."""
+
+Reader: TypeAlias = ChatRequestReader | GenerateRequestReader
+
+Reshape: TypeAlias = Callable[[AsyncGenerator[Answer]], AsyncGenerator[Answer]]
+"""Gives the answer to a chat another form."""
 
 
 def create_app(settings: Settings, backend: Backend, mounts: Sequence[Mount] = ()) -> FastAPI:
@@ -65,7 +74,7 @@ def create_app(settings: Settings, backend: Backend, mounts: Sequence[Mount] = (
     # Last: the document describes the routes added so far.
     add_docs(app, settings.limits)
     # The layer added last is the outermost.
-    app.add_middleware(MaxConcurrent, path=b"/v1/chat/completions", num_requests=max_chats(settings))
+    app.add_middleware(MaxConcurrent, paths=_PATHS_OF_ENGINE, num_requests=max_chats(settings))
     app.add_middleware(KeyLimits, settings=settings, rates=rates)
     app.add_middleware(Gate, check=route_check(routes))
     app.add_middleware(Gate, check=header_check(settings.limits))
@@ -153,19 +162,22 @@ def max_chats(settings: Settings) -> int:
 
 
 def _add_chat(app: FastAPI, settings: Settings, backend: Backend, rates: Rates) -> None:
-    reader = ChatRequestReader.of(settings)
+    chats = ChatRequestReader.of(settings)
+    prompts = GenerateRequestReader(chats, settings.limits)
     backlog = Backlog()
 
-    @app.post("/v1/chat/completions")
-    async def create_chat_completion(request: Request) -> Response:
-        request_id = request.state.request_id
+    async def read(request: Request, reader: Reader) -> ChatRequest:
         backend.check_room(request.state.owner)
-        chat = await _read_chat(request, reader, settings.limits)
+        return await _read_chat(request, reader, settings.limits)
+
+    async def answered(request: Request, chat: ChatRequest, reshape: Reshape | None = None) -> Response:
+        request_id = request.state.request_id
         try:
             caller = Caller(request.state.owner, request_id)
             await take_tokens(rates, request.scope, settings, chat)
             vocabulary = await unless_client_leaves(request.receive, _resolve(backend, chat, caller.owner))
             answer = backend.answer(chat.body, vocabulary, chat.decoding, caller)
+            answer = answer if reshape is None else reshape(answer)
             return await respond(request, answer, is_stream=chat.is_stream, request_id=request_id, backlog=backlog)
         except (ApiError, ClientLeft):
             raise
@@ -173,8 +185,22 @@ def _add_chat(app: FastAPI, settings: Settings, backend: Backend, rates: Rates) 
             # Here and not further out: Serve adds a handler of its own for some of them to the application.
             raise to_api_error(error, request_id, chat.list_param) from error
 
+    @app.post("/v1/chat/completions")
+    async def create_chat_completion(request: Request) -> Response:
+        return await answered(request, await read(request, chats))
 
-async def _read_chat(request: Request, reader: ChatRequestReader, limits: Limits) -> ChatRequest:
+    @app.post("/generate")
+    async def generate(request: Request) -> Response:
+        """A prompt, answered as a chat of one message, in the form of servers built on transformers."""
+        chat = await read(request, prompts)
+        try:
+            return await answered(request, chat, reshaped)
+        except ApiError as error:
+            rename(error)
+            raise
+
+
+async def _read_chat(request: Request, reader: Reader, limits: Limits) -> ChatRequest:
     body = await read_json_body(request, limits)
 
     def parse() -> ChatRequest:

@@ -15,6 +15,8 @@ from deployments.protocol.reader import ChatRequest
 from deployments.rates import RateExceededError, Rates, RateState
 from deployments.settings import Settings
 
+_INTERACTIVE: Final = (b"/generate",)
+
 _CHARS_PER_TOKEN: Final = 4
 """As OpenAI estimates the tokens of a prompt that it has not read yet."""
 
@@ -87,6 +89,6 @@ def _tell(scope: Scope, kind: RateKind, state: RateState) -> None:
 
 
 def _part_of_service(path: bytes) -> str | None:
-    if path.startswith(b"/v1/chat/"):
+    if path.startswith(b"/v1/chat/") or path in _INTERACTIVE:
         return "chat"
     return "batches" if path.startswith((b"/v1/files", b"/v1/batch")) else None

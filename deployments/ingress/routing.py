@@ -6,7 +6,7 @@ that no second spelling reaches a handler.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final, TypeAlias
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -46,20 +46,20 @@ class Gate:
 
 
 class MaxConcurrent:
-    """Let so many requests to one path in at once; refuse others before their bodies are read.
+    """Let so many requests to some paths in at once, together; refuse others before their bodies are read.
 
     One key has three quarters of them at most, so that its slow requests leave some to others.
     """
 
-    def __init__(self, app: ASGIApp, *, path: bytes, num_requests: int) -> None:
+    def __init__(self, app: ASGIApp, *, paths: Collection[bytes], num_requests: int) -> None:
         self._app = app
-        self._path = path
+        self._paths = frozenset(paths)
         self._num_free = num_requests
         self._num_of_key = Counter[str]()
         self._max_of_key = num_requests - num_requests // 4
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or raw_path(scope) != self._path:
+        if scope["type"] != "http" or raw_path(scope) not in self._paths:
             await self._app(scope, receive, send)
             return
         owner = scope["state"]["owner"]

@@ -19,6 +19,7 @@ from starlette.responses import FileResponse, HTMLResponse, Response
 from deployments.limits import Limits
 from deployments.protocol.batches import PARAMETERS, BatchRequest
 from deployments.protocol.chat import ChatCompletionRequest
+from deployments.protocol.generate import GenerateRequest
 from deployments.protocol.validation import Schema, bounded, json_schema
 
 _FOLDER: Final = Path(__file__).parent / "docs"
@@ -75,6 +76,10 @@ class Usage(BaseModel):
     total_tokens: int
 
 
+class Overflow(BaseModel):
+    dropped_messages: int
+
+
 class ChatCompletion(BaseModel):
     """The answer; with ``stream`` server-sent events of ``chat.completion.chunk`` objects, then ``[DONE]``."""
 
@@ -86,6 +91,23 @@ class ChatCompletion(BaseModel):
     usage: Usage | None = None
     vocab: dict[str, Any] | None = None
     """Of an answer with a vocabulary: the list, and how much of the text is made of it."""
+    input_overflow: Overflow | None = None
+    """Of an answer to a conversation that was too long, where the service shortens such; in a stream, of its first
+    chunk."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+class Generated(BaseModel):
+    """The answer; with ``stream`` server-sent events of ``{"text": …}``, a part each, the last of them with these
+    members too, then ``[DONE]``."""
+
+    generated_text: str
+    token_count: int
+    finish_reason: str | None
+    vocab: dict[str, Any] | None = None
+    """As in the answer to a chat."""
+    input_overflow: Overflow | None = None
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
@@ -196,6 +218,7 @@ _ANSWERS: Final[dict[str, type[BaseModel]]] = {
     "GET /v1/models": ModelList,
     "GET /v1/models/{name}": Model,
     "POST /v1/chat/completions": ChatCompletion,
+    "POST /generate": Generated,
     "GET /v1/files": FilePage,
     "POST /v1/files": File,
     "GET /v1/files/{file_id}": File,
@@ -212,7 +235,8 @@ _ANSWERS: Final[dict[str, type[BaseModel]]] = {
 def document(app: FastAPI, limits: Limits) -> Schema:
     """Return the OpenAPI document of an application's routes, with the bounds of ``limits``."""
     chat = bounded(ChatCompletionRequest, limits)
-    models: list[type[BaseModel]] = [chat, BatchRequest, Error, *dict.fromkeys(_ANSWERS.values())]
+    generate = bounded(GenerateRequest, limits)
+    models: list[type[BaseModel]] = [chat, generate, BatchRequest, Error, *dict.fromkeys(_ANSWERS.values())]
     _, schemas = models_json_schema(
         [(model, "validation") for model in models], ref_template="#/components/schemas/{model}"
     )
@@ -220,6 +244,7 @@ def document(app: FastAPI, limits: Limits) -> Schema:
     fields = json_schema(chat)["properties"]
     bodies = {
         "POST /v1/chat/completions": ("application/json", _ref(chat)),
+        "POST /generate": ("application/json", _ref(generate)),
         "POST /v1/batches": ("application/json", _ref(BatchRequest)),
         "POST /v1/files": ("multipart/form-data", _UPLOAD),
         "POST /v1/batch/jobs": ("multipart/form-data", _JOB_UPLOAD),
@@ -252,8 +277,9 @@ def document(app: FastAPI, limits: Limits) -> Schema:
             )
     for path in ("/health", "/ready"):
         made["paths"][path]["get"]["security"] = []
-    chat_answer = made["paths"]["/v1/chat/completions"]["post"]["responses"]["200"]
-    chat_answer["content"] |= _content("text/event-stream", {"type": "string"})
+    for path in ("/v1/chat/completions", "/generate"):
+        answer = made["paths"][path]["post"]["responses"]["200"]
+        answer["content"] |= _content("text/event-stream", {"type": "string"})
     schemes = {
         "key": {"type": "http", "scheme": "bearer"},
         "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},

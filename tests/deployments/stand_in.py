@@ -16,6 +16,7 @@ from deployments.contract import Answer, Caller, ChatBody, Decoding, ResolvedVoc
 from vocab.errors import CompileError, CompileTimeoutError, OptionsError, TokenBudgetError, UnknownLanguageError
 
 WORDS = ("one ", "two ", "three")
+USAGE = {"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8}
 FEWEST_TOKENS = 3
 NUM_WORDS = 5000
 
@@ -100,7 +101,7 @@ async def _script(body: ChatBody, request_id: str) -> AsyncGenerator[Answer]:
     if wish == "please stall":
         await asyncio.sleep(3600)
     if not body.get("stream"):
-        yield _chunk(request_id, {"role": "assistant", "content": "".join(WORDS)}, name="message")
+        yield {**_chunk(request_id, {"role": "assistant", "content": "".join(WORDS)}, name="message"), "usage": USAGE}
         return
     for word in WORDS:
         yield _event(_chunk(request_id, {"content": word}))
@@ -112,6 +113,8 @@ async def _script(body: ChatBody, request_id: str) -> AsyncGenerator[Answer]:
             yield {"error": {"message": "Too long.", "status": 400}}
         if wish == "please break off":
             return
+    if (body.get("stream_options") or {}).get("include_usage"):
+        yield _event({**_chunk(request_id, {}), "choices": [], "usage": USAGE})
     yield "data: [DONE]\n\n"
 
 

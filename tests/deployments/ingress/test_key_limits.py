@@ -94,11 +94,13 @@ async def test_a_key_without_rates_is_told_of_none(client: httpx.AsyncClient) ->
     ("key", "path", "status"),
     [
         ("chatty", CHAT, 200),
+        ("chatty", "/generate", 200),
         ("chatty", "/v1/files", 403),
         ("chatty", "/v1/batches", 403),
         ("chatty", "/v1/batch/jobs", 403),
         ("chatty", "/v1/models", 200),
         ("bulk", CHAT, 403),
+        ("bulk", "/generate", 403),
         # No batches are kept behind this front.
         ("bulk", "/v1/files", 503),
         ("bulk", "/v1/models", 200),
@@ -108,6 +110,8 @@ async def test_a_key_is_for_its_part_of_the_service(
     client: httpx.AsyncClient, key: str, path: str, status: int
 ) -> None:
     response = await chat(client, key) if path == CHAT else await get(client, path, key)
+    if path == "/generate":
+        response = await client.post(path, headers={"X-API-Key": key}, json={"prompt": TEXT})
     if path == "/v1/batch/jobs":
         response = await client.post(path, headers={"X-API-Key": key})
     assert response.status_code == status

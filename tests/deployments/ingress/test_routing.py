@@ -139,7 +139,7 @@ async def test_no_more_requests_to_a_path_at_once_than_configured() -> None:
         state = {"owner": owner}
         await limited({"type": "http", "path": path.decode(), "raw_path": path, "state": state}, nothing, nothing)
 
-    limited = MaxConcurrent(app, path=b"/chat", num_requests=4)
+    limited = MaxConcurrent(app, paths=[b"/chat"], num_requests=4)
     tasks = [asyncio.create_task(ask(b"/chat")) for _ in range(3)]
     await asyncio.sleep(0)
     with pytest.raises(TooManyRequestsError):

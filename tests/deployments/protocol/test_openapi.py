@@ -88,6 +88,9 @@ def test_the_answers_fit_the_document(made: dict[str, Any], front: Front, tmp_pa
     schema_of(made, "ChatCompletion").validate(front.chat().json())
     schema_of(made, "Error").validate(front.chat(n=0).json())
     with front.client() as client:
+        prompt = {"prompt": "Tell me a story.", "max_new_tokens": 9, "vocab_lang": "en", "vocab_n_words": 1000}
+        schema_of(made, "GenerateRequest").validate(prompt)
+        schema_of(made, "Generated").validate(client.post("/generate", json=prompt).json())
         file = client.post("/v1/files", files={"file": ("a.jsonl", jsonl())}, data={"purpose": "batch"}).json()
         fields = {"input_file_id": file["id"], "endpoint": CHAT, "completion_window": "24h"}
         batch = client.post("/v1/batches", json=fields).json()
