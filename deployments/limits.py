@@ -3,9 +3,9 @@
 Each has a default, what a request at the limit costs, and the case that set it.
 """
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 NO_REPEAT_NGRAM_SIZE: Final = 4
 """So many tokens in a row never come twice in constrained text, by default."""
@@ -108,6 +108,12 @@ class Limits(BaseModel):
     allowed_new_tokens: tuple[Annotated[int, Field(ge=1)], ...] = ()
     """The only numbers that a request may name for that, instead of any up to it; the largest is the default. Set by
     services whose prices have steps."""
+
+    @model_validator(mode="after")
+    def _check_allowed(self) -> Self:
+        if max(self.allowed_new_tokens, default=0) > self.max_new_tokens:
+            raise ValueError("expected no number in allowed_new_tokens above max_new_tokens")
+        return self
 
 
 class BatchLimits(BaseModel):
