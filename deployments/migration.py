@@ -69,8 +69,9 @@ def _numbers(value: str) -> list[int]:
 
 def _new_tokens(value: str) -> Given:
     numbers = _numbers(value)
-    largest = {"limits.max_new_tokens": str(numbers[-1])}
-    return largest if len(numbers) == 1 else {**largest, "limits.allowed_new_tokens": str(numbers)}
+    # One is a bound, also where another source names several.
+    allowed = numbers if len(numbers) > 1 else []
+    return {"limits.max_new_tokens": str(numbers[-1]), "limits.allowed_new_tokens": str(allowed)}
 
 
 def _prebuild(value: str) -> Given:

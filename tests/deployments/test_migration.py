@@ -102,6 +102,12 @@ def test_a_whole_file_of_old_names_makes_one_service(tmp_path: Path) -> None:
     assert len(settings.warnings) == sum(old.warning is not None for old in OLD_NAMES.values())
 
 
+def test_one_number_of_new_tokens_replaces_a_set_of_another_source(tmp_path: Path) -> None:
+    environment = {"SECRET_TOKEN": "k", "ALLOWED_MAX_NEW_TOKENS": "32"}
+    limits = read(tmp_path / ".env", "ALLOWED_MAX_NEW_TOKENS=16,64", environment=environment).limits
+    assert (limits.max_new_tokens, limits.allowed_new_tokens) == (32, ())
+
+
 def test_prebuilding_can_be_turned_off_beside_its_lists(tmp_path: Path) -> None:
     settings = read(tmp_path / ".env", "PREBUILD_LANGS=en", "PREBUILD_PREFIX=no", secret_token="k", prebuild_langs="es")
     assert settings.prebuild_langs == ()
