@@ -134,7 +134,7 @@ def test_what_cannot_be_opened_is_refused_without_its_password(url: str, message
 
 def test_without_postgresqls_driver_the_message_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(StoreError, match=r"pip install \"wordbound\[postgres\]\""):
+    with pytest.raises(StoreError, match=r"pip install \"psycopg\[binary\]"):
         Database("postgresql+psycopg://anna@host/name")
 
 
