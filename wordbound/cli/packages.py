@@ -21,6 +21,7 @@ _ALLOWED: Final = "VLLM_PLUGINS"
 _MISMATCHED: Final = ("torchvision", "torchaudio", "torchcodec")
 """vLLM asks for them; their builds on PyPI do not match the CPU build of torch, and break ``import transformers``."""
 
+_TO_SERVE: Final = "in a clone: make demo; for GPUs: pip install -c constraints-gpu.txt '.[gpu]'"
 _PIN: Final = re.compile(r"([A-Za-z0-9._-]+)==([^\s;]+)")
 _SHOWN: Final = 6
 """As many names as fit on a line."""
@@ -47,10 +48,10 @@ def check_engine(installed: Mapping[str, str]) -> Finding:
         return Finding(
             "note",
             "the library and this command are installed, and the service is not",
-            "to serve, in a clone: make demo; on a GPU: pip install -c constraints-gpu.txt '.[gpu]'",
+            f"to serve, {_TO_SERVE}",
         )
     if not engines:
-        return Finding("fail", "vLLM is not installed", "pip install '.[cpu]' or '.[gpu]' (make demo does the former)")
+        return Finding("fail", "vLLM is not installed", _TO_SERVE)
     if len(engines) > 1:
         return Finding(
             "fail",
