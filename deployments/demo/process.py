@@ -41,6 +41,7 @@ _MILESTONES: Final = (
     (r"Started a local Ray instance", "Ray is up"),
     (r"Building application", "building the application"),
     (r"compiled (\d+) words in ([\d.]+) s", r"compiled a list: \1 words in \2 s"),
+    (r"torch_dtype auto: (.*)", r"computing in \1"),
     (r"Initializing a V1 LLM engine", "the engine is starting"),
     (r"Loading weights took", "the model's weights are loaded"),
     (r"init engine .* took", "the engine is warm"),

@@ -20,6 +20,7 @@ from deployments.offline.replica import OfflineReplica, make_replica, normalized
 from deployments.offline.rows import ANSWER, REQUEST
 from deployments.replica.answer_line import LineRequest
 from deployments.replica.engine import is_dead
+from deployments.replica.number_format import settled_format
 from deployments.settings import Settings
 from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIABLE
 
@@ -92,7 +93,9 @@ class AnswerStage(vLLMEngineStageUDF):
         self._replica: asyncio.Task[OfflineReplica] | None = None
 
     def normalize_engine_kwargs(self, engine_kwargs: dict[str, Any]) -> dict[str, Any]:
-        return normalized(super().normalize_engine_kwargs(engine_kwargs))
+        # Here, where the engine runs.
+        given = {**engine_kwargs, "dtype": settled_format(engine_kwargs.get("dtype", "auto"))}
+        return normalized(super().normalize_engine_kwargs(given))
 
     async def udf(self, batch: list[dict[str, Any]]) -> AsyncIterator[dict[str, Any]]:
         """Answer the rows of a task, each as soon as possible."""

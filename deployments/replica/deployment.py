@@ -59,6 +59,7 @@ class Replica(LLMServer):
             AutoTokenizer.from_pretrained, settings.model_name, trust_remote_code=settings.trust_remote_code
         )
         settings = with_mask_engine_for(tokenizer, settings)
+        engine.settle_number_format(llm_config)
         facts = await asyncio.to_thread(TokenizerFacts.from_tokenizer, tokenizer)
         prompts = await asyncio.to_thread(Prompts.of, tokenizer, settings)
         # While the engine's processes start, which this one waits for.

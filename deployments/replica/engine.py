@@ -20,6 +20,7 @@ from vllm.platforms import current_platform
 
 from deployments.contract import Answer, ChatBody
 from deployments.replica.autoscaling import POLICY
+from deployments.replica.number_format import settled_format
 from deployments.search.client import SearchClient
 from deployments.search.generator import MAX_STEP_TOKENS
 from deployments.search.order import ORDER_ARGUMENT, AnswerCost, SearchOrder
@@ -164,6 +165,14 @@ def engine_config(settings: Settings) -> LLMConfig:
         runtime_env={"env_vars": {**OFFLINE_STATISTICS, **settings.replica_env}},
         callback_config={"callback_class": NodeInit},
     )
+
+
+def settle_number_format(config: LLMConfig) -> None:
+    """Choose the number format on the node of the engine, where the settings leave it to the processor."""
+    chosen = settled_format(config.engine_kwargs["dtype"])
+    # Ray made the second copy where the application was built, which may be another machine.
+    for kwargs in (config.engine_kwargs, config.get_engine_config().engine_kwargs):
+        kwargs["dtype"] = chosen
 
 
 def context_length(server: LLMServer) -> int:
