@@ -12,7 +12,6 @@ from typing import Any
 import ray
 from ray import serve
 from ray.serve.llm import build_llm_deployment
-from ray.serve.schema import LoggingConfig
 
 from deployments.batch.api.routes import mount_batches
 from deployments.batch.deployment import Batches
@@ -40,9 +39,8 @@ def build(args: Mapping[str, Any]) -> serve.Application:
         logger.warning("%s", warning)
     if settings.demo:
         check_demo(_http_host(), settings)
-    log = LoggingConfig(log_level=settings.log_level)
+    # No logging_config: one of a deployment's own would hide that of the application in the YAML file.
     life: dict[str, Any] = {
-        "logging_config": log,
         "health_check_timeout_s": settings.health_timeout_s,
         "graceful_shutdown_timeout_s": settings.drain_s,
     }
@@ -61,7 +59,7 @@ def build(args: Mapping[str, Any]) -> serve.Application:
         engine_config(settings),
         deployment_cls=Replica,
         bind_kwargs={"settings": settings, "vocabulary": vocabulary},
-        override_serve_options={"name": "Replica", "logging_config": log},
+        override_serve_options={"name": "Replica"},
     )
 
     batches = None

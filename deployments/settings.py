@@ -31,6 +31,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from deployments.keys import DEFAULT_OWNER, Key, digest_of, is_key_name
 from deployments.limits import MAX_NGRAM_SIZE, NO_REPEAT_NGRAM_SIZE, BatchLimits, Limits
 from deployments.rates import IN_MEMORY, Rates
+from deployments.scaling import Autoscaling
 from deployments.settings_sources import PREFIX, SECRET_NAME, Sources, describe
 from deployments.settings_sources import SettingsError as SettingsError
 
@@ -38,18 +39,6 @@ DEMO_TOKEN: Final = "changeme"  # noqa: S105 - the well-known key of the demo, r
 
 
 _NO_LIMITS: Final = Key()
-
-
-class Autoscaling(BaseModel):
-    """How many replicas of the engine there are."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    min_replicas: int = Field(default=1, ge=0)
-    max_replicas: int = Field(default=1, ge=1)
-    target_sequences: float = Field(default=32, gt=0)
-    """Sequences of interactive requests per replica, running or waiting, that the autoscaler aims at. Lines of batches
-    do not count: they take what is there."""
 
 
 class BatchSettings(BaseModel):
@@ -120,6 +109,8 @@ class Settings(BaseSettings):
     model_id: str = ""
     """The name that clients use; by default the id, or the folder's last part."""
     trust_remote_code: bool = False
+    hf_token: SecretStr | None = None
+    """Hugging Face's token, for a model that needs one. What ``HF_TOKEN`` is on a node goes before it there."""
     torch_dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
     """The number format of weights and computation. ``auto`` is the model's own on a GPU; on a CPU bfloat16 where the
     processor computes in it (AMX or avx512_bf16), else float32, which takes twice the memory and half the time."""
@@ -220,6 +211,10 @@ class Settings(BaseSettings):
     """A GPU type that Ray knows, such as ``H100``."""
     placement_bundles: list[dict[str, float]] | None = None
     """Resources of a replica, one bundle a worker; by default one GPU for each of the engine's workers."""
+    placement_strategy: Literal["PACK", "STRICT_PACK", "SPREAD", "STRICT_SPREAD"] | None = None
+    """Ray's, for these bundles. By default ``STRICT_PACK``, all on one node, where up to 8 workers share each layer
+    (``tensor_parallel_size``) and no more: they exchange what they computed at every layer, and over a network it takes
+    longer than the work. Else ``PACK``."""
     autoscaling: Autoscaling = Autoscaling()
     ingress_replicas: int = Field(default=1, ge=1)
     vocabulary_resources: dict[str, float] = {}
@@ -237,7 +232,8 @@ class Settings(BaseSettings):
     wait. Costs a sequence of the engine until then."""
     drain_s: float = Field(default=60.0, ge=0)
     """A replica that is replaced or scaled down lets its requests finish for so long, and so do the other deployments.
-    Costs the resources of a replica meanwhile; longer than an answer usually takes."""
+    Costs the resources of a replica meanwhile; longer than an answer usually takes. Ray's own is 20 s; for no stream to
+    be cut, ``max_answer_s``."""
     health_timeout_s: float = Field(default=30.0, gt=0)
     """A process of the service that says nothing for so long is ended and replaced. Longer than it computes without
     coming back to its event loop, on a machine whose cores are taken."""
@@ -246,7 +242,9 @@ class Settings(BaseSettings):
     long prompt takes to be read, on a slow processor."""
     replica_env: dict[str, str] = {}
     """Environment variables of the replica and its engine."""
-    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] | None = None
+    """By default that of the application's ``logging_config``, which says everything else of Serve's logs too:
+    ``{encoding: JSON}``."""
 
     # Where each setting that was given comes from; the first counts.
     _sources: dict[str, list[str]] = PrivateAttr(default_factory=dict)
@@ -274,8 +272,6 @@ class Settings(BaseSettings):
                 "rates_url: expected a store that the ingresses share, such as async+redis://host:6379, for keys have "
                 f"rates and ingress_replicas={self.ingress_replicas}"
             )
-        if self.autoscaling.max_replicas < max(self.autoscaling.min_replicas, 1):
-            raise ValueError("autoscaling.max_replicas: expected at least autoscaling.min_replicas")
         return self
 
     @field_validator("keys", mode="before")

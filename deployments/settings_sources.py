@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ PREFIX: Final = "WORDBOUND_"
 
 ENVIRONMENT: Final[Mapping[str, str]] = {
     "SECRETS_DIR": "secrets_dir",
+    "HF_TOKEN": "hf_token",
     "WORDLIST_DIR": "wordlist_dir",
     "ARTEFACT_STORE": "artefact_store",
     "MASK_ENGINE": "mask_engine",
@@ -33,6 +34,12 @@ SECRET_NAME: Final = re.compile(
     r"token$|secret|password|api_?key|^keys(\.[^.]+)?$|sha256$|rates_url$|database$", re.IGNORECASE
 )
 """Settings, engine arguments and variables whose values are never shown."""
+
+
+ON_A_CLUSTER: Final = (
+    "A cluster that runs already sees no variable of `serve run` or `serve deploy`: give {0} in a file of that name in "
+    "secrets_dir, in the application's runtime_env.env_vars, or to `ray start` on every node (docs/deploying.md)"
+)
 
 
 class SettingsError(ValueError):
@@ -182,6 +189,17 @@ def _keys(values: Mapping[str, Any], model: type[BaseModel], prefix: str = "") -
             yield f"{prefix}{name}"
 
 
+def _fields(model: type[BaseModel], loc: tuple[int | str, ...]) -> Iterable[str]:
+    """Return the fields of the model that the last part of ``loc`` is no field of."""
+    for part in loc[:-1]:
+        field = model.model_fields.get(str(part))
+        # What stands in a list or a dictionary is left out: nothing but its names could be said.
+        if field is None or not (isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)):
+            return model.model_fields
+        model = field.annotation
+    return model.model_fields
+
+
 def describe(error: ValidationError, sources: Mapping[str, list[str]], settings: type[BaseModel]) -> str:
     """Return what is wrong with which setting, its value and what was expected."""
     lines = []
@@ -192,10 +210,12 @@ def describe(error: ValidationError, sources: Mapping[str, list[str]], settings:
         if not key:
             lines.append(fault["msg"].removeprefix("Value error, "))
         elif fault["type"] == "extra_forbidden":
-            lines.append(f"{shown_key}: unknown setting; known are {', '.join(sorted(settings.model_fields))}")
+            lines.append(
+                f"{shown_key}: unknown setting; known are {', '.join(sorted(_fields(settings, fault['loc'])))}"
+            )
         elif fault["type"] == "missing":
             variable = next((name for name, old in OLD_NAMES.items() if key in old.settings), key)
-            lines.append(f"{key}: missing; set {variable} or the key in the YAML file")
+            lines.append(f"{key}: missing; set {variable} or the key in the YAML file. {ON_A_CLUSTER.format(variable)}")
         else:
             shown = "**********" if SECRET_NAME.search(key) else repr(fault["input"])
             expected = "keys and values" if fault["type"] in ("model_type", "dict_type") else fault["msg"]

@@ -19,6 +19,7 @@ from deployments.batch.worker.feeder import Engines, ServeEngines
 from deployments.batch.worker.run_context import RunContext
 from deployments.batch.worker.runner import Runner
 from deployments.errors import ApiError
+from deployments.process_setup import set_up_process
 from deployments.protocol.reader import ChatRequestReader
 from deployments.settings import Settings
 from deployments.storage import StorageError
@@ -61,6 +62,7 @@ class Batches:
     async def __init__(  # type: ignore[misc]  # Serve awaits a constructor
         self, settings: Settings, replica: DeploymentHandle, *, engines: Engines | None = None
     ) -> None:
+        set_up_process(settings)
         batch = settings.batch
         self._store = await asyncio.to_thread(Store, batch.resolved_database())
         contents = await asyncio.to_thread(Contents, batch.resolved_files())

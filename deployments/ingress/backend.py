@@ -6,7 +6,7 @@ A request waits in the ingress only for its turn in a replica, and not for a rep
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Collection
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from typing import Any, Final, Protocol
 
 from ray import serve
@@ -72,7 +72,11 @@ class HandleBackend:
         self._refused: dict[str, tuple[float, int]] = {}
         # The replica refuses earlier, and knows when to come back.
         self._max_wait_s = settings.max_queue_s + 1
-        self._readiness = _Readiness(replica.app_name, (replica.deployment_name, vocabulary.deployment_name))
+        self._readiness = _Readiness(
+            replica.app_name,
+            (replica.deployment_name, vocabulary.deployment_name),
+            {replica.deployment_name} if waits_for_start else frozenset(),
+        )
 
     async def resolve(self, spec: VocabularySpec, owner: str) -> ResolvedVocabulary:
         return await resolve(self._vocabulary, spec, owner)
@@ -106,8 +110,8 @@ class HandleBackend:
             await asyncio.wait(either, timeout=self._max_wait_s, return_when=asyncio.FIRST_COMPLETED)
             if first.done():
                 return first.result()
-            if no_replica.done():
-                raise OverloadedError("The model is being started again. Try again in a moment.", ENGINE_START_S)
+            if no_replica.done() or has_no_replica(self._replica):
+                raise OverloadedError("The model is being started. Try again in a moment.", ENGINE_START_S)
             raise _no_capacity()
         finally:
             first.cancel()
@@ -168,15 +172,17 @@ def has_no_replica(handle: DeploymentHandle) -> bool:
 
 
 class _Readiness:
-    """Whether each of some deployments has a running replica, as the controller last said.
+    """Whether each of some deployments has a running replica, as the controller last said. One of ``may_be_none`` need
+    not: the first request starts it, which is sent by nobody who asks whether the service is ready.
 
     Replicas are not asked: a busy one would answer late and be taken for dead. While the controller does not answer,
     which stops no request, its last answer holds; probes get it at once, after the first ``_STATUS_TIMEOUT_S``.
     """
 
-    def __init__(self, app_name: str, deployment_names: Collection[str]) -> None:
+    def __init__(self, app_name: str, deployment_names: Collection[str], may_be_none: Collection[str]) -> None:
         self._app_name = app_name
         self._deployment_names = deployment_names
+        self._may_be_none = may_be_none
         self._is_ready = False
         self._asked_at = -_READY_FOR_S
         self._question: asyncio.Task[None] | None = None
@@ -204,6 +210,12 @@ class _Readiness:
         application = status.applications.get(self._app_name)
         deployments: dict[str, Any] = application.deployments if application else {}
         self._is_ready = all(
-            name in deployments and deployments[name].replica_states.get("RUNNING", 0) > 0
+            name in deployments and self._takes_requests(name, deployments[name].replica_states)
             for name in self._deployment_names
         )
+
+    def _takes_requests(self, name: str, num_replicas: Mapping[str, int]) -> bool:
+        if num_replicas.get("RUNNING", 0) > 0:
+            return True
+        has_others = any(number for state, number in num_replicas.items() if state != "STOPPING")
+        return name in self._may_be_none and not has_others

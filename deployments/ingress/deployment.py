@@ -26,6 +26,7 @@ from deployments.ingress.proxy_callback import check_guarded
 from deployments.ingress.request_id import Envelope
 from deployments.ingress.routing import Gate, MaxConcurrent, Routes, check_host, header_check, route_check
 from deployments.limits import Limits
+from deployments.process_setup import set_up_process
 from deployments.protocol.generate import GenerateRequestReader, rename, reshaped
 from deployments.protocol.openapi import DOCS_PATHS, add_docs
 from deployments.protocol.reader import ChatRequest, ChatRequestReader, check_budget, model_not_found
@@ -106,6 +107,7 @@ class FrontServer:
         batches: DeploymentHandle | None = None,
         mount_batches: Callable[[FastAPI, Any, DeploymentHandle], Routes] | None = None,
     ) -> None:
+        set_up_process(settings)
         check_guarded()
         self._settings = settings
         self._backend = HandleBackend(replica, vocabulary, settings)

@@ -18,6 +18,7 @@ from deployments.errors import UpstreamError
 from deployments.keys import NO_OWNER
 from deployments.offline.replica import OfflineReplica, make_replica, normalized
 from deployments.offline.rows import ANSWER, REQUEST
+from deployments.process_setup import set_up_process
 from deployments.replica.answer_line import LineRequest
 from deployments.replica.engine import is_dead
 from deployments.replica.number_format import settled_format
@@ -82,7 +83,8 @@ class AnswerStage(vLLMEngineStageUDF):
         **kwargs: Any,
     ) -> None:
         del expected_input_keys
-        # Inherited by the engine's own process, where the plugin reads them.
+        # Inherited by the engine's own process, where the plugin reads what stands there.
+        set_up_process(settings)
         os.environ[ARTEFACT_DIR_VARIABLE] = str(settings.resolved_artefact_dir())
         os.environ[CACHE_BYTES_VARIABLE] = str(settings.engine_cache_bytes)
         super().__init__(data_column, [REQUEST], **kwargs)

@@ -6,10 +6,19 @@ from typing import Any, Final
 
 from ray.serve.config import AutoscalingContext
 
+from deployments.scaling import Autoscaling
+
 METRIC: Final = "interactive_sequences"
 """What each replica reports: sequences of interactive requests that run or wait in it."""
 
 POLICY: Final = "deployments.replica.autoscaling:by_interactive_sequences"
+
+
+def autoscaling_config(scaling: Autoscaling) -> dict[str, Any]:
+    """Return Ray's ``AutoscalingConfig`` as the keys and values that make one."""
+    policy = {"policy_function": POLICY} if scaling.policy is None else scaling.policy.model_dump()
+    given = scaling.model_dump(exclude={"target_sequences", "policy"}, exclude_none=True)
+    return {**given, "target_ongoing_requests": scaling.target_sequences, "policy": policy}
 
 
 def by_interactive_sequences(context: AutoscalingContext) -> tuple[float, dict[str, Any]]:

@@ -6,6 +6,7 @@ import os
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 from ray.serve.handle import DeploymentHandle
@@ -23,6 +24,7 @@ from deployments.contract import (
     ResolvedVocabulary,
     VocabularySpec,
 )
+from deployments.process_setup import HF_TOKEN, set_up_process
 from deployments.protocol.reader import ChatRequestReader
 from deployments.replica import engine
 from deployments.replica.answer_line import PRIORITY, LineAnswer, LineAnswerer, LineRequest
@@ -34,6 +36,7 @@ from deployments.replica.node_lists import NodeLists
 from deployments.replica.share import Share, ShareFullError
 from deployments.replica.startup_check import check_context, prepare_proof, prove_enforcement
 from deployments.settings import Settings
+from deployments.settings_sources import ON_A_CLUSTER
 from deployments.vocabulary.deployment import resolve
 from vocab.artefacts.store import ArtefactStore
 from vocab.automaton.speller import has_own_spelling
@@ -49,15 +52,14 @@ class Replica(LLMServer):
     async def __init__(  # type: ignore[misc]  # Serve awaits a constructor
         self, llm_config: LLMConfig, *, settings: Settings, vocabulary: DeploymentHandle
     ) -> None:
+        set_up_process(settings)
         store = ArtefactStore(settings.resolved_artefact_dir(), settings.artefact_bytes)
         # Read in the engine's own process by the plugin that fills the masks (``vocab.vllm_plugin.backend``).
         os.environ[ARTEFACT_DIR_VARIABLE] = str(settings.resolved_artefact_dir())
         os.environ[CACHE_BYTES_VARIABLE] = str(settings.engine_cache_bytes)
         if (known := settings.engine_kwargs.get("max_model_len")) is not None:
             check_context(settings, int(known))
-        tokenizer = await asyncio.to_thread(
-            AutoTokenizer.from_pretrained, settings.model_name, trust_remote_code=settings.trust_remote_code
-        )
+        tokenizer = await asyncio.to_thread(read_tokenizer, settings)
         settings = with_mask_engine_for(tokenizer, settings)
         engine.settle_number_format(llm_config)
         facts = await asyncio.to_thread(TokenizerFacts.from_tokenizer, tokenizer)
@@ -158,6 +160,23 @@ def _engine_dead() -> Answer:
 
 def _refused(message: str, code: str, retry_after_s: int) -> Answer:
     return EngineError(503, f"{message} Try again in a moment.", code=code, retry_after_s=retry_after_s).body
+
+
+def read_tokenizer(settings: Settings) -> Any:
+    """Return the model's tokenizer.
+
+    Raises:
+        OSError: It cannot be read; where Hugging Face may want a token, the text says how to give one.
+    """
+    try:
+        return AutoTokenizer.from_pretrained(settings.model_name, trust_remote_code=settings.trust_remote_code)
+    except OSError as error:
+        if os.environ.get(HF_TOKEN) or Path(settings.model_name).is_dir():
+            raise
+        raise OSError(
+            f"model_name={settings.model_name!r} cannot be read, and no {HF_TOKEN} is set. If the model needs one: "
+            f"{ON_A_CLUSTER.format(HF_TOKEN)}. {error}"
+        ) from error
 
 
 def with_mask_engine_for(tokenizer: Any, settings: Settings) -> Settings:

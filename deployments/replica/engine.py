@@ -19,7 +19,7 @@ from ray.serve.llm.openai_api_models import ChatCompletionRequest, CompletionReq
 from vllm.platforms import current_platform
 
 from deployments.contract import Answer, ChatBody
-from deployments.replica.autoscaling import POLICY
+from deployments.replica.autoscaling import autoscaling_config
 from deployments.replica.number_format import settled_format
 from deployments.search.client import SearchClient
 from deployments.search.generator import MAX_STEP_TOKENS
@@ -47,6 +47,9 @@ _EXCLUDE_CONNECTORS: Final = frozenset(
     }
 )
 """Where one of these is set, vLLM has a KV connector already, wants none, or refuses to start with one."""
+
+_NODE_GPUS: Final = 8
+"""GPUs that a node has at most, in what Nvidia and the clouds build around NVLink; more workers need several nodes."""
 
 _PROMPT_PARAMETERS: Final = frozenset({"input_tokens", "input_text", "max_model_len"})
 
@@ -135,21 +138,13 @@ def engine_config(settings: Settings) -> LLMConfig:
     structured = dict(engine_kwargs.get("structured_outputs_config") or {})
     # With "auto", the first request would decide for all.
     engine_kwargs["structured_outputs_config"] = {**structured, "backend": "xgrammar"}
-    scaling = settings.autoscaling
     return LLMConfig(
         model_loading_config={"model_id": settings.model_id, "model_source": settings.model_name},
         engine_kwargs=engine_kwargs,
         accelerator_type=settings.accelerator_type,
-        placement_group_config=(
-            {"bundles": settings.placement_bundles} if settings.placement_bundles is not None else None
-        ),
+        placement_group_config=_placement(settings),
         deployment_config={
-            "autoscaling_config": {
-                "min_replicas": scaling.min_replicas,
-                "max_replicas": scaling.max_replicas,
-                "target_ongoing_requests": scaling.target_sequences,
-                "policy": {"policy_function": POLICY},
-            },
+            "autoscaling_config": autoscaling_config(settings.autoscaling),
             # Lines of batches are counted on top, so that no interactive request waits behind them.
             # More than the replica lets in by itself (``Share``), which is what refuses a request and tells when to
             # come back.
@@ -165,6 +160,17 @@ def engine_config(settings: Settings) -> LLMConfig:
         runtime_env={"env_vars": {**OFFLINE_STATISTICS, **settings.replica_env}},
         callback_config={"callback_class": NodeInit},
     )
+
+
+def _placement(settings: Settings) -> dict[str, Any] | None:
+    """Return where the engine's workers go; None for Ray's own: a GPU each, close together where there is room."""
+    num_sharing = int(settings.engine_kwargs.get("tensor_parallel_size") or 1)
+    num_stages = int(settings.engine_kwargs.get("pipeline_parallel_size") or 1)
+    shares_layers = 1 < num_sharing <= _NODE_GPUS and num_stages == 1
+    strategy = settings.placement_strategy or ("STRICT_PACK" if shares_layers else None)
+    if settings.placement_bundles is not None:
+        return {"bundles": settings.placement_bundles, "strategy": strategy or "PACK"}
+    return None if strategy is None else {"bundle_per_worker": {"GPU": 1}, "strategy": strategy}
 
 
 def settle_number_format(config: LLMConfig) -> None:

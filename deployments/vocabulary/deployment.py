@@ -22,6 +22,7 @@ from ray.serve.handle import DeploymentHandle
 
 from deployments.contract import ResolvedVocabulary, VocabularySpec
 from deployments.keys import NO_OWNER
+from deployments.process_setup import set_up_process
 from deployments.rates import IN_MEMORY, RateExceededError, Rates
 from deployments.settings import Settings
 from deployments.single_flight import SingleFlight
@@ -75,6 +76,7 @@ class Vocabulary:
     @classmethod
     async def create(cls, settings: Settings, *, compiler: CompilesLists | None = None) -> Self:
         """Open the store, start the compiler, and compile the lists of ``prebuild_langs``."""
+        set_up_process(settings)
         shared = None
         if settings.artefact_store is not None:
             shared = SharedStore(settings.artefact_store, settings.artefact_store_bytes)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import ray
 import yaml
+from ray.serve._private.build_app import build_app
 from ray.serve.schema import ServeDeploySchema
 
 from deployments.app import build, check_demo
@@ -49,6 +50,25 @@ def test_the_five_configurations_are_found() -> None:
     assert [path.name for path in CONFIGS] == [
         "serve_config.yaml", "cluster.yaml", "demo.yaml", "kuberay.yaml", "one-gpu.yaml",
     ]  # fmt: skip
+
+
+def deployments_of(application: Any) -> dict[str, dict[str, Any]]:
+    """What Serve is told of each deployment, by its name."""
+    built = build_app(application, name="wordbound", default_runtime_env={}).deployments
+    return {deployment.name: deployment._deployment_config.model_dump() for deployment in built}
+
+
+def test_the_logs_are_as_the_application_says() -> None:
+    # A deployment's own would go before that of the YAML file.
+    made = deployments_of(build({"log_level": "debug"}))
+    assert [name for name, config in made.items() if config["logging_config"] is not None] == []
+
+
+def test_requests_under_way_may_end_before_a_process_does() -> None:
+    made = deployments_of(build({"drain_s": 77}))
+    assert {name: config["graceful_shutdown_timeout_s"] for name, config in made.items()} == dict.fromkeys(
+        ["Batches", "Ingress", "Replica", "Vocabulary"], 77
+    )
 
 
 def test_only_the_demo_has_a_key_in_its_file() -> None:

@@ -76,6 +76,7 @@ def test_every_environment_name_keeps_its_meaning() -> None:
             "SECRET_TOKEN": "k",
             "MODEL_NAME": "some/model",
             "TRUST_REMOTE_CODE": "true",
+            "HF_TOKEN": "hf_x",
             "TORCH_DTYPE": "float16",
             "MAX_INPUT_TOKENS": "77",
             "ALLOWED_MAX_NEW_TOKENS": "16, 256,64",
@@ -90,6 +91,8 @@ def test_every_environment_name_keeps_its_meaning() -> None:
     assert settings.secret_token.get_secret_value() == "k"
     assert (settings.model_name, settings.model_id) == ("some/model", "some/model")
     assert settings.trust_remote_code
+    assert settings.hf_token is not None
+    assert settings.hf_token.get_secret_value() == "hf_x"
     assert settings.torch_dtype == "float16"
     assert settings.limits.max_input_tokens == 77
     assert settings.limits.max_new_tokens == 256
@@ -132,7 +135,13 @@ def test_a_model_in_a_folder_is_named_for_the_folder() -> None:
         ({}, {"MASK_ENGINE": "magic"}, ["MASK_ENGINE='magic'", "'automaton' or 'xgrammar'"]),
         ({}, {"MAX_INPUT_TOKENS": "-1"}, ["MAX_INPUT_TOKENS='-1'", "greater than or equal to 1"]),
         ({}, {"ALLOWED_MAX_NEW_TOKENS": "16;256"}, ["ALLOWED_MAX_NEW_TOKENS='16;256'", "commas"]),
-        ({"autoscaling": {"min_replicas": 2, "max_replicas": 1}}, {}, ["autoscaling.max_replicas"]),
+        ({"autoscaling": {"min_replicas": 2, "max_replicas": 1}}, {}, ["autoscaling=", "max_replicas"]),
+        (
+            {"autoscaling": {"max_replica": 2}},
+            {},
+            ["autoscaling.max_replica: unknown", "known are aggregation_function"],
+        ),
+        ({"placement_strategy": "TIGHT"}, {}, ["placement_strategy='TIGHT'", "STRICT_PACK"]),
     ],
 )
 def test_a_bad_setting_is_named_with_its_value_and_what_was_expected(
@@ -150,8 +159,11 @@ def test_a_key_of_the_yaml_file_that_is_no_text_is_unknown() -> None:
 
 
 def test_the_key_must_be_given() -> None:
-    with pytest.raises(SettingsError, match="secret_token: missing; set SECRET_TOKEN"):
+    with pytest.raises(SettingsError, match="secret_token: missing; set SECRET_TOKEN") as error:
         Settings.load({}, {})
+    # What was set where ``serve run`` was called is not what the cluster sees.
+    for way in ("a file of that name in secrets_dir", "runtime_env.env_vars", "`ray start`", "docs/deploying.md"):
+        assert way in str(error.value)
 
 
 def test_the_key_of_the_demo_is_refused_outside_it() -> None:
@@ -245,11 +257,13 @@ def test_a_bad_key_is_not_shown() -> None:
 def test_the_text_hides_every_secret() -> None:
     settings = load(
         secret_token="hunter2",
+        hf_token="hunter5",
         replica_env={"HF_TOKEN": "hunter3", "OMP_NUM_THREADS": "1"},
         engine_kwargs={"hf_token": "hunter4"},
     )
     text = settings.as_text()
     assert "hunter" not in text
+    assert 'hf_token = "**********"' in text
     assert '"OMP_NUM_THREADS": "1"' in text
 
 

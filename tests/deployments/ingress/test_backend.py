@@ -18,8 +18,11 @@ import ray
 from ray import serve
 
 from deployments.contract import BEGUN, Answer, Caller, ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
+from deployments.ingress.backend import HandleBackend
 from deployments.ingress.deployment import Ingress
 from deployments.ingress.proxy_callback import CALLBACK, CALLBACK_VARIABLE
+from deployments.replica.autoscaling import autoscaling_config
+from deployments.scaling import Autoscaling
 from deployments.settings import Settings
 from tests.deployments.batch.direct import DirectBatches
 from tests.deployments.front import CHAT, KEY, LIMITS, MODEL, Front, assert_error, chat_body, raw_request, wait_until
@@ -273,6 +276,25 @@ def session_metrics() -> bytes:
 
 def is_logged(beginning: str, line: bytes) -> bool:
     return any(path.name.startswith(beginning) and line in logged for path, logged in session_logs().items())
+
+
+@pytest.mark.usefixtures("served")
+async def test_a_request_starts_the_first_replica_and_is_answered_by_it(tmp_path: Path) -> None:
+    scaling = Autoscaling(min_replicas=0)
+    quiet = Replica.options(name="Quiet", autoscaling_config=autoscaling_config(scaling))
+    serve.run(quiet.bind(tmp_path / "started"), name="quiet", route_prefix=None)
+    try:
+        assert not serve.status().applications["quiet"].deployments["Quiet"].replica_states
+        handle = serve.get_deployment_handle("Quiet", app_name="quiet")
+        # There are no lists in this application, nor does the request ask for one.
+        backend = HandleBackend(handle, handle, Settings(secret_token=KEY, autoscaling=scaling))
+        assert await backend.is_ready()
+        answer = backend.answer(chat_body(), None, Decoding(), Caller("alice", "req-1"))
+        [item] = [item async for item in answer]
+        assert isinstance(item, dict)
+        assert item["choices"][0]["message"]["content"] == "".join(WORDS)
+    finally:
+        serve.delete("quiet")
 
 
 def test_a_dead_replica_is_told_at_once_and_replaced(front: Front) -> None:

@@ -10,10 +10,11 @@ import openai
 import pytest
 from ray import serve
 
-from deployments.contract import Caller, Decoding, ResolvedVocabulary
+from deployments.contract import ENGINE_START_S, Caller, Decoding, ResolvedVocabulary
 from deployments.errors import OverloadedError
 from deployments.ingress.backend import HandleBackend
 from deployments.protocol.decoding import DRAW, SAMPLE
+from deployments.scaling import Autoscaling
 from deployments.settings import Settings
 from tests.deployments.front import CHAT, KEY, KEYS, LIMITS, MODEL, Front, assert_error, chat_body
 from tests.deployments.stand_in import FEWEST_TOKENS, WORDS
@@ -149,6 +150,52 @@ async def test_all_who_wait_are_told_by_one_task_when_there_is_no_replica_left(
     told = await asyncio.gather(*(first_item(backend, "alice") for _ in range(50)), return_exceptions=True)
     assert {type(error) for error in told} == {OverloadedError}
     assert (num_looks, replies.num_calls) == (3, 50)
+
+
+async def test_a_request_that_starts_the_first_replica_is_told_to_come_back_where_that_takes_longer_than_it_may_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("deployments.ingress.backend.has_no_replica", lambda _: True)
+    replies: Any = Replies()
+    scaling = Autoscaling(min_replicas=0)
+    backend = HandleBackend(replies, replies, Settings(secret_token="a-key", autoscaling=scaling, max_queue_s=0.01))
+    with pytest.raises(OverloadedError, match="The model is being started") as error:
+        await first_item(backend, "alice")
+    assert dict(error.value.headers) == {"Retry-After": str(ENGINE_START_S)}
+
+
+@pytest.mark.parametrize(
+    ("num_replicas", "at_least_one", "perhaps_none"),
+    [
+        ({"RUNNING": 1}, True, True),
+        ({}, False, True),
+        ({"STOPPING": 1}, False, True),
+        ({"STARTING": 1}, False, False),
+        ({"STARTING": 1, "STOPPING": 1}, False, False),
+    ],
+)
+async def test_a_service_without_replicas_is_ready_where_a_request_starts_one(
+    monkeypatch: pytest.MonkeyPatch, num_replicas: dict[str, int], at_least_one: bool, perhaps_none: bool
+) -> None:
+    deployments = {
+        "Replica": SimpleNamespace(replica_states=num_replicas),
+        "Vocabulary": SimpleNamespace(replica_states={"RUNNING": 1}),
+    }
+    monkeypatch.setattr(
+        serve, "status", lambda: SimpleNamespace(applications={"app": SimpleNamespace(deployments=deployments)})
+    )
+    handles: Any = [
+        SimpleNamespace(app_name="app", deployment_name=name, options=lambda **_: None) for name in deployments
+    ]
+    for min_replicas, is_ready in ((1, at_least_one), (0, perhaps_none)):
+        scaling = Autoscaling(min_replicas=min_replicas)
+        backend = HandleBackend(handles[0], handles[1], Settings(secret_token="a-key", autoscaling=scaling))
+        assert await backend.is_ready() == is_ready
+    # Without lists there is no answer.
+    deployments["Vocabulary"] = SimpleNamespace(replica_states={})
+    assert not await HandleBackend(
+        handles[0], handles[1], Settings(secret_token="a-key", autoscaling=Autoscaling(min_replicas=0))
+    ).is_ready()
 
 
 def test_models_are_listed_in_openais_shape(front: Front) -> None:

@@ -2,11 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from pathlib import Path
 
 import pytest
 
 from deployments.contract import Answer
+from deployments.replica import deployment
 from deployments.replica.deployment import within
+from deployments.settings import Settings
 
 
 class Script:
@@ -48,3 +51,26 @@ async def test_one_that_is_left_is_closed() -> None:
     assert await anext(items) == "one"
     await items.aclose()
     assert script.is_closed
+
+
+def refuse(*_: object, **__: object) -> None:
+    raise OSError("You are trying to access a gated repo.")
+
+
+@pytest.mark.parametrize(("token", "is_told"), [("", True), ("hf_x", False)])
+def test_a_model_that_cannot_be_read_without_a_token_is_told_with_the_ways_to_give_one(
+    monkeypatch: pytest.MonkeyPatch, token: str, is_told: bool
+) -> None:
+    monkeypatch.setattr(deployment.AutoTokenizer, "from_pretrained", refuse)
+    monkeypatch.setenv("HF_TOKEN", token)
+    settings = Settings.load({"secret_token": "k", "model_name": "some/model"}, {})
+    with pytest.raises(OSError, match="gated repo") as error:
+        deployment.read_tokenizer(settings)
+    assert ("give HF_TOKEN in a file of that name in secrets_dir" in str(error.value)) is is_told
+
+
+def test_a_folder_that_cannot_be_read_needs_no_token(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(deployment.AutoTokenizer, "from_pretrained", refuse)
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    with pytest.raises(OSError, match=r"^You are"):
+        deployment.read_tokenizer(Settings.load({"secret_token": "k", "model_name": str(tmp_path)}, {}))

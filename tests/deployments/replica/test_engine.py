@@ -106,6 +106,25 @@ def test_the_engine_orders_by_priority_unless_the_operator_says_otherwise(given:
     assert policy == given.get("scheduling_policy", "priority")
 
 
+@pytest.mark.parametrize(
+    ("args", "strategy", "num_bundles"),
+    [
+        ({}, "PACK", 1),
+        ({"engine_kwargs": {"tensor_parallel_size": 4}}, "STRICT_PACK", 4),
+        ({"engine_kwargs": {"tensor_parallel_size": 2}, "placement_bundles": [{"GPU": 1}] * 2}, "STRICT_PACK", 2),
+        # Needs two nodes.
+        ({"engine_kwargs": {"tensor_parallel_size": 16}}, "PACK", 16),
+        ({"engine_kwargs": {"tensor_parallel_size": 2, "pipeline_parallel_size": 2}}, "PACK", 4),
+        ({"engine_kwargs": {"tensor_parallel_size": 4}, "placement_strategy": "PACK"}, "PACK", 4),
+        ({"engine_kwargs": {"pipeline_parallel_size": 2}, "placement_strategy": "SPREAD"}, "SPREAD", 2),
+    ],
+)
+def test_workers_that_share_layers_are_on_one_node(args: dict[str, Any], strategy: str, num_bundles: int) -> None:
+    config = engine.engine_config(settings(**args)).get_engine_config()
+    assert config.placement_strategy == strategy
+    assert [bundle["GPU"] for bundle in config.placement_bundles] == [1] * num_bundles
+
+
 def test_a_request_carries_our_id_and_the_grammar() -> None:
     request = engine.chat_request(BODY, request_id="req-1", max_input_tokens=10, grammar='root ::= ""\n')
     assert request.request_id == "req-1"

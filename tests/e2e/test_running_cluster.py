@@ -1,0 +1,157 @@
+"""``serve run`` and ``serve deploy`` on a cluster that was started without the service's secrets, and asks for Ray's
+token.
+
+Serve builds an application in a task of the cluster, which does not see the environment of these commands.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import pytest
+import yaml
+
+from tests.e2e.service import free_port
+
+pytestmark = pytest.mark.slow
+
+ROOT: Final = Path(__file__).parents[2]
+BIN: Final = Path(sys.executable).parent
+RAYS_TOKEN: Final = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "a token of the tests, long enough"}
+START_S: Final = 120
+"""Ray itself gives up after 30 s on a machine that is busy; then it is started again."""
+
+
+def environment(home: Path, **variables: str) -> dict[str, str]:
+    """That of somebody who has set nothing else, and has no token in the home folder."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("RAY_", "SECRET", "HF_"))}
+    return {**kept, "HOME": str(home), "RAY_USAGE_STATS_ENABLED": "0", **variables}
+
+
+@dataclass(frozen=True)
+class Head:
+    """A cluster of one node."""
+
+    folder: Path
+    address: str
+    dashboard: str
+    port: int
+
+    def run(self, command: str, application: Mapping[str, Any], **variables: str) -> subprocess.CompletedProcess[str]:
+        """Call ``serve run`` or ``serve deploy`` with the application, as an operator does who has set these
+        variables."""
+        config = self.folder / "config.yaml"
+        named = {"name": "told", "import_path": "tests.e2e.running_cluster_app:build", **application}
+        http = {"host": "127.0.0.1", "port": self.port}
+        config.write_text(yaml.safe_dump({"http_options": http, "applications": [named]}))
+        where = {
+            "run": ["--non-blocking", "--address", self.address],
+            "deploy": ["--address", self.dashboard],
+        }
+        return subprocess.run(
+            [BIN / "serve", command, *where[command], config],
+            env=environment(self.folder, **variables),
+            capture_output=True,
+            text=True,
+            timeout=START_S,
+        )
+
+    def status(self) -> tuple[str, str]:
+        """Of the application, when it is no longer being deployed, and what Serve says of it."""
+        end = time.monotonic() + START_S
+        while time.monotonic() < end:
+            headers = {"Authorization": f"Bearer {RAYS_TOKEN['RAY_AUTH_TOKEN']}"}
+            answer = httpx.get(f"{self.dashboard}/api/serve/applications/", headers=headers, timeout=30)
+            told = answer.json()["applications"].get("told") if answer.is_success else None
+            if told and told["status"] not in ("DEPLOYING", "NOT_STARTED"):
+                return told["status"], told["message"]
+            time.sleep(0.2)
+        raise AssertionError("the application was not deployed")
+
+    def tells(self) -> dict[str, Any]:
+        assert self.status() == ("RUNNING", "")
+        told: dict[str, Any] = httpx.get(f"http://127.0.0.1:{self.port}/", timeout=30).json()
+        return told
+
+
+@pytest.fixture(scope="module")
+def head() -> Iterator[Head]:
+    # Not pytest's folder: Ray's sockets lie in it, whose names may have 107 characters.
+    with tempfile.TemporaryDirectory(prefix="ray") as name:
+        folder = Path(name)
+        port, web = free_port(), free_port()
+        made = Head(folder, f"127.0.0.1:{port}", f"http://127.0.0.1:{web}", free_port())
+        options = {
+            "port": port,
+            "dashboard-port": web,
+            "ray-client-server-port": free_port(),
+            "dashboard-agent-listen-port": 0,
+            "num-cpus": 1,
+            "object-store-memory": 80_000_000,
+            "temp-dir": folder,
+        }
+        command = [BIN / "ray", "start", "--head", "--block", *(f"--{key}={value}" for key, value in options.items())]
+        variables = environment(folder, PYTHONPATH=str(ROOT), **RAYS_TOKEN)
+        with (folder / "head.log").open("wb") as log:
+            process = subprocess.Popen(command, env=variables, stdout=log, stderr=log)
+            try:
+                wait_for(made.dashboard, process, folder / "head.log")
+                yield made
+            finally:
+                process.send_signal(signal.SIGTERM)
+                process.wait(60)
+
+
+def wait_for(dashboard: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    end = time.monotonic() + START_S
+    while time.monotonic() < end:
+        assert process.poll() is None, log.read_text()
+        try:
+            if httpx.get(f"{dashboard}/api/gcs_healthz").status_code == 200:
+                return
+        except httpx.TransportError:
+            pass
+        time.sleep(0.5)
+    raise AssertionError(log.read_text())
+
+
+def test_who_does_not_say_rays_token_deploys_nothing(head: Head) -> None:
+    refused = head.run("deploy", {"args": {"secret_token": "anyone's"}})
+    assert refused.returncode != 0
+    assert "Missing authentication token" in refused.stderr
+
+
+def test_a_variable_of_the_command_does_not_reach_the_cluster_and_the_error_says_what_does(head: Head) -> None:
+    assert head.run("run", {}, SECRET_TOKEN="of the command", **RAYS_TOKEN).returncode == 0
+    status, message = head.status()
+    assert status == "DEPLOY_FAILED"
+    for part in ("secret_token: missing", "runtime_env.env_vars", "secrets_dir", "docs/deploying.md"):
+        assert part in message
+
+
+def test_the_secrets_come_from_the_applications_environment(head: Head) -> None:
+    variables = {"SECRET_TOKEN": "of the YAML file", "HF_TOKEN": "hf_yaml"}
+    assert head.run("run", {"runtime_env": {"env_vars": variables}}, **RAYS_TOKEN).returncode == 0
+    assert head.tells() == {"key": "of the YAML file", "hf_token": "hf_yaml"}
+
+
+def test_the_secrets_come_from_a_folder_and_logs_are_as_the_application_says(head: Head, tmp_path: Path) -> None:
+    (tmp_path / "SECRET_TOKEN").write_text("of a file\n")
+    (tmp_path / "HF_TOKEN").write_text("hf_file\n")
+    token = tmp_path / "rays token"
+    token.write_text(f"{RAYS_TOKEN['RAY_AUTH_TOKEN']}\n")
+    application = {"args": {"secrets_dir": str(tmp_path)}, "logging_config": {"encoding": "JSON"}}
+    deployed = head.run("deploy", application, RAY_AUTH_MODE="token", RAY_AUTH_TOKEN_PATH=str(token))
+    assert deployed.returncode == 0, deployed.stderr
+    assert head.tells() == {"key": "of a file", "hf_token": "hf_file"}
+    [*_, log] = sorted(head.folder.glob("session_*/logs/serve/replica_told_Teller_*.log"), key=os.path.getmtime)
+    assert all("message" in json.loads(line) for line in log.read_text().splitlines())
