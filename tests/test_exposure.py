@@ -16,7 +16,8 @@ import pytest
 import yaml
 
 ROOT: Final = Path(__file__).parent.parent
-SERVICE, POLICY = yaml.safe_load_all((ROOT / "configs" / "kuberay.yaml").read_text())
+DOCUMENTS: Final[list[dict[str, Any]]] = list(yaml.safe_load_all((ROOT / "configs" / "kuberay.yaml").read_text()))
+SERVICE, POLICY = DOCUMENTS[0], DOCUMENTS[-1]
 CLUSTER: Final[dict[str, Any]] = SERVICE["spec"]["rayClusterConfig"]
 GROUPS: Final = [CLUSTER["headGroupSpec"], *CLUSTER["workerGroupSpecs"]]
 RULES: Final[list[dict[str, Any]]] = POLICY["spec"]["ingress"]
