@@ -1,6 +1,6 @@
 """What the constraint costs the engine: tokens per second of one batch, free, with the automaton and with xgrammar.
 
-    python benchmarks/throughput.py --model PATH [--lang en] [--words 1000] [--batch 32] [--rounds 5] [--json FILE]
+    python benchmarks/throughput.py --model PATH [--lang en] [--words 1000] [--batch 32] [--dtype float32] [--json FILE]
 
 All arms run in one engine, in turn, on the same prompts and sampling parameters; the end token is biased away, so that
 every answer has the same number of tokens. The figure of an arm is the median over the rounds.
@@ -47,6 +47,8 @@ def main() -> None:
             "automaton": {"grammar": reference},
             "xgrammar regex": {"regex": _regex_of(first, DEFAULT_OPTIONS)},
         }
+        for name in arguments.without:
+            arms.pop(name)
         figures = _measure(arguments, arms)
     _print(arguments, figures)
     if arguments.json:
@@ -61,6 +63,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--max-tokens", type=int, default=96)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--dtype", default="auto", help="the engine's number format; auto is the model's own")
+    parser.add_argument("--without", nargs="*", default=[], metavar="ARM", help="arms that are left out")
     parser.add_argument("--json", type=Path)
     return parser.parse_args()
 
@@ -71,6 +75,7 @@ def _measure(arguments: argparse.Namespace, arms: dict[str, dict[str, str] | Non
 
     engine = LLM(
         model=arguments.model,
+        dtype=arguments.dtype,
         max_model_len=1024,
         max_num_seqs=arguments.batch,
         enforce_eager=True,
@@ -113,7 +118,8 @@ def _regex_of(word_list: WordList, options: ListOptions) -> str:
 
 def _print(arguments: argparse.Namespace, figures: dict[str, list[float]]) -> None:
     free = statistics.median(figures["free"])
-    print(f"\n{arguments.batch} sequences, {arguments.words} words of {arguments.lang!r}, {arguments.model}")
+    words = f"{arguments.words} words of {arguments.lang!r}"
+    print(f"\n{arguments.batch} sequences, {words}, {arguments.model}, {arguments.dtype}")
     print(f"{'arm':<16}{'tokens/s':>10}{'of free':>10}")
     for name, values in figures.items():
         median = statistics.median(values)
