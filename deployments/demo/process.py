@@ -27,7 +27,6 @@ import yaml
 from deployments.demo.model import say
 from deployments.ingress.proxy_callback import CALLBACK, CALLBACK_VARIABLE
 from deployments.settings import Settings
-from deployments.settings_sources import ENV_FILE, PREFIX
 
 CONFIG: Final = Path(__file__).parents[2] / "configs" / "demo.yaml"
 MARK: Final = "WORDBOUND_DEMO_RUN"
@@ -98,10 +97,6 @@ class Demo:
             "RAY_USAGE_STATS_ENABLED": "0",
             "VLLM_NO_USAGE_STATS": "1",
         }
-        # Serve builds the application in a process of Ray's, which need not be in this folder.
-        env_file = (self.settings.env_file or Path(ENV_FILE)).expanduser().absolute()
-        if env_file.is_file():
-            environment[f"{PREFIX}ENV_FILE"] = str(env_file)
         if Path(self._model).is_dir():
             environment["HF_HUB_OFFLINE"] = "1"
         command = [sys.executable, "-m", "deployments.demo.application", str(config)]
