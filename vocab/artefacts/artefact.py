@@ -18,6 +18,7 @@ from vocab.automaton.frame import NUM_MODES
 from vocab.automaton.overlay import Overlay
 from vocab.automaton.words import FORMAT_VERSION, NUM_KINDS, Root, TrieArrays, Words
 from vocab.errors import ArtefactError
+from vocab.lists.attribution import attribution
 from vocab.lists.stored_words import StoredWords, read_words, spell
 from vocab.text.changes import ListChanges
 
@@ -111,6 +112,9 @@ def words_to_bytes(words: Words) -> bytes:
         "num_ranks": listed.num_ranks,
         "has_capitals": words.has_capitals,
         "roots": [[*root, node] for root, node in words.roots.items()],
+        # Read by people only. The digest names list, tokenizer and format, not these bytes, so that files with and
+        # without it are the same artefact.
+        "attribution": " ".join(attribution(listed.source, is_by_lemma=len(listed.ranks) > 0)),
     }
     arrays: dict[str, Array] = {
         "words": listed.spelled,

@@ -8,6 +8,7 @@ texts: "3.", or "in the" where "in front of" is listed. `docs/other-engines.md` 
 import re
 from typing import Final, Literal
 
+from vocab.lists.attribution import attribution
 from vocab.lists.wordlists import WordList
 from vocab.options import ListOptions
 from vocab.text.changes import ListChanges
@@ -19,6 +20,7 @@ _QUOTED: Final = re.compile(r'("(?:\\.|[^"\\])*"|\[(?:\\.|[^\]\\])*\])')
 """A string or a class of characters; splitting by it leaves names and operators between them."""
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]*")
+_COMMENT: Final = {"ebnf": "# ", "lark": "// "}
 _TEXT: Final = "TEXT"
 """Stands for the EBNF's ``root``."""
 
@@ -33,7 +35,9 @@ def write_grammar(
     """
     changes.check(word_list.language)
     ebnf = write_ebnf(word_list, options, n_words, changes)
-    return ebnf_to_lark(ebnf) if dialect == "lark" else ebnf
+    credit = attribution(word_list.source, is_by_lemma=word_list.ranks is not None)
+    header = "".join(f"{_COMMENT[dialect]}{line}\n" for line in credit)
+    return header + (ebnf_to_lark(ebnf) if dialect == "lark" else ebnf)
 
 
 def ebnf_to_lark(ebnf: str) -> str:

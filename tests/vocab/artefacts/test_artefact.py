@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ import pytest
 
 from tests.vocab.toys import can_spell, states_of, toy_speller, toy_tokenizer, toy_words
 from vocab.arrays.tensors import Array, read_tensors, write_tensors
-from vocab.artefacts.artefact import ArtefactFolder, check_overlay, overlay_to_bytes
+from vocab.artefacts.artefact import ArtefactFolder, check_overlay, overlay_to_bytes, words_to_bytes
 from vocab.automaton.overlay import Overlay, build_overlay
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.automaton.words import FORMAT_VERSION, Words
@@ -35,6 +36,28 @@ def test_an_artefact_comes_back_as_it_was(saved: Saved) -> None:
     for name, array in arrays_of(words).items():
         np.testing.assert_array_equal(arrays_of(loaded)[name], array, err_msg=name)
     assert can_spell(states_of(loaded, tokenizer), tokenizer, "Niño, sol in front of niño. Mr. sol")
+
+
+def test_an_artefact_says_whose_words_it_holds(saved: Saved) -> None:
+    folder, words, _ = saved
+    _, own = read_tensors(folder.read_bytes(words.digest))
+    assert own["attribution"] == ""
+    _, metadata = read_tensors(words_to_bytes(replace(words, listed=replace(words.listed, source="cleaned"))))
+    for owed in (
+        "Robyn Speer",
+        "CC BY-SA 4.0",
+        "Changed by wordbound",
+        "SUBTLEX by Marc Brysbaert",
+        "freely available",
+    ):
+        assert owed in metadata["attribution"]
+
+
+def test_an_artefact_made_before_they_said_so_is_still_read(saved: Saved) -> None:
+    folder, words, _ = saved
+    older = rewritten(folder.read_bytes(words.digest), lambda _, metadata: metadata.pop("attribution"))
+    folder.write_bytes(words.digest, older)
+    assert folder.load(words.digest).digest == words.digest
 
 
 def arrays_of(trie: Words | Overlay) -> dict[str, Array]:
@@ -129,7 +152,7 @@ def test_a_file_cut_short_is_refused(saved: Saved, keep: int) -> None:
         folder.load(words.digest)
 
 
-def rewritten(data: bytes, change: Callable[[dict[str, Array], dict[str, Any]], None]) -> bytes:
+def rewritten(data: bytes, change: Callable[[dict[str, Array], dict[str, Any]], Any]) -> bytes:
     """The file with other contents and a checksum that fits."""
     arrays, metadata = read_tensors(data)
     arrays = {name: array.copy() for name, array in arrays.items()}

@@ -27,6 +27,10 @@ def main(arguments: list[str]) -> int:
     return exit_info.value.code
 
 
+def without_credit(grammar: str) -> str:
+    return re.sub(r"\A(# .*\n)+", "", grammar)
+
+
 @pytest.fixture
 def list_file(tmp_path: Path) -> str:
     path = tmp_path / "list.txt"
@@ -43,17 +47,41 @@ def names_file(tmp_path: Path) -> str:
 
 def test_it_writes_the_grammar_of_a_language(capsys: Output) -> None:
     assert main(["--lang", "es", "--words", "30"]) == 0
-    assert capsys.readouterr().out == write_ebnf(load_word_list("es", None), ListOptions(), 30)
+    assert without_credit(capsys.readouterr().out) == write_ebnf(load_word_list("es", None), ListOptions(), 30)
 
 
 def test_the_raw_list_and_the_unsafe_one_can_be_asked_for(capsys: Output) -> None:
     assert main(["--lang", "es", "--words", "30", "--source", "wordfreq"]) == 0
     raw = load_word_list("es", None, source="wordfreq")
-    assert capsys.readouterr().out == write_ebnf(raw, ListOptions(), 30)
+    assert without_credit(capsys.readouterr().out) == write_ebnf(raw, ListOptions(), 30)
     assert main(["--lang", "es", "--words", "400", "--no-safe"]) == 0
     unsafe = load_word_list("es", None, safe=False)
-    assert capsys.readouterr().out == write_ebnf(unsafe, ListOptions(), 400)
+    assert without_credit(capsys.readouterr().out) == write_ebnf(unsafe, ListOptions(), 400)
     assert unsafe.words[:400] != load_word_list("es", None).words[:400]
+
+
+@pytest.mark.parametrize(("dialect", "comment"), [("ebnf", "# "), ("lark", "// ")])
+def test_a_grammar_says_whose_words_it_holds(dialect: str, comment: str, capsys: Output) -> None:
+    assert main(["--lang", "es", "--words", "30", "--dialect", dialect]) == 0
+    written = capsys.readouterr().out.split("\n")
+    credit = [line.removeprefix(comment) for line in written if line.startswith(comment)]
+    assert written[: len(credit)] == [comment + line for line in credit]
+    told = " ".join(credit)
+    for owed in (
+        "Robyn Speer",
+        "CC BY-SA 4.0",
+        "Changed by wordbound",
+        "SUBTLEX by Marc Brysbaert",
+        "freely available",
+    ):
+        assert owed in told
+
+
+def test_a_grammar_of_a_file_owes_nobody_but_simplemma_where_lemmas_are_counted(list_file: str, capsys: Output) -> None:
+    assert main(["--list", list_file, "--lang", "fr"]) == 0
+    assert capsys.readouterr().out.startswith("root ::= ")
+    assert main(["--list", list_file, "--lang", "fr", "--unit", "lemma"]) == 0
+    assert capsys.readouterr().out.startswith("# Ranked by the lemmas of simplemma by Adrien Barbaresi")
 
 
 def test_it_has_all_options(list_file: str, names_file: str, tmp_path: Path, capsys: Output) -> None:
