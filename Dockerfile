@@ -84,4 +84,8 @@ CMD ["configs/one-cpu.yaml"]
 
 FROM service AS gpu
 COPY --from=gpu-packages /opt/wordbound /opt/wordbound
+# FlashInfer's sampler would be compiled at the first request that has a top_p, by a CUDA compiler that is not on the path
+# here: vLLM's own takes its place.
+ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility \
+    VLLM_USE_FLASHINFER_SAMPLER=0
 CMD ["configs/one-gpu.yaml"]
