@@ -15,7 +15,7 @@ WANTED := -c constraints-cpu.txt -e ".[cpu,demo,dev]"
 MISMATCHED := torchvision torchaudio torchcodec
 
 .PHONY: lists demo test unit test-slow test-optimized stress test-postgres lint types constraints check-constraints \
-  bench bench-masks bench-quality clean
+  bench bench-masks bench-gpu bench-quality clean
 .DEFAULT_GOAL := demo
 
 demo: $(READY)
@@ -70,6 +70,10 @@ bench: $(READY)
 bench-masks: $(READY)
 	@$(PIP) install -qq --progress-bar off -c constraints-cpu.txt -e ".[bench]"
 	@$(BIN)/python -m benchmarks masks
+
+# On a CUDA machine, in the environment that has vLLM for it: make bench-gpu PYTHON=… ARGS="--model PATH"; --help has all.
+bench-gpu:
+	@$(PYTHON) -m benchmarks.gpu $(ARGS)
 
 # How well each way to choose a text reads; takes hours, and goes on where it was ended: benchmarks/quality.py --help
 bench-quality: $(READY)

@@ -73,6 +73,11 @@ class EngineBeams:
     ) -> None:
         self._client.shutdown()
 
+    @property
+    def client(self) -> Any:
+        """vLLM's ``AsyncLLM``, while the engine runs."""
+        return self._client
+
     async def search(self, tasks: Sequence[Task]) -> list[Found]:
         """The best text of each task, all at the same time."""
         return list(await asyncio.gather(*(self._search(task) for task in tasks)))
