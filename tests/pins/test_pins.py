@@ -1,3 +1,4 @@
+import sys
 import zipfile
 from pathlib import Path
 
@@ -36,7 +37,7 @@ def test_what_uv_cannot_resolve_is_told_in_its_own_words(tmp_path: Path, monkeyp
     uv = tmp_path / "uv"
     uv.write_text("#!/bin/sh\necho 'No solution found' >&2\nexit 1\n")
     uv.chmod(0o700)
-    monkeypatch.setattr(pins.sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     with pytest.raises(ResolutionError, match=r"constraints-gpu.txt cannot be resolved:\nNo solution found"):
         check(GPU)
     uv.unlink()

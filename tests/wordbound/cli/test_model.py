@@ -1,7 +1,7 @@
 from pathlib import Path
 from typing import NoReturn
 
-import httpx
+import httpx2
 import pytest
 from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 
@@ -37,11 +37,13 @@ def test_a_name_that_is_no_id_is_told() -> None:
     ("error", "todo"),
     [
         (
-            GatedRepoError("gated", response=httpx.Response(403, request=httpx.Request("HEAD", "http://hub"))),
+            GatedRepoError("gated", response=httpx2.Response(403, request=httpx2.Request("HEAD", "http://hub"))),
             "HF_TOKEN",
         ),
         (
-            RepositoryNotFoundError("none", response=httpx.Response(404, request=httpx.Request("HEAD", "http://hub"))),
+            RepositoryNotFoundError(
+                "none", response=httpx2.Response(404, request=httpx2.Request("HEAD", "http://hub"))
+            ),
             "check the name",
         ),
         (OSError("no route to host\nmore"), "name a folder"),
