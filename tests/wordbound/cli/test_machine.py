@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from deployments.replica import number_format
 from wordbound.cli.machine import (
+    BFLOAT16,
     check_gpus,
     check_port,
     check_processor,
@@ -49,10 +51,14 @@ def test_a_processor_is_told_by_what_it_calculates_in() -> None:
     fast = check_processor(frozenset({"avx2", "avx512_bf16"}), 2, "x86_64", serves_on_it=True)
     assert (fast.level, "bfloat16 (avx512_bf16)" in fast.said) == ("ok", True)
     plain = check_processor(frozenset({"avx2"}), 2, "x86_64", serves_on_it=True)
-    assert (plain.level, "float32 is faster" in plain.said) == ("ok", True)
+    assert (plain.level, "computes in float32" in plain.said) == ("ok", True)
     assert check_processor(frozenset({"sse2"}), 2, "x86_64", serves_on_it=True).level == "fail"
     assert check_processor(frozenset({"sse2"}), 2, "x86_64", serves_on_it=False).level == "ok"
     assert check_processor(frozenset(), 2, "x86_64", serves_on_it=True).level == "note"
+
+
+def test_a_processor_is_told_by_the_flags_that_the_service_goes_by() -> None:
+    assert set(number_format.BFLOAT16_FLAGS) == BFLOAT16
 
 
 def test_gpus_are_what_nvidia_smi_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
