@@ -17,7 +17,7 @@ ENVIRONMENT: Final = {
 }
 
 
-def run_program(module: str, *arguments: str, log: Path, artefacts: Path | None = None, timeout_s: float = 400) -> None:
+def run_program(module: str, *arguments: str, log: Path, artefacts: Path | None = None, timeout_s: float = 600) -> None:
     """Runs ``python -m module``; its engine finds the lists of a folder. A failure shows the end of the log."""
     lists = {ARTEFACT_DIR_VARIABLE: str(artefacts)} if artefacts is not None else {}
     with log.open("w") as output:

@@ -22,7 +22,7 @@ def pairs(
     folder = tmp_path_factory.mktemp("beams")
     results, log = folder / "run.json", folder / "run.log"
     arguments = ("--model", str(smollm2_path), "--prompts", "4", "--tokens", "16", "--rounds", "0")
-    run_program("benchmarks.beams", *arguments, "--json", str(results), *request.param, log=log, timeout_s=600)
+    run_program("benchmarks.beams", *arguments, "--json", str(results), *request.param, log=log)
     found: list[dict[str, Any]] = json.loads(results.read_text())["pairs"]
     return found
 
