@@ -9,6 +9,7 @@ import hashlib
 import hmac
 import json
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
@@ -39,6 +40,8 @@ DEMO_TOKEN: Final = "changeme"  # noqa: S105 - the well-known key of the demo, r
 
 
 _NO_LIMITS: Final = Key()
+
+_ORIGIN: Final = re.compile(r"[a-z][a-z0-9+.-]*://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
 
 
 class BatchSettings(BaseModel):
@@ -148,6 +151,10 @@ class Settings(BaseSettings):
     """What becomes of a conversation that is longer than ``limits.max_input_tokens``: an error, or it is answered
     without its oldest turns, and the answer says how many messages were left out. System messages and the last turn
     stay. Costs some ten readings of the prompt for such a request."""
+    cors_origins: Annotated[tuple[str, ...], NoDecode] = ()
+    """Web pages that may call the service from a browser, by their origin: ``https://app.example.com``,
+    ``http://localhost:3000``; ``*`` for any. By default none. Such a page holds a key, which everyone who opens it can
+    read: give it one of its own, with limits (``keys``)."""
     public_docs: bool = False
     """Answer ``/openapi.json`` and ``/docs`` without a key."""
     limits: Limits = Limits()
@@ -315,7 +322,19 @@ class Settings(BaseSettings):
                 raise ValueError(f"expected a URL that fsspec can open: {error}") from None
         return url
 
-    @field_validator("prebuild_langs", mode="before")
+    @field_validator("cors_origins")
+    @classmethod
+    def _check_origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
+        # A browser sends an origin in exactly this form, and it is compared as it was sent.
+        for origin in origins:
+            if origin != "*" and not _ORIGIN.fullmatch(origin):
+                raise ValueError(
+                    f"{origin!r}: expected *, or origins such as https://app.example.com: a scheme, a host in small "
+                    "letters and perhaps a port, with no slash at the end"
+                )
+        return origins
+
+    @field_validator("prebuild_langs", "cors_origins", mode="before")
     @classmethod
     def _split(cls, langs: Any) -> Any:
         return [part.strip() for part in langs.split(",") if part.strip()] if isinstance(langs, str) else langs

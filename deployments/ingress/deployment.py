@@ -1,6 +1,7 @@
 """The HTTP front: its routes, and what each does with a checked request.
 
-A request passes, from the outside in: request id, Host, key, headers, route, limits of the key, then a handler here.
+A request passes, from the outside in: origin (where web pages may ask), request id, Host, key, headers, route, limits
+of the key, then a handler here.
 """
 
 import asyncio
@@ -12,6 +13,7 @@ from fastapi import FastAPI, Request, Response
 from ray import serve
 from ray.serve.handle import DeploymentHandle
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import JSONResponse
 
 from deployments.contract import Answer, Caller, ResolvedVocabulary
@@ -47,6 +49,15 @@ ROUTES: Final[Routes] = {
     **dict.fromkeys(DOCS_PATHS, ("GET",)),
 }
 OPEN_PATHS: Final = (b"/health", b"/ready")
+
+_CORS_METHODS: Final = ("DELETE", "GET", "POST")
+
+_CORS_EXPOSED: Final = (
+    "Retry-After",
+    "X-Request-Id",
+    *(f"x-ratelimit-{what}-{kind}" for kind in ("requests", "tokens") for what in ("limit", "remaining", "reset")),
+)
+"""What a script may read of an answer's headers, besides those that any page may read."""
 
 _LONG_BODY_BYTES: Final = 64 * 1024
 """Longer bodies are read in a thread. Up to here it takes 2 ms, for a list of 50,000 words 25 ms, in which no other
@@ -87,6 +98,8 @@ def create_app(settings: Settings, backend: Backend, mounts: Sequence[Mount] = (
     )
     app.add_middleware(Gate, check=check_host)
     app.add_middleware(Envelope, max_unread_s=settings.limits.max_unread_s)
+    if settings.cors_origins:
+        _allow_origins(app, settings.cors_origins)
     return app
 
 
@@ -128,6 +141,21 @@ async def _not_found(_: Request, __: Exception) -> Response:
     """Answer paths that the router refuses although ``routing`` lets them through, such as a line break in a model's
     name."""
     raise NotFoundError("There is nothing at this path.")
+
+
+def _allow_origins(app: FastAPI, origins: Sequence[str]) -> None:
+    """Let web pages of these origins read all answers, errors too.
+
+    A browser's question before the request (its preflight) has no key, so it is answered before all other layers.
+    """
+    app.add_middleware(
+        CORSMiddleware,
+        allow_origins=origins,
+        allow_methods=_CORS_METHODS,
+        # OpenAI's client sends some that are new in each version, as ``X-Stainless-…``.
+        allow_headers=("*",),
+        expose_headers=_CORS_EXPOSED,
+    )
 
 
 def _add_health(app: FastAPI, backend: Backend) -> None:

@@ -104,6 +104,13 @@ def test_every_environment_name_keeps_its_meaning() -> None:
     assert settings.mask_engine == "xgrammar"
 
 
+def test_the_pages_that_may_ask_are_named_in_the_yaml_file_or_in_a_variable() -> None:
+    pages = ("https://app.example.com", "http://localhost:3000")
+    assert load(cors_origins=list(pages)).cors_origins == pages
+    assert load({"WORDBOUND_CORS_ORIGINS": ", ".join(pages)}).cors_origins == pages
+    assert load(cors_origins="*").cors_origins == ("*",)
+
+
 def test_limits_of_yaml_and_environment_are_put_together() -> None:
     settings = load({"MAX_INPUT_TOKENS": "100"}, limits={"max_new_tokens": 7})
     assert (settings.limits.max_input_tokens, settings.limits.max_new_tokens) == (100, 7)
@@ -142,6 +149,9 @@ def test_a_model_in_a_folder_is_named_for_the_folder() -> None:
             ["autoscaling.max_replica: unknown", "known are aggregation_function"],
         ),
         ({"placement_strategy": "TIGHT"}, {}, ["placement_strategy='TIGHT'", "STRICT_PACK"]),
+        ({"cors_origins": ["https://a.example/"]}, {}, ["cors_origins", "https://a.example/", "no slash at the end"]),
+        ({"cors_origins": ["a.example"]}, {}, ["cors_origins", "https://app.example.com"]),
+        ({}, {"WORDBOUND_CORS_ORIGINS": "https://A.example"}, ["WORDBOUND_CORS_ORIGINS", "small letters"]),
     ],
 )
 def test_a_bad_setting_is_named_with_its_value_and_what_was_expected(

@@ -1,0 +1,72 @@
+"""Web pages of other origins: which may ask from a browser, and what they may read."""
+
+import httpx
+import pytest
+
+from deployments.ingress.deployment import create_app
+from deployments.settings import Settings
+from tests.deployments.front import CHAT, KEY, LIMITS, MODEL, assert_error, chat_body
+from tests.deployments.stand_in import StandIn
+
+PAGE = "https://app.example.com"
+PREFLIGHT = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization,x-stainless-os"}
+ALLOWED = "access-control-allow-origin"
+
+
+def client_of(*origins: str, backend: StandIn | None = None) -> httpx.AsyncClient:
+    settings = Settings(model_id=MODEL, secret_token=KEY, limits=LIMITS, cors_origins=origins)
+    transport = httpx.ASGITransport(create_app(settings, backend or StandIn()))
+    return httpx.AsyncClient(transport=transport, base_url="http://localhost", headers={"Origin": PAGE})
+
+
+async def test_by_default_no_page_may_ask() -> None:
+    async with client_of() as client:
+        assert_error(await client.options(CHAT, headers=PREFLIGHT), 401, code="invalid_api_key")
+        answer = await client.get("/health")
+        assert not [name for name in answer.headers if name.startswith("access-control-")]
+
+
+@pytest.mark.parametrize("origins", [(PAGE,), ("http://localhost:3000", PAGE), ("*",)])
+async def test_a_page_that_is_allowed_may_ask_before_it_has_a_key(origins: tuple[str, ...]) -> None:
+    async with client_of(*origins) as client:
+        answer = await client.options(CHAT, headers=PREFLIGHT)
+    assert answer.status_code == 200
+    assert answer.headers[ALLOWED] == (PAGE if "*" not in origins else "*")
+    assert "POST" in answer.headers["access-control-allow-methods"]
+    assert answer.headers["access-control-allow-headers"] == PREFLIGHT["Access-Control-Request-Headers"]
+    # Keys are in headers, and a page must not send a browser's own credentials.
+    assert "access-control-allow-credentials" not in answer.headers
+
+
+async def test_such_a_page_reads_answers_errors_streams_and_the_id_of_each() -> None:
+    async with client_of(PAGE) as client:
+        key = {"X-API-Key": KEY}
+        answers = [
+            await client.post(CHAT, headers=key, json=chat_body()),
+            await client.post(CHAT, headers=key, json=chat_body(stream=True)),
+            await client.post(CHAT, headers=key, json=chat_body(n=0)),
+            await client.post(CHAT, headers=key, json=chat_body("please fail")),
+            await client.post(CHAT, json=chat_body()),
+            await client.get("/nothing", headers=key),
+        ]
+    assert [answer.status_code for answer in answers] == [200, 200, 400, 500, 401, 404]
+    for answer in answers:
+        assert answer.headers[ALLOWED] == PAGE
+        assert answer.headers["vary"] == "Origin"
+        assert "x-request-id" in answer.headers["access-control-expose-headers"].lower()
+        assert answer.headers["x-request-id"].startswith("req-")
+    assert_error(answers[2], 400, param="n")
+
+
+async def test_another_page_is_refused_and_reads_nothing() -> None:
+    async with client_of("https://other.example.com") as client:
+        refused = await client.options(CHAT, headers=PREFLIGHT)
+        assert refused.status_code == 400
+        answer = await client.get("/v1/models", headers={"X-API-Key": KEY})
+        assert answer.status_code == 200
+        assert ALLOWED not in {*refused.headers, *answer.headers}
+
+
+async def test_a_question_that_is_no_preflight_needs_a_key() -> None:
+    async with client_of(PAGE) as client:
+        assert_error(await client.options(CHAT), 401, code="invalid_api_key")
