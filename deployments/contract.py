@@ -12,9 +12,16 @@ from vocab.options import Case, End, Layout, ListOptions, Punctuation
 from vocab.text.changes import ListChanges
 
 ChatBody: TypeAlias = dict[str, Any]
-"""A validated OpenAI chat request: JSON types only, no ``vocab`` field, always with ``model``, ``messages`` and an
-explicit ``max_tokens`` (never ``max_completion_tokens``). Only lines of batches have a ``priority``; a client's is
-removed, and so is its ``cache_salt``."""
+"""A validated OpenAI chat request, or a completion, which has a ``prompt`` in place of the ``messages``: JSON types
+only, no ``vocab`` field, always with ``model`` and an explicit ``max_tokens`` (never ``max_completion_tokens``). Only
+lines of batches have a ``priority``; a client's is removed, and so is its ``cache_salt``."""
+
+
+def num_prompts(body: ChatBody) -> int:
+    """Return how many prompts a body asks to be answered: 1, or more of a completion."""
+    prompt = body.get("prompt")
+    return len(prompt) if isinstance(prompt, list) and not isinstance(prompt[0], int) else 1
+
 
 Answer: TypeAlias = str | dict[str, Any]
 """One item of an answer: a server-sent event (``"data: …\\n\\n"``) of a stream, or the one dict of a whole answer.
@@ -148,7 +155,7 @@ class Decoding(BaseModel):
 
     def num_sequences(self, body: ChatBody) -> int:
         """Return how many sequences of the engine's batch a request takes up at once."""
-        return max(int(body.get("n") or 1), self.num_beams, self.best_of, self.search_width)
+        return num_prompts(body) * max(int(body.get("n") or 1), self.num_beams, self.best_of, self.search_width)
 
     @property
     def is_plain(self) -> bool:

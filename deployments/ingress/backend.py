@@ -7,6 +7,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from contextlib import aclosing
 from typing import Any, Final, Protocol
 
 from ray import serve
@@ -52,8 +53,14 @@ class Backend(Protocol):
     ) -> AsyncGenerator[Answer]:
         """Generate an answer; closing the generator stops the work."""
 
+    def tokenized(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[Answer]:
+        """Give the tokens of a text, or the text of tokens, as one dict."""
+
     def check_room(self, owner: str) -> None:
         """Raise ``OverloadedError`` where a request of that key is as good as refused."""
+
+    async def context_length(self) -> int | None:
+        """Return the engine's context in tokens; None where it is not known now."""
 
     async def is_ready(self) -> bool:
         """Return whether every part of the graph can take requests."""
@@ -64,6 +71,12 @@ class HandleBackend:
 
     def __init__(self, replica: DeploymentHandle, vocabulary: DeploymentHandle, settings: Settings) -> None:
         self._replica = replica.options(stream=True)
+        self._ask_context_length = lambda: replica.context_length.remote()
+        # The engine's own is the same for as long as the application runs.
+        known = settings.engine_kwargs.get("max_model_len")
+        self._context_length = None if known is None else int(known)
+        # Of a deployment that may scale to nothing, known when it has answered once.
+        self._has_replica = settings.autoscaling.min_replicas > 0
         self._vocabulary = vocabulary
         # One of a deployment that may scale to nothing is started by a request that waits for it.
         waits_for_start = settings.autoscaling.min_replicas == 0
@@ -85,10 +98,23 @@ class HandleBackend:
         self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, caller: Caller
     ) -> AsyncGenerator[Answer]:
         response = self._replica.answer.remote(body, vocabulary, decoding, caller)
+        async with aclosing(self._items(response, caller.owner)) as items:
+            async for item in items:
+                yield item
+
+    async def tokenized(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[Answer]:
+        # Its refusals say nothing of the room for chats.
+        async with aclosing(self._items(self._replica.tokenized.remote(body, caller), None)) as items:
+            async for item in items:
+                yield item
+
+    async def _items(self, response: Any, owner: str | None) -> AsyncGenerator[Answer]:
+        """Yield what a replica yields; a refusal is remembered for the key ``owner``."""
         try:
             item = await self._first_item(response)
-            if isinstance(item, dict) and (refusal := item.get("error")) and refusal.get("code") == "overloaded":
-                self._refused[caller.owner] = time.monotonic(), refusal.get("retry_after", 1)
+            refusal = item.get("error") if isinstance(item, dict) else None
+            if owner is not None and refusal and refusal.get("code") == "overloaded":
+                self._refused[owner] = time.monotonic(), refusal.get("retry_after", 1)
             while item is not None:
                 if item != BEGUN:
                     yield item
@@ -109,6 +135,7 @@ class HandleBackend:
             either: set[asyncio.Future[Any]] = {first, no_replica}
             await asyncio.wait(either, timeout=self._max_wait_s, return_when=asyncio.FIRST_COMPLETED)
             if first.done():
+                self._has_replica = True
                 return first.result()
             if no_replica.done() or has_no_replica(self._replica):
                 raise OverloadedError("The model is being started. Try again in a moment.", ENGINE_START_S)
@@ -124,6 +151,16 @@ class HandleBackend:
 
     async def is_ready(self) -> bool:
         return await self._readiness.get()
+
+    async def context_length(self) -> int | None:
+        # A question would start a replica where there is none.
+        if self._context_length is None and self._has_replica and await self.is_ready():
+            try:
+                async with asyncio.timeout(_STATUS_TIMEOUT_S):
+                    self._context_length = await self._ask_context_length()
+            except Exception as error:
+                logger.warning("no replica says how long its context is: %s", type(error).__name__)
+        return self._context_length
 
 
 def _no_capacity(retry_after_s: int = 1) -> OverloadedError:

@@ -7,7 +7,8 @@ of the key, then a handler here.
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
-from typing import Any, Final, TypeAlias
+from functools import partial
+from typing import Any, Final, TypeAlias, TypeVar
 
 from fastapi import FastAPI, Request, Response
 from ray import serve
@@ -31,13 +32,20 @@ from deployments.limits import Limits
 from deployments.process_setup import set_up_process
 from deployments.protocol.generate import GenerateRequestReader, rename, reshaped
 from deployments.protocol.openapi import DOCS_PATHS, add_docs
-from deployments.protocol.reader import ChatRequest, ChatRequestReader, check_budget, model_not_found
+from deployments.protocol.reader import (
+    ChatRequest,
+    ChatRequestReader,
+    CompletionRequestReader,
+    check_budget,
+    model_not_found,
+)
+from deployments.protocol.tokenization import read_detokenize, read_tokenize
 from deployments.rates import Rates
 from deployments.settings import Settings
 
 logger = logging.getLogger("ray.serve.wordbound")
 
-_PATHS_OF_ENGINE: Final = (b"/v1/chat/completions", b"/generate")
+_PATHS_OF_ENGINE: Final = (b"/v1/chat/completions", b"/v1/completions", b"/generate", b"/tokenize", b"/detokenize")
 """Each request to them waits for a replica."""
 
 ROUTES: Final[Routes] = {
@@ -63,6 +71,8 @@ _LONG_BODY_BYTES: Final = 64 * 1024
 """Longer bodies are read in a thread. Up to here it takes 2 ms, for a list of 50,000 words 25 ms, in which no other
 stream on this loop would move."""
 
+T = TypeVar("T")
+
 Mount: TypeAlias = Callable[[FastAPI], Routes]
 """Adds routes of another room to the application, and returns their paths."""
 
@@ -77,9 +87,10 @@ def create_app(settings: Settings, backend: Backend, mounts: Sequence[Mount] = (
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     app.add_exception_handler(HTTPException, _not_found)
     _add_health(app, backend)
-    _add_models(app, settings.model_id)
+    _add_models(app, settings, backend)
     rates = Rates(settings.rates_url)
-    _add_chat(app, settings, backend, rates)
+    _add_generation(app, settings, backend, rates)
+    _add_tokenization(app, settings, backend)
     routes = dict(ROUTES)
     for mount in mounts:
         routes |= mount(app)
@@ -172,33 +183,46 @@ def _add_health(app: FastAPI, backend: Backend) -> None:
         return JSONResponse({"status": "unavailable"}, status_code=503, headers={"Retry-After": "1"})
 
 
-def _add_models(app: FastAPI, model_id: str) -> None:
-    card = {"id": model_id, "object": "model", "created": 0, "owned_by": "wordbound"}
+def _add_models(app: FastAPI, settings: Settings, backend: Backend) -> None:
+    limits = settings.limits
+    card: dict[str, Any] = {
+        "id": settings.model_id,
+        "object": "model",
+        "created": 0,
+        "owned_by": "wordbound",
+        "max_input_tokens": limits.max_input_tokens,
+        "max_output_tokens": limits.max_new_tokens,
+    }
+
+    async def with_context() -> dict[str, Any]:
+        length = await backend.context_length()
+        # Left out, as in OpenAI's card, until a replica has said it.
+        return card if length is None else {**card, "max_model_len": length}
 
     @app.get("/v1/models")
     async def list_models() -> Response:
-        return JSONResponse({"object": "list", "data": [card]})
+        return JSONResponse({"object": "list", "data": [await with_context()]})
 
     @app.get("/v1/models/{name:path}")
     async def get_model(name: str) -> Response:
-        if name != model_id:
+        if name != settings.model_id:
             raise model_not_found(name)
-        return JSONResponse(card)
+        return JSONResponse(await with_context())
 
 
 def max_chats(settings: Settings) -> int:
-    """Return how many chat requests one ingress works on at once: as many as all replicas take."""
+    """Return how many requests for replicas one ingress works on at once: as many as all replicas take."""
     return settings.max_requests * settings.autoscaling.max_replicas
 
 
-def _add_chat(app: FastAPI, settings: Settings, backend: Backend, rates: Rates) -> None:
-    chats = ChatRequestReader.of(settings)
+def _add_generation(app: FastAPI, settings: Settings, backend: Backend, rates: Rates) -> None:
+    chats, completions = ChatRequestReader.of(settings), CompletionRequestReader.of(settings)
     prompts = GenerateRequestReader(chats, settings.limits)
     backlog = Backlog()
 
     async def read(request: Request, reader: Reader) -> ChatRequest:
         backend.check_room(request.state.owner)
-        return await _read_chat(request, reader, settings.limits)
+        return await _read(request, settings.limits, reader.read)
 
     async def answered(request: Request, chat: ChatRequest, reshape: Reshape | None = None) -> Response:
         request_id = request.state.request_id
@@ -219,6 +243,10 @@ def _add_chat(app: FastAPI, settings: Settings, backend: Backend, rates: Rates) 
     async def create_chat_completion(request: Request) -> Response:
         return await answered(request, await read(request, chats))
 
+    @app.post("/v1/completions")
+    async def create_completion(request: Request) -> Response:
+        return await answered(request, await read(request, completions))
+
     @app.post("/generate")
     async def generate(request: Request) -> Response:
         """A prompt, answered as a chat of one message, in the form of servers built on transformers."""
@@ -230,11 +258,37 @@ def _add_chat(app: FastAPI, settings: Settings, backend: Backend, rates: Rates) 
             raise
 
 
-async def _read_chat(request: Request, reader: Reader, limits: Limits) -> ChatRequest:
+def _add_tokenization(app: FastAPI, settings: Settings, backend: Backend) -> None:
+    known: dict[str, Any] = {"limits": settings.limits, "model_id": settings.model_id}
+    backlog = Backlog()
+
+    async def answered(request: Request, read: Callable[..., dict[str, Any]]) -> Response:
+        request_id = request.state.request_id
+        body = await _read(request, settings.limits, partial(read, **known))
+        try:
+            answer = backend.tokenized(body, Caller(request.state.owner, request_id))
+            return await respond(request, answer, is_stream=False, request_id=request_id, backlog=backlog)
+        except (ApiError, ClientLeft):
+            raise
+        except Exception as error:
+            raise to_api_error(error, request_id) from error
+
+    @app.post("/tokenize")
+    async def tokenize(request: Request) -> Response:
+        """The tokens of a text or of messages, as the model would get them."""
+        return await answered(request, read_tokenize)
+
+    @app.post("/detokenize")
+    async def detokenize(request: Request) -> Response:
+        """The text of tokens."""
+        return await answered(request, read_detokenize)
+
+
+async def _read(request: Request, limits: Limits, read: Callable[[Any], T]) -> T:
     body = await read_json_body(request, limits)
 
-    def parse() -> ChatRequest:
-        return reader.read(parse_json(body, limits))
+    def parse() -> T:
+        return read(parse_json(body, limits))
 
     return parse() if len(body) < _LONG_BODY_BYTES else await asyncio.to_thread(parse)
 

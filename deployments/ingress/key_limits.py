@@ -8,6 +8,7 @@ from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from deployments.contract import ChatBody, num_prompts
 from deployments.errors import BadRequestError, ForbiddenError, RateKind, RateLimitError
 from deployments.ingress.request_id import add_headers
 from deployments.ingress.routing import raw_path
@@ -15,7 +16,7 @@ from deployments.protocol.reader import ChatRequest
 from deployments.rates import RateExceededError, Rates, RateState
 from deployments.settings import Settings
 
-_INTERACTIVE: Final = (b"/generate",)
+_INTERACTIVE: Final = (b"/v1/completions", b"/generate", b"/tokenize", b"/detokenize")
 
 _CHARS_PER_TOKEN: Final = 4
 """As OpenAI estimates the tokens of a prompt that it has not read yet."""
@@ -51,8 +52,7 @@ async def take_tokens(rates: Rates, scope: Scope, settings: Settings, chat: Chat
     limit = settings.key(scope["state"]["owner"]).tokens_per_minute
     if limit is None:
         return
-    prompt = len(json.dumps(chat.body["messages"], ensure_ascii=False)) // _CHARS_PER_TOKEN
-    cost = prompt + chat.decoding.num_sequences(chat.body) * int(chat.body["max_tokens"])
+    cost = _num_prompt_tokens(chat.body) + chat.decoding.num_sequences(chat.body) * int(chat.body["max_tokens"])
     if cost > limit:
         raise BadRequestError(
             f"This request may take {cost} tokens, and this key has {limit} a minute. Ask for fewer with 'max_tokens',"
@@ -60,6 +60,19 @@ async def take_tokens(rates: Rates, scope: Scope, settings: Settings, chat: Chat
             "max_tokens",
         )
     await _take(rates, scope, "tokens", limit, cost)
+
+
+def _num_prompt_tokens(body: ChatBody) -> int:
+    """Return about how many tokens the prompt has; those that come as tokens are counted."""
+    prompts = body.get("prompt", body.get("messages"))
+    if num_prompts(body) == 1:
+        prompts = [prompts]
+    return sum(
+        len(prompt)
+        if isinstance(prompt, list) and isinstance(prompt[0], int)
+        else len(json.dumps(prompt, ensure_ascii=False)) // _CHARS_PER_TOKEN
+        for prompt in prompts
+    )
 
 
 async def _take(rates: Rates, scope: Scope, kind: RateKind, limit: int, cost: int) -> None:

@@ -24,7 +24,11 @@ _REFUSED_PREFIX: Final = "guided_"
 
 
 def is_refused(name: str) -> bool:
-    return name in REFUSED or name.startswith(_REFUSED_PREFIX)
+    return name in REFUSED or is_old_name(name)
+
+
+def is_old_name(name: str) -> bool:
+    return name.startswith(_REFUSED_PREFIX)
 
 
 ModelName = Annotated[str, Field(min_length=1, max_length=1024)]
@@ -59,13 +63,11 @@ class RepetitionDetection(Body):
     min_count: Count | None = None
 
 
-class EngineFields(Body):
-    """The fields that reach the engine."""
+class SamplingFields(Body):
+    """The fields that reach the engine, of chats and of completions."""
 
     model: ModelName | None = None
     """The model that is served, as ``GET /v1/models`` names it; it may be left out."""
-    messages: Messages
-    """The conversation; at least one message has a text."""
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     """By default 1 for free text; with a vocabulary 0.3, or 0.5 where several texts are drawn to choose from."""
     top_p: Share | None = None
@@ -89,20 +91,9 @@ class EngineFields(Body):
     """Divides logits, in float32: far below 0.01 they would become infinite, and the probabilities no numbers."""
     logit_bias: LogitBias | None = None
     """Token ids, written in decimal, and what is added to their logits."""
-    logprobs: bool | None = None
-    top_logprobs: Annotated[int, Field(ge=0), AtMost("max_top_logprobs")] | None = None
-    """Needs ``logprobs``."""
     min_tokens: Annotated[int, Field(ge=0), AtMost("max_new_tokens")] | None = None
     response_format: ResponseFormat | None = None
     structured_outputs: StructuredOutputs | None = None
-    tools: Tools | None = None
-    tool_choice: ToolChoice | None = None
-    parallel_tool_calls: bool | None = None
-    reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
-    include_reasoning: bool | None = None
-    thinking_token_budget: Annotated[int, Field(ge=-1, le=INT32_MAX)] | None = None
-    add_generation_prompt: bool | None = None
-    continue_final_message: bool | None = None
     allowed_token_ids: Annotated[TokenIds, Field(min_length=1)] | None = None
     bad_words: Annotated[list[StopString], AtMost("max_bad_words")] | None = None
     ignore_eos: bool | None = None
@@ -114,6 +105,24 @@ class EngineFields(Body):
     skip_special_tokens: bool | None = None
     spaces_between_special_tokens: bool | None = None
     stop_token_ids: TokenIds | None = None
+
+
+class EngineFields(SamplingFields):
+    """The fields of a chat that reach the engine."""
+
+    messages: Messages
+    """The conversation; at least one message has a text."""
+    logprobs: bool | None = None
+    top_logprobs: Annotated[int, Field(ge=0), AtMost("max_top_logprobs")] | None = None
+    """Needs ``logprobs``."""
+    tools: Tools | None = None
+    tool_choice: ToolChoice | None = None
+    parallel_tool_calls: bool | None = None
+    reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
+    include_reasoning: bool | None = None
+    thinking_token_budget: Annotated[int, Field(ge=-1, le=INT32_MAX)] | None = None
+    add_generation_prompt: bool | None = None
+    continue_final_message: bool | None = None
 
 
 class Bookkeeping(Body):

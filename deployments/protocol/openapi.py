@@ -19,7 +19,9 @@ from starlette.responses import FileResponse, HTMLResponse, Response
 from deployments.limits import Limits
 from deployments.protocol.batches import PARAMETERS, BatchRequest
 from deployments.protocol.chat import ChatCompletionRequest
+from deployments.protocol.completion import CompletionRequest
 from deployments.protocol.generate import GenerateRequest
+from deployments.protocol.tokenization import DetokenizeRequest, TokenizeRequest
 from deployments.protocol.validation import Schema, bounded, json_schema
 
 _FOLDER: Final = Path(__file__).parent / "docs"
@@ -27,8 +29,8 @@ _FILES: Final = {"swagger-ui.css": "text/css", "swagger-ui-bundle.js": "text/jav
 
 DOCS_PATHS: Final = (b"/openapi.json", b"/docs", *(b"/docs/" + name.encode() for name in _FILES))
 
-_ABOUT: Final = """OpenAI's chat completions, with one addition: the words of an answer come from a word list, which
-`vocab` names. Errors have OpenAI's shape; a message says what to change, and `param` names the field."""
+_ABOUT: Final = """OpenAI's chat completions and completions, with one addition: the words of an answer come from a word
+list, which `vocab` names. Errors have OpenAI's shape; a message says what to change, and `param` names the field."""
 
 
 class ErrorDetail(BaseModel):
@@ -51,6 +53,14 @@ class Model(BaseModel):
     object: Literal["model"]
     created: int
     owned_by: str
+    max_model_len: int | None = None
+    """The model's context in tokens; missing until a replica has said it."""
+    max_input_tokens: int
+    """How long a prompt may be here."""
+    max_output_tokens: int
+    """How long an answer may be here."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
 
 
 class ModelList(BaseModel):
@@ -110,6 +120,39 @@ class Generated(BaseModel):
     input_overflow: Overflow | None = None
 
     model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+class CompletionChoice(BaseModel):
+    index: int
+    text: str
+    finish_reason: str | None
+    logprobs: dict[str, Any] | None = None
+
+
+class Completion(BaseModel):
+    """The answer; with ``stream`` server-sent events of such objects with parts of the text, then ``[DONE]``."""
+
+    id: str
+    object: Literal["text_completion"]
+    created: int
+    model: str
+    choices: list[CompletionChoice]
+    usage: Usage | None = None
+    vocab: dict[str, Any] | None = None
+    """Of an answer with a vocabulary: the list, and how much of the text is made of it."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+class Tokens(BaseModel):
+    count: int
+    max_model_len: int
+    tokens: list[int]
+    token_strs: list[str] | None = None
+
+
+class DetokenizedText(BaseModel):
+    prompt: str
 
 
 class File(BaseModel):
@@ -219,6 +262,9 @@ _ANSWERS: Final[dict[str, type[BaseModel]]] = {
     "GET /v1/models/{name}": Model,
     "POST /v1/chat/completions": ChatCompletion,
     "POST /generate": Generated,
+    "POST /v1/completions": Completion,
+    "POST /tokenize": Tokens,
+    "POST /detokenize": DetokenizedText,
     "GET /v1/files": FilePage,
     "POST /v1/files": File,
     "GET /v1/files/{file_id}": File,
@@ -235,17 +281,21 @@ _ANSWERS: Final[dict[str, type[BaseModel]]] = {
 def document(app: FastAPI, limits: Limits) -> Schema:
     """Return the OpenAPI document of an application's routes, with the bounds of ``limits``."""
     chat = bounded(ChatCompletionRequest, limits)
-    generate = bounded(GenerateRequest, limits)
-    models: list[type[BaseModel]] = [chat, generate, BatchRequest, Error, *dict.fromkeys(_ANSWERS.values())]
+    requests = {
+        "POST /v1/chat/completions": chat,
+        "POST /v1/completions": bounded(CompletionRequest, limits),
+        "POST /generate": bounded(GenerateRequest, limits),
+        "POST /tokenize": bounded(TokenizeRequest, limits),
+        "POST /detokenize": bounded(DetokenizeRequest, limits),
+        "POST /v1/batches": BatchRequest,
+    }
+    models: list[type[BaseModel]] = [*requests.values(), Error, *dict.fromkeys(_ANSWERS.values())]
     _, schemas = models_json_schema(
         [(model, "validation") for model in models], ref_template="#/components/schemas/{model}"
     )
     made = get_openapi(title="wordbound", version="1", description=_ABOUT, routes=app.routes)
     fields = json_schema(chat)["properties"]
-    bodies = {
-        "POST /v1/chat/completions": ("application/json", _ref(chat)),
-        "POST /generate": ("application/json", _ref(generate)),
-        "POST /v1/batches": ("application/json", _ref(BatchRequest)),
+    bodies = {name: ("application/json", _ref(model)) for name, model in requests.items()} | {
         "POST /v1/files": ("multipart/form-data", _UPLOAD),
         "POST /v1/batch/jobs": ("multipart/form-data", _JOB_UPLOAD),
     }
@@ -277,7 +327,7 @@ def document(app: FastAPI, limits: Limits) -> Schema:
             )
     for path in ("/health", "/ready"):
         made["paths"][path]["get"]["security"] = []
-    for path in ("/v1/chat/completions", "/generate"):
+    for path in ("/v1/chat/completions", "/v1/completions", "/generate"):
         answer = made["paths"][path]["post"]["responses"]["200"]
         answer["content"] |= _content("text/event-stream", {"type": "string"})
     schemes = {

@@ -1,4 +1,4 @@
-"""Check the body of a chat request and turn it into what the replica trusts.
+"""Check the body of a chat request or a completion and turn it into what the replica trusts.
 
 Whether a list or a token exists, and how many tokens the prompt has, is checked later.
 """
@@ -6,18 +6,18 @@ Whether a list or a token exists, and how many tokens the prompt has, is checked
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
-from deployments.contract import ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
+from deployments.contract import ChatBody, Decoding, ResolvedVocabulary, VocabularySpec, num_prompts
 from deployments.errors import BadRequestError, CallerError, ModelNotFoundError, printable
 from deployments.limits import Limits
+from deployments.protocol import completion
 from deployments.protocol.chat import ChatCompletionRequest, EngineFields, is_refused
+from deployments.protocol.completion import CompletionFields, CompletionRequest
 from deployments.protocol.decoding import COMBINABLE, decoding_of, sampling_defaults
 from deployments.protocol.validation import bounded, checked, json_schema, member_names, unknown_name
 from deployments.protocol.vocabulary import VocabularyFields
 from deployments.settings import Settings
 
-_KNOWN: Final = member_names(ChatCompletionRequest)
 _VOCABULARY: Final = member_names(VocabularyFields)
-_PASSED_ON: Final = frozenset(EngineFields.model_fields)
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,15 @@ class ChatRequestReader:
     ``hint`` is the default of a request with a vocabulary.
     """
 
+    _model: type[ChatCompletionRequest] | type[CompletionRequest] = ChatCompletionRequest
+    _passed_on = frozenset(EngineFields.model_fields)
+
     def __init__(self, model_id: str, limits: Limits, *, hint: bool = True) -> None:
         self._model_id = model_id
         self._limits = limits
         self._hint = hint
         # Fills both caches; the first request and its error would take 0.2 s of the event loop for it.
-        json_schema(bounded(ChatCompletionRequest, limits))
+        json_schema(bounded(self._model, limits))
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
@@ -62,15 +65,20 @@ class ChatRequestReader:
         """
         if not isinstance(body, dict):
             raise BadRequestError("The body must be a JSON object.")
+        known = member_names(self._model)
         for name in body:
-            _check_name(name)
+            if name not in known and not self._is_refused(name):
+                raise _unknown(name, known)
         given = {name: value for name, value in body.items() if value is not None}
         self._check_model(given)
         if given.keys() & set(_VOCABULARY):
             _check_combination(given)
-        for name in filter(is_refused, given):
+        for name in filter(self._is_refused, given):
             raise BadRequestError(f"'{printable(name)}' is not supported here. Leave it out.", printable(name))
-        return self._assemble(checked(ChatCompletionRequest, given, self._limits))
+        return self._assemble(checked(self._model, given, self._limits))
+
+    def _is_refused(self, name: str) -> bool:
+        return is_refused(name)
 
     def _check_model(self, given: dict[str, Any]) -> None:
         # There is one model, so a request need not name it.
@@ -80,26 +88,26 @@ class ChatRequestReader:
         if name != self._model_id:
             raise model_not_found(name)
 
-    def _assemble(self, chat: ChatCompletionRequest) -> ChatRequest:
-        fields = chat.model_dump(exclude_none=True, exclude={"vocab"})
-        body = {name: value for name, value in fields.items() if name in _PASSED_ON}
-        body["max_tokens"] = self._max_tokens(chat)
+    def _assemble(self, request: ChatCompletionRequest | CompletionRequest) -> ChatRequest:
+        fields = request.model_dump(exclude_none=True, exclude={"vocab"})
+        body = {name: value for name, value in fields.items() if name in self._passed_on}
+        body["max_tokens"] = self._max_tokens(fields)
         if body.get("min_tokens", 0) > body["max_tokens"]:
             raise BadRequestError("'min_tokens' must not be larger than 'max_tokens'.", "min_tokens")
-        if chat.top_logprobs and not chat.logprobs:
-            raise BadRequestError("'top_logprobs' needs 'logprobs' to be true.", "top_logprobs")
-        if chat.stream_options is not None and not chat.stream:
+        if request.stream_options is not None and not request.stream:
             raise BadRequestError("'stream_options' needs 'stream' to be true.", "stream_options")
-        if chat.tool_choice not in (None, "none") and not chat.tools:
+        if fields.get("top_logprobs") and not fields.get("logprobs"):
+            raise BadRequestError("'top_logprobs' needs 'logprobs' to be true.", "top_logprobs")
+        if fields.get("tool_choice", "none") != "none" and not fields.get("tools"):
             raise BadRequestError("'tool_choice' needs 'tools'.", "tool_choice")
-        vocabulary = chat.vocabulary()
-        decoding = decoding_of(fields, chat.vocab, has_vocabulary=vocabulary is not None, hint=self._hint)
+        vocabulary = request.vocabulary()
+        decoding = decoding_of(fields, request.vocab, has_vocabulary=vocabulary is not None, hint=self._hint)
         if vocabulary is not None:
             body |= sampling_defaults(fields, decoding)
-        return ChatRequest(body, vocabulary, decoding, list_param=chat.list_param)
+        return ChatRequest(body, vocabulary, decoding, list_param=request.list_param)
 
-    def _max_tokens(self, chat: ChatCompletionRequest) -> int:
-        given = [number for number in (chat.max_tokens, chat.max_completion_tokens) if number is not None]
+    def _max_tokens(self, fields: dict[str, Any]) -> int:
+        given = [fields[name] for name in ("max_tokens", "max_completion_tokens") if name in fields]
         if len(set(given)) > 1:
             raise BadRequestError(
                 "'max_tokens' and 'max_completion_tokens' differ. Give one of them.", "max_completion_tokens"
@@ -108,9 +116,74 @@ class ChatRequestReader:
         if not given:
             return max(allowed, default=self._limits.max_new_tokens)
         if allowed and given[0] not in allowed:
-            name = "max_completion_tokens" if chat.max_tokens is None else "max_tokens"
+            name = "max_tokens" if "max_tokens" in fields else "max_completion_tokens"
             raise BadRequestError(f"'{name}' must be one of {', '.join(map(str, sorted(allowed)))} here.", name)
-        return given[0]
+        return int(given[0])
+
+
+class CompletionRequestReader(ChatRequestReader):
+    """Reads completions; the line that asks a model for simple words has no place in their prompts."""
+
+    _model = CompletionRequest
+    _passed_on = frozenset(CompletionFields.model_fields)
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        return cls(settings.model_id, settings.limits, hint=False)
+
+    def read(self, body: Any) -> ChatRequest:
+        request = super().read(body)
+        self._check(request)
+        return request
+
+    def _is_refused(self, name: str) -> bool:
+        return completion.is_refused(name)
+
+    def _max_tokens(self, fields: dict[str, Any]) -> int:
+        allowed = self._limits.allowed_new_tokens
+        # Where only some numbers are allowed, the next above OpenAI's own default, or else the largest.
+        largest = max(allowed, default=min(completion.MAX_TOKENS, self._limits.max_new_tokens))
+        usual = min((number for number in allowed if number >= completion.MAX_TOKENS), default=largest)
+        return super()._max_tokens({"max_tokens": usual, **fields})
+
+    def _check(self, request: ChatRequest) -> None:
+        """Refuse what is no completion's, or what vLLM would leave undone."""
+        body, decoding = request.body, request.decoding
+        if decoding.hint:
+            raise BadRequestError(
+                "'vocab.hint' is a line among the messages of a chat, and a completion has none: leave it out, or say "
+                "so in the prompt.",
+                "vocab.hint",
+            )
+        is_drawn = max(decoding.num_beams, decoding.best_of, decoding.search_width) == 1
+        if "logprobs" in body and not is_drawn:
+            raise BadRequestError("'logprobs' cannot be combined with a search. Leave one of them out.", "logprobs")
+        if body.get("echo"):
+            _check_echo(request)
+        if num_prompts(body) > 1 and not decoding.is_plain:
+            raise BadRequestError(
+                "'prompt' must be one prompt for a search, or where a score is asked for: send several requests.",
+                "prompt",
+            )
+        if num_prompts(body) * body.get("n", 1) > self._limits.max_n:
+            raise BadRequestError(
+                f"'prompt' must be at most {self._limits.max_n} prompts together, where each counts 'n' times: send "
+                "several requests.",
+                "prompt",
+            )
+
+
+def _check_echo(request: ChatRequest) -> None:
+    if request.vocabulary is not None:
+        why = "a vocabulary, for the prompt may hold any words"
+    elif "logprobs" in request.body:
+        # They would take the logits of the whole prompt at once, 1 GB for 1,000 tokens of 262,144 each.
+        why = "'logprobs', for those of a prompt are not available here"
+    elif not request.decoding.is_plain:
+        why = "a search"
+    else:
+        return
+    raise BadRequestError(f"'echo' cannot be combined with {why}. Leave it out.", "echo")
 
 
 def check_budget(chat: ChatRequest, vocabulary: ResolvedVocabulary) -> None:
@@ -132,13 +205,11 @@ def model_not_found(name: str) -> CallerError:
     return ModelNotFoundError(f"The model '{printable(name)}' does not exist. GET /v1/models lists what does.", "model")
 
 
-def _check_name(name: str) -> None:
-    if name in _KNOWN or is_refused(name):
-        return
+def _unknown(name: str, known: list[str]) -> BadRequestError:
     if name.lower().startswith("vocab"):
-        shown, known = printable(name), ", ".join(_VOCABULARY)
-        raise BadRequestError(f"Unknown vocabulary field: '{shown}'. The vocabulary fields are {known}.", shown)
-    raise unknown_name(name, _KNOWN)
+        shown, fields = printable(name), ", ".join(_VOCABULARY)
+        return BadRequestError(f"Unknown vocabulary field: '{shown}'. The vocabulary fields are {fields}.", shown)
+    return unknown_name(name, known)
 
 
 def _check_combination(given: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""The life of one chat request around the engine.
+"""The life of one chat request, or completion, around the engine.
 
 Special tokens in the client's text are made plain, the list is fetched to this node and named to the engine, and
 what the engine writes is read once more before it leaves (``constrained_answer``).
@@ -14,11 +14,13 @@ from ray.serve.llm.deployment import LLMServer
 
 from deployments.contract import Answer, Caller, ChatBody, Decoding, ResolvedVocabulary
 from deployments.replica import engine, overflow
+from deployments.replica.completion import answer_form, check_prompts
 from deployments.replica.constrained_answer import AnswerRules, StreamFilter, UnlistedTextError, finish_answer
 from deployments.replica.engine import EngineError
 from deployments.replica.hint import hint_line, takes_system_messages, with_line
 from deployments.replica.node_lists import NodeList, NodeLists
 from deployments.replica.plain_text import PlainText
+from deployments.replica.tokenization import tokenized
 from deployments.search.order import AnswerCost, SearchOrder
 from deployments.settings import Settings
 from vocab.errors import VocabularyError
@@ -98,7 +100,8 @@ class ChatAnswerer:
         except EngineError as error:
             messages = body.get("messages", [])
             is_too_long = error.body["error"]["code"] == engine.CONTEXT_LENGTH_EXCEEDED
-            if not is_too_long or self._settings.input_overflow == "error":
+            # A completion has no turns.
+            if not is_too_long or not messages or self._settings.input_overflow == "error":
                 raise
 
             async def fits(fewer: overflow.Messages) -> bool:
@@ -115,14 +118,10 @@ class ChatAnswerer:
     def _answer(
         self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, request_id: str
     ) -> AsyncIterator[Answer]:
-        if not self._prompts.has_chat_template:
-            raise EngineError(
-                400,
-                f"The model {self._settings.model_id} has no chat template, so it cannot chat: "
-                "serve an instruction-tuned model, or set engine_kwargs.chat_template.",
-                param="model",
-                code="no_chat_template",
-            )
+        if "prompt" not in body:
+            self._check_template()
+        elif vocabulary is not None:
+            self._check_completion(body)
         check_supported(decoding, self._settings, is_constrained=vocabulary is not None, tells_cost=self._tells_cost)
         if decoding.no_repeat_ngram_size is None:
             has_default = vocabulary is not None and self._settings.mask_engine == "automaton"
@@ -134,12 +133,43 @@ class ChatAnswerer:
             return self._free(body, order, request_id)
         return self._constrained(body, vocabulary, decoding.no_repeat_ngram_size or None, order, request_id)
 
+    async def tokenized(self, body: dict[str, Any], request_id: str) -> AsyncGenerator[Answer, None]:
+        """Yield the tokens of a text or of messages, or the text of tokens, as one dict; or an error as ``answer``."""
+        try:
+            if "messages" in body:
+                self._check_template()
+                body = await asyncio.to_thread(self._prompts.made_plain, body)
+            yield await tokenized(self._server, body)
+        except Exception as error:
+            yield _as_refusal(error, request_id).body
+
+    def _check_template(self) -> None:
+        if not self._prompts.has_chat_template:
+            raise EngineError(
+                400,
+                f"The model {self._settings.model_id} has no chat template, so it cannot chat: "
+                "serve an instruction-tuned model, or set engine_kwargs.chat_template.",
+                param="model",
+                code="no_chat_template",
+            )
+
+    def _check_completion(self, body: ChatBody) -> None:
+        """Check a completion with a vocabulary."""
+        if engine.has_reasoning_parser(self._settings):
+            # Its thoughts are free, and a completion has no place of its own for them.
+            raise EngineError(
+                400,
+                "'vocab' is not available for completions of a model that thinks before it answers: send a chat.",
+                param="vocab",
+            )
+        check_prompts(body, self._prompts.plain)
+
     def _with_hint(self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding) -> ChatBody:
         return body if vocabulary is None or not decoding.hint else self._prompts.with_hint(body, vocabulary.lang)
 
     async def _free(self, body: ChatBody, order: SearchOrder | None, request_id: str) -> AsyncIterator[Answer]:
         request = await self._request(body, request_id, order)
-        async for item in engine.chat(self._server, request):
+        async for item in engine.answer(self._server, request):
             if not isinstance(item, AnswerCost):
                 yield item
 
@@ -156,23 +186,24 @@ class ChatAnswerer:
         # A reasoning model uses up tokens that the matcher does not see.
         budget = None if engine.has_reasoning_parser(self._settings) else int(body["max_tokens"])
         request = await self._request(body, request_id, order, listed.grammar(budget, no_repeat))
-        stream = StreamFilter(rules)
+        stream, form = StreamFilter(rules), answer_form(body)
         cost: AnswerCost | None = None
-        async for item in engine.chat(self._server, request):
+        async for item in engine.answer(self._server, request):
             if isinstance(item, AnswerCost):
                 cost = item
             elif isinstance(item, dict):
                 # Reading a long answer takes a while, and other streams wait for this loop.
-                yield await asyncio.to_thread(finish_answer, item, rules, cost)
-            elif (chunk := engine.parse_event(item)) is None:
+                yield form.from_chat(await asyncio.to_thread(finish_answer, form.to_chat(item), rules, cost))
+            elif (event := engine.parse_event(item)) is None:
                 for passed in await asyncio.to_thread(stream.finish, cost):
-                    yield engine.write_event(passed)
+                    yield engine.write_event(form.from_chat(passed))
                 yield item
             else:
+                chunk = form.to_chat(event)
                 is_long_read = any(choice.get("finish_reason") for choice in chunk["choices"])
                 passed_on = await asyncio.to_thread(stream.pass_on, chunk) if is_long_read else stream.pass_on(chunk)
                 for passed in passed_on:
-                    yield engine.write_event(passed)
+                    yield engine.write_event(form.from_chat(passed))
 
     def _rules(self, body: ChatBody, listed: NodeList, order: SearchOrder | None) -> AnswerRules:
         settings = self._settings
@@ -197,8 +228,12 @@ class ChatAnswerer:
         self, body: ChatBody, request_id: str, order: SearchOrder | None, grammar: str | None = None
     ) -> Any:
         limits = self._settings.limits
-        plain = await asyncio.to_thread(self._prompts.made_plain, body)
-        return engine.chat_request(
+        if "prompt" in body:
+            # The client writes all of it, special tokens too, and no template around it could be left.
+            make, plain = engine.completion_request, body
+        else:
+            make, plain = engine.chat_request, await asyncio.to_thread(self._prompts.made_plain, body)
+        return make(
             plain, request_id=request_id, max_input_tokens=limits.max_input_tokens, grammar=grammar, order=order
         )
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from ray.serve.handle import DeploymentHandle
 from ray.serve.llm import LLMConfig
@@ -35,6 +35,7 @@ from deployments.replica.engine_watch import EngineWatch
 from deployments.replica.node_lists import NodeLists
 from deployments.replica.share import Share, ShareFullError
 from deployments.replica.startup_check import check_context, prepare_proof, prove_enforcement
+from deployments.replica.tokenization import install_tokenization
 from deployments.settings import Settings
 from deployments.settings_sources import ON_A_CLUSTER
 from deployments.vocabulary.deployment import resolve
@@ -44,6 +45,11 @@ from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIABLE, EngineCache
 
 logger = logging.getLogger("ray.serve")
+
+
+_TEXTS_AT_ONCE: Final = 1
+"""Bodies of ``/tokenize`` and ``/detokenize``: vLLM tokenizes in one thread, in which chats wait behind them. One of
+1 MiB takes about a second."""
 
 
 class Replica(LLMServer):
@@ -73,12 +79,14 @@ class Replica(LLMServer):
             self, EngineCache(settings.resolved_artefact_dir(), facts, settings.engine_cache_bytes), facts
         )
         lists = NodeLists(store, lambda digest: vocabulary.fetch.remote(digest), settings.mask_engine)
+        install_tokenization(self)
         await _bring_prebuilt(self, settings, vocabulary, lists)
         self._settings = settings
         self._chats = ChatAnswerer(self, settings, lists, prompts, tells_cost=tells_cost)
         self._share = Share(
             min(settings.max_sequences, engine.max_sequences(self)), settings.max_queued_requests, settings.max_queue_s
         )
+        self._texts = Share(_TEXTS_AT_ONCE, settings.max_queued_requests, settings.max_queue_s)
         self._lines = LineAnswerer(
             _LinesEngine(self, self._chats, settings, vocabulary),
             ChatRequestReader.of(settings),
@@ -91,14 +99,31 @@ class Replica(LLMServer):
         self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, caller: Caller
     ) -> AsyncGenerator[Answer, None]:
         """Yield ``BEGUN`` when the request's turn has come, then what ``ChatAnswerer.answer`` yields."""
+        answer = self._chats.answer(body, vocabulary, decoding, caller)
+        async with aclosing(self._in_turn(self._share, decoding.num_sequences(body), caller, answer)) as items:
+            async for item in items:
+                yield item
+
+    async def tokenized(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[Answer, None]:
+        """Yield ``BEGUN`` when the request's turn has come, then what ``ChatAnswerer.tokenized`` yields."""
+        answer = self._chats.tokenized(body, caller.request_id)
+        async with aclosing(self._in_turn(self._texts, 1, caller, answer)) as items:
+            async for item in items:
+                yield item
+
+    async def context_length(self) -> int:
+        """Return the engine's context in tokens, prompt and answer together."""
+        return engine.context_length(self)
+
+    async def _in_turn(
+        self, share: Share, num_sequences: int, caller: Caller, answer: AsyncGenerator[Answer, None]
+    ) -> AsyncGenerator[Answer, None]:
         if engine.is_dead(self):
             yield _engine_dead()
             return
         try:
-            max_sequences = self._settings.key(caller.owner).max_sequences
-            async with self._share.take(decoding.num_sequences(body), caller.owner, max_sequences):
+            async with share.take(num_sequences, caller.owner, self._settings.key(caller.owner).max_sequences):
                 yield BEGUN
-                answer = self._chats.answer(body, vocabulary, decoding, caller)
                 async for item in within(self._settings.max_answer_s, answer):
                     has_failed = isinstance(item, dict) and "error" in item and engine.is_dead(self)
                     yield _engine_dead() if has_failed else item

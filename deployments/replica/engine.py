@@ -1,4 +1,4 @@
-"""The only module of the service that touches Ray's ``LLMServer`` and vLLM's server classes.
+"""The module of the service that touches Ray's ``LLMServer`` and vLLM's server classes (with ``tokenization``).
 
 Turns settings into an engine configuration and a checked body into the engine's request, starts requests on an
 ``LLMServer``, and turns the engine's refusals into ours.
@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, TypeAlias, TypeVar
 
 import ray.util
 from pydantic import PrivateAttr, ValidationError
@@ -78,23 +78,37 @@ class EngineError(Exception):
         self.body: dict[str, Any] = {"error": error}
 
 
-class _ChatRequest(ChatCompletionRequest):
-    """vLLM's chat request with the service's own limit on the prompt, which vLLM checks when it tokenizes, and the
-    order that ``deployments.search.client`` finds in the parameters."""
+class _Limited:
+    """vLLM's request with the service's own limit on the prompt, which vLLM checks when it tokenizes, and the order
+    that ``deployments.search.client`` finds in the parameters."""
 
-    _max_input_tokens: int = PrivateAttr(default=2**31)
-    _order: SearchOrder | None = PrivateAttr(default=None)
+    _max_input_tokens: int
+    _order: SearchOrder | None
 
     def build_tok_params(self, model_config: Any) -> Any:
-        params = super().build_tok_params(model_config)
+        params = super().build_tok_params(model_config)  # type: ignore[misc]  # vLLM's, beside which this is a base
         limit = min(self._max_input_tokens + params.max_output_tokens, params.max_total_tokens)
         return replace(params, max_total_tokens=limit)
 
     def to_sampling_params(self, *args: Any, **kwargs: Any) -> Any:
-        params = super().to_sampling_params(*args, **kwargs)
+        params = super().to_sampling_params(*args, **kwargs)  # type: ignore[misc]
         if self._order is not None:
             params.extra_args = {**(params.extra_args or {}), ORDER_ARGUMENT: self._order}
         return params
+
+
+class _ChatRequest(_Limited, ChatCompletionRequest):
+    _max_input_tokens: int = PrivateAttr(default=2**31)
+    _order: SearchOrder | None = PrivateAttr(default=None)
+
+
+class _CompletionRequest(_Limited, CompletionRequest):
+    _max_input_tokens: int = PrivateAttr(default=2**31)
+    _order: SearchOrder | None = PrivateAttr(default=None)
+
+
+Request: TypeAlias = _ChatRequest | _CompletionRequest
+AnyRequest = TypeVar("AnyRequest", _ChatRequest, _CompletionRequest)
 
 
 class NodeInit(CallbackBase):
@@ -183,7 +197,7 @@ def settle_number_format(config: LLMConfig) -> None:
 
 def context_length(server: LLMServer) -> int:
     """Return the engine's context in tokens, prompt and answer together."""
-    # Ray 2.60 has no public way: its tokenize method, which reports this, is not connected on vLLM 0.29.
+    # Ray 2.60 has no public way but to tokenize a text.
     return int(client(server).model_config.max_model_len)
 
 
@@ -216,9 +230,11 @@ def knows_priorities(settings: Settings) -> bool:
 
 
 def install_search(server: LLMServer, lists: EngineCache, facts: TokenizerFacts) -> None:
-    """Let chats be answered by a search, over the lists of this node and the tokenizer of the model."""
+    """Let chats and completions be answered by a search, over the lists of this node and the model's tokenizer."""
     # vLLM's server takes any client that looks like its own, and Ray 2.60 has no public way to give it one.
-    server.engine._oai_serving_chat.engine_client = SearchClient(client(server), lists, facts)
+    searches = SearchClient(client(server), lists, facts)
+    server.engine._oai_serving_chat.engine_client = searches
+    server.engine._oai_serving_completion.engine_client = searches
 
 
 def has_reasoning_parser(settings: Settings) -> bool:
@@ -246,12 +262,35 @@ def chat_request(
     max_input_tokens: int,
     grammar: str | None = None,
     order: SearchOrder | None = None,
-) -> ChatCompletionRequest:
+) -> _ChatRequest:
     """Return vLLM's own request for a body that the ingress has checked.
 
     Raises:
         EngineError: The body is not one that vLLM takes.
     """
+    return _made(_ChatRequest, body, request_id, max_input_tokens, grammar, order)
+
+
+def completion_request(
+    body: ChatBody,
+    *,
+    request_id: str,
+    max_input_tokens: int,
+    grammar: str | None = None,
+    order: SearchOrder | None = None,
+) -> _CompletionRequest:
+    """As ``chat_request``, for a completion."""
+    return _made(_CompletionRequest, body, request_id, max_input_tokens, grammar, order)
+
+
+def _made(
+    kind: type[AnyRequest],
+    body: ChatBody,
+    request_id: str,
+    max_input_tokens: int,
+    grammar: str | None,
+    order: SearchOrder | None,
+) -> AnyRequest:
     fields = {**body, "request_id": request_id}
     if order is not None and order.decoding.num_beams > 1:
         # Beams draw nothing, and vLLM refuses several choices at temperature 0.
@@ -259,7 +298,7 @@ def chat_request(
     if grammar is not None:
         fields["structured_outputs"] = {"grammar": grammar}
     try:
-        request = _ChatRequest.model_validate(fields)
+        request: AnyRequest = kind.model_validate(fields)
     except ValidationError as error:
         fault = error.errors(include_url=False, include_input=False)[0]
         param = ".".join(str(part) for part in fault["loc"]) or None
@@ -276,7 +315,7 @@ def chat_request(
     return request
 
 
-async def chat(server: LLMServer, request: ChatCompletionRequest) -> AsyncIterator[Answer | AnswerCost]:
+async def answer(server: LLMServer, request: Request) -> AsyncIterator[Answer | AnswerCost]:
     """Yield the engine's answer: events of a stream as they come (``"data: …\\n\\n"``), or one dict.
 
     Where the request has an order, what the answer cost comes before the dict or the stream's last event.
@@ -284,22 +323,24 @@ async def chat(server: LLMServer, request: ChatCompletionRequest) -> AsyncIterat
     Raises:
         EngineError: The engine does not take the request, or failed on it.
     """
-    async for batch in await server.chat(request):
+    is_chat = isinstance(request, ChatCompletionRequest)
+    prompt_param = "messages" if is_chat else "prompt"
+    async for batch in await (server.chat(request) if is_chat else server.completions(request)):
         for item in batch if isinstance(batch, list) else [batch]:
             if isinstance(item, str):
                 if item.startswith(_ERROR_EVENT):
                     error = json.loads(item.removeprefix("data:"))["error"]
-                    raise refusal(error, max_input_tokens=request._max_input_tokens)
-                answer, is_last = item, item.startswith(_LAST_EVENT)
+                    raise refusal(error, request._max_input_tokens, prompt_param)
+                part, is_last = item, item.startswith(_LAST_EVENT)
             elif hasattr(item, "error"):
-                raise refusal(item.error.model_dump(), max_input_tokens=request._max_input_tokens)
+                raise refusal(item.error.model_dump(), request._max_input_tokens, prompt_param)
             else:
-                answer, is_last = item.model_dump(mode="json", exclude_none=False), True
+                part, is_last = item.model_dump(mode="json", exclude_none=False), True
             if is_last and request._order is not None:
                 searches: SearchClient = server.engine._oai_serving_chat.engine_client
                 if (cost := searches.cost_of(request._order)) is not None:
                     yield cost
-            yield answer
+            yield part
 
 
 async def has_room(server: LLMServer, request: ChatCompletionRequest) -> bool:
@@ -331,7 +372,9 @@ async def complete(server: LLMServer, prompt: str, *, grammar: str, max_tokens: 
     raise EngineError(500, "the engine answered nothing")
 
 
-def refusal(error: Mapping[str, Any], max_input_tokens: int | None = None) -> EngineError:
+def refusal(
+    error: Mapping[str, Any], max_input_tokens: int | None = None, prompt_param: str = "messages"
+) -> EngineError:
     """Return the engine's error in our terms."""
     code = error.get("code")
     status = code if isinstance(code, int) and 400 <= code < 600 else 500
@@ -340,8 +383,8 @@ def refusal(error: Mapping[str, Any], max_input_tokens: int | None = None) -> En
         return EngineError(status, "The engine failed on this request; it can be sent again.", code="engine_error")
     if param in _PROMPT_PARAMETERS:
         limit = f"{max_input_tokens} tokens" if max_input_tokens else "what the model can read"
-        message = f"The prompt is longer than {limit}: shorten the messages."
-        return EngineError(400, message, param="messages", code=CONTEXT_LENGTH_EXCEEDED)
+        message = f"The prompt is longer than {limit}: shorten the {prompt_param}."
+        return EngineError(400, message, param=prompt_param, code=CONTEXT_LENGTH_EXCEEDED)
     return EngineError(status, _without_suffix(str(error.get("message") or "The request is not valid.")), param=param)
 
 

@@ -9,6 +9,9 @@ itself that no special token survives.
 import re
 from typing import Any, Final
 
+_TAIL_TOKENS: Final = 16
+"""Of a prompt: more than a character and the marks behind it may have."""
+
 SEPARATORS: Final = ("\u200b", "\u2060", " ")
 """Tried in this order: zero-width space, word joiner; a blank where a tokenizer drops both before it looks."""
 
@@ -23,8 +26,11 @@ class PlainText:
     """
 
     def __init__(self, tokenizer: Any) -> None:
+        special = _special_tokens(tokenizer)
         # A token of one character cannot be split; no chat format uses one.
-        spelled = {text: number for text, number in _special_tokens(tokenizer).items() if len(text) > 1}
+        spelled = {text: number for text, number in special.items() if len(text) > 1}
+        self._tokenizer = tokenizer
+        self._special_texts, self._special_ids = tuple(spelled), frozenset(special.values())
         self._pattern = re.compile(f"(?={_trie_pattern(spelled)})(.)", re.DOTALL) if spelled else None
         self._separator = SEPARATORS[0]
         for separator in SEPARATORS:
@@ -43,6 +49,14 @@ class PlainText:
 
     def of(self, text: str) -> str:
         return text if self._pattern is None else self._pattern.sub(rf"\1{self._separator}", text)
+
+    def tail(self, prompt: str | list[int]) -> str:
+        """Return the end of a prompt, a text or tokens, as text; empty where it ends with a special token."""
+        if isinstance(prompt, str):
+            return "" if prompt.endswith(self._special_texts) else prompt[-_TAIL_TOKENS:]
+        if prompt[-1] in self._special_ids:
+            return ""
+        return str(self._tokenizer.decode(prompt[-_TAIL_TOKENS:]))
 
     def of_json(self, value: Any) -> Any:
         """Return the JSON value with every string in it rewritten, and the text parts of a message joined to one text.

@@ -22,6 +22,11 @@ KEY_SETTINGS = {name: Key(sha256=digest_of(key.encode())) for name, key in KEYS.
 MODEL = "stand-in"
 LIMITS = Limits(max_body_s=0.5)
 CHAT = "/v1/chat/completions"
+COMPLETIONS = "/v1/completions"
+
+
+def completion_body(prompt: Any = "Once upon a time, ", **fields: Any) -> dict[str, Any]:
+    return {"model": MODEL, "prompt": prompt, **fields}
 
 
 def chat_body(text: str = "Tell me a story.", **fields: Any) -> dict[str, Any]:
@@ -53,6 +58,10 @@ class Front:
         )
         with self.client() as client:
             return client.post(CHAT, content=content, headers={"Content-Type": "application/json"})
+
+    def post(self, path: str, body: Any) -> httpx.Response:
+        with self.client() as client:
+            return client.post(path, json=body)
 
     def send_raw(self, request: bytes, *, timeout_s: float = 10) -> tuple[int, bytes]:
         """Sends bytes as they are; gives back the status (0 for none) and all that came, until the server closes."""

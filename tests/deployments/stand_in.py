@@ -19,6 +19,7 @@ WORDS = ("one ", "two ", "three")
 USAGE = {"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8}
 FEWEST_TOKENS = 3
 NUM_WORDS = 5000
+CONTEXT_LENGTH = 4096
 
 FAILURES_OF_LANGUAGES: dict[str, Callable[[], Exception]] = {
     "xx": lambda: UnknownLanguageError("There is no list 'xx'. Known: en, es."),
@@ -72,10 +73,18 @@ class StandIn:
     async def answer(
         self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, caller: Caller
     ) -> AsyncGenerator[Answer]:
-        call = Call(body, vocabulary, decoding, caller)
+        async for item in self._record(Call(body, vocabulary, decoding, caller)):
+            yield item
+
+    async def tokenized(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[Answer]:
+        """A token for each character."""
+        async for item in self._record(Call(body, None, Decoding(), caller)):
+            yield item
+
+    async def _record(self, call: Call) -> AsyncGenerator[Answer]:
         self.calls.append(call)
         try:
-            async for item in _script(body, caller.request_id):
+            async for item in _script(call.body, call.caller.request_id):
                 yield item
         finally:
             call.is_closed = True
@@ -86,9 +95,13 @@ class StandIn:
     async def is_ready(self) -> bool:
         return self.ready
 
+    async def context_length(self) -> int | None:
+        return CONTEXT_LENGTH if self.ready else None
+
 
 async def _script(body: ChatBody, request_id: str) -> AsyncGenerator[Answer]:
-    wish = body["messages"][-1]["content"]
+    is_chat = "messages" in body
+    wish = body["messages"][-1]["content"] if is_chat else body.get("prompt")
     if wish == "please refuse":
         yield {"error": {"message": "Too long.", "code": "context_length_exceeded", "status": 400, "inner": "x"}}
         return
@@ -100,11 +113,22 @@ async def _script(body: ChatBody, request_id: str) -> AsyncGenerator[Answer]:
         return
     if wish == "please stall":
         await asyncio.sleep(3600)
+    if "tokens" in body:
+        yield {"prompt": "".join(map(chr, body["tokens"]))}
+        return
+    if "max_tokens" not in body:
+        tokens = list(map(ord, wish))
+        strings = list(wish) if body.get("return_token_strs") else None
+        yield {"count": len(tokens), "max_model_len": CONTEXT_LENGTH, "tokens": tokens, "token_strs": strings}
+        return
     if not body.get("stream"):
-        yield {**_chunk(request_id, {"role": "assistant", "content": "".join(WORDS)}, name="message"), "usage": USAGE}
+        text = "".join(WORDS)
+        told = {"message": {"role": "assistant", "content": text}} if is_chat else {"text": text}
+        yield {**_answer(request_id, told, "chat.completion" if is_chat else "text_completion"), "usage": USAGE}
         return
     for word in WORDS:
-        yield _event(_chunk(request_id, {"content": word}))
+        told = {"delta": {"content": word}} if is_chat else {"text": word}
+        yield _event(_answer(request_id, told, "chat.completion.chunk" if is_chat else "text_completion"))
         if wish == "please stall later":
             await asyncio.sleep(3600)
         if wish == "please fail later":
@@ -114,17 +138,17 @@ async def _script(body: ChatBody, request_id: str) -> AsyncGenerator[Answer]:
         if wish == "please break off":
             return
     if (body.get("stream_options") or {}).get("include_usage"):
-        yield _event({**_chunk(request_id, {}), "choices": [], "usage": USAGE})
+        yield _event({**_answer(request_id, {}, "chat.completion.chunk"), "choices": [], "usage": USAGE})
     yield "data: [DONE]\n\n"
 
 
-def _chunk(request_id: str, text: dict[str, Any], name: str = "delta") -> dict[str, Any]:
+def _answer(request_id: str, told: dict[str, Any], kind: str) -> dict[str, Any]:
     return {
-        "id": f"chatcmpl-{request_id}",
-        "object": "chat.completion" if name == "message" else "chat.completion.chunk",
+        "id": f"cmpl-{request_id}",
+        "object": kind,
         "created": 0,
         "model": "stand-in",
-        "choices": [{"index": 0, name: text, "finish_reason": None, "logprobs": None}],
+        "choices": [{"index": 0, **told, "finish_reason": None, "logprobs": None}],
     }
 
 

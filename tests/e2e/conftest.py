@@ -9,7 +9,7 @@ import pytest
 
 from deployments.demo.process import Demo
 from tests.e2e.own_engine import run_program
-from tests.e2e.service import LISTS, Service, running
+from tests.e2e.service import LISTS, PAGE, Service, running
 from vocab.artefacts.artefact import ArtefactFolder
 from vocab.automaton.speller import load_speller
 from vocab.automaton.words import build_words
@@ -31,7 +31,7 @@ def wordlist_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def service(smollm2_path: Path, wordlist_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """One application for all tests that ask for it: the demo's settings, and blocks that texts of a line fill."""
     engine_kwargs = {"enforce_eager": True, "max_model_len": 2048, "max_num_seqs": 64, "block_size": 32}
-    args = {"wordlist_dir": str(wordlist_dir), "engine_kwargs": engine_kwargs}
+    args = {"wordlist_dir": str(wordlist_dir), "engine_kwargs": engine_kwargs, "cors_origins": [PAGE]}
     with running(Demo(str(smollm2_path), tmp_path_factory.mktemp("service"), args)) as service:
         yield service
 

@@ -18,6 +18,9 @@ from deployments.demo.process import Demo
 KEY = "changeme"
 MODEL = "SmolLM2-135M-Instruct"
 
+PAGE = "https://page.example.com"
+"""The origin of a web page that may ask."""
+
 LONG_WORD = "Donaudampfschiffahrtselektrizitätenhauptbetriebswerkbauunter"
 
 LISTS: dict[str, tuple[str, ...]] = {

@@ -198,6 +198,30 @@ async def test_a_service_without_replicas_is_ready_where_a_request_starts_one(
     ).is_ready()
 
 
+async def test_a_replica_is_asked_once_for_its_context_and_only_where_one_runs() -> None:
+    num_asked = 0
+
+    async def ask() -> int:
+        nonlocal num_asked
+        num_asked += 1
+        return 2048
+
+    replies: Any = Replies()
+    replies.context_length = SimpleNamespace(remote=ask)
+    backend = HandleBackend(replies, replies, Settings(secret_token="a-key"))
+    is_ready = False
+
+    async def ready() -> bool:
+        return is_ready
+
+    backend.is_ready = ready  # type: ignore[method-assign]
+    assert await backend.context_length() is None
+    is_ready = True
+    assert [await backend.context_length(), await backend.context_length(), num_asked] == [2048, 2048, 1]
+    known = HandleBackend(replies, replies, Settings(secret_token="a-key", engine_kwargs={"max_model_len": 99}))
+    assert await known.context_length() == 99
+
+
 def test_models_are_listed_in_openais_shape(front: Front) -> None:
     models = front.get("/v1/models").json()
     assert models["object"] == "list"

@@ -15,7 +15,7 @@ from deployments.ingress.deployment import create_app
 from deployments.keys import Key, digest_of
 from deployments.settings import Settings
 from tests.deployments.batch.direct import DirectBatches
-from tests.deployments.front import CHAT, KEY, LIMITS, MODEL, chat_body
+from tests.deployments.front import CHAT, COMPLETIONS, KEY, LIMITS, MODEL, chat_body, completion_body
 from tests.deployments.stand_in import StandIn
 
 TEXT = "x" * 388
@@ -80,6 +80,18 @@ async def test_tokens_are_those_that_a_chat_may_take(client: httpx.AsyncClient) 
     assert (await chat(client, "cheap", text=TEXT, max_tokens=300)).status_code == 200
 
 
+async def test_the_tokens_of_a_completion_are_those_of_all_its_prompts(client: httpx.AsyncClient) -> None:
+    text = "x" * 398
+    """Of 400 characters as JSON: 100 tokens, as they are estimated."""
+    left = 1000
+    for prompt, cost in ((text, 100 + 30), ([text, text], 2 * 130), ([1, 2, 3], 3 + 30), ([[1, 2], [3]], 3 + 2 * 30)):
+        answer = await client.post(
+            COMPLETIONS, headers={"X-API-Key": "cheap"}, json=completion_body(prompt, max_tokens=30)
+        )
+        left -= cost
+        assert rates_of(answer)["x-ratelimit-remaining-tokens"] == str(left)
+
+
 async def test_a_chat_that_the_rate_never_allows_is_the_callers_mistake(client: httpx.AsyncClient) -> None:
     response = await chat(client, "cheap", max_tokens=100, best_of=10, vocab={"lang": "en"})
     assert response.status_code == 400
@@ -101,6 +113,10 @@ async def test_a_key_without_rates_is_told_of_none(client: httpx.AsyncClient) ->
         ("chatty", "/v1/models", 200),
         ("bulk", CHAT, 403),
         ("bulk", "/generate", 403),
+        ("chatty", COMPLETIONS, 200),
+        ("bulk", COMPLETIONS, 403),
+        ("bulk", "/tokenize", 403),
+        ("bulk", "/detokenize", 403),
         # No batches are kept behind this front.
         ("bulk", "/v1/files", 503),
         ("bulk", "/v1/models", 200),
@@ -112,6 +128,8 @@ async def test_a_key_is_for_its_part_of_the_service(
     response = await chat(client, key) if path == CHAT else await get(client, path, key)
     if path == "/generate":
         response = await client.post(path, headers={"X-API-Key": key}, json={"prompt": TEXT})
+    if path == COMPLETIONS:
+        response = await client.post(path, headers={"X-API-Key": key}, json=completion_body())
     if path == "/v1/batch/jobs":
         response = await client.post(path, headers={"X-API-Key": key})
     assert response.status_code == status

@@ -126,11 +126,11 @@ def test_what_is_not_http_is_refused(front: Front, request_line: bytes) -> None:
     assert front.get("/v1/models").status_code == 200
 
 
-async def test_no_more_requests_to_a_path_at_once_than_configured() -> None:
+async def test_no_more_requests_to_some_paths_at_once_than_configured() -> None:
     leave = asyncio.Event()
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["raw_path"] == b"/chat":
+        if scope["raw_path"] in (b"/chat", b"/complete"):
             await leave.wait()
 
     async def ask(path: bytes, owner: str = "alice") -> None:
@@ -139,12 +139,12 @@ async def test_no_more_requests_to_a_path_at_once_than_configured() -> None:
         state = {"owner": owner}
         await limited({"type": "http", "path": path.decode(), "raw_path": path, "state": state}, nothing, nothing)
 
-    limited = MaxConcurrent(app, paths=[b"/chat"], num_requests=4)
+    limited = MaxConcurrent(app, paths=[b"/chat", b"/complete"], num_requests=4)
     tasks = [asyncio.create_task(ask(b"/chat")) for _ in range(3)]
     await asyncio.sleep(0)
     with pytest.raises(TooManyRequestsError):
         await ask(b"/chat")
-    tasks.append(asyncio.create_task(ask(b"/chat", "bob")))
+    tasks.append(asyncio.create_task(ask(b"/complete", "bob")))
     await asyncio.sleep(0)
     with pytest.raises(OverloadedError):
         await ask(b"/chat", "carol")

@@ -18,7 +18,17 @@ from deployments.protocol.openapi import DOCS_PATHS, document
 from deployments.settings import Settings
 from tests.deployments.batch.direct import DirectBatches
 from tests.deployments.batch.served import World, jsonl
-from tests.deployments.front import CHAT, KEY, LIMITS, MODEL, Front, assert_error, chat_body
+from tests.deployments.front import (
+    CHAT,
+    COMPLETIONS,
+    KEY,
+    LIMITS,
+    MODEL,
+    Front,
+    assert_error,
+    chat_body,
+    completion_body,
+)
 from tests.deployments.protocol.test_reader import GOOD
 from tests.deployments.stand_in import StandIn
 
@@ -79,6 +89,20 @@ def test_a_request_that_is_accepted_fits_the_document(made: dict[str, Any], name
     schema_of(made, "ChatCompletionRequest").validate(chat_body(**{name: value}))
 
 
+@pytest.mark.parametrize(
+    ("name", "body"),
+    [
+        ("CompletionRequest", completion_body("Once")),
+        ("CompletionRequest", completion_body([[1, 2], [3]], logprobs=0, vocab={"lang": "en"})),
+        ("TokenizeRequest", {"prompt": "Once"}),
+        ("TokenizeRequest", {"messages": chat_body()["messages"], "add_generation_prompt": False}),
+        ("DetokenizeRequest", {"tokens": [1, 2]}),
+    ],
+)
+def test_other_requests_that_are_accepted_fit_the_document(made: dict[str, Any], name: str, body: Any) -> None:
+    schema_of(made, name).validate(body)
+
+
 def test_the_answers_fit_the_document(made: dict[str, Any], front: Front, tmp_path: Path) -> None:
     world = World(tmp_path)
     front.batches.service = world.service
@@ -86,6 +110,9 @@ def test_the_answers_fit_the_document(made: dict[str, Any], front: Front, tmp_pa
     schema_of(made, "ModelList").validate(front.get("/v1/models").json())
     schema_of(made, "Model").validate(front.get(f"/v1/models/{MODEL}").json())
     schema_of(made, "ChatCompletion").validate(front.chat().json())
+    schema_of(made, "Completion").validate(front.post(COMPLETIONS, completion_body()).json())
+    schema_of(made, "Tokens").validate(front.post("/tokenize", {"prompt": "a"}).json())
+    schema_of(made, "DetokenizedText").validate(front.post("/detokenize", {"tokens": [72]}).json())
     schema_of(made, "Error").validate(front.chat(n=0).json())
     with front.client() as client:
         prompt = {"prompt": "Tell me a story.", "max_new_tokens": 9, "vocab_lang": "en", "vocab_n_words": 1000}

@@ -8,7 +8,7 @@ import asyncio
 import json
 import re
 from argparse import Namespace
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterator
 from itertools import takewhile, zip_longest
 from pathlib import Path
 from types import SimpleNamespace
@@ -36,6 +36,7 @@ from deployments.replica.answer_line import LineAnswerer
 from deployments.replica.answering import ChatAnswerer, Prompts
 from deployments.replica.node_lists import NodeLists
 from deployments.replica.share import Share
+from deployments.replica.tokenization import install_tokenization
 from deployments.settings import Settings
 from tests.checker import unlisted_words
 from tests.deployments.search.toy_engine import ToyEngine, joined
@@ -74,6 +75,21 @@ WAYS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "rescue with a stop string": ({"stop": ["at"], **ALTERNATIVES}, {"rescue": 0.15, "score": True}),
 }
 """Fields of the body, and of the decoding."""
+
+COMPLETION: ChatBody = {"model": MODEL, "prompt": "There was a cat. ", "temperature": 1.0}
+COMPLETION_WAYS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "one": ({}, {}),
+    "several prompts": ({"prompt": ["It was old. ", "A dog sees it. "], "n": 2}, {}),
+    "logprobs": ({"logprobs": 5}, {}),
+    "score": ({"logprobs": 5}, {"score": True}),
+    "token ids": ({"return_token_ids": True}, {}),
+    "stop string": ({"stop": ["at"], "logprobs": 5}, {}),
+    "beams": ({}, {"num_beams": 3}),
+    "candidates": ({"n": 2}, {"best_of": 3}),
+    "sentences": ({}, {"search_width": 2}),
+    "rescue": ({"logprobs": 5}, {"rescue": 0.15}),
+}
+"""The same of completions."""
 
 
 class LeakyEngine(ToyEngine):
@@ -149,14 +165,20 @@ class World:
         self.engine = LeakyEngine(self.tokenizer, lists, args.create_engine_config())
         state = ServerState()
         asyncio.run(init_app_state(self.engine, state, Namespace(**(vars(FrontendArgs()) | vars(args))), ("generate",)))
-        self._serving = state.openai_serving_chat
-        server = cast(
-            "LLMServer",
-            SimpleNamespace(
-                engine=SimpleNamespace(_oai_serving_chat=self._serving, _engine_client=self.engine), chat=self._chat
-            ),
+        chats, completions = state.openai_serving_chat, state.openai_serving_completion
+        inside = SimpleNamespace(
+            _oai_serving_chat=chats, _oai_serving_completion=completions, _engine_client=self.engine
         )
+        served = SimpleNamespace(
+            engine=inside,
+            chat=lambda request: self._answer(chats.create_chat_completion(request, None)),
+            completions=lambda request: self._answer(completions.create_completion(request, None)),
+            tokenize=lambda request: self._answer(inside._oai_serving_tokenization.create_tokenize(request, None)),
+            detokenize=lambda request: self._answer(inside._oai_serving_tokenization.create_detokenize(request, None)),
+        )
+        server = cast("LLMServer", served)
         engine.install_search(server, lists, speller.facts)
+        install_tokenization(server)
         settings = Settings.load({"secret_token": "k", "model_name": str(model)}, {})
         prompts = Prompts.of(self.tokenizer, settings)
         self.chats = ChatAnswerer(
@@ -166,8 +188,8 @@ class World:
     async def _nowhere(self, digest: str) -> bytes:
         raise AssertionError("the artefact lies on this node")
 
-    async def _chat(self, request: Any, raw_request_info: Any = None) -> AsyncIterator[Any]:
-        made = await self._serving.create_chat_completion(request, None)
+    async def _answer(self, making: Awaitable[Any]) -> AsyncIterator[Any]:
+        made = await making
 
         async def answer() -> AsyncIterator[Any]:
             if hasattr(made, "__aiter__"):
@@ -178,8 +200,10 @@ class World:
 
         return answer()
 
-    async def items(self, fields: dict[str, Any], decoding: dict[str, Any], seed: int) -> list[Any]:
-        body = {**BODY, "max_tokens": MAX_TOKENS, "seed": seed, **fields}
+    async def items(
+        self, fields: dict[str, Any], decoding: dict[str, Any], seed: int, *, is_completion: bool = False
+    ) -> list[Any]:
+        body = {**(COMPLETION if is_completion else BODY), "max_tokens": MAX_TOKENS, "seed": seed, **fields}
         how = Decoding(no_repeat_ngram_size=0, **decoding)
         return [item async for item in self.chats.answer(body, self.vocabulary, how, Caller("alice", f"req-{seed}"))]
 
@@ -206,11 +230,15 @@ def assert_nothing_unlisted(world: World, sent: list[dict[str, Any]], *, is_cut:
     ids: dict[int, list[int]] = {}
     for one in sent:
         for choice in one["choices"]:
-            part = choice.get("delta") or choice["message"]
+            part = choice.get("delta") or choice.get("message") or {"content": choice["text"]}
             index = choice["index"]
             texts[index] = texts.get(index, "") + (part.get("content") or "")
             ids.setdefault(index, []).extend(choice.get("token_ids") or [])
             others = {name: value for name, value in choice.items() if name not in ("finish_reason", "stop_reason")}
+            # The tokens of a completion's logprobs are names of members too.
+            others["names"] = [
+                name for entry in (choice.get("logprobs") or {}).get("top_logprobs") or [] for name in entry
+            ]
             for text in strings_in({**others, "delta": None, "message": None, "rest": {**part, "role": None}}):
                 for piece in re.findall(r"[^\W\d_]+", text.replace("<|im_end|>", "")):
                     assert any(piece.lower() in word for word in (*WORDS, "'s")), (piece, choice)
@@ -231,7 +259,18 @@ def strings_in(value: Any) -> Iterator[str]:
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 @pytest.mark.parametrize("way", WAYS)
 async def test_no_unlisted_word_leaves(world: World, way: str, stream: bool) -> None:
-    fields, decoding = WAYS[way]
+    await assert_no_unlisted_word_leaves(world, *WAYS[way], stream=stream, is_completion=False)
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize("way", COMPLETION_WAYS)
+async def test_no_unlisted_word_leaves_in_completions(world: World, way: str, stream: bool) -> None:
+    await assert_no_unlisted_word_leaves(world, *COMPLETION_WAYS[way], stream=stream, is_completion=True)
+
+
+async def assert_no_unlisted_word_leaves(
+    world: World, fields: dict[str, Any], decoding: dict[str, Any], *, stream: bool, is_completion: bool
+) -> None:
     enough, outcomes = world.engine.num_unmasked + NUM_UNMASKED, set[str | None]()
     # What may be cut is cut before the first unlisted word, so that all of it is answered.
     expected: set[str | None] = {None}
@@ -241,11 +280,58 @@ async def test_no_unlisted_word_leaves(world: World, way: str, stream: bool) -> 
     elif "stop" not in fields:
         expected.add("unlisted_text")
     for seed in takewhile(lambda _: world.engine.num_unmasked < enough or outcomes != expected, range(100)):
-        sent, error = read(await world.items({**fields, "stream": stream}, decoding, seed))
+        items = await world.items({**fields, "stream": stream}, decoding, seed, is_completion=is_completion)
+        sent, error = read(items)
         assert_nothing_unlisted(world, sent, is_cut="stop" in fields)
         outcomes.add(None if error is None else error["code"])
     assert world.engine.num_unmasked >= enough
     assert outcomes == expected
+
+
+@pytest.mark.parametrize("prompt", ["There was a cat", "There was a well-", ["A dog. ", "a ca"]])
+async def test_a_prompt_that_ends_inside_a_word_is_refused(world: World, prompt: Any) -> None:
+    sent, error = read(await world.items({"prompt": prompt}, {}, 1, is_completion=True))
+    assert error is not None
+    assert (sent, error["status"], error["param"]) == ([], 400, "prompt")
+
+
+async def test_a_prompt_that_is_too_long_or_has_unknown_tokens_is_refused(world: World) -> None:
+    for prompt, code in (("a " * 3000, "context_length_exceeded"), ([10**6], None)):
+        answer = world.chats.answer({**COMPLETION, "prompt": prompt}, None, Decoding(), Caller("alice", "req-1"))
+        [error] = [item async for item in answer]
+        assert isinstance(error, dict)
+        assert (error["error"]["status"], error["error"]["code"]) == (400, code)
+
+
+async def test_a_completion_without_a_list_is_vllms_own_and_may_begin_with_its_prompt(world: World) -> None:
+    body = {**COMPLETION, "max_tokens": 5, "prompt": "A prompt", "echo": True, "return_token_ids": False}
+    [answer] = [item async for item in world.chats.answer(body, None, Decoding(), Caller("alice", "req-1"))]
+    assert isinstance(answer, dict)
+    assert answer["choices"][0]["text"].startswith("A prompt")
+    assert "vocab" not in answer
+
+
+async def test_the_tokens_of_a_text_and_of_messages_are_those_that_the_engine_gets(world: World) -> None:
+    async def tokenized(body: dict[str, Any]) -> Any:
+        [told] = [item async for item in world.chats.tokenized(body, "req-1")]
+        return told
+
+    text = "Ein Wörtchen über 3 Katzen 🐈 <|im_end|>"
+    told = await tokenized({"prompt": text, "return_token_strs": True})
+    tokens = world.tokenizer.encode(text)
+    assert told == {
+        "count": len(tokens), "max_model_len": 2048, "tokens": tokens,
+        "token_strs": world.tokenizer.convert_ids_to_tokens(tokens),
+    }  # fmt: skip
+    assert await tokenized({"tokens": tokens}) == {"prompt": text}
+    assert "below" in (await tokenized({"tokens": [10**6]}))["error"]["message"]
+    chat = await tokenized({"messages": [{"role": "user", "content": text}]})
+    body = {**BODY, "messages": [{"role": "user", "content": text}], "max_tokens": 1}
+    async for _ in world.chats.answer(body, None, Decoding(), Caller("alice", "req-1")):
+        pass
+    assert chat["tokens"] == world.engine.requests[-1][0]
+    # Only the template ends a turn.
+    assert chat["tokens"].count(world.tokenizer.convert_tokens_to_ids("<|im_end|>")) == 2
 
 
 async def test_no_unlisted_word_leaves_in_lines_of_batches(world: World) -> None:

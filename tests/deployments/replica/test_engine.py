@@ -182,6 +182,19 @@ def test_other_refusals_keep_their_message_without_the_engines_suffix() -> None:
     assert str(error) == "too hot"
 
 
+def test_a_completion_has_our_id_grammar_order_and_limit_too() -> None:
+    order = SearchOrder(Decoding(best_of=4))
+    body = {"model": "m", "prompt": [1, 2], "max_tokens": 9}
+    request = engine.completion_request(body, request_id="r", max_input_tokens=10, grammar="root", order=order)
+    assert (request.request_id, request.structured_outputs.grammar) == ("r", "root")
+    assert request.to_sampling_params(9, {}).extra_args[ORDER_ARGUMENT] is order
+    assert request.build_tok_params(ModelConfig()).max_input_tokens == 10
+    with pytest.raises(EngineError):
+        engine.completion_request(body | {"prompt": ""}, request_id="r", max_input_tokens=10)
+    error = engine.refusal({"message": "…", "code": 400, "param": "input_tokens"}, 7, "prompt").body["error"]
+    assert (error["code"], error["param"]) == ("context_length_exceeded", "prompt")
+
+
 def test_events_are_read_and_written() -> None:
     assert engine.parse_event(engine.write_event({"a": "é"})) == {"a": "é"}
     assert engine.parse_event("data: [DONE]\n\n") is None

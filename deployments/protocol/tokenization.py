@@ -1,0 +1,81 @@
+"""The bodies of ``/tokenize`` and ``/detokenize``, as vLLM's server has them."""
+
+from typing import Annotated, Any, Final
+
+from pydantic import Field
+
+from deployments.errors import BadRequestError
+from deployments.limits import Limits
+from deployments.protocol.chat import ModelName, TokenId
+from deployments.protocol.messages import Messages
+from deployments.protocol.reader import model_not_found
+from deployments.protocol.structure import Tools
+from deployments.protocol.validation import Body, checked
+
+
+class TokenizeRequest(Body):
+    """Asks for the tokens of a ``prompt``, as ``/v1/completions`` reads it, or of ``messages``, as a chat does."""
+
+    model: ModelName | None = None
+    """The model that is served, the only one there is."""
+    prompt: str | None = None
+    messages: Messages | None = None
+    add_special_tokens: bool | None = None
+    """Whether the tokenizer puts its own tokens before the text: by default before a prompt, and not before messages,
+    whose template has them."""
+    return_token_strs: bool | None = None
+    """Whether the answer also spells each token, as the tokenizer has it."""
+    add_generation_prompt: bool | None = None
+    """Of messages: whether the beginning of an answer follows them, as by default."""
+    continue_final_message: bool | None = None
+    """Of messages: whether the last one is left open. Needs ``add_generation_prompt`` to be false."""
+    tools: Tools | None = None
+    """Of messages: what the template is told of tools."""
+
+
+class DetokenizeRequest(Body):
+    """Asks for the text of tokens."""
+
+    model: ModelName | None = None
+    """The model that is served, the only one there is."""
+    tokens: Annotated[list[TokenId], Field(fail_fast=True)]
+
+
+_OF_MESSAGES: Final = ("add_generation_prompt", "continue_final_message", "tools")
+
+
+def read_tokenize(body: Any, *, limits: Limits, model_id: str) -> dict[str, Any]:
+    """Check the parsed body of a request to ``/tokenize``, and return it without what is null.
+
+    Raises:
+        CallerError: The first fault found; ``param`` names the field.
+    """
+    request = checked(TokenizeRequest, body, limits)
+    given = request.model_dump(exclude_none=True)
+    _check_model(given, model_id)
+    if (request.prompt is None) == (request.messages is None):
+        raise BadRequestError("Give either 'prompt' or 'messages', and not both.", "prompt")
+    for name in _OF_MESSAGES:
+        if name in given and request.messages is None:
+            raise BadRequestError(f"'{name}' needs 'messages'. Leave it out.", name)
+    if request.continue_final_message and request.add_generation_prompt is not False:
+        raise BadRequestError(
+            "'continue_final_message' needs 'add_generation_prompt' to be false.", "add_generation_prompt"
+        )
+    return given
+
+
+def read_detokenize(body: Any, *, limits: Limits, model_id: str) -> dict[str, Any]:
+    """Check the parsed body of a request to ``/detokenize``.
+
+    Raises:
+        CallerError: The first fault found; ``param`` names the field.
+    """
+    given = checked(DetokenizeRequest, body, limits).model_dump(exclude_none=True)
+    _check_model(given, model_id)
+    return given
+
+
+def _check_model(given: dict[str, Any], model_id: str) -> None:
+    if given.get("model", model_id) != model_id:
+        raise model_not_found(given["model"])

@@ -1,0 +1,98 @@
+"""What is peculiar to completions: where a prompt may end, and the form of their answers.
+
+An answer with a vocabulary is read and trimmed in the form of a chat's (``constrained_answer``), which knows one text
+and one list of entries for each choice.
+"""
+
+import re
+from typing import Any, Final
+
+from deployments.contract import ChatBody, num_prompts
+from deployments.replica.engine import EngineError
+from deployments.replica.plain_text import PlainText
+from vocab.marks import CLOSING_QUOTES, COLON, SENTENCE_MARKS
+
+_LOGPROBS: Final = ("tokens", "token_logprobs", "top_logprobs", "text_offset")
+"""The members of a completion's ``logprobs``: lists with one entry for each token."""
+
+_WHOLE_END: Final = re.compile(rf"(?:\s|[{re.escape(SENTENCE_MARKS + COLON)}][{re.escape(CLOSING_QUOTES)}]*)\Z")
+
+
+def ends_inside_word(text: str) -> bool:
+    """Whether what is written behind ``text`` may be read as part of its last word.
+
+    It is not behind a blank, a line break, a colon or a sentence mark, with or without closing quotation marks.
+    """
+    return bool(text) and _WHOLE_END.search(text) is None
+
+
+def check_prompts(body: ChatBody, plain: PlainText) -> None:
+    """Refuse prompts behind which the first word of a list could be part of another.
+
+    Raises:
+        EngineError: With status 400.
+    """
+    prompts = body["prompt"] if num_prompts(body) > 1 or _is_nested(body["prompt"]) else [body["prompt"]]
+    for prompt in prompts:
+        if ends_inside_word(plain.tail(prompt)):
+            raise EngineError(
+                400,
+                "'prompt' must end with a blank, a line break or a sentence mark where there is a vocabulary: the "
+                "completion begins with a whole word, which would join the prompt's last one.",
+                param="prompt",
+            )
+
+
+def _is_nested(prompt: Any) -> bool:
+    return isinstance(prompt, list) and not isinstance(prompt[0], int)
+
+
+class ChatForm:
+    """The form of a chat's answer."""
+
+    def to_chat(self, answer: dict[str, Any]) -> dict[str, Any]:
+        return answer
+
+    def from_chat(self, answer: dict[str, Any]) -> dict[str, Any]:
+        return answer
+
+
+class CompletionForm(ChatForm):
+    """The form of one completion's answer; ``from_chat`` takes what ``to_chat`` gave, or a part of it."""
+
+    def __init__(self, *, is_stream: bool) -> None:
+        self._part = "delta" if is_stream else "message"
+        # A stream's first part has them, and is held until its text is known to be whole.
+        self._prompt_tokens: dict[int, list[int]] = {}
+
+    def to_chat(self, answer: dict[str, Any]) -> dict[str, Any]:
+        return {**answer, "choices": [self._choice_to_chat(choice) for choice in answer["choices"]]}
+
+    def from_chat(self, answer: dict[str, Any]) -> dict[str, Any]:
+        return {**answer, "choices": [self._choice_from_chat(choice) for choice in answer["choices"]]}
+
+    def _choice_to_chat(self, choice: dict[str, Any]) -> dict[str, Any]:
+        logprobs = choice.get("logprobs")
+        if logprobs is not None:
+            rows = zip(*(logprobs[name] for name in _LOGPROBS), strict=True)
+            logprobs = {"content": [{"token": row[0], "row": row} for row in rows]}
+        if (tokens := choice.get("prompt_token_ids")) is not None:
+            self._prompt_tokens[choice["index"]] = tokens
+        others = {name: value for name, value in choice.items() if name not in ("text", "prompt_token_ids")}
+        return {**others, self._part: {"content": choice["text"]}, "logprobs": logprobs}
+
+    def _choice_from_chat(self, choice: dict[str, Any]) -> dict[str, Any]:
+        text = choice[self._part]["content"]
+        logprobs = choice["logprobs"]
+        if logprobs is not None:
+            rows = [entry["row"] for entry in logprobs["content"]]
+            logprobs = {name: [row[number] for row in rows] for number, name in enumerate(_LOGPROBS)}
+        others = {name: value for name, value in choice.items() if name != self._part}
+        made = {**others, "text": text, "logprobs": logprobs}
+        if (tokens := self._prompt_tokens.pop(choice["index"], None)) is not None:
+            made["prompt_token_ids"] = tokens
+        return made
+
+
+def answer_form(body: ChatBody) -> ChatForm:
+    return CompletionForm(is_stream=bool(body.get("stream"))) if "prompt" in body else ChatForm()

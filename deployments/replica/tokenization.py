@@ -1,0 +1,51 @@
+"""The tokens of a text, as the engine would get them: vLLM's own ``/tokenize`` and ``/detokenize``."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ray.serve.llm.deployment import LLMServer
+from vllm.entrypoints.serve.tokenize.protocol import (
+    DetokenizeRequest,
+    TokenizeChatRequest,
+    TokenizeCompletionRequest,
+)
+from vllm.entrypoints.serve.tokenize.serving import ServingTokenization
+
+from deployments.replica import engine
+from deployments.replica.engine import EngineError
+
+
+def install_tokenization(server: LLMServer) -> None:
+    """Let the server tokenize, which Ray 2.60 does not connect on vLLM 0.29: it looks for it by an older name."""
+    chats = server.engine._oai_serving_chat
+    renderer = chats.online_renderer
+    server.engine._oai_serving_tokenization = ServingTokenization(
+        chats.models,
+        renderer,
+        chat_template=renderer.chat_template,
+        chat_template_content_format=renderer.chat_template_content_format,
+        default_chat_template_kwargs=renderer.default_chat_template_kwargs,
+    )
+
+
+async def tokenized(server: LLMServer, body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the tokens of a body with a ``prompt`` or ``messages``, or the text of one with ``tokens``, as vLLM does.
+
+    Raises:
+        EngineError: The engine does not take the request.
+    """
+    if "tokens" in body:
+        num_known = int(engine.client(server).model_config.get_vocab_size())
+        if any(token >= num_known for token in body["tokens"]):
+            # The tokenizer would leave them out.
+            raise EngineError(400, f"'tokens' must be token ids of this model, below {num_known}.", param="tokens")
+        items = await server.detokenize(DetokenizeRequest(**body))
+    else:
+        kind = TokenizeChatRequest if "messages" in body else TokenizeCompletionRequest
+        items = await server.tokenize(kind(**body))
+    async for item in items:
+        if hasattr(item, "error"):
+            raise engine.refusal(item.error.model_dump())
+        told: dict[str, Any] = item.model_dump(mode="json")
+        return told
+    raise EngineError(500, "the engine answered nothing")
