@@ -144,7 +144,11 @@ class Bookkeeping(Body):
     user: Text | None = None
 
 
-class ChatCompletionRequest(DecodingFields, VocabularyFields, Bookkeeping, EngineFields):
+class GenerationRequest(DecodingFields, VocabularyFields, SamplingFields):
+    """What chats and completions have in common."""
+
+
+class ChatCompletionRequest(GenerationRequest, Bookkeeping, EngineFields):
     """A chat request. A field that is null is the same as one that is missing; an unknown field is an error."""
 
     model_config = ConfigDict(

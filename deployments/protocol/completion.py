@@ -5,10 +5,8 @@ from typing import Annotated, Any, Final
 
 from pydantic import ConfigDict, Discriminator, Field, Tag
 
-from deployments.protocol.chat import NumTokens, SamplingFields, Text, TokenId, is_old_name
-from deployments.protocol.decoding import DecodingFields
+from deployments.protocol.chat import GenerationRequest, NumTokens, SamplingFields, Text, TokenId, is_old_name
 from deployments.protocol.validation import INT64_MAX, AtMost, Body
-from deployments.protocol.vocabulary import VocabularyFields
 
 _REFUSED: Final = (
     "ec_transfer_params kv_transfer_params prompt_embeds prompt_logprobs routed_experts_prompt_start suffix "
@@ -75,7 +73,7 @@ class CompletionBookkeeping(Body):
     user: Text | None = None
 
 
-class CompletionRequest(DecodingFields, VocabularyFields, CompletionBookkeeping, CompletionFields):
+class CompletionRequest(GenerationRequest, CompletionBookkeeping, CompletionFields):
     """A completion. A field that is null is the same as one that is missing; an unknown field is an error."""
 
     model_config = ConfigDict(

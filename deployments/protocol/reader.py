@@ -10,7 +10,7 @@ from deployments.contract import ChatBody, Decoding, ResolvedVocabulary, Vocabul
 from deployments.errors import BadRequestError, CallerError, ModelNotFoundError, printable
 from deployments.limits import Limits
 from deployments.protocol import completion
-from deployments.protocol.chat import ChatCompletionRequest, EngineFields, is_refused
+from deployments.protocol.chat import ChatCompletionRequest, EngineFields, GenerationRequest, is_refused
 from deployments.protocol.completion import CompletionFields, CompletionRequest
 from deployments.protocol.decoding import COMBINABLE, decoding_of, sampling_defaults
 from deployments.protocol.validation import bounded, checked, json_schema, member_names, unknown_name
@@ -43,7 +43,7 @@ class ChatRequestReader:
     ``hint`` is the default of a request with a vocabulary.
     """
 
-    _model: type[ChatCompletionRequest] | type[CompletionRequest] = ChatCompletionRequest
+    _model: type[GenerationRequest] = ChatCompletionRequest
     _passed_on = frozenset(EngineFields.model_fields)
 
     def __init__(self, model_id: str, limits: Limits, *, hint: bool = True) -> None:
@@ -88,7 +88,7 @@ class ChatRequestReader:
         if name != self._model_id:
             raise model_not_found(name)
 
-    def _assemble(self, request: ChatCompletionRequest | CompletionRequest) -> ChatRequest:
+    def _assemble(self, request: GenerationRequest) -> ChatRequest:
         fields = request.model_dump(exclude_none=True, exclude={"vocab"})
         body = {name: value for name, value in fields.items() if name in self._passed_on}
         body["max_tokens"] = self._max_tokens(fields)

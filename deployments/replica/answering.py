@@ -227,15 +227,16 @@ class ChatAnswerer:
     async def _request(
         self, body: ChatBody, request_id: str, order: SearchOrder | None, grammar: str | None = None
     ) -> Any:
-        limits = self._settings.limits
+        args: dict[str, Any] = {
+            "request_id": request_id,
+            "max_input_tokens": self._settings.limits.max_input_tokens,
+            "grammar": grammar,
+            "order": order,
+        }
         if "prompt" in body:
             # The client writes all of it, special tokens too, and no template around it could be left.
-            make, plain = engine.completion_request, body
-        else:
-            make, plain = engine.chat_request, await asyncio.to_thread(self._prompts.made_plain, body)
-        return make(
-            plain, request_id=request_id, max_input_tokens=limits.max_input_tokens, grammar=grammar, order=order
-        )
+            return engine.completion_request(body, **args)
+        return engine.chat_request(await asyncio.to_thread(self._prompts.made_plain, body), **args)
 
 
 def check_supported(decoding: Decoding, settings: Settings, *, is_constrained: bool, tells_cost: bool = True) -> None:
