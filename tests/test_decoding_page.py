@@ -30,8 +30,8 @@ def test_the_page_has_examples_and_errors() -> None:
 
 @pytest.mark.parametrize("fields", EXAMPLES, ids=str)
 def test_every_example_is_taken_and_asks_for_something(fields: dict[str, Any]) -> None:
-    chat = READER.read(chat_body(**fields))
-    assert chat.decoding != CONSTRAINED
+    chat, plain = (READER.read(chat_body(**asked)) for asked in (fields, {"vocab": {"lang": "en"}}))
+    assert (chat.decoding, chat.body) != (plain.decoding, plain.body)
 
 
 def test_the_example_for_the_openai_package_is_taken() -> None:

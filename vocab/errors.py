@@ -11,6 +11,7 @@ VocabularyError
 │       └── ChangesTooLargeError  400
 ├── OptionsError                400  the caller's mistake
 ├── TokenBudgetError            400  the caller's mistake
+├── PrefillError                400  the caller's mistake
 ├── CompileError                500  our fault
 │   ├── CompileTimeoutError     503
 │   └── CompileQueueError       429
@@ -61,6 +62,10 @@ class OptionsError(VocabularyError):
 
 class TokenBudgetError(VocabularyError):
     """No text of the list fits into the number of tokens asked for."""
+
+
+class PrefillError(VocabularyError):
+    """The beginning of an answer, which the caller wrote, breaks off inside a word."""
 
 
 class CompileError(VocabularyError):

@@ -7,11 +7,11 @@ from pydantic import AfterValidator, ConfigDict, Field, Tag
 from deployments.protocol.decoding import DecodingFields
 from deployments.protocol.messages import Messages
 from deployments.protocol.structure import ResponseFormat, StructuredOutputs, ToolChoice, Tools
-from deployments.protocol.validation import INT32_MAX, INT64_MAX, AtMost, Body, by_kind
+from deployments.protocol.validation import INT32_MAX, INT64_MAX, AtMost, Body, by_kind, expected
 from deployments.protocol.vocabulary import VocabularyFields
 
 _REFUSED: Final = (
-    "add_special_tokens audio chat_template chat_template_kwargs documents echo ec_transfer_params function_call "
+    "add_special_tokens audio chat_template documents echo ec_transfer_params function_call "
     "functions kv_transfer_params media_io_kwargs mm_processor_kwargs prediction prompt_logprobs return_prompt_text "
     "routed_experts_prompt_start truncate_prompt_tokens truncation_side use_beam_search verbosity vllm_xargs "
     "web_search_options"
@@ -49,6 +49,23 @@ Stop = Annotated[
     by_kind,
     AfterValidator(lambda value: [value] if isinstance(value, str) else value),
 ]
+
+
+_MAX_SWITCHES: Final = 16
+"""Templates read one or two."""
+_SWITCHES: Final = (
+    f"an object of at most {_MAX_SWITCHES} members, each true, false, a number or a string of at most 1024 characters"
+)
+
+
+def _check_switches(switches: dict[str, Any]) -> dict[str, Any]:
+    given = {name: value for name, value in switches.items() if value is not None}
+    for name, value in given.items():
+        if not isinstance(value, bool | int | float | str) or max(len(name), len(str(value))) > 1024:
+            raise expected(_SWITCHES)
+    if len(given) > _MAX_SWITCHES:
+        raise expected(_SWITCHES)
+    return given
 
 
 class StreamOptions(Body):
@@ -123,6 +140,11 @@ class EngineFields(SamplingFields):
     thinking_token_budget: Annotated[int, Field(ge=-1, le=INT32_MAX)] | None = None
     add_generation_prompt: bool | None = None
     continue_final_message: bool | None = None
+    chat_template_kwargs: (
+        Annotated[dict[str, Any], Field(json_schema_extra={"x-expected": _SWITCHES}), AfterValidator(_check_switches)]
+        | None
+    ) = None
+    """Switches of the model's own chat template, such as ``enable_thinking``; no others."""
 
 
 class Bookkeeping(Body):

@@ -51,9 +51,9 @@ def _harmless(names: str) -> Mapping[str, tuple[Any, ...]]:
 
 
 COMBINABLE: Final = _harmless(
-    "add_generation_prompt allowed_token_ids bad_words continue_final_message function_call functions ignore_eos "
-    "logprob_token_ids min_tokens repetition_detection response_format skip_special_tokens stop_token_ids "
-    "structured_outputs thinking_token_budget tool_choice tools"
+    "add_generation_prompt allowed_token_ids function_call functions ignore_eos logprob_token_ids "
+    "repetition_detection response_format skip_special_tokens stop_token_ids "
+    "structured_outputs tool_choice tools"
 )
 """Fields that could lead out of a word list or to an answer without an end, and their values that cannot."""
 

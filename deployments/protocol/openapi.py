@@ -71,6 +71,7 @@ class ModelList(BaseModel):
 class AnswerMessage(BaseModel):
     role: Literal["assistant"]
     content: str | None = None
+    reasoning: str | None = None
 
 
 class Choice(BaseModel):

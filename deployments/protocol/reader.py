@@ -14,7 +14,7 @@ from deployments.protocol.chat import ChatCompletionRequest, EngineFields, Gener
 from deployments.protocol.completion import CompletionFields, CompletionRequest
 from deployments.protocol.decoding import COMBINABLE, decoding_of, sampling_defaults
 from deployments.protocol.validation import bounded, checked, json_schema, member_names, unknown_name
-from deployments.protocol.vocabulary import VocabularyFields
+from deployments.protocol.vocabulary import VocabularyFields, without_bad_words
 from deployments.settings import Settings
 
 _VOCABULARY: Final = member_names(VocabularyFields)
@@ -71,10 +71,13 @@ class ChatRequestReader:
                 raise _unknown(name, known)
         given = {name: value for name, value in body.items() if value is not None}
         self._check_model(given)
-        if given.keys() & set(_VOCABULARY):
+        has_vocabulary = bool(given.keys() & set(_VOCABULARY))
+        if has_vocabulary:
             _check_combination(given)
         for name in filter(self._is_refused, given):
             raise BadRequestError(f"'{printable(name)}' is not supported here. Leave it out.", printable(name))
+        if has_vocabulary and given.get("continue_final_message"):
+            _check_prefill(given)
         return self._assemble(checked(self._model, given, self._limits))
 
     def _is_refused(self, name: str) -> bool:
@@ -101,6 +104,9 @@ class ChatRequestReader:
         if fields.get("tool_choice", "none") != "none" and not fields.get("tools"):
             raise BadRequestError("'tool_choice' needs 'tools'.", "tool_choice")
         vocabulary = request.vocabulary()
+        if vocabulary is not None and (bad_words := fields.pop("bad_words", None)):
+            del body["bad_words"]
+            vocabulary = without_bad_words(vocabulary, bad_words)
         decoding = decoding_of(fields, request.vocab, has_vocabulary=vocabulary is not None, hint=self._hint)
         if vocabulary is not None:
             body |= sampling_defaults(fields, decoding)
@@ -213,6 +219,29 @@ def _unknown(name: str, known: list[str]) -> BadRequestError:
 
 
 def _check_combination(given: dict[str, Any]) -> None:
+    continues = given.get("continue_final_message") is True
     for name, harmless in COMBINABLE.items():
+        if continues and name == "add_generation_prompt":
+            continue
         if name in given and given[name] not in harmless:
             raise BadRequestError(f"'{name}' cannot be combined with a vocabulary. Leave it out.", name)
+
+
+def _check_prefill(given: dict[str, Any]) -> None:
+    """Check that there is an answer that was begun, for the first words of a list depend on it."""
+    if given.get("add_generation_prompt", True) is not False:
+        raise BadRequestError(
+            "'add_generation_prompt' must be false with 'continue_final_message': the last message is the answer's "
+            "beginning.",
+            "add_generation_prompt",
+        )
+    messages = given.get("messages")
+    last = messages[-1] if isinstance(messages, list) and messages else None
+    if isinstance(last, dict) and (
+        last.get("role") != "assistant" or not last.get("content") or last.get("tool_calls")
+    ):
+        raise BadRequestError(
+            "'continue_final_message' needs a last message of the role 'assistant' with a text: the beginning of the "
+            "answer.",
+            "messages",
+        )

@@ -14,11 +14,16 @@ from deployments.protocol.validation import INT64_MAX, AtMost, Body, Info, expec
 from vocab.errors import InvalidWordListError, OptionsError, WordListError
 from vocab.lists.entries import clean_words
 from vocab.lists.wordlists import NO_LANGUAGE, AskedSource, Unit, check_language, language_of
+from vocab.marks import APOSTROPHES, CLOSE_MARKS, OPEN_MARKS, POSSESSIVE_LETTER
 from vocab.options import Case, End, Layout, Punctuation
+from vocab.text.elisions import ELISION_LANGUAGES
+from vocab.text.forms import POSSESSIVE_LANGUAGES
 
 _LIST_NAME: Final = (
     "the name of a word list, a string of at least 1 and at most 64 characters without control characters"
 )
+
+_POSSESSIVES: Final = tuple(mark + POSSESSIVE_LETTER for mark in APOSTROPHES)
 
 
 def _check_printable(name: str) -> str:
@@ -140,6 +145,44 @@ def _cleaned(name: str, value: Any) -> Any:
         # "vocab.words[3]: a control character …"
         message = str(error)
         raise BadRequestError(message, message.partition(":")[0]) from None
+
+
+def without_bad_words(spec: VocabularySpec, bad_words: list[str]) -> VocabularySpec:
+    """Return the vocabulary without ``bad_words``, which vLLM would take out of a mask that may have nothing else.
+
+    Raises:
+        BadRequestError: One is not a single word, so that leaving it out of a list would not keep it out of a text; or
+            the vocabulary adds it.
+    """
+    language = language_of(spec.lang or NO_LANGUAGE)
+    for index, word in enumerate(bad_words):
+        if fault := _not_one_word(word.strip(), language):
+            raise BadRequestError(
+                f"'bad_words[{index}]' must be a single word with a vocabulary, whose texts are kept free of it by "
+                f"leaving it out of the list; this one {fault}.",
+                f"bad_words[{index}]",
+            )
+    try:
+        cleaned = clean_words(bad_words, "bad_words")
+        less = spec.model_copy(update={"exclude_words": tuple(dict.fromkeys([*spec.exclude_words, *cleaned]))})
+        less.changes.check(language)
+    except (InvalidWordListError, OptionsError) as error:
+        raise BadRequestError(str(error).replace("exclude_words", "bad_words"), "bad_words") from None
+    return less
+
+
+def _not_one_word(text: str, language: str) -> str | None:
+    """Return why a text may be written without being an entry of a list; None where it may not."""
+    if not any(map(str.isalpha, text)):
+        return "has no letter"
+    if any(char.isspace() or char in CLOSE_MARKS + OPEN_MARKS for char in text):
+        return "has a blank or a mark"
+    has_apostrophe = any(mark in text for mark in APOSTROPHES)
+    if language in ELISION_LANGUAGES and has_apostrophe:
+        return "has an apostrophe, behind which another word begins"
+    if language in POSSESSIVE_LANGUAGES and text.endswith(_POSSESSIVES):
+        return "is a form of the word before the apostrophe: name that"
+    return None
 
 
 class VocabularyFields(Body):

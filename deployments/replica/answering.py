@@ -13,34 +13,62 @@ from typing import Any, Final, Self
 from ray.serve.llm.deployment import LLMServer
 
 from deployments.contract import Answer, Caller, ChatBody, Decoding, ResolvedVocabulary
+from deployments.errors import printable
 from deployments.replica import engine, overflow
 from deployments.replica.completion import answer_form, check_prompts
 from deployments.replica.constrained_answer import AnswerRules, StreamFilter, UnlistedTextError, finish_answer
 from deployments.replica.engine import EngineError
-from deployments.replica.hint import hint_line, takes_system_messages, with_line
+from deployments.replica.hint import hint_line, takes_system_messages, text_of, with_line
 from deployments.replica.node_lists import NodeList, NodeLists
 from deployments.replica.plain_text import PlainText
+from deployments.replica.template_switches import template_switches
 from deployments.replica.tokenization import tokenized
 from deployments.search.order import AnswerCost, SearchOrder
 from deployments.settings import Settings
-from vocab.errors import VocabularyError
+from vocab.errors import PrefillError, VocabularyError
+from vocab.text.reader import TextReader
 
 logger = logging.getLogger("ray.serve")
 
-NEEDS_AUTOMATON: Final = frozenset({"num_beams", "vocab.search", "vocab.rescue", "no_repeat_ngram_size"})
-"""Where xgrammar makes the masks, a text cannot be continued from its middle, and repeats are not looked for."""
+NEEDS_AUTOMATON: Final = frozenset(
+    {
+        *("num_beams", "vocab.search", "vocab.rescue", "no_repeat_ngram_size"),
+        *("continue_final_message", "min_tokens"),
+    }
+)
+"""Where xgrammar makes the masks, a text cannot be continued from its middle, and neither repeats nor how long it is
+are looked for."""
+
+_NOT_WITH_THOUGHTS: Final = frozenset({"continue_final_message", "logprobs"})
+"""Whether thinking is over where a client's own text ends is not known, and vLLM's log probabilities are those of the
+thoughts too."""
+
+_ANSWER_SHARE: Final = 4
+"""One token in four is kept for the answer of a model that thinks first."""
+
+_MARKER_TOKENS: Final = 4
+"""Of the mark that ends its thinking; models have one of 1 to 3 tokens."""
+
+_XGRAMMAR: Final = "with a vocabulary, for this service's mask engine is xgrammar"
 
 _NEEDS_SCORES: Final = frozenset({"num_beams", "best_of", "vocab.search", "vocab.rescue", "vocab.score"})
 """These use the probability of every token of the answer."""
 
+_PROMPT_FIELDS: Final = frozenset({"messages", "tools", "chat_template_kwargs"})
+"""Their strings may become part of the prompt."""
+
 
 @dataclass(frozen=True)
 class Prompts:
-    """What the model's tokenizer and chat template make of a client's messages."""
+    """What the model's tokenizer and chat template make of a client's messages.
+
+    ``switches`` are the names that ``chat_template_kwargs`` may have.
+    """
 
     plain: PlainText
     has_chat_template: bool
     takes_system: bool
+    switches: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, tokenizer: Any, settings: Settings) -> Self:
@@ -49,31 +77,55 @@ class Prompts:
             PlainText(tokenizer),
             bool(tokenizer.chat_template or settings.engine_kwargs.get("chat_template")),
             takes_system_messages(tokenizer, engine.chat_template(settings)),
+            template_switches(tokenizer, engine.chat_template(settings)),
         )
+
+    def check_switches(self, body: ChatBody) -> None:
+        """Refuse variables that the template does not read: vLLM would drop them, and some are not the client's.
+
+        Raises:
+            EngineError: With status 400; it names those that it reads.
+        """
+        for name in body.get("chat_template_kwargs", {}):
+            if name not in self.switches:
+                known = ", ".join(sorted(self.switches)) or "none"
+                raise EngineError(
+                    400,
+                    f"'chat_template_kwargs' has no '{printable(name)}': the switches of this model's chat template "
+                    f"are {known}.",
+                    param="chat_template_kwargs",
+                )
 
     def with_hint(self, body: ChatBody, lang: str | None) -> ChatBody:
         return {**body, "messages": with_line(body["messages"], hint_line(lang), takes_system=self.takes_system)}
 
     def made_plain(self, body: ChatBody) -> ChatBody:
-        return {
-            key: self.plain.of_json(value) if key in ("messages", "tools") else value for key, value in body.items()
-        }
+        return {key: self.plain.of_json(value) if key in _PROMPT_FIELDS else value for key, value in body.items()}
 
 
 class ChatAnswerer:
     """Answer chat requests with the engine of ``server``.
 
-    ``tells_cost`` is whether the engine was found to report what a word list costs.
+    ``tells_cost`` is whether the engine was found to report what a word list costs, ``ends_thinking`` whether it can
+    end a model's thinking.
     """
 
     def __init__(
-        self, server: LLMServer, settings: Settings, lists: NodeLists, prompts: Prompts, *, tells_cost: bool
+        self,
+        server: LLMServer,
+        settings: Settings,
+        lists: NodeLists,
+        prompts: Prompts,
+        *,
+        tells_cost: bool,
+        ends_thinking: bool = False,
     ) -> None:
         self._server = server
         self._settings = settings
         self._lists = lists
         self._prompts = prompts
         self._tells_cost = tells_cost
+        self._ends_thinking = ends_thinking
 
     async def answer(
         self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, caller: Caller
@@ -120,8 +172,11 @@ class ChatAnswerer:
     ) -> AsyncIterator[Answer]:
         if "prompt" not in body:
             self._check_template()
+            self._prompts.check_switches(body)
         elif vocabulary is not None:
             self._check_completion(body)
+        if vocabulary is not None:
+            _check_fields(body, self._settings)
         check_supported(decoding, self._settings, is_constrained=vocabulary is not None, tells_cost=self._tells_cost)
         if decoding.no_repeat_ngram_size is None:
             has_default = vocabulary is not None and self._settings.mask_engine == "automaton"
@@ -182,10 +237,17 @@ class ChatAnswerer:
         request_id: str,
     ) -> AsyncIterator[Answer]:
         listed = await self._lists.get(vocabulary)
-        rules = self._rules(body, listed, order)
-        # A reasoning model uses up tokens that the matcher does not see.
-        budget = None if engine.has_reasoning_parser(self._settings) else int(body["max_tokens"])
-        request = await self._request(body, request_id, order, listed.grammar(budget, no_repeat))
+        reader = listed.reader
+        if body.get("continue_final_message"):
+            reader = await asyncio.to_thread(_behind_prefill, listed.reader, body)
+        rules = self._rules(body, listed, reader, order)
+        max_tokens, min_tokens = int(body["max_tokens"]), int(body.get("min_tokens", 0))
+        grammar = listed.grammar(max_tokens, no_repeat, min_tokens=min_tokens, place=reader.place)
+        # The matcher keeps it; vLLM's own rule may leave a mask with nothing.
+        body = {**body, "min_tokens": 0}
+        if engine.has_reasoning_parser(self._settings):
+            body = self._with_thoughts(body, vocabulary)
+        request = await self._request(body, request_id, order, grammar)
         stream, form = StreamFilter(rules), answer_form(body)
         cost: AnswerCost | None = None
         async for item in engine.answer(self._server, request):
@@ -205,23 +267,37 @@ class ChatAnswerer:
                 for passed in passed_on:
                     yield engine.write_event(form.from_chat(passed))
 
-    def _rules(self, body: ChatBody, listed: NodeList, order: SearchOrder | None) -> AnswerRules:
+    def _with_thoughts(self, body: ChatBody, vocabulary: ResolvedVocabulary) -> ChatBody:
+        """Return the body with room for an answer behind what the model thinks.
+
+        vLLM would take ``include_reasoning: false`` for leave not to think, and call what was written thoughts.
+        """
+        body = {**body, "include_reasoning": True}
+        if self._ends_thinking:
+            max_tokens = int(body["max_tokens"])
+            kept = max(max_tokens // _ANSWER_SHARE, vocabulary.fewest_tokens + _MARKER_TOKENS)
+            asked, most = int(body.get("thinking_token_budget", -1)), max(max_tokens - kept, 0)
+            body["thinking_token_budget"] = min(asked, most) if asked >= 0 else most
+        return body
+
+    def _rules(self, body: ChatBody, listed: NodeList, reader: TextReader, order: SearchOrder | None) -> AnswerRules:
         settings = self._settings
-        may_be_cut = (
-            bool(body.get("stop")) or settings.mask_engine == "xgrammar" or engine.has_reasoning_parser(settings)
-        )
+        thinks = engine.has_reasoning_parser(settings)
+        may_be_cut = bool(body.get("stop")) or settings.mask_engine == "xgrammar" or thinks
         if may_be_cut and body.get("return_token_ids"):
             raise EngineError(
                 400,
-                "'return_token_ids' cannot be combined with a vocabulary and 'stop': leave one out.",
+                "'return_token_ids' cannot be combined with a vocabulary where the text may be trimmed: with 'stop', "
+                "or a model that thinks before it answers. Leave it out.",
                 param="return_token_ids",
             )
         return AnswerRules(
-            reader=listed.reader,
+            reader=reader,
             block=listed.block,
             may_be_cut=may_be_cut,
             stop_in_text=bool(body.get("include_stop_str_in_output")),
             has_whole_parts=order is not None and order.decoding.rescue > 0,
+            shows_thoughts=body.get("include_reasoning") is not False,
         )
 
     async def _request(
@@ -247,13 +323,35 @@ def check_supported(decoding: Decoding, settings: Settings, *, is_constrained: b
     """
     asked = _fields_of(decoding)
     if settings.mask_engine == "xgrammar" and is_constrained:
-        _refuse(asked, NEEDS_AUTOMATON, "with a vocabulary, for this service's mask engine is xgrammar")
+        _refuse(asked, NEEDS_AUTOMATON, _XGRAMMAR)
     if not tells_cost and is_constrained:
         _refuse(asked, _NEEDS_SCORES, "with a vocabulary, for this service's engine does not say what a list costs")
     if engine.has_reasoning_parser(settings):
         _refuse(asked, _NEEDS_SCORES, "for the model of this service thinks before it answers")
     if settings.engine_kwargs.get("speculative_config"):
         _refuse(asked, _NEEDS_SCORES, "for the engine of this service drafts tokens (speculative_config)")
+
+
+def _check_fields(body: ChatBody, settings: Settings) -> None:
+    asked = [name for name in ("continue_final_message", "min_tokens") if body.get(name)]
+    if settings.mask_engine == "xgrammar":
+        _refuse(asked, NEEDS_AUTOMATON, _XGRAMMAR)
+    if engine.has_reasoning_parser(settings):
+        asked = [name for name in _NOT_WITH_THOUGHTS if body.get(name)]
+        _refuse(asked, _NOT_WITH_THOUGHTS, "with a vocabulary, for the model of this service thinks before it answers")
+
+
+def _behind_prefill(reader: TextReader, body: ChatBody) -> TextReader:
+    """Return the reader of what follows the last message, which the client wrote."""
+    try:
+        return reader.behind(text_of(body["messages"][-1]["content"]))
+    except PrefillError as error:
+        raise EngineError(
+            400,
+            f"'messages' cannot be continued by words of a list: {error}. End it with a whole word, or with a blank "
+            "or a mark behind it.",
+            param="messages",
+        ) from None
 
 
 def _fields_of(decoding: Decoding) -> list[str]:

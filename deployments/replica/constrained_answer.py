@@ -20,6 +20,9 @@ from vocab.text.reader import FollowedText, TextReader
 UNKNOWN_FOLLOWING: Final = "a"
 """Text that followed and is not known: it may have continued the word, so the word counts as cut."""
 
+_THOUGHTS: Final = "reasoning"
+"""The member of a message or delta in which vLLM gives what a model thought before its answer."""
+
 _LOOKS: Final = 32
 """A text without sentences, as of ``punctuation: none``, is read again when it has grown by this part of itself."""
 
@@ -42,6 +45,7 @@ class AnswerRules:
         may_be_cut: The engine may end a text inside a word.
         stop_in_text: The client wants the stop string in the text, so what followed it is not known.
         has_whole_parts: No part of a stream ends inside a word.
+        shows_thoughts: What a model thought first is part of the answer; it is free text.
     """
 
     reader: TextReader
@@ -49,6 +53,7 @@ class AnswerRules:
     may_be_cut: bool
     stop_in_text: bool
     has_whole_parts: bool = False
+    shows_thoughts: bool = True
 
     def following(self, choice: dict[str, Any]) -> str:
         reason = choice.get("stop_reason")
@@ -93,6 +98,8 @@ def finish_answer(answer: dict[str, Any], rules: AnswerRules, cost: AnswerCost |
     """
     texts = []
     for choice in answer["choices"]:
+        if not rules.shows_thoughts:
+            choice["message"].pop(_THOUGHTS, None)
         text = choice["message"].get("content") or ""
         length = rules.whole_length(text, choice)
         if length < len(text) or isinstance(choice.get("stop_reason"), str):
@@ -132,6 +139,8 @@ class StreamFilter:
 
     def __init__(self, rules: AnswerRules) -> None:
         self._rules = rules
+        # A text may go on behind what the client wrote, but its later sentences do not.
+        self._anew = rules.reader.anew()
         self._choices: dict[int, _ChoiceText] = {}
         self._held: dict[str, Any] | None = None
 
@@ -163,6 +172,8 @@ class StreamFilter:
     def _take(self, choice: dict[str, Any]) -> bool:
         """Leave in the choice's delta what can be sent; return False where that is nothing."""
         delta = choice["delta"]
+        if not self._rules.shows_thoughts:
+            delta.pop(_THOUGHTS, None)
         state = self._choices.get(choice["index"])
         if state is None:
             state = self._choices[choice["index"]] = _ChoiceText(self._rules.reader.follow())
@@ -185,19 +196,20 @@ class StreamFilter:
             self._move_on(state, end)
         has_ids = _take_token_ids(choice, state, has_text=bool(written) or is_finished)
         if not ready and "content" not in delta:
-            return True
+            return self._rules.shows_thoughts or bool(delta) or is_finished
         delta["content"] = ready
         # Of an answer that nothing cut all are sent, that of the stop token too.
         num_bytes = None if is_finished and not self._rules.may_be_cut else _num_bytes(state.text[:end])
         has_logprobs = _take_logprobs(choice, state, num_bytes)
-        return bool(ready) or has_ids or has_logprobs or is_finished or "role" in delta
+        is_needed = is_finished or "role" in delta or bool(delta.get(_THOUGHTS))
+        return bool(ready) or has_ids or has_logprobs or is_needed
 
     def _move_on(self, state: _ChoiceText, end: int) -> None:
         """Move ``sentence_start`` to the last sentence of the sent text from which the rest can be read."""
         for found in _SENTENCE_START.finditer(state.text, state.sentence_start, end):
             # In "Dr. Ana", one entry, no sentence starts: what follows cannot be read without its beginning.
             sentence = state.text[found.end() : end]
-            if self._rules.reader.whole_prefix_length(sentence) == len(sentence):
+            if self._anew.whole_prefix_length(sentence) == len(sentence):
                 state.sentence_start = found.end()
 
     def _whole_so_far(self, state: _ChoiceText) -> int:
@@ -206,7 +218,8 @@ class StreamFilter:
         if len(state.text) - state.num_read < len(rest) // _LOOKS:
             return state.num_sent
         state.num_read = len(state.text)
-        return state.sentence_start + self._rules.reader.whole_prefix_length(rest, UNKNOWN_FOLLOWING)
+        reader = self._anew if state.sentence_start else self._rules.reader
+        return state.sentence_start + reader.whole_prefix_length(rest, UNKNOWN_FOLLOWING)
 
 
 def _num_whole(followed: FollowedText, written: str) -> int:

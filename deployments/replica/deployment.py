@@ -82,7 +82,14 @@ class Replica(LLMServer):
         install_tokenization(self)
         await _bring_prebuilt(self, settings, vocabulary, lists)
         self._settings = settings
-        self._chats = ChatAnswerer(self, settings, lists, prompts, tells_cost=tells_cost)
+        self._chats = ChatAnswerer(
+            self,
+            settings,
+            lists,
+            prompts,
+            tells_cost=tells_cost,
+            ends_thinking=engine.can_end_thinking(self),
+        )
         self._share = Share(
             min(settings.max_sequences, engine.max_sequences(self)), settings.max_queued_requests, settings.max_queue_s
         )

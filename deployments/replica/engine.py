@@ -9,6 +9,7 @@ import re
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from typing import Any, Final, TypeAlias, TypeVar
+from uuid import uuid4
 
 import ray.util
 from pydantic import PrivateAttr, ValidationError
@@ -16,7 +17,9 @@ from ray.llm._internal.common.callbacks.base import CallbackBase
 from ray.serve.llm import LLMConfig
 from ray.serve.llm.deployment import LLMServer
 from ray.serve.llm.openai_api_models import ChatCompletionRequest, CompletionRequest
+from vllm.exceptions import GenerationError, VLLMClientError
 from vllm.platforms import current_platform
+from vllm.sampling_params import SamplingParams, StructuredOutputsParams
 
 from deployments.contract import Answer, ChatBody
 from deployments.replica.autoscaling import autoscaling_config
@@ -150,6 +153,9 @@ def engine_config(settings: Settings) -> LLMConfig:
     # Never reached by what the replica lets in; a second lock, for vLLM's own queue has no bound.
     engine_kwargs.setdefault("max_num_queued_reqs", 2 * (settings.max_sequences + settings.batch.lines_in_flight))
     structured = dict(engine_kwargs.get("structured_outputs_config") or {})
+    if parser := engine_kwargs.get("reasoning_parser") or structured.get("reasoning_parser"):
+        # In the first place vLLM looks for the marks of thinking, in the second what writes the answers looks.
+        engine_kwargs["reasoning_parser"] = structured["reasoning_parser"] = parser
     # With "auto", the first request would decide for all.
     engine_kwargs["structured_outputs_config"] = {**structured, "backend": "xgrammar"}
     return LLMConfig(
@@ -243,6 +249,12 @@ def has_reasoning_parser(settings: Settings) -> bool:
     return bool(settings.engine_kwargs.get("reasoning_parser") or structured.get("reasoning_parser"))
 
 
+def can_end_thinking(server: LLMServer) -> bool:
+    """Return whether the engine can end a model's thinking when its share of the tokens is used up."""
+    reasoning = client(server).vllm_config.reasoning_config
+    return reasoning is not None and bool(reasoning.enabled)
+
+
 def chat_template(settings: Settings) -> str | None:
     """Return the chat template that the settings give, as text or as a file; None for the tokenizer's own.
 
@@ -305,8 +317,6 @@ def _made(
         raise EngineError(400, fault["msg"].removeprefix("Value error, "), param=param) from None
     except Exception as error:
         # vLLM's validators raise errors of its own, which pydantic does not wrap.
-        from vllm.exceptions import VLLMClientError
-
         if not isinstance(error, (ValueError, VLLMClientError)):
             raise
         raise EngineError(400, _without_suffix(str(error)), param=getattr(error, "parameter", None)) from None
@@ -362,14 +372,19 @@ async def complete(server: LLMServer, prompt: str, *, grammar: str, max_tokens: 
     Raises:
         EngineError: The engine does not take the request.
     """
-    request = CompletionRequest(
-        prompt=prompt, max_tokens=max_tokens, temperature=1.0, structured_outputs={"grammar": grammar}
+    params = SamplingParams(
+        max_tokens=max_tokens, temperature=1.0, structured_outputs=StructuredOutputsParams(grammar=grammar)
     )
-    async for item in await server.completions(request):
-        if hasattr(item, "error"):
-            raise refusal(item.error.model_dump())
-        return str(item.choices[0].text)
-    raise EngineError(500, "the engine answered nothing")
+    text: str | None = None
+    try:
+        # vLLM's own completions would wait for a model that thinks to be done with it, and mask nothing until then.
+        async for answer in client(server).generate(prompt, params, f"own-{uuid4().hex}", reasoning_ended=True):
+            text = answer.outputs[0].text if answer.outputs[0].finish_reason in ("stop", "length") else None
+    except (ValueError, VLLMClientError, GenerationError) as error:
+        raise EngineError(400, str(error)) from None
+    if text is None:
+        raise EngineError(500, "the engine answered nothing")
+    return text
 
 
 def refusal(

@@ -110,8 +110,9 @@ def with_line(messages: Messages, line: str, *, takes_system: bool) -> Messages:
 
 
 def _joined(first: Any, second: Any, between: str = "\n") -> str:
-    return between.join(text for text in map(_text, (first, second)) if text)
+    return between.join(text for text in map(text_of, (first, second)) if text)
 
 
-def _text(content: Any) -> str:
+def text_of(content: Any) -> str:
+    """Return the text of a message's content, its parts as lines."""
     return "\n".join(part["text"] for part in content) if isinstance(content, list) else content or ""

@@ -105,8 +105,15 @@ class NodeList:
         """Without the words that are shared."""
         return 4096 + len(self._ebnf or "")
 
-    def grammar(self, max_tokens: int | None, no_repeat: int | None = None) -> str:
-        """Return the request's grammar for the engine; ``no_repeat`` as in ``GrammarReference``."""
+    def grammar(
+        self,
+        max_tokens: int | None,
+        no_repeat: int | None = None,
+        *,
+        min_tokens: int = 0,
+        place: int | None = None,
+    ) -> str:
+        """Return the request's grammar for the engine; arguments as in ``GrammarReference``."""
         if self._ebnf is not None:
             return self._ebnf
         vocabulary = self._vocabulary
@@ -117,6 +124,8 @@ class NodeList:
             max_tokens,
             changes=vocabulary.changes_digest,
             no_repeat=no_repeat,
+            min_tokens=min_tokens,
+            place=place,
         ).to_ebnf()
 
 

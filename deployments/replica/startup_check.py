@@ -67,7 +67,7 @@ async def tells_log_mass(client: Any, grammar: str) -> bool:
         temperature=0.0, max_tokens=1, logprobs=0, structured_outputs=StructuredOutputsParams(grammar=grammar)
     )
     try:
-        async for answer in client.generate(_PROMPT, params, f"proof-{uuid4().hex}"):
+        async for answer in client.generate(_PROMPT, params, f"proof-{uuid4().hex}", reasoning_ended=True):
             [first] = answer.outputs[0].logprobs[0].values()
             unpack(first.rank)
             return True

@@ -68,6 +68,19 @@ class SearchClient:
         """
         extra_args = dict(sampling_params.extra_args or {})
         order: SearchOrder | None = extra_args.pop(ORDER_ARGUMENT, None)
+        return self._behind_prefill(
+            self._generate(prompt, sampling_params, request_id, order, extra_args, options), sampling_params
+        )
+
+    def _generate(
+        self,
+        prompt: Any,
+        sampling_params: SamplingParams,
+        request_id: str,
+        order: SearchOrder | None,
+        extra_args: dict[str, Any],
+        options: Mapping[str, Any],
+    ) -> AsyncGenerator[RequestOutput, None]:
         if order is None:
             return self._listed(self._client.generate(prompt, sampling_params, request_id, **options), sampling_params)
         params = sampling_params.clone()
@@ -170,6 +183,32 @@ class SearchClient:
         if params.output_kind != RequestOutputKind.DELTA:
             yield outputs.joined(parts)
 
+    def _behind_prefill(
+        self, answer: AsyncGenerator[RequestOutput, None], params: SamplingParams
+    ) -> AsyncGenerator[RequestOutput, None]:
+        """Return the answer, refused where no text fits behind what the client wrote; else that is known beforehand."""
+        grammar = None if params.structured_outputs is None else params.structured_outputs.grammar
+        reference = None if grammar is None else GrammarReference.parse(grammar)
+        return answer if reference is None or reference.place is None else self._fitting(answer, params)
+
+    async def _fitting(
+        self, answer: AsyncGenerator[RequestOutput, None], params: SamplingParams
+    ) -> AsyncGenerator[RequestOutput, None]:
+        async with aclosing(answer):
+            constraint = await self._constraint(params)
+            fewest = None if constraint is None else constraint.states.tokens_to_end(constraint.start)
+            if fewest is None:
+                raise VLLMValidationError(
+                    "No word of the list can follow the text that was begun.", parameter="messages"
+                )
+            if (params.max_tokens or 0) < fewest:
+                raise VLLMValidationError(
+                    f"'max_tokens' must be at least {fewest}: the text that was begun cannot end within fewer tokens.",
+                    parameter="max_tokens",
+                )
+            async for output in answer:
+                yield output
+
     def _listed(
         self, answer: AsyncGenerator[RequestOutput, None], params: SamplingParams
     ) -> AsyncGenerator[RequestOutput, None]:
@@ -185,7 +224,7 @@ class SearchClient:
     ) -> AsyncGenerator[RequestOutput, None]:
         constraint = await self._constraint(params)
         listed = ListedLogprobs(
-            None if constraint is None else constraint.states,
+            constraint,
             end_tokens(self._client, params),
             params.logprob_token_ids or (),
             is_delta=params.output_kind == RequestOutputKind.DELTA,

@@ -70,7 +70,7 @@ class EngineGenerator:
 
     @property
     def start(self) -> Place:
-        return Place(state=None if self._constraint is None else self._constraint.states.start)
+        return Place(state=None if self._constraint is None else self._constraint.start)
 
     @property
     def num_tokens(self) -> int:

@@ -10,15 +10,16 @@ from typing import Any
 
 from vllm.outputs import CompletionOutput
 
+from deployments.search.tokens import Constraint
 from vocab.matching.masks import NO_BUDGET
-from vocab.matching.states import ListStates, State
+from vocab.matching.states import State
 
 
 class ListedLogprobs:
     """Follows the choices of one answer, token by token.
 
     Args:
-        states: Of the list; None where xgrammar makes the masks, so that only tokens without a probability are known
+        constraint: The list; None where xgrammar makes the masks, so that only tokens without a probability are known
             to be forbidden.
         end_tokens: Those that end a text.
         asked_for: Tokens whose logprobs the client asked for by number; they stay.
@@ -26,9 +27,10 @@ class ListedLogprobs:
     """
 
     def __init__(
-        self, states: ListStates | None, end_tokens: Collection[int], asked_for: Collection[int], *, is_delta: bool
+        self, constraint: Constraint | None, end_tokens: Collection[int], asked_for: Collection[int], *, is_delta: bool
     ) -> None:
-        self._states = states
+        self._states = None if constraint is None else constraint.states
+        self._start: State = () if constraint is None else constraint.start
         self._end_tokens = end_tokens
         self._asked_for = asked_for
         self._is_delta = is_delta
@@ -40,7 +42,7 @@ class ListedLogprobs:
             return
         place = self._places.get(output.index) if self._is_delta else None
         if place is None:
-            place = () if self._states is None else self._states.start
+            place = self._start
         listed: list[dict[int, Any]] = []
         for token, entries in zip(output.token_ids, output.logprobs, strict=False):
             listed.append(

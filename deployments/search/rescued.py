@@ -102,7 +102,7 @@ class EngineWriter(EngineGenerator):
         return self._constraint
 
     def _state(self, place: Place) -> State:
-        return self._list.states.start if place.state is None else place.state
+        return self._list.start if place.state is None else place.state
 
 
 class RescuedText:

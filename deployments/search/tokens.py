@@ -146,6 +146,10 @@ class Constraint:
     reference: GrammarReference
     states: ListStates
 
+    @property
+    def start(self) -> State:
+        return self.states.begin(self.reference.place)
+
     def grammar(self, place: Place, budget: int) -> str:
         """Return the grammar of a text that continues from a place within ``budget`` tokens."""
         no_repeat = self.reference.no_repeat
@@ -153,6 +157,7 @@ class Constraint:
             self.reference,
             max_tokens=budget,
             start=place.state if place.tokens else None,
+            min_tokens=max(self.reference.min_tokens - len(place.tokens), 0),
             seen=() if no_repeat is None else place.tokens[-MAX_SEEN:],
         )
         return here.to_ebnf()

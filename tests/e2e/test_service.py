@@ -13,7 +13,7 @@ import openai
 import pytest
 
 from tests.checker import assert_only_listed_words, unlisted_words
-from tests.e2e.service import KEY, LISTS, LONG_WORD, MODEL, Answer, Service
+from tests.e2e.service import KEY, LISTS, LONG_WORD, MODEL, Answer, Service, read_stream
 
 pytestmark = pytest.mark.e2e
 
@@ -130,6 +130,62 @@ def test_an_unlisted_prefix_of_a_listed_word_never_appears(service: Service) -> 
             "Write about the world.", ("prefixes", len(words)), temperature=1.5, max_tokens=40, seed=seed
         )
         assert_only_listed_words(answer.text, "prefixes", len(words), words)
+
+
+BEGINNINGS = {
+    "Once upon a time, Xochitl": "He",
+    "Once upon a time, Xochitl ": "He ",
+    "Xochitl ran home.": "He ran home.",
+    "A story by Zaragoza\n\n": "A story.\n\n",
+    'Xochitl said, "': 'He said, "',
+}
+"""Beginnings, and what stands for each where the checker reads it with its answer, as one text."""
+
+
+@pytest.mark.parametrize("search", [{}, {"num_beams": 3}, {"best_of": 2}, {"vocab": {"rescue": True}}], ids=str)
+def test_an_answer_goes_on_where_the_client_began_it(service: Service, search: dict[str, Any]) -> None:
+    vocab = {"lang": "en", "n_words": 1000, **search.get("vocab", {})}
+    extra = {"continue_final_message": True, "add_generation_prompt": False, **search, "vocab": vocab}
+
+    def ask(number: int) -> str:
+        beginning, listed = list(BEGINNINGS.items())[number % len(BEGINNINGS)]
+        create: Any = service.client.chat.completions.create
+        asked = [{"role": "user", "content": "Tell me a story."}, {"role": "assistant", "content": beginning}]
+        made = create(model=MODEL, messages=asked, max_tokens=25, seed=number, stream=number % 2 == 0, extra_body=extra)
+        text: str = read_stream(made).text if number % 2 == 0 else made.choices[0].message.content
+        assert "  " not in beginning + text
+        assert_only_listed_words(listed + text, "en", 1000, end="sentence", punctuation="standard")
+        return text
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(ask, range(10)))
+    # Only of a whole beginning may the answer be nothing.
+    assert all(text for number, text in enumerate(answers) if number % len(BEGINNINGS) != 2)
+
+
+def test_an_answer_that_breaks_off_inside_a_word_cannot_be_continued(service: Service) -> None:
+    create: Any = service.client.chat.completions.create
+    asked = [{"role": "user", "content": "Tell me."}, {"role": "assistant", "content": "Once upon a ti"}]
+    extra = {"continue_final_message": True, "add_generation_prompt": False, "vocab": {"lang": "en", "n_words": 1000}}
+    with pytest.raises(openai.BadRequestError, match="breaks off inside a word: 'ti'"):
+        create(model=MODEL, messages=asked, extra_body=extra)
+
+
+@pytest.mark.parametrize("search", [{}, {"best_of": 2}], ids=str)
+def test_a_long_answer_of_words_that_are_not_bad(service: Service, search: dict[str, Any]) -> None:
+    bad = ["dog", "the", "was"]
+
+    def ask(seed: int) -> None:
+        made = service.start(
+            "Tell me a story about a dog.", ("en", 1000), seed=seed, temperature=0.8, max_tokens=60,
+            extra_body={"min_tokens": 45, "bad_words": bad, **search},
+        )  # fmt: skip
+        assert made.usage.completion_tokens >= 45
+        assert_only_listed_words(made.choices[0].message.content, "en", 1000, exclude_words=bad)
+
+    with ThreadPoolExecutor(8) as pool:
+        for done in pool.map(ask, range(8)):
+            assert done is None
 
 
 def test_several_choices_share_one_block(service: Service) -> None:

@@ -57,11 +57,13 @@ def toy_states(
     lang: str = "es",
     options: ListOptions = FULL,
     changes: ListChanges = NO_CHANGES,
+    has_places: bool = False,
 ) -> tuple[ListStates, TokenizerFacts]:
     """The states of a list, all of which counts if ``n_words`` does not say otherwise; and the tokenizer."""
     facts = toy_tokenizer(pieces)
     listed = word_list(words, lang)
-    return ListStates.of(listed, options, toy_speller(facts), n_words or listed.num_ranks, changes), facts
+    speller, n_words = toy_speller(facts), n_words or listed.num_ranks
+    return ListStates.of(listed, options, speller, n_words, changes, has_places=has_places), facts
 
 
 def toy_words(words: Sequence[str], pieces: Iterable[str] = (), lang: str = "es") -> Words:

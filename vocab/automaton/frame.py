@@ -110,6 +110,8 @@ class Frame:
         modes: int32 (contexts,), which words may have capitals.
         after: int32 (contexts, 3), the state behind a word, by its kind.
         blank: The token of a lone blank; -1 for none.
+        places: int32 (states of the gap automaton,), the state where a text goes on at each of them; empty unless
+            asked for.
     """
 
     edge_start: Int32Array
@@ -120,19 +122,31 @@ class Frame:
     modes: Int32Array
     after: Int32Array
     blank: int
+    places: Int32Array
 
     @property
     def num_states(self) -> int:
         return len(self.is_complete)
 
 
-def build_frame(options: ListOptions, case: Case, language: str, roots: Sequence[Root], tokens: FrameTokens) -> Frame:
+def build_frame(
+    options: ListOptions,
+    case: Case,
+    language: str,
+    roots: Sequence[Root],
+    tokens: FrameTokens,
+    *,
+    has_places: bool = False,
+) -> Frame:
     """Build the machine for words with these roots; ``case`` is resolved, that of ``options`` is ignored.
+
+    ``has_places`` adds states, behind all others, for texts that go on behind a text that is not known. Not for every
+    text: at some of them no word of a list may stand, and where a state leads nowhere masks take longer.
 
     Raises:
         ListTooLargeError: It has more than ``MAX_STATES`` or ``MAX_ITEMS``, or words have more than ``MAX_ROOTS``.
     """
-    return _Builder(build_gap_automaton(options, language), case, roots, tokens).build()
+    return _Builder(build_gap_automaton(options, language), case, roots, tokens).build(has_places=has_places)
 
 
 class _Gap(NamedTuple):
@@ -188,15 +202,16 @@ class _Builder:
         self._states: Numbers[_Items | _Inside] = Numbers()
         self._contexts: Numbers[tuple[int, int, int, int]] = Numbers()
         self._context_of: dict[tuple[int, int, int, int], int] = {}
+        self._places: list[int] = []
 
-    def build(self) -> Frame:
+    def build(self, *, has_places: bool) -> Frame:
         self._state([_Gap(self._gaps.start)])
         bytes_read: list[tuple[int, int, int]] = []
         ways: list[tuple[Way, ...]] = []
         # There are some hundred different ones, and 90,000 in the frame of a list with many runs of marks.
         known_ways: dict[Way, Way] = {}
         complete: list[bool] = []
-        for state, read in enumerate(self._states.in_order):
+        for state, read in enumerate(self._reached(has_places=has_places)):
             if len(self._states) > MAX_STATES or len(self._items) > MAX_ITEMS or len(self._roots) > MAX_ROOTS:
                 raise too_many_runs()
             items: list[_Item] = []
@@ -224,7 +239,19 @@ class _Builder:
             modes=contexts[:, 0].copy(),
             after=contexts[:, 1:].copy(),
             blank=self._tokens.blank,
+            places=np.asarray(self._places, dtype=np.int32),
         )
+
+    def _reached(self, *, has_places: bool) -> Iterator[_Items | _Inside]:
+        """Yield the states while what follows them is added, and then those of places, the same way."""
+        number = 0
+        for is_last in (False, True) if has_places else (True,):
+            while number < len(self._states):
+                yield self._states.in_order[number]
+                number += 1
+            if not is_last:
+                # A blank before them is not known as a token, so words stand bare behind it.
+                self._places = [self._state([_Gap(place)]) for place in range(len(self._gaps.states))]
 
     def _state(self, items: Iterable[_Item]) -> int:
         return self._states[tuple(sorted({self._items[item] for item in items}))]

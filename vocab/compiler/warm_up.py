@@ -28,7 +28,7 @@ def warm_up() -> None:
     for overlay in (None, build_overlay(words, ListChanges(("d",), ("c",)), speller)):
         frame = frame_for(words, overlay, DEFAULT_OPTIONS, tokens)
         for max_tokens in (None, 4):
-            matcher = Matcher(ListStates(words, frame, listed.num_ranks, overlay), (_STOP,), max_tokens)
+            matcher = Matcher(ListStates(words, frame, listed.num_ranks, overlay), (_STOP,), max_tokens, min_tokens=1)
             for byte in b"a b":
                 matcher.fill_bitmask(row)
                 matcher.accept_token(speller.facts.token_bytes.index(bytes([byte])))

@@ -74,9 +74,10 @@ class EngineCache:
         Raises:
             ArtefactError: An artefact is missing, damaged, or incompatible with the others.
         """
+        has_places = reference.place is not None
         with self._lock:
             states: ListStates = self._get(
-                (reference.digest, reference.changes, reference.options, reference.n_words),
+                (reference.digest, reference.changes, reference.options, reference.n_words, has_places),
                 lambda: self._bind(reference),
             )
             # Touched again, so that they are dropped after the states.
@@ -94,9 +95,10 @@ class EngineCache:
         words = self._words(reference.digest)
         overlay = None if reference.changes is None else self._overlay(reference.changes, words)
         roots = tuple((words if overlay is None else overlay).roots)
-        key = reference.options, words.has_capitals, words.language, roots
+        has_places = reference.place is not None
+        key = reference.options, words.has_capitals, words.language, roots, has_places
         if key not in self._frames:
-            self._frames[key] = frame_for(words, overlay, reference.options, self._frame_tokens)
+            self._frames[key] = frame_for(words, overlay, reference.options, self._frame_tokens, has_places=has_places)
         return ListStates(words, self._frames[key], reference.n_words, overlay)
 
     def _words(self, digest: str) -> Words:

@@ -28,7 +28,7 @@ _Array: TypeAlias = Int32Array | Uint8Array
 _FILLED: Final = -1
 _FAR: Final = 255
 """Tokens to the end of a word, where it is never reached."""
-_NEVER_ENDS: Final = 1 << 20
+NEVER_ENDS: Final = 1 << 20
 
 # Indices into the table: numbers, then addresses of the trie, of the nodes added, and of the frame.
 _N_WORDS, _NUM_BASE, _NUM_ADDED, _BUDGET, _ROW_SIZE, _ROWS = range(6)
@@ -44,7 +44,6 @@ class Bound:
 
     Attributes:
         table: int64, numbers and addresses.
-        fewest_tokens: Of the shortest text; None where there is no text.
         longest_distance: With more tokens left than this, no budget bears on a mask.
         plain_budget: The budget where none bears on a mask: ``NO_BUDGET``, or one so large that it only keeps texts
             from where they never end.
@@ -56,7 +55,7 @@ class Bound:
         num_added = 0 if overlay is None else overlay.num_nodes
         self._distances = np.full((2, NUM_KINDS, words.num_nodes), _FAR, dtype=np.uint8)
         self._added_distances = np.full((NUM_MODES, NUM_KINDS, num_added), _FAR, dtype=np.uint8)
-        self._frame_distances = np.where(frame.is_complete, 0, _NEVER_ENDS).astype(np.int32)
+        self._frame_distances = np.where(frame.is_complete, 0, NEVER_ENDS).astype(np.int32)
         # Keeps alive what the table has the addresses of.
         self._arrays = [*self._trie_arrays(), *self._frame_arrays()]
         row_size = (words.num_tokens + 31) // 32
@@ -106,12 +105,11 @@ class Bound:
             if any(kind in trie.kinds for trie in (self._words, self._overlay) if trie is not None):
                 _measure_words(self.table, kind)
         _measure_frame(self.table, self._frame.num_states)
-        is_dead = self._frame_distances >= _NEVER_ENDS
+        is_dead = self._frame_distances >= NEVER_ENDS
         longest_word = max(int(one[one < _FAR].max(initial=0)) for one in (self._distances, self._added_distances))
         self.longest_distance = longest_word + int(self._frame_distances[~is_dead].max(initial=0))
-        self.fewest_tokens = None if is_dead[0] else int(self._frame_distances[0])
         # Where something leads nowhere, every target is measured, and else only near the end of a budget.
-        self.plain_budget = _NEVER_ENDS - 1 if is_dead.any() else NO_BUDGET
+        self.plain_budget = NEVER_ENDS - 1 if is_dead.any() else NO_BUDGET
 
 
 class RowTable:
@@ -213,7 +211,7 @@ def _make_row(row: Int32Array, table: AddressTable, frame_state: int) -> None:
         int32_at(table[_FRAME_TARGETS]),
     )
     for edge in range(starts[frame_state], starts[frame_state + 1]):
-        if _is_within(table, _distance(table, -1 - targets[edge])):
+        if _is_within(table, distance(table, -1 - targets[edge])):
             row[tokens[edge] >> 5] |= np.int32(1) << np.int32(tokens[edge] & 31)
     way_start, nodes, contexts = (
         int32_at(table[_WAY_START]),
@@ -237,7 +235,7 @@ def _step(found: npt.NDArray[np.int64], table: AddressTable, reading: int, token
     edge = position_of(int32_at(table[_FRAME_TOKENS]), starts[frame_state], starts[frame_state + 1], token)
     if edge >= 0:
         target = -1 - int32_at(table[_FRAME_TARGETS])[edge]
-        if _is_within(table, _distance(table, target)):
+        if _is_within(table, distance(table, target)):
             found[num] = target
             num += 1
     way_start, nodes, contexts = (
@@ -333,7 +331,8 @@ def _kind(table: AddressTable, node: int) -> int:
 
 
 @kernel
-def _distance(table: AddressTable, reading: int) -> int:
+def distance(table: AddressTable, reading: int) -> int:
+    """Return how few tokens complete a text behind a reading, ``NEVER_ENDS`` or more where none do."""
     if reading < 0:
         return int(int32_at(table[_FRAME_DISTANCES])[-1 - reading])
     return _word_distance(table, reading >> 32, reading & 0xFFFFFFFF)
@@ -342,7 +341,7 @@ def _distance(table: AddressTable, reading: int) -> int:
 @kernel
 def _word_distance(table: AddressTable, context: int, node: int) -> int:
     """Return how few tokens complete a text from within a word."""
-    best = _NEVER_ENDS
+    best = NEVER_ENDS
     for kind in range(NUM_KINDS):
         word = _tokens_to_end(table, context, kind, node)
         if word < _FAR:

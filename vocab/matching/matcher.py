@@ -1,13 +1,14 @@
 """Follow one text: which tokens may come next, and where an accepted token leads, within a budget of tokens."""
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, Self
 
 import numpy as np
 
 from vocab.arrays.byte_trie import Int32Array
 from vocab.errors import TokenBudgetError
-from vocab.matching.masks import NO_BUDGET
+from vocab.matching.masks import NO_BUDGET, set_token_bits
+from vocab.matching.reference import GrammarReference
 from vocab.matching.repeats import Repeats
 from vocab.matching.states import ListStates, State
 
@@ -23,6 +24,8 @@ class Matcher:
         max_tokens: The budget, the stop token included if it comes; None for no budget.
         start: The state in which the text goes on; None for the empty text.
         repeats: Forbids tokens that would repeat a run; None for no such rule.
+        min_tokens: No stop token comes before so many others, unless nothing else may come.
+        is_checked: Whether a text is known to fit into ``max_tokens``, as of one that goes on.
 
     Raises:
         TokenBudgetError: No text fits into ``max_tokens``.
@@ -36,6 +39,8 @@ class Matcher:
         *,
         start: State | None = None,
         repeats: Repeats | None = None,
+        min_tokens: int = 0,
+        is_checked: bool = False,
     ) -> None:
         self._list_states = states
         self._stops = frozenset(stop_token_ids)
@@ -44,12 +49,33 @@ class Matcher:
         self._max_tokens = max_tokens
         self._states = [states.start if start is None else start]
         self._repeats = repeats
+        self._min_tokens = min_tokens
+        self._num_before = 0
         self._is_terminated = False
-        # A text that goes on was checked when it began.
-        if max_tokens is not None and start is None:
-            fewest = states.fewest_tokens()
+        if max_tokens is not None and not is_checked:
+            fewest = states.tokens_to_end(self.state)
             if fewest is None or fewest > max_tokens:
                 raise TokenBudgetError(f"no text of these words fits into {max_tokens} tokens")
+
+    @classmethod
+    def of(cls, reference: GrammarReference, states: ListStates, stop_token_ids: Iterable[int]) -> Self:
+        """Return the matcher of a request, whose states are ``states``.
+
+        Raises:
+            TokenBudgetError: No text fits into its budget.
+            ValueError: It names a state that its list does not have.
+        """
+        states.check(reference.start or ())
+        return cls(
+            states,
+            stop_token_ids,
+            reference.max_tokens,
+            start=states.begin(reference.place) if reference.start is None else reference.start,
+            repeats=None if reference.no_repeat is None else Repeats(reference.no_repeat, reference.seen),
+            min_tokens=reference.min_tokens,
+            # A text that goes on was checked when it began.
+            is_checked=reference.start is not None,
+        )
 
     @property
     def state(self) -> State:
@@ -72,6 +98,8 @@ class Matcher:
     def fill_bitmask(self, out: Int32Array) -> None:
         """Write the mask for the next token into ``out``, int32 (words,)."""
         self._list_states.fill(out, self._states[-1], self._budget_after_next(), self._stop_tokens)
+        if self.num_tokens < self._min_tokens:
+            self._clear_stops(out)
         if self._repeats is not None:
             self._repeats.clear(out)
 
@@ -80,7 +108,7 @@ class Matcher:
         if self._is_terminated:
             return False
         if token in self._stops:
-            self._is_terminated = self.can_stop()
+            self._is_terminated = self.can_stop() and not self._is_too_early()
             return self._is_terminated
         target = self._list_states.target(self._states[-1], token, self._budget_after_next())
         if not target:
@@ -89,6 +117,18 @@ class Matcher:
         if self._repeats is not None:
             self._repeats.append(token)
         return True
+
+    def begin_after(self, num_tokens: int) -> None:
+        """Count the tokens that a model thought before this text against its budget; the same number may come again.
+
+        Where no text fits into the rest there is no budget: what is then cut is for others to trim.
+        """
+        if self._max_tokens is None or num_tokens == self._num_before:
+            return
+        self._num_before = num_tokens
+        fewest = self._list_states.tokens_to_end(self._states[0])
+        if fewest is None or fewest > self._max_tokens - num_tokens:
+            self._max_tokens = None
 
     def rollback(self, num_tokens: int) -> None:
         """Take the last tokens back.
@@ -110,8 +150,23 @@ class Matcher:
         """Take all tokens back."""
         self.rollback(self.num_tokens)
 
+    def _clear_stops(self, out: Int32Array) -> None:
+        """Clear the stop tokens in a mask, unless nothing would be left."""
+        set_token_bits(out, self._stop_tokens, False)
+        if self.can_stop() and not out.any():
+            set_token_bits(out, self._stop_tokens, True)
+
+    def _is_too_early(self) -> bool:
+        """Whether no stop token may come in a complete text."""
+        if self.num_tokens >= self._min_tokens:
+            return False
+        others = np.zeros((self._list_states.words.num_tokens + 31) // 32, dtype=np.int32)
+        self._list_states.fill(others, self.state, self._budget_after_next(), self._stop_tokens)
+        set_token_bits(others, self._stop_tokens, False)
+        return bool(others.any())
+
     def _budget_after_next(self) -> int:
         if self._max_tokens is None:
             return NO_BUDGET
         # Past the budget no mask is asked for; the last state was complete.
-        return max(self._max_tokens - len(self._states), 0)
+        return max(self._max_tokens - self._num_before - len(self._states), 0)

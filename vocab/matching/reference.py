@@ -13,14 +13,14 @@ from vocab.options import ListOptions
 MARK: Final = "# wordbound"
 """A comment in the first two lines of every grammar of ours, references and others."""
 
-_VERSION: Final = 4
+_VERSION: Final = 5
 _ANY_VERSION: Final = re.compile(r'root ::= ""\n# wordbound/(?P<version>\d{1,9}) .{0,100000}\n')
 _PATTERN: Final = re.compile(
     r'root ::= ""\n'
     rf"# wordbound/{_VERSION} list=(?P<digest>[0-9a-f]{{64}}) changes=(?P<changes>[0-9a-f]{{64}}|-) "
     r"options=(?P<options>[a-z]+(?:\.[a-z01]+){4}) n=(?P<n_words>\d{1,19}) max=(?P<max_tokens>\d{1,19}|-) "
     r"at=(?P<start>-?\d{1,19}(?:\.-?\d{1,19})*|-) norepeat=(?P<no_repeat>\d{1,3}|-) "
-    r"seen=(?P<seen>\d{1,10}(?:\.\d{1,10})*|-)\n"
+    r"seen=(?P<seen>\d{1,10}(?:\.\d{1,10})*|-) min=(?P<min_tokens>\d{1,19}) behind=(?P<place>\d{1,9}|-)\n"
 )
 _NOTHING: Final = "-"
 _MARK_WITHIN: Final = 32
@@ -39,6 +39,9 @@ class GrammarReference:
         start: The state in which the text goes on; None where it begins.
         no_repeat: How many tokens in a row may not come twice; None for any number.
         seen: The tokens before ``start``, or the last of them, for ``no_repeat``.
+        min_tokens: The text does not end before, counted from ``start``, unless nothing else may come.
+        place: The state of the gap automaton behind what the client wrote, where the text begins; None where nothing
+            stands before it.
     """
 
     digest: str
@@ -49,6 +52,8 @@ class GrammarReference:
     start: tuple[int, ...] | None = None
     no_repeat: int | None = None
     seen: tuple[int, ...] = ()
+    min_tokens: int = 0
+    place: int | None = None
 
     def to_ebnf(self) -> str:
         values = {
@@ -60,6 +65,8 @@ class GrammarReference:
             "at": None if self.start is None else ".".join(map(str, self.start)),
             "norepeat": self.no_repeat,
             "seen": ".".join(map(str, self.seen)) or None,
+            "min": self.min_tokens,
+            "behind": self.place,
         }
         spelled = " ".join(f"{name}={_NOTHING if value is None else value}" for name, value in values.items())
         return f'root ::= ""\n# wordbound/{_VERSION} {spelled}\n'
@@ -82,6 +89,8 @@ class GrammarReference:
                 _numbers(match["start"]),
                 _number(match["no_repeat"]),
                 _numbers(match["seen"]) or (),
+                int(match["min_tokens"]),
+                _number(match["place"]),
             )
         other = _ANY_VERSION.fullmatch(grammar)
         if other is not None and int(other["version"]) != _VERSION:

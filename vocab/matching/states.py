@@ -16,7 +16,7 @@ from vocab.automaton.overlay import Overlay, build_overlay
 from vocab.automaton.speller import Speller
 from vocab.automaton.words import Words, build_words
 from vocab.lists.wordlists import WordList
-from vocab.matching.masks import NO_BUDGET, NO_TOKENS, Bound, RowTable, is_complete
+from vocab.matching.masks import NEVER_ENDS, NO_BUDGET, NO_TOKENS, Bound, RowTable, distance, is_complete
 from vocab.options import ListOptions
 from vocab.text.changes import NO_CHANGES, ListChanges, entries_left_out
 from vocab.text.forms import case_of
@@ -58,6 +58,8 @@ class ListStates:
         speller: Speller,
         n_words: int,
         changes: ListChanges = NO_CHANGES,
+        *,
+        has_places: bool = False,
     ) -> Self:
         """Build everything in memory; ``exclude_words`` are as a request has them.
 
@@ -69,7 +71,8 @@ class ListStates:
         if changes:
             left_out = entries_left_out(words.listed.word_list, changes.exclude_words)
             overlay = build_overlay(words, replace(changes, exclude_words=left_out), speller)
-        return cls(words, frame_for(words, overlay, options, FrameTokens.of(speller.facts)), n_words, overlay)
+        frame = frame_for(words, overlay, options, FrameTokens.of(speller.facts), has_places=has_places)
+        return cls(words, frame, n_words, overlay)
 
     @property
     def num_bytes(self) -> int:
@@ -120,7 +123,24 @@ class ListStates:
 
     def fewest_tokens(self) -> int | None:
         """Return how many tokens the shortest text has; None where there is no text."""
-        return self._bound.fewest_tokens
+        return self.tokens_to_end(self.start)
+
+    def tokens_to_end(self, state: State) -> int | None:
+        """Return how few tokens complete a text from a state; None where none do."""
+        fewest = min(distance(self._bound.table, reading) for reading in state)
+        return None if fewest >= NEVER_ENDS else int(fewest)
+
+    def begin(self, place: int | None) -> State:
+        """Return the state at a state of the gap automaton, behind what a client wrote; None for the text's start.
+
+        Raises:
+            ValueError: There is none: the frame has no places, or not this one.
+        """
+        if place is None:
+            return self.start
+        if not 0 <= place < len(self.frame.places):
+            raise ValueError(f"no text of this list begins at place {place}")
+        return (-1 - int(self.frame.places[place]),)
 
     def check(self, state: State) -> None:
         """Raise ``ValueError`` where a state cannot be one of these: compiled code does not check bounds."""
@@ -149,7 +169,11 @@ class ListStates:
         return self._plain.num_bytes + sum(table.num_bytes for table in list(self._tables.values()))
 
 
-def frame_for(words: Words, overlay: Overlay | None, options: ListOptions, tokens: FrameTokens) -> Frame:
-    """Build the frame of a list with its changes."""
+def frame_for(
+    words: Words, overlay: Overlay | None, options: ListOptions, tokens: FrameTokens, *, has_places: bool = False
+) -> Frame:
+    """Build the frame of a list with its changes, with places for texts that begin behind another if asked."""
     roots = tuple((words if overlay is None else overlay).roots)
-    return build_frame(options, case_of(options, has_capitals=words.has_capitals), words.language, roots, tokens)
+    return build_frame(
+        options, case_of(options, has_capitals=words.has_capitals), words.language, roots, tokens, has_places=has_places
+    )

@@ -4,17 +4,20 @@ One pass over pairs of a position and a gap state, looking words up; exact on th
 enforces.
 """
 
+import copy
 import re
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from vocab import marks
+from vocab.errors import PrefillError
 from vocab.lists.wordlists import WordList
 from vocab.options import ListOptions
 from vocab.text.changes import NO_CHANGES, ListChanges, ranks_left_out
 from vocab.text.elisions import follows_elision, is_elision
 from vocab.text.form_ranks import FormRanks
 from vocab.text.gaps import build_gap_automaton
+from vocab.text.prefill import last_word, place_behind
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,8 @@ _BEHIND_WORDS: Final = frozenset(marks.BLANK + marks.LINE_BREAK + marks.CLOSE_MA
 
 _NUMBER: Final = re.compile(f"[{marks.DIGITS}]+(?:[{marks.NUMBER_JOINTS}][{marks.DIGITS}]+)*")
 
+_SEPARATOR: Final = "\n"
+
 _Steps = list[dict[int, _Step]]
 """For each position: the gap states that a reading may have reached there, each with the best way."""
 
@@ -73,6 +78,30 @@ class TextReader:
         self._language = word_list.language
         self._gaps = build_gap_automaton(options, self._language)
         self._has_numbers = options.numbers
+        self._start = self._gaps.start
+
+    @property
+    def place(self) -> int | None:
+        """The state of the gap automaton behind the text that another wrote; None where texts begin anew."""
+        return None if self._start == self._gaps.start else self._start
+
+    def behind(self, text: str) -> Self:
+        """Return a reader of the texts that go on behind one that another wrote, of whatever words.
+
+        Raises:
+            PrefillError: That text breaks off inside a word.
+        """
+        if self._words.is_begun(last_word(text)):
+            raise PrefillError(f"the text breaks off inside a word: {last_word(text)[:80]!r}")
+        reader = copy.copy(self)
+        reader._start = place_behind(text, self._gaps, self._language)
+        return reader
+
+    def anew(self) -> Self:
+        """Return the reader of texts that begin anew."""
+        reader = copy.copy(self)
+        reader._start = self._gaps.start
+        return reader
 
     def is_text(self, text: str) -> bool:
         """Whether ``text`` is a complete allowed text."""
@@ -131,7 +160,7 @@ class TextReader:
         return steps, self._read_on(text, steps)
 
     def _first_step(self) -> dict[int, _Step]:
-        return {self._gaps.start: _Step(0, 0, -1, -1, 0)}
+        return {self._start: _Step(0, 0, -1, -1, 0)}
 
     def _read_on(self, text: str, steps: _Steps) -> set[tuple[int, int]]:
         """Add to ``steps`` where the readings in them lead, and return the words met as (start, end)."""
@@ -205,15 +234,28 @@ class _Words:
         form_ranks: FormRanks | None,
         changes: ListChanges,
     ) -> None:
+        self._word_list = word_list
         self._listed = form_ranks or FormRanks(word_list, options, n_words)
         self._n_words = n_words
         self._left_out = ranks_left_out(word_list.up_to(n_words), changes.exclude_words)
-        extra_words = WordList(word_list.lang, changes.extra_words, "inline")
-        self._extra = FormRanks(extra_words, replace(options, case="sentence"))
+        self._extra_words = WordList(word_list.lang, changes.extra_words, "inline")
+        self._extra = FormRanks(self._extra_words, replace(options, case="sentence"))
         # "Ana" may be written in a way that only the added word has, and counts as the listed word all the same.
-        self._names = [self._listed_word(word, False) or -i for i, word in extra_words.ranked()]
+        self._names = [self._listed_word(word, False) or -i for i, word in self._extra_words.ranked()]
         self._lengths = sorted({*self._listed.lengths, *self._extra.lengths})
         self.max_length = max(*self._lengths, marks.MAX_NUMBER_CHARS)
+
+    def is_begun(self, word: str) -> bool:
+        """Whether a word is none of the list, but the beginning of one; words beyond N count where none is within."""
+        if not word or self._word(word, True) is not None:
+            return False
+        begun = _SEPARATOR + _plain(word)
+        for words in ((*self._word_list.up_to(self._n_words).words, *self._extra_words.words), self._word_list.words):
+            # One text is searched at once: 30 ms for the longest list, a tenth of what its words take one by one.
+            listed = _SEPARATOR + _plain(_SEPARATOR.join(words)) + _SEPARATOR
+            if begun in listed:
+                return begun + _SEPARATOR not in listed
+        return False
 
     def starting_at(self, text: str, position: int, starts_sentence: bool) -> list[tuple[int, int]]:
         """Return (end, word) of every word of ``text`` at ``position``."""
@@ -240,6 +282,11 @@ class _Words:
     def _listed_word(self, text: str, starts_sentence: bool) -> int | None:
         ranks = self._listed.ranks(text, starts_sentence=starts_sentence)
         return min((rank for rank in ranks if rank <= self._n_words and rank not in self._left_out), default=None)
+
+
+def _plain(text: str) -> str:
+    typewriter, curly = marks.APOSTROPHES
+    return text.casefold().replace(curly, typewriter)
 
 
 def _offer(places: dict[int, _Step], place: int, step: _Step) -> None:

@@ -6,6 +6,7 @@ the entry point group ``vllm.general_plugins``.
 """
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,7 +24,6 @@ from vocab.errors import ArtefactError
 from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIABLE, DEFAULT_CACHE_BYTES, EngineCache
 from vocab.matching.matcher import Matcher
 from vocab.matching.reference import GrammarReference
-from vocab.matching.repeats import Repeats
 from vocab.vllm_plugin import cpu_seeds, log_mass_hook
 from vocab.vllm_plugin.patches import Patch, install_patches
 
@@ -40,10 +40,29 @@ _BACKEND: Final = (
 """What ``WordboundBackend`` overrides."""
 
 
+def _should_advance(original: Callable[..., bool], manager: Any, request: Any, new_token_ids: Any = None) -> bool:
+    """Tell the matcher, as soon as its text may begin, how much of the budget the model has used up by thinking."""
+    is_text = original(manager, request, new_token_ids)
+    structured = request.structured_output_request
+    if is_text and structured.reasoning_end_token_index is not None and isinstance(structured.grammar, WordGrammar):
+        structured.grammar.begin_after(structured.reasoning_end_token_index + 1 - request.num_prompt_tokens)
+    return is_text
+
+
+_THINKING: Final = (
+    Patch(
+        "vllm.v1.structured_output:StructuredOutputManager.should_advance",
+        "(self, request, new_token_ids=None)",
+        _should_advance,
+    ),
+)
+
+
 def register() -> None:
     """Replace vLLM's xgrammar backend by ``WordboundBackend``, and install the patches. Harmless to repeat."""
     if install_patches(_BACKEND, lost="This vLLM cannot be held to word lists, so no replica will start"):
         structured_output.XgrammarBackend = WordboundBackend
+    install_patches(_THINKING, lost="The answer of a model that thinks first may be cut and trimmed at max_tokens")
     cpu_seeds.install()
     log_mass_hook.install()
 
@@ -83,15 +102,8 @@ class WordboundBackend(XgrammarBackend):
             raise ArtefactError(
                 f"set {ARTEFACT_DIR_VARIABLE} to the folder of compiled lists in the engine's environment"
             )
-        states = self._lists.states(reference)
-        states.check(reference.start or ())
-        matcher = Matcher(
-            states,
-            self._textless.intersection(stop_token_ids or ()),
-            max_tokens=reference.max_tokens,
-            start=reference.start,
-            repeats=None if reference.no_repeat is None else Repeats(reference.no_repeat, reference.seen),
-        )
+        stops = self._textless.intersection(stop_token_ids or ())
+        matcher = Matcher.of(reference, self._lists.states(reference), stops)
         return WordGrammar(matcher, self._bitmask_arrays)
 
 
@@ -125,6 +137,10 @@ class WordGrammar(StructuredOutputGrammar):
                 logger.error("Request %s: token %d is not in the word list's grammar", request_id, token)
                 return False
         return True
+
+    def begin_after(self, num_tokens: int) -> None:
+        """As ``Matcher.begin_after``."""
+        self._matcher.begin_after(num_tokens)
 
     def validate_tokens(self, tokens: list[int]) -> list[int]:
         """Return the longest prefix of the tokens that the list allows."""

@@ -65,6 +65,7 @@ GOOD: list[tuple[str, Any]] = [
     ("include_stop_str_in_output", True),
     ("add_generation_prompt", False),
     ("continue_final_message", True),
+    ("chat_template_kwargs", {"enable_thinking": False, "depth": 3, "style": "short"}),
     ("include_reasoning", False),
     ("reasoning_effort", "low"),
     ("thinking_token_budget", 10),
@@ -152,6 +153,7 @@ BAD_VALUES: dict[str, list[Any]] = {
     "modalities": [["audio"], ["text", "audio"]],
     "repetition_detection": [{"x": 1}, {"min_count": -1}, 5],
     "reasoning_effort": ["very", 5],
+    "chat_template_kwargs": [[], "x", 5, {"a": []}, {"a": {}}, {"a": "x" * 1025}, {str(i): 1 for i in range(17)}],
 }
 BAD = [(name, value) for name, values in BAD_VALUES.items() for value in values]
 
@@ -339,19 +341,15 @@ def test_the_name_of_a_list_is_a_short_printable_string(lang: Any) -> None:
 HARMFUL: dict[str, Any] = {
     "add_generation_prompt": False,
     "allowed_token_ids": TOKEN_IDS,
-    "bad_words": ["bad"],
-    "continue_final_message": True,
     "function_call": "auto",
     "functions": [{}],
     "ignore_eos": True,
     "logprob_token_ids": TOKEN_IDS,
-    "min_tokens": 5,
     "repetition_detection": {"min_count": 2},
     "response_format": {"type": "json_object"},
     "skip_special_tokens": False,
     "stop_token_ids": TOKEN_IDS,
     "structured_outputs": {"choice": ["yes"]},
-    "thinking_token_budget": 5,
     "tool_choice": "auto",
     "tools": [TOOL],
 }
@@ -377,6 +375,8 @@ def test_what_changes_nothing_can_be_combined_with_a_vocabulary(name: str) -> No
     ("name", "value"),
     [
         ("logit_bias", {"17": -100.0}),
+        ("min_tokens", 5),
+        ("thinking_token_budget", 5),
         ("return_token_ids", True),
         ("n", 4),
         ("stop", ["end"]),
@@ -386,6 +386,65 @@ def test_what_changes_nothing_can_be_combined_with_a_vocabulary(name: str) -> No
 )
 def test_what_stays_inside_a_list_can_be_combined_with_a_vocabulary(name: str, value: Any) -> None:
     assert read(**{name: value}, **VOCABULARY).body[name] == value
+
+
+PREFILL: dict[str, Any] = {"continue_final_message": True, "add_generation_prompt": False}
+BEGUN = [{"role": "user", "content": "Go on."}, {"role": "assistant", "content": "Once upon a time"}]
+
+
+@pytest.mark.parametrize("search", [{}, {"num_beams": 2}, {"best_of": 2}, {"min_tokens": 5}])
+def test_an_answer_that_was_begun_can_be_continued_by_words_of_a_list(search: dict[str, Any]) -> None:
+    assert PREFILL.items() <= read(**VOCABULARY, **PREFILL, messages=BEGUN, **search).body.items()
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({**PREFILL, "messages": BEGUN[:1]}, "messages"),
+        ({**PREFILL, "messages": [*BEGUN[:1], {"role": "assistant", "content": ""}]}, "messages"),
+        ({**PREFILL, "messages": BEGUN, "add_generation_prompt": None}, "add_generation_prompt"),
+        ({**PREFILL, "messages": BEGUN, "add_generation_prompt": True}, "add_generation_prompt"),
+        ({**PREFILL, "messages": BEGUN, "continue_final_message": False}, "add_generation_prompt"),
+        ({**PREFILL, "messages": BEGUN, "continue_final_message": "yes"}, "add_generation_prompt"),
+    ],
+)
+def test_there_must_be_a_beginning_to_continue(fields: dict[str, Any], param: str) -> None:
+    error = fault(**VOCABULARY, **fields)
+    assert (error.status, error.param) == (400, param)
+
+
+@pytest.mark.parametrize("search", [{}, {"num_beams": 2}, {"best_of": 2}])
+def test_bad_words_are_left_out_of_the_list_and_never_reach_the_engine(search: dict[str, Any]) -> None:
+    vocab = {"lang": "en", "exclude_words": ["war"]}
+    request = read(vocab=vocab, bad_words=["dog ", "war", "E\u0301mile"], **search)
+    assert request.vocabulary == VocabularySpec(lang="en", exclude_words=("war", "dog", "\u00c9mile"))
+    assert "bad_words" not in request.body
+    assert read(**VOCABULARY, bad_words=[]).vocabulary == read(**VOCABULARY).vocabulary
+
+
+@pytest.mark.parametrize(
+    ("lang", "word", "part"),
+    [
+        ("en", "New York", "a blank or a mark"),
+        ("en", "dog.", "a blank or a mark"),
+        ("en", "7", "no letter"),
+        ("en", "!", "no letter"),
+        ("en", "dog's", "name that"),
+        ("fr", "l'homme", "an apostrophe"),
+        ("en", "a\u200bb", "invisible"),
+    ],
+)
+def test_a_bad_word_that_a_text_may_have_without_the_list_is_refused(lang: str, word: str, part: str) -> None:
+    error = fault(vocab={"lang": lang}, bad_words=["dog", word])
+    assert (error.status, (error.param or "")[:9]) == (400, "bad_words")
+    assert part in error.message
+    assert read(bad_words=[word]).body["bad_words"] == [word]
+
+
+def test_a_word_that_is_bad_and_added_is_refused() -> None:
+    error = fault(vocab={"lang": "en", "extra_words": ["Zorro"]}, bad_words=["zorro"])
+    assert error.param == "bad_words"
+    assert "both extra_words and bad_words" in error.message
 
 
 def test_a_budget_too_small_for_a_sentence_names_the_least_and_the_way_out() -> None:

@@ -33,11 +33,22 @@ BODY = {"model": "m", "messages": [{"role": "user", "content": "Hello"}], "max_t
 class ScriptedReplica:
     """An answerer whose engine gives one scripted answer and keeps the request."""
 
-    def __init__(self, folder: Path, tokenizer: Any, script: Any, *, prompts: Any = None, **args: object) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        tokenizer: Any,
+        script: Any,
+        *,
+        prompts: Any = None,
+        ends_thinking: bool = False,
+        **args: object,
+    ) -> None:
         settings = Settings.load({"secret_token": "k", "model_name": "some/model", **args}, {})
         prompts = Prompts(PlainText(tokenizer), **{"has_chat_template": True, "takes_system": True, **(prompts or {})})
         lists = NodeLists(ArtefactStore(folder, 2**30), self._nowhere, settings.mask_engine)
-        self._answerer = ChatAnswerer(cast("LLMServer", self), settings, lists, prompts, tells_cost=True)
+        self._answerer = ChatAnswerer(
+            cast("LLMServer", self), settings, lists, prompts, tells_cost=True, ends_thinking=ends_thinking
+        )
         self._script = script
         self.request: Any = None
         self.cost: AnswerCost | None = None
@@ -229,14 +240,86 @@ async def test_a_grammar_has_no_rule_against_runs(
     assert replica.request._order.decoding.no_repeat_ngram_size == 0
 
 
-async def test_a_reasoning_model_gets_no_budget(tmp_path: Path, tokenizer: Any, vocabulary: ResolvedVocabulary) -> None:
-    script = [whole("The cat sat. The c", finish_reason="length")]
-    replica = ScriptedReplica(tmp_path, tokenizer, script, engine_kwargs={"reasoning_parser": "some"})
-    [answer] = await replica.items(vocabulary)
-    assert GrammarReference.parse(replica.request.structured_outputs.grammar) == GrammarReference(
-        vocabulary.digest, DEFAULT_OPTIONS, 3, None
+THINKS: dict[str, Any] = {"engine_kwargs": {"reasoning_parser": "some"}}
+THOUGHTS = "Zebras? No; none of the list."
+
+
+def thought(reasoning: str | None, **delta: Any) -> str:
+    choice = {"index": 0, "delta": {"reasoning": reasoning, **delta}, "finish_reason": None}
+    return f"data: {json.dumps({'choices': [choice]})}\n\n"
+
+
+async def test_an_answer_that_thinking_left_no_room_for_is_trimmed(
+    tmp_path: Path, tokenizer: Any, vocabulary: ResolvedVocabulary
+) -> None:
+    for text, kept in (("The cat sat. The c", "The cat sat. The"), ("Th", ""), (None, None)):
+        script = [whole(text, finish_reason="length")]  # type: ignore[arg-type]
+        [answer] = await ScriptedReplica(tmp_path, tokenizer, script, **THINKS).items(vocabulary)
+        assert answer["choices"][0]["message"]["content"] == kept
+        assert answer["choices"][0]["finish_reason"] == "length"
+
+
+@pytest.mark.parametrize("shows", [True, False, None])
+@pytest.mark.parametrize("stream", [False, True])
+async def test_thoughts_are_free_and_shown_unless_the_client_wants_none(
+    tmp_path: Path, tokenizer: Any, vocabulary: ResolvedVocabulary, stream: bool, shows: bool | None
+) -> None:
+    begun = (
+        'data: {"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": null}]}\n\n'
     )
-    assert answer["choices"][0]["message"]["content"] == "The cat sat. The"
+    script: list[Any] = [
+        [
+            begun,
+            thought(THOUGHTS[:9]),
+            thought(THOUGHTS[9:], content=None),
+            event("The cat "),
+            event("sat.", "stop"),
+            DONE,
+        ]
+    ]
+    if not stream:
+        made = whole("The cat sat.").model_dump()
+        made["choices"][0]["message"]["reasoning"] = THOUGHTS
+        script = [SimpleNamespace(model_dump=lambda **_: made)]
+    replica = ScriptedReplica(tmp_path, tokenizer, script, **THINKS)
+    fields = {} if shows is None else {"include_reasoning": shows}
+    items = await replica.items(vocabulary, stream=stream, **fields)
+    # vLLM would take false for leave to mask what the model thinks, and would call it thoughts all the same.
+    assert replica.request.include_reasoning
+    parts = [
+        choice.get("delta") or choice["message"]
+        for item in items
+        if item != DONE
+        for choice in (json.loads(item.removeprefix("data:")) if stream else item)["choices"]
+    ]
+    assert "".join(part.get("content") or "" for part in parts) == "The cat sat."
+    assert "".join(part.get("reasoning") or "" for part in parts) == ("" if shows is False else THOUGHTS)
+    assert not stream or len(parts) == (3 if shows is False else 5)
+
+
+@pytest.mark.parametrize(
+    ("max_tokens", "asked", "given"),
+    [(400, None, 300), (400, 50, 50), (400, 350, 300), (400, -1, 300), (8, None, 2), (5, None, 0)],
+)
+async def test_part_of_the_budget_is_kept_for_the_answer(
+    tmp_path: Path, tokenizer: Any, sentences: ResolvedVocabulary, max_tokens: int, asked: int | None, given: int
+) -> None:
+    for ends_thinking in (True, False):
+        replica = ScriptedReplica(tmp_path, tokenizer, [whole("The cat sat.")], ends_thinking=ends_thinking, **THINKS)
+        fields = {} if asked is None else {"thinking_token_budget": asked}
+        await replica.items(sentences, max_tokens=max_tokens, **fields)
+        usual = None if asked in (None, -1) else asked
+        assert replica.request.thinking_token_budget == (given if ends_thinking else usual)
+        reference = GrammarReference.parse(replica.request.structured_outputs.grammar)
+        assert reference is not None and reference.max_tokens == max_tokens
+
+
+@pytest.mark.parametrize("name", ["continue_final_message", "logprobs", "return_token_ids"])
+async def test_what_would_not_be_told_from_thoughts_is_refused(
+    tmp_path: Path, tokenizer: Any, vocabulary: ResolvedVocabulary, name: str
+) -> None:
+    [answer] = await ScriptedReplica(tmp_path, tokenizer, [], **THINKS).items(vocabulary, **{name: True})
+    assert (answer["error"]["status"], answer["error"]["param"]) == (400, name)
 
 
 @pytest.mark.parametrize("text", ["The dog sat.", "the ca", "<|im_end|>"])
@@ -293,6 +376,18 @@ async def test_token_ids_cannot_be_had_where_text_may_be_trimmed(
     assert (answer["error"]["status"], answer["error"]["param"]) == (400, "return_token_ids")
 
 
+async def test_only_the_switches_of_the_models_own_template_can_be_set(tmp_path: Path, tokenizer: Any) -> None:
+    prompts = {"switches": frozenset({"enable_thinking", "style"})}
+    replica = ScriptedReplica(tmp_path, tokenizer, [whole("x")], prompts=prompts)
+    await replica.items(chat_template_kwargs={"enable_thinking": False, "style": "<|im_end|>"})
+    given = replica.request.chat_template_kwargs
+    assert given["enable_thinking"] is False
+    assert tokenizer.eos_token_id not in tokenizer.encode(given["style"], add_special_tokens=False)
+    [answer] = await replica.items(chat_template_kwargs={"messages": "mine"})
+    assert (answer["error"]["status"], answer["error"]["param"]) == (400, "chat_template_kwargs")
+    assert "enable_thinking, style" in answer["error"]["message"]
+
+
 @pytest.mark.parametrize("takes_system", [True, False])
 async def test_the_model_is_told_of_its_vocabulary_where_that_is_asked_for(
     tmp_path: Path, tokenizer: Any, vocabulary: ResolvedVocabulary, takes_system: bool
@@ -307,6 +402,69 @@ async def test_the_model_is_told_of_its_vocabulary_where_that_is_asked_for(
     assert [message["role"] for message in told] == (["system", "user"] if takes_system else ["user"])
     assert hint_line("en") in told[0]["content"]
     assert told[-1]["content"].endswith("Hello")
+
+
+PREFILL: dict[str, Any] = {"continue_final_message": True, "add_generation_prompt": False}
+
+
+def begun(text: Any) -> dict[str, Any]:
+    return {**PREFILL, "messages": [*BODY["messages"], {"role": "assistant", "content": text}]}  # type: ignore[list-item]
+
+
+async def test_the_constraint_begins_where_the_clients_own_text_ends(
+    tmp_path: Path, tokenizer: Any, vocabulary: ResolvedVocabulary
+) -> None:
+    places = set()
+    for text, answered in (("A zebra", " sat. The cat"), ("A zebra ", "sat"), ("A zebra.", " The cat")):
+        for content in (text, [{"type": "text", "text": "Well"}, {"type": "text", "text": text}]):
+            replica = ScriptedReplica(tmp_path, tokenizer, [whole(answered)])
+            [answer] = await replica.items(vocabulary, **begun(content))
+            assert answer["choices"][0]["message"]["content"] == answered
+            assert answer["vocab"]["num_words"] == len(answered.split())
+            reference = GrammarReference.parse(replica.request.structured_outputs.grammar)
+            assert reference is not None
+            places.add(reference.place)
+            assert replica.request.continue_final_message
+    assert len(places) == 3
+
+
+@pytest.mark.parametrize(("text", "answered"), [("A zebra", "sat"), ("A zebra ", " sat"), ("A zebra", " The")])
+async def test_what_does_not_fit_behind_the_clients_own_text_is_no_answer(
+    tmp_path: Path, tokenizer: Any, sentences: ResolvedVocabulary, text: str, answered: str
+) -> None:
+    listed = sentences.model_copy(update={"options": ListOptions(end="word", case="sentence"), "fewest_tokens": 1})
+    [answer] = await ScriptedReplica(tmp_path, tokenizer, [whole(answered)]).items(listed, **begun(text))
+    assert answer["error"]["code"] == "unlisted_text"
+
+
+async def test_a_text_that_breaks_off_inside_a_word_cannot_be_continued(
+    tmp_path: Path, tokenizer: Any, vocabulary: ResolvedVocabulary
+) -> None:
+    [answer] = await ScriptedReplica(tmp_path, tokenizer, []).items(vocabulary, **begun("The ca"))
+    assert (answer["error"]["status"], answer["error"]["param"]) == (400, "messages")
+    assert "breaks off inside a word: 'ca'" in answer["error"]["message"]
+
+
+async def test_the_matcher_keeps_the_least_tokens_and_vllm_does_not(
+    tmp_path: Path, tokenizer: Any, vocabulary: ResolvedVocabulary
+) -> None:
+    replica = ScriptedReplica(tmp_path, tokenizer, [whole("The cat sat.")])
+    await replica.items(vocabulary, min_tokens=5)
+    reference = GrammarReference.parse(replica.request.structured_outputs.grammar)
+    assert reference is not None and reference.min_tokens == 5
+    assert replica.request.min_tokens == 0
+    await replica.items(min_tokens=5)
+    assert replica.request.min_tokens == 5
+
+
+@pytest.mark.parametrize("fields", [{"min_tokens": 5}, begun("A zebra")])
+async def test_a_grammar_can_neither_begin_in_a_text_nor_count_its_tokens(
+    tmp_path: Path, tokenizer: Any, vocabulary: ResolvedVocabulary, fields: dict[str, Any]
+) -> None:
+    replica = ScriptedReplica(tmp_path, tokenizer, [], mask_engine="xgrammar")
+    [answer] = await replica.items(vocabulary, **fields)
+    assert answer["error"]["status"] == 400
+    assert answer["error"]["param"] in fields
 
 
 async def test_a_search_that_the_engine_cannot_do_is_refused(

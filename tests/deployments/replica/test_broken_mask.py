@@ -59,6 +59,11 @@ NUM_UNMASKED = 4
 
 BODY: ChatBody = {"model": MODEL, "messages": [{"role": "user", "content": "Tell me of a cat."}], "temperature": 1.0}
 ALTERNATIVES = {"logprobs": True, "top_logprobs": 5}
+PREFILL: dict[str, Any] = {
+    "messages": [{"role": "user", "content": "Tell me."}, {"role": "assistant", "content": 'Zoe said: "A zebra'}],
+    "continue_final_message": True,
+    "add_generation_prompt": False,
+}
 WAYS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "one": ({}, {}),
     "several": ({"n": 3}, {}),
@@ -73,6 +78,14 @@ WAYS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "rescue": ({}, {"rescue": 0.15}),
     "several rescued": ({"n": 2, **ALTERNATIVES}, {"rescue": 0.15}),
     "rescue with a stop string": ({"stop": ["at"], **ALTERNATIVES}, {"rescue": 0.15, "score": True}),
+    "least tokens": ({"min_tokens": MAX_TOKENS, **ALTERNATIVES}, {}),
+    "least tokens rescued": ({"min_tokens": 20}, {"rescue": 0.15}),
+    "prefill": ({**PREFILL, **ALTERNATIVES}, {}),
+    "prefill with a stop string": ({**PREFILL, "stop": ["at"]}, {"score": True}),
+    "prefill with beams": (PREFILL, {"num_beams": 3}),
+    "prefill with candidates": ({**PREFILL, "min_tokens": 8}, {"best_of": 3}),
+    "prefill with sentences": (PREFILL, {"search_width": 2}),
+    "prefill rescued": ({**PREFILL, **ALTERNATIVES}, {"rescue": 0.15}),
 }
 """Fields of the body, and of the decoding."""
 
@@ -274,8 +287,9 @@ async def assert_no_unlisted_word_leaves(
     enough, outcomes = world.engine.num_unmasked + NUM_UNMASKED, set[str | None]()
     # What may be cut is cut before the first unlisted word, so that all of it is answered.
     expected: set[str | None] = {None}
-    if decoding.keys() - {"score"}:
-        # Searches follow the tokens of each of their texts.
+    is_search = bool(decoding.keys() - {"score"})
+    if is_search:
+        # Searches follow the tokens of each of their texts, but for the last of a beam, which is read as any text is.
         expected.add("engine_error")
     elif "stop" not in fields:
         expected.add("unlisted_text")
@@ -283,7 +297,8 @@ async def assert_no_unlisted_word_leaves(
         items = await world.items({**fields, "stream": stream}, decoding, seed, is_completion=is_completion)
         sent, error = read(items)
         assert_nothing_unlisted(world, sent, is_cut="stop" in fields)
-        outcomes.add(None if error is None else error["code"])
+        code = None if error is None else error["code"]
+        outcomes.add("engine_error" if is_search and code == "unlisted_text" else code)
     assert world.engine.num_unmasked >= enough
     assert outcomes == expected
 

@@ -26,8 +26,10 @@ def settings(**args: object) -> Settings:
 
 
 def test_the_engine_always_gets_one_structured_output_backend() -> None:
-    config = engine.engine_config(settings(engine_kwargs={"structured_outputs_config": {"reasoning_parser": "r"}}))
-    assert config.engine_kwargs["structured_outputs_config"] == {"reasoning_parser": "r", "backend": "xgrammar"}
+    for kwargs in ({"structured_outputs_config": {"reasoning_parser": "r"}}, {"reasoning_parser": "r"}):
+        config = engine.engine_config(settings(engine_kwargs=kwargs))
+        assert config.engine_kwargs["structured_outputs_config"] == {"reasoning_parser": "r", "backend": "xgrammar"}
+        assert config.engine_kwargs["reasoning_parser"] == "r"
 
 
 def connector(**args: object) -> object:

@@ -18,7 +18,9 @@ class Client:
         self._error = error
         self.params: Any = None
 
-    async def generate(self, prompt: str, params: Any, request_id: str) -> AsyncIterator[Any]:
+    async def generate(self, prompt: str, params: Any, request_id: str, *, reasoning_ended: bool) -> AsyncIterator[Any]:
+        # Else an engine would wait for a model that thinks to be done with it.
+        assert reasoning_ended
         assert prompt
         assert request_id
         self.params = params

@@ -3,6 +3,7 @@
 import asyncio
 import math
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ from vocab.marks import CLOSE_MARKS, JOINING_DASH, OPEN_MARKS, SENTENCE_MARKS, S
 from vocab.matching.engine_cache import EngineCache
 from vocab.matching.reference import GrammarReference
 from vocab.options import ListOptions
+from vocab.text.gaps import build_gap_automaton
+from vocab.text.prefill import place_behind
 from vocab.vllm_plugin.kv_fork import ForkHint
 
 WORDS = ("the", "cat", "sat", "on", "a", "mat", "and", "slept")
@@ -191,6 +194,42 @@ async def test_a_step_names_the_state_and_what_is_left_of_the_budget(world: Worl
         for place, token in enumerate(so_far):
             state = states.target(state, token, BUDGET - place - 1)
         assert reference.start == (state if so_far else None)
+
+
+@pytest.mark.parametrize("name", [*SEARCHES, None])
+async def test_a_text_that_was_begun_must_fit_into_its_budget(world: World, name: str | None) -> None:
+    options = ListOptions(punctuation="standard", end="sentence")
+    place = place_behind('Zoe said: "', build_gap_automaton(options, "en"), "en")
+    reference = replace(world.reference, options=options, place=place)
+    for max_tokens, begins in ((1, None), (BUDGET, True)):
+        params, _ = order_for(world, SEARCHES.get(name or "", Decoding()), max_tokens=max_tokens, seed=2)
+        grammar = replace(reference, max_tokens=max_tokens).to_ebnf()
+        params.structured_outputs = StructuredOutputsParams(grammar=grammar)
+        engine = world.engine()
+        answer = world.client(engine).generate(PROMPT, params, "r")
+        if begins is None:
+            with pytest.raises(VLLMValidationError, match="'max_tokens' must be at least"):
+                await outputs_of(answer)
+            assert not engine.requests
+            continue
+        text = (await outputs_of(answer))[-1].outputs[0].text
+        assert_listed(text)
+        assert not text[0].isspace()
+        assert '"' in text
+
+
+async def test_the_least_tokens_of_a_text_are_those_of_its_steps_together(world: World) -> None:
+    for name in ("candidates", "rescue"):
+        params, _ = order_for(world, SEARCHES[name], max_tokens=40, seed=2)
+        grammar = replace(world.reference, max_tokens=40, min_tokens=30).to_ebnf()
+        params.structured_outputs = StructuredOutputsParams(grammar=grammar)
+        engine = world.engine()
+        [answer] = await outputs_of(world.client(engine).generate(PROMPT, params, "r"))
+        assert len(answer.outputs[0].token_ids) >= 30
+        for prompt, step, _, _ in engine.requests:
+            reference = GrammarReference.parse(step.structured_outputs.grammar)
+            assert reference is not None
+            assert reference.min_tokens == max(30 - len(prompt) + len(PROMPT["prompt_token_ids"]), 0)
 
 
 async def test_draws_of_a_seeded_request_differ_and_come_again(world: World) -> None:

@@ -104,7 +104,7 @@ class ToyEngine:
         matcher = None
         if reference is not None:
             states = self.lists.states(reference)
-            matcher = Matcher(states, (end,), reference.max_tokens, start=reference.start)
+            matcher = Matcher.of(reference, states, (end,))
         random = np.random.default_rng(number if params.seed is None else params.seed)
         temperature = params.temperature or 1.0
         outputs: list[CompletionOutput] = []
@@ -123,7 +123,8 @@ class ToyEngine:
                 matcher.accept_token(token)
             rank = 1 if matcher is None else pack(float(_log_sum_exp(log_p[allowed])), float(left))
             tokens = [*tokens, token]
-            before, text = text, self.tokenizer.decode(tokens[num_prompt:], skip_special_tokens=True)
+            # As vLLM, it gives a character when it is whole.
+            before, text = text, self.tokenizer.decode(tokens[num_prompt:], skip_special_tokens=True).rstrip("\ufffd")
             stop = next((one for one in params.stop or () if one in text), None)
             if stop is None and token != end and token in (params.stop_token_ids or ()):
                 stop = token

@@ -24,6 +24,8 @@ DIGESTS = st.text("0123456789abcdef", min_size=64, max_size=64)
         start=st.none() | st.lists(st.integers(-(2**31), 2**62), min_size=1, max_size=64).map(tuple),
         no_repeat=st.none() | st.integers(1, 64),
         seen=st.lists(st.integers(0, 2**31 - 1), max_size=512).map(tuple),
+        min_tokens=st.integers(0, 2**31),
+        place=st.none() | st.integers(0, 10**6),
     )
 )
 def test_a_reference_survives_the_journey(reference: GrammarReference) -> None:
@@ -31,7 +33,7 @@ def test_a_reference_survives_the_journey(reference: GrammarReference) -> None:
 
 
 @pytest.mark.parametrize(
-    "reference", [REFERENCE, GrammarReference("a" * 64, ListOptions(), 1, None, "b" * 64, (-1, 7), 4, (1, 2))]
+    "reference", [REFERENCE, GrammarReference("a" * 64, ListOptions(), 1, None, "b" * 64, (-1, 7), 4, (1, 2), 3, 12)]
 )
 def test_an_engine_that_does_not_know_it_can_only_stop(reference: GrammarReference) -> None:
     info = xgrammar.TokenizerInfo(["<stop>", "a", "b", "root", '"'], stop_token_ids=[0])
@@ -43,7 +45,7 @@ def test_an_engine_that_does_not_know_it_can_only_stop(reference: GrammarReferen
 
 @pytest.mark.parametrize(
     "grammar",
-    ['root ::= "a"', "", 'root ::= ""\n# wordbound/4 list=xyz n=1 max=-\n', REFERENCE.to_ebnf() + 'root ::= "a"\n'],
+    ['root ::= "a"', "", 'root ::= ""\n# wordbound/5 list=xyz n=1 max=-\n', REFERENCE.to_ebnf() + 'root ::= "a"\n'],
 )
 def test_other_grammars_are_no_references(grammar: str) -> None:
     assert GrammarReference.parse(grammar) is None
@@ -52,10 +54,10 @@ def test_other_grammars_are_no_references(grammar: str) -> None:
 @pytest.mark.parametrize(
     "grammar",
     [
-        REFERENCE.to_ebnf().replace("wordbound/4", "wordbound/9"),
+        REFERENCE.to_ebnf().replace("wordbound/5", "wordbound/9"),
         f'root ::= ""\n# wordbound/1 list={"ab" * 32} n=5 max=-\n',
     ],
 )
 def test_a_reference_of_another_version_is_an_error(grammar: str) -> None:
-    with pytest.raises(ValueError, match=r"version \d, but this engine's plugin knows 4"):
+    with pytest.raises(ValueError, match=r"version \d, but this engine's plugin knows 5"):
         GrammarReference.parse(grammar)

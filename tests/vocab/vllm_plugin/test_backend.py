@@ -119,6 +119,49 @@ def test_the_bitmask_of_every_step_is_filled_in_place(backend: WordboundBackend,
         assert not torch.equal(bitmask[row], torch.full_like(bitmask[row], -1))
 
 
+@pytest.mark.parametrize(("num_thought", "num_left"), [(0, 8), (5, 3), (6, 2)])
+def test_what_a_model_thought_counts_against_the_budget_of_its_answer(
+    backend: WordboundBackend, words: Words, tokenizer: PreTrainedTokenizerBase, num_thought: int, num_left: int
+) -> None:
+    reference = GrammarReference(words.digest, ListOptions(punctuation="basic", end="sentence"), 3, 8)
+    grammar = backend.compile_grammar(GRAMMAR, reference.to_ebnf(), {2})
+    structured = SimpleNamespace(grammar=grammar, reasoning_end_token_index=10 + num_thought - 1)
+    request = SimpleNamespace(structured_output_request=structured, num_prompt_tokens=10)
+    bitmask = backend.allocate_token_bitmask(1)
+    the, num_written = token(tokenizer, " the"), 0
+    while True:
+        # Asked at every step.
+        assert plugin._should_advance(lambda manager, request, tokens: True, None, request, [])
+        grammar.fill_bitmask(bitmask, 0)
+        if the not in tokens_of(bitmask[0].numpy()):
+            break
+        assert grammar.accept_tokens("r", [the])
+        num_written += 1
+    # The last one of the budget is the sentence's mark.
+    assert num_written == num_left - 1
+    assert grammar.accept_tokens("r", [token(tokenizer, ".")])
+
+
+@pytest.mark.parametrize("num_thought", [7, 8])
+def test_an_answer_that_has_no_room_behind_the_thoughts_is_not_held_to_a_budget(
+    backend: WordboundBackend, words: Words, num_thought: int
+) -> None:
+    reference = GrammarReference(words.digest, ListOptions(punctuation="basic", end="sentence"), 3, 8)
+    grammar = backend.compile_grammar(GRAMMAR, reference.to_ebnf(), {2})
+    assert isinstance(grammar, WordGrammar)
+    bitmask = backend.allocate_token_bitmask(1)
+    grammar.begin_after(num_thought)
+    grammar.fill_bitmask(bitmask, 0)
+    assert tokens_of(bitmask[0].numpy())
+
+
+@pytest.mark.parametrize("advances", [True, False])
+def test_a_model_that_does_not_think_has_its_whole_budget(backend: WordboundBackend, advances: bool) -> None:
+    structured = SimpleNamespace(grammar=None, reasoning_end_token_index=None)
+    request = SimpleNamespace(structured_output_request=structured)
+    assert plugin._should_advance(lambda manager, request, tokens: advances, None, request) is advances
+
+
 def test_drafts_are_validated_without_moving_and_rolled_back(
     backend: WordboundBackend, words: Words, tokenizer: PreTrainedTokenizerBase
 ) -> None:
