@@ -58,7 +58,7 @@ def thinker(smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
     folder = tmp_path_factory.mktemp("thinker")
     write_thinking_model(smollm2_path, folder / MODEL)
     engine_kwargs = {
-        "enforce_eager": True, "max_model_len": 2048, "max_num_seqs": 16, "reasoning_parser": "deepseek_r1",
+        "enforce_eager": True, "max_model_len": 2048, "max_num_seqs": 16, "reasoning_parser": "holo2",
     }  # fmt: skip
     args = {"prebuild_langs": [], "engine_kwargs": engine_kwargs}
     with running(Demo(str(folder / MODEL), folder, args)) as service:
