@@ -6,17 +6,18 @@ Serve builds an application in a task of the cluster, which does not see the env
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import httpx
+import psutil
 import pytest
 import yaml
 
@@ -107,8 +108,19 @@ def head() -> Iterator[Head]:
                 wait_for(made.dashboard, process, folder / "head.log")
                 yield made
             finally:
-                process.send_signal(signal.SIGTERM)
-                process.wait(60)
+                end(process)
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Kill it and what it started. Asked to end, Ray waits half a minute for what nobody needs any more."""
+    if process.poll() is None:
+        family = psutil.Process(process.pid).children(recursive=True)
+        process.kill()
+        for member in family:
+            with suppress(psutil.NoSuchProcess):
+                member.kill()
+        psutil.wait_procs(family, 60)
+    process.wait(60)
 
 
 def wait_for(dashboard: str, process: subprocess.Popen[bytes], log: Path) -> None:
