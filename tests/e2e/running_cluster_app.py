@@ -10,7 +10,6 @@ from deployments.process_setup import set_up_process
 from deployments.settings import Settings
 
 
-@serve.deployment(ray_actor_options={"num_cpus": 0})
 class Teller:
     def __init__(self, settings: Settings) -> None:
         set_up_process(settings)
@@ -21,5 +20,6 @@ class Teller:
 
 
 def build(args: Mapping[str, Any]) -> serve.Application:
-    application: serve.Application = Teller.bind(Settings.load(args))
+    told: Any = serve.deployment(Teller, ray_actor_options={"num_cpus": 0})
+    application: serve.Application = told.bind(Settings.load(args))
     return application

@@ -100,7 +100,13 @@ def head() -> Iterator[Head]:
             "object-store-memory": 80_000_000,
             "temp-dir": folder,
         }
-        command = [BIN / "ray", "start", "--head", "--block", *(f"--{key}={value}" for key, value in options.items())]
+        command = [
+            str(BIN / "ray"),
+            "start",
+            "--head",
+            "--block",
+            *(f"--{key}={value}" for key, value in options.items()),
+        ]
         variables = environment(folder, PYTHONPATH=str(ROOT), **RAYS_TOKEN)
         with (folder / "head.log").open("wb") as log:
             process = subprocess.Popen(command, env=variables, stdout=log, stderr=log)

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
+from transformers import AutoTokenizer
 
 from deployments.contract import Answer
 from deployments.replica import deployment
@@ -61,7 +62,7 @@ def refuse(*_: object, **__: object) -> None:
 def test_a_model_that_cannot_be_read_without_a_token_is_told_with_the_ways_to_give_one(
     monkeypatch: pytest.MonkeyPatch, token: str, is_told: bool
 ) -> None:
-    monkeypatch.setattr(deployment.AutoTokenizer, "from_pretrained", refuse)
+    monkeypatch.setattr(AutoTokenizer, "from_pretrained", refuse)
     monkeypatch.setenv("HF_TOKEN", token)
     settings = Settings.load({"secret_token": "k", "model_name": "some/model"}, {})
     with pytest.raises(OSError, match="gated repo") as error:
@@ -70,7 +71,7 @@ def test_a_model_that_cannot_be_read_without_a_token_is_told_with_the_ways_to_gi
 
 
 def test_a_folder_that_cannot_be_read_needs_no_token(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(deployment.AutoTokenizer, "from_pretrained", refuse)
+    monkeypatch.setattr(AutoTokenizer, "from_pretrained", refuse)
     monkeypatch.delenv("HF_TOKEN", raising=False)
     with pytest.raises(OSError, match=r"^You are"):
         deployment.read_tokenizer(Settings.load({"secret_token": "k", "model_name": str(tmp_path)}, {}))
