@@ -128,7 +128,7 @@ async def test_a_key_is_for_its_part_of_the_service(
     response = await chat(client, key) if path == CHAT else await get(client, path, key)
     if path == "/generate":
         response = await client.post(path, headers={"X-API-Key": key}, json={"prompt": TEXT})
-    if path == COMPLETIONS:
+    if path in (COMPLETIONS, "/tokenize", "/detokenize"):
         response = await client.post(path, headers={"X-API-Key": key}, json=completion_body())
     if path == "/v1/batch/jobs":
         response = await client.post(path, headers={"X-API-Key": key})

@@ -36,7 +36,7 @@ UNKNOWN_TARGETS = [
     "/docs/index.html",
     "/docs/NOTICE",
     "/redoc",
-    "/v1/completions",
+    "/v1/embeddings",
     "/v1/models%2F",
     "/favicon.ico",
 ]
