@@ -1,10 +1,8 @@
 """A model that thinks first: its thoughts are free, its answer keeps to the list and ends within its budget.
 
-The demo's model, with two of its unused tokens as ``<think>`` and ``</think>`` and a chat template that opens the
-first. It was not trained to close it, so the engine does, or a bias.
+The model is the demo's, made to think (``tests.thinking_model``).
 """
 
-import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,41 +14,12 @@ import pytest
 from deployments.demo.process import Demo
 from tests.checker import assert_only_listed_words, unlisted_words
 from tests.e2e.service import MODEL, Service, running
+from tests.thinking_model import END, THINKING, write_thinking_model
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
-MARKERS = {"<jupyter_script>": "<think>", "<empty_output>": "</think>"}
-END = 16
-"""The token that ends thinking."""
-
-TEMPLATE = """{% for message in messages %}<|im_start|>{{ message.role }}
-{{ message.content }}<|im_end|>
-{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
-<think>
-{% if enable_thinking is defined and not enable_thinking %}
-</think>
-
-{% endif %}{% endif %}"""
-
 LISTED: dict[str, Any] = {"lang": "en", "n_words": 1000}
 QUESTION = "Tell me a story about a dog."
-
-
-def write_thinking_model(source: Path, folder: Path) -> None:
-    folder.mkdir()
-    for path in source.iterdir():
-        if path.name not in ("tokenizer.json", "chat_template.jinja"):
-            (folder / path.name).symlink_to(path)
-    (folder / "chat_template.jinja").write_text(TEMPLATE)
-    tokenizer = json.loads((source / "tokenizer.json").read_text(encoding="utf-8"))
-    for added in tokenizer["added_tokens"]:
-        if added["content"] in MARKERS:
-            # As of models that think: not special, so that the parser finds it in the text.
-            added |= {"content": MARKERS[added["content"]], "special": False}
-    vocab = tokenizer["model"]["vocab"]
-    tokenizer["model"]["vocab"] = {MARKERS.get(text, text): number for text, number in vocab.items()}
-    assert tokenizer["model"]["vocab"]["</think>"] == END
-    (folder / "tokenizer.json").write_text(json.dumps(tokenizer, ensure_ascii=False), encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +27,7 @@ def thinker(smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
     folder = tmp_path_factory.mktemp("thinker")
     write_thinking_model(smollm2_path, folder / MODEL)
     engine_kwargs = {
-        "enforce_eager": True, "max_model_len": 2048, "max_num_seqs": 16, "reasoning_parser": "holo2",
+        "enforce_eager": True, "max_model_len": 2048, "max_num_seqs": 16, "reasoning_parser": THINKING,
     }  # fmt: skip
     args = {"prebuild_langs": [], "engine_kwargs": engine_kwargs}
     with running(Demo(str(folder / MODEL), folder, args)) as service:

@@ -100,7 +100,7 @@ def sentences(vocabulary: ResolvedVocabulary) -> ResolvedVocabulary:
     return vocabulary.model_copy(update={"options": ListOptions(end="sentence"), "fewest_tokens": 2})
 
 
-def whole(text: str, **fields: object) -> Any:
+def whole(text: str | None, **fields: object) -> Any:
     message = {"role": "assistant", "content": text}
     choice = {"index": 0, "message": message, "finish_reason": "stop", "stop_reason": None, **fields}
     return SimpleNamespace(model_dump=lambda **_: {"choices": [choice]})
@@ -253,7 +253,7 @@ async def test_an_answer_that_thinking_left_no_room_for_is_trimmed(
     tmp_path: Path, tokenizer: Any, vocabulary: ResolvedVocabulary
 ) -> None:
     for text, kept in (("The cat sat. The c", "The cat sat. The"), ("Th", ""), (None, None)):
-        script = [whole(text, finish_reason="length")]  # type: ignore[arg-type]
+        script = [whole(text, finish_reason="length")]
         [answer] = await ScriptedReplica(tmp_path, tokenizer, script, **THINKS).items(vocabulary)
         assert answer["choices"][0]["message"]["content"] == kept
         assert answer["choices"][0]["finish_reason"] == "length"
@@ -408,7 +408,7 @@ PREFILL: dict[str, Any] = {"continue_final_message": True, "add_generation_promp
 
 
 def begun(text: Any) -> dict[str, Any]:
-    return {**PREFILL, "messages": [*BODY["messages"], {"role": "assistant", "content": text}]}  # type: ignore[list-item]
+    return {**PREFILL, "messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": text}]}
 
 
 async def test_the_constraint_begins_where_the_clients_own_text_ends(

@@ -1,5 +1,7 @@
 """What may follow a text that another began."""
 
+from typing import get_args
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -104,8 +106,8 @@ def test_a_reader_forgets_what_stood_before() -> None:
 
 OPTIONS = st.builds(
     ListOptions,
-    punctuation=st.sampled_from(Punctuation.__args__),
-    layout=st.sampled_from(Layout.__args__),
+    punctuation=st.sampled_from(get_args(Punctuation)),
+    layout=st.sampled_from(get_args(Layout)),
     numbers=st.booleans(),
     end=st.just("word"),
 )
