@@ -32,7 +32,8 @@ def run(config: ServeDeploySchema) -> None:
         ray.init(address="local", namespace="serve", include_dashboard=False)
         serve.start(proxy_location=config.proxy_location, http_options=config.http_options.model_dump())
         app = build.result()(application.args)
-    serve.run(app, name=application.name, route_prefix=application.route_prefix)
+    logs = application.logging_config
+    serve.run(app, name=application.name, route_prefix=application.route_prefix, logging_config=logs)
 
 
 def stop(config: ServeDeploySchema) -> None:
