@@ -5,11 +5,12 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
+from ray.llm._internal.serve.core.server import llm_server
 from transformers import AutoTokenizer
 
 from deployments.contract import Answer
 from deployments.replica import deployment
-from deployments.replica.deployment import within
+from deployments.replica.deployment import Replica, within
 from deployments.settings import Settings
 
 
@@ -75,3 +76,20 @@ def test_a_folder_that_cannot_be_read_needs_no_token(monkeypatch: pytest.MonkeyP
     monkeypatch.delenv("HF_TOKEN", raising=False)
     with pytest.raises(OSError, match=r"^You are"):
         deployment.read_tokenizer(Settings.load({"secret_token": "k", "model_name": str(tmp_path)}, {}))
+
+
+async def test_an_engine_starts_without_a_process_for_rays_usage_statistics(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded: list[object] = []
+    monkeypatch.setattr(llm_server, "push_telemetry_report_for_all_models", lambda **models: recorded.append(models))
+    started = asyncio.Event()
+
+    class Engine:
+        async def start(self) -> None:
+            started.set()
+
+    replica = Replica.__new__(Replica)
+    replica._llm_config = None
+    replica._engine_cls = lambda config: Engine()
+    await replica.start()
+    assert started.is_set()
+    assert recorded == []
