@@ -6,7 +6,7 @@ vLLM's internals move from version to version. A need that is not met is said in
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import Final
+from typing import Any, Final
 
 PLUGIN_GROUP: Final = "vllm.general_plugins"
 
@@ -33,7 +33,7 @@ def check_constraint() -> None:
             "pip install --no-deps --no-build-isolation -e ."
         )
     _attributes("vllm.v1.structured_output", "XgrammarBackend")
-    backend = _module("vocab.vllm_plugin.backend")
+    backend: Any = _module("vocab.vllm_plugin.backend")
     backend.register()
     if import_module("vllm.v1.structured_output").XgrammarBackend is not backend.WordboundBackend:
         raise Missing("this vLLM's XgrammarBackend is not the one that the plugin extends: see the warning above")

@@ -6,7 +6,7 @@ A request waits in the ingress only for its turn in a replica, and not for a rep
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
 from contextlib import aclosing
 from typing import Any, Final, Protocol
 
@@ -71,7 +71,7 @@ class HandleBackend:
 
     def __init__(self, replica: DeploymentHandle, vocabulary: DeploymentHandle, settings: Settings) -> None:
         self._replica = replica.options(stream=True)
-        self._ask_context_length = lambda: replica.context_length.remote()
+        self._ask_context_length: Callable[[], Awaitable[int]] = lambda: replica.context_length.remote()
         # The engine's own is the same for as long as the application runs.
         known = settings.engine_kwargs.get("max_model_len")
         self._context_length = None if known is None else int(known)

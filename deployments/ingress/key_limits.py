@@ -4,7 +4,7 @@ Answers of keys with rates have OpenAI's ``x-ratelimit-…`` headers, whatever t
 """
 
 import json
-from typing import Final
+from typing import Any, Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -64,9 +64,8 @@ async def take_tokens(rates: Rates, scope: Scope, settings: Settings, chat: Chat
 
 def _num_prompt_tokens(body: ChatBody) -> int:
     """Return about how many tokens the prompt has; those that come as tokens are counted."""
-    prompts = body.get("prompt", body.get("messages"))
-    if num_prompts(body) == 1:
-        prompts = [prompts]
+    prompt: Any = body["prompt"] if "prompt" in body else body["messages"]
+    prompts: list[Any] = [prompt] if num_prompts(body) == 1 else prompt
     return sum(
         len(prompt)
         if isinstance(prompt, list) and isinstance(prompt[0], int)

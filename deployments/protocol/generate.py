@@ -130,7 +130,7 @@ async def reshaped(answer: AsyncGenerator[Answer]) -> AsyncGenerator[Answer]:
 
 def _renamed_item(error: dict[str, Any]) -> dict[str, Any]:
     message, param = error.get("message"), error.get("param")
-    changed = {**error, "param": _NAMES.get(param, param)}
+    changed = {**error, "param": _NAMES.get(param or "", param)}
     return {**changed, "message": _renamed(message)} if isinstance(message, str) else changed
 
 

@@ -282,7 +282,7 @@ _ANSWERS: Final[dict[str, type[BaseModel]]] = {
 def document(app: FastAPI, limits: Limits) -> Schema:
     """Return the OpenAPI document of an application's routes, with the bounds of ``limits``."""
     chat = bounded(ChatCompletionRequest, limits)
-    requests = {
+    requests: dict[str, type[BaseModel]] = {
         "POST /v1/chat/completions": chat,
         "POST /v1/completions": bounded(CompletionRequest, limits),
         "POST /generate": bounded(GenerateRequest, limits),

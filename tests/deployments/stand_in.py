@@ -101,7 +101,7 @@ class StandIn:
 
 async def _script(body: ChatBody, request_id: str) -> AsyncGenerator[Answer]:
     is_chat = "messages" in body
-    wish = body["messages"][-1]["content"] if is_chat else body.get("prompt")
+    wish = body["messages"][-1]["content"] if is_chat else body.get("prompt", "")
     if wish == "please refuse":
         yield {"error": {"message": "Too long.", "code": "context_length_exceeded", "status": 400, "inner": "x"}}
         return

@@ -72,7 +72,7 @@ def differing(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("name", "value", "effect"), EFFECTS)
 def test_each_name_has_its_effect_or_a_warning(tmp_path: Path, name: str, value: str, effect: dict[str, Any]) -> None:
-    key = {} if "secret_token" in effect else {"secret_token": "a key"}
+    key: dict[str, Any] = {} if "secret_token" in effect else {"secret_token": "a key"}
     settings = read(tmp_path / ".env", f"{name}={value}", **key)
     assert changed(settings) == effect
     warning = OLD_NAMES[name].warning

@@ -76,7 +76,8 @@ def story(request: pytest.FixtureRequest, smollm2_path: Path, tmp_path_factory: 
     num_good = sum(line.fault is None for line in sent)
     victims = list(zip(MOMENTS, plan, strict=True))
     batch_id = ""
-    lists, num_compiles = [], []
+    lists: list[list[str]] = []
+    num_compiles: list[int] = []
     for run in range(1 + plan.count("service")):
         demo = Demo(str(smollm2_path), folder / f"run-{run}", args)
         with running(demo, timeout_s=60) as service:

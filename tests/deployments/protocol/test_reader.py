@@ -267,9 +267,9 @@ def test_where_budgets_are_a_set_others_are_refused_and_the_largest_is_the_defau
     reader = ChatRequestReader(MODEL, LIMITS.model_copy(update={"allowed_new_tokens": (64, 16)}))
     assert reader.read(chat_body()).body["max_tokens"] == 64
     for name in ("max_tokens", "max_completion_tokens"):
-        assert reader.read(chat_body(**{name: 16})).body["max_tokens"] == 16
+        assert reader.read({**chat_body(), name: 16}).body["max_tokens"] == 16
         with pytest.raises(BadRequestError, match=f"'{name}' must be one of 16, 64 here") as caught:
-            reader.read(chat_body(**{name: 32}))
+            reader.read({**chat_body(), name: 32})
         assert caught.value.param == name
 
 

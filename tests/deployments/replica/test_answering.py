@@ -282,7 +282,7 @@ async def test_thoughts_are_free_and_shown_unless_the_client_wants_none(
         made["choices"][0]["message"]["reasoning"] = THOUGHTS
         script = [SimpleNamespace(model_dump=lambda **_: made)]
     replica = ScriptedReplica(tmp_path, tokenizer, script, **THINKS)
-    fields = {} if shows is None else {"include_reasoning": shows}
+    fields: dict[str, Any] = {} if shows is None else {"include_reasoning": shows}
     items = await replica.items(vocabulary, stream=stream, **fields)
     # vLLM would take false for leave to mask what the model thinks, and would call it thoughts all the same.
     assert replica.request.include_reasoning
@@ -306,7 +306,7 @@ async def test_part_of_the_budget_is_kept_for_the_answer(
 ) -> None:
     for ends_thinking in (True, False):
         replica = ScriptedReplica(tmp_path, tokenizer, [whole("The cat sat.")], ends_thinking=ends_thinking, **THINKS)
-        fields = {} if asked is None else {"thinking_token_budget": asked}
+        fields: dict[str, Any] = {} if asked is None else {"thinking_token_budget": asked}
         await replica.items(sentences, max_tokens=max_tokens, **fields)
         usual = None if asked in (None, -1) else asked
         assert replica.request.thinking_token_budget == (given if ends_thinking else usual)
@@ -318,7 +318,8 @@ async def test_part_of_the_budget_is_kept_for_the_answer(
 async def test_what_would_not_be_told_from_thoughts_is_refused(
     tmp_path: Path, tokenizer: Any, vocabulary: ResolvedVocabulary, name: str
 ) -> None:
-    [answer] = await ScriptedReplica(tmp_path, tokenizer, [], **THINKS).items(vocabulary, **{name: True})
+    field: dict[str, Any] = {name: True}
+    [answer] = await ScriptedReplica(tmp_path, tokenizer, [], **THINKS).items(vocabulary, **field)
     assert (answer["error"]["status"], answer["error"]["param"]) == (400, name)
 
 

@@ -82,7 +82,7 @@ class ShortReplica(ScriptedReplica):
 
     most = 40
 
-    def __init__(self, folder: Path, tokenizer: Any, script: Any, **args: object) -> None:
+    def __init__(self, folder: Path, tokenizer: Any, script: Any, **args: Any) -> None:
         super().__init__(folder, tokenizer, script, **args)
         self.engine._oai_serving_chat.online_renderer = SimpleNamespace(render_chat=self._render)
 
@@ -130,7 +130,9 @@ async def test_the_hint_counts_and_stays(tmp_path: Path, tokenizer: Any, vocabul
     replica.most = 120
     body = {"model": "m", "max_tokens": 9, "messages": [user("o" * 60), assistant("t" * 20), user("three")]}
     decoding = Decoding(hint=True, no_repeat_ngram_size=0)
-    [answer] = [item async for item in replica._answerer.answer(body, vocabulary, decoding, Caller("alice", "req-1"))]
+    told = replica._answerer.answer(body, vocabulary, decoding, Caller("alice", "req-1"))
+    answers: list[Any] = [item async for item in told]
+    [answer] = answers
     assert [message["role"] for message in replica.request.messages] == ["system", "user"]
     assert answer["input_overflow"] == {"dropped_messages": 2}
     assert answer["vocab"]["num_words"] == 3
