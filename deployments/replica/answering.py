@@ -15,7 +15,7 @@ from ray.serve.llm.deployment import LLMServer
 from deployments.contract import Answer, Caller, ChatBody, Decoding, ResolvedVocabulary
 from deployments.errors import printable
 from deployments.replica import engine, overflow
-from deployments.replica.completion import answer_form, check_prompts
+from deployments.replica.completion import answer_form, reader_behind_prompts, reader_behind_text
 from deployments.replica.constrained_answer import AnswerRules, StreamFilter, UnlistedTextError, finish_answer
 from deployments.replica.engine import EngineError
 from deployments.replica.hint import hint_line, takes_system_messages, text_of, with_line
@@ -25,7 +25,7 @@ from deployments.replica.template_switches import template_switches
 from deployments.replica.tokenization import tokenized
 from deployments.search.order import AnswerCost, SearchOrder
 from deployments.settings import Settings
-from vocab.errors import PrefillError, VocabularyError
+from vocab.errors import VocabularyError
 from vocab.text.reader import TextReader
 
 logger = logging.getLogger("ray.serve")
@@ -174,7 +174,7 @@ class ChatAnswerer:
             self._check_template()
             self._prompts.check_switches(body)
         elif vocabulary is not None:
-            self._check_completion(body)
+            self._check_completion()
         if vocabulary is not None:
             _check_fields(body, self._settings)
         check_supported(decoding, self._settings, is_constrained=vocabulary is not None, tells_cost=self._tells_cost)
@@ -208,7 +208,7 @@ class ChatAnswerer:
                 code="no_chat_template",
             )
 
-    def _check_completion(self, body: ChatBody) -> None:
+    def _check_completion(self) -> None:
         """Check a completion with a vocabulary."""
         if engine.has_reasoning_parser(self._settings):
             # Its thoughts are free, and a completion has no place of its own for them.
@@ -217,7 +217,12 @@ class ChatAnswerer:
                 "'vocab' is not available for completions of a model that thinks before it answers: send a chat.",
                 param="vocab",
             )
-        check_prompts(body, self._prompts.plain)
+        if self._settings.mask_engine == "xgrammar":
+            raise EngineError(
+                400,
+                "'vocab' is not available for completions, for this service's mask engine is xgrammar: send a chat.",
+                param="vocab",
+            )
 
     def _with_hint(self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding) -> ChatBody:
         return body if vocabulary is None or not decoding.hint else self._prompts.with_hint(body, vocabulary.lang)
@@ -239,7 +244,10 @@ class ChatAnswerer:
         listed = await self._lists.get(vocabulary)
         reader = listed.reader
         if body.get("continue_final_message"):
-            reader = await asyncio.to_thread(_behind_prefill, listed.reader, body)
+            begun = text_of(body["messages"][-1]["content"])
+            reader = await asyncio.to_thread(reader_behind_text, reader, begun, "messages")
+        elif "prompt" in body:
+            reader = await asyncio.to_thread(reader_behind_prompts, reader, body, self._prompts.plain)
         rules = self._rules(body, listed, reader, order)
         max_tokens, min_tokens = int(body["max_tokens"]), int(body.get("min_tokens", 0))
         grammar = listed.grammar(max_tokens, no_repeat, min_tokens=min_tokens, place=reader.place)
@@ -339,19 +347,6 @@ def _check_fields(body: ChatBody, settings: Settings) -> None:
     if engine.has_reasoning_parser(settings):
         asked = [name for name in _NOT_WITH_THOUGHTS if body.get(name)]
         _refuse(asked, _NOT_WITH_THOUGHTS, "with a vocabulary, for the model of this service thinks before it answers")
-
-
-def _behind_prefill(reader: TextReader, body: ChatBody) -> TextReader:
-    """Return the reader of what follows the last message, which the client wrote."""
-    try:
-        return reader.behind(text_of(body["messages"][-1]["content"]))
-    except PrefillError as error:
-        raise EngineError(
-            400,
-            f"'messages' cannot be continued by words of a list: {error}. End it with a whole word, or with a blank "
-            "or a mark behind it.",
-            param="messages",
-        ) from None
 
 
 def _fields_of(decoding: Decoding) -> list[str]:

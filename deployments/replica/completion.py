@@ -1,46 +1,54 @@
-"""What is peculiar to completions: where a prompt may end, and the form of their answers.
+"""What is peculiar to completions: where the text of a list goes on behind a prompt, and the form of their answers.
 
 An answer with a vocabulary is read and trimmed in the form of a chat's (``constrained_answer``), which knows one text
 and one list of entries for each choice.
 """
 
-import re
 from typing import Any, Final
 
 from deployments.contract import ChatBody, num_prompts
 from deployments.replica.engine import EngineError
 from deployments.replica.plain_text import PlainText
-from vocab.marks import CLOSING_QUOTES, COLON, SENTENCE_MARKS
+from vocab.errors import PrefillError
+from vocab.text.reader import TextReader
 
 _LOGPROBS: Final = ("tokens", "token_logprobs", "top_logprobs", "text_offset")
 """The members of a completion's ``logprobs``: lists with one entry for each token."""
 
-_WHOLE_END: Final = re.compile(rf"(?:\s|[{re.escape(SENTENCE_MARKS + COLON)}][{re.escape(CLOSING_QUOTES)}]*)\Z")
 
-
-def ends_inside_word(text: str) -> bool:
-    """Whether what is written behind ``text`` may be read as part of its last word.
-
-    It is not behind a blank, a line break, a colon or a sentence mark, with or without closing quotation marks.
-    """
-    return bool(text) and _WHOLE_END.search(text) is None
-
-
-def check_prompts(body: ChatBody, plain: PlainText) -> None:
-    """Refuse prompts behind which the first word of a list could be part of another.
+def reader_behind_text(reader: TextReader, text: str, param: str) -> TextReader:
+    """Return the reader of what follows a text that the client wrote in the field ``param``.
 
     Raises:
-        EngineError: With status 400.
+        EngineError: With status 400: it breaks off inside a word.
+    """
+    try:
+        return reader.behind(text)
+    except PrefillError as error:
+        raise EngineError(
+            400,
+            f"'{param}' cannot be continued by words of a list: {error}. End it with a whole word, or with a blank "
+            "or a mark behind it.",
+            param=param,
+        ) from None
+
+
+def reader_behind_prompts(reader: TextReader, body: ChatBody, plain: PlainText) -> TextReader:
+    """Return the reader of what follows the prompts of a completion.
+
+    Raises:
+        EngineError: With status 400: a prompt breaks off inside a word, or they do not end alike.
     """
     prompts = body["prompt"] if num_prompts(body) > 1 or _is_nested(body["prompt"]) else [body["prompt"]]
-    for prompt in prompts:
-        if ends_inside_word(plain.tail(prompt)):
-            raise EngineError(
-                400,
-                "'prompt' must end with a blank, a line break or a sentence mark where there is a vocabulary: the "
-                "completion begins with a whole word, which would join the prompt's last one.",
-                param="prompt",
-            )
+    first, *others = (reader_behind_text(reader, plain.tail(prompt), "prompt") for prompt in prompts)
+    if any(other.place != first.place for other in others):
+        raise EngineError(
+            400,
+            "'prompt' has texts that end differently, and one vocabulary's answers begin alike: send those that end "
+            "with a word, with a blank and with a mark in requests of their own.",
+            param="prompt",
+        )
+    return first
 
 
 def _is_nested(prompt: Any) -> bool:

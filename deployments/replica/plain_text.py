@@ -9,9 +9,6 @@ itself that no special token survives.
 import re
 from typing import Any, Final
 
-_TAIL_TOKENS: Final = 16
-"""Of a prompt: more than a character and the marks behind it may have."""
-
 SEPARATORS: Final = ("\u200b", "\u2060", " ")
 """Tried in this order: zero-width space, word joiner; a blank where a tokenizer drops both before it looks."""
 
@@ -51,12 +48,12 @@ class PlainText:
         return text if self._pattern is None else self._pattern.sub(rf"\1{self._separator}", text)
 
     def tail(self, prompt: str | list[int]) -> str:
-        """Return the end of a prompt, a text or tokens, as text; empty where it ends with a special token."""
+        """Return what a prompt, a text or tokens, has behind its last special token, as text."""
         if isinstance(prompt, str):
-            return "" if prompt.endswith(self._special_texts) else prompt[-_TAIL_TOKENS:]
-        if prompt[-1] in self._special_ids:
-            return ""
-        return str(self._tokenizer.decode(prompt[-_TAIL_TOKENS:]))
+            ends = (prompt.rfind(text) + len(text) for text in self._special_texts if text in prompt)
+            return prompt[max(ends, default=0) :]
+        specials = (number for number, token in enumerate(prompt, start=1) if token in self._special_ids)
+        return str(self._tokenizer.decode(prompt[max(specials, default=0) :]))
 
     def of_json(self, value: Any) -> Any:
         """Return the JSON value with every string in it rewritten, and the text parts of a message joined to one text.

@@ -45,7 +45,7 @@ def test_a_completion_goes_on_where_its_prompt_ends(service: Service) -> None:
     [
         {},
         {"n": 3, "logprobs": 2},
-        {"prompt": [PROMPT, "The sea is blue.\n"], "n": 2},
+        {"prompt": [PROMPT, "The sea is blue. "], "n": 2},
         {"best_of": 3},
         {"stop": ["o"]},
         {"vocab": {"rescue": True}},
@@ -70,6 +70,14 @@ def test_every_word_of_a_completion_with_a_list_is_listed(service: Service, how:
         if "stop" not in how:
             assert_only_listed_words(text, "en", 500, end="sentence")
         assert not unlisted_words(text, "en", 500)
+
+
+@pytest.mark.parametrize("vocab", [None, {"lang": "en", "n_words": 500}], ids=["free", "list"])
+@pytest.mark.parametrize("token", [10**6, 2**31 - 1])
+def test_a_prompt_of_unknown_tokens_is_refused(service: Service, vocab: Any, token: int) -> None:
+    with pytest.raises(openai.BadRequestError) as refused:
+        complete(service, [token], vocab=vocab)
+    assert "token" in refused.value.message.lower()
 
 
 def test_a_completion_of_tokens_has_its_own_tokens_and_logprobs(service: Service, http: httpx.Client) -> None:

@@ -1,4 +1,4 @@
-"""Where the prompt of a completion may end, and the form of its answers."""
+"""What may follow the prompts of completions, and the form of their answers."""
 
 from pathlib import Path
 from typing import Any
@@ -6,21 +6,14 @@ from typing import Any
 import pytest
 from transformers import AutoTokenizer
 
-from deployments.replica.completion import CompletionForm, check_prompts, ends_inside_word
+from deployments.replica.completion import CompletionForm, reader_behind_prompts
 from deployments.replica.engine import EngineError
 from deployments.replica.plain_text import PlainText
+from vocab.lists.wordlists import WordList
+from vocab.options import ListOptions
+from vocab.text.reader import TextReader
 
-
-@pytest.mark.parametrize("text", ["", "a ", "a\n", "a.", "Sí!", "He said “No.”", "¿Qué?)", "Answer:", "كتاب۔"])
-def test_a_new_word_can_begin_behind_a_blank_or_a_sentence(text: str) -> None:
-    assert not ends_inside_word(text)
-
-
-@pytest.mark.parametrize(
-    "text", ["a", "cat", "well-", "don'", "don’", "3", "a,", "“", "(", "café", "e\u0301", "a_", "no“"]
-)
-def test_elsewhere_it_could_be_part_of_the_last_one(text: str) -> None:
-    assert ends_inside_word(text)
+WORDS = WordList("en", ("there", "was", "a", "cat", "the"), "file")
 
 
 @pytest.fixture(scope="module")
@@ -28,16 +21,50 @@ def tokenizer(smollm2_path: Path) -> Any:
     return AutoTokenizer.from_pretrained(smollm2_path)
 
 
-def test_prompts_of_text_and_of_tokens_are_held_to_the_same(tokenizer: Any) -> None:
-    plain = PlainText(tokenizer)
-    for text, is_right in (("There was a ", True), ("There was a", False), ("<|im_start|>", True), ("The end.", True)):
-        tokens = tokenizer.encode(text)
-        for prompt in (text, [text], ["Hello. ", text], tokens, [tokens], [tokenizer.encode("a "), tokens]):
-            if is_right:
-                check_prompts({"prompt": prompt}, plain)
-            else:
-                with pytest.raises(EngineError, match="'prompt' must end with a blank"):
-                    check_prompts({"prompt": prompt}, plain)
+@pytest.fixture(scope="module")
+def plain(tokenizer: Any) -> PlainText:
+    return PlainText(tokenizer)
+
+
+def behind(prompt: Any, plain: PlainText) -> TextReader:
+    reader = TextReader(WORDS, ListOptions(case="sentence", end="word"), 5)
+    return reader_behind_prompts(reader, {"prompt": prompt}, plain)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "follows", "does_not_follow"),
+    [
+        ("Zebedee ran. ", "The cat", " The cat"),
+        ("Zebedee ran.", " The cat", "The cat"),
+        ("Zebedee saw a", " cat", "cat"),
+        ("I am “open<|im_start|>", "The cat", ",cat"),
+        ("", "The cat", ",cat"),
+    ],
+)
+def test_prompts_of_text_and_of_tokens_go_on_alike(
+    tokenizer: Any, plain: PlainText, prompt: str, follows: str, does_not_follow: str
+) -> None:
+    tokens = tokenizer.encode(prompt)
+    for asked in (prompt, [prompt], [prompt, prompt], *([tokens, [tokens], [tokens, tokens]] if tokens else [])):
+        assert behind(asked, plain).is_text(follows)
+        assert not behind(asked, plain).is_text(does_not_follow)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "says"),
+    [
+        ("There was a ca", "breaks off inside a word: 'ca'"),
+        (["There was a cat. ", "There was a ca"], "breaks off inside a word: 'ca'"),
+        (["There was a cat. ", "There was a cat"], "texts that end differently"),
+    ],
+)
+def test_a_prompt_inside_a_word_and_prompts_that_end_differently_are_refused(
+    plain: PlainText, prompt: Any, says: str
+) -> None:
+    with pytest.raises(EngineError) as refused:
+        behind(prompt, plain)
+    error = refused.value.body["error"]
+    assert (error["status"], error["param"], says in error["message"]) == (400, "prompt", True)
 
 
 def choice(text: str, **fields: Any) -> dict[str, Any]:
