@@ -1,4 +1,4 @@
-"""`make bench` and `make bench-masks`: the benchmarks behind the README's figures, on the demo model."""
+"""`make bench` and `make bench-masks`: the benchmarks behind the figures of docs/how-it-works.md, on the demo model."""
 
 import runpy
 import sys
