@@ -6,6 +6,7 @@ What it does is asked for in the text of a request's last message; every call is
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -73,13 +74,15 @@ class StandIn:
     async def answer(
         self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, caller: Caller
     ) -> AsyncGenerator[Answer]:
-        async for item in self._record(Call(body, vocabulary, decoding, caller)):
-            yield item
+        async with aclosing(self._record(Call(body, vocabulary, decoding, caller))) as items:
+            async for item in items:
+                yield item
 
     async def tokenized(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[Answer]:
         """A token for each character."""
-        async for item in self._record(Call(body, None, Decoding(), caller)):
-            yield item
+        async with aclosing(self._record(Call(body, None, Decoding(), caller))) as items:
+            async for item in items:
+                yield item
 
     async def _record(self, call: Call) -> AsyncGenerator[Answer]:
         self.calls.append(call)

@@ -46,9 +46,9 @@ def test_a_configuration_is_valid_and_builds(path: Path) -> None:
     assert build(application.args) is not None
 
 
-def test_the_five_configurations_are_found() -> None:
+def test_the_six_configurations_are_found() -> None:
     assert [path.name for path in CONFIGS] == [
-        "serve_config.yaml", "cluster.yaml", "demo.yaml", "kuberay.yaml", "one-gpu.yaml",
+        "serve_config.yaml", "cluster.yaml", "demo.yaml", "kuberay.yaml", "one-cpu.yaml", "one-gpu.yaml",
     ]  # fmt: skip
 
 

@@ -77,6 +77,8 @@ def test_a_job_says_when_it_came_began_and_ended_and_why_it_failed() -> None:
     job = objects.job_object(batch(status="failed", in_progress_at=5, failed_at=9, total=2, failed=2, errors=(ERROR,)))
     assert job == {
         "id": "batch_1",
+        "job_id": "batch_1",
+        "message": "The file has no lines.",
         "object": "batch.job",
         "status": "failed",
         "submitted_at": 1,
