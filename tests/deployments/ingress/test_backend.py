@@ -289,7 +289,7 @@ async def test_a_request_starts_the_first_replica_and_is_answered_by_it(tmp_path
         # There are no lists in this application, nor does the request ask for one.
         backend = HandleBackend(handle, handle, Settings(secret_token=KEY, autoscaling=scaling))
         assert await backend.is_ready()
-        answer = backend.answer(chat_body(), None, Decoding(), Caller("alice", "req-1"))
+        answer = backend.answer(chat_body(max_tokens=9), None, Decoding(), Caller("alice", "req-1"))
         [item] = [item async for item in answer]
         assert isinstance(item, dict)
         assert item["choices"][0]["message"]["content"] == "".join(WORDS)
