@@ -63,7 +63,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--max-tokens", type=int, default=96)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--dtype", default="auto", help="the engine's number format; auto is the model's own")
+    parser.add_argument("--dtype", default="auto", help="the engine's dtype; auto is the model's own")
     parser.add_argument("--without", nargs="*", default=[], metavar="ARM", help="arms that are left out")
     parser.add_argument("--json", type=Path)
     return parser.parse_args()

@@ -115,7 +115,7 @@ class Settings(BaseSettings):
     hf_token: SecretStr | None = None
     """Hugging Face's token, for a model that needs one. What ``HF_TOKEN`` is on a node goes before it there."""
     torch_dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
-    """The number format of weights and computation. ``auto`` is the model's own on a GPU; on a CPU bfloat16 where the
+    """The dtype of weights and computation. ``auto`` is the model's own on a GPU; on a CPU bfloat16 where the
     processor computes in it (AMX or avx512_bf16), else float32, which takes twice the memory and half the time."""
     engine_kwargs: dict[str, Any] = {}
     """Arguments of vLLM's engine, such as ``tensor_parallel_size``."""

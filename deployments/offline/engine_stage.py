@@ -21,7 +21,7 @@ from deployments.offline.rows import ANSWER, REQUEST
 from deployments.process_setup import set_up_process
 from deployments.replica.answer_line import LineRequest
 from deployments.replica.engine import is_dead
-from deployments.replica.number_format import settled_format
+from deployments.replica.dtype import resolved_dtype
 from deployments.settings import Settings
 from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIABLE
 
@@ -96,7 +96,7 @@ class AnswerStage(vLLMEngineStageUDF):
 
     def normalize_engine_kwargs(self, engine_kwargs: dict[str, Any]) -> dict[str, Any]:
         # Here, where the engine runs.
-        given = {**engine_kwargs, "dtype": settled_format(engine_kwargs.get("dtype", "auto"))}
+        given = {**engine_kwargs, "dtype": resolved_dtype(engine_kwargs.get("dtype", "auto"))}
         return normalized(super().normalize_engine_kwargs(given))
 
     async def udf(self, batch: list[dict[str, Any]]) -> AsyncIterator[dict[str, Any]]:

@@ -67,7 +67,7 @@ class Replica(LLMServer):
             check_context(settings, int(known))
         tokenizer = await asyncio.to_thread(read_tokenizer, settings)
         settings = with_mask_engine_for(tokenizer, settings)
-        engine.settle_number_format(llm_config)
+        engine.settle_dtype(llm_config)
         facts = await asyncio.to_thread(TokenizerFacts.from_tokenizer, tokenizer)
         prompts = await asyncio.to_thread(Prompts.of, tokenizer, settings)
         # While the engine's processes start, which this one waits for.

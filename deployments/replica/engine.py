@@ -23,7 +23,7 @@ from vllm.sampling_params import SamplingParams, StructuredOutputsParams
 
 from deployments.contract import Answer, ChatBody
 from deployments.replica.autoscaling import autoscaling_config
-from deployments.replica.number_format import settled_format
+from deployments.replica.dtype import resolved_dtype
 from deployments.search.client import SearchClient
 from deployments.search.generator import MAX_STEP_TOKENS
 from deployments.search.order import ORDER_ARGUMENT, AnswerCost, SearchOrder
@@ -193,9 +193,9 @@ def _placement(settings: Settings) -> dict[str, Any] | None:
     return None if strategy is None else {"bundle_per_worker": {"GPU": 1}, "strategy": strategy}
 
 
-def settle_number_format(config: LLMConfig) -> None:
-    """Choose the number format on the node of the engine, where the settings leave it to the processor."""
-    chosen = settled_format(config.engine_kwargs["dtype"])
+def settle_dtype(config: LLMConfig) -> None:
+    """Choose the dtype on the node of the engine, where the settings leave it to the processor."""
+    chosen = resolved_dtype(config.engine_kwargs["dtype"])
     # Ray made the second copy where the application was built, which may be another machine.
     for kwargs in (config.engine_kwargs, config.get_engine_config().engine_kwargs):
         kwargs["dtype"] = chosen

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from deployments.replica import number_format
+from deployments.replica import dtype
 from wordbound.cli.machine import (
     BFLOAT16,
     check_gpus,
@@ -58,7 +58,7 @@ def test_a_processor_is_told_by_what_it_calculates_in() -> None:
 
 
 def test_a_processor_is_told_by_the_flags_that_the_service_goes_by() -> None:
-    assert set(number_format.BFLOAT16_FLAGS) == BFLOAT16
+    assert set(dtype.BFLOAT16_FLAGS) == BFLOAT16
 
 
 def test_gpus_are_what_nvidia_smi_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Which number format is chosen for which processor, and that an engine gets it."""
+"""Which dtype is chosen for which processor, and that an engine gets it."""
 
 import logging
 import pickle
@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from vllm.platforms import current_platform
 
-from deployments.replica import number_format
-from deployments.replica.engine import engine_config, settle_number_format
-from deployments.replica.number_format import cpu_format, processor_flags, settled_format
+from deployments.replica import dtype
+from deployments.replica.engine import engine_config, settle_dtype
+from deployments.replica.dtype import cpu_dtype, processor_flags, resolved_dtype
 from deployments.settings import Settings
 
 XEON_SKYLAKE = {"fpu", "avx2", "avx512f", "avx512bw", "avx512vl"}
@@ -33,8 +33,8 @@ GRAVITON_3 = GRAVITON_2 | {"i8mm", "bf16"}
     ],
 )
 def test_a_processor_computes_in_bfloat16_only_where_it_can(flags: Collection[str], chosen: str, reason: str) -> None:
-    assert cpu_format(flags)[0] == chosen
-    assert reason in cpu_format(flags)[1]
+    assert cpu_dtype(flags)[0] == chosen
+    assert reason in cpu_dtype(flags)[1]
 
 
 def test_the_flags_are_those_that_linux_tells(tmp_path: Path) -> None:
@@ -50,16 +50,16 @@ def test_the_flags_are_those_that_linux_tells(tmp_path: Path) -> None:
 
 @pytest.fixture
 def plain_processor(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(number_format, "processor_flags", lambda: frozenset(XEON_SKYLAKE))
+    monkeypatch.setattr(dtype, "processor_flags", lambda: frozenset(XEON_SKYLAKE))
     monkeypatch.setattr(current_platform, "is_cpu", lambda: True)
 
 
 @pytest.mark.usefixtures("plain_processor")
 def test_what_was_chosen_and_why_is_logged(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     # Serve's logger passes on nothing, or all twice, as what ran before has left it.
-    monkeypatch.setattr(number_format, "logger", logging.getLogger("tests"))
+    monkeypatch.setattr(dtype, "logger", logging.getLogger("tests"))
     caplog.set_level(logging.INFO, "tests")
-    assert settled_format("auto") == "float32"
+    assert resolved_dtype("auto") == "float32"
     [record] = caplog.records
     assert record.getMessage().startswith("torch_dtype auto: float32, for the processor has none of")
 
@@ -67,13 +67,13 @@ def test_what_was_chosen_and_why_is_logged(caplog: pytest.LogCaptureFixture, mon
 @pytest.mark.usefixtures("plain_processor")
 @pytest.mark.parametrize("given", ["bfloat16", "float16", "float32"])
 def test_a_format_that_is_named_stays(given: str) -> None:
-    assert settled_format(given) == given
+    assert resolved_dtype(given) == given
 
 
 @pytest.mark.usefixtures("plain_processor")
 def test_on_a_gpu_the_model_says_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(current_platform, "is_cpu", lambda: False)
-    assert settled_format("auto") == "auto"
+    assert resolved_dtype("auto") == "auto"
 
 
 @pytest.mark.usefixtures("plain_processor")
@@ -91,6 +91,6 @@ def test_an_engine_gets_what_fits_its_own_node(args: dict[str, Any], chosen: str
     # As where the application is built: Ray keeps the engine's arguments beside those of the configuration.
     assert config.get_engine_config().engine_kwargs["dtype"] != "float32"
     config = pickle.loads(pickle.dumps(config))  # noqa: S301
-    settle_number_format(config)
+    settle_dtype(config)
     assert config.get_engine_config().engine_kwargs["dtype"] == chosen
     assert config.engine_kwargs["dtype"] == chosen

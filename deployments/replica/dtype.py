@@ -1,4 +1,4 @@
-"""Which number format an engine on a CPU computes in where the settings leave it open (``torch_dtype: auto``).
+"""Which dtype an engine on a CPU computes in where the settings leave it open (``torch_dtype: auto``).
 
 vLLM would take the model's own, bfloat16 for nearly all of today's. A processor that cannot compute in it converts
 every number first: 52 tokens/s instead of 111 in float32 (SmolLM2-135M, 32 sequences, a Xeon without avx512_bf16).
@@ -19,8 +19,8 @@ BFLOAT16_FLAGS: Final = ("amx_bf16", "avx512_bf16", "bf16")
 _CPUINFO: Final = Path("/proc/cpuinfo")
 
 
-def cpu_format(flags: Collection[str]) -> tuple[str, str]:
-    """Return the number format for a processor with these flags, and why."""
+def cpu_dtype(flags: Collection[str]) -> tuple[str, str]:
+    """Return the dtype for a processor with these flags, and why."""
     if found := [flag for flag in BFLOAT16_FLAGS if flag in flags]:
         return "bfloat16", f"the processor computes in it ({', '.join(found)})"
     if flags:
@@ -44,10 +44,10 @@ def processor_flags(cpuinfo: Path = _CPUINFO) -> frozenset[str]:
     )
 
 
-def settled_format(given: Any) -> Any:
-    """Return the number format of an engine on this machine, and log what was chosen where that was left open."""
+def resolved_dtype(given: Any) -> Any:
+    """Return the dtype of an engine on this machine, and log what was chosen where that was left open."""
     if given != "auto" or not current_platform.is_cpu():
         return given
-    chosen, reason = cpu_format(processor_flags())
+    chosen, reason = cpu_dtype(processor_flags())
     logger.info("torch_dtype auto: %s, for %s", chosen, reason)
     return chosen
