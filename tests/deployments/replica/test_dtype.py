@@ -10,8 +10,8 @@ import pytest
 from vllm.platforms import current_platform
 
 from deployments.replica import dtype
-from deployments.replica.engine import engine_config, settle_dtype
 from deployments.replica.dtype import cpu_dtype, processor_flags, resolved_dtype
+from deployments.replica.engine import engine_config, settle_dtype
 from deployments.settings import Settings
 
 XEON_SKYLAKE = {"fpu", "avx2", "avx512f", "avx512bw", "avx512vl"}
