@@ -135,7 +135,7 @@ def test_an_unlisted_prefix_of_a_listed_word_never_appears(service: Service) -> 
 BEGINNINGS = {
     "Once upon a time, Xochitl": "He",
     "Once upon a time, Xochitl ": "He ",
-    "Xochitl ran home.": "He ran home.",
+    "Xochitl ran home.": "He went home.",
     "A story by Zaragoza\n\n": "A story.\n\n",
     'Xochitl said, "': 'He said, "',
 }
