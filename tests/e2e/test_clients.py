@@ -85,7 +85,7 @@ def test_a_completion_of_tokens_has_its_own_tokens_and_logprobs(service: Service
 
 def test_what_cannot_be_kept_is_refused_by_its_name(service: Service) -> None:
     for param, fields in (
-        ("prompt", {"prompt": "There was a do", "vocab": {"lang": "en"}}),
+        ("prompt", {"prompt": "It was beautifu", "vocab": {"lang": "en"}}),
         (None, {"prompt": [10**6]}),
         (None, {"prompt": [10**6], "vocab": {"lang": "en"}}),
         ("prompt", {"prompt": "a " * 3000}),

@@ -53,22 +53,25 @@ def ask(thinker: Service, *, stream: bool, **fields: Any) -> tuple[str, str, str
 
 
 def test_thoughts_are_free_and_every_answer_is_whole_sentences_of_the_list(thinker: Service) -> None:
-    def one(number: int) -> tuple[str, bool]:
+    def one(number: int) -> tuple[str, str, bool]:
         # Some end their thinking themselves, and some are made to.
         fields: dict[str, Any] = {"logit_bias": {str(END): 12}} if number % 3 == 0 else {}
         max_tokens = 12 + 3 * number
         thoughts, text, finish_reason, usage = ask(
             thinker, stream=number % 2 == 0, max_tokens=max_tokens, temperature=0.8, seed=number, **fields
         )
-        assert text, (max_tokens, thoughts)
-        assert_only_listed_words(text, "en", 1000, end="sentence")
+        # A model may also end its turn in the middle of its thoughts, and then answers nothing.
+        assert text or finish_reason == "stop", (max_tokens, thoughts)
+        if text:
+            assert_only_listed_words(text, "en", 1000, end="sentence")
         assert usage.completion_tokens <= max_tokens
-        return thoughts, finish_reason == "length"
+        return thoughts, text, finish_reason == "length"
 
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(one, range(24)))
-    assert any(unlisted_words(thoughts, "en", 1000) for thoughts, _ in answers)
-    assert any(was_cut for _, was_cut in answers)
+    assert sum(bool(text) for _, text, _ in answers) >= 20
+    assert any(unlisted_words(thoughts, "en", 1000) for thoughts, _, _ in answers)
+    assert any(was_cut for _, _, was_cut in answers)
 
 
 def test_a_stream_is_the_whole_answer(thinker: Service) -> None:
