@@ -91,7 +91,7 @@ class VocabularySpec(BaseModel):
 
     @property
     def options(self) -> ListOptions:
-        """What may stand between the words.
+        """What is allowed between the words.
 
         Raises:
             OptionsError: The options contradict one another.
@@ -169,7 +169,7 @@ class ResolvedVocabulary(BaseModel):
     Attributes:
         digest: The artefact of the list: words, tokenizer and format.
         changes_digest: The artefact of the words added and left out, if any.
-        options: What may stand between the words.
+        options: What is allowed between the words.
         lang: As asked for; None for a client's own list without a language.
         n_words: As asked for, also where the list is shorter; else the size of the list in ``unit``.
         unit: As asked for.
