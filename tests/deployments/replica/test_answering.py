@@ -314,6 +314,14 @@ async def test_part_of_the_budget_is_kept_for_the_answer(
         assert reference is not None and reference.max_tokens == max_tokens
 
 
+@pytest.mark.parametrize("settings", [{"mask_engine": "xgrammar"}, THINKS], ids=["xgrammar", "thinks"])
+async def test_a_completion_that_cannot_be_held_to_a_list_is_refused(
+    tmp_path: Path, tokenizer: Any, vocabulary: ResolvedVocabulary, settings: dict[str, Any]
+) -> None:
+    [answer] = await ScriptedReplica(tmp_path, tokenizer, [], **settings).items(vocabulary, prompt="The cat. ")
+    assert (answer["error"]["status"], answer["error"]["param"]) == (400, "vocab")
+
+
 @pytest.mark.parametrize("name", ["continue_final_message", "logprobs", "return_token_ids"])
 async def test_what_would_not_be_told_from_thoughts_is_refused(
     tmp_path: Path, tokenizer: Any, vocabulary: ResolvedVocabulary, name: str

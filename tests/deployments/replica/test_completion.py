@@ -38,6 +38,7 @@ def behind(prompt: Any, plain: PlainText) -> TextReader:
         ("Zebedee ran.", " The cat", "The cat"),
         ("Zebedee saw a", " cat", "cat"),
         ("I am “open<|im_start|>", "The cat", ",cat"),
+        ("I am “open<|im_start|>Zebedee ran. ", "The cat", " The cat"),
         ("", "The cat", ",cat"),
     ],
 )
