@@ -5,6 +5,7 @@ others.
 """
 
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,7 +32,7 @@ from sqlalchemy import (
     select,
     text,
 )
-from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.engine.interfaces import DBAPIConnection, DBAPICursor
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry
 
@@ -245,14 +246,29 @@ def _prepare_sqlite(connection: DBAPIConnection, _entry: ConnectionPoolEntry) ->
     # Otherwise Python's module begins transactions where it thinks fit.
     cast("sqlite3.Connection", connection).isolation_level = None
     cursor = connection.cursor()
-    # Readers and the writer do not wait for each other.
-    cursor.execute("PRAGMA journal_mode=WAL")
+    _write_ahead(cursor)
     # What a client was told to exist survives a power cut too. Costs an fsync per transaction, 1 to 10 ms; NORMAL
     # would save it, and survive the death of processes only.
     cursor.execute("PRAGMA synchronous=FULL")
     # The log is truncated after a large transaction.
     cursor.execute(f"PRAGMA journal_size_limit={64 * 2**20}")
     cursor.close()
+
+
+def _write_ahead(cursor: DBAPICursor) -> None:
+    """Choose SQLite's write-ahead log, with which readers and the writer do not wait for each other.
+
+    Of several connections that change the mode of a new file at once, SQLite refuses some without their timeout.
+    """
+    deadline = time.monotonic() + _LOCK_WAIT_S
+    while True:
+        try:
+            cursor.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+        time.sleep(0.01)
 
 
 def _begin_sqlite(connection: Connection) -> None:

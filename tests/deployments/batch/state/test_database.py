@@ -4,7 +4,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -73,6 +73,15 @@ def test_processes_that_open_a_new_database_at_once_make_one(database_url: str) 
     program = "import sys; from deployments.batch.state.store import Store; Store(sys.argv[1]).num_files_bytes('anna')"
     processes = [subprocess.Popen([sys.executable, "-c", program, database_url]) for _ in range(4)]
     assert [process.wait(timeout=60) for process in processes] == [0, 0, 0, 0]
+
+
+def test_a_new_database_that_another_process_writes_to_is_waited_for(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "new.db", isolation_level=None)) as other, ThreadPoolExecutor(1) as threads:
+        other.execute("BEGIN IMMEDIATE")
+        opening = threads.submit(Database, f"sqlite:///{tmp_path}/new.db")
+        assert wait([opening], timeout=0.3).not_done
+        other.execute("COMMIT")
+        opening.result(timeout=10).close()
 
 
 def test_a_transaction_that_fails_is_undone_as_a_whole(database_url: str) -> None:
