@@ -1,0 +1,400 @@
+"""``AsyncLM``: next-token distributions of a language model, the same calls for every backend.
+
+A backend writes ``compute_rows``; checks, gathering, the cache of rows, scores and samples are here.
+"""
+
+import asyncio
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Self, TypeVar
+from weakref import WeakKeyDictionary
+
+import torch
+
+from wordbound.lm.gathering import Gatherer, Ids, Key
+from wordbound.lm.sampling import ListOfWords, Sampler
+
+UNKNOWN_ADAPTER = "unknown LoRA adapter: {!r}; this model has none, so leave lora_name out"
+
+_Result = TypeVar("_Result")
+
+
+class AsyncLM(ABC):
+    """A language model that is asked for next-token distributions.
+
+    A row is a float32 tensor (V,): the log-softmax of the model's own logits, before any mask. V is ``vocab_size``,
+    the width of the model's output, which may be more than the tokenizer has tokens. Rows are shared with the cache
+    and with others who asked for the same prefix: do not change them in place.
+
+    Concurrent calls on one event loop are gathered into batches. An object may be used from several event loops, one
+    after the other or in several threads. The ``_sync`` methods work everywhere; inside a running event loop they
+    block it.
+
+    Args:
+        tokenizer: A tokenizer of transformers, or None: then only ids go in and out.
+        vocab_size: The width of a row, V.
+        max_prefix_len: The longest prefix that has a next token; None where there is no limit.
+        batch_size: The most prefixes in a batch.
+        timeout: How long, in seconds, a batch stays open where other work keeps the event loop busy.
+        cache_size: How many rows are kept for prefixes that are asked for again, the latest used; 0 for none.
+        cache_opts: Options of ``OutputCache``: ``{"move_to_cpu": True}`` keeps rows off the GPU.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Any,
+        *,
+        vocab_size: int,
+        max_prefix_len: int | None = None,
+        batch_size: int = 20,
+        timeout: float = 0.02,
+        cache_size: int = 0,
+        cache_opts: Mapping[str, Any] | None = None,
+    ) -> None:
+        if batch_size < 1 or timeout < 0 or cache_size < 0:
+            raise ValueError(
+                "batch_size must be at least 1, timeout and cache_size at least 0: "
+                f"got {batch_size}, {timeout} and {cache_size}"
+            )
+        self.tokenizer = tokenizer
+        self.vocab_size = vocab_size
+        self.max_prefix_len = max_prefix_len
+        self.batch_size = batch_size
+        self.timeout = timeout
+        self._gatherers: WeakKeyDictionary[asyncio.AbstractEventLoop, Gatherer] = WeakKeyDictionary()
+        self._lock = threading.Lock()
+        self.cache: Any = None
+        if cache_size:
+            from wordbound.lm.cache import OutputCache
+
+            self.cache = OutputCache(cache_size, **(cache_opts or {}))
+
+    # What a backend writes.
+
+    @abstractmethod
+    async def compute_rows(self, prefixes: Sequence[Ids], lora_name: str | None) -> torch.Tensor:
+        """Return float32 (n, V): the rows of n prefixes, which differ from each other and are checked.
+
+        Called with at most ``batch_size`` prefixes, by several tasks at a time if it awaits. An exception is raised in
+        everybody who waits for one of them. Cancelled where nobody waits for any of them.
+        """
+
+    def compute_rows_sync(self, prefixes: Sequence[Ids], lora_name: str | None) -> torch.Tensor:
+        """As ``compute_rows``, of any number of prefixes; a backend that need not wait for others overrides it."""
+        return run_sync(self.compute_rows(prefixes, lora_name))
+
+    def check_adapter(self, lora_name: str | None) -> None:
+        """Raise ValueError where there is no such adapter; a backend that has adapters overrides it."""
+        if lora_name is not None:
+            raise ValueError(UNKNOWN_ADAPTER.format(lora_name))
+
+    # Rows.
+
+    async def next_token_logprobs(self, token_ids: Sequence[int], lora_name: str | None = None) -> torch.Tensor:
+        """Return float32 (V,): log p of every token after ``token_ids``.
+
+        Raises:
+            ValueError: ``token_ids`` is empty, too long, or holds what is no id; or there is no such adapter.
+        """
+        (row,) = await self._rows([self._key(token_ids, lora_name)])
+        return row
+
+    async def batch_next_token_logprobs(
+        self, token_ids_list: Sequence[Sequence[int]], lora_name: str | None = None
+    ) -> torch.Tensor:
+        """Return float32 (n, V): the rows of n prefixes, in their order. Errors as in ``next_token_logprobs``."""
+        return torch.stack(await self._rows(self._keys(token_ids_list, lora_name)))
+
+    def next_token_logprobs_sync(self, token_ids: Sequence[int], lora_name: str | None = None) -> torch.Tensor:
+        """As ``next_token_logprobs``, for code that does not await. Gathered with nothing, cached as the others."""
+        (row,) = self._rows_sync([self._key(token_ids, lora_name)])
+        return row
+
+    def batch_next_token_logprobs_sync(
+        self, token_ids_list: Sequence[Sequence[int]], lora_name: str | None = None
+    ) -> torch.Tensor:
+        """As ``batch_next_token_logprobs``, for code that does not await."""
+        return torch.stack(self._rows_sync(self._keys(token_ids_list, lora_name)))
+
+    def next_token_logprobs_uncached(self, token_ids: Sequence[int], lora_name: str | None = None) -> torch.Tensor:
+        """As ``next_token_logprobs_sync``, without the cache of rows. A backend may go round its other caches too."""
+        _, ids = self._key(token_ids, lora_name)
+        return self.compute_rows_sync([ids], lora_name)[0]
+
+    # Scores of given tokens.
+
+    async def token_logprobs(
+        self, prompt_ids: Sequence[int], token_ids: Sequence[int], lora_name: str | None = None
+    ) -> torch.Tensor:
+        """Return float32 (n,): log p of each of n ``token_ids`` after the prompt and the ones before it.
+
+        One prefill where the backend can, n rows elsewhere.
+
+        Raises:
+            ValueError: As ``next_token_logprobs``; the prompt must have at least one token, ``token_ids`` may be empty.
+        """
+        prompt, ids = self._scored(prompt_ids, token_ids, lora_name)
+        if not ids:
+            return torch.empty(0)
+        rows = await self._rows([(lora_name, prompt + ids[:i]) for i in range(len(ids))])
+        return torch.stack([row[token].cpu() for row, token in zip(rows, ids, strict=True)])
+
+    def token_logprobs_sync(
+        self, prompt_ids: Sequence[int], token_ids: Sequence[int], lora_name: str | None = None
+    ) -> torch.Tensor:
+        """As ``token_logprobs``, for code that does not await."""
+        return run_sync(self.token_logprobs(prompt_ids, token_ids, lora_name))
+
+    # Samples.
+
+    async def sample(
+        self,
+        prompt_token_ids: Sequence[int],
+        max_tokens: int,
+        eos_token_ids: Iterable[int],
+        temperature: float = 1.0,
+        seed: int | None = None,
+        lora_name: str | None = None,
+        vocab: ListOfWords[Any] | None = None,
+    ) -> list[int]:
+        """Return up to ``max_tokens`` sampled ids, without the one that ended them.
+
+        Args:
+            prompt_token_ids: What the text goes on from.
+            max_tokens: The most tokens.
+            eos_token_ids: The tokens that end a text; may be empty.
+            temperature: 0 takes the likeliest token each time.
+            seed: With the same one, the same ids. None for others each time.
+            lora_name: The adapter.
+            vocab: A word list. Only its texts are sampled: the text ends where the list lets it end, and one that is
+                stopped by ``max_tokens`` is cut back to the last place where it was complete.
+
+        Raises:
+            ValueError: As ``next_token_logprobs``; or a bad temperature or ``max_tokens``.
+        """
+        sampler = Sampler(max_tokens, eos_token_ids, temperature, seed, vocab)
+        prompt = list(prompt_token_ids)
+        while not sampler.is_done:
+            sampler.draw(await self.next_token_logprobs(prompt + sampler.ids, lora_name))
+        return sampler.result()
+
+    async def batch_sample(
+        self,
+        prompt_token_ids_list: Sequence[Sequence[int]],
+        max_tokens: int,
+        eos_token_ids: Iterable[int],
+        temperature: float = 1.0,
+        seed: int | None = None,
+        lora_name: str | None = None,
+        vocab: ListOfWords[Any] | None = None,
+    ) -> list[list[int]]:
+        """Sample once after each prompt, at the same time. Prompt i has the seed ``seed + i``."""
+        # Checked first, so that one bad prompt does not leave the others running.
+        self._keys(prompt_token_ids_list, lora_name)
+        ends = tuple(eos_token_ids)
+        seeds = [None if seed is None else seed + i for i in range(len(prompt_token_ids_list))]
+        tasks = [
+            asyncio.ensure_future(self.sample(prompt, max_tokens, ends, temperature, own_seed, lora_name, vocab))
+            for prompt, own_seed in zip(prompt_token_ids_list, seeds, strict=True)
+        ]
+        try:
+            return await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    # The vocabulary.
+
+    @property
+    def byte_vocab(self) -> list[Any]:
+        """The ``Token`` of every id, with the bytes it stands for. ValueError where there is no tokenizer."""
+        return self._vocab[0]
+
+    @property
+    def str_vocab(self) -> list[str]:
+        """The text of every id. ValueError where there is no tokenizer."""
+        return self._vocab[1]
+
+    @cached_property
+    def _vocab(self) -> tuple[list[Any], list[str]]:
+        if self.tokenizer is None:
+            raise ValueError(
+                "this model has no tokenizer, so its tokens have no text: load one and give it as tokenizer="
+            )
+        from wordbound.lm.tokens import decode_vocab
+
+        tokens, texts = decode_vocab(self.tokenizer)
+        return tokens, texts
+
+    # Caches, adapters, the end.
+
+    def clear_cache(self) -> None:
+        """Forget all rows and keys and values."""
+        self.clear_kv_cache()
+        if self.cache is not None:
+            with self._lock:
+                self.cache.clear()
+
+    def cache_kv(self, prompt_tokens: Sequence[int], lora_name: str | None = None) -> None:  # noqa: B027 - may do nothing
+        """Keep the keys and values of a prompt, so that what goes on from it is computed from there.
+
+        Nothing where the engine keeps them by itself.
+        """
+
+    def clear_kv_cache(self) -> None:  # noqa: B027 - may do nothing
+        """Forget keys and values, but not rows. Nothing where the engine keeps them by itself."""
+
+    def reset_async_queries(self) -> None:
+        """Drop the queries that no batch has taken yet; who waits for one gets a RuntimeError."""
+        for gatherer in list(self._gatherers.values()):
+            gatherer.reset()
+
+    def add_new_lora(self, lora_path: str, lora_name: str) -> None:
+        """Not supported yet: raises NotImplementedError, which says what to do."""
+        raise NotImplementedError(
+            f"adapters are not supported yet, so no {lora_name!r}: merge {lora_path!r} into the model and load that"
+        )
+
+    def remove_lora(self, lora_name: str) -> None:
+        """Not supported yet: raises NotImplementedError."""
+        raise NotImplementedError(f"adapters are not supported yet, so there is no {lora_name!r} to remove")
+
+    def set_lora(self, lora_path: str, lora_name: str) -> None:  # noqa: ARG002
+        """There is no adapter for all calls: raises RuntimeError."""
+        raise RuntimeError(f"no adapter is set for all calls: give lora_name={lora_name!r} to each call")
+
+    def clear_lora(self) -> None:
+        """There is no adapter for all calls: raises RuntimeError."""
+        raise RuntimeError("no adapter is set for all calls: leave lora_name out for the model itself")
+
+    def cleanup(self) -> None:
+        """Give back what the model holds. May be called twice."""
+        self.reset_async_queries()
+        self.clear_cache()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.cleanup()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.cleanup()
+
+    # From prefixes to rows.
+
+    async def compute_batch(self, prefixes: Sequence[Ids], lora_name: str | None) -> list[torch.Tensor]:
+        """Compute and keep rows; the gatherers call it."""
+        return self._kept(prefixes, await self.compute_rows(prefixes, lora_name), lora_name)
+
+    async def _rows(self, keys: list[Key]) -> list[torch.Tensor]:
+        found = self._cached(keys)
+        if missing := [key for key in keys if key not in found]:
+            rows = await self._gatherer().rows(missing)
+            found |= dict(zip(missing, rows, strict=True))
+        return [found[key] for key in keys]
+
+    def _rows_sync(self, keys: list[Key]) -> list[torch.Tensor]:
+        found = self._cached(keys)
+        missing = list(dict.fromkeys(key for key in keys if key not in found))
+        for start in range(0, len(missing), self.batch_size):
+            chunk = missing[start : start + self.batch_size]
+            prefixes, lora_name = [ids for _, ids in chunk], chunk[0][0]
+            rows = self._kept(prefixes, self.compute_rows_sync(prefixes, lora_name), lora_name)
+            found |= dict(zip(chunk, rows, strict=True))
+        return [found[key] for key in keys]
+
+    def _gatherer(self) -> Gatherer:
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            gatherer = self._gatherers.get(loop)
+            if gatherer is None:
+                gatherer = self._gatherers[loop] = Gatherer(self)
+        return gatherer
+
+    def _cached(self, keys: Iterable[Key]) -> dict[Key, torch.Tensor]:
+        if self.cache is None:
+            return {}
+        with self._lock:
+            return {key: self.cache[key] for key in keys if key in self.cache}
+
+    def _kept(self, prefixes: Sequence[Ids], rows: torch.Tensor, lora_name: str | None) -> list[torch.Tensor]:
+        if rows.shape != (len(prefixes), self.vocab_size):
+            raise RuntimeError(
+                f"{type(self).__name__} made rows of {tuple(rows.shape)}, not of {(len(prefixes), self.vocab_size)}"
+            )
+        # Copies: who keeps one row of a batch should not keep the memory of all of them.
+        kept = [row.clone() for row in rows] if len(prefixes) > 1 else [rows[0]]
+        if self.cache is not None:
+            with self._lock:
+                for ids, row in zip(prefixes, kept, strict=True):
+                    self.cache[lora_name, ids] = row
+        return kept
+
+    # Checks.
+
+    def _key(self, token_ids: Sequence[int], lora_name: str | None) -> Key:
+        self.check_adapter(lora_name)
+        ids = self.checked_ids(token_ids)
+        if not ids:
+            raise ValueError("token ids must not be empty: give at least one, such as the tokenizer's bos_token_id")
+        if self.max_prefix_len is not None and len(ids) > self.max_prefix_len:
+            raise ValueError(f"{len(ids)} tokens are more than the model's context: at most {self.max_prefix_len}")
+        return lora_name, ids
+
+    def _keys(self, token_ids_list: Sequence[Sequence[int]], lora_name: str | None) -> list[Key]:
+        if not len(token_ids_list):
+            raise ValueError("an empty list of prefixes has no rows: give at least one prefix")
+        return [self._key(token_ids, lora_name) for token_ids in token_ids_list]
+
+    def _scored(self, prompt_ids: Sequence[int], token_ids: Sequence[int], lora_name: str | None) -> tuple[Ids, Ids]:
+        ids = self.checked_ids(token_ids)
+        _, prompt = self._key(prompt_ids, lora_name)
+        # The last token is scored, and nothing is asked after it.
+        if self.max_prefix_len is not None and len(prompt) + len(ids) - 1 > self.max_prefix_len:
+            raise ValueError(
+                f"a prompt of {len(prompt)} tokens and {len(ids)} to score are more than the model's context: "
+                f"at most {self.max_prefix_len + 1} together"
+            )
+        return prompt, ids
+
+    def checked_ids(self, token_ids: Sequence[int]) -> Ids:
+        """Return ids as a tuple of ints; ValueError where one is none, or not of this model."""
+        if hasattr(token_ids, "tolist"):
+            token_ids = token_ids.tolist()
+        ids = tuple(token_ids)
+        for token in ids:
+            if type(token) is not int:
+                raise ValueError(f"token ids must be ints from 0 to {self.vocab_size - 1}, not {token!r}")
+        if ids and not 0 <= min(ids) <= max(ids) < self.vocab_size:
+            wrong = next(token for token in ids if not 0 <= token < self.vocab_size)
+            raise ValueError(f"token ids must be from 0 to {self.vocab_size - 1}, this model's vocabulary, not {wrong}")
+        return ids
+
+
+def run_sync(work: Coroutine[Any, Any, _Result]) -> _Result:
+    """Run a coroutine to its end, in this thread or, where an event loop runs in it, in a thread of its own."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    results: list[_Result] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(asyncio.run(work))
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run, name="wordbound-lm-sync")
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+    return results[0]

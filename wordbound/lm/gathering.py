@@ -1,0 +1,181 @@
+"""Concurrent queries of one event loop become batches, and equal ones are computed once."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import torch
+
+Ids = tuple[int, ...]
+Key = tuple[str | None, Ids]
+"""The adapter's name (None is the model itself) and the prefix."""
+
+_QUIET_PASSES: Final = 16
+"""Passes of the event loop without a new query that close a batch.
+
+Callers that a batch woke up together come back within a few passes (a task, what gathers it, and what waits for that
+are one pass each). 16 of them take 0.2 ms, where a forward takes tens of milliseconds.
+"""
+
+
+class RowSource(Protocol):
+    """What computes the batches. ``batch_size`` and ``timeout`` may change between batches."""
+
+    batch_size: int
+    timeout: float
+
+    async def compute_batch(self, prefixes: Sequence[Ids], lora_name: str | None) -> Sequence[torch.Tensor]: ...
+
+
+@dataclass(eq=False)
+class _Flight:
+    """One key on its way: the future that all who ask for it share."""
+
+    future: "asyncio.Future[torch.Tensor]"
+    num_waiters: int = 0
+    batch: "_Batch | None" = None
+
+
+@dataclass(eq=False)
+class _Batch:
+    task: "asyncio.Task[None]"
+    flights: list[_Flight]
+
+
+class Gatherer:
+    """Gathers the queries of one event loop into batches.
+
+    A batch is closed when it is full (``batch_size``), when the loop has nothing else to do, or, where other work
+    keeps the loop busy, after ``timeout`` seconds. A failed batch raises its exception in everybody who waits for it.
+    Who is cancelled leaves the others alone; what nobody waits for any more is taken back.
+    """
+
+    def __init__(self, source: RowSource) -> None:
+        self._source = source
+        self._flights: dict[Key, _Flight] = {}
+        self._waiting: dict[Key, _Flight] = {}
+        self._batches: set[asyncio.Task[None]] = set()
+        self._watcher: asyncio.Task[None] | None = None
+
+    @property
+    def waiting(self) -> list[Key]:
+        """The queries that are in no batch yet."""
+        return list(self._waiting)
+
+    async def rows(self, keys: Sequence[Key]) -> list[torch.Tensor]:
+        """Return the rows of ``keys``, in their order."""
+        flights = [self._join(key) for key in keys]
+        try:
+            # Shielded, for the future belongs to everybody who asked for the same prefix.
+            return [await asyncio.shield(flight.future) for flight in flights]
+        finally:
+            for key, flight in zip(keys, flights, strict=True):
+                self._leave(key, flight)
+
+    def add(self, key: Key, future: "asyncio.Future[torch.Tensor]") -> None:
+        """Let ``future`` have the row of ``key``."""
+        flight = self._join(key)
+
+        def hand_over(done: "asyncio.Future[torch.Tensor]") -> None:
+            if future.done():
+                return
+            if done.cancelled():
+                future.cancel()
+            elif error := done.exception():
+                future.set_exception(error)
+            else:
+                future.set_result(done.result())
+
+        flight.future.add_done_callback(hand_over)
+
+    def take_waiting(self) -> list[tuple[Key, "asyncio.Future[torch.Tensor]"]]:
+        """Take out what is in no batch yet, with the futures that then are the caller's to set."""
+        taken = [(key, flight.future) for key, flight in self._waiting.items()]
+        for key, _ in taken:
+            self._flights.pop(key, None)
+        self._waiting.clear()
+        return taken
+
+    def reset(self) -> None:
+        """Drop what is in no batch yet: who waits for it gets a RuntimeError."""
+        for _, future in self.take_waiting():
+            _fail(future, RuntimeError("the query was dropped by reset_async_queries()"))
+
+    def _join(self, key: Key) -> _Flight:
+        flight = self._flights.get(key)
+        if flight is None:
+            flight = _Flight(asyncio.get_running_loop().create_future())
+            self._flights[key] = self._waiting[key] = flight
+            if len(self._waiting) >= self._source.batch_size:
+                self._close_batch()
+            elif self._watcher is None or self._watcher.done():
+                self._watcher = asyncio.create_task(self._watch())
+        flight.num_waiters += 1
+        return flight
+
+    def _leave(self, key: Key, flight: _Flight) -> None:
+        flight.num_waiters -= 1
+        if flight.num_waiters or flight.future.done():
+            return
+        if self._flights.get(key) is flight:
+            del self._flights[key]
+        flight.future.cancel()
+        if flight.batch is None:
+            self._waiting.pop(key, None)
+        elif all(one.future.cancelled() for one in flight.batch.flights):
+            flight.batch.task.cancel()
+
+    async def _watch(self) -> None:
+        loop = asyncio.get_running_loop()
+        latest = loop.time() + self._source.timeout
+        num_seen, num_quiet = 0, 0
+        while self._waiting and num_quiet < _QUIET_PASSES and loop.time() < latest:
+            await asyncio.sleep(0)
+            num_quiet = num_quiet + 1 if len(self._waiting) == num_seen else 0
+            num_seen = len(self._waiting)
+        # An entry may have been added, and its batch closed, since this watcher began.
+        if self._waiting:
+            self._close_batch()
+
+    def _close_batch(self) -> None:
+        by_adapter: dict[str | None, dict[Ids, _Flight]] = {}
+        for (lora_name, ids), flight in self._waiting.items():
+            by_adapter.setdefault(lora_name, {})[ids] = flight
+        self._waiting.clear()
+        for lora_name, flights in by_adapter.items():
+            task = asyncio.create_task(self._compute(flights, lora_name))
+            batch = _Batch(task, list(flights.values()))
+            for flight in flights.values():
+                flight.batch = batch
+            # The loop itself keeps only weak references to its tasks.
+            self._batches.add(task)
+            task.add_done_callback(self._batches.discard)
+
+    async def _compute(self, flights: dict[Ids, _Flight], lora_name: str | None) -> None:
+        try:
+            rows = await self._source.compute_batch(list(flights), lora_name)
+            found = list(zip(flights.values(), rows, strict=True))
+        except Exception as error:
+            for flight in flights.values():
+                _fail(flight.future, error)
+        except BaseException:
+            # The loop ends, or nobody waits.
+            for flight in flights.values():
+                flight.future.cancel()
+            raise
+        else:
+            for flight, row in found:
+                if not flight.future.done():
+                    flight.future.set_result(row)
+        finally:
+            for ids, flight in flights.items():
+                if self._flights.get((lora_name, ids)) is flight:
+                    del self._flights[lora_name, ids]
+
+
+def _fail(future: "asyncio.Future[torch.Tensor]", error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)
+        # Read once, so that nothing is logged where all who waited are gone.
+        future.exception()

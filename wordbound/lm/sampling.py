@@ -1,0 +1,116 @@
+"""One sample of a text, drawn token by token from rows, over a word list if one is given."""
+
+import math
+from collections.abc import Iterable
+from typing import Generic, Protocol, TypeVar
+
+import torch
+
+_State = TypeVar("_State")
+
+
+class ListOfWords(Protocol[_State]):
+    """What a sample asks of a word list; ``wordbound.lm.WordList`` is one. States are values: none changes."""
+
+    @property
+    def start(self) -> _State: ...
+
+    def mask(self, state: _State) -> torch.Tensor:
+        """bool (V,): the tokens that may come next, ends of text among them where one may come."""
+        ...
+
+    def next(self, state: _State, token: int) -> _State: ...
+
+    def is_complete(self, state: _State) -> bool:
+        """Whether the text may end here."""
+        ...
+
+
+class Sampler(Generic[_State]):
+    """Draws the tokens of one text.
+
+    Args:
+        max_tokens: The most tokens.
+        eos_token_ids: The tokens that end the text.
+        temperature: 0 for the likeliest token each time.
+        seed: With the same one, the same draws.
+        vocab: The word list, or None.
+
+    Raises:
+        ValueError: A bad ``max_tokens`` or ``temperature``.
+    """
+
+    def __init__(
+        self,
+        max_tokens: int,
+        eos_token_ids: Iterable[int],
+        temperature: float,
+        seed: int | None,
+        vocab: ListOfWords[_State] | None,
+    ) -> None:
+        if max_tokens < 0:
+            raise ValueError(f"max_tokens must be at least 0, not {max_tokens}")
+        if not (temperature >= 0 and math.isfinite(temperature)):
+            raise ValueError(f"temperature must be a finite number of at least 0, not {temperature}")
+        self.ids: list[int] = []
+        self._max_tokens = max_tokens
+        self._ends = frozenset(eos_token_ids)
+        self._temperature = temperature
+        self._generator = torch.Generator()
+        if seed is None:
+            self._generator.seed()
+        else:
+            self._generator.manual_seed(seed)
+        self._vocab = vocab
+        self._ended = False
+        self._num_complete = 0
+        if vocab is not None:
+            self._state = vocab.start
+
+    @property
+    def is_done(self) -> bool:
+        return self._ended or len(self.ids) >= self._max_tokens
+
+    def draw(self, row: torch.Tensor) -> None:
+        """Draw the next token from a row, float32 (V,) of log p."""
+        row = row.cpu()
+        if self._vocab is not None:
+            row = row.masked_fill(~self._allowed(self._vocab, row), -math.inf)
+        token = self._drawn(row)
+        if token in self._ends:
+            self._ended = True
+            return
+        self.ids.append(token)
+        if self._vocab is not None:
+            self._state = self._vocab.next(self._state, token)
+            if self._vocab.is_complete(self._state):
+                self._num_complete = len(self.ids)
+
+    def result(self) -> list[int]:
+        """Return the sampled ids; those of a word list's text up to the last place where it was complete."""
+        if self._vocab is not None and not self._ended:
+            return self.ids[: self._num_complete]
+        return self.ids
+
+    def _allowed(self, vocab: ListOfWords[_State], row: torch.Tensor) -> torch.Tensor:
+        mask = vocab.mask(self._state).cpu()
+        if mask.shape != row.shape:
+            raise ValueError(
+                f"the word list is of {len(mask)} tokens and the model of {len(row)}: give it this model's"
+            )
+        if self._ends and vocab.is_complete(self._state):
+            mask = mask.clone()
+            mask[list(self._ends)] = True
+        if not mask.any():
+            raise ValueError("the word list allows no token here: none that ends the text is in eos_token_ids")
+        return mask
+
+    def _drawn(self, row: torch.Tensor) -> int:
+        if not self._temperature:
+            return int(row.argmax())
+        # By one number and the cumulated masses, in float64: float32 would lose tokens of less than 1e-7.
+        masses = torch.softmax(row.double() / self._temperature, dim=-1).cumsum(-1)
+        at = torch.rand((), generator=self._generator, dtype=torch.float64) * masses[-1]
+        token = int(torch.searchsorted(masses, at, right=True))
+        # Where rounding puts the number at the very end.
+        return token if token < len(row) else int(row.argmax())
