@@ -13,8 +13,10 @@ from weakref import WeakKeyDictionary
 
 import torch
 
+from wordbound.lm.cache import OutputCache
 from wordbound.lm.gathering import Gatherer, Ids, Key
 from wordbound.lm.sampling import ListOfWords, Sampler
+from wordbound.lm.tokens import Token, decode_vocab
 
 UNKNOWN_ADAPTER = "unknown LoRA adapter: {!r}; this model has none, so leave lora_name out"
 
@@ -65,11 +67,7 @@ class AsyncLM(ABC):
         self.timeout = timeout
         self._gatherers: WeakKeyDictionary[asyncio.AbstractEventLoop, Gatherer] = WeakKeyDictionary()
         self._lock = threading.Lock()
-        self.cache: Any = None
-        if cache_size:
-            from wordbound.lm.cache import OutputCache
-
-            self.cache = OutputCache(cache_size, **(cache_opts or {}))
+        self.cache = OutputCache(cache_size, **(cache_opts or {}))
 
     # What a backend writes.
 
@@ -208,7 +206,7 @@ class AsyncLM(ABC):
     # The vocabulary.
 
     @property
-    def byte_vocab(self) -> list[Any]:
+    def byte_vocab(self) -> list[Token]:
         """The ``Token`` of every id, with the bytes it stands for. ValueError where there is no tokenizer."""
         return self._vocab[0]
 
@@ -218,24 +216,20 @@ class AsyncLM(ABC):
         return self._vocab[1]
 
     @cached_property
-    def _vocab(self) -> tuple[list[Any], list[str]]:
+    def _vocab(self) -> tuple[list[Token], list[str]]:
         if self.tokenizer is None:
             raise ValueError(
                 "this model has no tokenizer, so its tokens have no text: load one and give it as tokenizer="
             )
-        from wordbound.lm.tokens import decode_vocab
-
-        tokens, texts = decode_vocab(self.tokenizer)
-        return tokens, texts
+        return decode_vocab(self.tokenizer)
 
     # Caches, adapters, the end.
 
     def clear_cache(self) -> None:
         """Forget all rows and keys and values."""
         self.clear_kv_cache()
-        if self.cache is not None:
-            with self._lock:
-                self.cache.clear()
+        with self._lock:
+            self.cache.clear()
 
     def cache_kv(self, prompt_tokens: Sequence[int], lora_name: str | None = None) -> None:  # noqa: B027 - may do nothing
         """Keep the keys and values of a prompt, so that what goes on from it is computed from there.
@@ -318,7 +312,7 @@ class AsyncLM(ABC):
         return gatherer
 
     def _cached(self, keys: Iterable[Key]) -> dict[Key, torch.Tensor]:
-        if self.cache is None:
+        if not self.cache.maxsize:
             return {}
         with self._lock:
             return {key: self.cache[key] for key in keys if key in self.cache}
@@ -330,7 +324,7 @@ class AsyncLM(ABC):
             )
         # Copies: who keeps one row of a batch should not keep the memory of all of them.
         kept = [row.clone() for row in rows] if len(prefixes) > 1 else [rows[0]]
-        if self.cache is not None:
+        if self.cache.maxsize:
             with self._lock:
                 for ids, row in zip(prefixes, kept, strict=True):
                     self.cache[lora_name, ids] = row
