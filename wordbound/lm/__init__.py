@@ -13,17 +13,23 @@ from wordbound.lm.tokens import Token, decode_vocab
 
 if TYPE_CHECKING:
     from wordbound.lm.transformers_lm import AsyncTransformer
+    from wordbound.lm.vllm_lm import AsyncVirtualLM
+    from wordbound.lm.word_list import WordList
 
 _LAZY: Final = {
     "AsyncTransformer": "transformers_lm",
+    "AsyncVirtualLM": "vllm_lm",
+    "WordList": "word_list",
 }
-"""Backends, by the module that has them."""
+"""By the module that has them."""
 
 __all__ = [
     "AsyncLM",
     "AsyncTransformer",
+    "AsyncVirtualLM",
     "MockAsyncLM",
     "Token",
+    "WordList",
     "decode_vocab",
     "load_model_by_name",
 ]

@@ -166,17 +166,16 @@ class AsyncLM(ABC):
             temperature: 0 takes the likeliest token each time.
             seed: With the same one, the same ids. None for others each time.
             lora_name: The adapter.
-            vocab: A word list. Only its texts are sampled: the text ends where the list lets it end, and one that is
-                stopped by ``max_tokens`` is cut back to the last place where it was complete.
+            vocab: A word list. Only its texts are sampled, and each ends whole within ``max_tokens``.
 
         Raises:
-            ValueError: As ``next_token_logprobs``; or a bad temperature or ``max_tokens``.
+            ValueError: As ``next_token_logprobs``; a bad temperature or ``max_tokens``; or no text of ``vocab`` fits.
         """
         sampler = Sampler(max_tokens, eos_token_ids, temperature, seed, vocab)
         prompt = list(prompt_token_ids)
         while not sampler.is_done:
             sampler.draw(await self.next_token_logprobs(prompt + sampler.ids, lora_name))
-        return sampler.result()
+        return sampler.ids
 
     async def batch_sample(
         self,

@@ -1,7 +1,7 @@
 """One sample of a text, drawn token by token from rows, over a word list if one is given."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Generic, Protocol, TypeVar
 
 import torch
@@ -15,8 +15,16 @@ class ListOfWords(Protocol[_State]):
     @property
     def start(self) -> _State: ...
 
-    def mask(self, state: _State) -> torch.Tensor:
-        """bool (V,): the tokens that may come next, ends of text among them where one may come."""
+    @property
+    def eos_token_ids(self) -> Collection[int]:
+        """The tokens that end a text of the list."""
+        ...
+
+    def mask(self, state: _State, tokens_left: int | None = None) -> torch.Tensor:
+        """bool (V,): the tokens that may come next, ends of text among them where one may come.
+
+        Only those after which the text can be completed within ``tokens_left``, the next one included.
+        """
         ...
 
     def next(self, state: _State, token: int) -> _State: ...
@@ -54,7 +62,7 @@ class Sampler(Generic[_State]):
             raise ValueError(f"temperature must be a finite number of at least 0, not {temperature}")
         self.ids: list[int] = []
         self._max_tokens = max_tokens
-        self._ends = frozenset(eos_token_ids)
+        self._ends = frozenset(eos_token_ids).union(() if vocab is None else vocab.eos_token_ids)
         self._temperature = temperature
         self._generator = torch.Generator()
         if seed is None:
@@ -63,9 +71,10 @@ class Sampler(Generic[_State]):
             self._generator.manual_seed(seed)
         self._vocab = vocab
         self._ended = False
-        self._num_complete = 0
         if vocab is not None:
             self._state = vocab.start
+            if max_tokens and not vocab.mask(self._state, max_tokens).any():
+                raise ValueError(f"no text of the word list fits into {max_tokens} tokens: raise max_tokens")
 
     @property
     def is_done(self) -> bool:
@@ -83,17 +92,9 @@ class Sampler(Generic[_State]):
         self.ids.append(token)
         if self._vocab is not None:
             self._state = self._vocab.next(self._state, token)
-            if self._vocab.is_complete(self._state):
-                self._num_complete = len(self.ids)
-
-    def result(self) -> list[int]:
-        """Return the sampled ids; those of a word list's text up to the last place where it was complete."""
-        if self._vocab is not None and not self._ended:
-            return self.ids[: self._num_complete]
-        return self.ids
 
     def _allowed(self, vocab: ListOfWords[_State], row: torch.Tensor) -> torch.Tensor:
-        mask = vocab.mask(self._state).cpu()
+        mask = vocab.mask(self._state, self._max_tokens - len(self.ids)).cpu()
         if mask.shape != row.shape:
             raise ValueError(
                 f"the word list is of {len(mask)} tokens and the model of {len(row)}: give it this model's"
@@ -101,8 +102,6 @@ class Sampler(Generic[_State]):
         if self._ends and vocab.is_complete(self._state):
             mask = mask.clone()
             mask[list(self._ends)] = True
-        if not mask.any():
-            raise ValueError("the word list allows no token here: none that ends the text is in eos_token_ids")
         return mask
 
     def _drawn(self, row: torch.Tensor) -> int:

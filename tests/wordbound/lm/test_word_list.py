@@ -1,0 +1,144 @@
+"""Word lists for programs, over the demo model's tokens; texts are judged by the second definition of the tests."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoTokenizer
+
+from tests.recogniser import recogniser
+from vocab.errors import VocabularyError
+from wordbound.lm import MockAsyncLM, WordList
+
+OWN = ["the", "cat", "sat", "on", "a", "mat", "dog", "ran"]
+VOCAB_SIZE = 49_408
+"""Wider than the tokenizer, as the output of many models is."""
+
+
+@pytest.fixture(scope="module")
+def model(smollm2_path: Path) -> MockAsyncLM:
+    return MockAsyncLM(AutoTokenizer.from_pretrained(smollm2_path), VOCAB_SIZE)
+
+
+@pytest.fixture(scope="module")
+def own(model: MockAsyncLM) -> WordList:
+    return WordList("en", None, model, words=OWN)
+
+
+def after(words: WordList, model: MockAsyncLM, text: str) -> tuple[int, ...]:
+    state = words.start
+    for token in model.tokenizer.encode(text):
+        state = words.next(state, token)
+    return state
+
+
+def test_a_mask_has_the_width_of_a_row_and_allows_what_next_takes(own: WordList, model: MockAsyncLM) -> None:
+    state = after(own, model, "The cat")
+    mask = own.mask(state)
+    assert mask.shape == (VOCAB_SIZE,)
+    assert mask.dtype == torch.bool
+    assert own.allowed(state).tolist() == mask.nonzero().flatten().tolist()
+    tried = {token: _takes(own, state, token) for token in range(0, VOCAB_SIZE, 7)}
+    assert {token: bool(mask[token]) for token in tried} == tried
+    assert any(tried.values())
+
+
+def _takes(words: WordList, state: tuple[int, ...], token: int) -> bool:
+    try:
+        words.next(state, token)
+    except ValueError:
+        return False
+    return True
+
+
+async def test_samples_are_texts_of_the_list_and_end_whole(own: WordList, model: MockAsyncLM) -> None:
+    judge = recogniser(tuple(OWN), len(OWN), "en", punctuation="standard")
+    for max_tokens in (1, 2, 3, 7, 20):
+        samples = await model.batch_sample([[1]] * 12, max_tokens, [], seed=5, vocab=own)
+        for ids in samples:
+            assert 1 <= len(ids) <= max_tokens
+            text = model.tokenizer.decode(ids)
+            assert judge.is_text(text), text
+
+
+async def test_a_built_in_list_holds_its_words_alone(model: MockAsyncLM) -> None:
+    words = WordList("en", 100, model)
+    assert words.n_words == 100
+    [ids] = await model.batch_sample([[1]], 30, [], seed=1, vocab=words)
+    assert "elephant" not in model.tokenizer.decode(ids)
+    with pytest.raises(ValueError, match="does not allow token"):
+        after(words, model, "The elephant")
+
+
+def test_words_are_added_and_left_out(model: MockAsyncLM) -> None:
+    words = WordList("en", None, model, words=OWN, extra_words=["dragon"], exclude_words=["dog"])
+    assert words.is_complete(after(words, model, "The dragon"))
+    with pytest.raises(ValueError, match="draw from mask"):
+        after(words, model, "The dog")
+
+
+def test_a_text_ends_only_where_it_is_complete(own: WordList, model: MockAsyncLM) -> None:
+    [end] = own.eos_token_ids
+    begun, whole = after(own, model, "The cat,"), after(own, model, "The cat")
+    assert not own.mask(own.start)[end]
+    assert own.mask(whole)[end]
+    assert own.next(whole, end) == own.ended
+    assert own.allowed(own.ended).tolist() == []
+    assert own.tokens_to_end(whole) == own.tokens_to_end(own.ended) == 0
+    assert own.is_complete(begun) == own.mask(begun)[end]
+    with pytest.raises(ValueError, match=f"token {end}"):
+        own.next(own.start, end)
+    with pytest.raises(ValueError, match="token 5"):
+        own.next(own.ended, 5)
+
+
+def test_the_mass_is_that_of_the_tokens_that_may_come(own: WordList, model: MockAsyncLM) -> None:
+    state, row = after(own, model, "The"), model.next_token_logprobs_sync([3])
+    expected = math.log(sum(math.exp(row[token]) for token in own.allowed(state)))
+    assert own.log_mass(state, row) == pytest.approx(expected, abs=1e-4)
+    assert own.log_mass(own.ended, row) == -math.inf
+
+
+def test_with_few_tokens_left_only_what_can_be_completed_comes(own: WordList, model: MockAsyncLM) -> None:
+    state = after(own, model, "The")
+    for tokens_left in (1, 2):
+        for token in own.allowed(state, tokens_left).tolist():
+            needed = own.tokens_to_end(own.next(state, token))
+            assert needed is not None
+            assert needed < tokens_left
+    assert set(own.allowed(state, 1).tolist()) < set(own.allowed(state).tolist())
+
+
+async def test_a_budget_that_no_text_fits_is_an_error(model: MockAsyncLM) -> None:
+    words = WordList("en", None, model, words=["supercalifragilistic"])
+    with pytest.raises(ValueError, match="fits into 1 tokens: raise max_tokens"):
+        await model.sample([1], 1, [], vocab=words)
+
+
+async def test_masks_of_another_model_are_refused(own: WordList) -> None:
+    with pytest.raises(ValueError, match="give it this model's"):
+        await MockAsyncLM(None, 10).sample([1], 3, [], vocab=own)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"lang": "en", "n_words": 0}, "n_words must be at least 1"),
+        ({"lang": None, "n_words": 5}, "name a language"),
+        ({"lang": "xx", "n_words": 5}, "xx"),
+        ({"lang": "zh", "n_words": 5}, "without spaces"),
+        ({"lang": "en", "n_words": 5, "words": ["two\nlines"]}, "control character"),
+        ({"lang": "en", "n_words": 5, "extra_words": ["a", "of"], "exclude_words": ["Of"]}, "take it out of one"),
+        ({"lang": "en", "n_words": 5, "punctuation": "none", "end": "sentence"}, "needs sentence marks"),
+    ],
+)
+def test_a_bad_list_is_an_error_that_says_why(model: MockAsyncLM, arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises((ValueError, VocabularyError), match=message):
+        WordList(model=model, **arguments)
+
+
+def test_a_model_without_a_tokenizer_cannot_spell() -> None:
+    with pytest.raises(ValueError, match="no tokenizer"):
+        WordList("en", 10, MockAsyncLM(None, 10))

@@ -1,0 +1,294 @@
+"""``AsyncVirtualLM``: next-token rows from a vLLM engine in this process.
+
+A thread of its own steps the engine while there are requests. Each prefix is one request of one token, so that the
+engine's own scheduler batches what comes at the same time, whoever asks. A request continues from what the engine
+computed for the longest prefix that it still keeps, so that a text that grows costs one token at each step.
+"""
+
+import asyncio
+import gc
+import queue
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, Final, Self
+
+import torch
+from vllm import EngineArgs
+from vllm.outputs import RequestOutput
+from vllm.platforms import current_platform
+from vllm.sampling_params import RequestOutputKind, SamplingParams
+from vllm.v1.engine.llm_engine import LLMEngine
+from vllm.v1.executor import Executor
+
+from deployments.replica.dtype import resolved_dtype
+from vocab.vllm_plugin.kv_fork import TRANSFER_CONFIG, ForkHint
+from vocab.vllm_plugin.rows import rows_args, rows_of
+from wordbound.lm.base import AsyncLM
+from wordbound.lm.gathering import Ids
+
+MAX_KEPT: Final = 4096
+"""Prefixes whose computation may still be kept in the engine; it keeps fewer where its blocks are used up."""
+
+MAX_STEPS_BACK: Final = 64
+"""How many tokens may lie between a prefix and the kept one that it continues. Each costs a look-up."""
+
+
+class AsyncVirtualLM(AsyncLM):
+    """A model in a vLLM engine of this process.
+
+    ``from_name`` makes one. Rows are float32 (V,) on the CPU. The engine's ``max_num_seqs`` bounds what is computed
+    together; more waits in the engine. Keys and values of prefixes are kept by the engine itself.
+
+    Args:
+        engine: The engine, used by nobody else. ``cleanup`` ends it.
+        **options: As ``AsyncLM``; ``batch_size`` is the engine's ``max_num_seqs`` by default.
+
+    Raises:
+        ValueError: The engine draws several tokens at a step (speculative decoding), or its model generates nothing.
+    """
+
+    def __init__(self, engine: LLMEngine, **options: Any) -> None:
+        config = engine.vllm_config
+        if config.speculative_config is not None:
+            raise ValueError("an engine with drafts returns no rows: leave speculative_config out of engine_opts")
+        self._worker = _Worker(engine)
+        super().__init__(
+            engine.tokenizer,
+            **{
+                "vocab_size": config.model_config.get_vocab_size(),
+                # One place is left for the token that is drawn.
+                "max_prefix_len": config.model_config.max_model_len - 1,
+                "batch_size": config.scheduler_config.max_num_seqs,
+                **options,
+            },
+        )
+        self._names = count(1)
+        self._kept_names: OrderedDict[tuple[str | None, Ids], str] = OrderedDict()
+        self._keeps = config.kv_transfer_config is not None
+        self._finalizer = weakref.finalize(self, self._worker.end)
+
+    @classmethod
+    def from_name(cls, name: str, engine_opts: Mapping[str, Any] | None = None, **options: Any) -> Self:
+        """Load a model into an engine.
+
+        Args:
+            name: A Hugging Face id or a local folder.
+            engine_opts: vLLM's ``EngineArgs``, such as ``max_model_len`` or ``gpu_memory_utilization``.
+            **options: As for the class.
+
+        Raises:
+            ValueError: An argument is one that vLLM does not take.
+        """
+        arguments: dict[str, Any] = {"model": name, "enable_prefix_caching": True, "disable_log_stats": True}
+        if current_platform.is_cpu():
+            # Its blocks are of 128 tokens, and prefix caching reuses whole blocks only.
+            arguments["kv_transfer_config"] = dict(TRANSFER_CONFIG)
+        arguments |= engine_opts or {}
+        arguments["dtype"] = resolved_dtype(arguments.get("dtype", "auto"))
+        try:
+            config = EngineArgs(**arguments).create_engine_config()
+        except TypeError as error:
+            raise ValueError(f"engine_opts: {error}") from error
+        engine = LLMEngine(config, Executor.get_class(config), log_stats=False, multiprocess_mode=False)
+        return cls(engine, **options)
+
+    @property
+    def underlying_model(self) -> Any:
+        """The torch module, where the engine's worker is in this process."""
+        return self._worker.engine.model_executor.driver_worker.worker.model_runner.model
+
+    async def compute_rows(self, prefixes: Sequence[Ids], lora_name: str | None) -> torch.Tensor:
+        outputs = await self._generate([self._row_request(ids, lora_name) for ids in prefixes])
+        return torch.cat([rows_of(output)[:1] for output in outputs])
+
+    async def token_logprobs(
+        self, prompt_ids: Sequence[int], token_ids: Sequence[int], lora_name: str | None = None
+    ) -> torch.Tensor:
+        prompt, ids = self._scored(prompt_ids, token_ids, lora_name)
+        if not ids:
+            return torch.empty(0)
+        params = SamplingParams(
+            temperature=0.0, max_tokens=1, prompt_logprobs=0, detokenize=False, output_kind=RequestOutputKind.FINAL_ONLY
+        )
+        [output] = await self._generate([_Request(self._name(), prompt + ids, params)])
+        scores = (output.prompt_logprobs or [])[len(prompt) :]
+        return torch.tensor([score[token].logprob for score, token in zip(scores, ids, strict=True) if score])
+
+    def clear_kv_cache(self) -> None:
+        """Forget keys and values; those of requests under way stay."""
+        self._kept_names.clear()
+        self._worker.put(_Clear())
+
+    def cleanup(self) -> None:
+        """End the engine. Whoever waits for a row gets a RuntimeError."""
+        self.reset_async_queries()
+        self.cache.clear()
+        self._finalizer()
+
+    def _row_request(self, ids: Ids, lora_name: str | None) -> "_Request":
+        name = self._name()
+        extra_args = rows_args()
+        if self._keeps:
+            extra_args |= ForkHint(keep=name, parent=self._parent(ids, lora_name)).to_extra_args()
+            self._kept_names[lora_name, ids] = name
+            if len(self._kept_names) > MAX_KEPT:
+                self._kept_names.popitem(last=False)
+        params = SamplingParams(
+            temperature=0.0,
+            max_tokens=1,
+            ignore_eos=True,
+            detokenize=False,
+            extra_args=extra_args,
+            output_kind=RequestOutputKind.FINAL_ONLY,
+        )
+        return _Request(name, ids, params)
+
+    def _parent(self, ids: Ids, lora_name: str | None) -> str | None:
+        for length in range(len(ids), max(len(ids) - MAX_STEPS_BACK, 0), -1):
+            if name := self._kept_names.get((lora_name, ids[:length])):
+                return name
+        return None
+
+    def _name(self) -> str:
+        return f"rows-{next(self._names)}"
+
+    async def _generate(self, requests: Sequence["_Request"]) -> list[RequestOutput]:
+        self._worker.put(_Add(requests))
+        try:
+            return await asyncio.gather(*(asyncio.wrap_future(request.future) for request in requests))
+        except BaseException:
+            # Cancelled, or one of them failed: nobody reads the others.
+            self._worker.put(_Abort([request.name for request in requests]))
+            raise
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    name: str
+    ids: Ids
+    params: SamplingParams
+    future: "Future[RequestOutput]" = field(default_factory=Future)
+
+
+@dataclass(frozen=True, slots=True)
+class _Add:
+    requests: Sequence[_Request]
+
+
+@dataclass(frozen=True, slots=True)
+class _Abort:
+    names: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Clear:
+    pass
+
+
+_Command = _Add | _Abort | _Clear | None
+"""None ends the thread."""
+
+
+class _Worker:
+    """The thread that alone touches the engine. It holds no reference to the model object."""
+
+    def __init__(self, engine: LLMEngine) -> None:
+        self.engine: Any = engine
+        self._commands: queue.SimpleQueue[_Command] = queue.SimpleQueue()
+        self._running: dict[str, tuple[_Request, str]] = {}
+        """By our name: the request, and the engine's name for it."""
+        self._ended = False
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name="wordbound-engine", daemon=True)
+        self._thread.start()
+
+    def put(self, command: _Command) -> None:
+        """Hand a command to the thread. RuntimeError where a request comes after the end."""
+        with self._lock:
+            if not self._ended:
+                self._commands.put(command)
+                return
+        if isinstance(command, _Add):
+            raise RuntimeError("this model was cleaned up: load it again")
+
+    def end(self) -> None:
+        """End the thread and the engine. Harmless to repeat."""
+        with self._lock:
+            if self._ended:
+                return
+            self._ended = True
+            self._commands.put(None)
+        self._thread.join()
+        self.engine.engine_core.shutdown()
+        self.engine = None
+        # The engine's objects refer to one another.
+        gc.collect()
+
+    def _run(self) -> None:
+        goes_on = True
+        while goes_on:
+            goes_on = self._do(self._commands.get())
+            while goes_on and self._running:
+                goes_on = self._do_waiting() and self._step()
+        # Nothing is put any more.
+        ended = RuntimeError("the model was cleaned up, or its engine was lost, before the answer came")
+        self._fail(ended)
+        while not self._commands.empty():
+            if isinstance(command := self._commands.get(), _Add):
+                for request in command.requests:
+                    request.future.set_exception(ended)
+
+    def _do_waiting(self) -> bool:
+        while not self._commands.empty():
+            if not self._do(self._commands.get()):
+                return False
+        return True
+
+    def _do(self, command: _Command) -> bool:
+        """Carry out a command; return whether the thread goes on."""
+        if command is None:
+            return False
+        if isinstance(command, _Add):
+            for request in command.requests:
+                self._add(request)
+        elif isinstance(command, _Abort):
+            names = [self._running.pop(name)[1] for name in command.names if name in self._running]
+            if names:
+                self.engine.abort_request(names, internal=True)
+        else:
+            self.engine.reset_prefix_cache(reset_connector=True)
+        return True
+
+    def _add(self, request: _Request) -> None:
+        if not request.future.set_running_or_notify_cancel():
+            return
+        try:
+            name = self.engine.add_request(request.name, {"prompt_token_ids": list(request.ids)}, request.params)
+        except Exception as error:
+            request.future.set_exception(error)
+        else:
+            self._running[request.name] = request, name
+
+    def _step(self) -> bool:
+        """Step the engine; return whether the thread goes on. It does not where the engine is lost."""
+        try:
+            outputs = self.engine.step()
+        except Exception as error:
+            self._fail(error)
+            with self._lock:
+                self._ended = True
+            return False
+        for output in outputs:
+            if output.finished and (found := self._running.pop(output.request_id, None)):
+                found[0].future.set_result(output)
+        return True
+
+    def _fail(self, error: Exception) -> None:
+        for request, _ in self._running.values():
+            request.future.set_exception(error)
+        self._running.clear()
