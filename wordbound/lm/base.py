@@ -241,8 +241,12 @@ class AsyncLM(ABC):
 
     def reset_async_queries(self) -> None:
         """Drop the queries that no batch has taken yet; who waits for one gets a RuntimeError."""
-        for gatherer in list(self._gatherers.values()):
-            gatherer.reset()
+        for loop, gatherer in list(self._gatherers.items()):
+            if loop is _running_loop():
+                gatherer.reset()
+            elif not loop.is_closed():
+                # In its own thread; a loop that has ended has cancelled everything.
+                loop.call_soon_threadsafe(gatherer.reset)
 
     def add_new_lora(self, lora_path: str, lora_name: str) -> None:
         """Not supported yet: raises NotImplementedError, which says what to do."""
@@ -283,7 +287,7 @@ class AsyncLM(ABC):
 
     async def compute_batch(self, prefixes: Sequence[Ids], lora_name: str | None) -> list[torch.Tensor]:
         """Compute and keep rows; the gatherers call it."""
-        return self._kept(prefixes, await self.compute_rows(prefixes, lora_name), lora_name)
+        return self._remembered(prefixes, await self.compute_rows(prefixes, lora_name), lora_name)
 
     async def _rows(self, keys: list[Key]) -> list[torch.Tensor]:
         found = self._cached(keys)
@@ -298,7 +302,7 @@ class AsyncLM(ABC):
         for start in range(0, len(missing), self.batch_size):
             chunk = missing[start : start + self.batch_size]
             prefixes, lora_name = [ids for _, ids in chunk], chunk[0][0]
-            rows = self._kept(prefixes, self.compute_rows_sync(prefixes, lora_name), lora_name)
+            rows = self._remembered(prefixes, self.compute_rows_sync(prefixes, lora_name), lora_name)
             found |= dict(zip(chunk, rows, strict=True))
         return [found[key] for key in keys]
 
@@ -316,7 +320,7 @@ class AsyncLM(ABC):
         with self._lock:
             return {key: self.cache[key] for key in keys if key in self.cache}
 
-    def _kept(self, prefixes: Sequence[Ids], rows: torch.Tensor, lora_name: str | None) -> list[torch.Tensor]:
+    def _remembered(self, prefixes: Sequence[Ids], rows: torch.Tensor, lora_name: str | None) -> list[torch.Tensor]:
         if rows.shape != (len(prefixes), self.vocab_size):
             raise RuntimeError(
                 f"{type(self).__name__} made rows of {tuple(rows.shape)}, not of {(len(prefixes), self.vocab_size)}"
@@ -370,11 +374,16 @@ class AsyncLM(ABC):
         return ids
 
 
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
 def run_sync(work: Coroutine[Any, Any, _Result]) -> _Result:
     """Run a coroutine to its end, in this thread or, where an event loop runs in it, in a thread of its own."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
+    if _running_loop() is None:
         return asyncio.run(work)
     results: list[_Result] = []
     errors: list[BaseException] = []

@@ -89,18 +89,12 @@ class Gatherer:
 
         flight.future.add_done_callback(hand_over)
 
-    def take_waiting(self) -> list[tuple[Key, "asyncio.Future[torch.Tensor]"]]:
-        """Take out what is in no batch yet, with the futures that then are the caller's to set."""
-        taken = [(key, flight.future) for key, flight in self._waiting.items()]
-        for key, _ in taken:
-            self._flights.pop(key, None)
-        self._waiting.clear()
-        return taken
-
     def reset(self) -> None:
         """Drop what is in no batch yet: who waits for it gets a RuntimeError."""
-        for _, future in self.take_waiting():
-            _fail(future, RuntimeError("the query was dropped by reset_async_queries()"))
+        for key, flight in self._waiting.items():
+            self._flights.pop(key, None)
+            _fail(flight.future, RuntimeError("the query was dropped by reset_async_queries()"))
+        self._waiting.clear()
 
     def _join(self, key: Key) -> _Flight:
         flight = self._flights.get(key)
@@ -108,7 +102,7 @@ class Gatherer:
             flight = _Flight(asyncio.get_running_loop().create_future())
             self._flights[key] = self._waiting[key] = flight
             if len(self._waiting) >= self._source.batch_size:
-                self._close_batch()
+                self.close_batch()
             elif self._watcher is None or self._watcher.done():
                 self._watcher = asyncio.create_task(self._watch())
         flight.num_waiters += 1
@@ -130,15 +124,23 @@ class Gatherer:
         loop = asyncio.get_running_loop()
         latest = loop.time() + self._source.timeout
         num_seen, num_quiet = 0, 0
-        while self._waiting and num_quiet < _QUIET_PASSES and loop.time() < latest:
-            await asyncio.sleep(0)
-            num_quiet = num_quiet + 1 if len(self._waiting) == num_seen else 0
-            num_seen = len(self._waiting)
+        try:
+            while self._waiting and num_quiet < _QUIET_PASSES and loop.time() < latest:
+                await asyncio.sleep(0)
+                num_quiet = num_quiet + 1 if len(self._waiting) == num_seen else 0
+                num_seen = len(self._waiting)
+        except asyncio.CancelledError:
+            # The loop ends.
+            for flight in self._waiting.values():
+                flight.future.cancel()
+            self._waiting.clear()
+            raise
         # An entry may have been added, and its batch closed, since this watcher began.
         if self._waiting:
-            self._close_batch()
+            self.close_batch()
 
-    def _close_batch(self) -> None:
+    def close_batch(self) -> None:
+        """Compute what waits with the next pass of the loop."""
         by_adapter: dict[str | None, dict[Ids, _Flight]] = {}
         for (lora_name, ids), flight in self._waiting.items():
             by_adapter.setdefault(lora_name, {})[ids] = flight

@@ -1,0 +1,238 @@
+"""``AsyncTransformer``: a model of transformers in this process."""
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Self
+
+import torch
+
+from wordbound.lm.base import AsyncLM
+from wordbound.lm.gathering import Ids
+from wordbound.lm.kept_tokens import KeptTokens, TokenNode
+from wordbound.lm.loading import load_tokenizer
+from wordbound.lm.packed import can_pack, packed_logits
+from wordbound.lm.padded import padded_logits
+
+_SCORED_AT_ONCE: Final = 256
+"""Tokens of a text that are scored by one forward: 50 MB of logits at 49k tokens, 268 MB at 262k."""
+
+
+class AsyncTransformer(AsyncLM):
+    """Rows from a causal language model of transformers.
+
+    A batch is one forward that computes each token of common beginnings once, and keeps the keys and values of the
+    tokens used last, so that a prefix that goes on from an earlier one costs its new tokens only. Models with windows
+    or states of their own get padded batches, which reuse what ``cache_kv`` keeps.
+
+    Forwards are executed in the thread of the event loop, which they block, one at a time.
+
+    Args:
+        hf_model: The model.
+        hf_tokenizer: Its tokenizer, or None.
+        batch_size: The most prefixes in a forward.
+        timeout: How long, in seconds, a batch stays open where other work keeps the event loop busy.
+        cache_size: How many rows are kept; 256 are 50 MB at 49k tokens.
+        cache_opts: Options of ``OutputCache``.
+        kv_cache_tokens: How many tokens' keys and values are kept; 4,096 are 190 MB for a model of 135M parameters in
+            float32, 537 MB for one of 8B in 16 bits.
+    """
+
+    def __init__(
+        self,
+        hf_model: Any,
+        hf_tokenizer: Any,
+        batch_size: int = 20,
+        timeout: float = 0.02,
+        cache_size: int = 256,
+        cache_opts: Mapping[str, Any] | None = None,
+        kv_cache_tokens: int = 4096,
+    ) -> None:
+        config = hf_model.config.get_text_config()
+        super().__init__(
+            hf_tokenizer,
+            vocab_size=config.vocab_size,
+            max_prefix_len=getattr(config, "max_position_embeddings", None),
+            batch_size=batch_size,
+            timeout=timeout,
+            cache_size=cache_size,
+            cache_opts=cache_opts,
+        )
+        self.model = hf_model.eval()
+        self.device = hf_model.device
+        # The model and what is kept of it are one thread's at a time.
+        self._model_lock = threading.RLock()
+        self._kept = KeptTokens(kv_cache_tokens)
+        self._pinned: dict[Ids, Any] = {}
+        with torch.no_grad():
+            self._packs = can_pack(hf_model)
+
+    @classmethod
+    def from_name(
+        cls,
+        model_id: str,
+        bitsandbytes_opts: Mapping[str, Any] | None = None,
+        hf_opts: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Load a model.
+
+        Args:
+            model_id: The model's name at the Hugging Face Hub, or its folder.
+            bitsandbytes_opts: Options of transformers' ``BitsAndBytesConfig``.
+            hf_opts: Options of ``AutoModelForCausalLM.from_pretrained``. By default: on a GPU ``device_map="auto"`` and
+                the weights' own dtype; on a CPU float32, which is exact and there faster than bfloat16 as a rule.
+            kwargs: Options of this class.
+
+        Raises:
+            ValueError: The model has no tokenizer.
+        """
+        from transformers import AutoModelForCausalLM, BitsAndBytesConfig
+
+        options: dict[str, Any] = (
+            {"device_map": "auto", "dtype": "auto"} if torch.cuda.is_available() else {"dtype": torch.float32}
+        )
+        options |= hf_opts or {}
+        if "torch_dtype" in options:
+            # The name that transformers had before.
+            options["dtype"] = options.pop("torch_dtype")
+        if bitsandbytes_opts:
+            options["quantization_config"] = BitsAndBytesConfig(**bitsandbytes_opts)
+        tokenizer = load_tokenizer(model_id)
+        return cls(AutoModelForCausalLM.from_pretrained(model_id, **options), tokenizer, **kwargs)
+
+    # Rows.
+
+    async def compute_rows(self, prefixes: Sequence[Ids], lora_name: str | None) -> torch.Tensor:
+        return self.compute_rows_sync(prefixes, lora_name)
+
+    def compute_rows_sync(self, prefixes: Sequence[Ids], lora_name: str | None) -> torch.Tensor:  # noqa: ARG002
+        with self._model_lock, torch.no_grad():
+            if self._packs:
+                logits = packed_logits(self.model, prefixes, self._kept)
+            else:
+                logits = padded_logits(self.model, prefixes, list(self._pinned.items()))
+        return _rows(logits)
+
+    def next_token_logprobs_uncached(self, token_ids: Sequence[int], lora_name: str | None = None) -> torch.Tensor:
+        """As ``next_token_logprobs_sync``, by a forward of the whole prefix alone that keeps nothing."""
+        _, ids = self._key(token_ids, lora_name)
+        with self._model_lock, torch.no_grad():
+            return _rows(padded_logits(self.model, [ids], []))[0]
+
+    async def token_logprobs(
+        self, prompt_ids: Sequence[int], token_ids: Sequence[int], lora_name: str | None = None
+    ) -> torch.Tensor:
+        return self.token_logprobs_sync(prompt_ids, token_ids, lora_name)
+
+    def token_logprobs_sync(
+        self, prompt_ids: Sequence[int], token_ids: Sequence[int], lora_name: str | None = None
+    ) -> torch.Tensor:
+        prompt, ids = self._scored(prompt_ids, token_ids, lora_name)
+        with self._model_lock, torch.no_grad():
+            return self._scores(prompt, ids)
+
+    def _scores(self, prompt: Ids, ids: Ids) -> torch.Tensor:
+        from transformers import DynamicCache
+
+        slots = self._kept.path(prompt[:-1]) if self._packs else []
+        cache = DynamicCache(self._kept.read(slots)) if slots else DynamicCache(config=self.model.config)
+        scores = torch.empty(len(ids))
+        unread = prompt[len(slots) :]
+        for start in range(0, len(ids), _SCORED_AT_ONCE):
+            part = ids[start : start + _SCORED_AT_ONCE]
+            # The last one is scored by what comes before it; the next part reads it.
+            read = torch.tensor([unread + part[:-1]], device=self.model.device)
+            logits = self.model(read, past_key_values=cache, use_cache=True, logits_to_keep=len(part)).logits[0].float()
+            chosen = logits.gather(1, torch.tensor(part, device=logits.device)[:, None])[:, 0]
+            scores[start : start + len(part)] = (chosen - logits.logsumexp(-1)).cpu()
+            unread = part[-1:]
+        return scores
+
+    # What is kept.
+
+    def cache_kv(self, prompt_tokens: Sequence[int], lora_name: str | None = None) -> None:
+        """Keep the keys and values of a prompt until ``clear_kv_cache``; what was kept after it is dropped.
+
+        Raises:
+            ValueError: As ``next_token_logprobs``; or the prompt has more than ``kv_cache_tokens``.
+        """
+        from transformers import DynamicCache
+
+        _, ids = self._key(prompt_tokens, lora_name)
+        with self._model_lock, torch.no_grad():
+            if self._packs:
+                packed_logits(self.model, [ids], self._kept)
+                node = self._kept.pin(ids)
+                node.past_key_values = DynamicCache(self._kept.read(self._kept.path(ids)))
+            else:
+                cache = DynamicCache(config=self.model.config)
+                self.model(torch.tensor([ids], device=self.model.device), past_key_values=cache, logits_to_keep=1)
+                self._pinned[ids] = cache
+
+    def clear_kv_cache(self) -> None:
+        """Forget all keys and values, those of ``cache_kv`` too."""
+        with self._model_lock:
+            self._kept.clear()
+            self._pinned.clear()
+
+    def walk_cache(self, token_ids: Sequence[int], lora_name: str | None = None) -> tuple[TokenNode, int, Any, int]:
+        """Return what is kept of a prefix.
+
+        Returns:
+            The node of the longest beginning whose keys and values are kept, its number of tokens, the keys and values
+            of the longest beginning that ``cache_kv`` keeps (or None), and the number of its tokens.
+        """
+        self.check_adapter(lora_name)
+        node, num_found, past, base = self._kept.root, 0, None, 0
+        for token_id in token_ids:
+            if not node.has_token(token_id):
+                break
+            node, num_found = node.get_token(token_id), num_found + 1
+            if node.past_key_values is not None and num_found < len(token_ids):
+                past, base = node.past_key_values, num_found
+        return node, num_found, past, base
+
+    @property
+    def _caches(self) -> dict[str | None, TokenNode]:
+        """By adapter, the tree of what is kept: genlm-backend's name for it."""
+        return {None: self._kept.root}
+
+    # Queries that somebody else's program adds.
+
+    @property
+    def queries(self) -> list[Ids]:
+        """The prefixes that wait for a batch, of all event loops."""
+        return [ids for gatherer in list(self._gatherers.values()) for _, ids in gatherer.waiting]
+
+    @queries.setter
+    def queries(self, value: Sequence[Ids]) -> None:
+        if len(value):
+            raise ValueError("queries can be emptied only: add_query adds one")
+        self.reset_async_queries()
+
+    def add_query(
+        self,
+        query: Sequence[int],
+        future: "asyncio.Future[torch.Tensor]",
+        past: None = None,
+        lora_name: str | None = None,
+    ) -> None:
+        """Let ``future`` have the row of a prefix with the next batch of the running event loop.
+
+        Raises:
+            ValueError: As ``next_token_logprobs``; or a ``past``: the whole prefix is given, and what is kept is found.
+        """
+        if past is not None:
+            raise ValueError("give the whole prefix and no past: cache_kv keeps what is to be reused")
+        self._gatherer().add(self._key(query, lora_name), future)
+
+    def batch_evaluate_queries(self) -> None:
+        """Close the running event loop's batch, which is computed at its next pass; nothing outside of a loop."""
+        with contextlib.suppress(RuntimeError, KeyError):
+            self._gatherers[asyncio.get_running_loop()].close_batch()
+
+
+def _rows(logits: torch.Tensor) -> torch.Tensor:
+    return torch.log_softmax(logits.float(), dim=-1).cpu()
