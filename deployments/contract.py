@@ -4,6 +4,7 @@ import hashlib
 import json
 from typing import Any, Final, Literal, NamedTuple, Self, TypeAlias
 
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from vocab.decoding.select import Select
@@ -19,14 +20,23 @@ lines of batches have a ``priority``; a client's is removed, and so is its ``cac
 
 def num_prompts(body: ChatBody) -> int:
     """Return how many prompts a body asks to be answered: 1, or more of a completion."""
-    prompt = body.get("prompt")
-    return len(prompt) if isinstance(prompt, list) and not isinstance(prompt[0], int) else 1
+    return len(prompts_of(body)) if "prompt" in body else 1
+
+
+def prompts_of(body: ChatBody) -> list[Any]:
+    """Return the prompts of a body that has a ``prompt``: each a text, or a list of token ids."""
+    prompt = body["prompt"]
+    return list(prompt) if isinstance(prompt, list) and not isinstance(prompt[0], int) else [prompt]
 
 
 Answer: TypeAlias = str | dict[str, Any]
 """One item of an answer: a server-sent event (``"data: …\\n\\n"``) of a stream, or the one dict of a whole answer.
 The first item may instead be ``{"error": {"message", "type", "param", "code", "status", "retry_after"}}``; the last of
 them, whole seconds, only where the same request may succeed later."""
+
+RowsItem: TypeAlias = Answer | NDArray[Any] | tuple[NDArray[Any], NDArray[Any]]
+"""One item of an answer with next-token rows: a dict that describes them, then arrays, which Ray passes through its
+object store without making Python objects of their numbers. An error is as in ``Answer``."""
 
 ENGINE_START_S: Final = 10
 """When to come back where no engine runs; a small model is loaded by then."""

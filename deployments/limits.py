@@ -102,6 +102,20 @@ class Limits(BaseModel):
     max_input_tokens: int = Field(default=1024, ge=1)
     """Costs KV cache and prefill time. Measured in the replica, after tokenising."""
 
+    max_rows: int = Field(default=1024, ge=1)
+    """Prompts of one request for next-token rows. Costs a request to the engine each. Set by the body with a million
+    prompts, which is refused before it is looked at; how many fit is said by ``max_rows_bytes`` for most models."""
+
+    max_rows_bytes: int = Field(default=64 * 2**20, ge=2**20)
+    """Of the rows of one request: prompts times the model's vocabulary times 4 bytes, or 2 in float16. Costs as much in
+    Ray's object store until the client has taken them; an ingress keeps four times as much for all. 341 rows of 49,152
+    tokens, 64 of 262,144."""
+
+    max_scored_bytes: int = Field(default=512 * 2**20, ge=2**20)
+    """Of the log-probabilities of a request for those of given tokens: its tokens, prompt included, times the model's
+    vocabulary times 4 bytes. Costs twice as much on the engine's device for a step, beside its KV cache: vLLM computes
+    those of a whole prompt at once. 2,730 tokens of a vocabulary of 49,152, 512 of 262,144."""
+
     max_new_tokens: int = Field(default=1024, ge=1)
     """Costs a step of the engine each. Also the default of a request that names no number."""
 

@@ -21,6 +21,7 @@ from deployments.contract import (
     ChatBody,
     Decoding,
     ResolvedVocabulary,
+    RowsItem,
     VocabularySpec,
 )
 from deployments.errors import OverloadedError
@@ -55,6 +56,15 @@ class Backend(Protocol):
 
     def tokenized(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[Answer]:
         """Give the tokens of a text, or the text of tokens, as one dict."""
+
+    def logprobs(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[RowsItem]:
+        """Give next-token rows: a dict that describes them, then arrays; closing the generator stops the work."""
+
+    def token_logprobs(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[RowsItem]:
+        """Give the log-probabilities of given tokens, as one dict."""
+
+    def tokens(self, caller: Caller) -> AsyncGenerator[RowsItem]:
+        """Give the bytes of the model's tokens, as one dict."""
 
     def check_room(self, owner: str) -> None:
         """Raise ``OverloadedError`` where a request of that key is as good as refused."""
@@ -108,7 +118,16 @@ class HandleBackend:
             async for item in items:
                 yield item
 
-    async def _items(self, response: Any, owner: str | None) -> AsyncGenerator[Answer]:
+    def logprobs(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[RowsItem]:
+        return self._items(self._replica.logprobs.remote(body, caller), caller.owner)
+
+    def token_logprobs(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[RowsItem]:
+        return self._items(self._replica.token_logprobs.remote(body, caller), caller.owner)
+
+    def tokens(self, caller: Caller) -> AsyncGenerator[RowsItem]:
+        return self._items(self._replica.tokens.remote(caller), None)
+
+    async def _items(self, response: Any, owner: str | None) -> AsyncGenerator[Any]:
         """Yield what a replica yields; a refusal is remembered for the key ``owner``."""
         try:
             item = await self._first_item(response)
@@ -116,14 +135,15 @@ class HandleBackend:
             if owner is not None and refusal and refusal.get("code") == "overloaded":
                 self._refused[owner] = time.monotonic(), refusal.get("retry_after", 1)
             while item is not None:
-                if item != BEGUN:
+                # An array has no one answer to whether it is equal.
+                if not isinstance(item, str) or item != BEGUN:
                     yield item
                 item = await _next(response)
         except (GeneratorExit, asyncio.CancelledError, OverloadedError):
             response.cancel()
             raise
 
-    async def _first_item(self, response: Any) -> Answer | None:
+    async def _first_item(self, response: Any) -> RowsItem | None:
         """Wait for the request's turn.
 
         Raises:
@@ -192,8 +212,8 @@ class _Watch:
                     future.set_result(None)
 
 
-async def _next(response: Any) -> Answer | None:
-    item: Answer | None = await anext(response, None)
+async def _next(response: Any) -> RowsItem | None:
+    item: RowsItem | None = await anext(response, None)
     return item
 
 

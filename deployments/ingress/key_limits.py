@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from deployments.contract import ChatBody, num_prompts
+from deployments.contract import ChatBody, prompts_of
 from deployments.errors import BadRequestError, ForbiddenError, RateKind, RateLimitError
 from deployments.ingress.request_id import add_headers
 from deployments.ingress.routing import raw_path
@@ -16,10 +16,15 @@ from deployments.protocol.reader import ChatRequest
 from deployments.rates import RateExceededError, Rates, RateState
 from deployments.settings import Settings
 
-_INTERACTIVE: Final = (b"/v1/completions", b"/generate", b"/tokenize", b"/detokenize")
+_INTERACTIVE: Final = (
+    *(b"/v1/completions", b"/generate", b"/tokenize", b"/detokenize"),
+    *(b"/v1/logprobs", b"/v1/token_logprobs", b"/v1/tokens"),
+)
 
 _CHARS_PER_TOKEN: Final = 4
 """As OpenAI estimates the tokens of a prompt that it has not read yet."""
+
+_FEWER: Final = ("Ask for fewer with 'max_tokens', or for fewer texts.", "max_tokens")
 
 
 class KeyLimits:
@@ -42,8 +47,10 @@ class KeyLimits:
         await self._app(scope, receive, send)
 
 
-async def take_tokens(rates: Rates, scope: Scope, settings: Settings, chat: ChatRequest) -> None:
-    """Count what a chat may cost towards the tokens of its key.
+async def take_tokens(
+    rates: Rates, scope: Scope, settings: Settings, cost: int, fewer: tuple[str, str] = _FEWER
+) -> None:
+    """Count what a request may cost towards the tokens of its key; ``fewer`` says how to ask for less, and the field.
 
     Raises:
         BadRequestError: It may cost more than the key ever has in a minute.
@@ -52,20 +59,20 @@ async def take_tokens(rates: Rates, scope: Scope, settings: Settings, chat: Chat
     limit = settings.key(scope["state"]["owner"]).tokens_per_minute
     if limit is None:
         return
-    cost = _num_prompt_tokens(chat.body) + chat.decoding.num_sequences(chat.body) * int(chat.body["max_tokens"])
     if cost > limit:
-        raise BadRequestError(
-            f"This request may take {cost} tokens, and this key has {limit} a minute. Ask for fewer with 'max_tokens',"
-            " or for fewer texts.",
-            "max_tokens",
-        )
+        how, param = fewer
+        raise BadRequestError(f"This request may take {cost} tokens, and this key has {limit} a minute. {how}", param)
     await _take(rates, scope, "tokens", limit, cost)
 
 
-def _num_prompt_tokens(body: ChatBody) -> int:
+def num_tokens(chat: ChatRequest) -> int:
+    """Return about how many tokens a chat may cost."""
+    return num_prompt_tokens(chat.body) + chat.decoding.num_sequences(chat.body) * int(chat.body["max_tokens"])
+
+
+def num_prompt_tokens(body: ChatBody) -> int:
     """Return about how many tokens the prompt has; those that come as tokens are counted."""
-    prompt: Any = body["prompt"] if "prompt" in body else body["messages"]
-    prompts: list[Any] = [prompt] if num_prompts(body) == 1 else prompt
+    prompts: list[Any] = prompts_of(body) if "prompt" in body else [body["messages"]]
     return sum(
         len(prompt)
         if isinstance(prompt, list) and isinstance(prompt[0], int)

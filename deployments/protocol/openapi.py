@@ -21,6 +21,7 @@ from deployments.protocol.batches import PARAMETERS, BatchRequest
 from deployments.protocol.chat import ChatCompletionRequest
 from deployments.protocol.completion import CompletionRequest
 from deployments.protocol.generate import GenerateRequest
+from deployments.protocol.rows import LogprobsRequest, TokenLogprobsRequest
 from deployments.protocol.tokenization import DetokenizeRequest, TokenizeRequest
 from deployments.protocol.validation import Schema, bounded, json_schema
 
@@ -156,6 +157,46 @@ class DetokenizedText(BaseModel):
     prompt: str
 
 
+class TopLogprobs(BaseModel):
+    object: Literal["logprobs"]
+    index: int
+    token_ids: list[int]
+    """The likeliest tokens after the prompt, the likeliest first."""
+    logprobs: list[float]
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+class LogprobsList(BaseModel):
+    """With ``top_logprobs``. Without it: all numbers as little-endian bytes, row by row; the headers
+    ``x-wordbound-shape`` ("prompts,tokens"), ``x-wordbound-dtype`` and ``x-wordbound-prompt-tokens`` describe them."""
+
+    object: Literal["list"]
+    model: str
+    data: list[TopLogprobs]
+    usage: Usage
+
+
+class TokenLogprobs(BaseModel):
+    object: Literal["token_logprobs"]
+    model: str
+    logprobs: list[float]
+    usage: Usage
+
+
+class TokenTable(BaseModel):
+    object: Literal["tokens"]
+    model: str
+    vocab_size: int
+    tokens: list[str]
+    """The bytes of each token in base64; of a special token those of its name. Empty where the model has a number and
+    the tokenizer no token."""
+    special_ids: list[int]
+    eos_token_ids: list[int]
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
 class File(BaseModel):
     id: str
     object: Literal["file"]
@@ -234,6 +275,8 @@ class BatchPage(Page[Batch]):
     pass
 
 
+_BYTES: Final = "application/octet-stream"
+_BINARY: Final = {"type": "string", "format": "binary"}
 _LIMIT: Final = {"limit": {"type": "integer", "minimum": 1}}
 _AFTER: Final = {"after": {"type": "string", "description": "The id of the last object that is already known."}}
 _UPLOAD: Final = {
@@ -266,6 +309,9 @@ _ANSWERS: Final[dict[str, type[BaseModel]]] = {
     "POST /v1/completions": Completion,
     "POST /tokenize": Tokens,
     "POST /detokenize": DetokenizedText,
+    "POST /v1/logprobs": LogprobsList,
+    "POST /v1/token_logprobs": TokenLogprobs,
+    "GET /v1/tokens": TokenTable,
     "GET /v1/files": FilePage,
     "POST /v1/files": File,
     "GET /v1/files/{file_id}": File,
@@ -288,6 +334,8 @@ def document(app: FastAPI, limits: Limits) -> Schema:
         "POST /generate": bounded(GenerateRequest, limits),
         "POST /tokenize": bounded(TokenizeRequest, limits),
         "POST /detokenize": bounded(DetokenizeRequest, limits),
+        "POST /v1/logprobs": bounded(LogprobsRequest, limits),
+        "POST /v1/token_logprobs": bounded(TokenLogprobsRequest, limits),
         "POST /v1/batches": BatchRequest,
     }
     models: list[type[BaseModel]] = [*requests.values(), Error, *dict.fromkeys(_ANSWERS.values())]
@@ -301,7 +349,7 @@ def document(app: FastAPI, limits: Limits) -> Schema:
         "POST /v1/batch/jobs": ("multipart/form-data", _JOB_UPLOAD),
     }
     answers = {name: ("application/json", _ref(model)) for name, model in _ANSWERS.items()} | {
-        "GET /v1/files/{file_id}/content": ("application/octet-stream", {"type": "string", "format": "binary"}),
+        "GET /v1/files/{file_id}/content": (_BYTES, _BINARY),
         "GET /v1/batch/jobs/{job_id}/results": ("application/json", _RESULTS),
     }
     queries: dict[str, Schema] = {
@@ -331,6 +379,7 @@ def document(app: FastAPI, limits: Limits) -> Schema:
     for path in ("/v1/chat/completions", "/v1/completions", "/generate"):
         answer = made["paths"][path]["post"]["responses"]["200"]
         answer["content"] |= _content("text/event-stream", {"type": "string"})
+    made["paths"]["/v1/logprobs"]["post"]["responses"]["200"]["content"] |= _content(_BYTES, _BINARY)
     schemes = {
         "key": {"type": "http", "scheme": "bearer"},
         "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},

@@ -139,7 +139,7 @@ class ChatAnswerer:
             async for item in self._shortened_where_too_long(body, vocabulary, decoding, caller.request_id):
                 yield item
         except Exception as error:
-            yield _as_refusal(error, caller.request_id).body
+            yield as_refusal(error, caller.request_id).body
 
     async def _shortened_where_too_long(
         self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, request_id: str
@@ -196,7 +196,7 @@ class ChatAnswerer:
                 body = await asyncio.to_thread(self._prompts.made_plain, body)
             yield await tokenized(self._server, body)
         except Exception as error:
-            yield _as_refusal(error, request_id).body
+            yield as_refusal(error, request_id).body
 
     def _check_template(self) -> None:
         if not self._prompts.has_chat_template:
@@ -367,7 +367,8 @@ def _refuse(asked: list[str], refused: frozenset[str], reason: str) -> None:
             raise EngineError(400, f"'{name}' is not available here {reason}. Leave it out.", param=name)
 
 
-def _as_refusal(error: Exception, request_id: str) -> EngineError:
+def as_refusal(error: Exception, request_id: str) -> EngineError:
+    """Return what a caller is told of an error, and log it where it is no refusal."""
     if isinstance(error, EngineError):
         return error
     if isinstance(error, UnlistedTextError):

@@ -6,7 +6,7 @@ and one list of entries for each choice.
 
 from typing import Any, Final
 
-from deployments.contract import ChatBody, num_prompts
+from deployments.contract import ChatBody, prompts_of
 from deployments.replica.engine import EngineError
 from deployments.replica.plain_text import PlainText
 from vocab.errors import PrefillError
@@ -39,8 +39,7 @@ def reader_behind_prompts(reader: TextReader, body: ChatBody, plain: PlainText) 
     Raises:
         EngineError: With status 400: a prompt breaks off inside a word, or they do not end alike.
     """
-    prompts = body["prompt"] if num_prompts(body) > 1 or _is_nested(body["prompt"]) else [body["prompt"]]
-    first, *others = (reader_behind_text(reader, plain.tail(prompt), "prompt") for prompt in prompts)
+    first, *others = (reader_behind_text(reader, plain.tail(prompt), "prompt") for prompt in prompts_of(body))
     if any(other.place != first.place for other in others):
         raise EngineError(
             400,
@@ -49,10 +48,6 @@ def reader_behind_prompts(reader: TextReader, body: ChatBody, plain: PlainText) 
             param="prompt",
         )
     return first
-
-
-def _is_nested(prompt: Any) -> bool:
-    return isinstance(prompt, list) and not isinstance(prompt[0], int)
 
 
 class ChatForm:

@@ -1,4 +1,4 @@
-"""The replica: vLLM behind Ray's ``LLMServer``, answering requests and lines of batches."""
+"""The replica: vLLM behind Ray's ``LLMServer``, answering requests, lines of batches and requests for rows."""
 
 import asyncio
 import logging
@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from itertools import product
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from ray.serve.handle import DeploymentHandle
 from ray.serve.llm import LLMConfig
@@ -22,7 +22,9 @@ from deployments.contract import (
     ChatBody,
     Decoding,
     ResolvedVocabulary,
+    RowsItem,
     VocabularySpec,
+    prompts_of,
 )
 from deployments.process_setup import HF_TOKEN, set_up_process
 from deployments.protocol.reader import ChatRequestReader
@@ -33,6 +35,7 @@ from deployments.replica.autoscaling import METRIC
 from deployments.replica.engine import EngineError
 from deployments.replica.engine_watch import EngineWatch
 from deployments.replica.node_lists import NodeLists
+from deployments.replica.rows import ROWS_AT_ONCE, RowAnswerer
 from deployments.replica.share import Share, ShareFullError
 from deployments.replica.startup_check import check_context, prepare_proof, prove_enforcement
 from deployments.replica.tokenization import install_tokenization
@@ -46,6 +49,7 @@ from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIA
 
 logger = logging.getLogger("ray.serve")
 
+Item = TypeVar("Item")
 
 _TEXTS_AT_ONCE: Final = 1
 """Bodies of ``/tokenize`` and ``/detokenize``: vLLM tokenizes in one thread, in which chats wait behind them. One of
@@ -80,6 +84,7 @@ class Replica(LLMServer):
         )
         lists = NodeLists(store, lambda digest: vocabulary.fetch.remote(digest), settings.mask_engine)
         install_tokenization(self)
+        self._rows = RowAnswerer(self, settings, tokenizer, facts)
         await _bring_prebuilt(self, settings, vocabulary, lists)
         self._settings = settings
         self._chats = ChatAnswerer(
@@ -125,13 +130,45 @@ class Replica(LLMServer):
             async for item in items:
                 yield item
 
+    async def logprobs(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[RowsItem, None]:
+        """Yield ``BEGUN`` when the request's turn has come, then what ``RowAnswerer.logprobs`` yields."""
+        most = self._settings.key(caller.owner).max_sequences or ROWS_AT_ONCE
+        width = min(len(prompts_of(body)), ROWS_AT_ONCE, most, self._share.size)
+        async with aclosing(self._rows_in_turn(width, body, caller, self._rows.logprobs(body, caller, width))) as items:
+            async for item in items:
+                yield item
+
+    async def token_logprobs(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[RowsItem, None]:
+        """Yield ``BEGUN`` when the request's turn has come, then what ``RowAnswerer.token_logprobs`` yields."""
+        async with aclosing(self._rows_in_turn(1, body, caller, self._rows.token_logprobs(body, caller))) as items:
+            async for item in items:
+                yield item
+
+    async def tokens(self, caller: Caller) -> AsyncGenerator[Answer, None]:
+        """Yield ``BEGUN`` when the request's turn has come, then what ``RowAnswerer.tokens`` yields."""
+        async with aclosing(self._in_turn(self._texts, 1, caller, self._rows.tokens())) as items:
+            async for item in items:
+                yield item
+
+    async def _rows_in_turn(
+        self, width: int, body: dict[str, Any], caller: Caller, answer: AsyncGenerator[Item, None]
+    ) -> AsyncGenerator[Item | Answer, None]:
+        try:
+            self._rows.check(body)
+        except EngineError as refusal:
+            yield refusal.body
+            return
+        async with aclosing(self._in_turn(self._share, width, caller, answer)) as items:
+            async for item in items:
+                yield item
+
     async def context_length(self) -> int:
         """Return the engine's context in tokens, prompt and answer together."""
         return engine.context_length(self)
 
     async def _in_turn(
-        self, share: Share, num_sequences: int, caller: Caller, answer: AsyncGenerator[Answer, None]
-    ) -> AsyncGenerator[Answer, None]:
+        self, share: Share, num_sequences: int, caller: Caller, answer: AsyncGenerator[Item, None]
+    ) -> AsyncGenerator[Item | Answer, None]:
         if engine.is_dead(self):
             yield _engine_dead()
             return
@@ -176,7 +213,7 @@ class Replica(LLMServer):
         return max(min(settings.batch.lines_in_flight, most - max(most // 8, 1)), 1)
 
 
-async def within(seconds: float, answer: AsyncGenerator[Answer]) -> AsyncGenerator[Answer, None]:
+async def within(seconds: float, answer: AsyncGenerator[Item]) -> AsyncGenerator[Item, None]:
     """Yield the items of an answer, and close it.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The module of the service that touches Ray's ``LLMServer`` and vLLM's server classes (with ``tokenization``).
+"""The module that touches Ray's ``LLMServer`` and vLLM's server classes (with ``tokenization`` and ``rows``).
 
 Turns settings into an engine configuration and a checked body into the engine's request, starts requests on an
 ``LLMServer``, and turns the engine's refusals into ours.
@@ -397,10 +397,14 @@ def refusal(
     if status >= 500:
         return EngineError(status, "The engine failed on this request; it can be sent again.", code="engine_error")
     if param in _PROMPT_PARAMETERS:
-        limit = f"{max_input_tokens} tokens" if max_input_tokens else "what the model can read"
-        message = f"The prompt is longer than {limit}: shorten the {prompt_param}."
-        return EngineError(400, message, param=prompt_param, code=CONTEXT_LENGTH_EXCEEDED)
+        return too_long(f"{max_input_tokens} tokens" if max_input_tokens else "what the model can read", prompt_param)
     return EngineError(status, _without_suffix(str(error.get("message") or "The request is not valid.")), param=param)
+
+
+def too_long(limit: str, prompt_param: str) -> EngineError:
+    """Return the error of a prompt that is longer than ``limit``."""
+    message = f"The prompt is longer than {limit}: shorten the {prompt_param}."
+    return EngineError(400, message, param=prompt_param, code=CONTEXT_LENGTH_EXCEEDED)
 
 
 def parse_event(event: str) -> dict[str, Any] | None:

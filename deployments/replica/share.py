@@ -67,6 +67,10 @@ class Share:
         self._took: deque[float] = deque(maxlen=_HISTORY)
 
     @property
+    def size(self) -> int:
+        return self._size
+
+    @property
     def num_taken(self) -> int:
         return self._size - self._num_free
 

@@ -1,4 +1,5 @@
-"""The tokens of a text, as the engine would get them: vLLM's own ``/tokenize`` and ``/detokenize``."""
+"""The tokens of a text, as the engine would get them: vLLM's own ``/tokenize`` and ``/detokenize``, and its reading of
+the prompts of a completion."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,9 +11,10 @@ from vllm.entrypoints.serve.tokenize.protocol import (
     TokenizeCompletionRequest,
 )
 from vllm.entrypoints.serve.tokenize.serving import ServingTokenization
+from vllm.exceptions import VLLMClientError
 
 from deployments.replica import engine
-from deployments.replica.engine import EngineError
+from deployments.replica.engine import EngineError, Request
 
 
 def install_tokenization(server: LLMServer) -> None:
@@ -49,3 +51,21 @@ async def tokenized(server: LLMServer, body: Mapping[str, Any]) -> dict[str, Any
         told: dict[str, Any] = item.model_dump(mode="json")
         return told
     raise EngineError(500, "the engine answered nothing")
+
+
+async def completion_tokens(server: LLMServer, request: Request) -> list[list[int]]:
+    """Return the tokens of each prompt of a completion.
+
+    Raises:
+        EngineError: A prompt is too long, or the engine does not take it.
+    """
+    # Ray 2.60 has no public way to have a prompt read and not answered.
+    renderer = server.engine._oai_serving_completion.online_renderer
+    try:
+        read = await renderer.render_completion(request)
+    except (ValueError, VLLMClientError) as error:
+        fault = {"code": 400, "message": str(error), "param": getattr(error, "parameter", None)}
+        raise engine.refusal(fault, request._max_input_tokens, "prompt") from None
+    if hasattr(read, "error"):
+        raise engine.refusal(read.error.model_dump(), request._max_input_tokens, "prompt")
+    return [list(prompt["prompt_token_ids"]) for prompt in read]

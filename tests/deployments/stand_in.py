@@ -4,16 +4,27 @@ What it does is asked for in the text of a request's last message; every call is
 """
 
 import asyncio
+import base64
 import json
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
+import numpy as np
 from ray.exceptions import RayTaskError
 from ray.serve.exceptions import BackPressureError
 
-from deployments.contract import Answer, Caller, ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
+from deployments.contract import (
+    Answer,
+    Caller,
+    ChatBody,
+    Decoding,
+    ResolvedVocabulary,
+    RowsItem,
+    VocabularySpec,
+    prompts_of,
+)
 from vocab.errors import CompileError, CompileTimeoutError, OptionsError, TokenBudgetError, UnknownLanguageError
 
 WORDS = ("one ", "two ", "three")
@@ -21,6 +32,12 @@ USAGE = {"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8}
 FEWEST_TOKENS = 3
 NUM_WORDS = 5000
 CONTEXT_LENGTH = 4096
+
+NUM_TOKENS = 10
+LEAST = -40.0
+"""The last number of each row."""
+
+Script: TypeAlias = Callable[[dict[str, Any], str], AsyncGenerator[RowsItem]]
 
 FAILURES_OF_LANGUAGES: dict[str, Callable[[], Exception]] = {
     "xx": lambda: UnknownLanguageError("There is no list 'xx'. Known: en, es."),
@@ -84,10 +101,25 @@ class StandIn:
             async for item in items:
                 yield item
 
-    async def _record(self, call: Call) -> AsyncGenerator[Answer]:
+    async def logprobs(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[RowsItem]:
+        async with aclosing(self._record(Call(body, None, Decoding(), caller), _rows)) as items:
+            async for item in items:
+                yield item
+
+    async def token_logprobs(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[RowsItem]:
+        async with aclosing(self._record(Call(body, None, Decoding(), caller), _scores)) as items:
+            async for item in items:
+                yield item
+
+    async def tokens(self, caller: Caller) -> AsyncGenerator[RowsItem]:
+        async with aclosing(self._record(Call({}, None, Decoding(), caller), _table)) as items:
+            async for item in items:
+                yield item
+
+    async def _record(self, call: Call, script: Script | None = None) -> AsyncGenerator[Any]:
         self.calls.append(call)
         try:
-            async for item in _script(call.body, call.caller.request_id):
+            async for item in (script or _script)(call.body, call.caller.request_id):
                 yield item
         finally:
             call.is_closed = True
@@ -100,6 +132,61 @@ class StandIn:
 
     async def context_length(self) -> int | None:
         return CONTEXT_LENGTH if self.ready else None
+
+
+def row(number: int) -> list[float]:
+    """The row of a prompt of that number."""
+    return [-float(number), *[-2.0] * (NUM_TOKENS - 2), LEAST]
+
+
+async def _rows(body: dict[str, Any], request_id: str) -> AsyncGenerator[RowsItem]:
+    """Two rows at once."""
+    prompts = prompts_of(body)
+    async for item in _failing(prompts[0]):
+        yield item
+        return
+    num_top = body.get("top_logprobs")
+    yield {
+        "shape": [len(prompts), num_top or NUM_TOKENS],
+        "vocab_size": NUM_TOKENS,
+        "prompt_tokens": sum(map(len, prompts)),
+    }
+    for start in range(0, len(prompts), 2):
+        if start:
+            async for item in _failing(prompts[start]):
+                yield item
+                return
+        rows = np.array([row(start + number) for number in range(len(prompts[start : start + 2]))], body["dtype"])
+        if num_top is None:
+            yield rows
+        else:
+            order = np.argsort(-rows, kind="stable")[:, :num_top].astype(np.int32)
+            yield order, np.take_along_axis(rows, order, 1).astype(np.float32)
+
+
+async def _scores(body: dict[str, Any], request_id: str) -> AsyncGenerator[RowsItem]:
+    async for item in _failing(body["prompt"]):
+        yield item
+        return
+    tokens = body["token_ids"]
+    yield {"logprobs": [-float(token) for token in tokens], "prompt_tokens": len(body["prompt"]) + len(tokens)}
+
+
+async def _table(body: dict[str, Any], request_id: str) -> AsyncGenerator[RowsItem]:
+    tokens = [base64.b64encode(bytes([65 + number])).decode() for number in range(NUM_TOKENS)]
+    yield {"vocab_size": NUM_TOKENS, "tokens": tokens, "special_ids": [9], "eos_token_ids": [9]}
+
+
+async def _failing(wish: Any) -> AsyncGenerator[Answer]:
+    """What goes wrong where a prompt asks for it, in the first or in a later one."""
+    if wish == "please refuse":
+        yield {"error": {"message": "Too long.", "code": "context_length_exceeded", "param": "prompt", "status": 400}}
+    if wish == "please fail":
+        raise across_a_handle(RuntimeError("the secret reason"))
+    if wish == "please be busy":
+        raise across_a_handle(BackPressureError(num_queued_requests=9, max_queued_requests=9))
+    if wish == "please stall":
+        await asyncio.sleep(3600)
 
 
 async def _script(body: ChatBody, request_id: str) -> AsyncGenerator[Answer]:

@@ -46,9 +46,7 @@ class TokenizerFacts:
             info = xgrammar.TokenizerInfo.from_huggingface(tokenizer)
         except ValueError as error:
             raise CompileError(f"xgrammar cannot read the model's tokenizer, so it keeps to no list: {error}") from None
-        special_ids = set(tokenizer.all_special_ids)
-        special_ids |= {i for i, added in tokenizer.added_tokens_decoder.items() if added.special}
-        return cls.from_token_bytes(info.decoded_vocab, sorted(special_ids))
+        return cls.from_token_bytes(info.decoded_vocab, sorted(special_ids(tokenizer)))
 
     @cached_property
     def digest(self) -> str:
@@ -61,3 +59,8 @@ class TokenizerFacts:
 
     def __len__(self) -> int:
         return len(self.token_bytes)
+
+
+def special_ids(tokenizer: Any) -> set[int]:
+    """Return the tokens that a loaded Hugging Face tokenizer calls special; no text is spelled with them."""
+    return set(tokenizer.all_special_ids) | {i for i, added in tokenizer.added_tokens_decoder.items() if added.special}

@@ -1,0 +1,80 @@
+"""The bodies of ``/v1/logprobs`` and ``/v1/token_logprobs``: what the model says of the token after a prompt.
+
+These are the model's own probabilities, before any list, so that a request has no vocabulary.
+"""
+
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field, Tag
+
+from deployments.errors import BadRequestError
+from deployments.limits import Limits
+from deployments.protocol.chat import ModelName, TokenId
+from deployments.protocol.completion import Prompt, PromptText, PromptTokens
+from deployments.protocol.reader import model_not_found
+from deployments.protocol.validation import INT32_MAX, AtMost, Body, by_kind, checked
+
+DTYPES: Final = ("float32", "float16")
+
+
+class LogprobsRequest(Body):
+    """Asks for the log-probability of every token of the model after each prompt."""
+
+    model: ModelName | None = None
+    """The model that is served, the only one there is."""
+    prompt: Prompt
+    """One text, or its tokens; or several prompts."""
+    dtype: Literal["float32", "float16"] | None = None
+    """Of the numbers in the answer, by default float32."""
+    top_logprobs: Annotated[int, Field(ge=1, le=INT32_MAX)] | None = None
+    """The answer is JSON and has so many of the likeliest tokens of each prompt, instead of all."""
+    add_special_tokens: bool | None = None
+    """Whether a text gets the tokens that the tokenizer puts before any text, as by default."""
+
+
+class TokenLogprobsRequest(Body):
+    """Asks for the log-probability of each of some tokens, after the prompt and the tokens before it."""
+
+    model: ModelName | None = None
+    """The model that is served, the only one there is."""
+    prompt: Annotated[
+        Annotated[PromptText, Tag("a scalar")] | Annotated[PromptTokens, Tag("a list")],
+        by_kind,
+        Field(json_schema_extra={"x-expected": "a text or a list of token ids, not empty"}),
+    ]
+    """One text, or its tokens."""
+    token_ids: Annotated[list[TokenId], Field(min_length=1, fail_fast=True), AtMost("max_new_tokens")]
+    add_special_tokens: bool | None = None
+    """Whether a text gets the tokens that the tokenizer puts before any text, as by default."""
+
+
+def read_logprobs(body: Any, *, limits: Limits, model_id: str) -> dict[str, Any]:
+    """Check the parsed body of a request to ``/v1/logprobs``, and return it without what is null, with its ``dtype``.
+
+    Whether the tokens are the model's, and the rows not too many bytes, is checked where the model is.
+
+    Raises:
+        CallerError: The first fault found; ``param`` names the field.
+    """
+    prompt = body.get("prompt") if isinstance(body, dict) else None
+    # Before the prompts are looked at, of which there may be as many as a body holds.
+    if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int) and len(prompt) > limits.max_rows:
+        raise BadRequestError(f"'prompt' must be at most {limits.max_rows} prompts: send several requests.", "prompt")
+    given = _read(LogprobsRequest, body, limits, model_id)
+    return {"dtype": DTYPES[0], **given}
+
+
+def read_token_logprobs(body: Any, *, limits: Limits, model_id: str) -> dict[str, Any]:
+    """Check the parsed body of a request to ``/v1/token_logprobs``, and return it without what is null.
+
+    Raises:
+        CallerError: The first fault found; ``param`` names the field.
+    """
+    return _read(TokenLogprobsRequest, body, limits, model_id)
+
+
+def _read(model: type[Body], body: Any, limits: Limits, model_id: str) -> dict[str, Any]:
+    given = checked(model, body, limits).model_dump(exclude_none=True)
+    if given.pop("model", model_id) != model_id:
+        raise model_not_found(body["model"])
+    return given
