@@ -12,11 +12,15 @@ from wordbound.lm.mock_lm import MockAsyncLM
 from wordbound.lm.tokens import Token, decode_vocab
 
 if TYPE_CHECKING:
+    from wordbound.lm.http_lm import HTTPLM
+    from wordbound.lm.serve_lm import ServeLM
     from wordbound.lm.transformers_lm import AsyncTransformer
     from wordbound.lm.vllm_lm import AsyncVirtualLM
     from wordbound.lm.word_list import WordList
 
 _LAZY: Final = {
+    "HTTPLM": "http_lm",
+    "ServeLM": "serve_lm",
     "AsyncTransformer": "transformers_lm",
     "AsyncVirtualLM": "vllm_lm",
     "WordList": "word_list",
@@ -24,10 +28,12 @@ _LAZY: Final = {
 """By the module that has them."""
 
 __all__ = [
+    "HTTPLM",
     "AsyncLM",
     "AsyncTransformer",
     "AsyncVirtualLM",
     "MockAsyncLM",
+    "ServeLM",
     "Token",
     "WordList",
     "decode_vocab",

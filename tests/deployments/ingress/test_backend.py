@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 import psutil
 import pytest
 import ray
 from ray import serve
 
-from deployments.contract import BEGUN, Answer, Caller, ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
+from deployments.contract import BEGUN, Answer, Caller, ChatBody, Decoding, ResolvedVocabulary, RowsItem, VocabularySpec
 from deployments.ingress.backend import HandleBackend
 from deployments.ingress.deployment import Ingress
 from deployments.ingress.proxy_callback import CALLBACK, CALLBACK_VARIABLE
@@ -26,7 +27,7 @@ from deployments.scaling import Autoscaling
 from deployments.settings import Settings
 from tests.deployments.batch.direct import DirectBatches
 from tests.deployments.front import CHAT, KEY, LIMITS, MODEL, Front, assert_error, chat_body, raw_request, wait_until
-from tests.deployments.stand_in import WORDS, StandIn
+from tests.deployments.stand_in import NUM_TOKENS, WORDS, StandIn
 from vocab.errors import CompileError, UnknownLanguageError, WordListError
 
 pytestmark = pytest.mark.e2e
@@ -57,6 +58,10 @@ class VocabularyStandIn:
         return self.num_endless
 
 
+LARGE_ROWS, LARGE_V = 12, 2**20
+"""48 MiB, each row an object of Ray's."""
+
+
 class ReplicaStandIn:
     """The first starts at once, any later one as slowly as a model that is loaded."""
 
@@ -73,6 +78,16 @@ class ReplicaStandIn:
             os._exit(1)
         yield BEGUN
         async for item in self._stand_in.answer(body, vocabulary, decoding, caller):
+            yield item
+
+    async def logprobs(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[RowsItem]:
+        yield BEGUN
+        if body["prompt"] == "large":
+            yield {"shape": [LARGE_ROWS, LARGE_V], "vocab_size": LARGE_V, "prompt_tokens": 1}
+            for number in range(LARGE_ROWS):
+                yield np.full((1, LARGE_V), number, np.float32)
+            return
+        async for item in self._stand_in.logprobs(body, caller):
             yield item
 
     async def num_open(self) -> int:
@@ -126,6 +141,28 @@ def test_an_answer_crosses_the_handles(front: Front) -> None:
     whole = front.chat(vocab_lang="en", vocab_n_words=10)
     assert whole.json()["choices"][0]["message"]["content"] == "".join(WORDS)
     assert front.chat(stream=True).text.endswith("data: [DONE]\n\n")
+
+
+def test_rows_cross_the_handles_and_a_client_that_reads_slowly_holds_little_of_them(front: Front) -> None:
+    small = front.post("/v1/logprobs", {"prompt": ["a", "b", "c"]})
+    assert np.frombuffer(small.content, "<f4").reshape(3, NUM_TOKENS)[:, 0].tolist() == [0, -1, -2]
+    ingress = next(one for one in psutil.process_iter(["name"]) if "Ingress" in one.info["name"] and _is_ours(one))
+    before = _private_bytes(ingress)
+    with front.client() as client, client.stream("POST", "/v1/logprobs", json={"prompt": "large"}) as answer:
+        pieces = answer.iter_bytes()
+        received = bytearray(next(pieces))
+        time.sleep(1)
+        assert _private_bytes(ingress) - before < LARGE_ROWS * LARGE_V
+        for piece in pieces:
+            received += piece
+    rows = np.frombuffer(received, "<f4").reshape(LARGE_ROWS, LARGE_V)
+    assert (rows == np.arange(LARGE_ROWS)[:, None]).all()
+
+
+def _private_bytes(process: psutil.Process) -> int:
+    """What is not in Ray's object store."""
+    memory = process.memory_info()
+    return int(memory.rss - memory.shared)
 
 
 def test_errors_keep_their_meaning_across_the_handles(front: Front) -> None:
@@ -194,6 +231,12 @@ def _is_ours(process: psutil.Process) -> bool:
 
 def test_a_body_that_is_too_long_is_refused_through_the_proxy(front: Front) -> None:
     assert_error(front.chat(b" " * (LIMITS.max_body_bytes + 1)), 413)
+
+
+def test_the_rows_of_a_client_that_leaves_are_given_up(front: Front) -> None:
+    with front.client() as client, pytest.raises(httpx.ReadTimeout):
+        client.post("/v1/logprobs", json={"prompt": ["a", "b", "please stall"]}, timeout=2)
+    wait_until(lambda: num_open() == 0, timeout_s=5)
 
 
 @pytest.mark.parametrize("stream", [False, True])

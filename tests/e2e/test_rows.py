@@ -1,0 +1,133 @@
+"""Next-token rows of the real stack, against the model in transformers."""
+
+import base64
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from tests.checker import assert_only_listed_words
+from tests.e2e.service import KEY, MODEL, Service
+
+pytestmark = pytest.mark.e2e
+
+TEXTS = ("Once upon a time, there was a", "The sea is", "1 + 1 =", "<|im_start|>user\nHello", "Der Hund")
+V = 49_152
+
+
+@pytest.fixture(scope="module")
+def http(service: Service) -> Iterator[httpx.Client]:
+    limits = httpx.Limits(max_connections=300)
+    with httpx.Client(base_url=service.url, headers={"X-API-Key": KEY}, timeout=120, limits=limits) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def tokenizer(smollm2_path: Path) -> Any:
+    return AutoTokenizer.from_pretrained(smollm2_path)
+
+
+@pytest.fixture(scope="module")
+def expected(smollm2_path: Path, tokenizer: Any) -> list[Any]:
+    """Of each text, the log-softmax of the model's logits after each of its tokens, in float32."""
+    model = AutoModelForCausalLM.from_pretrained(smollm2_path, dtype=torch.float32)
+    with torch.no_grad():
+        return [
+            model(torch.tensor([tokenizer.encode(text)])).logits[0].float().log_softmax(-1).numpy() for text in TEXTS
+        ]
+
+
+def rows(http: httpx.Client, prompt: Any, **fields: Any) -> Any:
+    answer = http.post("/v1/logprobs", json={"model": MODEL, "prompt": prompt, **fields})
+    assert answer.status_code == 200, answer.text
+    shape = [int(number) for number in answer.headers["x-wordbound-shape"].split(",")]
+    return np.frombuffer(answer.content, np.dtype(answer.headers["x-wordbound-dtype"])).reshape(shape)
+
+
+def assert_alike(found: Any, expected: Any) -> None:
+    """Where p matters: the demo's model computes in bfloat16 where the processor does."""
+    likely = np.exp(expected) > 1e-4
+    assert np.abs(np.exp(found[likely].astype(float)) - np.exp(expected[likely].astype(float))).max() < 1e-2
+    assert abs(np.exp(found.astype(float)).sum() - 1) < 1e-2
+
+
+def test_rows_are_the_models_own(http: httpx.Client, tokenizer: Any, expected: list[Any]) -> None:
+    found = rows(http, list(TEXTS))
+    assert (found.shape, found.dtype) == ((len(TEXTS), V), np.float32)
+    for one, all_of_text in zip(found, expected, strict=True):
+        assert_alike(one, all_of_text[-1])
+    as_tokens = rows(http, [tokenizer.encode(text) for text in TEXTS], dtype="float16")
+    assert as_tokens.dtype == np.float16
+    for one, all_of_text in zip(as_tokens, expected, strict=True):
+        assert_alike(one, all_of_text[-1])
+
+
+def test_the_likeliest_tokens_and_given_ones_agree_with_rows(http: httpx.Client, tokenizer: Any) -> None:
+    tokens = tokenizer.encode(TEXTS[0])
+    [row] = rows(http, tokens)
+    told = http.post("/v1/logprobs", json={"prompt": tokens, "top_logprobs": 5}).json()
+    [top] = told["data"]
+    assert top["token_ids"][0] == int(row.argmax())
+    np.testing.assert_allclose(top["logprobs"], np.sort(row)[:-6:-1], atol=2e-2)
+    assert told["usage"]["prompt_tokens"] == len(tokens)
+    scored = http.post("/v1/token_logprobs", json={"prompt": tokens[:2], "token_ids": tokens[2:]}).json()["logprobs"]
+    prefixes = [tokens[:end] for end in range(2, len(tokens))]
+    from_rows = [row[token] for row, token in zip(rows(http, prefixes), tokens[2:], strict=True)]
+    np.testing.assert_allclose(scored, from_rows, atol=0.1)
+
+
+def test_the_table_has_the_models_tokens(http: httpx.Client, tokenizer: Any) -> None:
+    answer = http.get("/v1/tokens")
+    told = answer.json()
+    spelled = [base64.b64decode(token) for token in told["tokens"]]
+    assert told["vocab_size"] == len(spelled) == V
+    for text in (*TEXTS, "Ein Wörtchen über 3 Katzen 🐈"):
+        assert b"".join(spelled[token] for token in tokenizer.encode(text)).decode() == text
+    assert set(tokenizer.all_special_ids) <= set(told["special_ids"])
+    assert tokenizer.eos_token_id in told["eos_token_ids"]
+    assert http.get("/v1/tokens", headers={"If-None-Match": answer.headers["etag"]}).status_code == 304
+
+
+@pytest.mark.parametrize(
+    ("param", "path", "body"),
+    [
+        ("prompt", "/v1/logprobs", {"prompt": [V]}),
+        ("prompt", "/v1/logprobs", {"prompt": [[1]] * 342}),
+        ("prompt", "/v1/logprobs", {"prompt": [1] * 1025}),
+        ("prompt", "/v1/logprobs", {"prompt": "a " * 3000}),
+        ("top_logprobs", "/v1/logprobs", {"prompt": "a", "top_logprobs": V + 1}),
+        ("token_ids", "/v1/token_logprobs", {"prompt": "a", "token_ids": [V]}),
+        ("prompt", "/v1/token_logprobs", {"prompt": "a " * 3000, "token_ids": [1]}),
+    ],
+)
+def test_what_cannot_be_answered_is_refused_by_its_name(
+    http: httpx.Client, param: str, path: str, body: dict[str, Any]
+) -> None:
+    answer = http.post(path, json=body)
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, param)
+    if param == "prompt" and len(body["prompt"]) == 342:
+        assert "at most 341 prompts" in answer.json()["error"]["message"]
+
+
+def test_two_hundred_requests_for_rows_beside_constrained_chats(
+    service: Service, http: httpx.Client, tokenizer: Any, expected: list[Any]
+) -> None:
+    """No chat fails or leaves its list, and rows are the model's own among masks."""
+    prompts = [tokenizer.encode(text) for text in TEXTS]
+
+    def chat(seed: int) -> str:
+        return service.ask("Tell me a story.", ("en", 300), temperature=1, max_tokens=24, seed=seed).text
+
+    with ThreadPoolExecutor(232) as pool:
+        chats = [pool.submit(chat, seed) for seed in range(32)]
+        found = [pool.submit(rows, http, prompts[number % len(prompts)]) for number in range(200)]
+        for number, future in enumerate(found):
+            assert_alike(future.result()[0], expected[number % len(prompts)][-1])
+        for answer in chats:
+            assert_only_listed_words(answer.result(), "en", 300)

@@ -1,0 +1,128 @@
+"""``ServeLM``: next-token distributions of a model that a wordbound application serves on this Ray cluster.
+
+As ``HTTPLM``, without HTTP: requests go by Serve's handle to a replica, and rows come through Ray's object store. For
+programs that run on the cluster; keys and their limits are those of the routes and do not hold here.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Self
+from uuid import uuid4
+
+import ray
+import torch
+from ray import serve
+
+from deployments.contract import BEGUN, Caller
+from wordbound.lm.base import AsyncLM, run_sync
+from wordbound.lm.gathering import Ids
+from wordbound.lm.loading import load_tokenizer
+from wordbound.lm.served import RefusedError, ServedTokens, ServerError
+
+_DEPLOYMENT: Final = "Replica"
+_OVERLOADED: Final = 503
+_NOTHING: Final = {"message": "the replica answered nothing", "status": 500, "param": None, "code": None}
+
+
+class ServeLM(AsyncLM):
+    """A model of a Serve application.
+
+    Args:
+        app_name: The application's name.
+        tokenizer: A tokenizer of transformers, or the name or folder of one. None: there is none, and ``byte_vocab``
+            is the service's own.
+        owner: In whose name the engine is asked: keys take turns in a replica and do not share what it keeps of
+            prompts.
+        dtype: In which rows travel, "float32" or "float16". They arrive as float32.
+        max_retries: How often a request is sent again that a replica has no room for, when it says.
+        options: Options of ``AsyncLM``.
+
+    Raises:
+        ServerError: There is no such application, or it does not answer.
+    """
+
+    def __init__(
+        self,
+        app_name: str = "default",
+        *,
+        tokenizer: Any = None,
+        owner: str = "default",
+        dtype: str = "float32",
+        max_retries: int = 5,
+        **options: Any,
+    ) -> None:
+        if dtype not in ("float32", "float16"):
+            raise ValueError(f"dtype must be 'float32' or 'float16', not {dtype!r}")
+        if not ray.is_initialized():
+            ray.init(address="auto")
+        self._handle = serve.get_deployment_handle(_DEPLOYMENT, app_name=app_name).options(stream=True)
+        self._owner = owner
+        self._dtype = dtype
+        self._max_retries = max_retries
+        table = run_sync(self._one("tokens"))
+        length = run_sync(self._length(app_name))
+        self.served = ServedTokens.from_table(table)
+        if isinstance(tokenizer, str):
+            tokenizer = load_tokenizer(tokenizer)
+        super().__init__(tokenizer, vocab_size=len(self.served), max_prefix_len=length - 1, **options)
+        if tokenizer is None:
+            self.__dict__["_vocab"] = self.served.tokens, self.served.strings
+
+    @classmethod
+    def from_name(cls, model_name: str, **options: Any) -> Self:
+        """A model by its application's name. ``options`` are those of ``ServeLM``."""
+        return cls(model_name, **options)
+
+    async def compute_rows(self, prefixes: Sequence[Ids], lora_name: str | None) -> torch.Tensor:  # noqa: ARG002
+        body = {"prompt": [list(ids) for ids in prefixes], "dtype": self._dtype}
+        rows = torch.empty(len(prefixes), self.vocab_size)
+        start = 0
+        _, *arrays = await self._items("logprobs", body)
+        for array in arrays:
+            # Its memory is Ray's, which lets go of it with the array, and which may not be written.
+            rows.numpy()[start : start + len(array)] = array
+            start += len(array)
+        if start != len(rows):
+            raise ServerError(f"the replica answered with {start} rows of {len(rows)}")
+        return rows
+
+    async def token_logprobs(
+        self, prompt_ids: Sequence[int], token_ids: Sequence[int], lora_name: str | None = None
+    ) -> torch.Tensor:
+        prompt, ids = self._scored(prompt_ids, token_ids, lora_name)
+        if not ids:
+            return torch.empty(0)
+        told = await self._one("token_logprobs", {"prompt": list(prompt), "token_ids": list(ids)})
+        return torch.tensor(told["logprobs"], dtype=torch.float32)
+
+    async def _length(self, app_name: str) -> int:
+        return int(await serve.get_deployment_handle(_DEPLOYMENT, app_name=app_name).context_length.remote())
+
+    async def _one(self, method: str, *args: Mapping[str, Any]) -> dict[str, Any]:
+        [item] = await self._items(method, *args)
+        told: dict[str, Any] = item
+        return told
+
+    async def _items(self, method: str, *args: Mapping[str, Any]) -> list[Any]:
+        """Return what a replica answers to a request, which is sent again where there was no room for it."""
+        num_left = self._max_retries
+        while True:
+            items = await self._answer(method, *args)
+            last = items[-1] if items else {"error": _NOTHING}
+            error = last.get("error") if isinstance(last, dict) else None
+            if error is None:
+                return items
+            if error["status"] != _OVERLOADED or num_left == 0:
+                kind = RefusedError if error["status"] == 400 else ServerError
+                raise kind(error["message"], status=error["status"], param=error["param"], code=error["code"])
+            num_left -= 1
+            await asyncio.sleep(error.get("retry_after", 1))
+
+    async def _answer(self, method: str, *args: Mapping[str, Any]) -> list[Any]:
+        caller = Caller(self._owner, f"own-{uuid4().hex}")
+        response = getattr(self._handle, method).remote(*args, caller)
+        try:
+            return [item async for item in response if not isinstance(item, str) or item != BEGUN]
+        except asyncio.CancelledError:
+            response.cancel()
+            raise
