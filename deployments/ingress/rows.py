@@ -24,7 +24,7 @@ from deployments.ingress.answers import ClientLeft, owner_of, unless_client_leav
 from deployments.ingress.backend import Backend
 from deployments.ingress.body import read_checked
 from deployments.ingress.key_limits import num_prompt_tokens, take_tokens
-from deployments.ingress.send_ahead import next_piece_bytes
+from deployments.ingress.send_ahead import FEW_BYTES, next_piece_bytes, widen_window
 from deployments.protocol.rows import read_logprobs, read_token_logprobs
 from deployments.rates import Rates
 from deployments.settings import Settings
@@ -92,12 +92,12 @@ def add_rows(app: FastAPI, settings: Settings, backend: Backend, rates: Rates) -
             except BaseException:
                 await answer.aclose()
                 raise
-            rows = _Rows(described, first, answer, request.state.request_id)
+            rows = Rows(described, _num_bytes(described, body), first, answer, request.state.request_id)
             if "top_logprobs" in body:
                 return RowStream(rows, rows.as_json(settings.model_id), media_type="application/json")
             num_prompts, num_columns = described["shape"]
             headers = {
-                "Content-Length": str(_num_bytes(described, body)),
+                "Content-Length": str(rows.num_bytes),
                 SHAPE: f"{num_prompts},{num_columns}",
                 DTYPE: body["dtype"],
                 PROMPT_TOKENS: str(described["prompt_tokens"]),
@@ -138,11 +138,14 @@ def add_rows(app: FastAPI, settings: Settings, backend: Backend, rates: Rates) -
         return Response(body, media_type="application/json", headers=headers)
 
 
-class _Rows:
+class Rows:
     """An answer with rows whose first have come."""
 
-    def __init__(self, described: dict[str, Any], first: Any, rest: AsyncGenerator[RowsItem], request_id: str) -> None:
+    def __init__(
+        self, described: dict[str, Any], num_bytes: int, first: Any, rest: AsyncGenerator[RowsItem], request_id: str
+    ) -> None:
         self._described = described
+        self.num_bytes = num_bytes
         self._first = first
         self._rest = rest
         self.request_id = request_id
@@ -190,7 +193,7 @@ class RowStream(Response):
     its JSON shows."""
 
     def __init__(
-        self, rows: _Rows, parts: AsyncGenerator[Any], *, media_type: str, headers: dict[str, str] | None = None
+        self, rows: Rows, parts: AsyncGenerator[Any], *, media_type: str, headers: dict[str, str] | None = None
     ) -> None:
         super().__init__(media_type=media_type, headers=headers)
         if headers is None:
@@ -199,23 +202,31 @@ class RowStream(Response):
         self._parts = parts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        widen_window(scope, self._rows.num_bytes)
         async with aclosing(self._rows), aclosing(self._parts):
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             await unless_client_leaves(receive, self._send(scope, send))
 
     async def _send(self, scope: Scope, send: Send) -> None:
+        # The last piece ends the answer: a message of its own would wait for the client once more.
+        piece = b""
         try:
             async for part in self._parts:
                 start = 0
+                if len(piece) + len(part) <= FEW_BYTES:
+                    # Each message is a call to the proxy, however short.
+                    piece, start = piece + part, len(part)
                 while start < len(part):
+                    if piece:
+                        await send({"type": "http.response.body", "body": piece, "more_body": True})
                     end = start + await next_piece_bytes(scope)
-                    await send({"type": "http.response.body", "body": bytes(part[start:end]), "more_body": True})
+                    piece = bytes(part[start:end])
                     start = end
         except Exception as exception:
             error = to_api_error(exception, self._rows.request_id)
             logger.warning("%s of %s broke off: %s", self._rows.request_id, owner_of(scope), error.message)
             raise
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+        await send({"type": "http.response.body", "body": piece, "more_body": False})
 
 
 async def _held(answer: AsyncGenerator[RowsItem], held: RowsHeld, body: dict[str, Any]) -> AsyncGenerator[RowsItem]:

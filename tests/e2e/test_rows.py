@@ -51,9 +51,10 @@ def rows(http: httpx.Client, prompt: Any, **fields: Any) -> Any:
 
 
 def assert_alike(found: Any, expected: Any) -> None:
-    """Where p matters: the demo's model computes in bfloat16 where the processor does."""
-    likely = np.exp(expected) > 1e-4
-    assert np.abs(np.exp(found[likely].astype(float)) - np.exp(expected[likely].astype(float))).max() < 1e-2
+    """Where p matters, and as well as bfloat16 can, in which the service computes where the processor does: between two
+    of its numbers near 16, as logits are, is 1/16."""
+    likely = expected > np.log(1e-3)
+    assert np.abs(found[likely] - expected[likely]).max() < 4 / 16
     assert abs(np.exp(found.astype(float)).sum() - 1) < 1e-2
 
 

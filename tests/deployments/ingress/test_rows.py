@@ -13,7 +13,8 @@ import pytest
 from deployments.contract import Caller, RowsItem
 from deployments.errors import OverloadedError
 from deployments.ingress.deployment import create_app
-from deployments.ingress.rows import RowsHeld
+from deployments.ingress.rows import Rows, RowsHeld, RowStream
+from deployments.ingress.send_ahead import MANY_BYTES
 from deployments.keys import Key, digest_of
 from deployments.settings import Settings
 from tests.deployments.front import KEY, LIMITS, MODEL, Front, assert_error, wait_until
@@ -120,6 +121,29 @@ def test_the_routes_are_as_others_are(front: Front, path: str) -> None:
     busy = front.post(path, {"prompt": "please be busy", **extra})
     assert_error(busy, 503, code="overloaded")
     assert busy.headers["retry-after"]
+
+
+async def test_short_parts_are_one_message_and_long_ones_are_pieces() -> None:
+    async def arrays() -> AsyncGenerator[RowsItem]:
+        for _ in range(100):
+            yield np.zeros((1, 300), np.uint8)
+        yield np.ones((1, 2 * MANY_BYTES), np.uint8)
+
+    rest = arrays()
+    rows = Rows({"shape": [101, 0]}, 0, await anext(rest), rest, "req-1")
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def receive() -> Any:
+        await asyncio.sleep(3600)
+
+    stream = RowStream(rows, rows.as_bytes(), media_type="application/octet-stream", headers={})
+    await stream({"type": "http", "state": {}}, receive, send)
+    bodies = [message["body"] for message in sent[1:]]
+    assert [len(body) for body in bodies] == [30_000, MANY_BYTES, MANY_BYTES]
+    assert [message["more_body"] for message in sent[1:]] == [True, True, False]
 
 
 @pytest.mark.parametrize("wish", ["please fail", "please refuse"])
