@@ -38,6 +38,14 @@ ENTRY_BYTES: Final = 32
 LEAST_LOGPROB: Final = -9999.0
 """Instead of minus infinity in JSON, which has none; OpenAI's and vLLM's number."""
 
+_ONE_TOKEN: Final[dict[str, Any]] = {
+    "max_tokens": 1,
+    # The likeliest is the cheapest to draw, and nobody reads it.
+    "temperature": 0.0,
+    "detokenize": False,
+    "output_kind": RequestOutputKind.FINAL_ONLY,
+}
+
 Tokens: TypeAlias = list[int]
 
 
@@ -83,9 +91,7 @@ class RowAnswerer:
             [prompt] = await self._read([body["prompt"]], body, caller)
             scored: Tokens = body["token_ids"]
             self._check_scored(len(prompt) + len(scored))
-            params = SamplingParams(
-                max_tokens=1, prompt_logprobs=0, detokenize=False, output_kind=RequestOutputKind.FINAL_ONLY
-            )
+            params = SamplingParams(prompt_logprobs=0, **_ONE_TOKEN)
             output = await self._generated([*prompt, *scored], params, caller.request_id, caller)
             told = output.prompt_logprobs[len(prompt) :]
             values = [entry[token].logprob for entry, token in zip(told, scored, strict=True)]
@@ -175,9 +181,7 @@ class RowAnswerer:
         return read
 
     async def _row(self, tokens: Tokens, number: int, caller: Caller, room: asyncio.Semaphore) -> torch.Tensor:
-        params = SamplingParams(
-            max_tokens=1, extra_args=rows_args(), detokenize=False, output_kind=RequestOutputKind.FINAL_ONLY
-        )
+        params = SamplingParams(extra_args=rows_args(), **_ONE_TOKEN)
         try:
             async with room:
                 row = rows_of(await self._generated(tokens, params, f"{caller.request_id}-{number}", caller))

@@ -195,6 +195,21 @@ class TestWindow:
         self.take(window, 20, within_s=FAST_S)
         assert window.num_bytes == FEW_BYTES
 
+    def test_an_answer_may_begin_with_more_as_far_as_others_leave_it(self) -> None:
+        shared = SharedBytes(3 * FEW_BYTES)
+        one, other = self.window(shared), self.window(shared)
+        one.widen(MANY_BYTES)
+        assert (one.num_bytes, shared.num_free) == (4 * FEW_BYTES, 0)
+        other.widen(2 * FEW_BYTES)
+        assert other.num_bytes == FEW_BYTES
+        one.close()
+        other.widen(1)
+        assert other.num_bytes == FEW_BYTES
+        other.widen(2 * FEW_BYTES)
+        assert (other.num_bytes, shared.num_free) == (2 * FEW_BYTES, 2 * FEW_BYTES)
+        self.take(other, 20, within_s=FAST_S)
+        assert shared.num_free == 3 * FEW_BYTES
+
     def test_what_buffers_take_is_no_reading(self) -> None:
         window = self.window()
         window.take(ABSORBED_BYTES)
