@@ -117,7 +117,7 @@ async def _with_engine(asked: list[str], arguments: argparse.Namespace, world: A
     from benchmarks.gpu.parts import beams, engine, sequences
 
     keeps_work = "forks" in asked
-    arms = ("free",) if "constrained sequences" in run["left_out"] else ("free", "constrained")
+    arms = ("free",) if "constrained sequences" in run["left_out"] else ("free", "constrained", "rows")
     done = []
     try:
         _say(f"an engine for {' and '.join(asked)}")

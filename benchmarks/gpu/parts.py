@@ -112,15 +112,17 @@ async def engine(world: World, *, keeps_work: bool) -> AsyncIterator[Any]:
 
 
 async def sequences(world: World, client: Any, batches: Sequence[int], arms: Sequence[str]) -> list[Row]:
-    """Tokens and steps per second of batches, by arm: ``free`` or ``constrained``, in turn within a round."""
+    """Tokens and steps per second of batches, by arm, in turn within a round.
+
+    The arms are ``free``, ``constrained``, and ``rows``: free, and each step returns the row of its token.
+    """
     numbers, rows = count(1), []
     for batch in batches:
         prompts = [world.prompt(number) for number in range(batch)]
         figures: dict[str, list[Row]] = {arm: [] for arm in arms}
         for round_number in range(world.rounds + 1):
             for arm in arms:
-                grammar = world.reference(world.max_tokens).to_ebnf() if arm == "constrained" else None
-                work = [_text(client, world, f"{next(numbers)}", prompt, grammar) for prompt in prompts]
+                work = [_text(client, world, f"{next(numbers)}", prompt, arm) for prompt in prompts]
                 row = await _measured(world, asyncio.gather(*work))
                 if round_number:  # the round before warms up
                     figures[arm].append(row)
@@ -144,10 +146,14 @@ async def beams(world: World, searching: Any, *, keeps_work: bool) -> list[Row]:
     return rows
 
 
-async def _text(client: Any, world: World, name: str, prompt: list[int], grammar: str | None) -> int:
+async def _text(client: Any, world: World, name: str, prompt: list[int], arm: str) -> int:
     from vllm import SamplingParams
     from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
 
+    from vocab.vllm_plugin.rows import rows_args, rows_of
+
+    grammar = world.reference(world.max_tokens).to_ebnf() if arm == "constrained" else None
+    has_rows = arm == "rows"
     params = SamplingParams(
         # Without a seed: on a GPU vLLM draws for each sequence that has one by itself.
         temperature=1.0,
@@ -155,12 +161,17 @@ async def _text(client: Any, world: World, name: str, prompt: list[int], grammar
         # No text ends before the others.
         logit_bias={world.tokenizer.stop_token: -100.0},
         ignore_eos=grammar is None,
-        output_kind=RequestOutputKind.FINAL_ONLY,
+        # Rows are let go as they come: 32 sequences of 128 tokens have 800 MB of them at 49,152 tokens.
+        output_kind=RequestOutputKind.DELTA if has_rows else RequestOutputKind.FINAL_ONLY,
         structured_outputs=StructuredOutputsParams(grammar=grammar) if grammar else None,
+        extra_args=rows_args() if has_rows else None,
     )
     num_tokens = 0
     async for output in client.generate({"prompt_token_ids": prompt}, params, name):
-        num_tokens = len(output.outputs[0].token_ids)
+        num_new = len(output.outputs[0].token_ids)
+        if has_rows and num_new and len(rows_of(output)) != num_new:
+            raise CheckError(f"{num_new} tokens came with {len(rows_of(output))} rows")
+        num_tokens += num_new
     return num_tokens
 
 

@@ -71,6 +71,14 @@ def _update_prompt_logprobs(original: Callable[..., None], processor: Any, tenso
         processor.prompt_logprobs = [*(processor.prompt_logprobs or ()), tensors]
 
 
+def _merge(original: Callable[..., None], output: Any, next_output: Any, aggregate: bool) -> None:
+    """Merge an output with the next one where nobody read it in between; vLLM would lose the rows of the next."""
+    original(output, next_output, aggregate)
+    rows = next_output.prompt_logprobs
+    if rows and isinstance(rows[0], LogprobsTensors):
+        output.prompt_logprobs = [*(output.prompt_logprobs or ()), *rows] if aggregate else rows
+
+
 # The workers.
 
 
@@ -163,6 +171,7 @@ _CLIENT: Final = (
         "(self, prompt_logprobs_tensors)",
         _update_prompt_logprobs,
     ),
+    Patch("vllm.outputs:RequestOutput.add", "(self, next_output, aggregate)", _merge),
 )
 
 _FIRST_RUNNER: Final = (

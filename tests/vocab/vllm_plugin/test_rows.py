@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from vllm import SamplingParams
+from vllm.outputs import CompletionOutput, RequestOutput
 from vllm.v1.engine.logprobs import LogprobsProcessor
 from vllm.v1.outputs import LogprobsTensors
 from vllm.v1.worker.gpu.sample.prompt_logprob import PromptLogprobsWorker
@@ -18,6 +19,7 @@ from vocab.vllm_plugin.rows import RowsMissingError, rows_args, rows_of
 
 PLACES = [
     (LogprobsProcessor, "_update_prompt_logprobs"),
+    (RequestOutput, "add"),
     (GPUModelRunner, "_get_prompt_logprobs_dict"),
     (PromptLogprobsWorker, "add_request"),
     (PromptLogprobsWorker, "remove_request"),
@@ -158,6 +160,23 @@ def test_a_stream_gives_each_row_once() -> None:
     for value in (-1.0, -2.0):
         client._update_prompt_logprobs(tensors(value))
         assert rows_of(SimpleNamespace(prompt_logprobs=client.pop_prompt_logprobs())).tolist() == [[value]]
+
+
+def step(rows: list[LogprobsTensors] | None, *tokens: int) -> RequestOutput:
+    completion = CompletionOutput(0, "", list(tokens), None, None)
+    return RequestOutput("a", None, [1], rows, [completion], finished=False)
+
+
+def test_no_row_is_lost_where_outputs_are_read_late() -> None:
+    streamed = step([tensors(-1.0)], 5)
+    streamed.add(step([tensors(-2.0)], 6), aggregate=True)
+    assert rows_of(streamed).tolist() == [[-1.0], [-2.0]]
+    whole = step([tensors(-1.0)], 5)
+    whole.add(step([tensors(-1.0), tensors(-2.0)], 5, 6), aggregate=False)
+    assert rows_of(whole).tolist() == [[-1.0], [-2.0]]
+    plain = step(None, 5)
+    plain.add(step(None, 6), aggregate=True)
+    assert plain.prompt_logprobs is None
 
 
 def test_log_probabilities_of_prompts_are_left_to_vllm() -> None:
