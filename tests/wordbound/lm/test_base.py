@@ -1,0 +1,180 @@
+"""Rows, scores, checks and the cache of rows: what every backend has from its base."""
+
+import asyncio
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tests.wordbound.lm.counting_lm import NUM_TOKENS, CountingLM
+from wordbound.lm import MockAsyncLM
+
+
+def test_a_row_is_the_float32_logarithm_of_a_distribution() -> None:
+    row = MockAsyncLM(None, NUM_TOKENS).next_token_logprobs_sync([1, 2])
+    assert row.dtype == torch.float32
+    assert row.shape == (NUM_TOKENS,)
+    assert row.exp().sum().item() == pytest.approx(1)
+
+
+def test_the_mock_has_the_same_row_for_the_same_prefix_only() -> None:
+    rows = MockAsyncLM(None, NUM_TOKENS).batch_next_token_logprobs_sync([[1, 2], [2, 1], [1, 2], [4]])
+    again = MockAsyncLM(None, NUM_TOKENS).next_token_logprobs_sync([2, 1])
+    assert torch.equal(rows[0], rows[2])
+    assert torch.equal(rows[1], again)
+    assert len({tuple(row.tolist()) for row in rows}) == 3
+
+
+async def test_all_ways_to_a_row_agree() -> None:
+    lm = CountingLM()
+    prefixes = [[1], [2, 3], [1]]
+    rows = await lm.batch_next_token_logprobs(prefixes)
+    assert rows.shape == (3, NUM_TOKENS)
+    # Inside a running event loop, too.
+    assert torch.equal(rows, lm.batch_next_token_logprobs_sync(prefixes))
+    assert torch.equal(rows[1], await lm.next_token_logprobs([2, 3]))
+    assert torch.equal(rows[1], lm.next_token_logprobs_sync([2, 3]))
+    assert torch.equal(rows[1], lm.next_token_logprobs_uncached(np.array([2, 3])))  # type: ignore[arg-type]
+
+
+async def test_a_backend_that_only_awaits_answers_sync_calls_in_a_running_loop() -> None:
+    class Awaiting(CountingLM):
+        compute_rows_sync = MockAsyncLM.__mro__[1].compute_rows_sync
+
+        async def compute_rows(self, prefixes: Any, lora_name: str | None) -> torch.Tensor:
+            await asyncio.sleep(0)
+            return torch.zeros(len(prefixes), NUM_TOKENS)
+
+    assert Awaiting().next_token_logprobs_sync([1]).shape == (NUM_TOKENS,)
+    assert Awaiting().token_logprobs_sync([1], [2, 3]).shape == (2,)
+
+
+def test_sync_calls_compute_equal_prefixes_once_in_batches_of_the_size() -> None:
+    batches: list[int] = []
+
+    class Noting(CountingLM):
+        def compute_rows_sync(self, prefixes: Any, lora_name: str | None) -> torch.Tensor:
+            batches.append(len(prefixes))
+            return super().compute_rows_sync(prefixes, lora_name)
+
+    Noting(batch_size=2).batch_next_token_logprobs_sync([[1], [2], [1], [3]])
+    assert batches == [2, 1]
+
+
+async def test_scores_are_those_of_the_rows() -> None:
+    lm = CountingLM()
+    scores = await lm.token_logprobs([5, 6], [7, 8, 9])
+    rows = lm.batch_next_token_logprobs_sync([[5, 6], [5, 6, 7], [5, 6, 7, 8]])
+    assert scores.tolist() == [rows[0, 7], rows[1, 8], rows[2, 9]]
+    assert lm.token_logprobs_sync([5], []).shape == (0,)
+
+
+async def test_rows_that_were_used_last_are_kept() -> None:
+    lm = CountingLM(cache_size=2)
+    for token in (1, 2, 1, 3, 1, 2):
+        await lm.next_token_logprobs([token])
+    assert [batch[0][0] for batch in lm.batches] == [1, 2, 3, 2]
+    lm.clear_cache()
+    await lm.next_token_logprobs([1])
+    assert len(lm.batches) == 5
+
+
+async def test_a_kept_row_keeps_no_other_of_its_batch_in_memory() -> None:
+    lm = CountingLM()
+    rows = await asyncio.gather(*map(lm.next_token_logprobs, ([1], [2], [3])))
+    assert len(lm.batches) == 1
+    assert all(row.untyped_storage().nbytes() == NUM_TOKENS * 4 for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("ids", "words"),
+    [
+        ([], "must not be empty"),
+        ([1, "2"], "must be ints from 0 to 49, not '2'"),
+        ([True], "must be ints"),
+        ([1.0], "must be ints"),
+        ([50], "from 0 to 49, this model's vocabulary, not 50"),
+        ([3, -1], "not -1"),
+        ([1] * 9, "9 tokens are more than the model's context: at most 8"),
+    ],
+)
+async def test_bad_ids_are_refused_with_what_to_change(ids: list[Any], words: str) -> None:
+    lm = CountingLM()
+    lm.max_prefix_len = 8
+    for call in (lm.next_token_logprobs_sync, lm.next_token_logprobs_uncached):
+        with pytest.raises(ValueError, match=words):
+            call(ids)
+    with pytest.raises(ValueError, match=words):
+        await lm.batch_next_token_logprobs([[1], ids])
+    with pytest.raises(ValueError, match=words):
+        await lm.token_logprobs(ids, [1])
+    assert lm.batches == []
+
+
+async def test_an_empty_list_of_prefixes_is_refused() -> None:
+    lm = CountingLM()
+    with pytest.raises(ValueError, match="give at least one prefix"):
+        await lm.batch_next_token_logprobs([])
+    with pytest.raises(ValueError, match="give at least one prefix"):
+        lm.batch_next_token_logprobs_sync([])
+    with pytest.raises(ValueError, match="give at least one prefix"):
+        await lm.batch_sample([], 1, [])
+
+
+def test_scored_tokens_have_to_fit_into_the_context() -> None:
+    lm = CountingLM()
+    lm.max_prefix_len = 8
+    assert lm.token_logprobs_sync([1] * 4, [2] * 5).shape == (5,)
+    with pytest.raises(ValueError, match="at most 9 together"):
+        lm.token_logprobs_sync([1] * 4, [2] * 6)
+    with pytest.raises(ValueError, match="not 99"):
+        lm.token_logprobs_sync([1], [99])
+
+
+def test_adapters_are_refused_with_what_to_do() -> None:
+    lm = CountingLM()
+    with pytest.raises(ValueError, match="unknown LoRA adapter: 'poet'"):
+        lm.next_token_logprobs_sync([1], lora_name="poet")
+    with pytest.raises(NotImplementedError, match="merge 'folder' into the model"):
+        lm.add_new_lora("folder", "poet")
+    with pytest.raises(NotImplementedError, match="no 'poet' to remove"):
+        lm.remove_lora("poet")
+    with pytest.raises(RuntimeError, match="give lora_name='poet' to each call"):
+        lm.set_lora("folder", "poet")
+    with pytest.raises(RuntimeError, match="leave lora_name out"):
+        lm.clear_lora()
+
+
+def test_a_model_without_a_tokenizer_has_rows_but_no_texts() -> None:
+    lm = MockAsyncLM(None, NUM_TOKENS)
+    assert lm.next_token_logprobs_sync([1]).shape == (NUM_TOKENS,)
+    for vocabulary in ("byte_vocab", "str_vocab"):
+        with pytest.raises(ValueError, match="has no tokenizer"):
+            getattr(lm, vocabulary)
+    with pytest.raises(ValueError, match="needs vocab_size"):
+        MockAsyncLM(None)
+
+
+def test_bad_sizes_are_refused() -> None:
+    with pytest.raises(ValueError, match="batch_size must be at least 1"):
+        CountingLM(batch_size=0)
+
+
+async def test_the_end_of_a_context_clears_what_is_kept() -> None:
+    with CountingLM(cache_size=2) as lm:
+        await lm.next_token_logprobs([1])
+        assert len(lm.cache) == 1
+    assert len(lm.cache) == 0
+    async with lm:
+        await lm.next_token_logprobs([1])
+    assert len(lm.cache) == 0
+
+
+async def test_rows_of_a_wrong_shape_are_a_fault_of_the_backend() -> None:
+    class Wrong(CountingLM):
+        async def compute_rows(self, prefixes: Any, lora_name: str | None) -> torch.Tensor:
+            return torch.zeros(len(prefixes), 3)
+
+    with pytest.raises(RuntimeError, match=r"Wrong made rows of \(1, 3\), not of \(1, 50\)"):
+        await Wrong().next_token_logprobs([1])
