@@ -6,10 +6,12 @@
 import importlib
 from typing import TYPE_CHECKING, Any, Final
 
+from wordbound.lm.async_trie import AsyncTokenCharacterTrie
 from wordbound.lm.base import AsyncLM
 from wordbound.lm.loading import load_model_by_name
 from wordbound.lm.mock_lm import MockAsyncLM
 from wordbound.lm.tokens import Token, decode_vocab
+from wordbound.lm.trie import ParallelTokenCharacterTrie, TokenCharacterTrie
 
 if TYPE_CHECKING:
     from wordbound.lm.http_lm import HTTPLM
@@ -30,11 +32,14 @@ _LAZY: Final = {
 __all__ = [
     "HTTPLM",
     "AsyncLM",
+    "AsyncTokenCharacterTrie",
     "AsyncTransformer",
     "AsyncVirtualLM",
     "MockAsyncLM",
+    "ParallelTokenCharacterTrie",
     "ServeLM",
     "Token",
+    "TokenCharacterTrie",
     "WordList",
     "decode_vocab",
     "load_model_by_name",

@@ -1,0 +1,3 @@
+from wordbound.lm.cache import OutputCache, TokenTrie
+
+__all__ = ["OutputCache", "TokenTrie"]

@@ -1,0 +1,266 @@
+"""A trie of a vocabulary: the weight of every prefix that tokens begin with, from the weights of the tokens.
+
+It is held in flat arrays, with two kinds of nodes. The first are leaves: leaf i is the end of token i, so that the
+weights of the leaves are those of the tokens, as they come. The others are prefixes, the longest first and those of one
+parent together, and the last node is the root: every child precedes its parent. So one pass, in which each node
+adds its weight to its parent's, is all that it takes, and each sum is made of its own parts: with differences of
+running sums, weights of 1e-20 would be lost beside others.
+"""
+
+import warnings
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from vocab.arrays.byte_trie import Int32Array
+from wordbound.lm.tokens import Token
+from wordbound.lm.trie_arrays import (
+    Floats,
+    max_upwards,
+    prefixes_of,
+    refuse_duplicates,
+    spelled,
+    sum_upwards,
+    word_key,
+)
+from wordbound.lm.trie_views import Children, Jumps, Prefixes, drawn
+
+Weights: TypeAlias = torch.Tensor | npt.ArrayLike
+Operation: TypeAlias = Literal["sum", "max"]
+
+_UPWARDS: Final = {"sum": sum_upwards, "max": max_upwards}
+
+
+class TokenCharacterTrie:
+    """A trie of tokens by byte, or of other words by letter.
+
+    Args:
+        decode: The tokens by id. Beside ``Token`` it may have words of other letters, such as an end of the sequence,
+            which are iterated for their letters. Plain bytes are deprecated.
+
+    Attributes:
+        decode: The same.
+        root: The node of the empty prefix, the last one.
+        parents: int32 (nodes,), of each node the parent, which is a larger number; -1 of the root.
+        letters: What the edges between prefixes are labelled with: the 256 bytes, then other letters.
+        labels: int32 (prefixes,), of each prefix, from node ``len(decode)`` on, the place of its last letter in
+            ``letters``; of the root, 0.
+
+    Raises:
+        ValueError: Two words are equal; tokens with the same bytes but different ids are not.
+    """
+
+    def __init__(self, decode: Sequence[Any]) -> None:
+        if any(map(Token.is_plain_bytes, decode)):
+            warnings.warn(
+                "Passing plain bytes to TokenCharacterTrie is deprecated: pass the tokens of decode_vocab(), "
+                "which keep apart those with the same bytes.",
+                DeprecationWarning,
+                stacklevel=2,
+            )
+        self.decode = decode
+        refuse_duplicates(decode)
+        letters, lengths, self.letters = spelled(decode)
+        parents, labels, last_nodes, self._num_prefixes = prefixes_of(letters, lengths, len(self.letters))
+        # Numbered from the empty prefix on, they are turned round.
+        self.root = len(decode) + len(parents) - 1
+        self.parents = (self.root - np.concatenate([last_nodes, parents[::-1]])).astype(np.int32)
+        self.parents[self.root] = -1
+        self.labels = labels[::-1].astype(np.int32)
+
+    # Weights.
+
+    def weight_sum(self, ws: Weights) -> Floats:
+        """Return the sum of the weights of the tokens below each node.
+
+        Args:
+            ws: (tokens,), the weight of each token of ``decode``. What follows, as the ids do with which a model's
+                vocabulary is filled up, has no token and is left out.
+
+        Returns:
+            float64 (nodes,).
+
+        Raises:
+            ValueError: There are fewer weights than tokens, or they have several dimensions.
+        """
+        return self.batch_weight_sum([ws])[0]  # type: ignore[no-any-return]
+
+    def weight_max(self, ws: Weights) -> Floats:
+        """Return the largest weight of the tokens below each node; see ``weight_sum``."""
+        return self.batch_weight_max([ws])[0]  # type: ignore[no-any-return]
+
+    def batch_weight_sum(self, ws: Iterable[Weights]) -> Floats:
+        """Return the sums of each row of weights, float64 (rows, nodes); see ``weight_sum``."""
+        return self.node_weights([self.row_of(row) for row in ws], "sum")
+
+    def batch_weight_max(self, ws: Iterable[Weights]) -> Floats:
+        """Return the largest weights of each row, float64 (rows, nodes); see ``weight_sum``."""
+        return self.node_weights([self.row_of(row) for row in ws], "max")
+
+    # Their names in older programs.
+
+    def mass_sum(self, ws: Weights) -> Floats:
+        """``weight_sum``."""
+        return self.weight_sum(ws)
+
+    def mass_max(self, ws: Weights) -> Floats:
+        """``weight_max``."""
+        return self.weight_max(ws)
+
+    def batch_mass_sum(self, ws: Iterable[Weights]) -> Floats:
+        """``batch_weight_sum``."""
+        return self.batch_weight_sum(ws)
+
+    def batch_mass_max(self, ws: Iterable[Weights]) -> Floats:
+        """``batch_weight_max``."""
+        return self.batch_weight_max(ws)
+
+    def row_of(self, ws: Weights) -> Any:
+        """Return the weights of the tokens as what this trie computes with, else raise ``ValueError``."""
+        if isinstance(ws, torch.Tensor):
+            # numpy knows no bfloat16.
+            ws = ws.detach().to("cpu", torch.float64 if ws.dtype == torch.float64 else torch.float32).numpy()
+        row = self._cut(np.asarray(ws))
+        return np.ascontiguousarray(row, None if row.dtype in (np.float32, np.float64) else np.float64)
+
+    def _cut(self, row: Any) -> Any:
+        if row.ndim != 1 or len(row) < len(self.decode):
+            raise ValueError(
+                f"weights of shape {tuple(row.shape)} for a vocabulary of {len(self.decode)} tokens: "
+                "give one row with a weight for each token"
+            )
+        return row[: len(self.decode)]
+
+    def node_weights(self, rows: list[Any], operation: Operation) -> Floats:
+        """Return the sums or the largest weights of rows from ``row_of``, float64 (rows, nodes)."""
+        weights = np.empty((len(rows), len(self.parents)))
+        for row, weights_of_row in zip(rows, weights, strict=True):
+            _UPWARDS[operation](row, self.parents, weights_of_row)
+        return weights
+
+    # The trie as dictionaries and lists.
+
+    @property
+    def children(self) -> Sequence[dict[Any, int]]:
+        """By node, its children: those of prefixes by letter, and leaves by ``(None, place in decode)``."""
+        return Children(self)
+
+    @property
+    def jump(self) -> Sequence[Int32Array]:
+        """By node, its children in ascending order, int32."""
+        return Jumps(self)
+
+    @property
+    def node2prefix(self) -> Mapping[int, list[Any]]:
+        """By node, the letters that lead to it."""
+        return Prefixes(self)
+
+    @property
+    def ordering(self) -> Int32Array:
+        """The nodes of prefixes, int32, children before parents."""
+        return np.arange(len(self.decode), len(self.parents), dtype=np.int32)
+
+    @property
+    def idx_to_leaf(self) -> Int32Array:
+        """int32 (tokens, 2): each place in ``decode``, and its leaf."""
+        leaves = np.arange(len(self.decode), dtype=np.int32)
+        return np.column_stack([leaves, leaves])
+
+    @cached_property
+    def word2leaf(self) -> dict[Hashable, int]:
+        """The leaf of ``(bytes, token id)``, or of a word that is no token."""
+        return {word_key(word): leaf for leaf, word in enumerate(self.decode)}
+
+    @cached_property
+    def leaf2word(self) -> dict[int, Hashable]:
+        """The other way round."""
+        return {leaf: word for word, leaf in self.word2leaf.items()}
+
+    @cached_property
+    def child_starts(self) -> Int32Array:
+        """int32 (nodes + 1,): where each node's children begin in ``child_order``."""
+        counts = np.bincount(self.parents[:-1], minlength=len(self.parents))
+        return np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+
+    @cached_property
+    def child_order(self) -> Int32Array:
+        """int32 (nodes - 1,): the nodes by parent, in ascending order."""
+        return np.argsort(self.parents[:-1], kind="stable").astype(np.int32)
+
+    def visualize(self, ws: Weights | None = None) -> Any:
+        """Draw the trie.
+
+        Args:
+            ws: (nodes,), a weight to write at each node and to colour it by.
+
+        Returns:
+            A ``graphviz.Digraph``.
+
+        Raises:
+            ImportError: The package ``graphviz`` is missing.
+            ValueError: There is not one weight for each node.
+        """
+        return drawn(self, None if ws is None else np.asarray(ws, dtype=np.float64))
+
+
+class ParallelTokenCharacterTrie(TokenCharacterTrie):
+    """A ``TokenCharacterTrie`` for many rows at once: on a GPU, or on as many threads as torch has.
+
+    Args:
+        decode: As there.
+        device: ``cuda`` or ``cpu``; without it, ``cuda`` where there is one.
+
+    Raises:
+        ValueError: The device is another, or two words are equal.
+    """
+
+    def __init__(self, decode: Sequence[Any], device: str | None = None) -> None:
+        self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        if self.device not in ("cpu", "cuda"):
+            raise ValueError(f"unknown device {device!r}: it must be 'cpu', 'cuda' or None")
+        super().__init__(decode)
+
+    def row_of(self, ws: Weights) -> Any:
+        if self.device == "cpu":
+            return super().row_of(ws)
+        return self._cut(torch.as_tensor(ws, device=self.device)).detach().to(torch.float64)
+
+    def node_weights(self, rows: list[Any], operation: Operation) -> Floats:
+        if self.device != "cpu":
+            return self._by_level(rows, operation).cpu().numpy()  # type: ignore[no-any-return]
+        num_threads = min(torch.get_num_threads(), len(rows))
+        if num_threads < 2:
+            return super().node_weights(rows, operation)
+        weights = np.empty((len(rows), len(self.parents)))
+        # The passes run without the interpreter lock.
+        with ThreadPoolExecutor(num_threads) as threads:
+            done = threads.map(_UPWARDS[operation], rows, [self.parents] * len(rows), weights)
+        list(done)
+        return weights
+
+    def _by_level(self, rows: list[torch.Tensor], operation: Operation) -> torch.Tensor:
+        """Return the weights of all nodes, float64 (rows, nodes), from those of one length of prefixes at a time."""
+        num_leaves, num_nodes = len(self.decode), len(self.parents)
+        parents = self._parents.expand(len(rows), -1)
+        nothing, reduce = (0.0, "sum") if operation == "sum" else (-torch.inf, "amax")
+        weights = torch.full((len(rows), num_nodes), nothing, dtype=torch.float64, device=self.device)
+        if rows:
+            weights[:, :num_leaves] = torch.stack(rows)
+        # The ends of the levels by node: the leaves', then from the longest prefixes' to the root's.
+        ends = [num_leaves, *(num_nodes - num for num in reversed(self._num_prefixes[:-1])), num_nodes]
+        # Those that leaves belong to are of any length.
+        above = [(num_leaves, num_nodes), *pairwise(ends[1:])]
+        for first, last, (first_above, last_above) in zip([0, *ends], ends, above, strict=False):
+            places = parents[:, first:last] - first_above
+            weights[:, first_above:last_above].scatter_reduce_(1, places, weights[:, first:last], reduce)
+        return weights
+
+    @cached_property
+    def _parents(self) -> torch.Tensor:
+        return torch.as_tensor(self.parents, dtype=torch.int64, device=self.device)
