@@ -1,6 +1,9 @@
 """Next-token rows of the real stack, against the model in transformers."""
 
 import base64
+import itertools
+import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,7 +16,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from tests.checker import assert_only_listed_words
-from tests.e2e.service import KEY, MODEL, Service
+from tests.e2e.service import KEY, MODEL, Service, read_stream
 
 pytestmark = pytest.mark.e2e
 
@@ -45,6 +48,9 @@ def expected(smollm2_path: Path, tokenizer: Any) -> list[Any]:
 
 def rows(http: httpx.Client, prompt: Any, **fields: Any) -> Any:
     answer = http.post("/v1/logprobs", json={"model": MODEL, "prompt": prompt, **fields})
+    while answer.status_code in (429, 503):
+        time.sleep(int(answer.headers["retry-after"]))
+        answer = http.post("/v1/logprobs", json={"model": MODEL, "prompt": prompt, **fields})
     assert answer.status_code == 200, answer.text
     shape = [int(number) for number in answer.headers["x-wordbound-shape"].split(",")]
     return np.frombuffer(answer.content, np.dtype(answer.headers["x-wordbound-dtype"])).reshape(shape)
@@ -121,12 +127,17 @@ def test_two_hundred_requests_for_rows_beside_constrained_chats(
 ) -> None:
     """No chat fails or leaves its list, and rows are the model's own among masks."""
     prompts = [tokenizer.encode(text) for text in TEXTS]
+    begun = threading.Semaphore(0)
 
     def chat(seed: int) -> str:
-        return service.ask("Tell me a story.", ("en", 300), temperature=1, max_tokens=24, seed=seed).text
+        chunks = iter(service.start("Tell me a story.", ("en", 300), stream=True, max_tokens=32, seed=seed))
+        first = next(chunks)
+        begun.release()
+        return read_stream(itertools.chain([first], chunks)).text
 
     with ThreadPoolExecutor(232) as pool:
         chats = [pool.submit(chat, seed) for seed in range(32)]
+        assert all(begun.acquire(timeout=60) for _ in chats)
         found = [pool.submit(rows, http, prompts[number % len(prompts)]) for number in range(200)]
         for number, future in enumerate(found):
             assert_alike(future.result()[0], expected[number % len(prompts)][-1])
