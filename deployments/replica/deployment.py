@@ -158,7 +158,7 @@ class Replica(LLMServer):
         except EngineError as refusal:
             yield refusal.body
             return
-        async with aclosing(self._in_turn(self._share, width, caller, answer)) as items:
+        async with aclosing(self._in_turn(self._share, width, caller, answer, ("prompts", "prompt"))) as items:
             async for item in items:
                 yield item
 
@@ -167,8 +167,14 @@ class Replica(LLMServer):
         return engine.context_length(self)
 
     async def _in_turn(
-        self, share: Share, num_sequences: int, caller: Caller, answer: AsyncGenerator[Item, None]
+        self,
+        share: Share,
+        num_sequences: int,
+        caller: Caller,
+        answer: AsyncGenerator[Item, None],
+        fewer: tuple[str, str] = ("tokens", "max_tokens"),
     ) -> AsyncGenerator[Item | Answer, None]:
+        """Yield an answer when its turn has come; ``fewer`` is what to ask for less of, and its field."""
         if engine.is_dead(self):
             yield _engine_dead()
             return
@@ -181,8 +187,8 @@ class Replica(LLMServer):
         except TimeoutError:
             yield EngineError(
                 504,
-                f"The answer took longer than {self._settings.max_answer_s:g} s: ask for fewer tokens.",
-                param="max_tokens",
+                f"The answer took longer than {self._settings.max_answer_s:g} s: ask for fewer {fewer[0]}.",
+                param=fewer[1],
                 code="answer_timeout",
             ).body
         except ShareFullError as full:
