@@ -233,7 +233,7 @@ class ParallelTokenCharacterTrie(TokenCharacterTrie):
 
     def node_weights(self, rows: list[Any], operation: Operation) -> Floats:
         if self.device != "cpu":
-            return self._by_level(rows, operation).cpu().numpy()  # type: ignore[no-any-return]
+            return self.by_level(rows, operation).cpu().numpy()  # type: ignore[no-any-return]
         num_threads = min(torch.get_num_threads(), len(rows))
         if num_threads < 2:
             return super().node_weights(rows, operation)
@@ -244,7 +244,7 @@ class ParallelTokenCharacterTrie(TokenCharacterTrie):
         list(done)
         return weights
 
-    def _by_level(self, rows: list[torch.Tensor], operation: Operation) -> torch.Tensor:
+    def by_level(self, rows: list[torch.Tensor], operation: Operation) -> torch.Tensor:
         """Return the weights of all nodes, float64 (rows, nodes), from those of one length of prefixes at a time."""
         num_leaves, num_nodes = len(self.decode), len(self.parents)
         parents = self._parents.expand(len(rows), -1)

@@ -39,12 +39,12 @@ def spelled(words: Sequence[Any]) -> tuple[Int64Array, Int64Array, list[Any]]:
     A byte is its own number; words of other letters than bytes are iterated for them.
     """
     numbers: Numbers[Any] = Numbers(range(_NUM_BYTES))
-    of_bytes = [isinstance(word, bytes) for word in words]
+    of_bytes = np.array([isinstance(word, bytes) for word in words], np.bool_)
     plain = [word for word in words if isinstance(word, bytes)]
     others = [[numbers[letter] for letter in word] for word in words if not isinstance(word, bytes)]
     lengths = np.empty(len(words), np.int64)
     lengths[of_bytes] = [len(word) for word in plain]
-    lengths[np.logical_not(of_bytes)] = [len(word) for word in others]
+    lengths[~of_bytes] = [len(word) for word in others]
     is_byte = np.repeat(of_bytes, lengths)
     labels = np.empty(len(is_byte), np.int64)
     labels[is_byte] = np.frombuffer(b"".join(plain), np.uint8)

@@ -1,3 +1,8 @@
-from wordbound.lm import AsyncTransformer, MockAsyncLM, load_model_by_name
+from typing import Any
 
-__all__ = ["AsyncTransformer", "MockAsyncLM", "load_model_by_name"]
+import wordbound.lm
+
+
+def __getattr__(name: str) -> Any:
+    # Where it is asked for: each backend brings its own packages.
+    return getattr(wordbound.lm, name)

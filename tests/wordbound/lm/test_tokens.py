@@ -1,0 +1,113 @@
+"""Tokens, and the vocabularies of tokenizers of every kind."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tokenizers import Tokenizer, decoders, models
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+from tests.slow_tokenizer import write_slow_tokenizer
+from vocab.automaton.tokenizer import TokenizerFacts
+from wordbound.lm import Token, decode_vocab
+
+
+class Marked(Token):
+    pass
+
+
+TEXT = "Naïve “Zürich” – 東京, \t\n  ¿qué? ’•¶∂ƒ ☃ 🙂 x = 1"
+
+
+def assert_its_tokens_spell(tokenizer: Any, text: str) -> None:
+    """So they do, and those that the automaton may spell have the bytes that it knows; it spells no special ones."""
+    tokens, strings = decode_vocab(tokenizer)
+    ids = tokenizer.encode(text, add_special_tokens=False)
+    # Some tokenizers put a blank before a text.
+    assert b"".join(tokens[i] for i in ids).removeprefix(b" ") == text.encode()
+    assert [token.token_id for token in tokens] == list(range(len(tokens)))
+    assert len(strings) == len(tokens)
+    known = TokenizerFacts.from_tokenizer(tokenizer).token_bytes
+    differing = {i for i, token in enumerate(tokens) if token.byte_string != known[i]}
+    assert differing <= set(tokenizer.added_tokens_decoder)
+    assert all(tokens[i] == tokenizer.convert_ids_to_tokens(i).encode() for i in differing)
+
+
+def small_tokenizer(decoder: Any, vocabulary: dict[str, int]) -> PreTrainedTokenizerFast:
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=next(iter(vocabulary))))
+    if decoder is not None:
+        tokenizer.decoder = decoder
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer)
+
+
+def test_byte_level_tokens_spell_the_text(smollm2_path: Path) -> None:
+    assert_its_tokens_spell(AutoTokenizer.from_pretrained(smollm2_path), TEXT)
+
+
+def test_pieces_of_a_large_vocabulary_spell_the_text(gemma_tokenizer_path: Path) -> None:
+    assert_its_tokens_spell(AutoTokenizer.from_pretrained(gemma_tokenizer_path), TEXT)
+
+
+def test_pieces_of_a_slow_tokenizer_spell_the_text(tmp_path: Path) -> None:
+    assert_its_tokens_spell(AutoTokenizer.from_pretrained(write_slow_tokenizer(tmp_path)), "naïve 東京")
+
+
+def test_special_tokens_have_the_bytes_of_their_text(smollm2_path: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(smollm2_path)
+    tokens, strings = decode_vocab(tokenizer)
+    stop = tokenizer.convert_tokens_to_ids("<|im_end|>")
+    assert (tokens[stop].byte_string, strings[stop]) == (b"<|im_end|>", "<|im_end|>")
+
+
+def test_a_piece_that_only_contains_the_name_of_a_byte_is_text() -> None:
+    tokenizer = small_tokenizer(decoders.ByteFallback(), {"<0x0A>": 0, "a<0x0A>": 1, "▁a": 2})
+    assert [token.byte_string for token in decode_vocab(tokenizer)[0]] == [b"\n", b"a<0x0A>", b" a"]
+
+
+def test_an_id_without_a_token_has_no_bytes() -> None:
+    tokens, _ = decode_vocab(small_tokenizer(decoders.ByteLevel(), {"a": 0, "Ġb": 3}))
+    assert [token.byte_string for token in tokens] == [b"a", b"", b"", b" b"]
+
+
+def test_bytes_that_are_no_text_have_the_string_that_is_asked_for() -> None:
+    tokenizer = small_tokenizer(decoders.ByteLevel(), {"ĠÃ": 0})
+    strings = {fallback: decode_vocab(tokenizer, fallback)[1] for fallback in ("tokenizer", "latin1", "replace")}
+    assert strings == {"tokenizer": ["ĠÃ"], "latin1": [" Ã"], "replace": [" \N{REPLACEMENT CHARACTER}"]}
+
+
+def test_an_unknown_fallback_is_refused_with_those_there_are() -> None:
+    with pytest.raises(ValueError, match="tokenizer, latin1, replace"):
+        decode_vocab(None, "utf-8")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("decoder", [decoders.WordPiece(), None])
+def test_a_tokenizer_whose_pieces_do_not_say_their_bytes_is_refused(decoder: Any) -> None:
+    with pytest.raises(ValueError, match="use a model whose tokenizer is one of them"):
+        decode_vocab(small_tokenizer(decoder, {"play": 0, "##ing": 1}))
+
+
+def test_a_decoder_is_found_within_others() -> None:
+    vocabulary = {f"<0x{byte:02X}>": byte for byte in range(256)} | {"▁a": 256}
+    decoder = decoders.Sequence([decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback()])])
+    assert decode_vocab(small_tokenizer(decoder, vocabulary))[0][256].byte_string == b" a"
+
+
+def test_a_tokenizer_without_a_decoder_shows_what_it_is_by_its_bytes() -> None:
+    vocabulary = {f"<0x{byte:02X}>": byte for byte in range(256)} | {"▁a": 256}
+    assert decode_vocab(small_tokenizer(None, vocabulary))[0][256].byte_string == b" a"
+
+
+def test_a_number_of_numpy_is_an_id_and_a_text_is_none() -> None:
+    token = Token(np.int64(7), b"a")  # type: ignore[arg-type]
+    assert type(token.token_id) is int
+    with pytest.raises(TypeError, match="token_id must be an int, not str"):
+        Token("7", b"a")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="byte_string must be bytes, not str"):
+        Token(7, "a")  # type: ignore[arg-type]
+
+
+def test_a_token_of_a_subclass_is_copied_as_one() -> None:
+    copied = copy.deepcopy(Marked(3, b"a"))
+    assert (type(copied), copied.token_id, copied.byte_string) == (Marked, 3, b"a")
