@@ -1,9 +1,7 @@
 """A trie of a vocabulary: the weight of every prefix that tokens begin with, from the weights of the tokens.
 
-It is held in flat arrays, with two kinds of nodes. The first are leaves: leaf i is the end of token i, so that the
-weights of the leaves are those of the tokens, as they come. The others are prefixes, the longest first and those of one
-parent together, and the last node is the root: every child precedes its parent. So one pass, in which each node
-adds its weight to its parent's, is all that it takes, and each sum is made of its own parts: with differences of
+Leaf i is the end of token i, so the weights of the leaves are those of the tokens, as they come; one pass, in which each
+node adds its weight to its parent's, is all that it takes. Each sum is made of its own parts: with differences of
 running sums, weights of 1e-20 would be lost beside others.
 """
 
@@ -22,10 +20,9 @@ from vocab.arrays.byte_trie import Int32Array
 from wordbound.lm.tokens import Token
 from wordbound.lm.trie_arrays import (
     Floats,
+    TrieArrays,
     max_upwards,
-    prefixes_of,
     refuse_duplicates,
-    spelled,
     sum_upwards,
     word_key,
 )
@@ -46,11 +43,8 @@ class TokenCharacterTrie:
 
     Attributes:
         decode: The same.
-        root: The node of the empty prefix, the last one.
-        parents: int32 (nodes,), of each node the parent, which is a larger number; -1 of the root.
-        letters: What the edges between prefixes are labelled with: the 256 bytes, then other letters.
-        labels: int32 (prefixes,), of each prefix, from node ``len(decode)`` on, the place of its last letter in
-            ``letters``; of the root, 0.
+        root: The node of the empty prefix, which is the last one.
+        arrays: The trie.
 
     Raises:
         ValueError: Two words are equal; tokens with the same bytes but different ids are not.
@@ -66,13 +60,8 @@ class TokenCharacterTrie:
             )
         self.decode = decode
         refuse_duplicates(decode)
-        letters, lengths, self.letters = spelled(decode)
-        parents, labels, last_nodes, self._num_prefixes = prefixes_of(letters, lengths, len(self.letters))
-        # Numbered from the empty prefix on, they are turned round.
-        self.root = len(decode) + len(parents) - 1
-        self.parents = (self.root - np.concatenate([last_nodes, parents[::-1]])).astype(np.int32)
-        self.parents[self.root] = -1
-        self.labels = labels[::-1].astype(np.int32)
+        self.arrays = TrieArrays.of(decode)
+        self.root = self.arrays.root
 
     # Weights.
 
@@ -139,9 +128,9 @@ class TokenCharacterTrie:
 
     def node_weights(self, rows: list[Any], operation: Operation) -> Floats:
         """Return the sums or the largest weights of rows from ``row_of``, float64 (rows, nodes)."""
-        weights = np.empty((len(rows), len(self.parents)))
+        weights = np.empty((len(rows), len(self.arrays)))
         for row, weights_of_row in zip(rows, weights, strict=True):
-            _UPWARDS[operation](row, self.parents, weights_of_row)
+            _UPWARDS[operation](row, self.arrays.parents, weights_of_row)
         return weights
 
     # The trie as dictionaries and lists.
@@ -149,22 +138,22 @@ class TokenCharacterTrie:
     @property
     def children(self) -> Sequence[dict[Any, int]]:
         """By node, its children: those of prefixes by letter, and leaves by ``(None, place in decode)``."""
-        return Children(self)
+        return Children(self.arrays)
 
     @property
     def jump(self) -> Sequence[Int32Array]:
         """By node, its children in ascending order, int32."""
-        return Jumps(self)
+        return Jumps(self.arrays)
 
     @property
     def node2prefix(self) -> Mapping[int, list[Any]]:
         """By node, the letters that lead to it."""
-        return Prefixes(self)
+        return Prefixes(self.arrays)
 
     @property
     def ordering(self) -> Int32Array:
         """The nodes of prefixes, int32, children before parents."""
-        return np.arange(len(self.decode), len(self.parents), dtype=np.int32)
+        return np.arange(len(self.decode), len(self.arrays), dtype=np.int32)
 
     @property
     def idx_to_leaf(self) -> Int32Array:
@@ -182,17 +171,6 @@ class TokenCharacterTrie:
         """The other way round."""
         return {leaf: word for word, leaf in self.word2leaf.items()}
 
-    @cached_property
-    def child_starts(self) -> Int32Array:
-        """int32 (nodes + 1,): where each node's children begin in ``child_order``."""
-        counts = np.bincount(self.parents[:-1], minlength=len(self.parents))
-        return np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
-
-    @cached_property
-    def child_order(self) -> Int32Array:
-        """int32 (nodes - 1,): the nodes by parent, in ascending order."""
-        return np.argsort(self.parents[:-1], kind="stable").astype(np.int32)
-
     def visualize(self, ws: Weights | None = None) -> Any:
         """Draw the trie.
 
@@ -206,7 +184,7 @@ class TokenCharacterTrie:
             ImportError: The package ``graphviz`` is missing.
             ValueError: There is not one weight for each node.
         """
-        return drawn(self, None if ws is None else np.asarray(ws, dtype=np.float64))
+        return drawn(self.arrays, None if ws is None else np.asarray(ws, dtype=np.float64))
 
 
 class ParallelTokenCharacterTrie(TokenCharacterTrie):
@@ -237,23 +215,23 @@ class ParallelTokenCharacterTrie(TokenCharacterTrie):
         num_threads = min(torch.get_num_threads(), len(rows))
         if num_threads < 2:
             return super().node_weights(rows, operation)
-        weights = np.empty((len(rows), len(self.parents)))
+        weights = np.empty((len(rows), len(self.arrays)))
         # The passes run without the interpreter lock.
         with ThreadPoolExecutor(num_threads) as threads:
-            done = threads.map(_UPWARDS[operation], rows, [self.parents] * len(rows), weights)
+            done = threads.map(_UPWARDS[operation], rows, [self.arrays.parents] * len(rows), weights)
         list(done)
         return weights
 
     def by_level(self, rows: list[torch.Tensor], operation: Operation) -> torch.Tensor:
         """Return the weights of all nodes, float64 (rows, nodes), from those of one length of prefixes at a time."""
-        num_leaves, num_nodes = len(self.decode), len(self.parents)
+        num_leaves, num_nodes = len(self.decode), len(self.arrays)
         parents = self._parents.expand(len(rows), -1)
         nothing, reduce = (0.0, "sum") if operation == "sum" else (-torch.inf, "amax")
         weights = torch.full((len(rows), num_nodes), nothing, dtype=torch.float64, device=self.device)
         if rows:
             weights[:, :num_leaves] = torch.stack(rows)
         # The ends of the levels by node: the leaves', then from the longest prefixes' to the root's.
-        ends = [num_leaves, *(num_nodes - num for num in reversed(self._num_prefixes[:-1])), num_nodes]
+        ends = [num_leaves, *(num_nodes - num for num in reversed(self.arrays.num_prefixes[:-1])), num_nodes]
         # Those that leaves belong to are of any length.
         above = [(num_leaves, num_nodes), *pairwise(ends[1:])]
         for first, last, (first_above, last_above) in zip([0, *ends], ends, above, strict=False):
@@ -263,4 +241,4 @@ class ParallelTokenCharacterTrie(TokenCharacterTrie):
 
     @cached_property
     def _parents(self) -> torch.Tensor:
-        return torch.as_tensor(self.parents, dtype=torch.int64, device=self.device)
+        return torch.as_tensor(self.arrays.parents, dtype=torch.int64, device=self.device)

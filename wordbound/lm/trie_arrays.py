@@ -1,13 +1,15 @@
 """How the arrays of a trie are made from words, and the passes over them that sum weights."""
 
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from vocab.arrays.byte_trie import Int32Array
+from vocab.arrays.byte_trie import Int32Array, group_starts
 from vocab.arrays.kernels import kernel
 from vocab.arrays.numbers import Numbers
 from wordbound.lm.tokens import Token
@@ -16,6 +18,62 @@ Floats = npt.NDArray[np.float64]
 Int64Array = npt.NDArray[np.int64]
 
 _NUM_BYTES: Final = 256
+
+
+@dataclass(frozen=True)
+class TrieArrays:
+    """A trie whose first nodes are leaves, one for each word, and whose others are the prefixes of words.
+
+    Every child precedes its parent: of the prefixes the longest come first, those of one parent are together, and the
+    empty one, the root, is the last node.
+
+    Attributes:
+        num_leaves: How many words there are.
+        parents: int32 (nodes,), of each node the parent; -1 of the root.
+        letters: What the edges between prefixes are labelled with: the 256 bytes, then other letters.
+        labels: int32 (prefixes,), of each prefix, from node ``num_leaves`` on, the place of its last letter in
+            ``letters``; of the root, 0.
+        num_prefixes: How many prefixes have at most 0, 1, … letters.
+    """
+
+    num_leaves: int
+    parents: Int32Array
+    letters: Sequence[Any]
+    labels: Int32Array
+    num_prefixes: Sequence[int]
+
+    @classmethod
+    def of(cls, words: Sequence[Any]) -> Self:
+        """Build the trie of words: of bytes by byte, and of others by the letters that they are iterated for."""
+        numbers, lengths, letters = _spelled(words)
+        parents, labels, last_nodes, num_prefixes = _prefixes_of(numbers, lengths, len(letters))
+        # Numbered from the empty prefix on, they are turned round.
+        root = len(words) + len(parents) - 1
+        upwards = (root - np.concatenate([last_nodes, parents[::-1]])).astype(np.int32)
+        upwards[root] = -1
+        return cls(len(words), upwards, letters, labels[::-1].astype(np.int32), num_prefixes)
+
+    def __len__(self) -> int:
+        return len(self.parents)
+
+    @property
+    def root(self) -> int:
+        return len(self.parents) - 1
+
+    def last_letter(self, node: int) -> Any:
+        """Return the letter that leads from its parent to the node of a prefix."""
+        return self.letters[self.labels[node - self.num_leaves]]
+
+    def children(self, node: int) -> Int32Array:
+        """Return the children of a node in ascending order."""
+        starts, order = self._by_parent
+        return order[starts[node] : starts[node + 1]]
+
+    @cached_property
+    def _by_parent(self) -> tuple[Int32Array, Int32Array]:
+        """The nodes but for the root ordered by parent, and where those of each parent begin."""
+        starts = group_starts(self.parents[:-1], len(self.parents))
+        return starts, np.argsort(self.parents[:-1], kind="stable").astype(np.int32)
 
 
 def word_key(word: Any) -> Hashable:
@@ -33,7 +91,7 @@ def refuse_duplicates(words: Sequence[Any]) -> None:
         seen.add(key)
 
 
-def spelled(words: Sequence[Any]) -> tuple[Int64Array, Int64Array, list[Any]]:
+def _spelled(words: Sequence[Any]) -> tuple[Int64Array, Int64Array, list[Any]]:
     """Return the letters of all words by number, int64, the length of each word, int64, and the letters by number.
 
     A byte is its own number; words of other letters than bytes are iterated for them.
@@ -52,7 +110,7 @@ def spelled(words: Sequence[Any]) -> tuple[Int64Array, Int64Array, list[Any]]:
     return labels, lengths, numbers.in_order
 
 
-def prefixes_of(
+def _prefixes_of(
     letters: Int64Array, lengths: Int64Array, num_letters: int
 ) -> tuple[Int64Array, Int64Array, Int64Array, list[int]]:
     """Number the prefixes of words by length, then by parent and last letter; the empty one is 0.
