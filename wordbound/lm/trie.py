@@ -1,12 +1,12 @@
 """A trie of a vocabulary: the weight of every prefix that tokens begin with, from the weights of the tokens.
 
-Leaf i is the end of token i, so the weights of the leaves are those of the tokens, as they come; one pass, in which each
-node adds its weight to its parent's, is all that it takes. Each sum is made of its own parts: with differences of
+Leaf i is the end of token i, so the weights of the leaves are those of the tokens, as they come; one pass, in which
+each node adds its weight to its parent's, is all that it takes. Each sum is made of its own parts: with differences of
 running sums, weights of 1e-20 would be lost beside others.
 """
 
 import warnings
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from itertools import pairwise
@@ -136,17 +136,17 @@ class TokenCharacterTrie:
     # The trie as dictionaries and lists.
 
     @property
-    def children(self) -> Sequence[dict[Any, int]]:
+    def children(self) -> Children:
         """By node, its children: those of prefixes by letter, and leaves by ``(None, place in decode)``."""
         return Children(self.arrays)
 
     @property
-    def jump(self) -> Sequence[Int32Array]:
+    def jump(self) -> Jumps:
         """By node, its children in ascending order, int32."""
         return Jumps(self.arrays)
 
     @property
-    def node2prefix(self) -> Mapping[int, list[Any]]:
+    def node2prefix(self) -> Prefixes:
         """By node, the letters that lead to it."""
         return Prefixes(self.arrays)
 

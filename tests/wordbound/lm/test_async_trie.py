@@ -71,7 +71,7 @@ async def test_a_task_that_is_cancelled_leaves_the_others_alone() -> None:
     counting.may_go_on.set()
     found = await asyncio.gather(*tasks, return_exceptions=True)
     assert isinstance(found[1], asyncio.CancelledError)
-    assert np.array_equal(found[0], found[2])
+    assert [weights[trie.trie.root] for weights in found if isinstance(weights, np.ndarray)] == [6.0, 6.0]
 
 
 async def test_weights_that_are_refused_fail_their_own_task_alone() -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
 from wordbound.lm import ParallelTokenCharacterTrie, Token, TokenCharacterTrie, decode_vocab
+from wordbound.lm.trie import Operation
 
 TRIES = [TokenCharacterTrie, ParallelTokenCharacterTrie]
 TINY = 1e-30
@@ -69,9 +70,10 @@ def test_each_prefix_weighs_what_the_tokens_do_that_begin_with_it(
 def test_by_level_as_on_a_gpu_the_weights_are_the_same(drawn: list[tuple[bytes, float]], num_rows: int) -> None:
     trie = ParallelTokenCharacterTrie(tokens_of([word for word, _ in drawn]), device="cpu")
     row = torch.tensor([weight for _, weight in drawn], dtype=torch.float64)
-    for operation in ("sum", "max"):
-        found = trie.by_level([row] * num_rows, operation)  # type: ignore[arg-type]
-        expected = trie.node_weights([row.numpy()] * num_rows, operation)  # type: ignore[arg-type]
+    operations: tuple[Operation, ...] = ("sum", "max")
+    for operation in operations:
+        found = trie.by_level([row] * num_rows, operation)
+        expected = trie.node_weights([row.numpy()] * num_rows, operation)
         np.testing.assert_allclose(found.numpy(), expected, rtol=1e-12)
 
 
