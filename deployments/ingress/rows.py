@@ -232,10 +232,10 @@ class RowStream(Response):
 async def _held(answer: AsyncGenerator[RowsItem], held: RowsHeld, body: dict[str, Any]) -> AsyncGenerator[RowsItem]:
     """Yield the items of an answer, whose rows are counted until this is closed."""
     async with aclosing(answer):
-        async for described in answer:
-            is_error = not isinstance(described, dict) or "error" in described
-            with held.hold(0 if is_error else _num_bytes(described, body)):
-                yield described
+        async for first in answer:
+            num_bytes = 0 if not isinstance(first, dict) or "error" in first else _num_bytes(first, body)
+            with held.hold(num_bytes):
+                yield first
                 async for item in answer:
                     yield item
 

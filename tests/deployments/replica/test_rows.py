@@ -93,7 +93,7 @@ class World:
     def __init__(self, tokenizer: Any, **settings: Any) -> None:
         self.engine = Engine()
         server = cast("LLMServer", SimpleNamespace(engine=SimpleNamespace(_engine_client=self.engine)))
-        facts = TokenizerFacts.from_token_bytes([bytes([number % 256]) for number in range(500)], {0, 2})
+        facts = TokenizerFacts.from_token_bytes([bytes([number % 256]) for number in range(500)], [0, 2])
         made = Settings.load({"secret_token": "k", "limits": {"max_input_tokens": 32}, **settings}, {})
         self.rows = RowAnswerer(server, made, tokenizer, facts)
 
@@ -101,6 +101,11 @@ class World:
         with pytest.raises(EngineError) as error:
             self.rows.check(body)
         told: dict[str, Any] = error.value.body["error"]
+        return told
+
+    async def one(self, answer: AsyncIterator[Any]) -> dict[str, Any]:
+        [told] = [item async for item in answer]
+        assert isinstance(told, dict)
         return told
 
     async def logprobs(self, prompt: Any, width: int = 4, **fields: Any) -> list[Any]:
@@ -159,7 +164,7 @@ async def test_keys_do_not_share_what_the_engine_keeps_of_prompts(world: World) 
 
 async def test_given_tokens_are_scored_by_one_reading(world: World) -> None:
     body = {"prompt": [1, 2], "token_ids": [5, 3, 4]}
-    [told] = [item async for item in world.rows.token_logprobs(body, ALICE)]
+    told = await world.one(world.rows.token_logprobs(body, ALICE))
     assert told == {"logprobs": [-5, LEAST_LOGPROB, -4], "prompt_tokens": 5}
     assert [prompt["prompt_token_ids"] for prompt in world.engine.prompts] == [[1, 2, 5, 3, 4]]
 
@@ -238,14 +243,14 @@ async def test_a_prompt_whose_scores_take_too_much_memory_is_refused(tokenizer: 
     world = World(tokenizer, limits={"max_scored_bytes": 2**20, "max_input_tokens": 32})
     for num_prompt, is_refused in ((32, False), (2, False)):
         body = {"prompt": [1] * num_prompt, "token_ids": [2] * 31}
-        [told] = [item async for item in world.rows.token_logprobs(body, ALICE)]
+        told = await world.one(world.rows.token_logprobs(body, ALICE))
         assert ("error" in told) is is_refused
-    [told] = [item async for item in world.rows.token_logprobs({"prompt": [1] * 32, "token_ids": [2] * 32}, ALICE)]
+    told = await world.one(world.rows.token_logprobs({"prompt": [1] * 32, "token_ids": [2] * 32}, ALICE))
     assert (told["error"]["param"], told["error"]["code"]) == ("token_ids", "context_length_exceeded")
 
 
 async def test_the_table_has_the_bytes_of_every_token_of_the_model(world: World, tokenizer: Any) -> None:
-    [told] = [item async for item in world.rows.tokens()]
+    told = await world.one(world.rows.tokens())
     tokens = [base64.b64decode(token) for token in told["tokens"]]
     assert told["vocab_size"] == len(tokens) == NUM_TOKENS
     assert tokens[65] == b"A"
