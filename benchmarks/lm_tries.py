@@ -70,7 +70,8 @@ def main() -> None:
         weights = tries[name].weight_sum(rows[0])
         known = [*weights[tries[name].idx_to_leaf[:, 1]], weights[tries[name].root]]
         expected = known if expected is None else expected
-        np.testing.assert_allclose(known, expected, rtol=1e-5)
+        # Those of genlm-backend's parallel trie are float32 sums.
+        np.testing.assert_allclose(known, expected, rtol=1e-3)
         run["tries"][name]["num_nodes"] = len(weights)
     gc.disable()
     times: dict[tuple[str, str], list[float]] = {}
