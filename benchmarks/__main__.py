@@ -12,6 +12,7 @@ NAMES = {
     "compile": "--tokenizer",
     "quality": "--model",
     "batch": "--model",
+    "lm_rows": "--model",
 }
 """Each benchmark, and its option for the model."""
 

@@ -84,3 +84,10 @@ def test_of_tokens_with_equal_bytes_all_pass(found: dict[str, dict[str, str]]) -
 
 def test_of_vocabularies_all_pass_of_tokenizers_that_are_here(found: dict[str, dict[str, str]]) -> None:
     assert_all_pass(found["test_vocabulary.py"], 3)
+
+
+@pytest.mark.slow
+def test_of_models_all_pass_within_a_ten_thousandth(tmp_path: Path, smollm2_path: Path) -> None:
+    # They ask for equal bits, of batches that are padded as theirs are.
+    replaced = {GPT2: str(smollm2_path), "max_rel_err == 0": "max_rel_err < 1e-4"}
+    assert_all_pass(outcomes({"test_hf_llm.py": replaced}, tmp_path)["test_hf_llm.py"], 16)

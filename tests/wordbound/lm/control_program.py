@@ -1,0 +1,49 @@
+"""A program for genlm-control, on our model: ``control_program MODEL GENLM_CONTROL``.
+
+Its last line is JSON: what ten particles wrote under a regular language, and under a grammar.
+"""
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import genlm
+
+# Its packages share the name with the stand-in for genlm-backend, which comes first.
+genlm.__path__.append(str(Path(sys.argv[2]) / "genlm"))
+
+from genlm.backend.llm import load_model_by_name  # noqa: E402
+from genlm.control import AWRS, BoolCFG, BoolFSA, PromptedLLM, direct_token_sampler  # noqa: E402
+
+NUM_PARTICLES = 10
+COLOURS = r" (red|green|blue|black|white)"
+GRAMMAR = """
+start: " the " ANIMAL " and " "the " ANIMAL
+ANIMAL: "cat" | "dog" | "horse"
+"""
+
+
+async def main() -> None:
+    model = load_model_by_name(sys.argv[1], backend="hf")
+    found: dict[str, Any] = {"model": f"{type(model).__module__}.{type(model).__name__}"}
+    llm = PromptedLLM(model)
+    llm.set_prompt_from_str("My favorite color is")
+    colours = BoolFSA.from_regex(COLOURS)
+    # AWRS asks the automaton about tokens that the model proposes; the product is the local distribution itself.
+    found["awrs"] = await texts(AWRS(llm, colours.coerce(llm, f=b"".join)))
+    found["direct"] = await texts(direct_token_sampler(llm * colours.coerce(llm, f=b"".join)))
+    llm.set_prompt_from_str("On the farm I saw")
+    found["grammar"] = await texts(AWRS(llm, BoolCFG.from_lark(GRAMMAR).coerce(llm, f=b"".join)))
+    print(json.dumps(found))
+
+
+async def texts(sampler: Any) -> dict[str, float]:
+    """By text, its share of the posterior."""
+    sequences = await sampler.smc(n_particles=NUM_PARTICLES, ess_threshold=0.5, max_tokens=12)
+    return {str(text): float(share) for text, share in sequences.decoded_posterior.items()}
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
