@@ -1,6 +1,7 @@
 """Many prefixes in one batch, the short ones padded: for models that cannot have them packed into one sequence."""
 
 import copy
+import inspect
 from collections.abc import Sequence
 from typing import Any
 
@@ -42,13 +43,17 @@ def _group_logits(model: Any, texts: list[Ids], num_before: int, cache: Any) -> 
     lasts = [len(text) - 1 for text in texts]
     # Only where some prefix ends: all positions of 20 prefixes of 1,000 tokens are 4 GB of logits at 49k tokens.
     wanted = sorted(set(lasts))
-    logits = model(
-        ids,
-        attention_mask=torch.tensor(seen, device=device),
-        position_ids=torch.arange(num_before, num_before + longest, device=device).expand(len(texts), -1),
-        past_key_values=cache,
-        use_cache=cache is not None,
-        logits_to_keep=torch.tensor(wanted, device=device),
-    ).logits
-    result: torch.Tensor = logits[range(len(texts)), [wanted.index(last) for last in lasts]]
-    return result
+    logits = logits_at(model, ids, wanted, cache, attention_mask=torch.tensor(seen, device=device))
+    return logits[range(len(texts)), [wanted.index(last) for last in lasts]]
+
+
+def logits_at(model: Any, ids: torch.Tensor, places: Sequence[int], cache: Any = None, **options: Any) -> torch.Tensor:
+    """Return (n, places, V): the logits at some places of n texts, int64 (n, tokens), that go on from a cache."""
+    if cache is not None:
+        options["past_key_values"] = cache
+    # Not every kind of model can leave the others out.
+    keeps = "logits_to_keep" in inspect.signature(model.forward).parameters
+    if keeps:
+        options["logits_to_keep"] = torch.tensor(places, device=ids.device)
+    logits: torch.Tensor = model(ids, use_cache=cache is not None, **options).logits
+    return logits if keeps else logits[:, places]

@@ -13,7 +13,7 @@ from wordbound.lm.gathering import Ids
 from wordbound.lm.kept_tokens import KeptTokens, TokenNode
 from wordbound.lm.loading import load_tokenizer
 from wordbound.lm.packed import can_pack, packed_logits
-from wordbound.lm.padded import padded_logits
+from wordbound.lm.padded import logits_at, padded_logits
 
 _SCORED_AT_ONCE: Final = 256
 """Tokens of a text that are scored by one forward: 50 MB of logits at 49k tokens, 268 MB at 262k."""
@@ -137,14 +137,17 @@ class AsyncTransformer(AsyncLM):
         from transformers import DynamicCache
 
         slots = self._kept.path(prompt[:-1]) if self._packs else []
-        cache = DynamicCache(self._kept.read(slots)) if slots else DynamicCache(config=self.model.config)
+        cache = DynamicCache(self._kept.read(slots)) if slots else None
+        if cache is None and len(ids) > _SCORED_AT_ONCE:
+            cache = DynamicCache(config=self.model.config)
         scores = torch.empty(len(ids))
         unread = prompt[len(slots) :]
         for start in range(0, len(ids), _SCORED_AT_ONCE):
             part = ids[start : start + _SCORED_AT_ONCE]
             # The last one is scored by what comes before it; the next part reads it.
             read = torch.tensor([unread + part[:-1]], device=self.model.device)
-            logits = self.model(read, past_key_values=cache, use_cache=True, logits_to_keep=len(part)).logits[0].float()
+            places = range(len(unread) - 1, len(unread) - 1 + len(part))
+            logits = logits_at(self.model, read, places, cache)[0].float()
             chosen = logits.gather(1, torch.tensor(part, device=logits.device)[:, None])[:, 0]
             scores[start : start + len(part)] = (chosen - logits.logsumexp(-1)).cpu()
             unread = part[-1:]
@@ -168,7 +171,7 @@ class AsyncTransformer(AsyncLM):
                 node.past_key_values = DynamicCache(self._kept.read(self._kept.path(ids)))
             else:
                 cache = DynamicCache(config=self.model.config)
-                self.model(torch.tensor([ids], device=self.model.device), past_key_values=cache, logits_to_keep=1)
+                logits_at(self.model, torch.tensor([ids], device=self.model.device), [len(ids) - 1], cache)
                 self._pinned[ids] = cache
 
     def clear_kv_cache(self) -> None:

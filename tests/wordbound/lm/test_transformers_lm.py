@@ -21,14 +21,14 @@ def transformer(kind: str = "llama", **options: Any) -> AsyncTransformer:
     return AsyncTransformer(tiny_model(kind, NUM_TOKENS, 1), None, **{"cache_size": 0, **options})
 
 
-def windowed_transformer() -> AsyncTransformer:
+def windowed_transformer(kind: type[MistralForCausalLM] = MistralForCausalLM) -> AsyncTransformer:
     """A model whose layers see the last four tokens only."""
     torch.manual_seed(1)
     sizes = {"hidden_size": 24, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2}
     config = MistralConfig(
         vocab_size=NUM_TOKENS, num_key_value_heads=1, sliding_window=4, initializer_range=0.3, **sizes
     )
-    return AsyncTransformer(MistralForCausalLM(config).eval(), None, cache_size=0)
+    return AsyncTransformer(kind(config).eval(), None, cache_size=0)
 
 
 def rows_alone(lm: AsyncTransformer, prefixes: Prefixes) -> torch.Tensor:
@@ -116,6 +116,16 @@ def test_a_model_that_packs_wrongly_is_found_out(monkeypatch: pytest.MonkeyPatch
     forward = model.forward
     monkeypatch.setattr(model, "forward", lambda *ids, attention_mask=None, **options: forward(*ids, **options))
     assert not can_pack(model)
+
+
+def test_a_model_that_computes_all_logits_is_asked_for_all() -> None:
+    class Old(MistralForCausalLM):
+        def forward(self, input_ids: torch.Tensor, attention_mask: Any = None, use_cache: bool = False) -> Any:
+            return super().forward(input_ids, attention_mask=attention_mask, use_cache=use_cache)
+
+    lm = windowed_transformer(Old)
+    assert_own_rows(lm, [[1, 2, 3], [4], [1, 2]])
+    assert lm.token_logprobs_sync([1, 2], [3, 4]).shape == (2,)
 
 
 def test_a_common_beginning_is_read_once(num_tokens_read: list[int]) -> None:
