@@ -4,6 +4,8 @@ A backend writes ``compute_rows``; checks, gathering, the cache of rows, scores 
 """
 
 import asyncio
+import contextlib
+import operator
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
@@ -360,14 +362,20 @@ class AsyncLM(ABC):
             )
         return prompt, ids
 
+    def _int(self, token: Any) -> int:
+        # numpy's and torch's integers are fine.
+        if not isinstance(token, bool):
+            with contextlib.suppress(TypeError):
+                return operator.index(token)
+        raise ValueError(f"token ids must be ints from 0 to {self.vocab_size - 1}, not {token!r}")
+
     def checked_ids(self, token_ids: Sequence[int]) -> Ids:
         """Return ids as a tuple of ints; ValueError where one is none, or not of this model."""
         if hasattr(token_ids, "tolist"):
             token_ids = token_ids.tolist()
         ids = tuple(token_ids)
-        for token in ids:
-            if type(token) is not int:
-                raise ValueError(f"token ids must be ints from 0 to {self.vocab_size - 1}, not {token!r}")
+        if not all(type(token) is int for token in ids):
+            ids = tuple(self._int(token) for token in ids)
         if ids and not 0 <= min(ids) <= max(ids) < self.vocab_size:
             wrong = next(token for token in ids if not 0 <= token < self.vocab_size)
             raise ValueError(f"token ids must be from 0 to {self.vocab_size - 1}, this model's vocabulary, not {wrong}")

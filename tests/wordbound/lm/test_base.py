@@ -35,7 +35,9 @@ async def test_all_ways_to_a_row_agree() -> None:
     assert torch.equal(rows, lm.batch_next_token_logprobs_sync(prefixes))
     assert torch.equal(rows[1], await lm.next_token_logprobs([2, 3]))
     assert torch.equal(rows[1], lm.next_token_logprobs_sync([2, 3]))
+    # Integers of numpy and torch, too.
     assert torch.equal(rows[1], lm.next_token_logprobs_uncached(np.array([2, 3])))  # type: ignore[arg-type]
+    assert torch.equal(rows[1], await lm.next_token_logprobs([np.int64(2), torch.tensor(3)]))  # type: ignore[list-item]
 
 
 async def test_a_backend_that_only_awaits_answers_sync_calls_in_a_running_loop() -> None:
