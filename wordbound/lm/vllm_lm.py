@@ -34,8 +34,11 @@ from wordbound.lm.gathering import Ids
 MAX_KEPT: Final = 4096
 """Prefixes whose computation may still be kept in the engine; it keeps fewer where its blocks are used up."""
 
-MAX_STEPS_BACK: Final = 64
+MAX_BACK: Final = 64
 """How many tokens may lie between a prefix and the kept one that it continues. Each costs a look-up."""
+
+MIN_SHARED: Final = 16
+"""Tokens that several new prefixes begin with, which are then computed once, before them."""
 
 
 class AsyncVirtualLM(AsyncLM):
@@ -103,6 +106,8 @@ class AsyncVirtualLM(AsyncLM):
         return self._worker.engine.model_executor.driver_worker.worker.model_runner.model
 
     async def compute_rows(self, prefixes: Sequence[Ids], lora_name: str | None) -> torch.Tensor:
+        if beginning := self._beginning(prefixes, lora_name):
+            await self._generate([self._row_request(beginning, lora_name)])
         outputs = await self._generate([self._row_request(ids, lora_name) for ids in prefixes])
         return torch.cat([rows_of(output)[:1] for output in outputs])
 
@@ -118,6 +123,10 @@ class AsyncVirtualLM(AsyncLM):
         [output] = await self._generate([_Request(self._name(), prompt + ids, params)])
         scores = (output.prompt_logprobs or [])[len(prompt) :]
         return torch.tensor([score[token].logprob for score, token in zip(scores, ids, strict=True) if score])
+
+    def cache_kv(self, prompt_tokens: Sequence[int], lora_name: str | None = None) -> None:
+        """Compute a prompt now. The engine keeps it while it has room; beyond whole blocks, for half a minute."""
+        self.next_token_logprobs_uncached(prompt_tokens, lora_name)
 
     def clear_kv_cache(self) -> None:
         """Forget keys and values; those of requests under way stay."""
@@ -148,8 +157,20 @@ class AsyncVirtualLM(AsyncLM):
         )
         return _Request(name, ids, params)
 
+    def _beginning(self, prefixes: Sequence[Ids], lora_name: str | None) -> Ids:
+        """Return the beginning that the new ones of these prefixes share, where it is worth a step of its own."""
+        if not self._keeps:
+            # The engine finds what requests of one step share, by its blocks of 16 tokens.
+            return ()
+        new = [ids for ids in prefixes if self._parent(ids, lora_name) is None]
+        if len(new) < 2:
+            return ()
+        first, last = min(new), max(new)
+        length = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
+        return first[:length] if length >= MIN_SHARED else ()
+
     def _parent(self, ids: Ids, lora_name: str | None) -> str | None:
-        for length in range(len(ids), max(len(ids) - MAX_STEPS_BACK, 0), -1):
+        for length in range(len(ids), max(len(ids) - MAX_BACK, 0), -1):
             if name := self._kept_names.get((lora_name, ids[:length])):
                 return name
         return None

@@ -33,6 +33,7 @@ def main(model_path: str, grammar: str, prefixes_path: str, found_path: str) -> 
         found = asyncio.run(ask(model, grammar, prefixes))
         found |= asyncio.run(give_up(model, prefixes))
         found["grown"] = asyncio.run(grow(model, prefixes[0]))
+        found["together"] = asyncio.run(together(model))
     found["after the end"] = error_of(model)
     torch.save(found, found_path)
 
@@ -86,6 +87,23 @@ async def grow(model: AsyncVirtualLM, prefix: list[int]) -> int:
         [output] = await model._generate([model._row_request(tuple(prefix), None)])
         most = max(most, len(prefix) - (output.num_cached_tokens or 0))
     return most
+
+
+async def together(model: AsyncVirtualLM) -> list[int]:
+    """How many tokens the engine computed for each of its requests, of four new prefixes that share their beginning."""
+    asked, generate = [], model._generate
+
+    async def noting(requests: Any) -> Any:
+        outputs = await generate(requests)
+        asked.extend(
+            len(one.ids) - (output.num_cached_tokens or 0) for one, output in zip(requests, outputs, strict=True)
+        )
+        return outputs
+
+    model._generate = noting  # type: ignore[method-assign]
+    shared = list(range(500, 540))
+    await model.batch_next_token_logprobs([[*shared, token, token] for token in (3, 4, 5, 6)])
+    return asked
 
 
 def error_of(model: AsyncVirtualLM) -> str:

@@ -99,5 +99,9 @@ def test_a_text_that_grows_costs_a_token_at_each_step(found: dict[str, Any]) -> 
     assert found["grown"] == 1
 
 
+def test_what_new_prefixes_share_is_computed_once(found: dict[str, Any]) -> None:
+    assert found["together"] == [40, 2, 2, 2, 2]
+
+
 def test_after_the_end_the_error_says_what_to_do(found: dict[str, Any]) -> None:
     assert "load it again" in found["after the end"]
