@@ -173,7 +173,7 @@ def _arm(name: str, model: str, genlm: str | None) -> Arm:
         if genlm is None:
             raise SystemExit("--genlm names no folder")
         sys.path.insert(0, genlm)
-        from genlm.backend.llm.hf import AsyncTransformer  # type: ignore[import-not-found]
+        from genlm.backend.llm.hf import AsyncTransformer
 
         theirs = AsyncTransformer.from_name(model, hf_opts={"device_map": "cpu", "torch_dtype": torch.float32})
         return Arm(theirs.batch_next_token_logprobs, theirs.clear_cache)

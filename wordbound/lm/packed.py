@@ -76,7 +76,8 @@ def can_pack(model: Any) -> bool:
 
 def _part(prefixes: list[Ids], kept: KeptTokens) -> list[Ids]:
     """The first prefixes, as many as their mask allows, but at least one."""
-    num_new, num_old, before = 0, 0, ()
+    num_new, num_old = 0, 0
+    before: Ids = ()
     for n, ids in enumerate(prefixes):
         num_kept = min(len(kept.path(ids)), len(ids) - 1)
         common = next(

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tests.wordbound.lm.counting_lm import NUM_TOKENS, CountingLM
-from wordbound.lm import MockAsyncLM
+from wordbound.lm import AsyncLM, MockAsyncLM
 
 
 def test_a_row_is_the_float32_logarithm_of_a_distribution() -> None:
@@ -42,7 +42,7 @@ async def test_all_ways_to_a_row_agree() -> None:
 
 async def test_a_backend_that_only_awaits_answers_sync_calls_in_a_running_loop() -> None:
     class Awaiting(CountingLM):
-        compute_rows_sync = MockAsyncLM.__mro__[1].compute_rows_sync
+        compute_rows_sync = AsyncLM.compute_rows_sync
 
         async def compute_rows(self, prefixes: Any, lora_name: str | None) -> torch.Tensor:
             await asyncio.sleep(0)

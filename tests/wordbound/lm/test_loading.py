@@ -18,7 +18,7 @@ def test_an_unknown_backend_is_refused_with_the_ones_that_exist() -> None:
 
 
 def test_a_missing_package_is_named_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(BACKENDS, "mock", ("no_such_lm", "NoSuchLM", "wordbound[lm]"))  # type: ignore[arg-type]
+    monkeypatch.setitem(BACKENDS, "mock", ("no_such_lm", "NoSuchLM", "wordbound[lm]"))
     with pytest.raises(ImportError, match=r"needs wordbound\.lm\.no_such_lm: install wordbound\[lm\]"):
         load_model_by_name("model", backend="mock")
 
