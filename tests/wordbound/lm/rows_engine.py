@@ -91,7 +91,8 @@ async def grow(model: AsyncVirtualLM, prefix: list[int]) -> int:
 
 async def together(model: AsyncVirtualLM) -> list[int]:
     """How many tokens the engine computed for each of its requests, of four new prefixes that share their beginning."""
-    asked, generate = [], model._generate
+    asked: list[int] = []
+    generate = model._generate
 
     async def noting(requests: Any) -> Any:
         outputs = await generate(requests)
