@@ -10,7 +10,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 from weakref import WeakKeyDictionary
 
 import torch
@@ -19,6 +19,9 @@ from wordbound.lm.cache import OutputCache
 from wordbound.lm.gathering import Gatherer, Ids, Key
 from wordbound.lm.sampling import ListOfWords, Sampler
 from wordbound.lm.tokens import Token, decode_vocab
+
+MAX_BATCH_BYTES: Final = 4 << 30
+"""Of the rows that one call returns: 21,845 prefixes at 49,152 tokens."""
 
 UNKNOWN_ADAPTER = "unknown LoRA adapter: {!r}; this model has none, so leave lora_name out"
 
@@ -349,6 +352,12 @@ class AsyncLM(ABC):
     def _keys(self, token_ids_list: Sequence[Sequence[int]], lora_name: str | None) -> list[Key]:
         if not len(token_ids_list):
             raise ValueError("an empty list of prefixes has no rows: give at least one prefix")
+        most = MAX_BATCH_BYTES // (4 * self.vocab_size)
+        if len(token_ids_list) > most:
+            raise ValueError(
+                f"{len(token_ids_list):,} prefixes are more rows than fit into memory at once: ask for at most {most:,}"
+                f" at a time, each of {self.vocab_size:,} numbers"
+            )
         return [self._key(token_ids, lora_name) for token_ids in token_ids_list]
 
     def _scored(self, prompt_ids: Sequence[int], token_ids: Sequence[int], lora_name: str | None) -> tuple[Ids, Ids]:

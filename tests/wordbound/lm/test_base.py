@@ -40,6 +40,15 @@ async def test_all_ways_to_a_row_agree() -> None:
     assert torch.equal(rows[1], await lm.next_token_logprobs([np.int64(2), torch.tensor(3)]))  # type: ignore[list-item]
 
 
+async def test_more_rows_than_fit_into_memory_are_refused_before_any_is_computed() -> None:
+    lm = MockAsyncLM(None, 50_000)
+    told = r"1,000,000 prefixes .* at most 21,474 at a time"
+    with pytest.raises(ValueError, match=told):
+        await lm.batch_next_token_logprobs([[1]] * 1_000_000)
+    with pytest.raises(ValueError, match=told):
+        lm.batch_next_token_logprobs_sync([[1]] * 1_000_000)
+
+
 async def test_a_backend_that_only_awaits_answers_sync_calls_in_a_running_loop() -> None:
     class Awaiting(CountingLM):
         compute_rows_sync = AsyncLM.compute_rows_sync
