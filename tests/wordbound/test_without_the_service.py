@@ -43,10 +43,13 @@ def run(folder: Path, *arguments: str, first: str = "") -> subprocess.CompletedP
     )
 
 
-def assert_both_commands_work(folder: Path) -> None:
+def assert_the_commands_work(folder: Path) -> None:
     made = run(folder, "grammar", "--lang", "es", "--words", "5")
     assert (made.returncode, made.stderr) == (0, "")
     assert "root ::= " in made.stdout
+    text = run(folder, "check", str(ROOT / "README.md"), "--lang", "en", "--words", "2000")
+    assert (text.returncode, text.stderr) == (1, "")
+    assert "not in the list:" in text.stdout
     checked = run(folder, "doctor", "--port", "18000")
     assert (checked.returncode, checked.stderr) == (0, ""), checked.stdout
     assert "the service is not" in checked.stdout
@@ -54,7 +57,7 @@ def assert_both_commands_work(folder: Path) -> None:
 
 
 def test_the_commands_import_nothing_of_the_service() -> None:
-    assert_both_commands_work(ROOT)
+    assert_the_commands_work(ROOT)
 
 
 def test_lists_are_compiled_and_followed_without_the_service() -> None:
@@ -75,4 +78,4 @@ def test_a_wheel_brings_what_the_commands_need(tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(folder)
     assert (folder / "wordbound" / "constraints-gpu.txt").read_text() == (ROOT / "constraints-gpu.txt").read_text()
-    assert_both_commands_work(folder)
+    assert_the_commands_work(folder)

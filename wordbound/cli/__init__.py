@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from wordbound import __version__
+from wordbound.cli.check import check
 from wordbound.cli.doctor import doctor
 from wordbound.cli.grammar import grammar
 
@@ -15,6 +16,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command()(check)
 app.command()(doctor)
 app.command()(grammar)
 
@@ -31,7 +33,7 @@ def _options(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Texts made of the words of a list: a check of this machine, and grammars for other engines."""
+    """Texts made of the words of a list: check texts and this machine, and write grammars for other engines."""
 
 
 def main() -> None:

@@ -1,0 +1,143 @@
+"""A check finds what is listed in any text, and allows every text that the automaton does."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.changed_worlds import ALL_WORLDS
+from tests.choices import TELLING_CHOICES, Choice, choice_id, choices
+from tests.worlds import World
+from vocab.lists.wordlists import WordList
+from vocab.options import ListOptions
+from vocab.text.changes import ListChanges
+from vocab.text.check import Band, TextChecker, TextReport
+
+ENGLISH = ("the", "I", "cat", "don't", "dog", "well-known", "Mr.", "in front of", "goin'", "elephant", "Anna")
+
+
+def checked(
+    text: str, *words: str, lang: str = "en", n_words: int = 9, changes: ListChanges | None = None
+) -> TextReport:
+    word_list = WordList(lang, words or ENGLISH, "file")
+    return TextChecker(word_list, ListOptions(numbers=True), n_words, changes or ListChanges()).check(text)
+
+
+def faults(text: str, report: TextReport) -> list[tuple[int, str, str]]:
+    return [(word.start, text[word.start : word.end], word.reason) for word in report.not_allowed]
+
+
+@pytest.mark.parametrize("choice", TELLING_CHOICES, ids=choice_id)
+@pytest.mark.parametrize("world", ALL_WORLDS, ids=str)
+def test_every_word_of_an_allowed_text_is_allowed(world: World, choice: Choice) -> None:
+    judge, checker = world.judge(choice), checker_of(world, choice)
+    for text in filter(judge.is_text, world.hand_picked_texts()):
+        assert faults(text, checker.check(text)) == [], repr(text)
+
+
+@pytest.mark.parametrize("world", ALL_WORLDS, ids=str)
+@given(data=st.data(), choice=choices())
+def test_every_word_of_a_random_allowed_text_is_allowed(world: World, data: st.DataObject, choice: Choice) -> None:
+    text = data.draw(world.likely_texts())
+    if world.judge(choice).is_text(text):
+        assert faults(text, checker_of(world, choice).check(text)) == []
+
+
+def checker_of(world: World, choice: Choice) -> TextChecker:
+    word_list = WordList(world.lang, world.words, "file", world.ranks)
+    changes = ListChanges(world.extra_words, world.exclude_words)
+    return TextChecker(word_list, ListOptions(**choice), world.n_words, changes)
+
+
+@given(text=st.text() | st.text("the cat's’-.12\n«é\u0301", max_size=40))
+def test_every_letter_and_digit_is_in_one_word(text: str) -> None:
+    words = checked(text).words
+    covered = [place for word in words for place in range(word.start, word.end)]
+    assert covered == sorted(set(covered))
+    assert {place for place, char in enumerate(text) if char.isalnum()} <= set(covered)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", []),
+        ("The cat. The dog!", []),
+        ("THE CAT, The Cat", []),
+        ("the horse", [(4, "horse", "unknown")]),
+        ("the elephant", [(4, "elephant", "rare")]),
+        ("the elephants’ cats", [(4, "elephants", "unknown"), (15, "cats", "unknown")]),
+        ("the cat's dog’s", []),
+        ("the horse's", [(4, "horse's", "unknown")]),
+        ("I don’t. DON'T", []),
+        ("well-known, well known", [(12, "well", "unknown"), (17, "known", "unknown")]),
+        ("the dog-cat", [(4, "dog-cat", "unknown")]),
+        ("the dog—cat", []),
+        ("Mr. Cat in front of the dog", []),
+        ("In front of", []),
+        ("in front", [(0, "in", "unknown"), (3, "front", "unknown")]),
+        ("in front office", [(0, "in", "unknown"), (3, "front", "unknown"), (9, "office", "unknown")]),
+        ("‘the cat’ is goin’ 'the dog'", [(10, "is", "unknown")]),
+        ("3 cats, 1,000.50 dogs", [(2, "cats", "unknown"), (17, "dogs", "unknown")]),
+        ("the 3rd cat", [(4, "3rd", "unknown")]),
+        ("i anna", [(0, "i", "rare"), (2, "anna", "rare")]),
+        ("caté cat\u0301 cat_dog", [(0, "caté", "unknown"), (5, "cat\u0301", "unknown")]),
+        ("zzz\r\n\tthe\u00a0yyy", [(0, "zzz", "unknown"), (10, "yyy", "unknown")]),
+    ],
+)
+def test_words_that_are_not_allowed_are_found_where_they_are(text: str, expected: list[tuple[int, str, str]]) -> None:
+    assert faults(text, checked(text)) == expected
+
+
+@pytest.mark.parametrize(
+    ("lang", "words", "text", "expected"),
+    [
+        ("fr", ["l'", "homme", "aujourd'hui"], "L’homme, l'arbre, aujourd’hui", [(11, "arbre", "unknown")]),
+        ("fr", ["homme"], "l'homme", [(0, "l'homme", "unknown")]),
+        ("it", ["dell'", "acqua"], "dell'acqua dell'anno", [(16, "anno", "unknown")]),
+        ("tr", ["iyi", "ılık"], "İyi Ilık ISPARTA", [(9, "ISPARTA", "unknown")]),
+        ("de", ["Hund", "der"], "Der Hund. der hund", [(14, "hund", "rare")]),
+        ("hi", ["यह", "किताब"], "यह किताब है।", [(9, "है", "unknown")]),
+        ("ru", ["кошка"], "Кошка, собака", [(7, "собака", "unknown")]),
+        ("ar", ["هذا"], "هذا كتاب؟", [(4, "كتاب", "unknown")]),
+    ],
+)
+def test_languages_have_their_own_rules(
+    lang: str, words: Sequence[str], text: str, expected: list[tuple[int, str, str]]
+) -> None:
+    assert faults(text, checked(text, *words, lang=lang)) == expected
+
+
+def test_added_words_are_allowed_and_left_out_ones_are_not() -> None:
+    text = "The horse saw Elephant and the dogs."
+    report = checked(text, changes=ListChanges(("horse", "elephant"), ("the",)))
+    assert faults(text, report) == [
+        (0, "The", "excluded"),
+        (10, "saw", "unknown"),
+        (23, "and", "unknown"),
+        (27, "the", "excluded"),
+        (31, "dogs", "unknown"),
+    ]
+    assert [word.rank for word in report.words] == [1, None, None, 10, None, 1, None]
+
+
+def test_forms_of_one_entry_count_as_one_word_and_numbers_as_none() -> None:
+    report = checked("The cat's 3 cats: THE cat, elephant. Cats 3!")
+    assert (report.num_words, report.num_distinct_words) == (7, 4)
+    assert (report.num_allowed, report.num_distinct_allowed) == (4, 2)
+    assert report.coverage == pytest.approx(4 / 7)
+    assert [band for band in report.bands if band.num_words] == [Band(500, 5, 3), Band(None, 2, 1)]
+
+
+def test_a_text_without_words_is_covered() -> None:
+    report = checked("42 — …")
+    assert (report.num_words, report.coverage) == (0, 1.0)
+
+
+def test_bands_hold_every_word_once() -> None:
+    words = [f"w{i}" for i in range(12_000)]
+    word_list = WordList("en", tuple(words), "file")
+    report = TextChecker(word_list, ListOptions(), 1).check("w0 w499 w500 w9999 w10000 w11999 none")
+    assert [(band.max_rank, band.num_words) for band in report.bands] == [
+        (500, 2), (1_000, 1), (2_000, 0), (3_000, 0), (5_000, 0), (10_000, 1), (None, 3),
+    ]  # fmt: skip

@@ -1,0 +1,139 @@
+"""``wordbound check`` says which words of a text are not listed, and where; its exit status whether there are any."""
+
+import csv
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from wordbound.cli import app
+
+Output = pytest.CaptureFixture[str]
+
+TEXT = "The cat sat on the elephant.\nTHE Elephant, 42 times: xyzzy!\n"
+
+
+def main(*arguments: str) -> int:
+    """Run the command as a shell does, and return its exit status."""
+    with pytest.raises(SystemExit) as exit_info:
+        app(["check", *arguments])
+    assert isinstance(exit_info.value.code, int)
+    return exit_info.value.code
+
+
+@pytest.fixture
+def story(tmp_path: Path) -> str:
+    path = tmp_path / "story.txt"
+    path.write_text(TEXT, encoding="utf-8")
+    return str(path)
+
+
+@pytest.fixture
+def words_file(tmp_path: Path) -> str:
+    path = tmp_path / "words.txt"
+    path.write_text("the\ncat\nsat\non\ntimes\nelephant\n", encoding="utf-8")
+    return str(path)
+
+
+def test_it_tells_what_is_not_listed_and_where(story: str, words_file: str, capsys: Output) -> None:
+    assert main(story, "--list", words_file, "--words", "5") == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == [
+        f"{story}: 10 words, 7 different; 70.0% of the words are in the list, 71.4% of the different ones",
+        "          1 to 500          9 running,       6 different",
+        "        all others          1 running,       1 different",
+        "  not in the list:",
+        "    elephant  (rank 6, 2 times; 1:20)",
+        "    xyzzy  (not in the list; 2:25)",
+    ]
+
+
+def test_a_text_of_listed_words_is_a_success(story: str, words_file: str, tmp_path: Path, capsys: Output) -> None:
+    extra = tmp_path / "extra.txt"
+    extra.write_text("xyzzy\n", encoding="utf-8")
+    assert main(story, "--list", words_file, "--lang", "en", "--extra-words", str(extra)) == 0
+    assert "100% of the words are in the list, 100%" in capsys.readouterr().out
+
+
+def test_words_are_left_out_and_numbers_refused(story: str, words_file: str, tmp_path: Path, capsys: Output) -> None:
+    excluded = tmp_path / "excluded.txt"
+    excluded.write_text("cat\n", encoding="utf-8")
+    assert main(story, "--list", words_file, "--exclude-words", str(excluded), "--no-numbers", "--csv") == 1
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [(row["word"], row["reason"]) for row in rows] == [
+        ("cat", "excluded"),
+        ("42", "unknown"),
+        ("xyzzy", "unknown"),
+    ]
+
+
+def test_csv_has_a_row_for_each_place(story: str, capsys: Output) -> None:
+    assert main(story, "--lang", "en", "--words", "3000", "--csv") == 1
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [(row["line"], row["column"], row["word"]) for row in rows] == [
+        ("1", "20", "elephant"),
+        ("2", "5", "Elephant"),
+        ("2", "25", "xyzzy"),
+    ]
+    assert all(row["file"] == story for row in rows)
+    assert all(TEXT[int(row["start"]) : int(row["end"])] == row["word"] for row in rows)
+    assert rows[2]["rank"] == ""
+
+
+def test_json_has_the_counts_and_the_same_places(story: str, words_file: str, capsys: Output) -> None:
+    assert main(story, story, "--list", words_file, "--words", "5", "--json") == 1
+    [report, again] = json.loads(capsys.readouterr().out)
+    assert report == again
+    assert report["coverage"] == 0.7
+    assert (report["num_words"], report["num_distinct_allowed"]) == (10, 5)
+    assert report["bands"][0] == {"max_rank": 500, "num_words": 9, "num_distinct_words": 6}
+    assert [(word["word"], word["rank"]) for word in report["not_allowed"]] == [
+        ("elephant", 6),
+        ("Elephant", 6),
+        ("xyzzy", None),
+    ]
+
+
+def test_it_reads_standard_input_and_a_byte_order_mark(words_file: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "wordbound", "check", "-", "--list", words_file],
+        input="\ufeffThe cat sat.".encode(),
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.startswith(b"-: 3 words, 3 different; 100%")
+
+
+def test_a_share_is_100_percent_only_where_no_word_is_missing(words_file: str, tmp_path: Path, capsys: Output) -> None:
+    path = tmp_path / "long.txt"
+    path.write_text("the " * 99_999 + "dog", encoding="utf-8")
+    assert main(str(path), "--list", words_file) == 1
+    assert "99.9% of the words" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["none.txt", "--lang", "en"], "none.txt: No such file or directory"),
+        (["binary.docx", "--lang", "en"], "binary.docx: not a text in UTF-8; save it as plain text first"),
+        (["story.txt", "--lang", "xx"], "xx"),
+        (["story.txt", "--list", "none.txt"], "none.txt: No such file or directory"),
+        (["story.txt"], "name a list: --lang TAG or --list FILE"),
+        (["story.txt", "--lang", "en", "--json", "--csv"], "choose one of --json and --csv"),
+        (["--lang", "en"], "FILE"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(
+    arguments: list[str], told: str, story: str, monkeypatch: pytest.MonkeyPatch, capsys: Output
+) -> None:
+    folder = Path(story).parent
+    (folder / "binary.docx").write_bytes(b"PK\x03\x04\xff\xfe")
+    monkeypatch.chdir(folder)
+    assert main(*arguments) == 2
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert told in output.err.strip().splitlines()[-1]
