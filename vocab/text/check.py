@@ -29,6 +29,9 @@ ALLOWED: Final[frozenset[Reason]] = frozenset(("listed", "capitals", "added", "n
 BANDS: Final = (500, 1_000, 2_000, 3_000, 5_000, 10_000)
 """The largest rank of each band of a report."""
 
+MAX_ELISION: Final = 16
+"""Characters of an elided word, its apostrophe included; "lorsqu'" has seven."""
+
 
 @dataclass(frozen=True, slots=True)
 class CheckedWord:
@@ -177,9 +180,9 @@ class TextChecker:
         """Return the words of a run of letters, as pairs of length and word: one, or an elision and the next."""
         whole = self._find(word, starts)
         if not whole.is_allowed:
-            for cut in range(2, len(word)):
-                head, rest = word[:cut], word[cut:]
-                if not is_elision(head, self._language) or not follows_elision(rest, self._language):
+            for cut in range(2, min(len(word), MAX_ELISION + 1)):
+                head = word[:cut]
+                if not is_elision(head, self._language) or not follows_elision(rest := word[cut:], self._language):
                     continue
                 elided, following = self._find(head, starts), self._find(rest, False)
                 # "l'homme" is two words even where one of them is not allowed, unless the list has it whole.
@@ -215,7 +218,10 @@ class TextChecker:
         return _Found(rank, "excluded" if rank in self._left_out else "rare", str(rank))
 
 
-_NUMBER: Final = re.compile(rf"[{marks.DIGITS}]+(?:[{marks.NUMBER_JOINTS}][{marks.DIGITS}]+)*")
+# Bounded, for a number is tried at each of its joints where a letter follows it.
+_NUMBER: Final = re.compile(
+    rf"[{marks.DIGITS}]+(?:[{marks.NUMBER_JOINTS}][{marks.DIGITS}]+){{0,{marks.MAX_NUMBER_CHARS}}}"
+)
 _SENTENCE_START: Final = re.compile(
     rf"[\n\r]|[{re.escape(marks.SENTENCE_MARKS)}][{re.escape(marks.CLOSING_QUOTES + marks.APOSTROPHES)}]*\s"
 )

@@ -129,6 +129,14 @@ def test_forms_of_one_entry_count_as_one_word_and_numbers_as_none() -> None:
     assert [band for band in report.bands if band.num_words] == [Band(500, 5, 3), Band(None, 2, 1)]
 
 
+@pytest.mark.parametrize("piece", ["a", "l'", "l'a-", "1", "1.", "1,1a", "!)", "\u0301", "in front ", "Mr."])
+def test_a_long_text_of_one_kind_is_read_in_one_pass(piece: str) -> None:
+    # Whatever is tried again at every place would take hours.
+    for lang in ("en", "fr"):
+        report = checked(piece * 50_000 + "1a", *ENGLISH, "l'", lang=lang)
+        assert report.words[-1].end == 50_000 * len(piece) + 2
+
+
 def test_a_text_without_words_is_covered() -> None:
     report = checked("42 — …")
     assert (report.num_words, report.coverage) == (0, 1.0)
