@@ -144,8 +144,9 @@ def test_the_whole_of_it_runs_on_a_cpu_with_a_tiny_model_of_dummy_weights(smollm
     run = json.loads(record.read_text())
     assert run["left_out"] == {}
     assert [(row["n_words"], row["num_masks"] > 100) for row in run["masks"]] == [(50, True)] * 2 + [(1000, True)] * 2
-    free, constrained = run["sequences"]
-    assert (free["tokens"], constrained["tokens"]) == (16, 16)
+    free, constrained, rows = run["sequences"]
+    # Of the last arm each token came with its row, or the benchmark would have stopped.
+    assert (free["tokens"], constrained["tokens"], rows["tokens"]) == (16, 16, 16)
     assert free["steps"] >= 8
     assert free["methods_us"]["get_grammar_bitmask"]["cpu"] < constrained["methods_us"]["get_grammar_bitmask"]["cpu"]
     beams = {(row["keeps_work"], row["at_once"]): row for row in run["beams"]}
