@@ -6,12 +6,12 @@
 import importlib
 from typing import TYPE_CHECKING, Any, Final
 
-from wordbound.lm.async_trie import AsyncTokenCharacterTrie
 from wordbound.lm.base import AsyncLM
 from wordbound.lm.loading import load_model_by_name
 from wordbound.lm.mock_lm import MockAsyncLM
 from wordbound.lm.tokens import Token, decode_vocab
-from wordbound.lm.trie import ParallelTokenCharacterTrie, TokenCharacterTrie
+from wordbound.lm.tries.async_trie import AsyncTokenCharacterTrie
+from wordbound.lm.tries.trie import ParallelTokenCharacterTrie, TokenCharacterTrie
 
 if TYPE_CHECKING:
     from wordbound.lm.http_lm import HTTPLM

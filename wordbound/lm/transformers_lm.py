@@ -9,11 +9,11 @@ from typing import Any, Final, Self
 import torch
 
 from wordbound.lm.base import AsyncLM
+from wordbound.lm.forwards.kept_tokens import KeptTokens, TokenNode
+from wordbound.lm.forwards.packed import can_pack, packed_logits
+from wordbound.lm.forwards.padded import logits_at, padded_logits
 from wordbound.lm.gathering import Ids
-from wordbound.lm.kept_tokens import KeptTokens, TokenNode
 from wordbound.lm.loading import load_tokenizer
-from wordbound.lm.packed import can_pack, packed_logits
-from wordbound.lm.padded import logits_at, padded_logits
 
 _SCORED_AT_ONCE: Final = 256
 """Tokens of a text that are scored by one forward: 50 MB of logits at 49k tokens, 268 MB at 262k."""

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
 from wordbound.lm import ParallelTokenCharacterTrie, Token, TokenCharacterTrie, decode_vocab
-from wordbound.lm.trie import Operation
+from wordbound.lm.tries.trie import Operation
 
 TRIES = [TokenCharacterTrie, ParallelTokenCharacterTrie]
 TINY = 1e-30

@@ -18,7 +18,7 @@ import torch
 
 from vocab.arrays.byte_trie import Int32Array
 from wordbound.lm.tokens import Token
-from wordbound.lm.trie_arrays import (
+from wordbound.lm.tries.arrays import (
     Floats,
     TrieArrays,
     max_upwards,
@@ -26,7 +26,7 @@ from wordbound.lm.trie_arrays import (
     sum_upwards,
     word_key,
 )
-from wordbound.lm.trie_views import Children, Jumps, Prefixes, drawn
+from wordbound.lm.tries.views import Children, Jumps, Prefixes, drawn
 
 Weights: TypeAlias = torch.Tensor | npt.ArrayLike
 Operation: TypeAlias = Literal["sum", "max"]

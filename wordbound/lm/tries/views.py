@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vocab.arrays.byte_trie import Int32Array
-from wordbound.lm.trie_arrays import TrieArrays
+from wordbound.lm.tries.arrays import TrieArrays
 
 _T = TypeVar("_T")
 

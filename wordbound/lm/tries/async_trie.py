@@ -5,8 +5,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, Self
 
-from wordbound.lm.trie import Operation, ParallelTokenCharacterTrie, TokenCharacterTrie, Weights
-from wordbound.lm.trie_arrays import Floats
+from wordbound.lm.tries.arrays import Floats
+from wordbound.lm.tries.trie import Operation, ParallelTokenCharacterTrie, TokenCharacterTrie, Weights
 
 
 class _Query(NamedTuple):

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from wordbound.lm.forwards.kept_tokens import KeptTokens
 from wordbound.lm.gathering import Ids
-from wordbound.lm.kept_tokens import KeptTokens
 
 _MAX_MASK: Final = 1 << 22
 """The most cells of a mask (2,048 by 2,048 tokens): beyond, attention costs more than common beginnings save."""

@@ -1,0 +1,1 @@
+"""Forwards of transformers' models over many prefixes: packed into one sequence, or padded."""

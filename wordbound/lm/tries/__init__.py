@@ -1,0 +1,1 @@
+"""Tries of a vocabulary, and the weights of all its prefixes."""
