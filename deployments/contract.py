@@ -2,12 +2,14 @@
 
 import hashlib
 import json
+from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Self, TypeAlias
 
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from vocab.decoding.select import Select
+from vocab.lists.levels import resolve_level
 from vocab.lists.wordlists import AskedSource, Unit
 from vocab.options import Case, End, Layout, ListOptions, Punctuation
 from vocab.text.changes import ListChanges
@@ -38,6 +40,9 @@ RowsItem: TypeAlias = Answer | NDArray[Any] | tuple[NDArray[Any], NDArray[Any]]
 """One item of an answer with next-token rows: a dict that describes them, then arrays, which Ray passes through its
 object store without making Python objects of their numbers. An error is as in ``Answer``."""
 
+Tool: TypeAlias = Literal["next", "swap", "rewrite"]
+"""What a replica does with a text and a word list besides writing answers."""
+
 ENGINE_START_S: Final = 10
 """When to come back where no engine runs; a small model is loaded by then."""
 
@@ -58,6 +63,8 @@ class VocabularySpec(BaseModel):
     Attributes:
         lang: The list; with ``words``, the language whose rules of spelling apply, or None.
         n_words: N, in words or lemmas by ``unit``; None for all.
+        reach: A larger N that the compiled list has to serve too; None for none.
+        level: A named level in its place; None in a vocabulary whose level has been resolved.
         unit: What has a rank of its own: each ``form``, or each ``lemma`` with all its forms.
         source: Which list ``lang`` means: the best there is, or wordfreq's as it is.
         safe: Whether profanity is left out of a language's cleaned list.
@@ -72,6 +79,8 @@ class VocabularySpec(BaseModel):
 
     lang: str | None = Field(default=None, min_length=1)
     n_words: int | None = Field(default=None, ge=1)
+    reach: int | None = Field(default=None, ge=1)
+    level: str | None = None
     unit: Unit = "form"
     source: AskedSource = "auto"
     safe: bool = True
@@ -93,11 +102,23 @@ class VocabularySpec(BaseModel):
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:
-        if self.lang is None and self.words is None:
-            raise ValueError("a vocabulary needs lang or words")
+        if self.lang is None and self.words is None and self.level is None:
+            raise ValueError("a vocabulary needs lang, level or words")
         if self.words is not None and self.unit == "lemma":
             raise ValueError("the lemmas of an inline list are not known")
         return self
+
+    def resolved(self, wordlist_dir: Path | None) -> Self:
+        """Return the vocabulary with the words that its level means.
+
+        Raises:
+            UnknownLevelError, InvalidWordListError: As ``resolve_level``.
+        """
+        if self.level is None:
+            return self
+        meant = resolve_level(self.level, self.lang, wordlist_dir)
+        changes = {"level": None, "lang": meant.lang, "n_words": meant.n_words, "words": meant.words}
+        return self.model_copy(update=changes)
 
     @property
     def options(self) -> ListOptions:
@@ -118,6 +139,32 @@ class VocabularySpec(BaseModel):
 
 USUAL_OPTIONS: Final = VocabularySpec(lang="en").options
 """Those of a request that names none."""
+
+
+class NewWordsAsked(NamedTuple):
+    """Words from beyond the list: among its first ``n_words``, ``per_100`` in any 100, and ``max_words`` together."""
+
+    n_words: int
+    per_100: float = 2
+    max_words: int | None = None
+
+
+class AskedWord(NamedTuple):
+    """A word that has to occur so often; in any listed form of its lemma, if asked."""
+
+    word: str
+    times: int = 1
+    any_form: bool = False
+
+
+class AuthorControls(NamedTuple):
+    """What an author asks of a text beyond its list; None and nothing for no wish."""
+
+    new_words: NewWordsAsked | None = None
+    must_use: tuple[AskedWord, ...] = ()
+    max_sentence_words: int | None = None
+    min_sentences: int | None = None
+    max_sentences: int | None = None
 
 
 MAX_RESCUE: Final = 0.5
@@ -141,6 +188,7 @@ class Decoding(BaseModel):
             service, which depends on the model's tokenizer.
         score: Whether the answer always includes the cost of the constraint.
         hint: Whether a line of the prompt tells the model to use simple words.
+        author: What the author asks of the text beyond the list.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -155,6 +203,7 @@ class Decoding(BaseModel):
     no_repeat_ngram_size: int | None = Field(default=None, ge=0, le=64)
     score: bool = False
     hint: bool = False
+    author: AuthorControls | None = None
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:

@@ -35,6 +35,7 @@ from vocab.errors import (
     NoLemmasError,
     OptionsError,
     TokenBudgetError,
+    UnknownLevelError,
     WordListError,
 )
 
@@ -211,6 +212,8 @@ def to_api_error(error: BaseException, request_id: str, list_param: str = "vocab
         return error
     if isinstance(error, NoLemmasError):
         return BadRequestError(str(error), param="vocab.unit", code="invalid_vocabulary")
+    if isinstance(error, UnknownLevelError):
+        return BadRequestError(str(error), param="vocab.level", code="invalid_vocabulary")
     if isinstance(error, ChangesTooLargeError):
         return BadRequestError(str(error), param="vocab.extra_words", code="invalid_vocabulary")
     if isinstance(error, WordListError):

@@ -78,6 +78,9 @@ class Limits(BaseModel):
     """Costs as many states of the automaton. Set by the word of 10 KB; the longest in wordfreq's lists has 60 letters,
     and longer entries are phrases."""
 
+    max_must_use: int = Field(default=32, ge=0, le=32)
+    """Entries of ``vocab.must_use``. Costs 50 µs each in every mask near their turn. Set by the words of a lesson."""
+
     max_changed_words: int = Field(default=1000, ge=0)
     """Entries of ``vocab.extra_words``, and of ``vocab.exclude_words``. Costs 0.1 ms each when they are new. Set by the
     names of a long novel, some hundreds."""
@@ -115,6 +118,26 @@ class Limits(BaseModel):
     """Of the log-probabilities of a request for those of given tokens: its tokens, prompt included, times the model's
     vocabulary times 4 bytes. Costs twice as much on the engine's device for a step, beside its KV cache: vLLM computes
     those of a whole prompt at once. 2,730 tokens of a vocabulary of 49,152, 512 of 262,144."""
+
+    max_check_bytes: int = Field(default=2 * 2**20, ge=1024)
+    """Of the body of a request to check a text. Costs 1.5 s of a thread and 0.1 GB per MB, and up to 50 MB of
+    answer. Set by a long novel, 2 MB."""
+
+    max_listed: int = Field(default=1000, ge=1)
+    """Words of a list in one answer. Costs 60 bytes each. A page that a person reads has 100."""
+
+    max_tool_chars: int = Field(default=20_000, ge=1)
+    """Of the text of a word tool. Costs its reading; what is computed of it is bounded in tokens. A long article."""
+
+    max_next_words: int = Field(default=100, ge=1)
+    """Words that are likeliest to come next, or in the place of another. Costs about two rows each."""
+
+    max_next_rows: int = Field(default=256, ge=1)
+    """Next-token rows of one search for such words. Costs a sequence of one token in the engine each, 32 at once. Set
+    by lists of rare words, whose beginnings are likely and which are not."""
+
+    max_rewrite_tokens: int = Field(default=200_000, ge=1)
+    """That are read and drawn to rewrite one text; by estimate 1,000 for a word that is not listed."""
 
     max_new_tokens: int = Field(default=1024, ge=1)
     """Costs a step of the engine each. Also the default of a request that names no number."""

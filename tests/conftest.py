@@ -1,6 +1,7 @@
 """What all tests share: how much hypothesis tries, and the demo's model and a large tokenizer, fetched once."""
 
 import fcntl
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,10 @@ from hypothesis import settings
 pytest.register_assert_rewrite("tests")
 
 from deployments.demo import model as demo_model  # noqa: E402 - helpers are imported from here on
+
+# A shell that runs the tests behind it has them ignore Ctrl-C, and they pass that on to the programs they start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Tests that want more or less than the usual number of examples name a part of ``settings().max_examples``.
 settings.register_profile("dev", deadline=None, max_examples=40)

@@ -3,6 +3,7 @@
 VocabularyError
 ├── WordListError                    the list cannot be used: the caller's mistake
 │   ├── UnknownLanguageError    400
+│   ├── UnknownLevelError       400
 │   ├── UnsupportedScriptError  400
 │   ├── EmptyWordListError      400
 │   ├── NoLemmasError           400
@@ -30,6 +31,10 @@ class WordListError(VocabularyError):
 
 class UnknownLanguageError(WordListError):
     """There is no list of that name; the message lists the known ones."""
+
+
+class UnknownLevelError(WordListError):
+    """There is no level of that name, or its file is missing; the message says what to bring."""
 
 
 class UnsupportedScriptError(WordListError):

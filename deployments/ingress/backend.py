@@ -22,11 +22,13 @@ from deployments.contract import (
     Decoding,
     ResolvedVocabulary,
     RowsItem,
+    Tool,
     VocabularySpec,
 )
 from deployments.errors import OverloadedError
 from deployments.settings import Settings
-from deployments.vocabulary.deployment import resolve
+from deployments.vocabulary.deployment import resolve, tell
+from deployments.vocabulary.lists import Question
 
 logger = logging.getLogger("ray.serve.wordbound")
 
@@ -49,6 +51,10 @@ class Backend(Protocol):
     async def resolve(self, spec: VocabularySpec, owner: str) -> ResolvedVocabulary:
         """Make sure that the vocabulary's artefact exists. Raises the errors of ``vocab.errors``."""
 
+    async def tell(self, question: Question) -> bytes:
+        """Say which lists there are, what one has, or which words of a text are listed: the bytes of an answer. Raises
+        the errors of ``vocab.errors``, and ``OverloadedError``."""
+
     def answer(
         self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, caller: Caller
     ) -> AsyncGenerator[Answer]:
@@ -65,6 +71,12 @@ class Backend(Protocol):
 
     def tokens(self, caller: Caller) -> AsyncGenerator[RowsItem]:
         """Give the bytes of the model's tokens, as one dict."""
+
+    def word_tool(
+        self, tool: Tool, body: dict[str, Any], vocabulary: ResolvedVocabulary, spec: VocabularySpec, caller: Caller
+    ) -> AsyncGenerator[Answer]:
+        """Do something with a text and a word list; ``spec`` is the list as it was asked for. Items are as of
+        ``answer``."""
 
     def check_room(self, owner: str) -> None:
         """Raise ``OverloadedError`` where a request of that key is as good as refused."""
@@ -104,6 +116,9 @@ class HandleBackend:
     async def resolve(self, spec: VocabularySpec, owner: str) -> ResolvedVocabulary:
         return await resolve(self._vocabulary, spec, owner)
 
+    async def tell(self, question: Question) -> bytes:
+        return await tell(self._vocabulary, question)
+
     async def answer(
         self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, caller: Caller
     ) -> AsyncGenerator[Answer]:
@@ -126,6 +141,11 @@ class HandleBackend:
 
     def tokens(self, caller: Caller) -> AsyncGenerator[RowsItem]:
         return self._items(self._replica.tokens.remote(caller), None)
+
+    def word_tool(
+        self, tool: Tool, body: dict[str, Any], vocabulary: ResolvedVocabulary, spec: VocabularySpec, caller: Caller
+    ) -> AsyncGenerator[Answer]:
+        return self._items(self._replica.word_tool.remote(tool, body, vocabulary, spec, caller), caller.owner)
 
     async def _items(self, response: Any, owner: str | None) -> AsyncGenerator[Any]:
         """Yield what a replica yields; a refusal is remembered for the key ``owner``."""

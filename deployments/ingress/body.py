@@ -18,9 +18,9 @@ stream on this loop would move."""
 T = TypeVar("T")
 
 
-async def read_checked(request: Request, limits: Limits, read: Callable[[Any], T]) -> T:
+async def read_checked(request: Request, limits: Limits, read: Callable[[Any], T], max_bytes: int | None = None) -> T:
     """Return what ``read`` makes of the parsed body; raises what ``read_json_body`` and ``parse_json`` raise."""
-    body = await read_json_body(request, limits)
+    body = await read_json_body(request, limits, max_bytes)
 
     def parse() -> T:
         return read(parse_json(body, limits))
@@ -28,8 +28,8 @@ async def read_checked(request: Request, limits: Limits, read: Callable[[Any], T
     return parse() if len(body) < _LONG_BODY_BYTES else await asyncio.to_thread(parse)
 
 
-async def read_json_body(request: Request, limits: Limits) -> bytes:
-    """Return the unparsed body of a request that says it is JSON.
+async def read_json_body(request: Request, limits: Limits, max_bytes: int | None = None) -> bytes:
+    """Return the unparsed body of a request that says it is JSON; at most ``max_bytes``, by default those of any body.
 
     Raises:
         UnsupportedMediaTypeError: It is compressed, or says it is something else.
@@ -38,10 +38,11 @@ async def read_json_body(request: Request, limits: Limits) -> bytes:
         BadRequestError: It is empty.
         ClientLeft: The client left before the end of it.
     """
-    _check_headers(request, limits)
+    max_bytes = max_bytes or limits.max_body_bytes
+    _check_headers(request, max_bytes)
     try:
         async with asyncio.timeout(limits.max_body_s):
-            body = await _read(request, limits.max_body_bytes)
+            body = await _read(request, max_bytes)
     except TimeoutError:
         raise RequestTimeoutError(f"The body did not arrive within {limits.max_body_s:g} s.") from None
     if not body.strip():
@@ -73,12 +74,12 @@ def says_more_than(request: Request, num_bytes: int) -> bool:
     return length.isdecimal() and int(length[:20]) > num_bytes
 
 
-def _check_headers(request: Request, limits: Limits) -> None:
+def _check_headers(request: Request, max_bytes: int) -> None:
     check_not_compressed(request)
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise UnsupportedMediaTypeError("The body must be JSON, with 'Content-Type: application/json'.")
-    if says_more_than(request, limits.max_body_bytes):
-        raise _too_large(limits.max_body_bytes)
+    if says_more_than(request, max_bytes):
+        raise _too_large(max_bytes)
 
 
 async def _read(request: Request, max_bytes: int) -> bytes:

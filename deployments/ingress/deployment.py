@@ -28,6 +28,8 @@ from deployments.ingress.proxy_callback import check_guarded
 from deployments.ingress.request_id import Envelope
 from deployments.ingress.routing import Gate, MaxConcurrent, Routes, check_host, header_check, route_check
 from deployments.ingress.rows import ROW_HEADERS, add_rows
+from deployments.ingress.vocabularies import CHECK_PATH, CHECKS_AT_ONCE, LIST_ROUTES, add_vocabularies
+from deployments.ingress.word_tools import TOOL_PATHS, add_word_tools
 from deployments.process_setup import set_up_process
 from deployments.protocol.generate import GenerateRequestReader, rename, reshaped
 from deployments.protocol.openapi import DOCS_PATHS, add_docs
@@ -47,6 +49,7 @@ logger = logging.getLogger("ray.serve.wordbound")
 _PATHS_OF_ENGINE: Final = (
     *(b"/v1/chat/completions", b"/v1/completions", b"/generate", b"/tokenize", b"/detokenize"),
     *(b"/v1/logprobs", b"/v1/token_logprobs"),
+    *TOOL_PATHS,
 )
 """Each request to them waits for a replica."""
 
@@ -57,6 +60,7 @@ ROUTES: Final[Routes] = {
     b"/v1/models/": ("GET",),
     **dict.fromkeys(_PATHS_OF_ENGINE, ("POST",)),
     b"/v1/tokens": ("GET",),
+    **LIST_ROUTES,
     **dict.fromkeys(DOCS_PATHS, ("GET",)),
 }
 OPEN_PATHS: Final = (b"/health", b"/ready")
@@ -90,6 +94,8 @@ def create_app(settings: Settings, backend: Backend, mounts: Sequence[Mount] = (
     _add_generation(app, settings, backend, rates)
     _add_tokenization(app, settings, backend)
     add_rows(app, settings, backend, rates)
+    add_word_tools(app, settings, backend, rates)
+    add_vocabularies(app, settings, backend)
     routes = dict(ROUTES)
     for mount in mounts:
         routes |= mount(app)
@@ -97,6 +103,7 @@ def create_app(settings: Settings, backend: Backend, mounts: Sequence[Mount] = (
     add_docs(app, settings.limits)
     # The layer added last is the outermost.
     app.add_middleware(MaxConcurrent, paths=_PATHS_OF_ENGINE, num_requests=max_chats(settings))
+    app.add_middleware(MaxConcurrent, paths=(CHECK_PATH,), num_requests=CHECKS_AT_ONCE)
     app.add_middleware(KeyLimits, settings=settings, rates=rates)
     app.add_middleware(Gate, check=route_check(routes))
     app.add_middleware(Gate, check=header_check(settings.limits))

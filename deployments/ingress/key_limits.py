@@ -19,9 +19,10 @@ from deployments.settings import Settings
 _INTERACTIVE: Final = (
     *(b"/v1/completions", b"/generate", b"/tokenize", b"/detokenize"),
     *(b"/v1/logprobs", b"/v1/token_logprobs", b"/v1/tokens"),
+    *(b"/v1/vocabularies/next", b"/v1/vocabularies/swap", b"/v1/vocabularies/rewrite"),
 )
 
-_CHARS_PER_TOKEN: Final = 4
+CHARS_PER_TOKEN: Final = 4
 """As OpenAI estimates the tokens of a prompt that it has not read yet."""
 
 _FEWER: Final = ("Ask for fewer with 'max_tokens', or for fewer texts.", "max_tokens")
@@ -76,7 +77,7 @@ def num_prompt_tokens(body: ChatBody) -> int:
     return sum(
         len(prompt)
         if isinstance(prompt, list) and isinstance(prompt[0], int)
-        else len(json.dumps(prompt, ensure_ascii=False)) // _CHARS_PER_TOKEN
+        else len(json.dumps(prompt, ensure_ascii=False)) // CHARS_PER_TOKEN
         for prompt in prompts
     )
 

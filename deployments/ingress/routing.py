@@ -25,9 +25,9 @@ ScopeCheck: TypeAlias = Callable[[Mapping[str, Any]], None]
 
 Routes: TypeAlias = Mapping[bytes, tuple[str, ...]]
 """Path to methods. A path that ends in ``/`` stands for everything below it, whose handler compares exactly; a ``*``
-between slashes for one of our ids."""
+between slashes for one of our ids, or the name of a list."""
 
-_ID: Final = rb"[a-z0-9_-]{1,64}"
+_ID: Final = rb"[A-Za-z0-9_-]{1,64}"
 
 _HOST: Final = re.compile(rb"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
 

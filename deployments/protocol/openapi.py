@@ -12,7 +12,7 @@ from typing import Any, Final, Generic, Literal, TypeVar
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 from pydantic.json_schema import models_json_schema
 from starlette.responses import FileResponse, HTMLResponse, Response
 
@@ -24,6 +24,8 @@ from deployments.protocol.generate import GenerateRequest
 from deployments.protocol.rows import LogprobsRequest, TokenLogprobsRequest
 from deployments.protocol.tokenization import DetokenizeRequest, TokenizeRequest
 from deployments.protocol.validation import Schema, bounded, json_schema
+from deployments.protocol.vocabularies import CheckReport, CheckRequest, VocabularyList, VocabularyWords
+from deployments.protocol.word_tools import NextWordsRequest, RewriteRequest, SwapRequest
 
 _FOLDER: Final = Path(__file__).parent / "docs"
 _FILES: Final = {"swagger-ui.css": "text/css", "swagger-ui-bundle.js": "text/javascript"}
@@ -197,6 +199,91 @@ class TokenTable(BaseModel):
     model_config = ConfigDict(use_attribute_docstrings=True)
 
 
+class NextWord(BaseModel):
+    word: str
+    """As it would be written there."""
+    logprob: float
+    probability: float
+    """The model's own, of all that may come next and not only of the list."""
+    rank: int
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+class NextWords(BaseModel):
+    object: Literal["vocabulary.next"]
+    model: str
+    data: list[NextWord]
+    """The likeliest first."""
+    remainder: float
+    """The probability of everything else: other words, marks, the end of the text."""
+    vocab: dict[str, Any]
+    """The list, as in the answer to a chat."""
+    usage: Usage
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+class OtherWord(BaseModel):
+    word: str
+    text: str
+    """The sentence with it."""
+    logprob: float
+    """Of the word and the rest of the sentence, after what stands before them."""
+    rank: int
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+class OtherWords(BaseModel):
+    object: Literal["vocabulary.swap"]
+    model: str
+    word: str
+    logprob: float
+    """Of the word itself and the rest of the sentence."""
+    data: list[OtherWord]
+    """The likeliest first."""
+    vocab: dict[str, Any]
+    """The list, as in the answer to a chat."""
+    usage: Usage
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+class Change(BaseModel):
+    start: int
+    """Where the words begin in the text of the request, in code points."""
+    end: int
+    before: str = Field(alias="from")
+    to: str
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+class Coverage(BaseModel):
+    before: float
+    after: float
+
+
+class RewrittenText(BaseModel):
+    """The answer; with ``stream`` server-sent events of ``{"text": …}``, a part each, then one of this object, then
+    ``[DONE]``."""
+
+    object: Literal["vocabulary.rewrite"]
+    model: str
+    text: str
+    changes: list[Change]
+    names: list[str]
+    """What was kept besides the words of the list."""
+    coverage: Coverage
+    """The share of running words that are listed; names that are kept count as listed."""
+    vocab: dict[str, Any]
+    """The list with the names, as in the answer to a chat."""
+    usage: Usage
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
 class File(BaseModel):
     id: str
     object: Literal["file"]
@@ -312,6 +399,12 @@ _ANSWERS: Final[dict[str, type[BaseModel]]] = {
     "POST /v1/logprobs": LogprobsList,
     "POST /v1/token_logprobs": TokenLogprobs,
     "GET /v1/tokens": TokenTable,
+    "GET /v1/vocabularies": VocabularyList,
+    "GET /v1/vocabularies/{list_id}/words": VocabularyWords,
+    "POST /v1/vocabularies/check": CheckReport,
+    "POST /v1/vocabularies/next": NextWords,
+    "POST /v1/vocabularies/swap": OtherWords,
+    "POST /v1/vocabularies/rewrite": RewrittenText,
     "GET /v1/files": FilePage,
     "POST /v1/files": File,
     "GET /v1/files/{file_id}": File,
@@ -336,6 +429,10 @@ def document(app: FastAPI, limits: Limits) -> Schema:
         "POST /detokenize": bounded(DetokenizeRequest, limits),
         "POST /v1/logprobs": bounded(LogprobsRequest, limits),
         "POST /v1/token_logprobs": bounded(TokenLogprobsRequest, limits),
+        "POST /v1/vocabularies/next": bounded(NextWordsRequest, limits),
+        "POST /v1/vocabularies/check": bounded(CheckRequest, limits),
+        "POST /v1/vocabularies/swap": bounded(SwapRequest, limits),
+        "POST /v1/vocabularies/rewrite": bounded(RewriteRequest, limits),
         "POST /v1/batches": BatchRequest,
     }
     models: list[type[BaseModel]] = [*requests.values(), Error, *dict.fromkeys(_ANSWERS.values())]
@@ -358,6 +455,11 @@ def document(app: FastAPI, limits: Limits) -> Schema:
         | {"purpose": {"enum": ["batch", "batch_output"]}, "order": {"enum": ["asc", "desc"]}},
         "GET /v1/batches": _AFTER | _LIMIT,
         "POST /v1/batch/jobs": {name: fields[name] for name in PARAMETERS},
+        "GET /v1/vocabularies/{list_id}/words": {
+            "offset": {"type": "integer", "minimum": 0},
+            "limit": {"type": "integer", "minimum": 1, "maximum": limits.max_listed},
+            "q": {"type": "string", "description": "A part of the words, in any capitals."},
+        },
     }
     for path, methods in made["paths"].items():
         for method, operation in methods.items():
@@ -376,9 +478,11 @@ def document(app: FastAPI, limits: Limits) -> Schema:
             )
     for path in ("/health", "/ready"):
         made["paths"][path]["get"]["security"] = []
-    for path in ("/v1/chat/completions", "/v1/completions", "/generate"):
+    for path in ("/v1/chat/completions", "/v1/completions", "/generate", "/v1/vocabularies/rewrite"):
         answer = made["paths"][path]["post"]["responses"]["200"]
         answer["content"] |= _content("text/event-stream", {"type": "string"})
+    checked = made["paths"]["/v1/vocabularies/check"]["post"]["responses"]["200"]
+    checked["content"] |= _content("text/csv", {"type": "string"}) | _content("text/html", {"type": "string"})
     made["paths"]["/v1/logprobs"]["post"]["responses"]["200"]["content"] |= _content(_BYTES, _BINARY)
     schemes = {
         "key": {"type": "http", "scheme": "bearer"},

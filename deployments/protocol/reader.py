@@ -110,6 +110,8 @@ class ChatRequestReader:
         decoding = decoding_of(fields, request.vocab, has_vocabulary=vocabulary is not None, hint=self._hint)
         if vocabulary is not None:
             body |= sampling_defaults(fields, decoding)
+            author = None if request.vocab is None else request.vocab.controls()
+            decoding = decoding.model_copy(update={"author": author})
         return ChatRequest(body, vocabulary, decoding, list_param=request.list_param)
 
     def _max_tokens(self, fields: dict[str, Any]) -> int:

@@ -32,7 +32,7 @@ from deployments.limits import Limits
 INT32_MAX: Final = 2**31 - 1
 INT64_MAX: Final = 2**63 - 1
 
-_MAX_LISTED: Final = 20
+_MAX_LISTED: Final = 30
 """The members of a larger model are not listed in an error."""
 
 _SIZES: Final = (("min", "at least"), ("max", "at most"))

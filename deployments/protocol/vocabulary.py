@@ -9,10 +9,12 @@ from pydantic import AfterValidator, Field
 
 from deployments.contract import VocabularySpec
 from deployments.errors import BadRequestError
+from deployments.protocol.authoring import AuthorMembers
 from deployments.protocol.decoding import DecodingMembers
 from deployments.protocol.validation import INT64_MAX, AtMost, Body, Info, expected
 from vocab.errors import InvalidWordListError, OptionsError, WordListError
 from vocab.lists.entries import clean_words
+from vocab.lists.levels import BANDS, language_of_level
 from vocab.lists.wordlists import NO_LANGUAGE, AskedSource, Unit, check_language, language_of
 from vocab.marks import APOSTROPHES, CLOSE_MARKS, OPEN_MARKS, POSSESSIVE_LETTER
 from vocab.options import Case, End, Layout, Punctuation
@@ -43,6 +45,7 @@ ListName = Annotated[
     Field(min_length=1, max_length=64, json_schema_extra={"x-expected": _LIST_NAME}),
     AfterValidator(_check_printable),
 ]
+LevelName = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_check_printable)]
 NumWords = Annotated[int, Field(ge=1, le=INT64_MAX)]
 Word = Annotated[str, Field(min_length=1), AtMost("max_word_chars")]
 ChangedWords = Annotated[list[Word], AtMost("max_changed_words"), AfterValidator(_check_bytes)]
@@ -53,6 +56,8 @@ class ListMembers(Body):
     """The list, such as ``en``; beside ``words`` the language whose rules of spelling hold."""
     n_words: NumWords | None = None
     """How many of its words count, in rank order; by default all."""
+    level: LevelName | None = None
+    """A named level instead: ``top-1000``, ``A2``, ``ngsl-1``. ``lang`` may be left out where it is of one language."""
     unit: Unit | None = None
     """What has a rank of its own: each ``form`` (the default), or each ``lemma`` with all its forms."""
     source: AskedSource | None = None
@@ -81,7 +86,7 @@ class ListMembers(Body):
     """Where a text may end: after a ``sentence`` (the default where there are marks) or a ``word``."""
 
 
-class Vocabulary(DecodingMembers, ListMembers):
+class Vocabulary(DecodingMembers, AuthorMembers, ListMembers):
     """The words that the answer may consist of, and how such a text is chosen. ``lang`` or ``words`` must be there."""
 
     def spec(self) -> VocabularySpec:
@@ -90,7 +95,8 @@ class Vocabulary(DecodingMembers, ListMembers):
         Raises:
             BadRequestError: The members do not go together, or an entry cannot be a word.
         """
-        if self.lang is None and self.words is None:
+        self._check_level()
+        if self.lang is None and self.words is None and self.level is None:
             raise BadRequestError(
                 "'vocab' needs 'lang', the name of a word list, or 'words', a list of its own: add one of them.",
                 "vocab.lang",
@@ -109,6 +115,13 @@ class Vocabulary(DecodingMembers, ListMembers):
                 raise BadRequestError(str(error), "vocab.lang", "invalid_vocabulary") from None
         members = {name: getattr(self, name) for name in ListMembers.model_fields}
         given = {name: _cleaned(name, value) for name, value in members.items() if value is not None}
+        if self.level is not None:
+            try:
+                given["lang"] = language_of_level(self.level, self.lang)
+            except WordListError as error:
+                raise BadRequestError(str(error), "vocab.level", "invalid_vocabulary") from None
+            if self.level in BANDS:
+                given |= {"level": None, "n_words": BANDS[self.level]}
         spec = VocabularySpec(**given)
         try:
             _ = spec.options
@@ -118,7 +131,22 @@ class Vocabulary(DecodingMembers, ListMembers):
             spec.changes.check(language_of(spec.lang or NO_LANGUAGE))
         except OptionsError as error:
             raise BadRequestError(str(error), "vocab.extra_words") from None
+        spec = self.with_words(spec)
+        try:
+            spec.changes.check(language_of(spec.lang or NO_LANGUAGE))
+        except OptionsError as error:
+            raise BadRequestError(str(error).replace("extra_words", "'vocab.must_use'"), "vocab.must_use") from None
         return spec
+
+    def _check_level(self) -> None:
+        if self.level is None:
+            return
+        for name in ("n_words", "words", "unit"):
+            if getattr(self, name) is not None:
+                raise BadRequestError(
+                    f"'vocab.level' says which words count, and so does {name!r}: leave one of them out.",
+                    f"vocab.{name}",
+                )
 
     def _check_source(self) -> None:
         for name in ("source", "safe"):

@@ -7,7 +7,7 @@ what the engine writes is read once more before it leaves (``constrained_answer`
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
 from ray.serve.llm.deployment import LLMServer
@@ -15,6 +15,7 @@ from ray.serve.llm.deployment import LLMServer
 from deployments.contract import Answer, Caller, ChatBody, Decoding, ResolvedVocabulary
 from deployments.errors import printable
 from deployments.replica import engine, overflow
+from deployments.replica.authoring import AUTHOR_FIELDS, AuthoredText, asked_controls
 from deployments.replica.completion import answer_form, reader_behind_prompts, reader_behind_text
 from deployments.replica.constrained_answer import AnswerRules, StreamFilter, UnlistedTextError, finish_answer
 from deployments.replica.engine import EngineError
@@ -34,6 +35,7 @@ NEEDS_AUTOMATON: Final = frozenset(
     {
         *("num_beams", "vocab.search", "vocab.rescue", "no_repeat_ngram_size"),
         *("continue_final_message", "min_tokens"),
+        *AUTHOR_FIELDS,
     }
 )
 """Where xgrammar makes the masks, a text cannot be continued from its middle, and neither repeats nor how long it is
@@ -65,6 +67,7 @@ class Prompts:
     ``switches`` are the names that ``chat_template_kwargs`` may have.
     """
 
+    tokenizer: Any
     plain: PlainText
     has_chat_template: bool
     takes_system: bool
@@ -74,6 +77,7 @@ class Prompts:
     def of(cls, tokenizer: Any, settings: Settings) -> Self:
         """Try the model's template; takes some milliseconds."""
         return cls(
+            tokenizer,
             PlainText(tokenizer),
             bool(tokenizer.chat_template or settings.engine_kwargs.get("chat_template")),
             takes_system_messages(tokenizer, engine.chat_template(settings)),
@@ -96,8 +100,8 @@ class Prompts:
                     param="chat_template_kwargs",
                 )
 
-    def with_hint(self, body: ChatBody, lang: str | None) -> ChatBody:
-        return {**body, "messages": with_line(body["messages"], hint_line(lang), takes_system=self.takes_system)}
+    def with_hint(self, body: ChatBody, line: str) -> ChatBody:
+        return {**body, "messages": with_line(body["messages"], line, takes_system=self.takes_system)}
 
     def made_plain(self, body: ChatBody) -> ChatBody:
         return {key: self.plain.of_json(value) if key in _PROMPT_FIELDS else value for key, value in body.items()}
@@ -186,7 +190,7 @@ class ChatAnswerer:
         order = None if decoding.is_plain else SearchOrder(decoding)
         if vocabulary is None:
             return self._free(body, order, request_id)
-        return self._constrained(body, vocabulary, decoding.no_repeat_ngram_size or None, order, request_id)
+        return self._constrained(body, vocabulary, decoding, order, request_id)
 
     async def tokenized(self, body: dict[str, Any], request_id: str) -> AsyncGenerator[Answer, None]:
         """Yield the tokens of a text or of messages, or the text of tokens, as one dict; or an error as ``answer``."""
@@ -225,7 +229,10 @@ class ChatAnswerer:
             )
 
     def _with_hint(self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding) -> ChatBody:
-        return body if vocabulary is None or not decoding.hint else self._prompts.with_hint(body, vocabulary.lang)
+        if vocabulary is None or not decoding.hint:
+            return body
+        words = () if decoding.author is None else decoding.author.must_use
+        return self._prompts.with_hint(body, hint_line(vocabulary.lang, [one.word for one in words]))
 
     async def _free(self, body: ChatBody, order: SearchOrder | None, request_id: str) -> AsyncIterator[Answer]:
         request = await self._request(body, request_id, order)
@@ -237,20 +244,32 @@ class ChatAnswerer:
         self,
         body: ChatBody,
         vocabulary: ResolvedVocabulary,
-        no_repeat: int | None,
+        decoding: Decoding,
         order: SearchOrder | None,
         request_id: str,
     ) -> AsyncIterator[Answer]:
         listed = await self._lists.get(vocabulary)
-        reader = listed.reader
+        max_tokens, min_tokens = int(body["max_tokens"]), int(body.get("min_tokens", 0))
+        authored = None
+        if decoding.author is not None:
+            authored = await asyncio.to_thread(AuthoredText.of, decoding.author, listed, max_tokens)
+            if authored.must_use and not decoding.rescue and decoding.num_beams == 1:
+                # What goes back and what searches by p would be misled.
+                body = {**body, "logit_bias": authored.logit_bias(self._prompts.tokenizer) | body.get("logit_bias", {})}
+        reader = listed.reader if authored is None else authored.reader
         if body.get("continue_final_message"):
             begun = text_of(body["messages"][-1]["content"])
             reader = await asyncio.to_thread(reader_behind_text, reader, begun, "messages")
         elif "prompt" in body:
             reader = await asyncio.to_thread(reader_behind_prompts, reader, body, self._prompts.plain)
-        rules = self._rules(body, listed, reader, order)
-        max_tokens, min_tokens = int(body["max_tokens"]), int(body.get("min_tokens", 0))
-        grammar = listed.grammar(max_tokens, no_repeat, min_tokens=min_tokens, place=reader.place)
+        rules = replace(self._rules(body, listed, reader, order), authored=authored)
+        grammar = listed.grammar(
+            max_tokens,
+            decoding.no_repeat_ngram_size or None,
+            min_tokens=min_tokens,
+            place=reader.place,
+            controls=None if authored is None else authored.controls,
+        )
         # The matcher keeps it; vLLM's own rule may leave a mask with nothing.
         body = {**body, "min_tokens": 0}
         if engine.has_reasoning_parser(self._settings):
@@ -357,6 +376,7 @@ def _fields_of(decoding: Decoding) -> list[str]:
         "vocab.rescue": decoding.rescue > 0,
         "no_repeat_ngram_size": bool(decoding.no_repeat_ngram_size),
         "vocab.score": decoding.score,
+        **({} if decoding.author is None else dict.fromkeys(asked_controls(decoding.author), True)),
     }
     return [name for name, is_asked in asked.items() if is_asked]
 

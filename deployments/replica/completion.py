@@ -16,14 +16,15 @@ _LOGPROBS: Final = ("tokens", "token_logprobs", "top_logprobs", "text_offset")
 """The members of a completion's ``logprobs``: lists with one entry for each token."""
 
 
-def reader_behind_text(reader: TextReader, text: str, param: str) -> TextReader:
-    """Return the reader of what follows a text that the client wrote in the field ``param``.
+def reader_behind_text(reader: TextReader, text: str, param: str, *, is_whole: bool = False) -> TextReader:
+    """Return the reader of what follows a text that the client wrote in the field ``param``; ``is_whole`` as in
+    ``TextReader.behind``.
 
     Raises:
         EngineError: With status 400: it breaks off inside a word.
     """
     try:
-        return reader.behind(text)
+        return reader.behind(text, is_whole=is_whole)
     except PrefillError as error:
         raise EngineError(
             400,

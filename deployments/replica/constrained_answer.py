@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from deployments.replica.authoring import AuthoredText
 from deployments.search.order import AnswerCost
 from vocab.marks import CLOSE_MARKS, SENTENCE_MARKS
 from vocab.text.reader import FollowedText, TextReader
@@ -46,6 +47,7 @@ class AnswerRules:
         stop_in_text: The client wants the stop string in the text, so what followed it is not known.
         has_whole_parts: No part of a stream ends inside a word.
         shows_thoughts: What a model thought first is part of the answer; it is free text.
+        authored: What the author asked beyond the list; None for nothing.
     """
 
     reader: TextReader
@@ -54,6 +56,7 @@ class AnswerRules:
     stop_in_text: bool
     has_whole_parts: bool = False
     shows_thoughts: bool = True
+    authored: AuthoredText | None = None
 
     def following(self, choice: dict[str, Any]) -> str:
         reason = choice.get("stop_reason")
@@ -77,6 +80,9 @@ class AnswerRules:
         """Return the block for an answer of these texts: the sum of their words, the largest of the other counts.
 
         ``cost`` is that of the first; None where it is not known.
+
+        Raises:
+            UnlistedTextError: A text has more new words than were asked for.
         """
         read = [self.reader.coverage(text) for text in texts if text]
         block = {
@@ -85,6 +91,10 @@ class AnswerRules:
             "num_distinct_words": max((coverage.num_distinct_words for coverage in read), default=0),
             "max_rank": max((coverage.max_rank for coverage in read), default=0),
         }
+        if self.authored is not None:
+            if any(map(self.authored.has_too_many_new_words, texts)):
+                raise UnlistedTextError("there are more new words than were asked for")
+            block |= self.authored.block(texts)
         if cost is None or not texts:
             return block
         return block | cost.block(texts[0], read[0].num_words if texts[0] else 0)

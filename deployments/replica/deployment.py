@@ -23,6 +23,7 @@ from deployments.contract import (
     Decoding,
     ResolvedVocabulary,
     RowsItem,
+    Tool,
     VocabularySpec,
     prompts_of,
 )
@@ -39,6 +40,7 @@ from deployments.replica.rows import ROWS_AT_ONCE, RowAnswerer
 from deployments.replica.share import Share, ShareFullError
 from deployments.replica.startup_check import check_context, prepare_proof, prove_enforcement
 from deployments.replica.tokenization import install_tokenization
+from deployments.replica.word_tools.answering import WordTools
 from deployments.settings import Settings
 from deployments.settings_sources import ON_A_CLUSTER
 from deployments.vocabulary.deployment import resolve
@@ -79,9 +81,8 @@ class Replica(LLMServer):
         await super().__init__(llm_config)
         check_context(settings, engine.context_length(self))
         tells_cost = await prove_enforcement(self, settings, await proof)
-        engine.install_search(
-            self, EngineCache(settings.resolved_artefact_dir(), facts, settings.engine_cache_bytes), facts
-        )
+        states = EngineCache(settings.resolved_artefact_dir(), facts, settings.engine_cache_bytes)
+        engine.install_search(self, states, facts)
         lists = NodeLists(store, lambda digest: vocabulary.fetch.remote(digest), settings.mask_engine)
         install_tokenization(self)
         self._rows = RowAnswerer(self, settings, tokenizer, facts)
@@ -94,6 +95,11 @@ class Replica(LLMServer):
             prompts,
             tells_cost=tells_cost,
             ends_thinking=engine.can_end_thinking(self),
+        )
+        self._tools = WordTools(
+            *(settings, lists, states, facts, self._rows),
+            self._chats.answer,
+            lambda spec, owner: resolve(vocabulary, spec, owner),
         )
         self._share = Share(
             min(settings.max_sequences, engine.max_sequences(self)), settings.max_queued_requests, settings.max_queue_s
@@ -141,6 +147,16 @@ class Replica(LLMServer):
     async def token_logprobs(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[RowsItem, None]:
         """Yield ``BEGUN`` when the request's turn has come, then what ``RowAnswerer.token_logprobs`` yields."""
         async with aclosing(self._rows_in_turn(1, body, caller, self._rows.token_logprobs(body, caller))) as items:
+            async for item in items:
+                yield item
+
+    async def word_tool(
+        self, tool: Tool, body: dict[str, Any], vocabulary: ResolvedVocabulary, spec: VocabularySpec, caller: Caller
+    ) -> AsyncGenerator[Answer, None]:
+        """Yield ``BEGUN`` when the request's turn has come, then what ``WordTools.answer`` yields."""
+        width = min(ROWS_AT_ONCE, self._settings.key(caller.owner).max_sequences or ROWS_AT_ONCE, self._share.size)
+        answer = self._tools.answer(tool, body, vocabulary, spec, caller, width)
+        async with aclosing(self._in_turn(self._share, width, caller, answer, ("words", "top"))) as items:
             async for item in items:
                 yield item
 

@@ -1,9 +1,10 @@
 """One line that tells the model to use simple, common words, in the language of the list.
 
 A model that means to use simple words has less of its wishes masked. The line never holds words of the list: a list
-is long, and what the model makes of one it was told is not what the mask allows.
+is long, and what the model makes of one it was told is not what the mask allows. It holds those few that have to occur.
 """
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from vocab.lists.wordlists import language_of
@@ -73,10 +74,32 @@ _ALIASES: Final = {"in": "id", "iw": "he", "no": "nb", "tl": "fil"}
 _PROBE: Final = "Probe"
 
 
-def hint_line(lang: str | None) -> str:
-    """Return the line for the list of that name; English where the list has no language or no line."""
+USE_WORDS: Final = {
+    "de": "Verwende auch diese Wörter:",
+    "en": "Use these words too:",
+    "es": "Usa también estas palabras:",
+    "fr": "Utilise aussi ces mots :",
+    "it": "Usa anche queste parole:",
+    "nl": "Gebruik ook deze woorden:",
+    "pl": "Użyj też tych słów:",
+    "pt": "Use também estas palavras:",
+    "ru": "Используй также эти слова:",
+    "tr": "Şu kelimeleri de kullan:",
+}
+"""By language, what stands before the words that have to occur; English elsewhere."""
+
+
+def hint_line(lang: str | None, must_use: Sequence[str] = ()) -> str:
+    """Return the line for the list of that name, and the words that have to occur.
+
+    It is English where the list has no language or no line.
+    """
     language = language_of(lang or "en")
-    return LINES.get(_ALIASES.get(language, language), ENGLISH)
+    language = _ALIASES.get(language, language)
+    line = LINES.get(language, ENGLISH)
+    if must_use:
+        line += f" {USE_WORDS.get(language, USE_WORDS['en'])} {', '.join(must_use)}."
+    return line
 
 
 def takes_system_messages(tokenizer: Any, chat_template: str | None) -> bool:

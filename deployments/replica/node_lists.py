@@ -17,9 +17,11 @@ from deployments.contract import USUAL_OPTIONS, ResolvedVocabulary
 from deployments.single_flight import SingleFlight
 from vocab.artefacts.store import ArtefactStore
 from vocab.errors import ArtefactError
+from vocab.matching.controls import Controls
 from vocab.matching.reference import MARK, GrammarReference
 from vocab.options import Case, ListOptions
 from vocab.text.changes import NO_CHANGES, ListChanges
+from vocab.text.check import TextChecker
 from vocab.text.ebnf import write_ebnf
 from vocab.text.form_ranks import FormRanks
 from vocab.text.forms import case_of
@@ -80,9 +82,10 @@ class NodeList:
     def __init__(
         self, listed: ListedWords, changes: ListChanges, vocabulary: ResolvedVocabulary, mask_engine: MaskEngine
     ) -> None:
-        self.listed = listed
+        self.listed, self.changes = listed, changes
         self._vocabulary = vocabulary
         word_list, options, n_words = listed.word_list, listed.resolved(vocabulary.options), vocabulary.n_words
+        self.language = word_list.language
         self.reader = TextReader(word_list, options, n_words, listed.form_ranks(options, n_words), changes)
         self.block: dict[str, Any] = {
             "id": vocabulary.id,
@@ -100,6 +103,12 @@ class NodeList:
             f"{MARK}\n{write_ebnf(word_list, options, n_words, changes)}" if mask_engine == "xgrammar" else None
         )
 
+    def checker(self) -> TextChecker:
+        """Return a checker of texts. It tells whether a word counts, and not which of the others the list has beyond N:
+        so it is made as fast as N is small."""
+        options, n_words = self.listed.resolved(self._vocabulary.options), self._vocabulary.n_words
+        return TextChecker(self.listed.word_list.up_to(n_words), options, n_words, self.changes)
+
     @property
     def num_bytes(self) -> int:
         """Without the words that are shared."""
@@ -112,6 +121,7 @@ class NodeList:
         *,
         min_tokens: int = 0,
         place: int | None = None,
+        controls: Controls | None = None,
     ) -> str:
         """Return the request's grammar for the engine; arguments as in ``GrammarReference``."""
         if self._ebnf is not None:
@@ -126,7 +136,21 @@ class NodeList:
             no_repeat=no_repeat,
             min_tokens=min_tokens,
             place=place,
+            controls=controls,
         ).to_ebnf()
+
+    def reader_up_to(self, n_words: int) -> TextReader:
+        """Return a reader of the texts of another N."""
+        word_list, options = self.listed.word_list, self.listed.resolved(self._vocabulary.options)
+        return TextReader(word_list, options, n_words, self.listed.form_ranks(options, n_words), self.changes)
+
+    @property
+    def n_words(self) -> int:
+        return self._vocabulary.n_words
+
+    @property
+    def lang(self) -> str | None:
+        return self._vocabulary.lang
 
 
 class NodeLists:

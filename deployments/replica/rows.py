@@ -9,7 +9,7 @@ import base64
 from collections import deque
 from collections.abc import AsyncGenerator, Coroutine, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -48,6 +48,8 @@ _ONE_TOKEN: Final[dict[str, Any]] = {
 
 Tokens: TypeAlias = list[int]
 
+Item = TypeVar("Item")
+
 
 class RowAnswerer:
     """Answers requests for rows with the engine of ``server``, whose model has this tokenizer."""
@@ -67,7 +69,7 @@ class RowAnswerer:
         An error is one item, as ``ChatAnswerer.answer`` has it: the first, or the last of rows that broke off.
         """
         try:
-            prompts = await self._read(prompts_of(body), body, caller)
+            prompts = await self.read(prompts_of(body), body, caller)
             num_columns = body.get("top_logprobs", self._vocab_size)
             yield {
                 "shape": [len(prompts), num_columns],
@@ -75,7 +77,10 @@ class RowAnswerer:
                 "prompt_tokens": sum(map(len, prompts)),
             }
             room = asyncio.Semaphore(width)
-            rows = (self._row(tokens, number, caller, room) for number, tokens in enumerate(prompts))
+            rows = (
+                self._row(tokens, f"{caller.request_id}-{number}", caller, room)
+                for number, tokens in enumerate(prompts)
+            )
             async with aclosing(_in_groups(rows)) as groups:
                 async for group in groups:
                     if "top_logprobs" in body:
@@ -88,14 +93,10 @@ class RowAnswerer:
     async def token_logprobs(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[Answer, None]:
         """Yield ``{"logprobs", "prompt_tokens"}``, the latter with ``token_ids``, or an error."""
         try:
-            [prompt] = await self._read([body["prompt"]], body, caller)
+            [prompt] = await self.read([body["prompt"]], body, caller)
             scored: Tokens = body["token_ids"]
             self._check_scored(len(prompt) + len(scored))
-            params = SamplingParams(prompt_logprobs=0, **_ONE_TOKEN)
-            output = await self._generated([*prompt, *scored], params, caller.request_id, caller)
-            told = output.prompt_logprobs[len(prompt) :]
-            values = [entry[token].logprob for entry, token in zip(told, scored, strict=True)]
-            logprobs = [max(value, LEAST_LOGPROB) for value in values]
+            [logprobs] = await self.scores([(prompt, scored)], "", caller, 1)
             yield {"logprobs": logprobs, "prompt_tokens": len(prompt) + len(scored)}
         except Exception as error:
             yield as_refusal(error, caller.request_id).body
@@ -103,6 +104,53 @@ class RowAnswerer:
     async def tokens(self) -> AsyncGenerator[Answer, None]:
         """Yield the bytes of every token of the model, in base64, and which of them are special."""
         yield await asyncio.to_thread(self._token_table)
+
+    async def rows(
+        self, prompts: Sequence[Tokens], first: int, caller: Caller, width: int
+    ) -> list[NDArray[np.float32]]:
+        """Return the row (V,) after each of some prompts, ``width`` at most at once in the engine.
+
+        ``first`` is the number of the first of them among all that a request asks for.
+
+        Raises:
+            EngineError: The engine has no rows, or failed.
+        """
+        room = asyncio.Semaphore(width)
+        rows = (
+            self._row(tokens, f"{caller.request_id}-{number}", caller, room)
+            for number, tokens in enumerate(prompts, start=first)
+        )
+        async with aclosing(_in_groups(rows)) as groups:
+            return [row.float().numpy() async for group in groups for row in group]
+
+    async def scores(
+        self, pairs: Sequence[tuple[Tokens, Tokens]], name: str, caller: Caller, width: int
+    ) -> list[list[float]]:
+        """Return for each pair of a prompt and tokens the log-probability of each of the tokens after the prompt and
+        the ones before it, ``width`` pairs at most at once in the engine.
+
+        ``name`` tells the request's calls apart.
+
+        Raises:
+            EngineError: The engine failed.
+        """
+        room = asyncio.Semaphore(width)
+        scores = (
+            self._scores(prompt, scored, f"{caller.request_id}-{name}{number}", caller, room)
+            for number, (prompt, scored) in enumerate(pairs)
+        )
+        async with aclosing(_in_groups(scores)) as groups:
+            return [one async for group in groups for one in group]
+
+    async def _scores(
+        self, prompt: Tokens, scored: Tokens, request_id: str, caller: Caller, room: asyncio.Semaphore
+    ) -> list[float]:
+        params = SamplingParams(prompt_logprobs=0, **_ONE_TOKEN)
+        async with room:
+            output = await self._generated([*prompt, *scored], params, request_id, caller)
+        told = output.prompt_logprobs[len(prompt) :]
+        values = [entry[token].logprob for entry, token in zip(told, scored, strict=True)]
+        return [max(value, LEAST_LOGPROB) for value in values]
 
     def check(self, body: Mapping[str, Any]) -> None:
         """Check what can be checked before the request's turn: tokens, and how much is asked for.
@@ -116,7 +164,7 @@ class RowAnswerer:
         for prompt in prompts:
             if not isinstance(prompt, str):
                 self._check_ids(prompt, "prompt")
-                self._check_length(len(prompt))
+                self.check_length(len(prompt), "prompt")
         self._check_ids(body.get("token_ids", ()), "token_ids")
 
     def _check_size(self, body: Mapping[str, Any], num_prompts: int) -> None:
@@ -148,16 +196,21 @@ class RowAnswerer:
         if tokens and max(tokens) >= self._vocab_size:
             raise EngineError(400, f"'{param}' must be token ids of this model, below {self._vocab_size}.", param=param)
 
-    def _check_length(self, num_tokens: int) -> None:
+    def check_length(self, num_tokens: int, param: str) -> None:
+        """Raise ``EngineError`` where the field ``param`` has more tokens than one row may follow."""
         # One is for the token that the engine draws.
         limit = min(self._settings.limits.max_input_tokens, engine.context_length(self._server) - 1)
         if num_tokens > limit:
-            raise engine.too_long(f"{limit} tokens", "prompt")
+            raise engine.too_long(f"{limit} tokens", param)
+
+    @property
+    def max_scored_tokens(self) -> int:
+        """How many tokens a prompt and the tokens that are scored behind it may be together."""
+        limit = self._settings.limits.max_scored_bytes // (4 * self._vocab_size)
+        return min(engine.context_length(self._server) - 1, limit)
 
     def _check_scored(self, num_tokens: int) -> None:
-        limit = min(
-            engine.context_length(self._server) - 1, self._settings.limits.max_scored_bytes // (4 * self._vocab_size)
-        )
+        limit = self.max_scored_tokens
         if num_tokens > limit:
             raise EngineError(
                 400,
@@ -166,7 +219,7 @@ class RowAnswerer:
                 code=engine.CONTEXT_LENGTH_EXCEEDED,
             )
 
-    async def _read(self, prompts: Sequence[str | Tokens], body: Mapping[str, Any], caller: Caller) -> list[Tokens]:
+    async def read(self, prompts: Sequence[str | Tokens], body: Mapping[str, Any], caller: Caller) -> list[Tokens]:
         """Return the tokens of all prompts; those that are texts are read as those of completions."""
         if not isinstance(prompts[0], str):
             return list(prompts)  # type: ignore[arg-type]  # all are of one kind
@@ -180,11 +233,11 @@ class RowAnswerer:
             raise EngineError(400, "'prompt' must have a token: one of its texts has none.", param="prompt")
         return read
 
-    async def _row(self, tokens: Tokens, number: int, caller: Caller, room: asyncio.Semaphore) -> torch.Tensor:
+    async def _row(self, tokens: Tokens, request_id: str, caller: Caller, room: asyncio.Semaphore) -> torch.Tensor:
         params = SamplingParams(extra_args=rows_args(), **_ONE_TOKEN)
         try:
             async with room:
-                row = rows_of(await self._generated(tokens, params, f"{caller.request_id}-{number}", caller))
+                row = rows_of(await self._generated(tokens, params, request_id, caller))
         except RowsMissingError:
             raise EngineError(
                 501,
@@ -229,12 +282,12 @@ def _end_tokens(server: LLMServer, tokenizer: Any) -> list[int]:
     return sorted({token for token in (*told, tokenizer.eos_token_id) if token is not None})
 
 
-async def _in_groups(rows: Iterable[Coroutine[Any, Any, torch.Tensor]]) -> AsyncGenerator[list[torch.Tensor], None]:
+async def _in_groups(rows: Iterable[Coroutine[Any, Any, Item]]) -> AsyncGenerator[list[Item], None]:
     """Yield the results in order, ``ROWS_AT_ONCE`` in one; the first failure, or closing this, ends the others."""
     waiting = deque(asyncio.create_task(row) for row in rows)
     try:
         while waiting:
-            group: list[torch.Tensor] = []
+            group: list[Item] = []
             while waiting and len(group) < ROWS_AT_ONCE:
                 # Not the task itself, which would be cancelled before the others: its room would go to the next.
                 await asyncio.wait({waiting[0]})

@@ -241,7 +241,7 @@ class SearchClient:
         if reference is None:
             return None
         # A list less some words takes a while to make.
-        return Constraint(reference, await asyncio.to_thread(self._lists.states, reference))
+        return Constraint(reference, await asyncio.to_thread(self._lists.for_text, reference))
 
     async def _scored(
         self, prompt: Any, params: SamplingParams, request_id: str, order: SearchOrder, options: Mapping[str, Any]

@@ -19,6 +19,7 @@ from deployments.search.tokens import CUT_CHARACTER, Constraint, EngineStepError
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.decoding.generator import Continuation, Expansion, Finish, Place
 from vocab.marks import SENTENCE_MARKS
+from vocab.matching.controlled import ControlledStates
 from vocab.matching.states import State
 from vocab.vllm_plugin.kv_fork import ForkHint
 
@@ -132,6 +133,12 @@ class EngineGenerator:
             stop_reason=stop_string,
             place=Place(place.tokens + tokens, self._after(place, tokens, budget), source),
         )
+
+    def num_missing(self, place: Place) -> int:
+        """As ``Generator.num_missing``."""
+        if place.state is None or self._constraint is None or not isinstance(self._constraint.states, ControlledStates):
+            return 0
+        return self._constraint.states.num_missing(place.state)
 
     def text(self, tokens: tuple[int, ...]) -> str:
         """As ``Generator.text``, with ``CUT_CHARACTER`` at the end where the tokens end inside a character."""

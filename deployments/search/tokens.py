@@ -17,6 +17,7 @@ from vllm.v1.engine import EngineCoreRequest
 from vllm.v1.engine.detokenizer import IncrementalDetokenizer
 
 from vocab.decoding.generator import Place
+from vocab.matching.controlled import ControlledStates
 from vocab.matching.log_mass import unpack
 from vocab.matching.reference import GrammarReference
 from vocab.matching.repeats import MAX_SEEN
@@ -144,7 +145,7 @@ class Constraint:
     """The word list of one request: its name for the engine, and the states that the engine follows."""
 
     reference: GrammarReference
-    states: ListStates
+    states: ListStates | ControlledStates
 
     @property
     def start(self) -> State:

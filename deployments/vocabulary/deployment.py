@@ -10,11 +10,10 @@ import asyncio
 import hashlib
 import json
 import logging
-import os
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Final, Protocol, Self, TypeAlias
+from typing import Final, Protocol, Self
 
 from cachetools import LRUCache
 from limits import RateLimitItemPerHour
@@ -28,18 +27,16 @@ from deployments.settings import Settings
 from deployments.single_flight import SingleFlight
 from deployments.vocabulary.compile_process import WorkerCommand
 from deployments.vocabulary.compiler import Compiler, CompilerLimits
+from deployments.vocabulary.lists import Lists, Question, Stamp, stamp_of
 from vocab.artefacts.shared_store import SharedStore
 from vocab.artefacts.store import ArtefactStore
 from vocab.compiler.jobs import FIRST_WORDS, ChangeList, Compiled, CompileList, MeasureTexts
 from vocab.errors import CompileQueueError, EmptyWordListError, VocabularyError, WordListError
-from vocab.lists.wordlists import AskedSource, check_known
 
 logger = logging.getLogger("ray.serve")
 
 MAX_LAST_GOOD: Final = 256
 """List files whose last usable version is remembered."""
-
-_Stamp: TypeAlias = tuple[int, int, int] | None
 
 
 class CompilesLists(Protocol):
@@ -56,7 +53,7 @@ class _LastGood:
     """The last usable version of a list file, and the stamp of the newest version seen."""
 
     compiled: Compiled
-    seen: _Stamp
+    seen: Stamp
 
 
 class Vocabulary:
@@ -98,6 +95,7 @@ class Vocabulary:
                 CompileQueueError where too much of the owner waits.
             ArtefactError: Its artefact could not be written.
         """
+        spec = await asyncio.to_thread(spec.resolved, self._settings.wordlist_dir)
         base = await self._list(spec, owner)
         changes = await self._changes(base, spec, owner)
         n_words = spec.n_words or base.num_ranks
@@ -153,13 +151,14 @@ class Vocabulary:
             words = spec.words or ()
             return await self._compiled(("inline", spec.lang, _digest(words)), CompileList(spec.lang, words), owner)
         name = (spec.lang, spec.unit)
-        stamp = await asyncio.to_thread(self._stamp, spec.lang, spec.source)
+        stamp = await asyncio.to_thread(stamp_of, spec.lang, spec.source, self._settings.wordlist_dir)
         # Of a file all is made at once: it may be replaced before the rest is asked for.
-        is_whole = stamp is not None or spec.n_words is None or spec.n_words > FIRST_WORDS
+        n_words = spec.n_words if spec.n_words is None else max(spec.n_words, spec.reach or 0)
+        is_whole = stamp is not None or n_words is None or n_words > FIRST_WORDS
         job = CompileList(spec.lang, unit=spec.unit, source=spec.source, safe=spec.safe, is_whole=is_whole)
         try:
             compiled = await self._compiled(("list", job, stamp), job, owner)
-            if not is_whole and spec.n_words is not None and spec.n_words > compiled.num_ranks_here:
+            if not is_whole and n_words is not None and n_words > compiled.num_ranks_here:
                 # Some of the first words cannot be spelled, and later ones have moved up.
                 whole = replace(job, is_whole=True)
                 compiled = await self._compiled(("list", whole, stamp), whole, owner)
@@ -227,34 +226,22 @@ class Vocabulary:
         """Return whether it is still stored; this counts as a use."""
         return not known.digest or await asyncio.to_thread(self._store.has, known.digest)
 
-    def _stamp(self, lang: str, source: AskedSource) -> _Stamp:
-        """Return a value that changes with the list's file; None for a built-in list. Never joins the name to a path.
-
-        Raises:
-            WordListError: There is no list of that name.
-        """
-        folder = self._settings.wordlist_dir if source == "auto" else None
-        check_known(lang, folder)
-        if folder is not None and folder.is_dir():
-            with os.scandir(folder) as entries:
-                for entry in entries:
-                    if entry.name == f"{lang}.txt":
-                        status = entry.stat()
-                        return status.st_mtime_ns, status.st_size, status.st_ino
-        return None
-
 
 class VocabularyDeployment:
     """``Vocabulary`` as Serve starts and calls it."""
 
     async def __init__(self, settings: Settings) -> None:  # type: ignore[misc]  # Serve awaits a constructor
         self._vocabulary = await Vocabulary.create(settings)
+        self._lists = Lists(settings.wordlist_dir, settings.limits)
 
     async def resolve_or_refuse(self, spec: VocabularySpec, owner: str) -> ResolvedVocabulary | VocabularyError:
         return await self._vocabulary.resolve_or_refuse(spec, owner)
 
     async def fetch(self, digest: str) -> bytes:
         return await self._vocabulary.fetch(digest)
+
+    async def tell_or_refuse(self, question: Question) -> bytes | Exception:
+        return await self._lists.tell_or_refuse(question)
 
 
 async def resolve(vocabulary: DeploymentHandle, spec: VocabularySpec, owner: str = NO_OWNER) -> ResolvedVocabulary:
@@ -267,6 +254,14 @@ async def resolve(vocabulary: DeploymentHandle, spec: VocabularySpec, owner: str
     if isinstance(resolved, VocabularyError):
         raise resolved
     return resolved
+
+
+async def tell(vocabulary: DeploymentHandle, question: Question) -> bytes:
+    """Ask the vocabulary deployment about lists or a text; raise the errors of ``Lists.tell``."""
+    told: bytes | Exception = await vocabulary.tell_or_refuse.remote(question)
+    if isinstance(told, Exception):
+        raise told
+    return told
 
 
 def _digest(words: tuple[str, ...]) -> bytes:

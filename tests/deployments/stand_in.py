@@ -22,9 +22,12 @@ from deployments.contract import (
     Decoding,
     ResolvedVocabulary,
     RowsItem,
+    Tool,
     VocabularySpec,
     prompts_of,
 )
+from deployments.limits import Limits
+from deployments.vocabulary.lists import AskCheck, Lists, Question
 from vocab.errors import CompileError, CompileTimeoutError, OptionsError, TokenBudgetError, UnknownLanguageError
 
 WORDS = ("one ", "two ", "three")
@@ -73,6 +76,7 @@ class StandIn:
     calls: list[Call] = field(default_factory=list)
     owners: list[str] = field(default_factory=list)
     ready: bool = True
+    lists: Lists = field(default_factory=lambda: Lists(None, Limits()))
 
     async def resolve(self, spec: VocabularySpec, owner: str = "") -> ResolvedVocabulary:
         self.owners.append(owner)
@@ -87,6 +91,13 @@ class StandIn:
             unit=spec.unit,
             fewest_tokens=FEWEST_TOKENS,
         )
+
+    async def tell(self, question: Question) -> bytes:
+        """What the built-in lists say."""
+        if isinstance(question, AskCheck) and question.text.startswith("please "):
+            async for _ in _failing(question.text):
+                break
+        return await self.lists.tell(question)
 
     async def answer(
         self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, caller: Caller
@@ -113,6 +124,14 @@ class StandIn:
 
     async def tokens(self, caller: Caller) -> AsyncGenerator[RowsItem]:
         async with aclosing(self._record(Call({}, None, Decoding(), caller), _table)) as items:
+            async for item in items:
+                yield item
+
+    async def word_tool(
+        self, tool: Tool, body: dict[str, Any], vocabulary: ResolvedVocabulary, spec: VocabularySpec, caller: Caller
+    ) -> AsyncGenerator[Answer]:
+        call = Call({**body, "tool": tool, "spec": spec}, vocabulary, Decoding(), caller)
+        async with aclosing(self._record(call, _tools)) as items:
             async for item in items:
                 yield item
 
@@ -175,6 +194,22 @@ async def _scores(body: dict[str, Any], request_id: str) -> AsyncGenerator[RowsI
 async def _table(body: dict[str, Any], request_id: str) -> AsyncGenerator[RowsItem]:
     tokens = [base64.b64encode(bytes([65 + number])).decode() for number in range(NUM_TOKENS)]
     yield {"vocab_size": NUM_TOKENS, "tokens": tokens, "special_ids": [9], "eos_token_ids": [9]}
+
+
+async def _tools(body: dict[str, Any], request_id: str) -> AsyncGenerator[RowsItem]:
+    async for item in _failing(body["text"]):
+        yield item
+        return
+    told = {name: value for name, value in body.items() if name not in ("spec", "stream")}
+    if body.get("stream"):
+        yield 'data: {"text":"One."}\n\n'
+        async for item in _failing(body["text"].partition("!")[2]):
+            yield item
+            return
+        yield f"data: {json.dumps(told)}\n\n"
+        yield "data: [DONE]\n\n"
+    else:
+        yield told
 
 
 async def _failing(wish: Any) -> AsyncGenerator[Answer]:

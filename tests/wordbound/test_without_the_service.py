@@ -37,6 +37,7 @@ def run(folder: Path, *arguments: str, first: str = "") -> subprocess.CompletedP
         [sys.executable, "-c", COMMAND.replace("FIRST", first), str(folder), *arguments],
         cwd=folder,
         env=os.environ | {"PYTHONSAFEPATH": "1"},
+        stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         check=False,
@@ -54,6 +55,17 @@ def assert_the_commands_work(folder: Path) -> None:
     assert (checked.returncode, checked.stderr) == (0, ""), checked.stdout
     assert "the service is not" in checked.stdout
     assert "port 18000" not in checked.stdout
+    assert run(folder, "key", "alice").returncode == 0
+    for command in (["write", "Go"], ["chat"], ["rewrite", str(ROOT / "LICENSE")]):
+        asked = run(folder, *command, "--lang", "en", "--url", "http://127.0.0.1:1")
+        # Nobody says anything in the chat.
+        assert asked.returncode == (0 if command == ["chat"] else 3), asked.stderr
+        assert command == ["chat"] or "no service answers at http://127.0.0.1:1" in asked.stderr
+    sent = run(folder, "batch", str(ROOT / "LICENSE"), str(folder / "no-answers"), "--url", "http://127.0.0.1:1")
+    assert (sent.returncode, "no service answers" in sent.stderr) == (3, True)
+    for command in (["serve", str(ROOT / "serve_config.yaml")], ["demo"], ["compile", "en", "--model", "m"]):
+        started = run(folder, *command)
+        assert (started.returncode, "needs the service" in started.stderr) == (2, True), started.stderr
 
 
 def test_the_commands_import_nothing_of_the_service() -> None:

@@ -1,7 +1,7 @@
 """A request's own changes to a list: words added and words left out, as nodes beside those of the trie.
 
 The path of each changed form is copied into new nodes, and all else is shared: the trie itself stays as it is, mapped
-from its file.
+from its file. Added words are allowed whatever N: their ranks are -1, -2 and so on.
 """
 
 import hashlib
@@ -32,8 +32,8 @@ from vocab.lists.wordlists import WordList
 from vocab.text.changes import ListChanges
 
 _NEVER: Final = int(NEVER)
-_ALWAYS: Final = 0
-"""The rank of an added word, allowed whatever N."""
+_VERSION: Final = 2
+"""Part of every digest of changes; incremented when their arrays change."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Overlay(TrieArrays):
 
 def overlay_digest(base_digest: str, changes: ListChanges) -> str:
     """Return the SHA-256, in hex, of all that an overlay depends on."""
-    facts = [FORMAT_VERSION, base_digest, changes.extra_words, changes.exclude_words]
+    facts = [FORMAT_VERSION, _VERSION, base_digest, changes.extra_words, changes.exclude_words]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
@@ -69,9 +69,13 @@ def build_overlay(words: Words, changes: ListChanges, speller: Speller) -> Overl
     for row in _spelled(words.listed.lang, changes.exclude_words, speller)[0]:
         paths.put(row, _NEVER, modes)
     added, lost = _spelled(words.listed.lang, changes.extra_words, speller)
-    for row in added:
-        paths.put(row, _ALWAYS, [mode for mode in modes if row.listed_rank != _NEVER or mode & SENTENCE])
     kept = tuple(word for word in changes.extra_words if word not in lost)
+    ranks = {word: -rank for rank, word in enumerate(kept, start=1)}
+    for row in added:
+        word = changes.extra_words[min(row.listed_rank, row.capital_rank) - 1]
+        # A word counts as lost only where none of its forms can be spelled.
+        if word in ranks:
+            paths.put(row, ranks[word], [mode for mode in modes if row.listed_rank != _NEVER or mode & SENTENCE])
     return paths.finish(
         overlay_digest(words.digest, changes),
         ListChanges(kept, changes.exclude_words),

@@ -29,7 +29,8 @@ async def choose_candidates(
         Exception: What the first failing draw raised.
     """
     drawn = await draw_many(generator, generator.start, budget, num_candidates)
-    return [drawn[index] for index in choose(select, [_whole([one]) for one in drawn], num_chosen, random_source(seed))]
+    texts = [replace(_whole([one]), num_missing=generator.num_missing(one.place)) for one in drawn]
+    return [drawn[index] for index in choose(select, texts, num_chosen, random_source(seed))]
 
 
 async def search_sentences(

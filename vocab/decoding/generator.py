@@ -104,6 +104,9 @@ class Generator(Protocol):
             index: Differs between the draws of a request, so that a seed gives different ones.
         """
 
+    def num_missing(self, place: Place) -> int:
+        """Return how many of the words that have to occur a text lacks; 0 where none have to."""
+
     def text(self, tokens: tuple[int, ...]) -> str:
         """Return the text of these tokens, as the client gets it."""
 

@@ -53,8 +53,11 @@ class TextScore:
 
 @dataclass(frozen=True, slots=True)
 class ScoredText:
+    """A text to choose; ``num_missing`` of the words that have to occur are not in it."""
+
     text: str
     score: TextScore
+    num_missing: int = 0
 
 
 def words_of(text: str) -> list[str]:

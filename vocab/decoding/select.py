@@ -47,10 +47,12 @@ def choose(
 
 
 def rank_by_likelihood(texts: Sequence[ScoredText]) -> list[int]:
-    """Return all indices, best first: by log p per token, then the texts that repeat themselves, least first."""
+    """Return all indices, best first: by log p per token; then the texts that repeat themselves, least first; then
+    those without words that have to occur, the fewest missing first."""
 
-    def key(index: int) -> tuple[float, float]:
-        return excess_repetition(texts[index].text), -texts[index].score.log_p_per_token
+    def key(index: int) -> tuple[int, float, float]:
+        text = texts[index]
+        return text.num_missing, excess_repetition(text.text), -text.score.log_p_per_token
 
     return sorted(range(len(texts)), key=key)
 

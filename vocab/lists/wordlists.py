@@ -103,7 +103,7 @@ class WordList:
 
 def known_languages(wordlist_dir: Path | None) -> list[str]:
     """Return the names that ``load_word_list`` accepts, sorted."""
-    names = {*_list_files(wordlist_dir), *wordfreq.available_languages("best")}
+    names = {*list_files(wordlist_dir), *wordfreq.available_languages("best")}
     return sorted(name for name in names if not _UNSPACED_LANGUAGE.fullmatch(name))
 
 
@@ -125,7 +125,7 @@ def load_word_list(
         EmptyWordListError: No word is left.
     """
     check_spaced(lang)
-    path = _list_files(wordlist_dir).get(lang) if source == "auto" else None
+    path = list_files(wordlist_dir).get(lang) if source == "auto" else None
     if path is not None:
         return WordList(lang, words_of_file(path), "file")
     pack = wordfreq.available_languages("best").get(lang)
@@ -194,7 +194,7 @@ def language_of(name: str) -> str:
     return re.split("[-_]", name, maxsplit=1)[0].lower()
 
 
-def _list_files(wordlist_dir: Path | None) -> dict[str, Path]:
+def list_files(wordlist_dir: Path | None) -> dict[str, Path]:
     if wordlist_dir is None or not wordlist_dir.is_dir():
         return {}
     return {

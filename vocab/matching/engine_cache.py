@@ -18,6 +18,7 @@ from vocab.automaton.overlay import Overlay
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.automaton.words import Words
 from vocab.errors import ArtefactError
+from vocab.matching.controlled import ControlledStates
 from vocab.matching.reference import GrammarReference
 from vocab.matching.states import ListStates, frame_for
 
@@ -68,8 +69,13 @@ class EngineCache:
         self._entries: OrderedDict[Hashable, Any] = OrderedDict()
         self._lock = Lock()
 
+    def for_text(self, reference: GrammarReference) -> ListStates | ControlledStates:
+        """Return the states for one text; as ``states``, under the controls of the reference."""
+        states = self.states(reference)
+        return states if reference.controls is None else ControlledStates(states, reference.controls)
+
     def states(self, reference: GrammarReference) -> ListStates:
-        """Return the states that the reference names.
+        """Return the states that the reference names, whatever its controls.
 
         Raises:
             ArtefactError: An artefact is missing, damaged, or incompatible with the others.

@@ -8,6 +8,7 @@ A *reading* of what was written is one integer: between words -1 - f, in frame s
 the trie, with its context in the upper half.
 """
 
+from collections.abc import Iterator
 from threading import Lock
 from typing import Final, TypeAlias
 
@@ -16,7 +17,7 @@ import numpy.typing as npt
 
 from vocab.arrays.byte_trie import Int32Array, Uint8Array
 from vocab.arrays.kernels import AddressTable, address_of, int32_at, int64_at, kernel, position_of, uint8_at
-from vocab.automaton.frame import NUM_MODES, Frame
+from vocab.automaton.frame import NUM_MODES, SENTENCE, Frame
 from vocab.automaton.overlay import Overlay
 from vocab.automaton.words import NUM_KINDS, TrieArrays, Words
 
@@ -30,6 +31,10 @@ _FAR: Final = 255
 """Tokens to the end of a word, where it is never reached."""
 NEVER_ENDS: Final = 1 << 20
 
+CONTINUING, STARTING = 1, 2
+"""Which words may begin between words: those that go on with a sentence, and those that start one."""
+ANY_WORDS: Final = CONTINUING | STARTING
+
 # Indices into the table: numbers, then addresses of the trie, of the nodes added, and of the frame.
 _N_WORDS, _NUM_BASE, _NUM_ADDED, _BUDGET, _ROW_SIZE, _ROWS = range(6)
 _EDGE_START, _TOKENS, _CHILDREN, _RANKS, _BELOW, _DISTANCES, _KINDS = range(6, 13)
@@ -42,26 +47,47 @@ _COMPLETE, _MODES, _AFTER, _FRAME_DISTANCES = range(26, 30)
 class Bound:
     """A list with its changes, a frame and N, as compiled code sees them; and how far the end of a text is.
 
+    Args:
+        words: The list.
+        frame: What stands between its words.
+        n_words: N.
+        overlay: The changes.
+        opens: Which words may begin between words, of ``CONTINUING`` and ``STARTING``.
+        ends: Where a text ends as this one says, of fewer words; None where that is measured. A text of more words
+            can then go on with those alone.
+
     Attributes:
         table: int64, numbers and addresses.
+        longest_end: How many tokens the shortest end of a text has at most, between words.
         longest_distance: With more tokens left than this, no budget bears on a mask.
         plain_budget: The budget where none bears on a mask: ``NO_BUDGET``, or one so large that it only keeps texts
             from where they never end.
         num_bytes: Of its own arrays.
     """
 
-    def __init__(self, words: Words, frame: Frame, n_words: int, overlay: Overlay | None) -> None:
-        self._words, self._frame, self._overlay = words, frame, overlay
+    def __init__(
+        self,
+        words: Words,
+        frame: Frame,
+        n_words: int,
+        overlay: Overlay | None,
+        opens: int = ANY_WORDS,
+        ends: "Bound | None" = None,
+    ) -> None:
+        self._words, self._frame, self._overlay, self._opens = words, frame, overlay, opens
         num_added = 0 if overlay is None else overlay.num_nodes
         self._distances = np.full((2, NUM_KINDS, words.num_nodes), _FAR, dtype=np.uint8)
         self._added_distances = np.full((NUM_MODES, NUM_KINDS, num_added), _FAR, dtype=np.uint8)
-        self._frame_distances = np.where(frame.is_complete, 0, NEVER_ENDS).astype(np.int32)
+        if ends is None:
+            self._frame_distances = np.where(frame.is_complete, 0, NEVER_ENDS).astype(np.int32)
+        else:
+            self._frame_distances = ends._frame_distances
         # Keeps alive what the table has the addresses of.
         self._arrays = [*self._trie_arrays(), *self._frame_arrays()]
         row_size = (words.num_tokens + 31) // 32
         numbers = min(n_words, int(np.iinfo(np.int32).max) - 1), words.num_nodes, num_added, NO_BUDGET
         self.table = np.asarray([*numbers, row_size, 0, *map(address_of, self._arrays)], dtype=np.int64)
-        self._measure()
+        self._measure(has_ends=ends is not None)
         self.num_bytes = self._distances.nbytes + self._added_distances.nbytes
 
     def _trie_arrays(self) -> list[_Array]:
@@ -82,10 +108,12 @@ class Bound:
         for ways in frame.ways:
             for way in ways:
                 node = self.child(roots[way.root], frame.blank) if way.is_behind_blank else roots[way.root]
-                if node >= 0:
+                kind = STARTING if frame.modes[way.context] & SENTENCE else CONTINUING
+                if node >= 0 and self._opens & kind:
                     nodes.append(node)
                     contexts.append(way.context)
             way_start.append(len(nodes))
+        self._ways = way_start, nodes, contexts
         columns = [np.asarray(column or [0], dtype=np.int32) for column in (way_start, nodes, contexts)]
         arrays: list[_Array] = [frame.edge_start, frame.tokens, frame.targets, *columns]
         return [*arrays, frame.is_complete, frame.modes, frame.after, self._frame_distances]
@@ -98,16 +126,24 @@ class Bound:
         edge = position_of(trie.tokens, trie.edge_start[own], trie.edge_start[own + 1], token)
         return int(trie.children[edge]) if edge >= 0 else -1
 
-    def _measure(self) -> None:
+    def ways(self, frame_state: int) -> Iterator[tuple[int, int]]:
+        """Yield the nodes where words begin in a frame state, each with its context."""
+        way_start, nodes, contexts = self._ways
+        for way in range(way_start[frame_state], way_start[frame_state + 1]):
+            yield nodes[way], contexts[way]
+
+    def _measure(self, *, has_ends: bool) -> None:
         """Compute how few tokens complete a word and a text from everywhere."""
         for kind in range(NUM_KINDS):
             # Few lists have words of every kind.
             if any(kind in trie.kinds for trie in (self._words, self._overlay) if trie is not None):
                 _measure_words(self.table, kind)
-        _measure_frame(self.table, self._frame.num_states)
+        if not has_ends:
+            _measure_frame(self.table, self._frame.num_states)
         is_dead = self._frame_distances >= NEVER_ENDS
         longest_word = max(int(one[one < _FAR].max(initial=0)) for one in (self._distances, self._added_distances))
-        self.longest_distance = longest_word + int(self._frame_distances[~is_dead].max(initial=0))
+        self.longest_end = int(self._frame_distances[~is_dead].max(initial=0))
+        self.longest_distance = longest_word + self.longest_end
         # Where something leads nowhere, every target is measured, and else only near the end of a budget.
         self.plain_budget = NEVER_ENDS - 1 if is_dead.any() else NO_BUDGET
 
@@ -128,27 +164,34 @@ class RowTable:
         self.num_bytes = 0
         """Bytes of the rows made."""
 
-    def fill(self, out: Int32Array, reading: int, stops: Int32Array) -> None:
+    def fill(self, out: Int32Array, reading: int, stops: Int32Array, inside: "RowTable | None" = None) -> None:
         """Write the mask of a reading into ``out``, int32 (words,); ``stops`` are allowed where a text may end.
+
+        ``inside`` says how the word of the reading goes on and where it ends, and this table what follows it; None
+        where both are this one's.
 
         Raises:
             ValueError: ``out`` is too short.
         """
-        while (missing := _fill_mask(out, stops, self._table, reading)) != _FILLED:
+        word = self._table if inside is None else inside._table
+        while (missing := _fill_mask(out, stops, word, self._table, reading)) != _FILLED:
             self._make(missing)
 
-    def fill_many(self, out: Int32Array, readings: tuple[int, ...], stops: Int32Array) -> None:
+    def fill_many(
+        self, out: Int32Array, readings: tuple[int, ...], stops: Int32Array, inside: "RowTable | None" = None
+    ) -> None:
         """Write the mask of some readings together; as ``fill``."""
         out[:] = 0
         one = np.empty_like(out)
         for reading in readings:
-            self.fill(one, reading, NO_TOKENS)
+            self.fill(one, reading, NO_TOKENS, inside)
             out |= one
-        set_token_bits(out, stops, any(is_complete(self._table, reading) for reading in readings))
+        word = self._table if inside is None else inside._table
+        set_token_bits(out, stops, any(is_complete(word, reading) for reading in readings))
 
-    def step(self, found: npt.NDArray[np.int64], reading: int, token: int) -> int:
+    def step(self, found: npt.NDArray[np.int64], reading: int, token: int, inside: "RowTable | None" = None) -> int:
         """Write the readings behind a token to ``found``; return their number. The same one may come twice."""
-        num: int = _step(found, self._table, reading, token)
+        num: int = _step(found, self._table if inside is None else inside._table, self._table, reading, token)
         return num
 
     def _make(self, frame_state: int) -> None:
@@ -175,8 +218,10 @@ def set_token_bits(out: Int32Array, tokens: Int32Array, allowed: bool) -> None:
 
 
 @kernel
-def _fill_mask(out: Int32Array, stops: Int32Array, table: AddressTable, reading: int) -> int:
+def _fill_mask(out: Int32Array, stops: Int32Array, inside: AddressTable, table: AddressTable, reading: int) -> int:
     """Write the mask of a reading; return ``_FILLED``, or the frame state whose row must be made first.
+
+    ``inside`` says how the reading's word goes on and where it ends, ``table`` what follows it.
 
     Raises:
         ValueError: ``out`` is too short.
@@ -184,7 +229,7 @@ def _fill_mask(out: Int32Array, stops: Int32Array, table: AddressTable, reading:
     row_size = table[_ROW_SIZE]
     if len(out) < row_size:
         raise ValueError("the mask has fewer bits than the tokenizer has tokens")
-    frame_state = _frame_state(table, reading)
+    frame_state = frame_state_of(inside, reading)
     if frame_state >= 0:
         address = int64_at(table[_ROWS])[frame_state]
         if address == 0:
@@ -197,7 +242,7 @@ def _fill_mask(out: Int32Array, stops: Int32Array, table: AddressTable, reading:
     else:
         out[:] = 0
     if reading >= 0:
-        _add_children(out, table, reading >> 32, reading & 0xFFFFFFFF)
+        _add_children(out, inside, reading >> 32, reading & 0xFFFFFFFF)
     set_token_bits(out, stops, frame_state >= 0 and uint8_at(table[_COMPLETE])[frame_state] != 0)
     return _FILLED
 
@@ -223,12 +268,12 @@ def _make_row(row: Int32Array, table: AddressTable, frame_state: int) -> None:
 
 
 @kernel
-def _step(found: npt.NDArray[np.int64], table: AddressTable, reading: int, token: int) -> int:
-    """Write the readings behind a token to ``found``; return their number. The same one may come twice."""
+def _step(found: npt.NDArray[np.int64], inside: AddressTable, table: AddressTable, reading: int, token: int) -> int:
+    """Write the readings behind a token to ``found``; return their number; tables as of ``_fill_mask``."""
     num = 0
     if reading >= 0:
-        num = _step_in_word(found, num, table, reading >> 32, reading & 0xFFFFFFFF, token)
-    frame_state = _frame_state(table, reading)
+        num = _step_in_word(found, num, inside, reading >> 32, reading & 0xFFFFFFFF, token)
+    frame_state = frame_state_of(inside, reading)
     if frame_state < 0:
         return num
     starts = int32_at(table[_FRAME_START])
@@ -250,7 +295,7 @@ def _step(found: npt.NDArray[np.int64], table: AddressTable, reading: int, token
 
 
 @kernel
-def _frame_state(table: AddressTable, reading: int) -> int:
+def frame_state_of(table: AddressTable, reading: int) -> int:
     """Return the frame state of a reading: its own, or the one behind the word that ends there; -1 for none."""
     if reading < 0:
         return -1 - reading
@@ -263,7 +308,7 @@ def _frame_state(table: AddressTable, reading: int) -> int:
 @kernel
 def is_complete(table: AddressTable, reading: int) -> bool:
     """Whether a text may end with a reading."""
-    frame_state = _frame_state(table, reading)
+    frame_state = frame_state_of(table, reading)
     return frame_state >= 0 and uint8_at(table[_COMPLETE])[frame_state] != 0
 
 

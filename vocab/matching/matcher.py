@@ -7,6 +7,7 @@ import numpy as np
 
 from vocab.arrays.byte_trie import Int32Array
 from vocab.errors import TokenBudgetError
+from vocab.matching.controlled import ControlledStates
 from vocab.matching.masks import NO_BUDGET, set_token_bits
 from vocab.matching.reference import GrammarReference
 from vocab.matching.repeats import Repeats
@@ -33,7 +34,7 @@ class Matcher:
 
     def __init__(
         self,
-        states: ListStates,
+        states: ListStates | ControlledStates,
         stop_token_ids: Iterable[int],
         max_tokens: int | None = None,
         *,
@@ -58,7 +59,9 @@ class Matcher:
                 raise TokenBudgetError(f"no text of these words fits into {max_tokens} tokens")
 
     @classmethod
-    def of(cls, reference: GrammarReference, states: ListStates, stop_token_ids: Iterable[int]) -> Self:
+    def of(
+        cls, reference: GrammarReference, states: ListStates | ControlledStates, stop_token_ids: Iterable[int]
+    ) -> Self:
         """Return the matcher of a request, whose states are ``states``.
 
         Raises:
@@ -126,6 +129,8 @@ class Matcher:
         if self._max_tokens is None or num_tokens == self._num_before:
             return
         self._num_before = num_tokens
+        if isinstance(self._list_states, ControlledStates):
+            self._list_states.begin_after(num_tokens)
         fewest = self._list_states.tokens_to_end(self._states[0])
         if fewest is None or fewest > self._max_tokens - num_tokens:
             self._max_tokens = None

@@ -8,19 +8,22 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
+from vocab.matching import controls
+from vocab.matching.controls import Controls
 from vocab.options import ListOptions
 
 MARK: Final = "# wordbound"
 """A comment in the first two lines of every grammar of ours, references and others."""
 
-_VERSION: Final = 5
+_VERSION: Final = 6
 _ANY_VERSION: Final = re.compile(r'root ::= ""\n# wordbound/(?P<version>\d{1,9}) .{0,100000}\n')
 _PATTERN: Final = re.compile(
     r'root ::= ""\n'
     rf"# wordbound/{_VERSION} list=(?P<digest>[0-9a-f]{{64}}) changes=(?P<changes>[0-9a-f]{{64}}|-) "
     r"options=(?P<options>[a-z]+(?:\.[a-z01]+){4}) n=(?P<n_words>\d{1,19}) max=(?P<max_tokens>\d{1,19}|-) "
     r"at=(?P<start>-?\d{1,19}(?:\.-?\d{1,19})*|-) norepeat=(?P<no_repeat>\d{1,3}|-) "
-    r"seen=(?P<seen>\d{1,10}(?:\.\d{1,10})*|-) min=(?P<min_tokens>\d{1,19}) behind=(?P<place>\d{1,9}|-)\n"
+    r"seen=(?P<seen>\d{1,10}(?:\.\d{1,10})*|-) min=(?P<min_tokens>\d{1,19}) behind=(?P<place>\d{1,9}|-) "
+    rf"controls=(?P<controls>{controls.PATTERN}|-)\n"
 )
 _NOTHING: Final = "-"
 _MARK_WITHIN: Final = 32
@@ -42,6 +45,7 @@ class GrammarReference:
         min_tokens: The text does not end before, counted from ``start``, unless nothing else may come.
         place: The state of the gap automaton behind what the client wrote, where the text begins; None where nothing
             stands before it.
+        controls: What its author asks beyond the list; None for nothing.
     """
 
     digest: str
@@ -54,6 +58,7 @@ class GrammarReference:
     seen: tuple[int, ...] = ()
     min_tokens: int = 0
     place: int | None = None
+    controls: Controls | None = None
 
     def to_ebnf(self) -> str:
         values = {
@@ -67,6 +72,7 @@ class GrammarReference:
             "seen": ".".join(map(str, self.seen)) or None,
             "min": self.min_tokens,
             "behind": self.place,
+            "controls": None if self.controls is None else self.controls.to_text(),
         }
         spelled = " ".join(f"{name}={_NOTHING if value is None else value}" for name, value in values.items())
         return f'root ::= ""\n# wordbound/{_VERSION} {spelled}\n'
@@ -91,6 +97,7 @@ class GrammarReference:
                 _numbers(match["seen"]) or (),
                 int(match["min_tokens"]),
                 _number(match["place"]),
+                None if match["controls"] == _NOTHING else Controls.from_text(match["controls"]),
             )
         other = _ANY_VERSION.fullmatch(grammar)
         if other is not None and int(other["version"]) != _VERSION:

@@ -4,9 +4,11 @@ A state is the set of a text's readings (``vocab.matching.masks``), nearly alway
 """
 
 from collections import OrderedDict
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import cached_property
 from threading import Lock
-from typing import Final, Self, TypeAlias
+from typing import Any, Final, Self, TypeAlias
 
 import numpy as np
 
@@ -14,9 +16,20 @@ from vocab.arrays.byte_trie import Int32Array
 from vocab.automaton.frame import Frame, FrameTokens, build_frame
 from vocab.automaton.overlay import Overlay, build_overlay
 from vocab.automaton.speller import Speller
-from vocab.automaton.words import Words, build_words
+from vocab.automaton.words import NEVER, TrieArrays, Words, build_words
 from vocab.lists.wordlists import WordList
-from vocab.matching.masks import NEVER_ENDS, NO_BUDGET, NO_TOKENS, Bound, RowTable, distance, is_complete
+from vocab.matching.masks import (
+    ANY_WORDS,
+    NEVER_ENDS,
+    NO_BUDGET,
+    NO_TOKENS,
+    Bound,
+    RowTable,
+    distance,
+    frame_state_of,
+    is_complete,
+)
+from vocab.matching.word_paths import WordPaths
 from vocab.options import ListOptions
 from vocab.text.changes import NO_CHANGES, ListChanges, entries_left_out
 from vocab.text.forms import case_of
@@ -30,6 +43,9 @@ MAX_READINGS: Final = 64
 _NODE: Final = 0xFFFFFFFF
 """Of a reading within a word, the bits of its node."""
 
+MAX_VARIANTS: Final = 16
+"""Kept by the states of one list; each takes 2 MB for 50,000 words and some milliseconds to make."""
+
 MAX_ROW_BYTES: Final = 64 * 1024 * 1024
 """Of one list, set of options and N, besides rows in use: two thousand rows of 262,144 tokens."""
 
@@ -37,18 +53,30 @@ MAX_ROW_BYTES: Final = 64 * 1024 * 1024
 class ListStates:
     """The states for one list, changes, set of options and N. Thread-safe.
 
-    ``n_words`` may be beyond the list.
+    ``n_words`` may be beyond the list; ``opens`` and ``ends`` are as of ``vocab.matching.masks.Bound``. All states of
+    one list, changes and options are numbered alike.
     """
 
     start: Final[State] = (-1,)
 
-    def __init__(self, words: Words, frame: Frame, n_words: int, overlay: Overlay | None = None) -> None:
-        self.words, self.frame, self.overlay = words, frame, overlay
-        self._bound = Bound(words, frame, n_words, overlay)
+    def __init__(
+        self,
+        words: Words,
+        frame: Frame,
+        n_words: int,
+        overlay: Overlay | None = None,
+        *,
+        opens: int = ANY_WORDS,
+        ends: "ListStates | None" = None,
+    ) -> None:
+        self.words, self.frame, self.overlay, self.n_words = words, frame, overlay, n_words
+        self._opens = opens
+        self._bound: Bound = Bound(words, frame, n_words, overlay, opens, None if ends is None else ends._bound)
+        self._variants: OrderedDict[Any, ListStates] = OrderedDict()
         self._plain = RowTable(self._bound, self._bound.plain_budget, frame.num_states)
         # By budget. Not one of cachetools, which measure an entry when it is put in: these grow while they are used.
         self._tables: OrderedDict[int, RowTable] = OrderedDict()
-        self._lock = Lock()
+        self._lock, self._variants_lock = Lock(), Lock()
 
     @classmethod
     def of(
@@ -77,9 +105,40 @@ class ListStates:
     @property
     def num_bytes(self) -> int:
         """Bytes of its own, rows that were made included."""
-        return self._bound.num_bytes + self._row_bytes()
+        variants = sum(variant.num_bytes for variant in list(self._variants.values()))
+        return self._bound.num_bytes + self._row_bytes() + variants
 
-    def fill(self, out: Int32Array, state: State, budget: int, stops: Int32Array = NO_TOKENS) -> None:
+    @cached_property
+    def paths(self) -> WordPaths:
+        """Finds single words by their ranks."""
+        return WordPaths(self.words, self.overlay)
+
+    @property
+    def longest_end(self) -> int:
+        """How many tokens a text has at most behind a word, if it ends as soon as it may."""
+        return self._bound.longest_end
+
+    def variant(self, n_words: int, opens: int = ANY_WORDS, ends: "ListStates | None" = None) -> "ListStates":
+        """Return the same states for another N and other words that may begin; arguments as of ``ListStates``."""
+        if (n_words, opens, ends) == (self.n_words, self._opens, None):
+            return self
+        key = n_words, opens, None if ends is None else (ends.n_words, ends._opens)
+        with self._variants_lock:
+            if key not in self._variants:
+                self._variants[key] = ListStates(self.words, self.frame, n_words, self.overlay, opens=opens, ends=ends)
+                if len(self._variants) > MAX_VARIANTS:
+                    self._variants.popitem(last=False)
+            self._variants.move_to_end(key)
+            return self._variants[key]
+
+    def fill(
+        self,
+        out: Int32Array,
+        state: State,
+        budget: int,
+        stops: Int32Array = NO_TOKENS,
+        inside: "ListStates | None" = None,
+    ) -> None:
         """Write the mask of a state.
 
         Args:
@@ -87,21 +146,23 @@ class ListStates:
             state: The state.
             budget: How many tokens may follow the next one, or ``NO_BUDGET``.
             stops: int32, tokens allowed only where the text is complete.
+            inside: How the word in which the text ends goes on, and where it ends; None where these say it.
         """
-        rows = self._rows(budget)
+        rows, word = self._rows(budget), None if inside is None else inside._rows(budget)
         if len(state) == 1:
-            rows.fill(out, state[0], stops)
+            rows.fill(out, state[0], stops, word)
         else:
-            rows.fill_many(out, state, stops)
+            rows.fill_many(out, state, stops, word)
 
-    def target(self, state: State, token: int, budget: int) -> State:
-        """Return the state that a token leads to, empty where it is not allowed; ``budget`` as in ``fill``."""
-        rows, found = self._rows(budget), np.empty(MAX_READINGS, dtype=np.int64)
-        if len(state) == 1 and (num := rows.step(found, state[0], token)) < 2:
+    def target(self, state: State, token: int, budget: int, inside: "ListStates | None" = None) -> State:
+        """Return the state that a token leads to, empty where it is not allowed; arguments as of ``fill``."""
+        rows, word = self._rows(budget), None if inside is None else inside._rows(budget)
+        found = np.empty(MAX_READINGS, dtype=np.int64)
+        if len(state) == 1 and (num := rows.step(found, state[0], token, word)) < 2:
             return (int(found[0]),) if num else ()
         readings: set[int] = set()
         for reading in state:
-            readings.update(found[: rows.step(found, reading, token)].tolist())
+            readings.update(found[: rows.step(found, reading, token, word)].tolist())
         return tuple(sorted(readings)[:MAX_READINGS])
 
     def can_stop(self, state: State) -> bool:
@@ -116,6 +177,34 @@ class ListStates:
         """Whether a token that leads from a state to ``target`` goes on with the word in which the text ends."""
         children = {self._bound.child(reading & _NODE, token) for reading in state if reading >= 0}
         return any(reading & _NODE in children for reading in target if reading >= 0)
+
+    def ends_word(self, reading: int) -> bool:
+        """Whether a reading is a whole word, behind which the text may go on between words."""
+        return reading >= 0 and frame_state_of(self._bound.table, reading) >= 0
+
+    def ways(self, reading: int) -> Iterator[tuple[int, int]]:
+        """Yield the nodes where words begin behind a reading, each with its context."""
+        frame_state = frame_state_of(self._bound.table, reading)
+        return self._bound.ways(frame_state) if frame_state >= 0 else iter(())
+
+    def child(self, node: int, token: int) -> int:
+        """Return the node that a token of a word leads to; -1 for none."""
+        return self._bound.child(node, token)
+
+    def children(self, node: int) -> list[int]:
+        """Return the nodes that the tokens of words lead to, whatever N."""
+        num_base = self.words.num_nodes
+        trie: TrieArrays = self.words if self.overlay is None or node < num_base else self.overlay
+        own = node if trie is self.words else node - num_base
+        found: list[int] = trie.children[trie.edge_start[own] : trie.edge_start[own + 1]].tolist()
+        return found
+
+    def rank(self, context: int, node: int) -> int:
+        """Return the rank of the word that ends at a node; ``NEVER`` where none does."""
+        mode, num_base = int(self.frame.modes[context]), self.words.num_nodes
+        if node < num_base:
+            return int(self.words.ranks[mode & 1, node])
+        return int(self.overlay.ranks[mode, node - num_base]) if self.overlay is not None else int(NEVER)
 
     def is_bound_by(self, budget: int) -> bool:
         """Whether a budget may bear on a mask; as in ``fill``."""

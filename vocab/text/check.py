@@ -8,104 +8,46 @@ import re
 import sys
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from itertools import groupby
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from vocab import marks
+from vocab.errors import ListTooLargeError
+from vocab.lists.cleaned import DOTTED_I_LANGUAGES, titlecase
 from vocab.lists.wordlists import WordList
 from vocab.options import ListOptions
 from vocab.text.changes import NO_CHANGES, ListChanges, ranks_left_out
-from vocab.text.elisions import follows_elision, is_elision
+from vocab.text.elisions import ELISION_LANGUAGES, follows_elision, is_elision
 from vocab.text.form_ranks import FormRanks
+from vocab.text.nearest import NearestWords, Note
+from vocab.text.report import ALLOWED, NUMBER, CheckedWord, Reason, TextReport, new_key
 
-Reason: TypeAlias = Literal["listed", "capitals", "added", "number", "rare", "excluded", "unknown"]
-"""Why a word is allowed: the list has it, or has it in other capitals, or it was added, or it is a number. Why it is
-not: its rank is beyond N (or it lacks the capital that the list has), it was left out, or the list does not have it."""
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 
-ALLOWED: Final[frozenset[Reason]] = frozenset(("listed", "capitals", "added", "number"))
+Phrases: TypeAlias = Mapping[str, Sequence[tuple[int, int]]]
 
-BANDS: Final = (500, 1_000, 2_000, 3_000, 5_000, 10_000)
-"""The largest rank of each band of a report."""
+MAX_NOTED: Final = 1_000
+"""Spellings that are not allowed of which the nearest words are told, the first of a text. Costs 0.3 ms each."""
+
+MAX_COMPARED: Final = 200_000_000
+"""Such spellings times the words that they are compared with; about 1.5 s. Of the longest list, 730,000 words, they are
+270."""
+
+MAX_TRIES: Final = 2_000_000
+"""Of entries with blanks at the places of a text where their first words are. Costs up to 20 µs each. Set by the list
+of such entries that all begin with the same word; those of wordfreq's lists are tried some hundred times in a novel."""
+
+_MAX_KNOWN: Final = 50_000
+"""Spellings whose answer is kept: those of a long novel. Costs 300 bytes each."""
+
+_MAX_GAP: Final = 8
+"""Characters of a gap between two words whose answer is kept; nearly all are shorter."""
 
 MAX_ELISION: Final = 16
 """Characters of an elided word, its apostrophe included; "lorsqu'" has seven."""
-
-
-@dataclass(frozen=True, slots=True)
-class CheckedWord:
-    """A running word, or a number.
-
-    Attributes:
-        start: Where it begins, in code points.
-        end: Where it ends.
-        rank: Of the entry that it writes, also where that is beyond N; None where the list has none.
-        reason: Why it is allowed, or not.
-        key: Equal for forms that count as one word: "The", "the" and "the's".
-    """
-
-    start: int
-    end: int
-    rank: int | None
-    reason: Reason
-    key: str
-
-    @property
-    def is_allowed(self) -> bool:
-        return self.reason in ALLOWED
-
-
-class Band(NamedTuple):
-    """The words whose rank is up to ``max_rank`` and beyond the band before; in the last one, None, all others."""
-
-    max_rank: int | None
-    num_words: int
-    num_distinct_words: int
-
-
-@dataclass(frozen=True, slots=True)
-class TextReport:
-    """What a text is made of. Numbers count nowhere.
-
-    Attributes:
-        words: All running words and numbers, in their order.
-        num_words: Running words.
-        num_allowed: Of them, those that are allowed.
-        num_distinct_words: Different words.
-        num_distinct_allowed: Of them, those that are allowed.
-        bands: By rank, ascending.
-    """
-
-    words: Sequence[CheckedWord]
-    num_words: int
-    num_allowed: int
-    num_distinct_words: int
-    num_distinct_allowed: int
-    bands: Sequence[Band]
-
-    @classmethod
-    def of(cls, words: Sequence[CheckedWord]) -> "TextReport":
-        running = [word for word in words if not _is_number(word)]
-        by_key = {word.key: word for word in running}
-        allowed = {word.key for word in running if word.is_allowed}
-        return cls(
-            words,
-            len(running),
-            sum(word.is_allowed for word in running),
-            len(by_key),
-            len(allowed),
-            tuple(_bands(running, by_key.values())),
-        )
-
-    @property
-    def coverage(self) -> float:
-        """The share of running words that are allowed; 1 for a text without words."""
-        return self.num_allowed / self.num_words if self.num_words else 1.0
-
-    @property
-    def not_allowed(self) -> list[CheckedWord]:
-        return [word for word in self.words if not word.is_allowed]
 
 
 class _Found(NamedTuple):
@@ -122,106 +64,173 @@ class TextChecker:
     """Check texts against the words of rank ``n_words`` and better of a list, with ``changes``.
 
     Made once for many texts: for the 152,778 English words in half a second. Numbers in digits are allowed with
-    ``options.numbers``.
+    ``options.numbers``. Words of ``new_words`` (NFC, without duplicates) that the list does not allow are new.
+    ``forms`` are those of the same list and options, where they are known.
     """
 
     def __init__(
-        self, word_list: WordList, options: ListOptions, n_words: int, changes: ListChanges = NO_CHANGES
+        self,
+        word_list: WordList,
+        options: ListOptions,
+        n_words: int,
+        changes: ListChanges = NO_CHANGES,
+        new_words: Sequence[str] = (),
+        *,
+        forms: "ListForms | None" = None,
     ) -> None:
+        forms = forms or ListForms(word_list, options)
         added = WordList(word_list.lang, changes.extra_words, "inline")
+        new = WordList(word_list.lang, tuple(new_words), "inline")
         self._language = word_list.language
         self._n_words = n_words
         self._number: Reason = "number" if options.numbers else "unknown"
-        self._listed = FormRanks(word_list, options)
-        self._added = FormRanks(added, replace(options, case="sentence"))
+        self._listed = forms.ranks
+        self._added = FormRanks(added, replace(options, case="sentence")) if added.words else None
+        self._new = FormRanks(new, replace(options, case="sentence")) if new.words else None
+        self._new_words = new.words
         self._left_out = ranks_left_out(word_list, changes.exclude_words)
-        self._phrases = _phrases((*word_list.words, *added.words))
+        self._phrases = _merged(forms.phrases, _phrases((*added.words, *new.words)))
+        num_compared = max(min(n_words, len(word_list.words)), 1)
+        self._max_noted = min(MAX_NOTED, MAX_COMPARED // num_compared)
+        self._nearest = NearestWords(word_list, n_words, self._left_out, changes.extra_words)
         self._known: dict[tuple[str, bool], _Found] = {}
         self._starts: dict[str, bool] = {}
 
     def check(self, text: str) -> TextReport:
-        return TextReport.of(list(self._words(text)))
+        """Return what the text is made of.
+
+        Raises:
+            ListTooLargeError: Too many entries with blanks begin with the words of the text.
+        """
+        words = list(self._words(text))
+        notes: dict[str, Note] = {}
+        for word in words:
+            if not word.is_allowed and (written := text[word.start : word.end]) not in notes:
+                if len(notes) >= self._max_noted:
+                    break
+                notes[written] = self._nearest.note(unicodedata.normalize("NFC", written), word.rank)
+        return TextReport(text, words, self._new_words, notes)
 
     def _words(self, text: str) -> Iterator[CheckedWord]:
-        done = 0
+        done = num_tries = 0
         for match in word_pattern().finditer(text):
             start, end = match.span()
             if start < done:
                 # Of an entry with several words.
                 continue
             starts = not done or self._starts_sentence(text[done:start])
-            phrase = self._phrase(text, start, end, starts) if self._phrases else None
-            if phrase is not None:
-                yield phrase
-                done = phrase.end
-                continue
-            for length, found in self._parts(match[0], starts):
-                yield CheckedWord(start, start + length, *found)
-                start += length
+            if self._phrases and (shapes := self._phrases.get(_plain(match[0]))):
+                num_tries += len(shapes)
+                if num_tries > MAX_TRIES:
+                    raise ListTooLargeError(
+                        "Too many entries with blanks or marks begin with words of this text: name fewer, or send a "
+                        "part of the text."
+                    )
+                if phrase := self._phrase(text, start, shapes, starts):
+                    yield phrase
+                    done = phrase.end
+                    continue
+            found = self._find(match[0], starts)
             done = end
+            if found.is_allowed:
+                yield CheckedWord(start, end, *found)
+                continue
+            for length, part in self._parts(match[0], found, starts):
+                yield CheckedWord(start, start + length, *part)
+                start += length
 
     def _starts_sentence(self, gap: str) -> bool:
         known = self._starts.get(gap)
         if known is None:
-            known = self._starts[gap] = _SENTENCE_START.search(gap) is not None
+            known = _SENTENCE_START.search(gap) is not None
+            if len(gap) <= _MAX_GAP:
+                _keep(self._starts, gap, known)
         return known
 
-    def _phrase(self, text: str, start: int, end: int, starts: bool) -> CheckedWord | None:
+    def _phrase(self, text: str, start: int, shapes: Sequence[tuple[int, int]], starts: bool) -> CheckedWord | None:
         """Return the longest allowed entry with blanks or marks whose first word is here."""
-        for before, length in self._phrases.get(_plain(text[start:end]), ()):
+        for before, length in shapes:
             first, last = start - before, start - before + length
             if first < 0 or last > len(text) or _is_letter(text[last : last + 1]):
                 continue
-            if (found := self._find(text[first:last], starts)).is_allowed:
+            found = self._find(text[first:last], starts)
+            if found.is_allowed or found.reason == "new":
                 return CheckedWord(first, last, *found)
         return None
 
-    def _parts(self, word: str, starts: bool) -> list[tuple[int, _Found]]:
-        """Return the words of a run of letters, as pairs of length and word: one, or an elision and the next."""
-        whole = self._find(word, starts)
-        if not whole.is_allowed:
-            for cut in range(2, min(len(word), MAX_ELISION + 1)):
-                head = word[:cut]
-                if not is_elision(head, self._language) or not follows_elision(rest := word[cut:], self._language):
-                    continue
-                elided, following = self._find(head, starts), self._find(rest, False)
-                # "l'homme" is two words even where one of them is not allowed, unless the list has it whole.
-                if elided.reason != "unknown" and whole.reason == "unknown":
-                    return [(len(head), elided), (len(rest), following)]
+    def _parts(self, word: str, whole: _Found, starts: bool) -> list[tuple[int, _Found]]:
+        """Return the words of a run of letters that is not allowed as a whole, as pairs of length and word: one, or an
+        elision and the next."""
+        if self._language not in ELISION_LANGUAGES or whole.reason != "unknown":
+            return [(len(word), whole)]
+        for cut in range(2, min(len(word), MAX_ELISION + 1)):
+            head = word[:cut]
+            if not is_elision(head, self._language) or not follows_elision(rest := word[cut:], self._language):
+                continue
+            elided, following = self._find(head, starts), self._find(rest, False)
+            # "l'homme" is two words even where one of them is not allowed, unless the list has it whole.
+            if elided.reason != "unknown":
+                return [(len(head), elided), (len(rest), following)]
         return [(len(word), whole)]
 
     def _find(self, word: str, starts: bool) -> _Found:
         key = word, starts
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = self._look_up(word, starts)
+            found = self._look_up(unicodedata.normalize("NFC", word), starts)
+            _keep(self._known, key, found)
         return found
 
     def _look_up(self, word: str, starts: bool) -> _Found:
         beyond: set[int] = set()
-        for written, may_have_capital in ((word, starts), (word, True), *((other, True) for other in _in_small(word))):
+        new: int | None = None
+        tries = {(word, starts): None, (word, True): None, **{(other, True): None for other in self._in_small(word)}}
+        for written, may_have_capital in tries:
             ranks = set(self._listed.ranks(written, starts_sentence=may_have_capital))
             allowed = [rank for rank in ranks if rank <= self._n_words and rank not in self._left_out]
             if allowed:
                 is_written = written == word and may_have_capital == starts
                 return _Found(min(allowed), "listed" if is_written else "capitals", str(min(allowed)))
             beyond |= ranks
-            if (number := self._added.rank(written, starts_sentence=may_have_capital)) is not None:
+            if self._added and (number := self._added.rank(written, starts_sentence=may_have_capital)) is not None:
                 return _Found(min(ranks, default=None), "added", f"+{number}")
+            if self._new and new is None:
+                new = self._new.rank(written, starts_sentence=may_have_capital)
+        if not beyond:
             # "hund": the list has it with a capital, which it needs.
-            beyond |= set(self._listed.ranks(_with_capital(written), starts_sentence=True))
-        if _NUMBER.fullmatch(word):
+            for capital in {titlecase(written, self._language) for written, _ in tries}:
+                beyond.update(self._listed.ranks(capital, starts_sentence=True))
+        if new is not None:
+            return _Found(min(beyond, default=None), "new", new_key(new))
+        if NUMBER.fullmatch(word):
             return _Found(None, self._number, word)
         if not beyond:
             return _Found(None, "unknown", word.casefold())
         rank = min(beyond)
         return _Found(rank, "excluded" if rank in self._left_out else "rare", str(rank))
 
+    def _in_small(self, word: str) -> list[str]:
+        """Return a word in other capitals than those it has: "THE" may be "the" and "The"."""
+        dotted = word.replace("İ", "i").replace("I", "ı") if self._language in DOTTED_I_LANGUAGES else word
+        lower = dotted.lower()
+        return [] if lower == word else [titlecase(lower, self._language), lower]
 
-# Bounded, for a number is tried at each of its joints where a letter follows it.
-_NUMBER: Final = re.compile(
-    rf"[{marks.DIGITS}]+(?:[{marks.NUMBER_JOINTS}][{marks.DIGITS}]+){{0,{marks.MAX_NUMBER_CHARS}}}"
-)
+
+class ListForms:
+    """What of a list is the same for every N and all changes; made once for many checkers."""
+
+    def __init__(self, word_list: WordList, options: ListOptions) -> None:
+        self.ranks = FormRanks(word_list, options)
+        self.phrases = _phrases(word_list.words)
+
+
+def _keep(known: dict[Key, Value], key: Key, value: Value) -> None:
+    # Not the one used last: that would cost each look-up more than one in a thousand look-ups made again.
+    if len(known) >= _MAX_KNOWN:
+        known.clear()
+    known[key] = value
+
+
 _SENTENCE_START: Final = re.compile(
     rf"[\n\r]|[{re.escape(marks.SENTENCE_MARKS)}][{re.escape(marks.CLOSING_QUOTES + marks.APOSTROPHES)}]*\s"
 )
@@ -237,10 +246,10 @@ def word_pattern() -> re.Pattern[str]:
         if is_mark and (group := list(codes))
     ]
     letter = rf"(?:[^\W_]|[{''.join(f'{first}-{last}' for first, last in ranges)}])"
-    return re.compile(rf"{_NUMBER.pattern}(?!{letter})|{letter}+(?:[{marks.APOSTROPHES}-]{letter}+)*")
+    return re.compile(rf"{NUMBER.pattern}(?!{letter})|{letter}+(?:[{marks.APOSTROPHES}-]{letter}+)*")
 
 
-def _phrases(entries: Iterable[str]) -> Mapping[str, Sequence[tuple[int, int]]]:
+def _phrases(entries: Iterable[str]) -> Phrases:
     """Return the entries that are no plain words, by their first word: how far that is from the start, and the length;
     the longest first."""
     found: dict[str, set[tuple[int, int]]] = {}
@@ -250,7 +259,15 @@ def _phrases(entries: Iterable[str]) -> Mapping[str, Sequence[tuple[int, int]]]:
             continue
         if first := pattern.search(entry):
             found.setdefault(_plain(first[0]), set()).add((first.start(), len(entry)))
-    return {word: sorted(shapes, key=lambda shape: -shape[1]) for word, shapes in found.items()}
+    return {word: _longest_first(shapes) for word, shapes in found.items()}
+
+
+def _merged(phrases: Phrases, others: Phrases) -> Phrases:
+    return {**phrases, **{word: _longest_first({*phrases.get(word, ()), *shapes}) for word, shapes in others.items()}}
+
+
+def _longest_first(shapes: Iterable[tuple[int, int]]) -> Sequence[tuple[int, int]]:
+    return sorted(shapes, key=lambda shape: (-shape[1], shape))
 
 
 def _plain(word: str) -> str:
@@ -258,31 +275,5 @@ def _plain(word: str) -> str:
     return word.casefold().replace(curly, typewriter)
 
 
-def _in_small(word: str) -> list[str]:
-    """Return a word in other capitals than those it has: "THE" may be "the" and "The"."""
-    lower = word.lower()
-    return [] if lower == word else [_with_capital(lower), lower]
-
-
-def _with_capital(word: str) -> str:
-    return word[:1].upper() + word[1:]
-
-
 def _is_letter(char: str) -> bool:
     return bool(char) and unicodedata.category(char)[0] in "LMN"
-
-
-def _is_number(word: CheckedWord) -> bool:
-    return word.rank is None and _NUMBER.fullmatch(word.key) is not None
-
-
-def _bands(running: Sequence[CheckedWord], distinct: Iterable[CheckedWord]) -> Iterator[Band]:
-    all_words, different = [word.rank for word in running], [word.rank for word in distinct]
-    least = 0
-    for most in (*BANDS, None):
-
-        def is_within(rank: int | None, least: int = least, most: int | None = most) -> bool:
-            return most is None if rank is None else least < rank <= (most or sys.maxsize)
-
-        yield Band(most, sum(map(is_within, all_words)), sum(map(is_within, different)))
-        least = most or least

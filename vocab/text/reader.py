@@ -35,6 +35,15 @@ class Coverage:
     max_rank: int
 
 
+class ReadWord(NamedTuple):
+    """A word of a text, by code points: the number of a listed one is its rank, of one only added -1, -2 and so on."""
+
+    start: int
+    end: int
+    number: int
+    starts_sentence: bool
+
+
 class _Step(NamedTuple):
     """The best way to a position and gap state; smaller is better: the rarest word's rank, then the number of words."""
 
@@ -85,13 +94,15 @@ class TextReader:
         """The state of the gap automaton behind the text that another wrote; None where texts begin anew."""
         return None if self._start == self._gaps.start else self._start
 
-    def behind(self, text: str) -> Self:
+    def behind(self, text: str, *, is_whole: bool = False) -> Self:
         """Return a reader of the texts that go on behind one that another wrote, of whatever words.
+
+        ``is_whole`` is whether its last word is known to be whole.
 
         Raises:
             PrefillError: That text breaks off inside a word.
         """
-        if self._words.is_begun(last_word(text)):
+        if not is_whole and self._words.is_begun(last_word(text)):
             raise PrefillError(f"the text breaks off inside a word: {last_word(text)[:80]!r}")
         reader = copy.copy(self)
         reader._start = place_behind(text, self._gaps, self._language)
@@ -113,16 +124,36 @@ class TextReader:
         Raises:
             ValueError: ``text`` is not a complete allowed text.
         """
+        last, words = self._best_reading(text)
+        return Coverage(last.num_words, len({word.number for word in words}), last.max_rank)
+
+    def words(self, text: str) -> list[ReadWord]:
+        """Return the words of ``text`` in order, numbers left out.
+
+        Raises:
+            ValueError: ``text`` is not a complete allowed text.
+        """
+        return self._best_reading(text)[1][::-1]
+
+    def numbers(self, word: str) -> frozenset[int]:
+        """Return every number that ``words`` may give a word."""
+        return self._words.numbers(word)
+
+    def _best_reading(self, text: str) -> tuple["_Step", list[ReadWord]]:
+        """Return the last step of the reading with the most frequent words, and its words, the last one first."""
         steps, _ = self._read(text)
         complete = self._complete(steps[-1])
         if not complete:
             raise ValueError("not a complete text of this list")
         last = step = min(steps[-1][place] for place in complete)
-        words = set()
+        words, position = list[ReadWord](), len(text)
         while step.position_before >= 0:
-            words.add(step.word)
-            step = steps[step.position_before][step.place_before]
-        return Coverage(last.num_words, len(words - {0}), last.max_rank)
+            if step.word:
+                starts = self._gaps.states[step.place_before].starts_sentence
+                words.append(ReadWord(step.position_before, position, step.word, starts))
+            position = step.position_before
+            step = steps[position][step.place_before]
+        return last, words
 
     def whole_prefix_length(self, text: str, following: str = "") -> int:
         """Return the length of the longest prefix of ``text`` that is a complete text and cuts no word short; or 0.
@@ -244,6 +275,12 @@ class _Words:
         self._names = [self._listed_word(word, False) or -i for i, word in self._extra_words.ranked()]
         self._lengths = sorted({*self._listed.lengths, *self._extra.lengths})
         self.max_length = max(*self._lengths, marks.MAX_NUMBER_CHARS)
+
+    def numbers(self, text: str) -> frozenset[int]:
+        """Return the ranks of all listed words that ``text`` may write, and the number of an added one."""
+        ranks = {*self._listed.ranks(text, starts_sentence=True), *self._listed.ranks(text, starts_sentence=False)}
+        listed = {rank for rank in ranks if rank <= self._n_words and rank not in self._left_out}
+        return frozenset(listed | {-i for i, word in self._extra_words.ranked() if word == text})
 
     def is_begun(self, word: str) -> bool:
         """Whether a word is none of the list, but the beginning of one; words beyond N count where none is within."""

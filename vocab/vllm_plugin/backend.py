@@ -104,7 +104,7 @@ class WordboundBackend(XgrammarBackend):
                 f"set {ARTEFACT_DIR_VARIABLE} to the folder of compiled lists in the engine's environment"
             )
         stops = self._textless.intersection(stop_token_ids or ())
-        matcher = Matcher.of(reference, self._lists.states(reference), stops)
+        matcher = Matcher.of(reference, self._lists.for_text(reference), stops)
         return WordGrammar(matcher, self._bitmask_arrays)
 
 

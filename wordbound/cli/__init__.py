@@ -4,26 +4,23 @@ from typing import Annotated
 
 import typer
 
-from wordbound import __version__
-from wordbound.cli.check import check
-from wordbound.cli.doctor import doctor
-from wordbound.cli.grammar import grammar
+from wordbound.cli.commands import LazyCommands
 
 app = typer.Typer(
+    cls=LazyCommands,
     no_args_is_help=True,
     # Plain text, also where it is read by a program; and a traceback as Python prints it.
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(check)
-app.command()(doctor)
-app.command()(grammar)
 
 
 def _print_version(asked: bool) -> None:
     if asked:
-        print(__version__)
+        import wordbound
+
+        print(wordbound.__version__)
         raise typer.Exit
 
 
@@ -33,8 +30,13 @@ def _options(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Texts made of the words of a list: check texts and this machine, and write grammars for other engines."""
+    """Texts made of the words of a list: write them with a running service, check them, and serve.
+
+    Exit status: 0 done; 1 the text has unlisted words, or lines of a batch failed; 2 wrong use or input; 3 the service
+    cannot be reached or refuses; 130 interrupted.
+    """
 
 
 def main() -> None:
-    app()
+    # Also where it is run by `python -m`.
+    app(prog_name="wordbound")

@@ -1,23 +1,24 @@
 """``wordbound check``: which words of a text are in a list, and where those are that are not."""
 
-import csv
-import io
-import json
 import sys
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 
-from vocab.errors import VocabularyError
+from vocab.errors import EmptyWordListError, VocabularyError
+from vocab.lists.wordlists import words_of_file
 from vocab.options import ListOptions
-from vocab.text.check import CheckedWord, TextChecker, TextReport
+from vocab.text.check import TextChecker
+from vocab.text.report import CheckedWord, TextReport
+from vocab.text.report_formats import FORMATS, NamedReport, Places, percent, why, written
 from wordbound.cli.lists import (
     ExcludeWordsOption,
     ExtraWordsOption,
+    FolderOption,
     LangOption,
+    LevelOption,
     ListOption,
     SafeOption,
     SourceOption,
@@ -25,83 +26,110 @@ from wordbound.cli.lists import (
     WordsOption,
     named_changes,
     named_list,
+    num_words,
 )
+from wordbound.documents import MAX_FILE_BYTES, text_of
+from wordbound.documents.errors import DocumentError
 
 ALL_LISTED: Final = 0
 NOT_ALL_LISTED: Final = 1
 FAILED: Final = 2
 
 STANDARD_INPUT: Final = "-"
-FIELDS: Final = ("file", "line", "column", "start", "end", "word", "rank", "reason")
-"""Of a row of CSV and of a word of JSON, there without the file; offsets count code points."""
-
-_WHY: Final = {"rare": "rank {rank:,}", "excluded": "left out", "unknown": "not in the list"}
 
 
 def check(
-    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Plain text in UTF-8; - is standard input.")],
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE...", help="Plain text in UTF-8, Markdown, DOCX, EPUB or PDF; - is standard input."
+        ),
+    ],
     lang: LangOption = None,
     source: SourceOption = "auto",
     safe: SafeOption = True,
     list_file: ListOption = None,
     words: WordsOption = None,
+    level: LevelOption = None,
+    folder: FolderOption = None,
     unit: UnitOption = "form",
     extra_words: ExtraWordsOption = None,
     exclude_words: ExcludeWordsOption = None,
     numbers: Annotated[bool, typer.Option("--numbers/--no-numbers", help="Allow numbers in digits.")] = True,
-    as_json: Annotated[bool, typer.Option("--json", help="Write a report of every file as JSON.")] = False,
+    new_words: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Words that are meant to be new: counted apart.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Write a report of every file, a line of JSON each.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Write the words that are not allowed as CSV.")] = False,
+    as_html: Annotated[bool, typer.Option("--html", help="Write the texts as a page, their words marked.")] = False,
 ) -> None:
     """Check texts against a word list.
 
     The exit status is 0 where all words are allowed, 1 where some are not, and 2 where a text could not be checked.
     """
-    if as_json and as_csv:
-        raise typer.BadParameter("choose one of --json and --csv")
+    flags = dict(zip(FORMATS, (as_json, as_csv, as_html), strict=True))
+    if sum(flags.values()) > 1:
+        raise typer.BadParameter("choose one of --json, --csv and --html")
     try:
-        word_list = named_list(lang, list_file, source, safe, unit)
+        word_list = named_list(lang, list_file, source, safe, unit, level, folder)
         changes = named_changes(extra_words, exclude_words)
         changes.check(word_list.language)
-        checker = TextChecker(word_list, ListOptions(numbers=numbers), words or word_list.num_ranks, changes)
+        new = () if new_words is None else _new_words(new_words)
+        checker = TextChecker(word_list, ListOptions(numbers=numbers), num_words(word_list, words, level), changes, new)
         texts = [(name, _read(name)) for name in files]
-    except (VocabularyError, OSError, ValueError) as error:
+    except (VocabularyError, OSError, DocumentError) as error:
         told = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else error
         print(f"wordbound check: {told}", file=sys.stderr)
         raise typer.Exit(FAILED) from None
-    checked = [(name, text, checker.check(text)) for name, text in texts]
-    if as_json:
-        print(
-            json.dumps([_as_dict(name, text, report) for name, text, report in checked], ensure_ascii=False, indent=1)
-        )
-    elif as_csv:
-        sys.stdout.write(_csv(checked))
-    else:
-        for name, text, report in checked:
-            print("\n".join(_lines(name, text, report)))
-    raise typer.Exit(NOT_ALL_LISTED if any(report.not_allowed for _, _, report in checked) else ALL_LISTED)
+    checked = [NamedReport(None if name == STANDARD_INPUT else name, checker.check(text)) for name, text in texts]
+    for form, is_asked in flags.items():
+        if is_asked:
+            # Bytes, for the same output on every system.
+            sys.stdout.buffer.write(written(checked, form).encode())
+    if not any(flags.values()):
+        for named in checked:
+            print("\n".join(_lines(*named)))
+    raise typer.Exit(NOT_ALL_LISTED if any(report.not_allowed for _, report in checked) else ALL_LISTED)
+
+
+def _new_words(path: Path) -> tuple[str, ...]:
+    """Return the words of a file, which has none where a text was written without new words."""
+    try:
+        return words_of_file(path)
+    except EmptyWordListError:
+        return ()
 
 
 def _read(name: str) -> str:
-    data = sys.stdin.buffer.read() if name == STANDARD_INPUT else Path(name).read_bytes()
+    if name == STANDARD_INPUT:
+        data = sys.stdin.buffer.read(MAX_FILE_BYTES + 1)
+    else:
+        with Path(name).open("rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
     try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise ValueError(f"{name}: not a text in UTF-8; save it as plain text first") from None
+        return text_of(data, name)
+    except DocumentError as error:
+        raise DocumentError(f"{name}: {error}") from None
 
 
-def _lines(name: str, text: str, report: TextReport) -> Iterator[str]:
+def _lines(name: str | None, report: TextReport) -> Iterator[str]:
+    num_others = report.num_words - report.num_new
     yield (
-        f"{name}: {report.num_words:,} words, {report.num_distinct_words:,} different;"
-        f" {_percent(report.num_allowed, report.num_words)} of the words are in the list,"
-        f" {_percent(report.num_distinct_allowed, report.num_distinct_words)} of the different ones"
+        f"{name or STANDARD_INPUT}: {report.num_words:,} words, {report.num_distinct_words:,} different;"
+        f" {percent(report.num_allowed, num_others)} of the words are in the list,"
+        f" {percent(report.num_distinct_allowed, report.num_distinct_words - report.num_distinct_new)}"
+        " of the different ones"
     )
+    if report.num_of_declared:
+        unused = [word for word, count in report.num_of_declared.items() if not count]
+        yield f"  {report.num_new:,} words are new" + (f"; not used: {', '.join(unused)}" if unused else "")
     least = 0
     for band in report.bands:
         if band.num_words:
             most = f"{least + 1:,} to {band.max_rank:,}" if band.max_rank else "all others"
             yield f"  {most:>16}  {band.num_words:>9,} running, {band.num_distinct_words:>7,} different"
         least = band.max_rank or least
-    where = _Places(text)
+    places = Places(report.text)
     by_key: dict[str, list[CheckedWord]] = {}
     for word in report.not_allowed:
         by_key.setdefault(word.key, []).append(word)
@@ -109,50 +137,10 @@ def _lines(name: str, text: str, report: TextReport) -> Iterator[str]:
         yield "  not in the list:"
     for found in by_key.values():
         first = found[0]
-        line, column = where.of(first.start)
-        why = _WHY[first.reason].format(rank=first.rank) + (f", {len(found)} times" if len(found) > 1 else "")
-        yield f"    {text[first.start : first.end]}  ({why}; {line}:{column})"
-
-
-def _percent(part: int, whole: int) -> str:
-    # Never 100% where a word is missing.
-    return "100%" if part == whole else f"{int(1000 * part / whole) / 10}%"
-
-
-def _as_dict(name: str, text: str, report: TextReport) -> dict[str, Any]:
-    where = _Places(text)
-    return {
-        "file": name,
-        "num_words": report.num_words,
-        "num_allowed": report.num_allowed,
-        "num_distinct_words": report.num_distinct_words,
-        "num_distinct_allowed": report.num_distinct_allowed,
-        "coverage": report.coverage,
-        "bands": [band._asdict() for band in report.bands],
-        "not_allowed": [dict(zip(FIELDS[1:], _row(text, where, word), strict=True)) for word in report.not_allowed],
-    }
-
-
-def _csv(checked: Iterable[tuple[str, str, TextReport]]) -> str:
-    output = io.StringIO()
-    writer = csv.writer(output, lineterminator="\n")
-    writer.writerow(FIELDS)
-    for name, text, report in checked:
-        where = _Places(text)
-        writer.writerows((name, *_row(text, where, word)) for word in report.not_allowed)
-    return output.getvalue()
-
-
-def _row(text: str, where: "_Places", word: CheckedWord) -> Sequence[Any]:
-    return (*where.of(word.start), word.start, word.end, text[word.start : word.end], word.rank, word.reason)
-
-
-class _Places:
-    """The lines and columns of a text, both from 1."""
-
-    def __init__(self, text: str) -> None:
-        self._starts = [0, *(place + 1 for place, char in enumerate(text) if char == "\n")]
-
-    def of(self, offset: int) -> tuple[int, int]:
-        line = bisect_right(self._starts, offset)
-        return line, offset - self._starts[line - 1] + 1
+        line, column = places.of(first.start)
+        number = f", {len(found)} times" if len(found) > 1 else ""
+        nearest = ", ".join(listed.word for listed in report.note(first).nearest)
+        yield (
+            f"    {report.written(first)}  ({why(first)}{number}; {line}:{column})"
+            + (f" -> {nearest}" if nearest else "")
+        )

@@ -12,7 +12,9 @@ from vocab.text.export import Dialect, write_grammar
 from wordbound.cli.lists import (
     ExcludeWordsOption,
     ExtraWordsOption,
+    FolderOption,
     LangOption,
+    LevelOption,
     ListOption,
     SafeOption,
     SourceOption,
@@ -20,6 +22,7 @@ from wordbound.cli.lists import (
     WordsOption,
     named_changes,
     named_list,
+    num_words,
 )
 
 
@@ -29,6 +32,8 @@ def grammar(
     safe: SafeOption = True,
     list_file: ListOption = None,
     words: WordsOption = None,
+    level: LevelOption = None,
+    folder: FolderOption = None,
     unit: UnitOption = "form",
     extra_words: ExtraWordsOption = None,
     exclude_words: ExcludeWordsOption = None,
@@ -49,10 +54,10 @@ def grammar(
     A list file has one word a line, the most frequent first; empty lines and lines with # are left out.
     """
     try:
-        word_list = named_list(lang, list_file, source, safe, unit)
+        word_list = named_list(lang, list_file, source, safe, unit, level, folder)
         options = ListOptions(case, layout, numbers, punctuation, end)
         changes = named_changes(extra_words, exclude_words)
-        text = write_grammar(word_list, options, words or word_list.num_ranks, changes, dialect)
+        text = write_grammar(word_list, options, num_words(word_list, words, level), changes, dialect)
         if output is None:
             sys.stdout.write(text)
         else:

@@ -6,6 +6,7 @@ from typing import Annotated, TypeAlias
 import typer
 
 from vocab.lists.lemmas import group_by_lemma
+from vocab.lists.levels import BANDS, resolve_level
 from vocab.lists.wordlists import (
     NO_LANGUAGE,
     AskedSource,
@@ -30,6 +31,13 @@ ListOption: TypeAlias = Annotated[
 WordsOption: TypeAlias = Annotated[
     int | None, typer.Option(metavar="N", min=1, help="How many of its words; all, if not given.")
 ]
+LevelOption: TypeAlias = Annotated[
+    str | None, typer.Option(metavar="NAME", help="A named level instead of N: top-1000, A2 (wordbound levels).")
+]
+FolderOption: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("--lists", metavar="DIR", envvar="WORDLIST_DIR", help="A folder of list files and files of levels."),
+]
 UnitOption: TypeAlias = Annotated[Unit, typer.Option(help="What N counts.")]
 ExtraWordsOption: TypeAlias = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Words allowed besides, whatever N.")
@@ -39,22 +47,50 @@ ExcludeWordsOption: TypeAlias = Annotated[
 ]
 
 
-def named_list(lang: str | None, path: Path | None, source: AskedSource, safe: bool, unit: Unit) -> WordList:
-    """Return the list that the options name.
+def named_list(
+    lang: str | None,
+    path: Path | None,
+    source: AskedSource,
+    safe: bool,
+    unit: Unit,
+    level: str | None = None,
+    folder: Path | None = None,
+) -> WordList:
+    """Return the list that the options name; of a level that is no band its words.
 
     Raises:
-        typer.BadParameter: They name none.
+        typer.BadParameter: They name none, or do not go together.
         VocabularyError, OSError: There is no such list, or it cannot be read.
     """
     if path is not None:
+        if level is not None:
+            raise typer.BadParameter("choose one of --list and --level")
         if lang is not None:
             check_language(lang)
         word_list = WordList(lang or NO_LANGUAGE, words_of_file(path), "file")
+    elif level is not None:
+        if unit == "lemma":
+            raise typer.BadParameter("choose one of --unit and --level")
+        meant = resolve_level(level, lang, folder)
+        if meant.words is not None:
+            return WordList(meant.lang, meant.words, "file")
+        word_list = load_word_list(meant.lang, folder, source=source, safe=safe)
     elif lang is not None:
-        word_list = load_word_list(lang, None, source=source, safe=safe)
+        word_list = load_word_list(lang, folder, source=source, safe=safe)
     else:
         raise typer.BadParameter("name a list: --lang TAG or --list FILE")
     return group_by_lemma(word_list) if unit == "lemma" else word_list
+
+
+def num_words(word_list: WordList, words: int | None, level: str | None) -> int:
+    """Return how many words of a list count.
+
+    Raises:
+        typer.BadParameter: Both options say it.
+    """
+    if words is not None and level is not None:
+        raise typer.BadParameter("choose one of --words and --level")
+    return words or BANDS.get(level or "") or word_list.num_ranks
 
 
 def named_changes(extra_words: Path | None, exclude_words: Path | None) -> ListChanges:

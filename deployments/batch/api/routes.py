@@ -1,6 +1,6 @@
 """The HTTP routes of files, batches and jobs."""
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable
 from typing import Any, Final, Self, TypeAlias
 
 from fastapi import FastAPI, Request, Response
@@ -11,9 +11,10 @@ from starlette.types import Receive, Scope, Send
 from deployments.batch.api.handle import BatchClient
 from deployments.batch.api.uploads import Uploads
 from deployments.contract import Caller
-from deployments.errors import BadRequestError, InternalError, printable
+from deployments.errors import BadRequestError, InternalError
 from deployments.ingress.answers import unless_client_leaves
 from deployments.ingress.body import parse_json, read_json_body
+from deployments.ingress.query import read_query, whole_number
 from deployments.ingress.routing import Routes
 from deployments.ingress.send_ahead import FEW_BYTES, next_piece_bytes
 from deployments.limits import Limits
@@ -75,8 +76,8 @@ def _add_files(app: FastAPI, batches: BatchClient, uploads: Uploads) -> None:
 
     @app.get("/v1/files")
     async def list_files(request: Request) -> Response:
-        query = _query(request, ("purpose", "after", "limit", "order"))
-        args = (query.get("purpose"), query.get("after"), _limit(query), query.get("order", "desc"))
+        query = read_query(request, ("purpose", "after", "limit", "order"))
+        args = (query.get("purpose"), query.get("after"), whole_number(query, "limit"), query.get("order", "desc"))
         return JSONResponse(await batches.list_files(_caller(request), *args))
 
     @app.get("/v1/files/{file_id}")
@@ -100,8 +101,10 @@ def _add_batches(app: FastAPI, batches: BatchClient, limits: Limits) -> None:
 
     @app.get("/v1/batches")
     async def list_batches(request: Request) -> Response:
-        query = _query(request, ("after", "limit"))
-        return JSONResponse(await batches.list_batches(_caller(request), query.get("after"), _limit(query)))
+        query = read_query(request, ("after", "limit"))
+        return JSONResponse(
+            await batches.list_batches(_caller(request), query.get("after"), whole_number(query, "limit"))
+        )
 
     @app.get("/v1/batches/{batch_id}")
     async def get_batch(request: Request, batch_id: str) -> Response:
@@ -145,27 +148,6 @@ async def _send_file(batches: BatchClient, request: Request, file_id: str, media
 def _caller(request: Request) -> Caller:
     """Return the caller; files and batches belong to the name of the key that the request came with."""
     return Caller(request.state.owner, request.state.request_id)
-
-
-def _query(request: Request, names: Collection[str]) -> dict[str, str]:
-    query: dict[str, str] = {}
-    for name, value in request.query_params.multi_items():
-        shown = printable(name)
-        if name not in names:
-            raise BadRequestError(f"Unknown parameter: '{shown}'. There are {', '.join(names)}.", shown)
-        if name in query:
-            raise BadRequestError(f"'{shown}' is given twice. Leave one out.", shown)
-        query[name] = value
-    return query
-
-
-def _limit(query: dict[str, str]) -> int | None:
-    text = query.get("limit")
-    if text is None:
-        return None
-    if not (text.isascii() and text.isdecimal() and len(text) <= 9):
-        raise BadRequestError("'limit' must be a whole number.", "limit")
-    return int(text)
 
 
 def _expiry(fields: dict[str, str]) -> int | None:

@@ -97,6 +97,7 @@ def test_a_request_that_is_accepted_fits_the_document(made: dict[str, Any], name
         ("TokenizeRequest", {"prompt": "Once"}),
         ("TokenizeRequest", {"messages": chat_body()["messages"], "add_generation_prompt": False}),
         ("DetokenizeRequest", {"tokens": [1, 2]}),
+        ("CheckRequest", {"text": "a", "vocab": {"lang": "en"}, "format": "csv", "new_words": ["b"]}),
     ],
 )
 def test_other_requests_that_are_accepted_fit_the_document(made: dict[str, Any], name: str, body: Any) -> None:
@@ -113,6 +114,12 @@ def test_the_answers_fit_the_document(made: dict[str, Any], front: Front, tmp_pa
     schema_of(made, "Completion").validate(front.post(COMPLETIONS, completion_body()).json())
     schema_of(made, "Tokens").validate(front.post("/tokenize", {"prompt": "a"}).json())
     schema_of(made, "DetokenizedText").validate(front.post("/detokenize", {"tokens": [72]}).json())
+    schema_of(made, "VocabularyList").validate(front.get("/v1/vocabularies").json())
+    schema_of(made, "VocabularyWords").validate(front.get("/v1/vocabularies/en/words").json())
+    checked = {"text": "The horse saw xyzzy 42 zzz", "vocab": {"lang": "en", "n_words": 99}, "new_words": ["zzz"]}
+    report = front.post("/v1/vocabularies/check", checked).json()
+    schema_of(made, "CheckReport").validate(report)
+    assert report.keys() == made["components"]["schemas"]["CheckReport"]["properties"].keys()
     schema_of(made, "Error").validate(front.chat(n=0).json())
     with front.client() as client:
         prompt = {"prompt": "Tell me a story.", "max_new_tokens": 9, "vocab_lang": "en", "vocab_n_words": 1000}

@@ -139,7 +139,7 @@ def test_a_list_is_bounded_in_bytes_too() -> None:
 def test_an_unknown_member_is_an_error_that_lists_the_known_ones(name: str, hint: str | None) -> None:
     error = fault({"lang": "es", name: None})
     assert error.param == f"vocab.{name}"
-    assert "n_words, unit, source, safe, words" in error.message
+    assert "n_words, level, unit, source, safe, words" in error.message
     assert ("Did you mean" in error.message) == (hint is not None)
     assert hint is None or f"'{hint}'?" in error.message
 
@@ -194,3 +194,12 @@ def test_ten_thousand_faults_get_one_short_answer() -> None:
     fault({"words": ["x" * 100_000] * 10})
     fault({"words": [["x"] * 100] * 10_000})
     fault({"lang": "\x01" * 64, "words": [5] * 10_000})
+
+
+def test_a_band_is_a_number_of_words() -> None:
+    assert spec(lang="es", level="top-500") == spec(lang="es", n_words=500)
+
+
+def test_the_language_of_a_level_may_be_left_out() -> None:
+    asked = spec(level="ngsl-2")
+    assert (asked.lang, asked.level, asked.n_words) == ("en", "ngsl-2", None)

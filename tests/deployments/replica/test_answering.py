@@ -44,7 +44,9 @@ class ScriptedReplica:
         **args: object,
     ) -> None:
         settings = Settings.load({"secret_token": "k", "model_name": "some/model", **args}, {})
-        prompts = Prompts(PlainText(tokenizer), **{"has_chat_template": True, "takes_system": True, **(prompts or {})})
+        prompts = Prompts(
+            tokenizer, PlainText(tokenizer), **{"has_chat_template": True, "takes_system": True, **(prompts or {})}
+        )
         lists = NodeLists(ArtefactStore(folder, 2**30), self._nowhere, settings.mask_engine)
         self._answerer = ChatAnswerer(
             cast("LLMServer", self), settings, lists, prompts, tells_cost=True, ends_thinking=ends_thinking

@@ -154,6 +154,13 @@ async def test_the_likeliest_tokens_are_in_order_and_no_number_is_infinite(world
     assert (tokens[1][0], logprobs[1][0], logprobs.dtype, tokens.dtype) == (9, 0, np.float32, np.int32)
 
 
+async def test_rows_and_scores_are_for_other_tools_too(world: World) -> None:
+    found = await world.rows.rows([[1, 2], [5], [7]], 0, ALICE, 2)
+    assert [row.tolist() for row in found] == [row(token).tolist() for token in (2, 5, 7)]
+    assert world.engine.most_under_way == 2
+    assert await world.rows.scores([([1], [2, 3]), ([4, 5], [6])], "s", ALICE, 2) == [[-2.0, LEAST_LOGPROB], [-6.0]]
+
+
 async def test_keys_do_not_share_what_the_engine_keeps_of_prompts(world: World) -> None:
     await world.logprobs([1, 2])
     async for _ in world.rows.logprobs({"prompt": [1, 2], "dtype": "float32"}, Caller("bob", "req-2"), 1):

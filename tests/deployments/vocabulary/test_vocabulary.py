@@ -28,6 +28,7 @@ from vocab.errors import (
     InvalidWordListError,
     ListTooLargeError,
     UnknownLanguageError,
+    UnknownLevelError,
     VocabularyError,
 )
 from vocab.lists.wordlists import WordList
@@ -642,3 +643,21 @@ async def test_a_key_has_so_many_new_lists_compiled_in_an_hour(world: World) -> 
     await vocabulary.resolve(own("the", "cat"), "alice")
     await vocabulary.resolve(own("the", "dog"), "bob")
     await vocabulary.resolve(own("the", "dog"), "alice")
+
+
+async def test_a_level_is_compiled_as_the_words_of_its_file(world: World) -> None:
+    (world.lists / "en_cefr-j.csv").write_text("word,level,forms\nthe,A1,\ncat,A2,cats\ndog,B1,dogs\n")
+    vocabulary = await world.vocabulary()
+    resolved = await vocabulary.resolve(VocabularySpec(level="A2", end="word"))
+    assert world.words(resolved) == ("the", "cat", "cats")
+    assert (resolved.lang, resolved.n_words) == ("en", 3)
+    assert await vocabulary.resolve(VocabularySpec(level="A2", lang="en", end="word")) == resolved
+    with pytest.raises(UnknownLevelError, match=r"en_ngsl\.csv"):
+        await vocabulary.resolve(VocabularySpec(level="ngsl-1"))
+
+
+async def test_a_band_is_that_many_words_of_a_list(world: World) -> None:
+    world.write("en", *(f"w{number}" for number in range(600)))
+    vocabulary = await world.vocabulary()
+    banded = await vocabulary.resolve(spec("en", None, level="top-500"))
+    assert banded == await vocabulary.resolve(spec("en", 500))

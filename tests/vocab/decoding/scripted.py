@@ -38,11 +38,13 @@ class ScriptedGenerator:
         steps: The draws of each step; an error is raised, and None never comes.
         asked: Every call so far.
         num_open: How many calls are under way.
+        lacking: Of each draw, how many words it lacks that have to occur; by its index.
     """
 
     steps: Sequence[Sequence[Continuation | Exception | None]]
     asked: list[Asked] = field(default_factory=list)
     num_open: int = 0
+    lacking: Sequence[int] = ()
 
     @property
     def start(self) -> Place:
@@ -82,6 +84,9 @@ class ScriptedGenerator:
             None,
             Place(tokens, (index,), f"draw {index}"),
         )
+
+    def num_missing(self, place: Place) -> int:
+        return self.lacking[place.tokens[0] // 100] if self.lacking else 0
 
     def text(self, tokens: tuple[int, ...]) -> str:
         raise NotImplementedError

@@ -15,6 +15,13 @@ async def test_the_likeliest_of_the_candidates_that_do_not_loop_are_taken_best_f
     assert generator.asked == [Asked(generator.start, 9, False, index) for index in range(4)]
 
 
+async def test_a_text_with_all_words_that_have_to_occur_comes_before_a_likelier_one_without() -> None:
+    drawn = [draw("a", log_p=-1.0), draw("b", log_p=-9.0), draw("c", log_p=-5.0)]
+    generator = ScriptedGenerator([drawn], lacking=(2, 0, 1))
+    chosen = await choose_candidates(generator, 9, num_candidates=3, num_chosen=3)
+    assert [each.text for each in chosen] == ["b", "c", "a"]
+
+
 async def test_by_posterior_candidates_are_drawn_by_weight_and_none_twice() -> None:
     drawn = [draw("a", log_weight=-500.0), draw("b"), draw("c", log_weight=-1000.0)]
     chosen = await choose_candidates(

@@ -101,6 +101,9 @@ class ToyGenerator:
             drawn = drawn.with_step(steps[random.choice(len(steps), p=[math.exp(step.log_q) for step in steps])])
         return drawn.continuation()
 
+    def num_missing(self, place: Place) -> int:
+        return 0
+
     def text(self, tokens: tuple[int, ...]) -> str:
         return b"".join(self.tokenizer.token_bytes[token] for token in tokens if token != STOP).decode()
 

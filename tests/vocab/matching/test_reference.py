@@ -45,7 +45,7 @@ def test_an_engine_that_does_not_know_it_can_only_stop(reference: GrammarReferen
 
 @pytest.mark.parametrize(
     "grammar",
-    ['root ::= "a"', "", 'root ::= ""\n# wordbound/5 list=xyz n=1 max=-\n', REFERENCE.to_ebnf() + 'root ::= "a"\n'],
+    ['root ::= "a"', "", 'root ::= ""\n# wordbound/6 list=xyz n=1 max=-\n', REFERENCE.to_ebnf() + 'root ::= "a"\n'],
 )
 def test_other_grammars_are_no_references(grammar: str) -> None:
     assert GrammarReference.parse(grammar) is None
@@ -54,10 +54,10 @@ def test_other_grammars_are_no_references(grammar: str) -> None:
 @pytest.mark.parametrize(
     "grammar",
     [
-        REFERENCE.to_ebnf().replace("wordbound/5", "wordbound/9"),
+        REFERENCE.to_ebnf().replace("wordbound/6", "wordbound/9"),
         f'root ::= ""\n# wordbound/1 list={"ab" * 32} n=5 max=-\n',
     ],
 )
 def test_a_reference_of_another_version_is_an_error(grammar: str) -> None:
-    with pytest.raises(ValueError, match=r"version \d, but this engine's plugin knows 5"):
+    with pytest.raises(ValueError, match=r"version \d, but this engine's plugin knows 6"):
         GrammarReference.parse(grammar)

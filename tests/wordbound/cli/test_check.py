@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.wordbound.documents.books import STORY, docx, epub, pdf
 from wordbound.cli import app
 
 Output = pytest.CaptureFixture[str]
@@ -85,7 +86,7 @@ def test_csv_has_a_row_for_each_place(story: str, capsys: Output) -> None:
 
 def test_json_has_the_counts_and_the_same_places(story: str, words_file: str, capsys: Output) -> None:
     assert main(story, story, "--list", words_file, "--words", "5", "--json") == 1
-    [report, again] = json.loads(capsys.readouterr().out)
+    report, again = map(json.loads, capsys.readouterr().out.splitlines())
     assert report == again
     assert report["coverage"] == 0.7
     assert (report["num_words"], report["num_distinct_allowed"]) == (10, 5)
@@ -119,11 +120,13 @@ def test_a_share_is_100_percent_only_where_no_word_is_missing(words_file: str, t
     ("arguments", "told"),
     [
         (["none.txt", "--lang", "en"], "none.txt: No such file or directory"),
-        (["binary.docx", "--lang", "en"], "binary.docx: not a text in UTF-8; save it as plain text first"),
+        (["binary.docx", "--lang", "en"], "binary.docx: the file is damaged; save it anew, or as plain text"),
+        (["latin.txt", "--lang", "en"], "latin.txt: not a text in UTF-8"),
+        (["empty.txt", "--lang", "en"], "empty.txt: the file is empty"),
         (["story.txt", "--lang", "xx"], "xx"),
         (["story.txt", "--list", "none.txt"], "none.txt: No such file or directory"),
         (["story.txt"], "name a list: --lang TAG or --list FILE"),
-        (["story.txt", "--lang", "en", "--json", "--csv"], "choose one of --json and --csv"),
+        (["story.txt", "--lang", "en", "--json", "--csv"], "choose one of --json, --csv and --html"),
         (["--lang", "en"], "FILE"),
     ],
 )
@@ -131,9 +134,48 @@ def test_what_is_wrong_is_said_in_one_line(
     arguments: list[str], told: str, story: str, monkeypatch: pytest.MonkeyPatch, capsys: Output
 ) -> None:
     folder = Path(story).parent
+    (folder / "latin.txt").write_bytes(b"caf\xe9")
+    (folder / "empty.txt").touch()
     (folder / "binary.docx").write_bytes(b"PK\x03\x04\xff\xfe")
     monkeypatch.chdir(folder)
     assert main(*arguments) == 2
     output = capsys.readouterr()
     assert output.out == ""
     assert told in output.err.strip().splitlines()[-1]
+
+
+def test_new_words_are_counted_apart(story: str, words_file: str, tmp_path: Path, capsys: Output) -> None:
+    new = tmp_path / "new.txt"
+    new.write_text("xyzzy\nZoltan\nelephant\n", encoding="utf-8")
+    assert main(story, "--list", words_file, "--words", "5", "--new-words", str(new)) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "100% of the words are in the list, 100% of the different ones" in lines[0]
+    assert lines[1] == "  3 words are new; not used: Zoltan"
+
+
+def test_a_file_without_new_words_is_that_of_a_text_without_them(
+    story: str, words_file: str, tmp_path: Path, capsys: Output
+) -> None:
+    (new := tmp_path / "none.txt").write_text("")
+    without = main(story, "--list", words_file), capsys.readouterr()
+    assert (main(story, "--list", words_file, "--new-words", str(new)), capsys.readouterr()) == without
+
+
+def test_a_page_has_the_texts_marked(story: str, words_file: str, capsys: Output) -> None:
+    assert main(story, "--list", words_file, "--words", "5", "--html") == 1
+    page = capsys.readouterr().out
+    assert page.startswith("<!DOCTYPE html>")
+    assert '<mark title="rank 6">elephant</mark>' in page
+    assert story in page
+
+
+def test_other_kinds_of_files_are_read(words_file: str, tmp_path: Path, capsys: Output) -> None:
+    names = ("story.docx", "story.epub", "story.pdf")
+    for name, make in zip(names, (docx, epub, pdf), strict=True):
+        (tmp_path / name).write_bytes(make(STORY))
+    (tmp_path / "story.md").write_text("The `xyzzy` cat [sat](https://example.org).", encoding="utf-8")
+    assert main(*(str(tmp_path / name) for name in names), "--list", words_file, "--json") == 1
+    reports = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    counts = [{name: value for name, value in report.items() if name.startswith("num_")} for report in reports]
+    assert counts[0] == counts[1] == counts[2]
+    assert main(str(tmp_path / "story.md"), "--list", words_file) == 0

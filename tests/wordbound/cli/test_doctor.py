@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from tests.wordbound.cli.conftest import Run, Told
 from wordbound.cli import app, machine
 from wordbound.cli.finding import Finding
 
@@ -29,3 +30,24 @@ def test_it_fails_with_what_to_do_where_something_is_missing(tmp_path: Path, mon
     done = CliRunner().invoke(app, ["doctor"])
     assert done.exit_code == 1
     assert f"fail  {tmp_path} has no config.json\n      -> name a folder" in done.output
+
+
+def test_the_file_that_is_to_be_served_names_model_and_port(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "model.safetensors").write_bytes(b"x")
+    config = tmp_path / "serve.yaml"
+    config.write_text(f"http_options: {{port: 18001}}\napplications:\n  - args: {{model_name: {tmp_path}}}\n")
+    done = CliRunner().invoke(app, ["doctor", "--config", str(config)])
+    assert done.exit_code == 0, done.output
+    assert "ok    port 18001 is free\n" in done.output
+    assert f"ok    the model in {tmp_path}\n" in done.output
+    assert "ok    the weights take 0.0 GiB as stored, and the machine has" in done.output
+
+
+def test_a_service_is_asked_whether_it_takes_the_key(told: Told, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = run("doctor")
+    assert f"ok    the service at {told.url} serves stand-in, and takes the key\n" in asked.output
+    monkeypatch.setenv("WORDBOUND_API_KEY", "another")
+    refused = run("doctor")
+    assert refused.exit_code == 1
+    assert "does not know this key: set WORDBOUND_API_KEY" in refused.output

@@ -156,11 +156,12 @@ def test_what_cannot_be_written_is_said_in_one_line(
         (["--lang", "es", "--case", "upper"], "'upper' is not one of 'auto', 'sentence'"),
     ],
 )
-def test_what_is_no_request_is_answered_with_the_usage(arguments: list[str], message: str, capsys: Output) -> None:
+def test_what_is_no_request_is_told_in_one_line(arguments: list[str], message: str, capsys: Output) -> None:
     assert main(arguments) == 2
     error = capsys.readouterr().err
-    assert error.startswith("Usage: ")
     assert message in error
+    assert error.endswith("grammar --help)\n")
+    assert error.count("\n") == 1
 
 
 def test_it_is_a_command(list_file: str, capsys: Output, monkeypatch: pytest.MonkeyPatch) -> None:

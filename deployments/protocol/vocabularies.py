@@ -1,0 +1,171 @@
+"""The bodies of the routes about word lists: a text to check, and what they answer."""
+
+from typing import Annotated, Any, Final, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict
+
+from deployments.contract import VocabularySpec
+from deployments.errors import BadRequestError
+from deployments.limits import Limits
+from deployments.protocol.authoring import AuthorMembers
+from deployments.protocol.decoding import DecodingMembers
+from deployments.protocol.validation import AtMost, checked
+from deployments.protocol.vocabulary import ChangedWords, VocabularyFields
+from vocab.errors import InvalidWordListError
+from vocab.lists.entries import clean_words
+from vocab.text.report import Reason
+from vocab.text.report_formats import Format
+
+
+class CheckRequest(VocabularyFields):
+    """Asks which words of a text are in a list."""
+
+    text: Annotated[str, AtMost("max_check_bytes")]
+    format: Format | None = None
+    """Of the answer: ``json`` (the default), ``csv`` with a row for every place, or ``html``, a page."""
+    new_words: ChangedWords | None = None
+    """Words that the text is meant to have although the list lacks them: they are counted apart."""
+
+
+class CheckedText(NamedTuple):
+    """A checked request; ``list_param`` is the field that names the list."""
+
+    spec: VocabularySpec
+    text: str
+    form: Format
+    new_words: tuple[str, ...]
+    list_param: str
+
+
+def read_check(body: Any, *, limits: Limits) -> CheckedText:
+    """Check the parsed body of a request to ``/v1/vocabularies/check``. Numbers are allowed unless it forbids them.
+
+    Raises:
+        CallerError: The first fault found; ``param`` names the field.
+    """
+    request = checked(CheckRequest, body, limits)
+    spec = request.vocabulary()
+    if spec is None:
+        raise BadRequestError("'vocab' is missing: it must name the list that the text is checked against.", "vocab")
+    members = request.vocab
+    for name in (*DecodingMembers.model_fields, *AuthorMembers.model_fields):
+        if members is not None and getattr(members, name) is not None:
+            raise BadRequestError(
+                f"'vocab.{name}' says how a text is written, and this one is there: leave it out.", f"vocab.{name}"
+            )
+    spec = spec.model_copy(update={"numbers": members is None or members.numbers is not False})
+    try:
+        new_words = clean_words(request.new_words or (), "new_words")
+    except InvalidWordListError as error:
+        message = str(error)
+        raise BadRequestError(message, message.partition(":")[0]) from None
+    return CheckedText(spec, request.text, request.format or "json", new_words, request.list_param)
+
+
+class ListVocabulary(BaseModel):
+    id: str
+    """What ``vocab.lang`` names, or ``vocab.level``."""
+    object: Literal["vocabulary"]
+    kind: Literal["language", "file", "level"]
+    source: str
+    """``cleaned``, ``wordfreq`` or ``file``; of a level ``list``, the language's own, or whose it is."""
+    languages: list[str]
+    """Empty for a level that every language has."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+class VocabularyList(BaseModel):
+    object: Literal["list"]
+    data: list[ListVocabulary]
+
+
+class VocabularyWord(BaseModel):
+    rank: int
+    word: str
+    lemma: str | None
+    """Null where it is not known."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+class VocabularyWords(BaseModel):
+    object: Literal["list"]
+    id: str
+    total: int
+    """Of all words that fit."""
+    has_more: bool
+    data: list[VocabularyWord]
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+class NearestWord(BaseModel):
+    word: str
+    rank: int | None
+
+
+class WordNotAllowed(BaseModel):
+    line: int
+    column: int
+    start: int
+    """In code points, from 0."""
+    end: int
+    word: str
+    rank: int | None
+    """Null where the list lacks it."""
+    lemma: str | None
+    """Null where it is not known."""
+    reason: Reason
+    nearest: list[NearestWord]
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+class AllowedWord(BaseModel):
+    word: str
+    rank: int | None
+    reason: Reason
+    count: int
+
+
+class RankBand(BaseModel):
+    max_rank: int | None
+    """The largest rank; null for all other words."""
+    num_words: int
+    num_distinct_words: int
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+class NewWord(BaseModel):
+    word: str
+    count: int
+
+
+class CheckReport(BaseModel):
+    object: Literal["vocabulary.report"]
+    file: str | None
+    num_words: int
+    num_allowed: int
+    num_distinct_words: int
+    num_distinct_allowed: int
+    coverage: float
+    """The share of words that are allowed, new ones aside."""
+    num_new: int
+    coverage_with_new: float
+    has_exactly_the_new_words: bool
+    """Whether the list lacks the ``new_words`` and no others, and each is used."""
+    bands: list[RankBand]
+    allowed: list[AllowedWord]
+    not_allowed: list[WordNotAllowed]
+    """The first 100,000 places."""
+    num_not_allowed: int
+    new: list[WordNotAllowed]
+    new_words: list[NewWord]
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+WORD_PARAMETERS: Final = ("offset", "limit", "q")
+DEFAULT_LIMIT: Final = 100

@@ -1,0 +1,115 @@
+"""The answers of the word tools."""
+
+import math
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any, Final
+
+from deployments.contract import Answer, Caller, ResolvedVocabulary, Tool, VocabularySpec
+from deployments.replica import engine
+from deployments.replica.answering import as_refusal
+from deployments.replica.engine import EngineError
+from deployments.replica.node_lists import NodeLists
+from deployments.replica.rows import RowAnswerer
+from deployments.replica.word_tools.next_words import NextWordFinder
+from deployments.replica.word_tools.rewrite import Chat, Resolve, Rewriter
+from deployments.replica.word_tools.swap import Swap, Swapper
+from deployments.replica.word_tools.swap import told as swap_told
+from deployments.settings import Settings
+from vocab.automaton.tokenizer import TokenizerFacts
+from vocab.matching.engine_cache import EngineCache
+
+_END_OF_STREAM: Final = "data: [DONE]\n\n"
+
+
+class WordTools:
+    """Answers requests for the word tools with the engine of ``rows``, whose tokenizer has these ``facts``."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        lists: NodeLists,
+        states: EngineCache,
+        facts: TokenizerFacts,
+        rows: RowAnswerer,
+        chat: Chat,
+        resolve: Resolve,
+    ) -> None:
+        self._settings = settings
+        self._lists = lists
+        self._finder = NextWordFinder(settings, lists, states, facts, rows)
+        self._swapper = Swapper(lists, self._finder, rows)
+        self._rewriter = Rewriter(settings, lists, self._finder, self._swapper, rows, chat, resolve)
+
+    async def answer(
+        self,
+        tool: Tool,
+        body: dict[str, Any],
+        vocabulary: ResolvedVocabulary,
+        spec: VocabularySpec,
+        caller: Caller,
+        width: int,
+    ) -> AsyncGenerator[Answer, None]:
+        """Yield the one dict of an answer, or its events, ``width`` sequences at most at once in the engine; or an
+        error, as ``ChatAnswerer.answer`` has it."""
+        try:
+            self._check()
+            if tool == "next":
+                yield await self._next(body, vocabulary, caller, width)
+            elif tool == "swap":
+                yield await self._swap(body, vocabulary, caller, width)
+            else:
+                async with aclosing(self._rewriter.rewrite(body, vocabulary, spec, caller, width)) as parts:
+                    async for part in parts:
+                        if isinstance(part, dict):
+                            told = {"object": "vocabulary.rewrite", "model": self._settings.model_id, **part}
+                            yield engine.write_event(told) if body["stream"] else told
+                        elif body["stream"]:
+                            yield engine.write_event({"text": part})
+                if body["stream"]:
+                    yield _END_OF_STREAM
+        except Exception as error:
+            yield as_refusal(error, caller.request_id).body
+
+    def _check(self) -> None:
+        if self._settings.mask_engine == "xgrammar":
+            raise EngineError(
+                400, "The word tools are not available here, for this service's mask engine is xgrammar.", param="vocab"
+            )
+
+    async def _next(
+        self, body: dict[str, Any], vocabulary: ResolvedVocabulary, caller: Caller, width: int
+    ) -> dict[str, Any]:
+        found = await self._finder.find(body["text"], vocabulary, caller, top=body["top"], width=width)
+        return {
+            "object": "vocabulary.next",
+            "model": self._settings.model_id,
+            "data": [
+                {"word": word.text, "logprob": word.log_p, "probability": math.exp(word.log_p), "rank": rank}
+                for rank, word in enumerate(found.words, start=1)
+            ],
+            "remainder": max(1 - math.fsum(math.exp(word.log_p) for word in found.words), 0.0),
+            "vocab": (await self._lists.get(vocabulary)).block,
+            "usage": usage(len(found.tokens), found.num_rows),
+        }
+
+    async def _swap(
+        self, body: dict[str, Any], vocabulary: ResolvedVocabulary, caller: Caller, width: int
+    ) -> dict[str, Any]:
+        swap = Swap.of(body["text"], body["start"], body["end"])
+        ranked = await self._swapper.rank(swap, vocabulary, caller, width)
+        return {
+            "object": "vocabulary.swap",
+            "model": self._settings.model_id,
+            **swap_told(swap, ranked, body["top"]),
+            "vocab": (await self._lists.get(vocabulary)).block,
+            "usage": usage(ranked.num_tokens, 0),
+        }
+
+
+def usage(num_prompt_tokens: int, num_drawn: int) -> dict[str, int]:
+    return {
+        "prompt_tokens": num_prompt_tokens,
+        "completion_tokens": num_drawn,
+        "total_tokens": num_prompt_tokens + num_drawn,
+    }

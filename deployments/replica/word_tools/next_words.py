@@ -1,0 +1,116 @@
+"""The likeliest next words of a list behind a text: a search (``vocab.decoding.next_words``) over the engine's rows."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deployments.contract import Caller, ResolvedVocabulary
+from deployments.errors import printable
+from deployments.replica import engine
+from deployments.replica.completion import reader_behind_text
+from deployments.replica.engine import EngineError
+from deployments.replica.node_lists import NodeLists
+from deployments.replica.rows import RowAnswerer, Tokens
+from deployments.settings import Settings
+from vocab.automaton.tokenizer import TokenizerFacts
+from vocab.decoding.next_words import NextWord, NextWordSearch, WordTokens
+from vocab.marks import BLANK, LINE_BREAK
+from vocab.matching.engine_cache import EngineCache
+from vocab.matching.reference import GrammarReference
+
+_BEFORE_A_TEXT: Final = LINE_BREAK
+"""What an empty text stands for: models have no row for nothing, and behind a line break a text begins."""
+
+
+class Found(NamedTuple):
+    """The words, the likeliest first, the tokens of the text before them, and how many rows were read."""
+
+    words: Sequence[NextWord]
+    tokens: Tokens
+    num_rows: int
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens that were read and drawn: beginnings that rows share count once."""
+        return len(self.tokens) + self.num_rows
+
+
+class NextWordFinder:
+    """Finds next words with the engine of ``rows``, whose tokenizer has these ``facts``."""
+
+    def __init__(
+        self, settings: Settings, lists: NodeLists, states: EngineCache, facts: TokenizerFacts, rows: RowAnswerer
+    ) -> None:
+        self._settings = settings
+        self._lists = lists
+        self._states = states
+        self._facts = facts
+        self._rows = rows
+        self._word_tokens: WordTokens | None = None
+
+    async def find(
+        self, text: str, vocabulary: ResolvedVocabulary, caller: Caller, *, top: int, width: int, is_whole: bool = False
+    ) -> Found:
+        """Return the ``top`` likeliest words behind a text; ``is_whole`` is whether its last word is known to be whole.
+
+        Raises:
+            EngineError: The text is too long, or breaks off inside a word; or the engine has no rows, or failed.
+        """
+        reader = (await self._lists.get(vocabulary)).reader
+        before = text.rstrip(BLANK)
+        if not before:
+            before, is_whole = _BEFORE_A_TEXT, True
+        elif len(before) < len(text):
+            is_whole = True
+        behind = await asyncio.to_thread(reader_behind_text, reader, before, "text", is_whole=is_whole)
+        [tokens] = await self.tokens([before], caller)
+        search = await asyncio.to_thread(self._search, vocabulary, behind.place, top)
+        num_rows = 0
+        while prefixes := search.prefixes(width):
+            rows = await self._rows.rows([[*tokens, *prefix] for prefix in prefixes], num_rows, caller, width)
+            num_rows += len(rows)
+            await asyncio.to_thread(_add, search, prefixes, rows)
+        return Found(search.words, tokens, num_rows)
+
+    async def tokens(self, texts: Sequence[str], caller: Caller) -> list[Tokens]:
+        """Return the tokens of texts, as of the prompts of a completion.
+
+        Raises:
+            EngineError: One is too long.
+        """
+        try:
+            read = await self._rows.read(texts, {}, caller)
+        except EngineError as error:
+            raise _of_text(error) from None
+        longest = max(map(len, read)) + 1
+        self._rows.check_length(longest, "text")
+        if longest > self._rows.max_scored_tokens:
+            raise engine.too_long(f"{self._rows.max_scored_tokens} tokens", "text")
+        return read
+
+    def _search(self, vocabulary: ResolvedVocabulary, place: int | None, top: int) -> NextWordSearch:
+        if self._word_tokens is None:
+            # 0.2 s for 262,144 tokens, so not before it is asked for.
+            self._word_tokens = WordTokens(self._facts.token_bytes)
+        reference = GrammarReference(
+            vocabulary.digest, vocabulary.options, vocabulary.n_words, changes=vocabulary.changes_digest, place=place
+        )
+        states, most = self._states.states(reference), self._settings.limits.max_next_rows
+        return NextWordSearch(states, vocabulary.n_words, self._word_tokens, place, top=top, max_rows=most)
+
+
+def _add(search: NextWordSearch, prefixes: Sequence[tuple[int, ...]], rows: Sequence[NDArray[np.float32]]) -> None:
+    for prefix, row in zip(prefixes, rows, strict=True):
+        search.add(prefix, row)
+
+
+def _of_text(error: EngineError) -> EngineError:
+    """Return the refusal of a prompt as that of the field ``text``."""
+    told = error.body["error"]
+    if told["param"] != "prompt":
+        return error
+    message = printable(told["message"].replace("the prompt", "the text").replace("The prompt", "The text"))
+    return EngineError(told["status"], message.replace("'prompt'", "'text'"), param="text", code=told["code"])

@@ -1,0 +1,248 @@
+"""A text in the words of a list, sentence by sentence.
+
+A sentence that is listed stays. Another has candidates: the sentence with each unlisted word swapped for one that means
+the same and fits (``swap``), and what the model writes of it as a chat, held to the list, with what has been written so
+far before its eyes. The candidate is taken from which the model would best tell what the sentence was.
+"""
+
+import asyncio
+import itertools
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from deployments.contract import Answer, Caller, Decoding, ResolvedVocabulary, VocabularySpec
+from deployments.replica.engine import EngineError
+from deployments.replica.node_lists import NodeLists
+from deployments.replica.rows import RowAnswerer
+from deployments.replica.word_tools.next_words import NextWordFinder
+from deployments.replica.word_tools.swap import Swap, Swapper
+from deployments.settings import Settings
+from vocab.text.changes import folded
+from vocab.text.check import TextChecker
+from vocab.text.names import names_in
+from vocab.text.report import CheckedWord
+from vocab.text.rewritten import Change, changes_between
+from vocab.text.sentences import sentence_spans
+
+Chat = Callable[[dict[str, Any], ResolvedVocabulary, Decoding, Caller], AsyncGenerator[Answer, None]]
+Resolve = Callable[[VocabularySpec, str], Awaitable[ResolvedVocabulary]]
+
+_MAX_DRAFT: Final = 600
+"""Characters of what has been written that the next sentence is written behind."""
+
+_MAX_SENTENCE: Final = 1_500
+"""Characters of a sentence; a longer one is told to be cut."""
+
+_PROMPT: Final = (
+    "Write the sentence again in simple words. Keep its meaning and its names.\n{draft}\nSentence: {sentence}"
+)
+_DRAFT: Final = "\nIt comes after: {}\n"
+
+_TOLD: Final = "{candidate} In other words, "
+"""Behind it the source is scored."""
+
+_TOKENS_BEYOND: Final = 16
+"""A sentence in simpler words may be half as long again, and so many tokens more."""
+
+
+@dataclass
+class Written:
+    """A rewritten text as it grows."""
+
+    text: str = ""
+    num_read: int = 0
+    num_drawn: int = 0
+
+
+class _Plan(NamedTuple):
+    """What holds for all sentences of a text: how the list is asked for, how its texts are checked, who asks."""
+
+    body: dict[str, Any]
+    vocabulary: ResolvedVocabulary
+    checker: TextChecker
+    caller: Caller
+    width: int
+
+
+class Rewriter:
+    """Rewrites texts; ``chat`` writes answers, and ``resolve`` finds lists with more words."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        lists: NodeLists,
+        finder: NextWordFinder,
+        swapper: Swapper,
+        rows: RowAnswerer,
+        chat: Chat,
+        resolve: Resolve,
+    ) -> None:
+        self._settings = settings
+        self._lists = lists
+        self._finder = finder
+        self._swapper = swapper
+        self._rows = rows
+        self._chat = chat
+        self._resolve = resolve
+        self._numbers = itertools.count()
+
+    async def rewrite(
+        self, body: dict[str, Any], vocabulary: ResolvedVocabulary, spec: VocabularySpec, caller: Caller, width: int
+    ) -> AsyncGenerator[str | dict[str, Any], None]:
+        """Yield each part of the text when it is written, then the members of the answer.
+
+        Raises:
+            EngineError: A sentence is too long, or all take too many tokens, or none of the list can be found for one;
+                or the engine failed.
+        """
+        text: str = body["text"]
+        checker = await asyncio.to_thread((await self._lists.get(vocabulary)).checker)
+        names = await self._names(text, checker, vocabulary, spec) if body["keep_names"] else []
+        if names:
+            spec = spec.model_copy(update={"extra_words": (*spec.extra_words, *names)})
+            vocabulary = await self._resolve(spec, caller.owner)
+            checker = await asyncio.to_thread((await self._lists.get(vocabulary)).checker)
+        plan = _Plan(body, vocabulary, checker, caller, width)
+        written, done = Written(), 0
+        changes: list[Change] = []
+        for start, end in sentence_spans(text):
+            sentence = await self._sentence(text[start:end], plan, written)
+            changes += [change.moved(start) for change in changes_between(text[start:end], sentence)]
+            part = text[done:start] + sentence
+            written.text += part
+            done = end
+            yield part
+        if text[done:]:
+            written.text += text[done:]
+            yield text[done:]
+        reports = [await asyncio.to_thread(checker.check, one) for one in (text, written.text)]
+        yield {
+            "text": written.text,
+            "changes": [
+                {"start": change.start, "end": change.end, "from": change.before, "to": change.after}
+                for change in changes
+            ],
+            "names": names,
+            "coverage": {"before": reports[0].coverage, "after": reports[1].coverage},
+            "vocab": (await self._lists.get(vocabulary)).block,
+            "usage": {
+                "prompt_tokens": written.num_read,
+                "completion_tokens": written.num_drawn,
+                "total_tokens": written.num_read + written.num_drawn,
+            },
+        }
+
+    async def _names(
+        self, text: str, checker: TextChecker, vocabulary: ResolvedVocabulary, spec: VocabularySpec
+    ) -> list[str]:
+        """Return the names of a text that can be added to its list."""
+        listed, limits = await self._lists.get(vocabulary), self._settings.limits
+        report = await asyncio.to_thread(checker.check, text)
+        left_out = {folded(word, listed.language) for word in spec.exclude_words}
+        names = [
+            name
+            for name in names_in(text, report, frozenset(listed.listed.word_list.words))
+            if folded(name, listed.language) not in left_out and len(name) <= limits.max_word_chars
+        ]
+        return names[: max(limits.max_changed_words - len(spec.extra_words), 0)]
+
+    async def _sentence(self, sentence: str, plan: _Plan, written: Written) -> str:
+        if not await _unlisted(sentence, plan) and not plan.body["force"]:
+            return sentence
+        if len(sentence) > _MAX_SENTENCE:
+            raise EngineError(
+                400,
+                f"'text' has a sentence of more than {_MAX_SENTENCE} characters: cut it in two, or end it with a mark.",
+                param="text",
+            )
+        told = [await self._swapped(sentence, plan, written), *await self._told(sentence, plan, written)]
+        candidates = [one for one in dict.fromkeys(told) if one and not await _unlisted(one, plan)]
+        if plan.body["force"] and len(candidates) > 1:
+            candidates = [one for one in candidates if one != sentence]
+        if not candidates:
+            raise EngineError(
+                400,
+                "No sentence of this list could be found for one of 'text': ask for more words.",
+                param="vocab",
+            )
+        return candidates[0] if len(candidates) == 1 else await self._likeliest(sentence, candidates, plan, written)
+
+    async def _swapped(self, sentence: str, plan: _Plan, written: Written) -> str:
+        """Return a sentence with other words for those that are not listed; empty where one has none."""
+        done = 0
+        while rest := [word for word in await _unlisted(sentence, plan) if word.start >= done]:
+            first = rest[0]
+            # As the text will be: what was written, and the sentence.
+            text = f"{written.text[-_MAX_DRAFT:].strip()} {sentence}".strip()
+            offset = len(text) - len(sentence)
+            swap = Swap.of(text, offset + first.start, offset + first.end)
+            word, num_read = await self._swapper.best(swap, plan.vocabulary, plan.caller, plan.width)
+            self._count(written, num_read, 0)
+            if not word:
+                return ""
+            sentence = sentence[: first.start] + word + sentence[first.end :]
+            done = first.start + len(word)
+        return sentence
+
+    async def _told(self, sentence: str, plan: _Plan, written: Written) -> list[str]:
+        """Return what the model writes for a sentence; none where it has no chat template."""
+        num_candidates: int = plan.body["candidates"]
+        if not num_candidates:
+            return []
+        [tokens] = await self._finder.tokens([sentence], plan.caller)
+        limits, num_tokens = self._settings.limits, len(tokens) * 3 // 2 + _TOKENS_BEYOND
+        fields: dict[str, Any] = {
+            name: plan.body[name] for name in ("temperature", "top_p", "seed") if name in plan.body
+        }
+        draft = _DRAFT.format(written.text[-_MAX_DRAFT:].strip()) if written.text.strip() else ""
+        asked: dict[str, Any] = {
+            "model": self._settings.model_id,
+            "messages": [{"role": "user", "content": _PROMPT.format(draft=draft, sentence=sentence)}],
+            "max_tokens": max(min(num_tokens, limits.max_new_tokens), plan.vocabulary.fewest_tokens),
+            "n": min(num_candidates, plan.width),
+            **fields,
+        }
+        caller = plan.caller._replace(request_id=f"{plan.caller.request_id}-t{next(self._numbers)}")
+        async with aclosing(self._chat(asked, plan.vocabulary, Decoding(), caller)) as answer:
+            told = await anext(answer, None)
+        if not isinstance(told, dict) or "error" in told:
+            if isinstance(told, dict) and told["error"].get("code") == "no_chat_template":
+                return []
+            raise _failed(told)
+        self._count(written, told["usage"]["prompt_tokens"], told["usage"]["completion_tokens"])
+        return [" ".join((choice["message"]["content"] or "").split()) for choice in told["choices"]]
+
+    async def _likeliest(self, sentence: str, candidates: list[str], plan: _Plan, written: Written) -> str:
+        """Return the candidate behind which the sentence is likeliest."""
+        [source] = await self._rows.read([sentence], {"add_special_tokens": False}, plan.caller)
+        prompts = await self._finder.tokens([_TOLD.format(candidate=one) for one in candidates], plan.caller)
+        self._count(written, sum(len(prompt) + len(source) for prompt in prompts), 0)
+        found = await self._rows.scores([(prompt, source) for prompt in prompts], "b", plan.caller, plan.width)
+        scores = list(map(sum, found))
+        return candidates[scores.index(max(scores))]
+
+    def _count(self, written: Written, num_read: int, num_drawn: int) -> None:
+        written.num_read += num_read
+        written.num_drawn += num_drawn
+        limit = self._settings.limits.max_rewrite_tokens
+        if written.num_read + written.num_drawn > limit:
+            raise EngineError(
+                400,
+                f"Rewriting 'text' takes more than {limit} tokens: send it in parts, or ask for more words.",
+                param="text",
+            )
+
+
+async def _unlisted(text: str, plan: _Plan) -> list[CheckedWord]:
+    # The first time, it looks for what is near words of the list.
+    return (await asyncio.to_thread(plan.checker.check, text)).not_allowed
+
+
+def _failed(told: Any) -> EngineError:
+    if not isinstance(told, dict):
+        return EngineError(500, "The engine failed on this request; it can be sent again.", code="engine_error")
+    error = told["error"]
+    # What it says of its own fields, the client has not sent.
+    return EngineError(error["status"], error["message"], param="text", code=error.get("code"))

@@ -1,0 +1,213 @@
+"""Other words of a list for a word of a text, ranked by the model.
+
+Candidates are the likeliest next words behind the text before the word, those that the model thinks mean the same, and
+forms of the word and words that are spelled like it. Each is scored by the log-probability of the candidate and the
+rest of its sentence, so that what does not go with the words around it ("a" before "apple") is behind what does.
+"""
+
+import asyncio
+import unicodedata
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+from cachetools import LRUCache
+
+from deployments.contract import Caller, ResolvedVocabulary
+from deployments.replica.node_lists import NodeList, NodeLists
+from deployments.replica.rows import RowAnswerer
+from deployments.replica.word_tools.next_words import NextWordFinder
+from vocab.lists.lemmas import KnownLemmas
+from vocab.marks import LINE_BREAK
+from vocab.text.changes import ranks_left_out
+from vocab.text.forms import Capitals
+from vocab.text.nearest import NearestWords
+from vocab.text.sentences import sentence_around
+
+_NUM_NEXT: Final = 50
+"""Candidates that are likely to follow what stands before the word."""
+
+_NUM_NEIGHBOURS: Final = 20
+
+_MAX_LISTS: Final = 8
+"""Kept for their near words; one of 50,000 words takes 10 MB."""
+
+_SAME_MEANING: Final = 'The word "{}" means the same as "'
+"""What the model is asked for words of the same meaning; of four such questions the one with the best answers by
+SmolLM2-135M: "began" for "commenced", "home" for "residence"."""
+
+_NUM_MEANT: Final = 12
+
+_LOG_P_OF_FORMS: Final = -0.5
+_LOG_P_OF_NEAR: Final = -6.0
+"""What forms of the lemma, and words that are only spelled alike, count as answers to that question."""
+
+_MAX_BEFORE: Final = 600
+"""Characters before the sentence that count; each candidate is read behind them."""
+
+_MAX_BEHIND: Final = 300
+"""Characters of the sentence behind the word that count."""
+
+
+class Swap(NamedTuple):
+    """A word of a text and what stands around it.
+
+    Attributes:
+        before: What counts of the text before the word.
+        behind: What counts of the sentence behind it.
+        sentence: Before and behind the word in its sentence.
+        starts_sentence: Whether the word does.
+    """
+
+    word: str
+    before: str
+    behind: str
+    sentence: tuple[str, str]
+    starts_sentence: bool
+
+    @classmethod
+    def of(cls, text: str, start: int, end: int) -> "Swap":
+        first, last = sentence_around(text, start, end)
+        starts = not any(map(str.isalnum, text[first:start]))
+        least = max(first - _MAX_BEFORE, start - 2 * _MAX_BEFORE, 0)
+        if least:
+            # Not from inside a word.
+            least = text.find(" ", least, start) + 1 or least
+        return cls(
+            text[start:end],
+            # The first token of a text has no probability.
+            text[least:start] if text[least:start].strip() else LINE_BREAK,
+            text[end:last][:_MAX_BEHIND],
+            (text[first:start], text[end:last]),
+            starts,
+        )
+
+
+class Ranked(NamedTuple):
+    """The candidates by their scores, the best first, the word's own score, and how many tokens were read."""
+
+    words: Sequence[tuple[str, float]]
+    own: float
+    num_tokens: int
+
+
+class Swapper:
+    """Ranks other words with the engine of ``rows``."""
+
+    def __init__(self, lists: NodeLists, finder: NextWordFinder, rows: RowAnswerer) -> None:
+        self._lists = lists
+        self._finder = finder
+        self._rows = rows
+        self._near: LRUCache[tuple[str, int], _NearWords] = LRUCache(_MAX_LISTS)
+
+    async def rank(self, swap: Swap, vocabulary: ResolvedVocabulary, caller: Caller, width: int) -> Ranked:
+        """Return all candidates, ranked.
+
+        Raises:
+            EngineError: As of ``NextWordFinder.find``.
+        """
+        found = await self._finder.find(swap.before, vocabulary, caller, top=_NUM_NEXT, width=width, is_whole=True)
+        meant = await self._meant(swap.word, vocabulary, caller, width)
+        listed = await self._near_words(vocabulary)
+        candidates = list(_as_written((*(word.text for word in found.words), *meant.words), swap, listed))
+        [own, *scores], num_read = await self._scores(swap, (swap.word, *candidates), caller, width)
+        ranked = sorted(zip(candidates, scores, strict=True), key=lambda pair: -pair[1])
+        return Ranked(ranked, own, found.num_tokens + meant.num_tokens + num_read)
+
+    async def best(self, swap: Swap, vocabulary: ResolvedVocabulary, caller: Caller, width: int) -> tuple[str, int]:
+        """Return the word that means the same and fits best, and how many tokens were read; empty for none.
+
+        Raises:
+            EngineError: As of ``NextWordFinder.find``.
+        """
+        meant = await self._meant(swap.word, vocabulary, caller, width)
+        listed = await self._near_words(vocabulary)
+        # Of two that are written alike, the likelier comes later and stays.
+        ascending = sorted(meant.words, key=meant.words.__getitem__)
+        written = {next(iter(_as_written((word,), swap, listed)), ""): meant.words[word] for word in ascending}
+        written.pop("", None)
+        if not written:
+            return "", meant.num_tokens
+        scores, num_read = await self._scores(swap, list(written), caller, width)
+        together = {word: log_p + score for (word, log_p), score in zip(written.items(), scores, strict=True)}
+        return max(together, key=together.__getitem__), meant.num_tokens + num_read
+
+    async def _meant(self, word: str, vocabulary: ResolvedVocabulary, caller: Caller, width: int) -> "_Meant":
+        """Return words that may mean the same, each with log p of that."""
+        near_words = await self._near_words(vocabulary)
+        asked = _SAME_MEANING.format(word)
+        found = await self._finder.find(asked, vocabulary, caller, top=_NUM_MEANT, width=width, is_whole=True)
+        words = {one.text: one.log_p for one in found.words}
+        for one, log_p in (await asyncio.to_thread(near_words.near, word)).items():
+            words[one] = max(words.get(one, log_p), log_p)
+        parts = word.replace("-", " ")
+        if parts != word and all(part in near_words.words for part in parts.split()):
+            # "sea chest" for "sea-chest"
+            words[parts] = _LOG_P_OF_FORMS
+        return _Meant(words, found.num_tokens)
+
+    async def _near_words(self, vocabulary: ResolvedVocabulary) -> "_NearWords":
+        key = vocabulary.id, vocabulary.n_words
+        if key not in self._near:
+            listed = await self._lists.get(vocabulary)
+            self._near[key] = await asyncio.to_thread(_NearWords, listed, vocabulary.n_words)
+        return self._near[key]
+
+    async def _scores(self, swap: Swap, words: Sequence[str], caller: Caller, width: int) -> tuple[list[float], int]:
+        """Return log p of each word with what stands behind it, after what stands before it; and the tokens read."""
+        texts = await self._finder.tokens([swap.before + word + swap.behind for word in words], caller)
+        columns = enumerate(zip(*texts, strict=False))
+        shared = next((place for place, column in columns if len(set(column)) > 1), min(map(len, texts)))
+        pairs = [(tokens[:shared], tokens[shared:]) for tokens in texts]
+        scores = await self._rows.scores(pairs, "s", caller, width)
+        return list(map(sum, scores)), sum(map(len, texts))
+
+
+class _NearWords:
+    """The words of a list that are near others: forms of a lemma, and what is spelled alike."""
+
+    def __init__(self, listed: NodeList, n_words: int) -> None:
+        word_list, changes = listed.listed.word_list, listed.changes
+        left_out = ranks_left_out(word_list, changes.exclude_words)
+        counted = (word for rank, word in word_list.up_to(n_words).ranked() if rank not in left_out)
+        self.language = listed.language
+        self.words = frozenset((*counted, *changes.extra_words))
+        self._nearest = NearestWords(word_list, n_words, left_out, changes.extra_words)
+
+    def near(self, word: str) -> dict[str, float]:
+        """Return near words, each with what it counts as an answer to ``_SAME_MEANING``."""
+        note = self._nearest.note(unicodedata.normalize("NFC", word), None, _NUM_NEIGHBOURS)
+        lemmas = KnownLemmas.of_language(self.language)
+        is_form = {one.word: note.lemma is not None and lemmas.of(one.word) == note.lemma for one in note.nearest}
+        return {one: _LOG_P_OF_FORMS if is_form[one] else _LOG_P_OF_NEAR for one in is_form}
+
+
+class _Meant(NamedTuple):
+    words: dict[str, float]
+    num_tokens: int
+
+
+def _as_written(words: Iterable[str], swap: Swap, listed: "_NearWords") -> Iterable[str]:
+    """Return words as they are written in the word's place, each once, without the word itself."""
+    capitals = Capitals(listed.language)
+    seen = {swap.word.casefold()}
+    for word in words:
+        written = (capitals.of(word) or word) if swap.starts_sentence and swap.word[:1].isupper() else word
+        if not swap.starts_sentence and word != (small := word.lower()) and small in listed.words:
+            # "Bed" inside a sentence is "bed", where the list does not have it with a capital only.
+            written = small
+        if written.casefold() not in seen:
+            seen.add(written.casefold())
+            yield written
+
+
+def told(swap: Swap, ranked: Ranked, top: int) -> dict[str, Any]:
+    """Return the members of an answer."""
+    before, behind = swap.sentence
+    return {
+        "word": swap.word,
+        "logprob": ranked.own,
+        "data": [
+            {"word": word, "text": before + word + behind, "logprob": score, "rank": rank}
+            for rank, (word, score) in enumerate(ranked.words[:top], start=1)
+        ],
+    }

@@ -1,0 +1,155 @@
+"""Lists and texts are told about by threads, so many at once, and each list is read once."""
+
+import asyncio
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deployments.contract import VocabularySpec
+from deployments.errors import OverloadedError
+from deployments.limits import Limits
+from deployments.vocabulary import lists as lists_module
+from deployments.vocabulary.lists import AskCheck, AskVocabularies, AskWords, Lists
+from vocab.errors import InvalidWordListError, OptionsError, UnknownLanguageError, WordListError
+
+
+def spec(lang: str | None = "en_school", **members: Any) -> VocabularySpec:
+    return VocabularySpec(lang=lang, **members)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "en_school.txt").write_text("the\ncat\nsat\nconcatenate\nCatherine\n", encoding="utf-8")
+    return tmp_path
+
+
+@pytest.fixture
+def lists(folder: Path) -> Lists:
+    return Lists(folder, Limits())
+
+
+async def told(lists: Lists, question: lists_module.Question) -> Any:
+    return json.loads(await lists.tell(question))
+
+
+async def words(lists: Lists, name: str = "en_school", offset: int = 0, limit: int = 100, query: str = "") -> Any:
+    return await told(lists, AskWords(name, offset, limit, query))
+
+
+async def test_all_lists_are_named_with_where_they_come_from(lists: Lists) -> None:
+    by_id = {one["id"]: one for one in (await told(lists, AskVocabularies()))["data"]}
+    assert "A1" not in by_id and by_id["top-500"]["languages"] == []
+    assert by_id["en_school"] == {
+        "id": "en_school",
+        "object": "vocabulary",
+        "kind": "file",
+        "source": "file",
+        "languages": ["en"],
+    }
+    assert (by_id["es"]["kind"], by_id["es"]["source"]) == ("language", "cleaned")
+    assert (by_id["he"]["kind"], by_id["he"]["source"]) == ("language", "wordfreq")
+
+
+async def test_words_are_told_a_page_at_a_time(lists: Lists) -> None:
+    first = await words(lists, limit=2)
+    assert [(word["rank"], word["word"]) for word in first["data"]] == [(1, "the"), (2, "cat")]
+    assert (first["id"], first["total"], first["has_more"]) == ("en_school", 5, True)
+    last = await words(lists, offset=3, limit=2)
+    assert [(word["rank"], word["word"]) for word in last["data"]] == [(4, "concatenate"), (5, "Catherine")]
+    assert last["has_more"] is False
+    assert last["data"][0]["lemma"] == "concatenate"
+    assert (await words(lists, offset=9))["data"] == []
+
+
+async def test_words_are_looked_for_by_their_beginning_first(lists: Lists) -> None:
+    found = await words(lists, query="CAT")
+    assert [(word["rank"], word["word"]) for word in found["data"]] == [
+        (2, "cat"),
+        (5, "Catherine"),
+        (4, "concatenate"),
+    ]
+    assert found["total"] == 3
+    assert (await words(lists, query="xyz"))["total"] == 0
+
+
+async def test_a_text_is_checked_against_a_file_that_may_be_replaced(lists: Lists, folder: Path) -> None:
+    asked = AskCheck(spec(n_words=2), "The cat sat.", "json")
+    report = await told(lists, asked)
+    assert [word["word"] for word in report["not_allowed"]] == ["sat"]
+    (folder / "en_school.txt").write_text("sat\n", encoding="utf-8")
+    report = await told(lists, asked)
+    assert [word["word"] for word in report["not_allowed"]] == ["The", "cat"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "missing"),
+    [
+        (spec("en", n_words=1000), ["xyzzy"]),
+        (spec("es", n_words=500, unit="lemma"), ["The", "xyzzy"]),
+        (spec(None, words=("xyzzy",)), ["The"]),
+        (spec("en", words=("the",), extra_words=("Xyzzy", "xyzzy")), []),
+        (spec("en_school", exclude_words=("the",)), ["The", "xyzzy"]),
+    ],
+)
+async def test_every_vocabulary_of_a_request_can_be_checked_against(
+    lists: Lists, asked: VocabularySpec, missing: list[str]
+) -> None:
+    report = await told(lists, AskCheck(asked, "The xyzzy", "json"))
+    assert [word["word"] for word in report["not_allowed"]] == missing
+    assert report == await told(lists, AskCheck(asked, "The xyzzy", "json"))
+
+
+async def test_a_level_of_a_file_is_a_list(lists: Lists, folder: Path) -> None:
+    (folder / "en_cefr-j.csv").write_text("word,level,forms\nthe,A1,\nsit,A2,sat\n", encoding="utf-8")
+    report = await told(lists, AskCheck(spec("en", level="A1"), "The sat", "json"))
+    assert [word["word"] for word in report["not_allowed"]] == ["sat"]
+    report = await told(lists, AskCheck(spec("en", level="A2"), "The sat", "json"))
+    assert report["coverage"] == 1
+    by_id = {one["id"]: one for one in (await told(lists, AskVocabularies()))["data"]}
+    assert by_id["A2"]["languages"] == ["en"]
+
+
+async def test_new_words_are_counted_apart(lists: Lists) -> None:
+    report = await told(lists, AskCheck(spec(), "The zebra sat", "json", ("zebra",)))
+    assert (report["num_new"], report["has_exactly_the_new_words"]) == (1, True)
+
+
+async def test_what_cannot_be_told_is_an_error(lists: Lists, folder: Path) -> None:
+    (folder / "broken.txt").write_bytes(b"\xff")
+    for question, error in (
+        (AskWords("nothing", 0, 1, ""), UnknownLanguageError),
+        (AskWords("../en_school", 0, 1, ""), UnknownLanguageError),
+        (AskWords("broken", 0, 1, ""), InvalidWordListError),
+        (AskCheck(spec("zh"), "a", "json"), WordListError),
+        (AskCheck(spec(extra_words=("a",), exclude_words=("a",)), "a", "json"), OptionsError),
+    ):
+        assert isinstance(await lists.tell_or_refuse(question), error)
+
+
+async def test_so_many_wait_and_more_are_refused(lists: Lists, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lists_module, "MAX_OPEN", 4)
+    may_go_on = threading.Event()
+    monkeypatch.setattr(lists, "_told", lambda question: may_go_on.wait() and b"")
+    waiting = [asyncio.create_task(lists.tell(AskVocabularies())) for _ in range(4)]
+    await asyncio.sleep(0)
+    refused = await lists.tell_or_refuse(AskVocabularies())
+    assert isinstance(refused, OverloadedError)
+    # Work that has begun counts until it has ended, also where nobody waits for it.
+    for task in waiting:
+        task.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    await asyncio.sleep(0.05)
+    assert lists._num_open == lists_module.THREADS
+    may_go_on.set()
+    while lists._num_open:  # noqa: ASYNC110 - threads end when they end
+        await asyncio.sleep(0.01)
+    assert await lists.tell(AskVocabularies()) == b""
+
+
+async def test_a_list_that_is_too_long_to_be_kept_is_read_again(lists: Lists, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lists_module, "MAX_KEPT_WORDS", 4)
+    assert (await words(lists))["total"] == (await words(lists))["total"] == 5
+    assert not lists._kept

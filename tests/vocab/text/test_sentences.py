@@ -1,0 +1,46 @@
+"""Sentences of texts as people write them."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vocab.text.sentences import sentence_around, sentence_spans
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("One. Two! Three?", ["One.", "Two!", "Three?"]),
+        ('"Why?" she said. "No!" Then he left.', ['"Why?" she said.', '"No!"', "Then he left."]),
+        ("Mr. Smith met J. R. Hall. It is I. We go.", ["Mr. Smith met J. R. Hall.", "It is I.", "We go."]),
+        ("It cost 3.50 at a.m. time... Well.", ["It cost 3.50 at a.m. time...", "Well."]),
+        ("A title\n\nThe text\nis short", ["A title", "The text", "is short"]),
+        (
+            "This line of an old book was wrapped at some width\nand goes on. So.",
+            ["This line of an old book was wrapped at some width\nand goes on.", "So."],
+        ),
+        (" \n ", []),
+        ("", []),
+        ("no mark", ["no mark"]),
+        ("¿Qué? ¡Sí! “Oui.” Non.", ["¿Qué?", "¡Sí!", "“Oui.”", "Non."]),
+    ],
+)
+def test_a_text_is_cut_where_its_sentences_end(text: str, sentences: list[str]) -> None:
+    assert [text[start:end] for start, end in sentence_spans(text)] == sentences
+
+
+@given(st.text(alphabet='aB. \n!"”Mr', max_size=40))
+def test_sentences_have_all_of_a_text_but_blanks(text: str) -> None:
+    spans = sentence_spans(text)
+    assert "".join(text[start:end] for start, end in spans).split() == [] or spans
+    kept = "".join(text[start:end] for start, end in spans)
+    assert "".join(kept.split()) == "".join(text.split())
+    assert all(before[1] <= after[0] for before, after in pairwise(spans))
+
+
+def test_the_sentence_of_a_word_is_the_one_around_it() -> None:
+    text = "One. Two words! Three?"
+    assert sentence_around(text, 9, 14) == (5, 15)
+    assert sentence_around(text, 0, 3) == (0, 4)

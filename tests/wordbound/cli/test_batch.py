@@ -1,0 +1,164 @@
+"""``wordbound batch`` sends a file, waits, and brings every line back, also after it was interrupted."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.deployments.batch.served import World, jsonl
+from tests.wordbound.cli.conftest import Run, Told, assert_refused
+from wordbound.cli import batch as command
+from wordbound.cli.commands import DONE, INTERRUPTED, NO_SERVICE, NOT_AS_ASKED, WRONG_INPUT
+
+ANSWERS = b'{"custom_id": "line-1"}\n'
+OWNER = "default"
+
+
+@pytest.fixture
+def world(told: Told, tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path / "state")
+    told.batches.service = made.service
+    yield made
+    told.batches.service = None
+    made.close()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "mine"
+    made.mkdir()
+    (made / "in.jsonl").write_bytes(jsonl(2))
+    return made
+
+
+Meanwhile = Callable[[Callable[[], None]], None]
+
+
+@pytest.fixture
+def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
+    """What happens while the command waits."""
+
+    def set_up(happen: Callable[[], None]) -> None:
+        monkeypatch.setattr(command, "_sleep", lambda _: happen())
+
+    return set_up
+
+
+def the_batch(world: World) -> str:
+    (found,) = world.service.list_batches(OWNER, None, 20)["data"]
+    return str(found["id"])
+
+
+def test_answers_come_back_as_a_file(world: World, folder: Path, meanwhile: Meanwhile, run: Run) -> None:
+    def answer() -> None:
+        world.end(the_batch(world), ANSWERS, output_file_id=f"file-{len(ANSWERS):032x}", total=2, completed=2)
+
+    meanwhile(answer)
+    done = run("batch", folder / "in.jsonl", folder / "out.jsonl", "--window", "2h")
+    assert (done.exit_code, done.stdout) == (DONE, "")
+    assert (folder / "out.jsonl").read_bytes() == ANSWERS
+    assert sorted(path.name for path in folder.iterdir()) == ["in.jsonl", "out.jsonl"]
+    assert f"--batch-id {the_batch(world)}\n" in done.stderr
+    assert done.stderr.endswith("2 lines: 2 answered, 0 failed\n")
+    found = world.service.get_batch(OWNER, the_batch(world))
+    assert found["completion_window"] == "2h"
+    assert world.service.read_file(OWNER, found["input_file_id"], 0, 10_000) == jsonl(2)
+
+
+def test_lines_that_failed_are_in_a_file_beside(world: World, folder: Path, meanwhile: Meanwhile, run: Run) -> None:
+    def answer() -> None:
+        world.end(the_batch(world), ANSWERS, error_file_id=f"file-{len(ANSWERS):032x}", total=2, failed=2)
+
+    meanwhile(answer)
+    done = run("batch", folder / "in.jsonl", folder / "out.jsonl")
+    assert done.exit_code == NOT_AS_ASKED
+    assert f"2 lines: 0 answered, 2 failed, in {folder / 'out.errors.jsonl'}\n" in done.stderr
+    assert (folder / "out.errors.jsonl").read_bytes() == ANSWERS
+    assert not (folder / "out.jsonl").exists()
+
+
+def test_a_batch_that_failed_says_why(world: World, folder: Path, meanwhile: Meanwhile, run: Run) -> None:
+    def fail() -> None:
+        errors = [{"code": "engine_killed", "message": "It killed ten engines."}]
+        world.end(the_batch(world), status="failed", errors=errors, total=2)
+
+    meanwhile(fail)
+    done = run("batch", folder / "in.jsonl", folder / "out.jsonl")
+    assert done.exit_code == NOT_AS_ASKED
+    assert "the batch is failed: It killed ten engines.\n" in done.stderr
+
+
+def test_an_interrupted_wait_goes_on_with_the_batchs_id(
+    world: World, folder: Path, meanwhile: Meanwhile, run: Run
+) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    meanwhile(interrupt)
+    files = folder / "in.jsonl", folder / "out.jsonl"
+    done = run("batch", *files)
+    assert done.exit_code == INTERRUPTED
+    line = done.stderr.splitlines()[-1]
+    assert line.endswith(f"wordbound batch {files[0]} {files[1]} --batch-id {the_batch(world)}")
+    world.end(the_batch(world), ANSWERS, output_file_id=f"file-{len(ANSWERS):032x}", total=2, completed=2)
+    assert run(*line.rpartition(": wordbound ")[2].split()).exit_code == DONE
+    assert files[1].read_bytes() == ANSWERS
+
+
+def test_a_service_that_is_away_for_a_moment_is_waited_for(
+    told: Told, world: World, folder: Path, meanwhile: Meanwhile, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wordbound.cli.service.MAX_TRIES", 1)
+    away = [True, True, False]
+
+    def come_back() -> None:
+        told.batches.service = None if away.pop(0) else world.service
+        if not away:
+            world.end(the_batch(world), ANSWERS, output_file_id=f"file-{len(ANSWERS):032x}", total=2, completed=2)
+
+    meanwhile(come_back)
+    assert run("batch", folder / "in.jsonl", folder / "out.jsonl").exit_code == DONE
+    assert away == []
+
+
+def test_a_service_that_stays_away_is_given_up_with_how_to_go_on(
+    told: Told, world: World, folder: Path, meanwhile: Meanwhile, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wordbound.cli.service.MAX_TRIES", 1)
+    monkeypatch.setattr(command, "MAX_AWAY", 2)
+
+    def leave() -> None:
+        told.batches.service = None
+
+    meanwhile(leave)
+    done = run("batch", folder / "in.jsonl", folder / "out.jsonl")
+    assert done.exit_code == NO_SERVICE
+    assert f"then: wordbound batch {folder / 'in.jsonl'}" in done.stderr.splitlines()[-1]
+
+
+def test_files_are_looked_at_before_anything_is_sent(told: Told, world: World, folder: Path, run: Run) -> None:
+    in_file, out_file = folder / "in.jsonl", folder / "out.jsonl"
+    (folder / "empty.jsonl").touch()
+    (folder / "old.jsonl").touch()
+    (folder / "older.errors.jsonl").touch()
+    for source, target, message in (
+        (folder / "none.jsonl", out_file, "none.jsonl: there is no such file"),
+        (folder, out_file, "there is no such file"),
+        (folder / "empty.jsonl", out_file, "there is no request in it"),
+        (in_file, in_file, "IN and OUT are one file"),
+        (in_file, folder / "old.jsonl", "old.jsonl exists: name another OUT, or add --force"),
+        (in_file, folder / "older.jsonl", "older.errors.jsonl exists"),
+        (in_file, folder / "none" / "out.jsonl", "there is no such folder for OUT"),
+    ):
+        assert_refused(run("batch", source, target), WRONG_INPUT, message)
+    assert world.service.list_batches(OWNER, None, 20)["data"] == []
+
+
+def test_what_the_service_refuses_is_told(world: World, folder: Path, run: Run) -> None:
+    files = folder / "in.jsonl", folder / "out.jsonl"
+    done = run("batch", *files, "--window", "soon")
+    assert_refused(done, WRONG_INPUT, "completion_window")
+    done = run("batch", *files, "--batch-id", "batch_none")
+    assert done.exit_code == NO_SERVICE
+    assert len(json.dumps(done.stderr.splitlines()[-1])) < 200

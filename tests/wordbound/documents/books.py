@@ -1,0 +1,102 @@
+"""Files of each kind, made of the same paragraphs."""
+
+import io
+import zipfile
+from collections.abc import Mapping, Sequence
+from html import escape
+
+from fpdf import FPDF
+
+WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+SOFT = "\u00ad"
+
+# A bar shows where a word may be cut, which in the files is a soft one. The quotation marks are those that the fonts
+# of every PDF reader have.
+STORY = tuple(
+    paragraph.replace("|", SOFT)
+    for paragraph in (
+        "The Elephant and the Well-Known Cat",
+        "Once upon a time there was an elephant who could not remem|ber any|thing at all, not even his own name, which "
+        'was "Anna\'s Elephant"; and that was awk|ward.',
+        '"Who are you?" asked the cat. She was a well-known cat, clever and ex|tra|or|di|nar|i|ly im|pa|tient. The '
+        "ele|phant didn't know, and xyzzy & <co> did not either.",
+        "In 1984 they met a giraffe in front of the café: twenty-one teeth, a moth|er-in-law, and no un|der|stand|ing "
+        "what|so|ever of the sit|u|a|tion. They laughed and laughed until the sun went down.",
+    )
+)
+
+
+def zipped(parts: Mapping[str, str | bytes]) -> bytes:
+    output = io.BytesIO()
+    with zipfile.ZipFile(output, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in parts.items():
+            archive.writestr(name, data)
+    return output.getvalue()
+
+
+def docx_of(body: str, **parts: str) -> bytes:
+    """A file of Word's with this XML in its body, and parts such as footnotes."""
+    relation = f'<Relationship Id="r1" Type="{OFFICE}/officeDocument" Target="word/document.xml"/>'
+    return zipped(
+        {
+            "[Content_Types].xml": "<Types/>",
+            "_rels/.rels": f'<Relationships xmlns="http://x/relationships">{relation}</Relationships>',
+            "word/document.xml": f'<w:document xmlns:w="{WORD}"><w:body>{body}</w:body></w:document>',
+            **{f"word/{name}.xml": f'<w:notes xmlns:w="{WORD}">{xml}</w:notes>' for name, xml in parts.items()},
+        }
+    )
+
+
+def docx(paragraphs: Sequence[str]) -> bytes:
+    return docx_of("".join(f"<w:p>{_runs(paragraph)}</w:p>" for paragraph in paragraphs))
+
+
+def _runs(paragraph: str) -> str:
+    # Word cuts words into runs wherever something was edited.
+    halves = paragraph[: len(paragraph) // 2], paragraph[len(paragraph) // 2 :]
+    return "".join(
+        f'<w:r><w:t xml:space="preserve">{escape(half).replace(SOFT, "</w:t><w:softHyphen/><w:t>")}</w:t></w:r>'
+        for half in halves
+    )
+
+
+def epub_of(chapters: Mapping[str, str | bytes], **parts: str) -> bytes:
+    """A book of these files, in this order, behind a table of contents."""
+    items = "".join(f'<item id="i{number}" href="{name}"/>' for number, name in enumerate(chapters))
+    spine = "".join(f'<itemref idref="i{number}"/>' for number in range(len(chapters)))
+    return zipped(
+        {
+            "mimetype": "application/epub+zip",
+            "META-INF/container.xml": '<container xmlns="urn:c"><rootfiles><rootfile full-path="OEBPS/book.opf"/>'
+            "</rootfiles></container>",
+            "OEBPS/book.opf": '<package xmlns="urn:p"><manifest><item id="toc" href="toc.xhtml" properties="nav"/>'
+            f'{items}</manifest><spine><itemref idref="toc"/>{spine}</spine></package>',
+            "OEBPS/toc.xhtml": "<p>contents</p>",
+            **{f"OEBPS/{name}": chapter for name, chapter in chapters.items()},
+            **{f"META-INF/{name}.xml": xml for name, xml in parts.items()},
+        }
+    )
+
+
+def epub(paragraphs: Sequence[str]) -> bytes:
+    title, *rest = paragraphs
+    # Lines end anywhere in the source.
+    body = "".join("<p>" + escape(paragraph).replace(" ", "\n", 3) + "</p>" for paragraph in rest)
+    page = "<?xml version='1.0' encoding='utf-8'?><html><head><title>No word of the book</title></head><body>{}</body>"
+    return epub_of({"one.xhtml": page.format(f"<h1>{escape(title)}</h1>"), "two.xhtml": page.format(body)})
+
+
+def pdf(paragraphs: Sequence[str], *, password: str | None = None, height_mm: float = 60) -> bytes:
+    """Pages of a narrow column, where words are cut at line ends and sentences at page ends."""
+    document = FPDF(format=(75, height_mm))
+    document.set_margin(8)
+    document.set_auto_page_break(True, 8)
+    if password is not None:
+        document.set_encryption(owner_password="owner", user_password=password)
+    document.add_page()
+    document.set_font("helvetica", size=11)
+    for paragraph in paragraphs:
+        document.multi_cell(0, text=paragraph, align="L")
+        document.ln(9)
+    return bytes(document.output())

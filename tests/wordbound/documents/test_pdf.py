@@ -1,0 +1,34 @@
+"""The lines of a PDF are put together to sentences and words."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from wordbound.documents.pdf import joined
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ([], ""),
+        (["  ", ""], ""),
+        (["the cat sat on the", "mat. The dog", "barked."], "the cat sat on the mat. The dog barked."),
+        (
+            ["the cat sat on the mat.", "The dog barked at the cat"],
+            "the cat sat on the mat.\nThe dog barked at the cat",
+        ),
+        (["A title", "", "the cat sat on the mat and slept"], "A title\nthe cat sat on the mat and slept"),
+        (["the cat was under-", "standing all of it"], "the cat was understanding all of it"),
+        (["the soft hy\u00ad", "phen of a cat"], "the soft hyphen of a cat"),
+        (["the mother-in-", "law of the cat was"], "the mother-in-law of the cat was"),
+        (["a well-known cat, and a well-", "known dog there"], "a well-known cat, and a well-known dog there"),
+        (
+            ["it was wellknown and well-known, well-", "known of old"],
+            "it was wellknown and well-known, wellknown of old",
+        ),
+        (["from Stratford-", "Upon-Avon to London"], "from Stratford- Upon-Avon to London"),
+        (["in the years 1914-", "1918 there was war"], "in the years 1914- 1918 there was war"),
+    ],
+)
+def test_lines_are_put_together(lines: Sequence[str], expected: str) -> None:
+    assert joined(lines) == expected

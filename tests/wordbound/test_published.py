@@ -1,0 +1,95 @@
+"""Published tables become files of levels. The words are made up; the columns are those of the lists."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.wordbound.documents.books import zipped
+from vocab.errors import InvalidWordListError
+from vocab.lists.levels import FAMILIES, LevelRow
+from wordbound import published
+from wordbound.documents.errors import DocumentError
+from wordbound.published import families_of, levels_of, table_of
+
+BY_NAME = {family.name: family for family in FAMILIES}
+
+CEFR_J = (
+    "headword,pos,CEFR,CoreInventory 1\nbook,verb,B1,\ncat,noun,A1,x\nbook,noun,A2,\na.m./am,adverb,A1\nodd,noun,D9\n"
+)
+NGSL = "Lemma,SFI Rank,SFI\nthe,1,88.7\nbe,2,86.5\nand,3,86.0\n"
+KELLY = "ID\tWPM\tCEFR levels\tSwedish items for translation\n1\t5\tA1\thus\n2\t3\tB1\tträd\n"
+
+
+def saved(tmp_path: Path, data: str | bytes) -> Path:
+    path = tmp_path / "table"
+    path.write_bytes(data if isinstance(data, bytes) else data.encode())
+    return path
+
+
+def sheet(*rows: str) -> bytes:
+    return zipped(
+        {
+            "xl/sharedStrings.xml": '<sst xmlns="urn:s"><si><t>headword</t></si><si><r><t>le</t></r><r><t>vel</t></r>'
+            "</si><si><t>cat</t><rPh><t>kat</t></rPh></si></sst>",
+            "xl/worksheets/sheet1.xml": f'<worksheet xmlns="urn:s"><sheetData>{"".join(rows)}</sheetData></worksheet>',
+        }
+    )
+
+
+def test_a_word_has_its_lowest_level_and_a_cell_may_have_several(tmp_path: Path) -> None:
+    assert levels_of(table_of(saved(tmp_path, CEFR_J)), BY_NAME["cefr-j"], {}) == [
+        LevelRow("cat", "A1"), LevelRow("a.m.", "A1"), LevelRow("am", "A1"), LevelRow("book", "A2"),
+    ]  # fmt: skip
+
+
+def test_a_list_by_rank_has_levels_by_thousands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(published, "_NGSL_BAND", 1)
+    forms = families_of([["be", "is ", "was", "", "be"], ["go", "went"]])
+    assert levels_of(table_of(saved(tmp_path, "\ufeff" + NGSL)), BY_NAME["ngsl"], forms) == [
+        LevelRow("the", "1"), LevelRow("be", "2", ("is", "was")), LevelRow("and", "3"),
+    ]  # fmt: skip
+
+
+def test_columns_may_have_other_names(tmp_path: Path) -> None:
+    table = table_of(saved(tmp_path, KELLY))
+    column = "swedish items for translation"
+    assert levels_of(table, BY_NAME["kelly"], {}, column) == [LevelRow("hus", "A1"), LevelRow("träd", "B1")]
+    with pytest.raises(DocumentError, match=r"no column headword or .* there are ID, WPM"):
+        levels_of(table, BY_NAME["kelly"], {})
+
+
+def test_a_list_without_levels_is_one(tmp_path: Path) -> None:
+    assert levels_of(table_of(saved(tmp_path, "Word\ngo\n")), BY_NAME["new-dolch"], {}) == [LevelRow("go")]
+
+
+def test_tables_of_excel_are_read(tmp_path: Path) -> None:
+    data = sheet(
+        '<row><c r="A1" t="s"><v>0</v></c><c r="C1" t="s"><v>1</v></c></row>',
+        '<row><c r="A2" t="s"><v>2</v></c><c r="B2"><v>7</v></c><c r="C2" t="inlineStr"><is><t>A1</t></is></c></row>',
+        '<row><c t="s"><v>99</v></c></row>',
+    )
+    table = table_of(saved(tmp_path, data))
+    assert [list(row) for row in table] == [["headword", "", "level"], ["cat", "7", "A1"], [""]]
+    assert levels_of(table, BY_NAME["cefr-j"], {}) == [LevelRow("cat", "A1")]
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b"", "an empty table"),
+        (b"headword,CEFR\ncaf\xe9,A1\n", "not UTF-8"),
+        (b"headword,pos\ncat,noun\n", "no column cefr or"),
+        (b"headword,CEFR\ncat,D1\n", "no word with a level of cefr-j: A1, A2, B1, B2"),
+        (zipped({"a": "b"}), "no XLSX"),
+        (b"PK\x03\x04" + bytes(40), "the file is damaged"),
+        (b"a" * (16 * 2**20 + 1), "more than 16 MiB"),
+    ],
+)
+def test_what_is_no_such_table_is_refused(tmp_path: Path, data: bytes, told: str) -> None:
+    with pytest.raises(DocumentError, match=told):
+        levels_of(table_of(saved(tmp_path, data)), BY_NAME["cefr-j"], {})
+
+
+def test_a_cell_that_cannot_be_a_word_is_told_by_its_row(tmp_path: Path) -> None:
+    with pytest.raises(InvalidWordListError, match="row 3: invisible"):
+        levels_of(table_of(saved(tmp_path, "headword,CEFR\ncat,A1\nd\u200bg,A1\n")), BY_NAME["cefr-j"], {})

@@ -1,0 +1,236 @@
+"""Named levels of words: bands of a language's own list, and lists of teachers and linguists, which have files.
+
+The bands need nothing. Of the published lists none is part of this package: either its licence forbids that, or no
+package registry carries it. An operator brings the file, ``<language>_<family>.csv`` in the folder of list files, with
+a column ``word``, and ``level`` and ``forms`` where it has them; ``wordbound levels --import`` makes it of what is
+published. A level is all words up to it, so that A2 holds A1.
+"""
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from vocab.errors import InvalidWordListError, UnknownLevelError
+from vocab.lists.entries import clean_entry
+from vocab.lists.wordlists import check_language, language_of
+
+MAX_FILE_BYTES: Final = 16 * 2**20
+"""Of a file of levels. Costs ten times its size while it is read. The longest published list has 1 MB."""
+
+COLUMNS: Final = ("word", "level", "forms")
+FORM_MARK: Final = ";"
+"""Between the forms of a row: "go,1,goes;went;gone"."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """Levels of one source.
+
+    Attributes:
+        name: Also of its file, behind the language.
+        title: Whose it is.
+        languages: That it is published for; empty for any.
+        levels: Ascending, as its file has them; empty where the whole list is one level.
+        prefix: Of the names of its levels.
+        licence: Of the words.
+        where: To find it.
+    """
+
+    name: str
+    title: str
+    languages: tuple[str, ...]
+    levels: tuple[str, ...]
+    prefix: str
+    licence: str
+    where: str
+
+    @property
+    def level_names(self) -> tuple[str, ...]:
+        return tuple(self.prefix + level for level in self.levels) or (self.name,)
+
+    def file_name(self, language: str) -> str:
+        return f"{language}_{self.name}.csv"
+
+
+_CEFR: Final = ("A1", "A2", "B1", "B2", "C1", "C2")
+
+BANDS: Final = {f"top-{number}": number for number in (500, 1_000, 2_000, 3_000, 5_000, 10_000)}
+"""How many words each band of a language's own list has."""
+
+FAMILIES: Final = (
+    Family(
+        "cefr-j", "CEFR-J Wordlist of Tono Laboratory, Tokyo University of Foreign Studies", ("en",), _CEFR[:4], "",
+        "free to use, with its authors named; says nothing of passing it on", "cefr-j.org",
+    ),
+    Family(
+        "ngsl", "New General Service List of Browne, Culligan and Phillips", ("en",), ("1", "2", "3"), "ngsl-",
+        "CC BY-SA 4.0", "newgeneralservicelist.com",
+    ),
+    Family(
+        "new-dolch", "New Dolch List of Browne and Culligan", ("en",), (), "",
+        "CC BY-SA 4.0", "newgeneralservicelist.com",
+    ),
+    Family(
+        "kelly", "Kelly lists", ("ar", "el", "en", "it", "nb", "no", "pl", "ru", "sv"), _CEFR, "kelly-",
+        "by language, in part for non-commercial use only", "spraakbanken.gu.se",
+    ),
+    Family(
+        "grade", "list of your own by school years", (), tuple(map(str, range(1, 13))), "grade-",
+        "your own", "your own file",
+    ),
+)  # fmt: skip
+
+LEVEL_NAMES: Final = (*BANDS, *(name for family in FAMILIES for name in family.level_names))
+
+
+class LevelRow(NamedTuple):
+    """A row of a file of levels."""
+
+    word: str
+    level: str = ""
+    forms: tuple[str, ...] = ()
+
+
+class LevelWords(NamedTuple):
+    """What a level means: the first ``n_words`` of the list ``lang``, or ``words`` in that language."""
+
+    lang: str
+    n_words: int | None = None
+    words: tuple[str, ...] | None = None
+
+
+def language_of_level(level: str, lang: str | None) -> str:
+    """Return the language of a level's words, for a band the name of the list.
+
+    Raises:
+        UnknownLevelError: There is no level of that name, or not for the language ``lang``; or that must be named.
+    """
+    if level in BANDS:
+        if lang is None:
+            raise UnknownLevelError(f"The level {level!r} is of a language's own list: name that by 'lang'.")
+        return lang
+    return _family(level, lang)[1]
+
+
+def resolve_level(level: str, lang: str | None, folder: Path | None) -> LevelWords:
+    """Return the words of a level.
+
+    Args:
+        level: Its name.
+        lang: The list of a band; of others the language, which may be left out where there is only one.
+        folder: That of list files.
+
+    Raises:
+        UnknownLevelError: As ``language_of_level``, or its file is missing; the message says which file to bring, and
+            where to put it.
+        InvalidWordListError: The file cannot be read as one of levels.
+    """
+    if level in BANDS:
+        return LevelWords(language_of_level(level, lang), n_words=BANDS[level])
+    family, language = _family(level, lang)
+    path = level_file(family, language, folder)
+    if path is None:
+        raise UnknownLevelError(
+            f"The level {level!r} is of the {family.title}, which is not part of wordbound (licence: {family.licence})."
+            f" Bring it from {family.where}: 'wordbound levels --import FILE --family {family.name}' makes "
+            f"{family.file_name(language)} of it, for the folder WORDLIST_DIR."
+        )
+    return LevelWords(language, words=_words_up_to(level.removeprefix(family.prefix), family, path))
+
+
+def levels_here(folder: Path | None) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Yield the levels that can be asked for: their names, sources and languages; none of a band, which all have."""
+    for name in BANDS:
+        yield name, "list", ()
+    for family in FAMILIES:
+        if languages := languages_here(family, folder):
+            for name in family.level_names:
+                yield name, family.title, languages
+
+
+def languages_here(family: Family, folder: Path | None) -> tuple[str, ...]:
+    """Return the languages of a family whose files are there, sorted."""
+    ends = f"_{family.name}.csv"
+    files = folder.iterdir() if folder is not None and folder.is_dir() else ()
+    return tuple(sorted(path.name.removesuffix(ends) for path in files if path.name.endswith(ends) and path.is_file()))
+
+
+def level_file(family: Family, language: str, folder: Path | None) -> Path | None:
+    """Return the file of a family's levels; None where there is none."""
+    # Looked up in the folder's listing: no name is joined to a path that is not there.
+    here = folder is not None and language in languages_here(family, folder)
+    return folder / family.file_name(language) if folder is not None and here else None
+
+
+def _family(level: str, lang: str | None) -> tuple[Family, str]:
+    if level not in LEVEL_NAMES:
+        raise UnknownLevelError(f"There is no level {level[:40]!r}. Known levels: {', '.join(LEVEL_NAMES)}.")
+    # "A1" is CEFR-J's in English, and Kelly's in other languages.
+    families = [family for family in FAMILIES if level in family.level_names or level in family.levels]
+    if lang is None:
+        family = families[0]
+        if len(family.languages) != 1:
+            raise UnknownLevelError(f"The level {level!r} is there for several languages: name one by 'lang'.")
+        return family, family.languages[0]
+    check_language(lang)
+    language = language_of(lang)
+    for family in families:
+        if not family.languages or language in family.languages:
+            return family, language
+    languages = sorted({language for family in families for language in family.languages})
+    raise UnknownLevelError(f"There is no level {level!r} for {lang[:40]!r}, only for {', '.join(languages)}.")
+
+
+def _words_up_to(level: str, family: Family, path: Path) -> tuple[str, ...]:
+    rows = read_levels(path)
+    if family.levels:
+        wanted = family.levels[: family.levels.index(level) + 1]
+        rows = [row for row in rows if row.level in wanted]
+    words = tuple(dict.fromkeys(word for row in rows for word in (row.word, *row.forms)))
+    if not words:
+        raise InvalidWordListError(f"{path.name}: no word of level {level!r} or a lower one.")
+    return words
+
+
+def read_levels(path: Path) -> list[LevelRow]:
+    """Read a file of levels, in its order.
+
+    Raises:
+        InvalidWordListError: It is too large, not UTF-8, has no column ``word``, or a cell cannot be a word.
+    """
+    with path.open("rb") as file:
+        data = file.read(MAX_FILE_BYTES + 1)
+    if len(data) > MAX_FILE_BYTES:
+        raise InvalidWordListError(f"{path.name}: more than {MAX_FILE_BYTES} bytes.")
+    try:
+        reader = csv.DictReader(io.StringIO(data.decode("utf-8-sig"), newline=""), strict=True)
+        if "word" not in (reader.fieldnames or ()):
+            raise InvalidWordListError(f"{path.name}: the first line must name the column 'word'.")
+        return list(_rows(reader, path.name))
+    except UnicodeDecodeError:
+        raise InvalidWordListError(f"{path.name}: not UTF-8. Save the file as UTF-8.") from None
+    except csv.Error as error:
+        raise InvalidWordListError(f"{path.name}: no table of comma-separated values: {error}.") from None
+
+
+def _rows(reader: "csv.DictReader[str]", name: str) -> Iterator[LevelRow]:
+    for cells in reader:
+        try:
+            word = clean_entry(cells["word"] or "")
+            forms = [clean_entry(form) for form in (cells.get("forms") or "").split(FORM_MARK)]
+        except InvalidWordListError as error:
+            raise InvalidWordListError(f"{name}, line {reader.line_num}: {error}") from None
+        if word:
+            yield LevelRow(word, (cells.get("level") or "").strip(), tuple(filter(None, forms)))
+
+
+def write_levels(rows: Sequence[LevelRow]) -> str:
+    """Return a file of levels."""
+    output = io.StringIO()
+    writer = csv.writer(output, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    writer.writerows((row.word, row.level, FORM_MARK.join(row.forms)) for row in rows)
+    return output.getvalue()

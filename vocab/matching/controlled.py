@@ -1,0 +1,494 @@
+"""The states of a text that an author controls: which list holds for the next word, by what was written so far.
+
+A state is one of ``vocab.matching.states`` behind a few counts (``Progress``), in one tuple, so that it is followed,
+kept and sent like any other. At each step the next word comes from all of the list, from more of it (new words), or
+from less (required words, the end of a sentence). What an author asks never leaves a text without an end: where it
+would empty a mask, it is loosened.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple, TypeAlias
+
+import numpy as np
+
+from vocab.arrays.byte_trie import Int32Array
+from vocab.automaton.frame import SENTENCE
+from vocab.automaton.words import POSSESSIVE
+from vocab.matching.controls import Controls
+from vocab.matching.masks import ANY_WORDS, CONTINUING, NO_BUDGET, NO_TOKENS, STARTING, set_token_bits
+from vocab.matching.states import MAX_READINGS, ListStates, State
+from vocab.matching.word_paths import ModePaths
+
+_NODE: Final = 0xFFFFFFFF
+
+_Paths: TypeAlias = tuple[ModePaths, ...]
+
+NO_WORDS: Final = -(2**30)
+"""An N that not even added words reach."""
+
+PACE_TOKENS: Final = 32
+"""A required word is due so many tokens after the last one, or earlier where the budget is short."""
+
+REST_WORDS: Final = 30
+"""A required word that came often enough rests for so many words: what makes it likely to come at all stays."""
+
+_FEWER: Final = ((4, 400), (8, 100), (12, 25))
+"""Where a word is due, the next ones come from ever fewer frequent words, so that the text leads up to it: for so many
+tokens from so many words. After that it is forced."""
+
+_SPARE_TOKENS: Final = 4
+"""Kept for the end of the word that is being written when required words are forced."""
+
+
+class Progress(NamedTuple):
+    """What counts of a text so far.
+
+    Attributes:
+        since_new: Words since the last new one, no more than the spacing.
+        num_words: Of the open sentence.
+        num_sentences: Begun.
+        used: Of each required word, how often it came.
+        rests: Of each, words since it came, no more than ``REST_WORDS``.
+        introduced: Ranks of the new words.
+    """
+
+    since_new: int
+    num_words: int
+    num_sentences: int
+    used: tuple[int, ...]
+    rests: tuple[int, ...]
+    introduced: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Course:
+    """What may come next: how the open word goes on, what follows it, and single words besides."""
+
+    inside: ListStates
+    begin: ListStates
+    besides: _Paths | None = None
+    is_forced: bool = False
+
+
+class ControlledStates:
+    """``ListStates`` under the controls of one request; not thread-safe.
+
+    Args:
+        states: Those of the list.
+        controls: What the author asks.
+    """
+
+    def __init__(self, states: ListStates, controls: Controls) -> None:
+        self._states, self._controls = states, controls
+        self.words, self.frame, self.overlay = states.words, states.frame, states.overlay
+        self._all_used = tuple(one.count for one in controls.must_use)
+        self._first = Progress(
+            controls.new_words.spacing if controls.new_words else 0,
+            0,
+            0,
+            (0,) * len(controls.must_use),
+            (REST_WORDS,) * len(controls.must_use),
+        )
+        self._header = 4 + 2 * len(controls.must_use)
+        self._num_tokens = controls.num_tokens
+        self._wide = None
+        if controls.new_words is not None and controls.new_words.n_words > states.n_words:
+            self._wide = states.variant(controls.new_words.n_words, ends=states)
+        self._paths: dict[frozenset[int], _Paths] = {}
+        self._scratch = np.zeros((states.words.num_tokens + 31) // 32, dtype=np.int32)
+        self._roots = frozenset((self.words if self.overlay is None else self.overlay).roots.values())
+        self._blanks = frozenset(states.child(root, self.frame.blank) for root in self._roots)
+        self._possessive = self._possessive_nodes()
+
+    @property
+    def start(self) -> State:
+        return _state(self._first, self._states.start)
+
+    def begin(self, place: int | None) -> State:
+        """As ``ListStates.begin``; behind the beginning of a sentence that sentence counts."""
+        readings = self._states.begin(place)
+        starts = any(self.frame.modes[context] & SENTENCE for _, context in self._states.ways(readings[0]))
+        return _state(self._first._replace(num_sentences=int(not starts)), readings)
+
+    def begin_after(self, num_tokens: int) -> None:
+        """Take tokens that were written before the text from those over which required words are spread."""
+        self._num_tokens = max(self._controls.num_tokens - num_tokens, 1)
+
+    def progress(self, state: State) -> Progress:
+        """Return what counts of a text in this state, its last word as if it ended here."""
+        progress, readings = self._split(state)
+        return self._behind_word(progress, readings)
+
+    def num_missing(self, state: State) -> int:
+        """Return how many required words a text in this state lacks."""
+        return sum(self._missing(self.progress(state)))
+
+    def fill(self, out: Int32Array, state: State, budget: int, stops: Int32Array = NO_TOKENS) -> None:
+        """As ``ListStates.fill``."""
+        progress, readings = self._split(state)
+        after = self._behind_word(progress, readings)
+        may_stop = self._may_stop(after) and self._can_stop(progress, readings)
+        for course in self._courses(progress, after, budget):
+            self._fill(out, course, readings, budget)
+            self._rest(out, course, progress, after, readings)
+            if may_stop and not course.is_forced:
+                set_token_bits(out, stops, True)
+            if out.any():
+                return
+        set_token_bits(out, stops, self._can_stop(progress, readings))
+
+    def target(self, state: State, token: int, budget: int) -> State:
+        """As ``ListStates.target``."""
+        progress, readings = self._split(state)
+        after = self._behind_word(progress, readings)
+        may_stop = self._may_stop(after) and self._can_stop(progress, readings)
+        for course in self._courses(progress, after, budget):
+            found = self._target(course, readings, token, budget)
+            if found and token in self._resting_tokens(course, progress, after, readings):
+                self._fill(self._scratch, course, readings, budget)
+                self._rest(self._scratch, course, progress, after, readings)
+                if not self._scratch[token >> 5] >> np.int32(token & 31) & 1:
+                    return ()
+            if found:
+                return _state(self._next(progress, after, readings, token, found), found)
+            self._fill(self._scratch, course, readings, budget)
+            if self._scratch.any() or (may_stop and not course.is_forced):
+                return ()
+        return ()
+
+    def can_stop(self, state: State) -> bool:
+        """As ``ListStates.can_stop``: whatever the author still asks, the text is whole."""
+        return self._can_stop(*self._split(state))
+
+    def is_in_word(self, state: State) -> bool:
+        """As ``ListStates.is_in_word``."""
+        return self._states.is_in_word(self._split(state)[1])
+
+    def continues_word(self, state: State, token: int, target: State) -> bool:
+        """As ``ListStates.continues_word``."""
+        return self._states.continues_word(self._split(state)[1], token, self._split(target)[1])
+
+    def is_bound_by(self, budget: int) -> bool:
+        """As ``ListStates.is_bound_by``."""
+        return self._states.is_bound_by(budget)
+
+    def tokens_to_end(self, state: State) -> int | None:
+        """As ``ListStates.tokens_to_end``, of the shortest text, whatever the author asks."""
+        return self._states.tokens_to_end(self._split(state)[1])
+
+    def check(self, state: State) -> None:
+        """As ``ListStates.check``."""
+        if not state:
+            return
+        length = state[0]
+        if not self._header <= length < len(state) or min(state[:length]) < 0:
+            raise ValueError("this is no state of a text with these controls")
+        self._states.check(state[length:])
+
+    def _split(self, state: State) -> tuple[Progress, State]:
+        length, behind, num_used = state[0], self._header, len(self._all_used)
+        since_new, num_words, num_sentences = state[1:4]
+        used, rests = state[4 : 4 + num_used], state[4 + num_used : behind]
+        return Progress(since_new, num_words, num_sentences, used, rests, state[behind:length]), state[length:]
+
+    # What the author's wishes come to at a state.
+
+    def _courses(self, progress: Progress, after: Progress, budget: int) -> Iterator[_Course]:
+        """Yield what may come next, as the author asks first; each of the others where the one before allows nothing.
+
+        ``after`` is the progress if the last word ends here.
+        """
+        controls, states = self._controls, self._states
+        inside = self._wide if self._wide is not None and self._may_be_new(progress.since_new, progress) else states
+        next_is_new = self._wide is not None and self._may_be_new(after.since_new + 1, after)
+        introduced = frozenset(after.introduced)
+        opens = ANY_WORDS
+        if after.num_words >= controls.max_sentence_words:
+            opens &= ~CONTINUING
+        if after.num_sentences >= controls.max_sentences:
+            opens &= ~STARTING
+        missing = self._missing(after)
+        if any(missing) and opens:
+            ranks = frozenset(
+                rank for one, num in zip(controls.must_use, missing, strict=True) if num for rank in one.ranks
+            )
+            wanted = self._paths_of(ranks)
+            num_words = self._words_of_due(missing, budget)
+            if num_words is not None:
+                if num_words == NO_WORDS:
+                    yield _Course(inside, states.variant(states.n_words, opens), wanted, is_forced=True)
+                    num_words = _FEWER[-1][1]
+                fewer = states.variant(min(num_words, states.n_words), opens)
+                yield _Course(inside, fewer, self._paths_of(ranks | introduced))
+        besides = self._paths_of(introduced) if introduced else None
+        for open_now in dict.fromkeys((opens, ANY_WORDS)):
+            if next_is_new and self._wide is not None:
+                ends = states.variant(states.n_words, open_now)
+                begin = states.variant(self._wide.n_words, open_now, ends)
+            else:
+                begin = states.variant(states.n_words, open_now)
+            yield _Course(inside, begin, besides)
+
+    def _may_be_new(self, since_new: int, progress: Progress) -> bool:
+        new_words = self._controls.new_words
+        return (
+            new_words is not None and since_new >= new_words.spacing and len(progress.introduced) < new_words.max_words
+        )
+
+    def _missing(self, progress: Progress) -> list[int]:
+        return [max(count - used, 0) for count, used in zip(self._all_used, progress.used, strict=True)]
+
+    def _may_stop(self, progress: Progress) -> bool:
+        return progress.num_sentences >= self._controls.min_sentences and not any(self._missing(progress))
+
+    def _words_of_due(self, missing: list[int], budget: int) -> int | None:
+        """Return how many words the next one may be among, besides those wanted; None where none is due."""
+        if budget == NO_BUDGET:
+            return None
+        cost = (
+            self._states.longest_end
+            + _SPARE_TOKENS
+            + sum(
+                num * self._cost_of(one.ranks) for num, one in zip(missing, self._controls.must_use, strict=True) if num
+            )
+        )
+        if budget <= cost:
+            return NO_WORDS
+        num_uses = sum(self._all_used)
+        pace = min(max(self._num_tokens // (num_uses + 1), 1), PACE_TOKENS)
+        late = self._num_tokens - 1 - budget - pace * (num_uses - sum(missing) + 1)
+        if late < 0:
+            return None
+        return next((num_words for num_tokens, num_words in _FEWER if late < num_tokens), NO_WORDS)
+
+    # Masks and steps.
+
+    def _fill(self, out: Int32Array, course: _Course, readings: State, budget: int) -> None:
+        if course.is_forced:
+            out[:] = 0
+            for reading in readings:
+                self._force(out, course, reading, budget)
+            return
+        course.begin.fill(out, readings, budget, NO_TOKENS, course.inside)
+        if course.besides is not None:
+            for reading in readings:
+                self._add_besides(out, course, reading, budget)
+
+    def _force(self, out: Int32Array, course: _Course, reading: int, budget: int) -> None:
+        """Allow the words asked for, behind a word or within one of them; any other word ends as it may."""
+        context, node = reading >> 32, reading & _NODE
+        behind = self._gap_behind(course, reading)
+        tokens = list(self._besides_in(course, context, node, budget)) if reading >= 0 else []
+        if behind is not None:
+            tokens += self._besides_begun(course, behind, budget)
+        if tokens:
+            set_token_bits(out, np.asarray([token for token, _ in tokens], dtype=np.int32), True)
+        elif reading >= 0 and behind is None:
+            one = np.zeros_like(out)
+            course.inside.fill(one, (reading,), budget)
+            out |= one
+
+    def _add_besides(self, out: Int32Array, course: _Course, reading: int, budget: int) -> None:
+        behind = self._gap_behind(course, reading)
+        tokens: list[tuple[int, int]] = []
+        if reading >= 0:
+            tokens += self._besides_in(course, reading >> 32, reading & _NODE, budget)
+            if behind is not None and not course.inside.ends_word(reading):
+                one = np.zeros_like(out)
+                course.begin.fill(one, (behind,), budget)
+                out |= one
+        if behind is not None:
+            tokens += self._besides_begun(course, behind, budget)
+        if tokens:
+            set_token_bits(out, np.asarray([token for token, _ in tokens], dtype=np.int32), True)
+
+    def _rest(self, out: Int32Array, course: _Course, progress: Progress, after: Progress, readings: State) -> None:
+        """Take the ends of resting words from a mask, unless nothing would be left."""
+        tokens = self._resting_tokens(course, progress, after, readings)
+        if not tokens:
+            return
+        before = out.copy()
+        set_token_bits(out, np.asarray(sorted(tokens), dtype=np.int32), False)
+        if not out.any():
+            out[:] = before
+
+    def _resting_tokens(self, course: _Course, progress: Progress, after: Progress, readings: State) -> frozenset[int]:
+        """Return the tokens with which words end that rest; ``after`` holds for words that begin now."""
+        if course.is_forced or not self._all_used:
+            return frozenset()
+        now, behind = self._resting(progress), self._resting(after)
+        nodes: list[tuple[_Paths, int, int]] = []
+        for reading in readings:
+            if reading >= 0 and now is not None:
+                nodes.append((now, reading >> 32, reading & _NODE))
+            if behind is not None and (gap := self._gap_behind(course, reading)) is not None:
+                nodes += ((behind, context, node) for node, context in course.begin.ways(gap))
+        return frozenset(
+            token
+            for paths, context, node in nodes
+            for token, child in paths[self.frame.modes[context]].children.get(node, ())
+            if self._leads_only_to(paths[self.frame.modes[context]], child)
+        )
+
+    def _leads_only_to(self, paths: ModePaths, node: int) -> bool:
+        """Whether a word that has come to a node ends as one of these, or goes on behind it."""
+        while node not in paths.ends:
+            children = self._states.children(node)
+            if len(children) != 1:
+                return False
+            [node] = children
+        return True
+
+    def _resting(self, progress: Progress) -> _Paths | None:
+        ranks = [
+            rank
+            for one, used, rest in zip(self._controls.must_use, progress.used, progress.rests, strict=True)
+            if used >= one.count and rest < REST_WORDS
+            for rank in one.ranks
+        ]
+        return self._paths_of(frozenset(ranks)) if ranks else None
+
+    def _target(self, course: _Course, readings: State, token: int, budget: int) -> State:
+        found: set[int] = set()
+        if not course.is_forced:
+            # A new word only where no listed one can be read.
+            if course.inside is self._wide:
+                found.update(self._target(replace(course, inside=self._states), readings, token, budget))
+            found.update(found or course.begin.target(readings, token, budget, course.inside))
+        for reading in readings if course.besides is not None else ():
+            behind = self._gap_behind(course, reading)
+            nodes: list[tuple[int, int]] = []
+            if reading >= 0:
+                nodes += self._besides_in(course, reading >> 32, reading & _NODE, budget)
+                if behind is not None and not course.is_forced and not course.inside.ends_word(reading):
+                    found.update(course.begin.target((behind,), token, budget))
+            if behind is not None:
+                nodes += self._besides_begun(course, behind, budget)
+            if course.is_forced and not nodes and reading >= 0 and behind is None:
+                found.update(course.inside.target((reading,), token, budget))
+            found.update(one for by, one in nodes if by == token)
+        return tuple(sorted(found)[:MAX_READINGS])
+
+    def _gap_behind(self, course: _Course, reading: int) -> int | None:
+        """Return the reading between words that a reading is, if its word ends there; None where it does not."""
+        if reading < 0:
+            return reading
+        context, node = reading >> 32, reading & _NODE
+        is_end = course.inside.ends_word(reading)
+        if not is_end and course.besides is not None:
+            is_end = node in course.besides[self.frame.modes[context]].ends
+        return -1 - int(self.frame.after[context, self._kind(node)]) if is_end else None
+
+    def _kind(self, node: int) -> int:
+        num_base = self.words.num_nodes
+        if node < num_base:
+            return int(self.words.kinds[node])
+        return int(self.overlay.kinds[node - num_base]) if self.overlay is not None else 0
+
+    def _besides_in(self, course: _Course, context: int, node: int, budget: int) -> Iterator[tuple[int, int]]:
+        """Yield the tokens that go on with a word that may come besides, each with the reading behind it."""
+        if course.besides is None:
+            return
+        paths = course.besides[self.frame.modes[context]]
+        for token, child in paths.children.get(node, ()):
+            if self._is_within(paths.to_end[child], budget):
+                yield token, context << 32 | child
+
+    def _besides_begun(self, course: _Course, behind: int, budget: int) -> Iterator[tuple[int, int]]:
+        if course.besides is None:
+            return
+        for node, context in course.begin.ways(behind):
+            yield from self._besides_in(course, context, node, budget)
+
+    def _is_within(self, num_tokens: int, budget: int) -> bool:
+        return budget == NO_BUDGET or num_tokens + self._states.longest_end <= budget
+
+    def _can_stop(self, progress: Progress, readings: State) -> bool:
+        course = _Course(self._inside(progress), self._states, self._known_besides(progress))
+        return any(
+            (behind := self._gap_behind(course, reading)) is not None and self.frame.is_complete[-1 - behind]
+            for reading in readings
+        )
+
+    def _inside(self, progress: Progress) -> ListStates:
+        if self._wide is not None and self._may_be_new(progress.since_new, progress):
+            return self._wide
+        return self._states
+
+    def _known_besides(self, progress: Progress) -> _Paths | None:
+        return self._paths_of(frozenset(progress.introduced)) if progress.introduced else None
+
+    # Counting.
+
+    def _behind_word(self, progress: Progress, readings: State) -> Progress:
+        """Return the progress if the last word ends here: the one of the best rank, if there are several."""
+        inside, besides = self._inside(progress), self._known_besides(progress)
+        course = _Course(inside, self._states, besides)
+        ranks = [
+            inside.rank(reading >> 32, reading & _NODE)
+            for reading in readings
+            if reading >= 0 and self._gap_behind(course, reading) is not None
+        ]
+        if not ranks:
+            return progress
+        rank = min(ranks)
+        used = tuple(num + (rank in one.ranks) for num, one in zip(progress.used, self._controls.must_use, strict=True))
+        rests = tuple(
+            0 if now > before else rest for now, before, rest in zip(used, progress.used, progress.rests, strict=True)
+        )
+        progress = progress._replace(used=used, rests=rests)
+        if rank <= self._states.n_words or rank in progress.introduced:
+            return progress
+        return progress._replace(since_new=0, introduced=(*progress.introduced, rank))
+
+    def _next(self, progress: Progress, after: Progress, before: State, token: int, found: State) -> Progress:
+        """Return the progress behind a token that leads from readings to others."""
+        going_on = {self._states.child(node, token) for node in map(self._node, before) if node >= 0}
+        in_word = [reading for reading in found if self._node(reading) >= 0]
+        if any(reading & _NODE in going_on for reading in in_word):
+            return progress
+        begun = [reading for reading in in_word if reading & _NODE not in self._possessive]
+        if not begun:
+            return after
+        starts = bool(self.frame.modes[begun[0] >> 32] & SENTENCE)
+        spacing = self._first.since_new
+        return after._replace(
+            since_new=min(after.since_new + 1, spacing),
+            rests=tuple(min(rest + 1, REST_WORDS) for rest in after.rests),
+            num_words=1 if starts else after.num_words + 1,
+            num_sentences=after.num_sentences + starts,
+        )
+
+    def _node(self, reading: int) -> int:
+        """Return the node of a reading within a word; -1 between words, and where only a blank of it was written."""
+        node = reading & _NODE
+        return -1 if reading < 0 or node in self._blanks else node
+
+    # Words by rank.
+
+    def _paths_of(self, ranks: frozenset[int]) -> _Paths:
+        if ranks not in self._paths:
+            self._paths[ranks] = self._states.paths.of(ranks)
+        return self._paths[ranks]
+
+    def _cost_of(self, ranks: tuple[int, ...]) -> int:
+        """Return how many tokens one of these words takes."""
+        found = self._paths_of(frozenset(ranks))
+        return max((paths.to_end[root] for paths in found for root in self._roots if root in paths.to_end), default=0)
+
+    def _possessive_nodes(self) -> frozenset[int]:
+        root = (self.words if self.overlay is None else self.overlay).roots.get(POSSESSIVE)
+        if root is None:
+            return frozenset()
+        found, start, tokens = [root], self.words.edge_start, self.words.children
+        for node in found:
+            if node < self.words.num_nodes:
+                found += tokens[start[node] : start[node + 1]].tolist()
+        return frozenset(found)
+
+
+def _state(progress: Progress, readings: State) -> State:
+    counts = progress.since_new, progress.num_words, progress.num_sentences
+    header = (*counts, *progress.used, *progress.rests, *progress.introduced)
+    return (len(header) + 1, *header, *readings)

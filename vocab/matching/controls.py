@@ -1,0 +1,95 @@
+"""What an author asks of a text beyond its list: new words, words that must occur, and limits of sentences."""
+
+import re
+from dataclasses import dataclass
+from typing import Final, Self
+
+_NUMBER: Final = r"-?\d{1,19}"
+PATTERN: Final = rf"(?:[nwst]{_NUMBER}(?:\.{_NUMBER}){{0,512}},){{1,64}}"
+"""Of the text form, for a regular expression."""
+
+_PART: Final = re.compile(rf"([nwst])({_NUMBER}(?:\.{_NUMBER})*),")
+
+UNLIMITED: Final = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class NewWords:
+    """Words from beyond the list, each as often as it comes once it came.
+
+    Attributes:
+        n_words: They are among so many of the list's first words.
+        spacing: From one new word to the next there are so many words, so that 100 words have ``100 / spacing``.
+        max_words: Different ones at most.
+    """
+
+    n_words: int
+    spacing: int
+    max_words: int = UNLIMITED
+
+    @staticmethod
+    def spacing_of(per_100: float) -> int:
+        """Return the spacing that leaves at most ``per_100`` new words in any 100 words in a row."""
+        return max(1, -int(-100 // per_100))
+
+
+@dataclass(frozen=True, slots=True)
+class RequiredWord:
+    """A word that must occur ``count`` times: any form of any of these ranks."""
+
+    ranks: tuple[int, ...]
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Controls:
+    """The controls of one request.
+
+    Attributes:
+        new_words: None for none.
+        must_use: In no order.
+        max_sentence_words: Words of a sentence at most.
+        min_sentences: The text does not end before, unless nothing else may come.
+        max_sentences: The text ends with it.
+        num_tokens: The request's budget, over which required words are spread.
+    """
+
+    new_words: NewWords | None = None
+    must_use: tuple[RequiredWord, ...] = ()
+    max_sentence_words: int = UNLIMITED
+    min_sentences: int = 0
+    max_sentences: int = UNLIMITED
+    num_tokens: int = UNLIMITED
+
+    def __bool__(self) -> bool:
+        return self != Controls(num_tokens=self.num_tokens)
+
+    def to_text(self) -> str:
+        """Write them for a grammar reference."""
+        parts = []
+        if self.new_words is not None:
+            parts.append(f"n{self.new_words.n_words}.{self.new_words.spacing}.{self.new_words.max_words}")
+        parts += [f"w{'.'.join(map(str, (one.count, *one.ranks)))}" for one in self.must_use]
+        parts.append(f"s{self.max_sentence_words}.{self.min_sentences}.{self.max_sentences}")
+        parts.append(f"t{self.num_tokens}")
+        return "".join(f"{part}," for part in parts)
+
+    @classmethod
+    def from_text(cls, text: str) -> Self:
+        """Read what ``to_text`` wrote; ``text`` matches ``PATTERN``.
+
+        Raises:
+            ValueError: A part has too few numbers.
+        """
+        new_words, must_use, limits, num_tokens = None, list[RequiredWord](), (UNLIMITED, 0, UNLIMITED), UNLIMITED
+        for kind, spelled in _PART.findall(text):
+            numbers = tuple(map(int, spelled.split(".")))
+            if kind == "n":
+                new_words = NewWords(*numbers)
+            elif kind == "w":
+                must_use.append(RequiredWord(numbers[1:], numbers[0]))
+            elif kind == "s":
+                limits = numbers[0], numbers[1], numbers[2]
+            else:
+                num_tokens = numbers[0]
+        return cls(new_words, tuple(must_use), *limits, num_tokens)

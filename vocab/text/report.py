@@ -1,0 +1,167 @@
+"""What a text is made of: its words, which of them are listed, and the counts."""
+
+import re
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from vocab import marks
+from vocab.text.nearest import NO_NOTE, Note
+
+Reason: TypeAlias = Literal["listed", "capitals", "added", "number", "new", "rare", "excluded", "unknown"]
+"""Why a word is allowed: the list has it, or has it in other capitals, or it was added, or it is a number. Why it is
+not: it was declared to be new, its rank is beyond N (or it lacks the capital that the list has), it was left out, or
+the list does not have it."""
+
+ALLOWED: Final[frozenset[Reason]] = frozenset(("listed", "capitals", "added", "number"))
+
+BANDS: Final = (500, 1_000, 2_000, 3_000, 5_000, 10_000)
+"""The largest rank of each band of a report."""
+
+# Bounded, for a number is tried at each of its joints where a letter follows it.
+NUMBER: Final = re.compile(
+    rf"[{marks.DIGITS}]+(?:[{marks.NUMBER_JOINTS}][{marks.DIGITS}]+){{0,{marks.MAX_NUMBER_CHARS}}}"
+)
+
+
+class CheckedWord(NamedTuple):
+    """A running word, or a number.
+
+    Attributes:
+        start: Where it begins, in code points.
+        end: Where it ends.
+        rank: Of the entry that it writes, also where that is beyond N; None where the list has none.
+        reason: Why it is allowed, or not.
+        key: Equal for forms that count as one word: "The", "the" and "the's".
+    """
+
+    start: int
+    end: int
+    rank: int | None
+    reason: Reason
+    key: str
+
+    @property
+    def is_allowed(self) -> bool:
+        return self.reason in ALLOWED
+
+    @property
+    def is_number(self) -> bool:
+        return self.rank is None and NUMBER.fullmatch(self.key) is not None
+
+
+class Band(NamedTuple):
+    """The words whose rank is up to ``max_rank`` and beyond the band before; in the last one, None, all others."""
+
+    max_rank: int | None
+    num_words: int
+    num_distinct_words: int
+
+
+@dataclass(frozen=True)
+class TextReport:
+    """What a text is made of. Numbers count nowhere.
+
+    Attributes:
+        text: The whole of it.
+        words: All running words and numbers, in their order.
+        declared: The words that were declared to be new.
+        notes: By spelling, what else is known of words that are not allowed; of the first ``MAX_NOTED``.
+    """
+
+    text: str
+    words: Sequence[CheckedWord]
+    declared: Sequence[str] = ()
+    notes: Mapping[str, Note] = field(default_factory=dict)
+
+    @cached_property
+    def num_words(self) -> int:
+        """Running words."""
+        return len(self._running)
+
+    @cached_property
+    def num_allowed(self) -> int:
+        """Of them, those that are allowed."""
+        return sum(word.is_allowed for word in self._running)
+
+    @cached_property
+    def num_new(self) -> int:
+        """Of them, those that were declared to be new, which are neither allowed nor not."""
+        return sum(word.reason == "new" for word in self._running)
+
+    @property
+    def num_distinct_words(self) -> int:
+        return len(self._by_key)
+
+    @cached_property
+    def num_distinct_allowed(self) -> int:
+        return len({word.key for word in self._running if word.is_allowed})
+
+    @property
+    def num_distinct_new(self) -> int:
+        return sum(map(bool, self.num_of_declared.values()))
+
+    @cached_property
+    def bands(self) -> Sequence[Band]:
+        """By rank, ascending."""
+        running = Counter(band_of(word.rank) for word in self._running)
+        distinct = Counter(band_of(word.rank) for word in self._by_key.values())
+        return [Band(most, running[index], distinct[index]) for index, most in enumerate((*BANDS, None))]
+
+    @property
+    def coverage(self) -> float:
+        """The share of running words that are allowed, new ones aside; 1 for a text without others."""
+        num_others = self.num_words - self.num_new
+        return self.num_allowed / num_others if num_others else 1.0
+
+    @property
+    def coverage_with_new(self) -> float:
+        """The share of running words that are allowed or new; 1 for a text without words."""
+        return (self.num_allowed + self.num_new) / self.num_words if self.num_words else 1.0
+
+    @cached_property
+    def not_allowed(self) -> list[CheckedWord]:
+        """Neither allowed nor new."""
+        return [word for word in self.words if not word.is_allowed and word.reason != "new"]
+
+    @cached_property
+    def new(self) -> list[CheckedWord]:
+        return [word for word in self.words if word.reason == "new"]
+
+    @cached_property
+    def num_of_declared(self) -> Mapping[str, int]:
+        """How often each word that was declared to be new is there as such."""
+        number = Counter(word.key for word in self.new)
+        return {word: number[new_key(index)] for index, word in enumerate(self.declared, start=1)}
+
+    @property
+    def has_exactly_the_new_words(self) -> bool:
+        """Whether the words that the list does not allow are those that were declared, all of them and no others."""
+        return not self.not_allowed and all(self.num_of_declared.values())
+
+    def written(self, word: CheckedWord) -> str:
+        """Return a word as the text has it."""
+        return self.text[word.start : word.end]
+
+    def note(self, word: CheckedWord) -> Note:
+        return self.notes.get(self.written(word), NO_NOTE)
+
+    @cached_property
+    def _running(self) -> Sequence[CheckedWord]:
+        return [word for word in self.words if not word.is_number]
+
+    @cached_property
+    def _by_key(self) -> Mapping[str, CheckedWord]:
+        return {word.key: word for word in self._running}
+
+
+def band_of(rank: int | None) -> int:
+    """Return the place in a report's bands; the last has all words without a rank."""
+    return len(BANDS) if rank is None else bisect_left(BANDS, rank)
+
+
+def new_key(number: int) -> str:
+    return f"n{number}"

@@ -1,0 +1,208 @@
+"""Write what a check found as JSON, CSV or a page of HTML: the same bytes for the command line and for HTTP."""
+
+import csv
+import html
+import io
+import json
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
+
+from vocab.text.report import CheckedWord, TextReport, band_of
+
+Format: TypeAlias = Literal["json", "csv", "html"]
+FORMATS: Final[tuple[Format, ...]] = get_args(Format)
+
+MAX_PLACES: Final = 100_000
+"""Places of words that are not allowed, and as many of new ones, that a report lists; it counts the others. Costs 250
+bytes each. A novel in another language has as many."""
+
+FIELDS: Final = ("file", "line", "column", "start", "end", "word", "rank", "lemma", "reason", "nearest")
+"""Of a row of CSV and of a word of JSON, there without the file; lines and columns count from 1, offsets from 0, in
+code points."""
+
+
+class NamedReport(NamedTuple):
+    """A report and the name of its text; None for a text without one."""
+
+    name: str | None
+    report: TextReport
+
+
+def written(checked: Sequence[NamedReport], form: Format) -> str:
+    """Write reports: as a line of JSON each, as one table, or as one page."""
+    if form == "json":
+        return "".join(map(_json_line, checked))
+    return _csv(checked) if form == "csv" else "".join(_page(checked))
+
+
+class Places:
+    """The lines and columns of a text, both from 1."""
+
+    def __init__(self, text: str) -> None:
+        self._starts = [0, *(place + 1 for place, char in enumerate(text) if char == "\n")]
+
+    def of(self, offset: int) -> tuple[int, int]:
+        line = bisect_right(self._starts, offset)
+        return line, offset - self._starts[line - 1] + 1
+
+
+def percent(part: int, whole: int) -> str:
+    """Return a share; never 100% where a word is missing."""
+    return "100%" if part == whole else f"{int(1000 * part / whole) / 10}%"
+
+
+def why(word: CheckedWord) -> str:
+    """Return why a word is not allowed, for people."""
+    if word.reason == "rare":
+        return f"rank {word.rank:,}"
+    return {"excluded": "left out", "new": "new"}.get(word.reason, "not in the list")
+
+
+def _json_line(named: NamedReport) -> str:
+    report = named.report
+    places = Places(report.text)
+    told = {
+        "object": "vocabulary.report",
+        "file": named.name,
+        "num_words": report.num_words,
+        "num_allowed": report.num_allowed,
+        "num_distinct_words": report.num_distinct_words,
+        "num_distinct_allowed": report.num_distinct_allowed,
+        "coverage": report.coverage,
+        "num_new": report.num_new,
+        "coverage_with_new": report.coverage_with_new,
+        "has_exactly_the_new_words": report.has_exactly_the_new_words,
+        "bands": [band._asdict() for band in report.bands],
+        "allowed": list(_allowed(report)),
+        "not_allowed": [_word(report, places, word) for word in report.not_allowed[:MAX_PLACES]],
+        "num_not_allowed": len(report.not_allowed),
+        "new": [_word(report, places, word) for word in report.new[:MAX_PLACES]],
+        "new_words": [{"word": word, "count": count} for word, count in report.num_of_declared.items()],
+    }
+    return json.dumps(told, ensure_ascii=False, separators=(",", ":")) + "\n"
+
+
+def _allowed(report: TextReport) -> Iterator[dict[str, Any]]:
+    """Yield the spellings that are allowed, in the order of the text, with their rank, why, and how often."""
+    counts = Counter((report.written(word), word.rank, word.reason) for word in report.words if word.is_allowed)
+    for (spelling, rank, reason), count in counts.items():
+        yield {"word": spelling, "rank": rank, "reason": reason, "count": count}
+
+
+def _word(report: TextReport, places: Places, word: CheckedWord) -> dict[str, Any]:
+    note = report.note(word)
+    nearest = [listed._asdict() for listed in note.nearest]
+    line, column = places.of(word.start)
+    values = (line, column, word.start, word.end, report.written(word), word.rank, note.lemma, word.reason, nearest)
+    return dict(zip(FIELDS[1:], values, strict=True))
+
+
+def _csv(checked: Sequence[NamedReport]) -> str:
+    output = io.StringIO()
+    writer = csv.writer(output, lineterminator="\n")
+    writer.writerow(FIELDS)
+    for name, report in checked:
+        places = Places(report.text)
+        rows = (word for word in report.words if not word.is_allowed)
+        for word in islice(rows, MAX_PLACES):
+            told = _word(report, places, word)
+            nearest = "; ".join(listed["word"] for listed in told.pop("nearest"))
+            writer.writerow((name, *told.values(), nearest))
+    return output.getvalue()
+
+
+# A colour and a line each, so that no band is told by its colour alone. Dark, for text on white, and such as people
+# see apart who do not see red and green apart.
+_LINES: Final = (
+    ("#00704f", "none"),
+    ("#00704f", "1px dotted"),
+    ("#005a94", "1px solid"),
+    ("#005a94", "1px dashed"),
+    ("#7a4fa3", "2px dotted"),
+    ("#7a4fa3", "2px dashed"),
+    ("#555", "3px double"),
+)
+_STYLE: Final = (
+    "body{font:1.1em/1.7 Georgia,serif;max-width:44em;margin:2em auto;padding:0 1em;color:#222;background:#fff}"
+    ".t{white-space:pre-wrap;overflow-wrap:break-word;border-top:1px solid #ccc;padding-top:1em}"
+    "table{border-collapse:collapse;font-size:.9em}td,th{padding:0 1em 0 0;text-align:left;font-weight:normal}"
+    "td.n{text-align:right}"
+    "mark{background:#ffe3d6;color:#9a3000;font-weight:bold;text-decoration:underline wavy #d55e00}"
+    "ins{background:#fff3b0;color:#5a4a00;text-decoration:underline double}"
+    + "".join(
+        f".b{index}{{color:{colour};border-bottom:{line}}}" for index, (colour, line) in enumerate(_LINES, start=1)
+    )
+)
+
+
+def _page(checked: Sequence[NamedReport]) -> Iterator[str]:
+    title = html.escape(", ".join(name for name, _ in checked if name) or "A text and its words")
+    # Nothing is fetched or run, whatever the text holds.
+    policy = "default-src 'none'; style-src 'unsafe-inline'"
+    yield (
+        '<!DOCTYPE html>\n<html>\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
+    )
+    for name, report in checked:
+        yield f"<h1>{html.escape(name)}</h1>\n" if name else ""
+        yield from _figures(report)
+        yield '<div class="t" dir="auto">'
+        yield from _marked(report)
+        yield "</div>\n"
+    yield "</body>\n</html>\n"
+
+
+def _figures(report: TextReport) -> Iterator[str]:
+    """Yield the figures, which are the legend too."""
+    num_others = report.num_words - report.num_new
+    yield (
+        f"<p>{report.num_words:,} words, {report.num_distinct_words:,} different; "
+        f"{percent(report.num_allowed, num_others)} of the words are in the list"
+    )
+    if report.num_of_declared:
+        yield f", {percent(report.num_allowed + report.num_new, report.num_words)} are in the list or new"
+    yield ".</p>\n<table>\n<tr><th>words of rank</th><th>running</th><th>different</th></tr>\n"
+    least = 0
+    for index, band in enumerate(report.bands, start=1):
+        name = f"{least + 1:,} to {band.max_rank:,}" if band.max_rank else "all others"
+        yield (
+            f'<tr><td><span class="b{index}">{name}</span></td><td class="n">{band.num_words:,}</td>'
+            f'<td class="n">{band.num_distinct_words:,}</td></tr>\n'
+        )
+        least = band.max_rank or least
+    for tag, label, words in (
+        ("mark", "not in the list", report.not_allowed),
+        ("ins", "new", report.new if report.num_of_declared else []),
+    ):
+        if words or tag == "mark":
+            num_distinct = len({word.key for word in words})
+            yield (
+                f'<tr><td><{tag}>{label}</{tag}></td><td class="n">{len(words):,}</td>'
+                f'<td class="n">{num_distinct:,}</td></tr>\n'
+            )
+    yield "</table>\n"
+
+
+def _marked(report: TextReport) -> Iterator[str]:
+    """Yield the text with each of its words in an element."""
+    done = 0
+    for word in report.words:
+        yield html.escape(report.text[done : word.start], quote=False)
+        spelling = html.escape(report.written(word), quote=False)
+        if word.is_allowed:
+            band = f"b{band_of(word.rank) + 1}"
+            yield spelling if word.reason == "number" else f'<span class="{band}">{spelling}</span>'
+        else:
+            tag = "ins" if word.reason == "new" else "mark"
+            yield f'<{tag} title="{html.escape(_hint(report, word))}">{spelling}</{tag}>'
+        done = word.end
+    yield html.escape(report.text[done:], quote=False)
+
+
+def _hint(report: TextReport, word: CheckedWord) -> str:
+    nearest = ", ".join(listed.word for listed in report.note(word).nearest)
+    return why(word) + (f"; nearest: {nearest}" if nearest else "")

@@ -1,0 +1,178 @@
+"""The options of commands that ask a service for a text: the list, what the text is to have, and how it is chosen."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, TypeAlias
+
+import typer
+
+from wordbound.cli.commands import InputError
+from wordbound.cli.service import URL_VARIABLE
+
+STANDARD_INPUT: Final = "-"
+
+SEARCH_WIDTH: Final = 4
+"""Of ``--quality better``: the sentence search of docs/quality.md, which takes four times as long and can be read as it
+grows."""
+
+Quality: TypeAlias = Literal["fast", "better"]
+
+UrlOption: TypeAlias = Annotated[
+    str,
+    typer.Option("--url", envvar=URL_VARIABLE, metavar="URL", help="Where the service is."),
+]
+LangOption: TypeAlias = Annotated[
+    str | None, typer.Option(metavar="TAG", help="The list of a language; with --list its rules of spelling.")
+]
+WordsOption: TypeAlias = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=1, help="How many of its words, the most frequent first; all, if not given."),
+]
+LevelOption: TypeAlias = Annotated[
+    str | None, typer.Option(metavar="NAME", help="A named level instead of --words: top-1000, A2.")
+]
+ListOption: TypeAlias = Annotated[
+    Path | None, typer.Option("--list", metavar="FILE", help="A list of your own, one word a line.")
+]
+NamesOption: TypeAlias = Annotated[
+    list[str] | None, typer.Option("--names", metavar="NAME,…", help="Names and terms allowed besides.")
+]
+ExtraWordsOption: TypeAlias = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Words allowed besides, one a line.")
+]
+ExcludeWordsOption: TypeAlias = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Words left out, in every form.")
+]
+MaxTokensOption: TypeAlias = Annotated[
+    int | None, typer.Option(metavar="N", min=1, help="The longest answer; a word takes about 1.3 in English.")
+]
+QualityOption: TypeAlias = Annotated[
+    Quality, typer.Option(help="better: choose among four at each sentence, for four times the time.")
+]
+SeedOption: TypeAlias = Annotated[int | None, typer.Option(metavar="N", help="The same number gives the same text.")]
+
+
+@dataclass(frozen=True)
+class NamedWords:
+    """The list that options name, and its changes."""
+
+    lang: str | None = None
+    words: int | None = None
+    list_file: Path | None = None
+    names: Sequence[str] | None = None
+    extra_words: Path | None = None
+    exclude_words: Path | None = None
+    level: str | None = None
+
+    def members(self) -> dict[str, Any]:
+        """Return the members of ``vocab``.
+
+        Raises:
+            InputError: They name no list, or a file cannot be read.
+        """
+        if self.lang is None and self.list_file is None and self.level is None:
+            raise InputError("name a list: --lang TAG or --list FILE")
+        if self.level is not None and (self.words is not None or self.list_file is not None):
+            raise InputError("--level says which words count: leave --words and --list out")
+        added = [*words_of(self.names), *(words_in(self.extra_words) if self.extra_words else ())]
+        members = {
+            "lang": self.lang,
+            "n_words": self.words,
+            "level": self.level,
+            "words": words_in(self.list_file) if self.list_file else None,
+            "extra_words": added or None,
+            "exclude_words": words_in(self.exclude_words) if self.exclude_words else None,
+        }
+        return given(members)
+
+
+def given(members: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the members that have a value."""
+    return {name: value for name, value in members.items() if value is not None}
+
+
+def words_of(names: Sequence[str] | None) -> list[str]:
+    """Return the words of an option that is repeated, or has several with commas between them."""
+    return [word.strip() for name in names or () for word in name.split(",") if word.strip()]
+
+
+def words_in(path: Path) -> list[str]:
+    """Return the words of a list file.
+
+    Raises:
+        InputError: It cannot be read, or has none.
+    """
+    # Imports wordfreq, for which a command without a file has no use.
+    from vocab.errors import VocabularyError
+    from vocab.lists.wordlists import words_of_file
+
+    try:
+        return list(words_of_file(path))
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from None
+    except VocabularyError as error:
+        raise InputError(str(error)) from None
+
+
+def must_use_of(options: Sequence[str] | None, *, any_form: bool = False) -> list[dict[str, Any]] | None:
+    """Return ``vocab.must_use`` of words such as ``storm`` and ``sea:3``, which is to come three times.
+
+    With ``any_form`` every form of the same lemma counts.
+
+    Raises:
+        InputError: There is no word, or no number behind a colon.
+    """
+    made = []
+    for option in options or ():
+        word, colon, count = option.partition(":")
+        if not word.strip() or (colon and not (count.isdecimal() and int(count))):
+            raise InputError(f"--must-use takes WORD or WORD:COUNT, such as sea:3, and not {option!r}")
+        form = {"any_form": True} if any_form else {}
+        made.append({"word": word.strip(), "count": int(count) if colon else 1, **form})
+    return made or None
+
+
+def new_words_of(option: str | None) -> dict[str, Any] | None:
+    """Return ``vocab.new_words`` of ``N``, ``N:PER_100`` or ``N:PER_100:MAX``.
+
+    Raises:
+        InputError: It is no such thing.
+    """
+    if option is None:
+        return None
+    kinds: tuple[tuple[str, type[int] | type[float]], ...] = (("n_words", int), ("per_100", float), ("max", int))
+    parts = option.split(":")
+    try:
+        made = {name: kind(part) for (name, kind), part in zip(kinds, parts, strict=False)}
+    except ValueError:
+        made = {}
+    # NaN is not above 0 either.
+    if not made or len(made) < len(parts) or not all(number > 0 for number in made.values()):
+        raise InputError(
+            f"--new-words takes N, N:PER_100 or N:PER_100:MAX, such as 3000:2:10, and not {option!r}"
+        ) from None
+    return made
+
+
+def search_of(quality: Quality) -> dict[str, int] | None:
+    return {"width": SEARCH_WIDTH} if quality == "better" else None
+
+
+def read_text(name: str) -> str:
+    """Return the text of a file, or of standard input.
+
+    Raises:
+        InputError: It cannot be read, or is no text in UTF-8, or is empty.
+    """
+    try:
+        data = sys.stdin.buffer.read() if name == STANDARD_INPUT else Path(name).read_bytes()
+        text = data.decode("utf-8-sig")
+    except OSError as error:
+        raise InputError(f"{name}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{name}: not a text in UTF-8; save it as plain text first") from None
+    if not text.strip():
+        raise InputError(f"{'standard input' if name == STANDARD_INPUT else name}: there is no text")
+    return text

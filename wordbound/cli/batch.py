@@ -1,0 +1,137 @@
+"""``wordbound batch``: a file of requests through OpenAI's Files and Batches, from file to file."""
+
+import shlex
+import time
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from wordbound.cli.asking import UrlOption
+from wordbound.cli.commands import INTERRUPTED, NOT_AS_ASKED, AwayError, InputError
+from wordbound.cli.service import DEFAULT_URL, Service
+from wordbound.cli.terminal import note, progress
+
+ENDPOINT: Final = "/v1/chat/completions"
+
+FIRST_LOOK_S: Final = 1.0
+LAST_LOOK_S: Final = 10.0
+"""Between two looks at a batch, the first and the usual ones: a short batch ends soon, and a long one is not asked for
+a thousand times."""
+
+MAX_AWAY: Final = 60
+"""Looks in a row at a service that is away, ten minutes: so long may it be started anew, and its batches go on."""
+
+_OPEN: Final = frozenset({"validating", "in_progress", "finalizing", "cancelling"})
+
+
+def batch(
+    input_file: Annotated[Path, typer.Argument(metavar="IN", help="Requests, one a line, in OpenAI's batch format.")],
+    output_file: Annotated[Path, typer.Argument(metavar="OUT", help="Where the answers go, one a line.")],
+    batch_id: Annotated[
+        str | None, typer.Option(metavar="ID", help="Go on with a batch that was begun before; IN is not sent again.")
+    ] = None,
+    window: Annotated[
+        str, typer.Option(metavar="TIME", help="What is not answered by then fails: 24h, or so many s, m, h or d.")
+    ] = "24h",
+    force: Annotated[bool, typer.Option("--force", help="Write over OUT.")] = False,
+    url: UrlOption = DEFAULT_URL,
+) -> None:
+    """Have a file of requests answered, and wait for the answers.
+
+    Lines that fail go to a file beside OUT (answers.errors.jsonl beside answers.jsonl), and the exit status is 1 then.
+    The batch runs in the service: after Ctrl-C, a lost connection or a restart the same line with --batch-id, which is
+    shown, goes on with it.
+    """
+    errors_file = output_file.with_suffix(f".errors{output_file.suffix}")
+    _check_files(input_file, output_file, errors_file, force=force, is_sent=batch_id is None)
+    with Service(url) as service:
+        if batch_id is None:
+            batch_id = _start(service, input_file, window)
+        how = shlex.join(["wordbound", "batch", str(input_file), str(output_file), "--batch-id", batch_id])
+        note(f"the batch is {batch_id}; after an interruption: {how}")
+        try:
+            ended = _wait(service, batch_id)
+            for file_id, path in ((ended["output_file_id"], output_file), (ended["error_file_id"], errors_file)):
+                if file_id is not None:
+                    service.download(file_id, path)
+        except KeyboardInterrupt:
+            note(f"\nthe batch goes on without you; to wait for it again: {how}")
+            raise typer.Exit(INTERRUPTED) from None
+        except AwayError as error:
+            raise AwayError(f"{error}; then: {how}") from None
+        except OSError as error:
+            raise InputError(f"{error.filename}: {error.strerror}; then: {how} --force") from None
+    counts = ended["request_counts"]
+    where = f", in {errors_file}" if ended["error_file_id"] is not None else ""
+    note(f"{counts['total']:,} lines: {counts['completed']:,} answered, {counts['failed']:,} failed{where}")
+    if ended["status"] != "completed":
+        note(f"the batch is {ended['status']}{_why(ended)}")
+    if counts["failed"] or ended["status"] != "completed":
+        raise typer.Exit(NOT_AS_ASKED)
+
+
+def _check_files(source: Path, target: Path, errors: Path, *, force: bool, is_sent: bool) -> None:
+    if is_sent:
+        try:
+            is_empty = source.stat().st_size == 0 if source.is_file() else None
+        except OSError as error:
+            raise InputError(f"{source}: {error.strerror}") from None
+        if is_empty is None:
+            raise InputError(f"{source}: there is no such file")
+        if is_empty:
+            raise InputError(f"{source}: there is no request in it")
+    if not target.parent.is_dir():
+        raise InputError(f"{target.parent}: there is no such folder for OUT")
+    if source.exists() and any(path.exists() and path.samefile(source) for path in (target, errors)):
+        raise InputError(f"{target}: IN and OUT are one file; name another OUT")
+    for path in (target, errors):
+        if path.exists() and not force:
+            raise InputError(f"{path} exists: name another OUT, or add --force")
+
+
+def _start(service: Service, source: Path, window: str) -> str:
+    """Send the file and start its batch; return the batch's id."""
+    from rich.progress import BarColumn, DownloadColumn, TextColumn
+
+    with progress(TextColumn("{task.description}"), BarColumn(), DownloadColumn()) as bar:
+        task = bar.add_task("sending", total=source.stat().st_size)
+        file_id = service.upload(source, lambda sent: bar.update(task, completed=sent))["id"]
+    asked = {"input_file_id": file_id, "endpoint": ENDPOINT, "completion_window": window}
+    return str(service.post("/v1/batches", asked)["id"])
+
+
+def _wait(service: Service, batch_id: str) -> dict[str, Any]:
+    """Return a batch that has ended.
+
+    Raises:
+        ServiceError: There is no such batch, or its service was away for too long.
+    """
+    wait_s, num_away = FIRST_LOOK_S, 0
+    with progress() as bar:
+        task = bar.add_task("waiting", total=None)
+        while True:
+            try:
+                found = service.get(f"/v1/batches/{batch_id}")
+            except AwayError:
+                num_away += 1
+                if num_away > MAX_AWAY:
+                    raise
+                bar.update(task, description="the service is away")
+            else:
+                num_away = 0
+                counts = found["request_counts"]
+                done = counts["completed"] + counts["failed"]
+                bar.update(task, description=found["status"], total=counts["total"] or None, completed=done)
+                if found["status"] not in _OPEN:
+                    return found
+            _sleep(wait_s)
+            wait_s = min(wait_s * 1.5, LAST_LOOK_S)
+
+
+def _why(ended: dict[str, Any]) -> str:
+    told = [error.get("message") for error in (ended.get("errors") or {}).get("data", ())]
+    return f": {told[0]}" if told and told[0] else ""
+
+
+_sleep = time.sleep

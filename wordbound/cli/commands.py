@@ -1,0 +1,136 @@
+"""The commands by name, each imported when it is run: word lists and HTTP take half a second, which help needs not.
+
+CommandError                    what a command says in one line before it ends
+├── InputError              2   wrong use, or an input that cannot be read
+└── ServiceError            3   the service refuses, or fails
+    └── AwayError           3   it cannot be reached, or has no capacity: the same may work later
+"""
+
+import sys
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, Final, NamedTuple
+
+import typer
+from typer.core import TyperGroup
+
+DONE: Final = 0
+NOT_AS_ASKED: Final = 1
+"""The command did its work, and the text has unlisted words, lines have failed, or the machine lacks something."""
+WRONG_INPUT: Final = 2
+NO_SERVICE: Final = 3
+INTERRUPTED: Final = 130
+"""By Ctrl-C, as shells have it."""
+
+
+class CommandError(Exception):
+    """Ends a command; the message is one line that says what to change."""
+
+    exit_code = WRONG_INPUT
+
+
+class InputError(CommandError):
+    """Wrong use, or an input that cannot be read."""
+
+
+class ServiceError(CommandError):
+    """The service refuses, or fails."""
+
+    exit_code = NO_SERVICE
+
+
+class AwayError(ServiceError):
+    """The service cannot be reached, or has no capacity: the same may work later."""
+
+
+class Command(NamedTuple):
+    """Where a command is: the function ``name`` (or ``run_<name>``, where Python has that name) of ``module``."""
+
+    module: str
+    help: str
+
+
+COMMANDS: Final[Mapping[str, Command]] = {
+    "write": Command("wordbound.cli.write", "Write a text in the words of a list, with a running service."),
+    "rewrite": Command("wordbound.cli.rewrite", "Rewrite a text in the words of a list, with a running service."),
+    "chat": Command("wordbound.cli.chat", "Talk with a running service in the words of a list."),
+    "batch": Command("wordbound.cli.batch", "Have a file of requests answered, and wait for the answers."),
+    "check": Command("wordbound.cli.check", "Check texts against a word list."),
+    "grammar": Command("wordbound.cli.grammar", "Write the grammar of all texts that a word list allows."),
+    "levels": Command("wordbound.cli.levels", "List the named levels of words, or import a published list."),
+    "words": Command("wordbound.cli.words", "List the words of a list, with their ranks and lemmas."),
+    "demo": Command(
+        "wordbound.cli.serve",
+        "Start the service with a small model on this machine's processor, and serve until Ctrl-C.",
+    ),
+    "serve": Command("wordbound.cli.serve", "Start the service of a YAML file, and serve until Ctrl-C."),
+    "compile": Command("wordbound.cli.compiling", "Compile word lists for a model before a service asks for them."),
+    "key": Command("wordbound.cli.key", "Make a key for a service, or check one."),
+    "doctor": Command("wordbound.cli.doctor", "Check whether this machine can serve."),
+}
+"""In the order of ``--help``."""
+
+# Of typer, whose name for it depends on its version.
+_UsageError: Final[type[Exception]] = typer.BadParameter.__mro__[1]
+
+
+class LazyCommands(TyperGroup):
+    """A group that imports a command when it is run, and tells every error in one line."""
+
+    def list_commands(self, _: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, _: Any, cmd_name: str) -> Any:
+        if cmd_name not in COMMANDS:
+            return None
+        if cmd_name not in self.commands:
+            self.commands[cmd_name] = _build(cmd_name)
+        return self.commands[cmd_name]
+
+    def format_commands(self, _: Any, formatter: Any) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, command.help) for name, command in COMMANDS.items()])
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        # Suggestions are made from the commands imported so far.
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            ctx.fail(f"there is no command {args[0]!r}: choose {', '.join(COMMANDS)}")
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except CommandError as error:
+            _tell(f"wordbound {ctx.invoked_subcommand}", error)
+            raise typer.Exit(error.exit_code) from None
+        except _UsageError as error:
+            if not _message(error):
+                # No argument at all, for which the help is shown.
+                raise
+            context: Any = getattr(error, "ctx", None) or ctx
+            _tell(context.command_path, f"{_message(error)} (see {context.command_path} --help)")
+            raise typer.Exit(WRONG_INPUT) from None
+
+
+def _build(name: str) -> Any:
+    module = import_module(COMMANDS[name].module)
+    # `compile` is a function of Python's own.
+    function = getattr(module, name, None) or getattr(module, f"run_{name}")
+    single = typer.Typer(
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        add_completion=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    single.command(name)(function)
+    return typer.main.get_command(single)
+
+
+def _message(error: Exception) -> str:
+    message: str = getattr(error, "format_message", lambda: str(error))()
+    # "Value error" is of pydantic, by which typer reads options.
+    return " ".join(message.replace("Value error, ", "").split()).rstrip(".")
+
+
+def _tell(who: str, what: object) -> None:
+    print(f"{who}: {what}", file=sys.stderr)

@@ -1,0 +1,176 @@
+"""``wordbound compile``: compile word lists for a model's tokenizer, before a service asks for them.
+
+The compile process of the service does it (``vocab.compiler.worker``), so that the artefacts are those it looks for.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Annotated, Final
+
+import typer
+
+from vocab.compiler.jobs import FIRST_WORDS, Compiled, CompileList, read_reply, write_job
+from vocab.errors import VocabularyError
+from vocab.lists.wordlists import Unit, check_known
+from wordbound.cli.children import check_installed
+from wordbound.cli.commands import InputError
+from wordbound.cli.terminal import progress
+
+FOLDER_BYTES: Final = 4 * 2**30
+STORE_BYTES: Final = 64 * 2**30
+"""The service's own defaults (``artefact_bytes``, ``artefact_store_bytes``)."""
+
+_CHARS_TOLD: Final = 300
+"""Of what the compile process wrote last, where it died."""
+
+
+def run_compile(
+    lists: Annotated[
+        list[str], typer.Argument(metavar="LIST...", help="Languages such as en, or names of list files.")
+    ],
+    model: Annotated[
+        str, typer.Option(envvar="MODEL_NAME", metavar="NAME", help="A Hugging Face id or a folder with a tokenizer.")
+    ],
+    to: Annotated[
+        Path | None,
+        typer.Option(envvar="WORDBOUND_ARTEFACT_DIR", metavar="FOLDER", help="Where to; the service's, if not given."),
+    ] = None,
+    store: Annotated[
+        str | None,
+        typer.Option(
+            envvar=["ARTEFACT_STORE", "WORDBOUND_ARTEFACT_STORE"],
+            metavar="URL",
+            help="A store that nodes share: s3://bucket/lists.",
+        ),
+    ] = None,
+    wordlist_dir: Annotated[
+        Path | None,
+        typer.Option(
+            envvar=["WORDLIST_DIR", "WORDBOUND_WORDLIST_DIR"],
+            metavar="FOLDER",
+            help="Where list files are, <name>.txt.",
+        ),
+    ] = None,
+    unit: Annotated[Unit, typer.Option(help="What N counts.")] = "form",
+    whole: Annotated[
+        bool, typer.Option("--whole", help=f"Also what requests for more than {FIRST_WORDS:,} words need.")
+    ] = False,
+    trust_remote_code: Annotated[
+        bool, typer.Option("--trust-remote-code", help="Run the tokenizer's own program.")
+    ] = False,
+) -> None:
+    """Compile word lists for a model before a service asks for them.
+
+    One artefact serves every N up to 20,000; what is there already is not made again.
+    """
+    check_installed("compile")
+    jobs = [job for name in dict.fromkeys(lists) for job in _jobs(name, wordlist_dir, unit, whole=whole)]
+    folder = (to or _default_folder()).expanduser()
+    arguments = ["--model", model, "--folder", str(folder), "--max-bytes", str(FOLDER_BYTES)]
+    if wordlist_dir is not None:
+        arguments += ["--wordlist-dir", str(wordlist_dir)]
+    if store is not None:
+        arguments += ["--shared-url", store, "--shared-bytes", str(STORE_BYTES)]
+    if trust_remote_code:
+        arguments.append("--trust-remote-code")
+    with progress() as bar, _worker(arguments) as worker:
+        task = bar.add_task("reading the tokenizer", total=len(jobs))
+        worker.wait_until_ready()
+        for job in jobs:
+            bar.update(task, description=f"compiling {job.lang}")
+            print(_line(job, worker.run(job)), flush=True)
+            bar.advance(task)
+
+
+class _Worker:
+    """The compile process, asked for one list after the other."""
+
+    def __init__(self, process: subprocess.Popen[bytes], errors: IO[bytes]) -> None:
+        self._process = process
+        self._errors = errors
+
+    def wait_until_ready(self) -> None:
+        json.loads(self._read())
+
+    def run(self, job: CompileList) -> Compiled:
+        """Return what was made.
+
+        Raises:
+            InputError: The list cannot be used, or the process died.
+        """
+        _open(self._process.stdin).write(write_job(job))
+        _open(self._process.stdin).flush()
+        # First it says that it has begun.
+        self._read()
+        reply = read_reply(self._read())
+        if reply.error is not None or reply.compiled is None:
+            raise InputError(f"{job.lang}: {reply.error}")
+        return reply.compiled
+
+    def _read(self) -> bytes:
+        line = _open(self._process.stdout).readline()
+        if not line:
+            self._errors.seek(0)
+            told = self._errors.read().decode(errors="replace").strip().splitlines()
+            why = told[-1][:_CHARS_TOLD] if told else "without a word"
+            raise InputError(f"the compile process ended: {why}")
+        return line
+
+
+@contextmanager
+def _worker(arguments: Sequence[str]) -> Iterator[_Worker]:
+    with tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "vocab.compiler.worker", *arguments],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
+        )  # fmt: skip
+        try:
+            yield _Worker(process, errors)
+            # It ends with its input, after it has sent everything to the store.
+            _open(process.stdin).close()
+            process.wait()
+        finally:
+            process.kill()
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
+                _open(pipe).close()
+
+
+def _open(pipe: IO[bytes] | None) -> IO[bytes]:
+    if pipe is None:
+        raise RuntimeError("the process was started without pipes")
+    return pipe
+
+
+def _jobs(name: str, wordlist_dir: Path | None, unit: Unit, *, whole: bool) -> Iterator[CompileList]:
+    """Yield what the service asks its compile process for when a list is asked for by this name."""
+    try:
+        check_known(name, wordlist_dir)
+    except VocabularyError as error:
+        raise InputError(str(error)) from None
+    # Of a file the service makes all at once: it may be replaced before the rest is asked for.
+    is_file = wordlist_dir is not None and (wordlist_dir / f"{name}.txt").is_file()
+    if not is_file:
+        yield CompileList(name, unit=unit, is_whole=False)
+    if is_file or whole:
+        yield CompileList(name, unit=unit)
+
+
+def _line(job: CompileList, made: Compiled) -> str:
+    how = "is there already" if made.was_stored else f"made in {made.seconds:.1f} s"
+    which = f"the first {made.num_ranks_here:,}" if made.num_ranks_here < made.num_ranks else "all"
+    dropped = f"; this tokenizer cannot spell {made.num_dropped:,}" if made.num_dropped else ""
+    return f"{job.lang}: {which} of {made.num_ranks:,} words, {how}, artefact {made.digest[:12]}{dropped}"
+
+
+def _default_folder() -> Path:
+    """Return the service's folder on this machine, as its settings have it."""
+    if named := os.environ.get("WORDBOUND_CACHE"):
+        return Path(named) / "artefacts"
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "wordbound" / "artefacts"

@@ -1,0 +1,100 @@
+"""``wordbound levels``: the named levels of words, and which of them have their files here."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from vocab.errors import VocabularyError
+from vocab.lists.levels import BANDS, FAMILIES, Family, languages_here, level_file, read_levels, write_levels
+from vocab.lists.wordlists import check_language
+from wordbound.cli.commands import InputError
+from wordbound.cli.lists import FolderOption
+from wordbound.documents.errors import DocumentError
+from wordbound.published import families_of, levels_of, table_of
+
+_BY_NAME: Final = {family.name: family for family in FAMILIES}
+
+
+def levels(
+    folder: FolderOption = None,
+    lang: Annotated[str | None, typer.Option(metavar="TAG", help="Of which language.")] = None,
+    imported: Annotated[
+        Path | None,
+        typer.Option("--import", metavar="FILE", help="A published list (CSV, TSV, XLSX) to be made a file of levels."),
+    ] = None,
+    family: Annotated[str | None, typer.Option(metavar="NAME", help="Which list that is.")] = None,
+    forms: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A table of words and their forms, a row for each word.")
+    ] = None,
+    word_column: Annotated[str | None, typer.Option(metavar="NAME", help="Where its words are.")] = None,
+    level_column: Annotated[str | None, typer.Option(metavar="NAME", help="Where its levels are.")] = None,
+) -> None:
+    """List the named levels of words, or import a published list.
+
+    They are what --level and vocab.level may name; --import makes the file of one.
+    It is written into the folder of --lists, or the current one.
+    """
+    try:
+        if imported is None:
+            _show(folder, lang)
+        else:
+            print(_import(imported, family, lang, folder or Path(), forms, word_column, level_column))
+    except OSError as error:
+        raise InputError(f"{error.filename}: {error.strerror}") from None
+    except (VocabularyError, DocumentError) as error:
+        raise InputError(f"{imported}: {error}" if imported else str(error)) from None
+
+
+def _show(folder: Path | None, lang: str | None) -> None:
+    print(f"{' '.join(BANDS)}\n  any language: the first words of its own list")
+    for family in FAMILIES:
+        if lang is not None and family.languages and lang not in family.languages:
+            continue
+        languages = [lang] if lang else family.languages or languages_here(family, folder)
+        shown = ", ".join(languages) or "any language"
+        print(f"{' '.join(family.level_names)}\n  {shown}: {family.title} (licence: {family.licence})")
+        missing = []
+        for language in languages:
+            if path := level_file(family, language, folder):
+                print(f"  {path}: {_sizes(family, path)}")
+            else:
+                missing.append(family.file_name(language))
+        if missing or not languages:
+            names = ", ".join(missing) or family.file_name("LANGUAGE")
+            print(f"  not here: {names} ({family.where}; --import FILE --family {family.name})")
+
+
+def _sizes(family: Family, path: Path) -> str:
+    rows = read_levels(path)
+    if not family.levels:
+        return f"{len(rows):,} words"
+    return ", ".join(
+        f"{name}: {sum(row.level in family.levels[:number] for row in rows):,} words"
+        for number, name in enumerate(family.level_names, start=1)
+    )
+
+
+def _import(
+    path: Path,
+    name: str | None,
+    lang: str | None,
+    folder: Path,
+    forms: Path | None,
+    word_column: str | None,
+    level_column: str | None,
+) -> str:
+    if name not in _BY_NAME:
+        raise typer.BadParameter(f"--import needs --family, one of {', '.join(_BY_NAME)}")
+    family = _BY_NAME[name]
+    language = lang or (family.languages[0] if len(family.languages) == 1 else None)
+    if language is None:
+        raise typer.BadParameter(f"--family {name} needs --lang TAG")
+    check_language(language)
+    by_word = {} if forms is None else families_of(table_of(forms))
+    rows = levels_of(table_of(path), family, by_word, word_column, level_column)
+    output = folder / family.file_name(language)
+    output.write_text(write_levels(rows), encoding="utf-8", newline="\n")
+    print(f"The words are their owners': licence {family.licence} ({family.where}).", file=sys.stderr)
+    return f"{output}: {_sizes(family, output)}"

@@ -1,0 +1,103 @@
+"""``wordbound rewrite``: a text of one's own in the words of a list, by a running service."""
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from wordbound.cli.asking import (
+    ExcludeWordsOption,
+    ExtraWordsOption,
+    LangOption,
+    LevelOption,
+    ListOption,
+    NamedWords,
+    NamesOption,
+    SeedOption,
+    UrlOption,
+    WordsOption,
+    given,
+    read_text,
+)
+from wordbound.cli.commands import NOT_AS_ASKED, ServiceError
+from wordbound.cli.service import DEFAULT_URL, Service
+from wordbound.cli.terminal import Waiting, note, whole_file
+
+REWRITE: Final = "/v1/vocabularies/rewrite"
+
+
+def rewrite(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Plain text in UTF-8; - is standard input.")],
+    lang: LangOption = None,
+    words: WordsOption = None,
+    level: LevelOption = None,
+    list_file: ListOption = None,
+    names: NamesOption = None,
+    extra_words: ExtraWordsOption = None,
+    exclude_words: ExcludeWordsOption = None,
+    keep_names: Annotated[
+        bool, typer.Option("--keep-names/--no-keep-names", help="Let names in the text count as listed.")
+    ] = True,
+    seed: SeedOption = None,
+    changes: Annotated[bool, typer.Option("--changes", help="Tell each change on standard error.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Write the text and its changes as JSON.")] = False,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to; the terminal, if not given.")] = None,
+    url: UrlOption = DEFAULT_URL,
+) -> None:
+    """Rewrite a text in the words of a list, with a running service.
+
+    Sentences whose words are all in the list stay as they are. On a terminal each sentence shows as soon as it is done.
+    The exit status is 1 where words that are not in the list are left.
+    """
+    text = read_text(file)
+    vocab = NamedWords(lang, words, list_file, names, extra_words, exclude_words, level).members()
+    body = given({"text": text, "vocab": vocab, "seed": seed, "keep_names": None if keep_names else False})
+    is_shown = out is None and not as_json and sys.stdout.isatty()
+    with Service(url) as service, whole_file(out) as output:
+        whole = _streamed(service, body, output if is_shown else None)
+        if as_json:
+            output.write(json.dumps(whole, ensure_ascii=False, indent=1) + "\n")
+        elif not is_shown:
+            output.write(whole["text"] if whole["text"].endswith("\n") else whole["text"] + "\n")
+    if changes:
+        for change in whole.get("changes", ()):
+            note(f"{change['start']}: {change['from']!r} -> {change['to']!r}")
+    if whole.get("names"):
+        note(f"names kept: {', '.join(whole['names'])}")
+    coverage = whole["coverage"]
+    note(
+        f"{_count(len(whole.get('changes', ())), 'change')}: {_percent(coverage['before'])} of the words were in the"
+        f" list, {_percent(coverage['after'])} are"
+    )
+    if coverage["after"] < 1:
+        raise typer.Exit(NOT_AS_ASKED)
+
+
+def _streamed(service: Service, body: Mapping[str, Any], output: Any) -> dict[str, Any]:
+    """Show sentences as they are done, where there is an ``output``; return the whole answer."""
+    num_done = 0
+    with Waiting("rewriting") as waiting:
+        for event in service.events(REWRITE, body):
+            if "coverage" in event:
+                if output is not None:
+                    output.write("\n")
+                return event
+            num_done += 1
+            waiting.tell(f"rewriting: {_count(num_done, 'sentence')}")
+            if output is not None:
+                waiting.stop()
+                output.write(event["text"])
+                output.flush()
+    raise ServiceError(f"the answer of {service.url} broke off: try again")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
+def _percent(share: float) -> str:
+    # Never 100% where a word is missing.
+    return "100%" if share >= 1 else f"{int(1000 * share) / 10}%"

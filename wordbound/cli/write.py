@@ -1,0 +1,197 @@
+"""``wordbound write``: a text in the words of a list, from a running service."""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Annotated, Any, Final, TypeAlias
+
+import typer
+
+from wordbound.cli.asking import (
+    STANDARD_INPUT,
+    ExcludeWordsOption,
+    ExtraWordsOption,
+    LangOption,
+    LevelOption,
+    ListOption,
+    MaxTokensOption,
+    NamedWords,
+    NamesOption,
+    QualityOption,
+    SeedOption,
+    UrlOption,
+    WordsOption,
+    given,
+    must_use_of,
+    new_words_of,
+    read_text,
+    search_of,
+)
+from wordbound.cli.commands import NOT_AS_ASKED, InputError
+from wordbound.cli.service import DEFAULT_URL, Service
+from wordbound.cli.terminal import Waiting, note, whole_file
+
+CHAT: Final = "/v1/chat/completions"
+
+Block: TypeAlias = Mapping[str, Any]
+"""The member ``vocab`` of an answer."""
+
+
+def write(
+    prompt: Annotated[
+        str | None, typer.Argument(metavar="PROMPT", help="What to write; - reads it from standard input.")
+    ] = None,
+    brief: Annotated[
+        str | None, typer.Option(metavar="FILE", help="A file that says what to write, instead of or before PROMPT.")
+    ] = None,
+    lang: LangOption = None,
+    words: WordsOption = None,
+    level: LevelOption = None,
+    list_file: ListOption = None,
+    names: NamesOption = None,
+    extra_words: ExtraWordsOption = None,
+    exclude_words: ExcludeWordsOption = None,
+    must_use: Annotated[
+        list[str] | None, typer.Option(metavar="WORD[:COUNT]", help="A word that the text is to have; may be repeated.")
+    ] = None,
+    any_form: Annotated[
+        bool, typer.Option("--any-form", help='Other forms of --must-use count too: "went" for "go".')
+    ] = False,
+    new_words: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N[:PER_100[:MAX]]",
+            help="Words beyond --words, up to rank N: so many in 100 words (2), and so many in all.",
+        ),
+    ] = None,
+    new_words_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Where the new words go, as wordbound check --new-words reads them."),
+    ] = None,
+    glossary: Annotated[bool, typer.Option("--glossary", help="Write the new words under the text.")] = False,
+    max_sentence_words: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="The most words of a sentence.")
+    ] = None,
+    min_sentences: Annotated[int | None, typer.Option(metavar="N", min=1, help="The fewest sentences.")] = None,
+    max_sentences: Annotated[int | None, typer.Option(metavar="N", min=1, help="The most sentences.")] = None,
+    max_tokens: MaxTokensOption = None,
+    quality: QualityOption = "fast",
+    seed: SeedOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Write the text and what it is made of as JSON.")] = False,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to; the terminal, if not given.")] = None,
+    url: UrlOption = DEFAULT_URL,
+) -> None:
+    """Write a text in the words of a list, with a running service.
+
+    The text goes to standard output as it is written, and a line about its words to standard error. The exit status is
+    1 where a word of --must-use is missing.
+    """
+    vocab = NamedWords(lang, words, list_file, names, extra_words, exclude_words, level).members()
+    vocab |= given(
+        {
+            "must_use": must_use_of(must_use, any_form=any_form),
+            "new_words": new_words_of(new_words),
+            "max_sentence_words": max_sentence_words,
+            "min_sentences": min_sentences,
+            "max_sentences": max_sentences,
+            "search": search_of(quality),
+        }
+    )
+    if new_words is None and (glossary or new_words_file is not None):
+        raise InputError("a glossary lists the words of --new-words: add it, such as --new-words 3000:2:10")
+    if any_form and not must_use:
+        raise InputError("--any-form is about the words of --must-use: add one")
+    messages = [{"role": "user", "content": _asked(prompt, brief)}]
+    body = given({"messages": messages, "vocab": vocab, "max_tokens": max_tokens, "seed": seed})
+    # A file that cannot be written is told before anything is asked for.
+    with Service(url) as service, whole_file(out) as output, _words_file(new_words_file) as new_words_output:
+        if as_json:
+            with Waiting("writing"):
+                answer = service.post(CHAT, body)
+            block, reason = answer.get("vocab") or {}, answer["choices"][0]["finish_reason"]
+            text = answer["choices"][0]["message"]["content"] or ""
+            told = {"text": text, "finish_reason": reason, "model": answer.get("model"), "vocab": block}
+            output.write(json.dumps(told, ensure_ascii=False, indent=1) + "\n")
+        else:
+            text, block, reason = streamed(service, body, output)
+            output.write("\n")
+            if glossary:
+                output.write("".join(f"{line}\n" for line in glossary_of(block)))
+        if new_words_output is not None:
+            different = dict.fromkeys(new["word"] for new in block.get("new_words", ()))
+            new_words_output.write("".join(f"{word}\n" for word in different))
+    for line in summary_of(block, reason):
+        note(line)
+    if missing_of(block):
+        raise typer.Exit(NOT_AS_ASKED)
+
+
+def streamed(service: Service, body: Mapping[str, Any], output: Any) -> tuple[str, Block, str | None]:
+    """Write a chat's answer as it comes; return its text, its block ``vocab`` and why it ended."""
+    text, reason = "", None
+    block: Block = {}
+    with Waiting("writing") as waiting:
+        for chunk in service.events(CHAT, body):
+            block = chunk.get("vocab") or block
+            for choice in chunk.get("choices", ()):
+                reason = choice.get("finish_reason") or reason
+                if piece := choice.get("delta", {}).get("content") or "":
+                    if output.isatty():
+                        waiting.stop()
+                    text += piece
+                    output.write(piece)
+                    output.flush()
+    return text, block, reason
+
+
+def summary_of(block: Block, reason: str | None) -> Iterator[str]:
+    """Yield the lines about a text that a command tells on standard error."""
+    if block:
+        rarest = f", the rarest has rank {block['max_rank']:,}" if block.get("max_rank") else ""
+        yield f"{block.get('num_words', 0):,} words, {block.get('num_distinct_words', 0):,} different{rarest}"
+    if block.get("new_words"):
+        yield f"{len(block['new_words']):,} new: {', '.join(word['word'] for word in block['new_words'])}"
+    if reason == "length":
+        yield "it ended at --max-tokens: a larger number lets it go on"
+    if missing := missing_of(block):
+        yield f"not used as often as asked: {', '.join(missing)}"
+
+
+def missing_of(block: Block) -> list[str]:
+    """Return the words of ``must_use`` that the text has too seldom."""
+    return [
+        f"{word['word']} ({word.get('used', 0)} of {word.get('count', 1)})"
+        for word in block.get("must_use") or ()
+        if word.get("used", 0) < word.get("count", 1)
+    ]
+
+
+def glossary_of(block: Block) -> Iterator[str]:
+    """Yield the lines of a glossary: each new word once, in alphabetical order, with its rank."""
+    by_lemma: dict[str, dict[str, Any]] = {}
+    for word in block.get("new_words") or ():
+        by_lemma.setdefault(word.get("lemma") or word["word"], word)
+    if not by_lemma:
+        return
+    yield ""
+    yield "New words"
+    for lemma, word in sorted(by_lemma.items(), key=lambda item: item[0].casefold()):
+        written = f" ({word['word']})" if word["word"].casefold() != lemma.casefold() else ""
+        yield f"- {lemma}{written}" + (f", rank {word['rank']:,}" if word.get("rank") else "")
+
+
+def _words_file(path: Path | None) -> AbstractContextManager[Any]:
+    return nullcontext() if path is None else whole_file(path)
+
+
+def _asked(prompt: str | None, brief: str | None) -> str:
+    if prompt is None and brief is None:
+        raise InputError('say what to write: wordbound write "A story about a dog", or --brief FILE')
+    parts = [read_text(brief)] if brief is not None else []
+    if prompt is not None:
+        parts.append(read_text(STANDARD_INPUT) if prompt == STANDARD_INPUT else prompt)
+    text = "\n\n".join(part.strip() for part in parts)
+    if not text:
+        raise InputError("there is nothing in PROMPT: say what to write")
+    return text

@@ -1,0 +1,63 @@
+"""Read the text of a file: plain text, Markdown, DOCX, EPUB or PDF; the kind is told by the bytes, not by the name."""
+
+from pathlib import PurePath
+from typing import Final
+
+from wordbound.documents.docx import text_of_docx
+from wordbound.documents.epub import text_of_epub
+from wordbound.documents.errors import DocumentError
+from wordbound.documents.markdown import without_markup
+from wordbound.documents.pdf import text_of_pdf
+from wordbound.documents.zipped import Zipped
+
+MAX_FILE_BYTES: Final = 256 * 2**20
+"""Of a file that is read at all; costs its size in memory. Set by books with many pictures."""
+
+_MARKDOWN: Final = (".md", ".markdown")
+_ZIP: Final = b"PK\x03\x04"
+_PDF: Final = b"%PDF-"
+_OLD_OFFICE: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+"""Word before 2007, and the envelope of a DOCX with a password."""
+_UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
+
+_KINDS: Final = "plain text in UTF-8, Markdown, DOCX, EPUB and PDF are read"
+
+
+def text_of(data: bytes, name: str) -> str:
+    """Return the text of a file's bytes.
+
+    Raises:
+        DocumentError: It is none of these kinds, damaged, encrypted, too large, or has no text.
+    """
+    if len(data) > MAX_FILE_BYTES:
+        raise DocumentError(f"more than {MAX_FILE_BYTES // 2**20} MiB; send a part of it")
+    text = _text_of(data, PurePath(name).suffix.lower())
+    if not text.strip():
+        raise DocumentError("there is no text in it" if data else "the file is empty")
+    return text
+
+
+def _text_of(data: bytes, suffix: str) -> str:
+    if data.startswith(_ZIP):
+        return _text_of_zip(data)
+    # Readers accept a PDF that begins somewhere in the first kilobyte.
+    if _PDF in data[:1024]:
+        return text_of_pdf(data)
+    if data.startswith(_OLD_OFFICE):
+        raise DocumentError("a file of an old Word, or one with a password; save it as .docx without a password")
+    if data.startswith(b"{\\rtf"):
+        raise DocumentError("an RTF file; save it as .docx or plain text first")
+    try:
+        text = data.decode("utf-16" if data.startswith(_UTF_16) else "utf-8-sig")
+    except UnicodeDecodeError:
+        raise DocumentError(f"not a text in UTF-8; {_KINDS}") from None
+    return without_markup(text) if suffix in _MARKDOWN else text
+
+
+def _text_of_zip(data: bytes) -> str:
+    zipped = Zipped(data)
+    if "META-INF/container.xml" in zipped:
+        return text_of_epub(zipped)
+    if "[Content_Types].xml" in zipped and "_rels/.rels" in zipped:
+        return text_of_docx(zipped)
+    raise DocumentError(f"neither a DOCX nor an EPUB; {_KINDS}")

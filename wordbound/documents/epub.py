@@ -1,0 +1,116 @@
+"""The text of an EPUB: its chapters in reading order, without the table of contents."""
+
+import posixpath
+import re
+from html.parser import HTMLParser
+from typing import Final
+from urllib.parse import unquote
+
+from wordbound.documents.errors import DocumentError
+from wordbound.documents.zipped import Zipped, tidied
+
+_SKIPPED: Final = frozenset({"head", "script", "style", "rt", "rp", "svg", "math"})
+"""Not read: scripts and styles, and how the words of a ruby are spoken."""
+
+_INLINE: Final = re.compile(
+    "a|abbr|b|bd[io]|big|cite|code|data|del|dfn|em|font|i|img|ins|kbd|mark|q|ruby|rb|s|samp|small|span|strike|strong|"
+    "su[bp]|time|tt|u|var|wbr"
+)
+"""Elements within a line; before and behind all others a line ends."""
+
+_BLANKS: Final = re.compile(r"[ \t\r\n\f]+")
+_LINE_ENDS: Final = re.compile(r" *\n[ \n]*")
+_ENCODING: Final = re.compile(rb"""<\?xml[^>]{0,200}?encoding=["']([A-Za-z0-9._-]{1,40})["']""")
+
+
+def text_of_epub(zipped: Zipped) -> str:
+    """Return the text, a line for each paragraph.
+
+    Raises:
+        DocumentError: It cannot be read, or is encrypted.
+    """
+    chapters = _chapters(zipped)
+    if _encrypted(zipped) & set(chapters):
+        raise DocumentError("the book is encrypted (DRM), and cannot be read")
+    return tidied("\n".join(_Chapter(_decoded(zipped.read(name))).text for name in chapters))
+
+
+def _chapters(zipped: Zipped) -> list[str]:
+    """Return the names of the parts in reading order."""
+    packages: list[str] = []
+    items: dict[str, str] = {}
+    spine: list[str] = []
+
+    def rootfile(name: str, attributes: dict[str, str]) -> None:
+        if name.endswith(" rootfile"):
+            packages.append(attributes.get("full-path", ""))
+
+    def item(name: str, attributes: dict[str, str]) -> None:
+        if name.endswith(" item") and "nav" not in attributes.get("properties", "").split():
+            items[attributes.get("id", "")] = unquote(attributes.get("href", ""))
+        elif name.endswith(" itemref"):
+            spine.append(attributes.get("idref", ""))
+
+    zipped.parse("META-INF/container.xml", rootfile)
+    if not packages:
+        raise DocumentError("the EPUB names no book")
+    zipped.parse(packages[0], item)
+    folder = posixpath.dirname(packages[0])
+    return [posixpath.normpath(posixpath.join(folder, items[name])) for name in spine if name in items]
+
+
+def _encrypted(zipped: Zipped) -> set[str]:
+    """Return the names of the parts that are encrypted; fonts are in many books, which harms no text."""
+    names: set[str] = set()
+
+    def start(name: str, attributes: dict[str, str]) -> None:
+        if name.endswith(" CipherReference"):
+            names.add(unquote(attributes.get("URI", "")))
+
+    if "META-INF/encryption.xml" in zipped:
+        zipped.parse("META-INF/encryption.xml", start)
+    return names
+
+
+def _decoded(data: bytes) -> str:
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return data.decode("utf-16", "replace")
+    named = _ENCODING.search(data[:400])
+    try:
+        return data.decode(named[1].decode() if named else "utf-8-sig", "replace")
+    except LookupError:
+        return data.decode("utf-8", "replace")
+
+
+class _Chapter(HTMLParser):
+    # Not an XML parser: many books are not well-formed, and all may name HTML's entities.
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self._pieces: list[str] = []
+        self._num_skipped = 0
+        self.feed(page)
+        self.close()
+        # Blanks first, for a line that ends in the source is no end of a line.
+        self.text = _LINE_ENDS.sub("\n", "".join(self._pieces))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # noqa: ARG002
+        self._num_skipped += tag in _SKIPPED
+        self._end_line(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in _SKIPPED and self._num_skipped:
+            self._num_skipped -= 1
+        self._end_line(tag)
+
+    def handle_data(self, data: str) -> None:
+        if not self._num_skipped:
+            self._pieces.append(_BLANKS.sub(" ", data))
+
+    def unknown_decl(self, data: str) -> None:
+        if data.startswith("CDATA["):
+            self.handle_data(data.removeprefix("CDATA["))
+
+    def _end_line(self, tag: str) -> None:
+        if tag not in _SKIPPED and not _INLINE.fullmatch(tag):
+            self._pieces.append("\n")
