@@ -118,8 +118,9 @@ class TextChecker:
             if start < done:
                 # Of an entry with several words.
                 continue
+            word = match[0]
             starts = not done or self._starts_sentence(text[done:start])
-            if self._phrases and (shapes := self._phrases.get(_plain(match[0]))):
+            if self._phrases and (shapes := self._phrases.get(_plain(word))):
                 num_tries += len(shapes)
                 if num_tries > MAX_TRIES:
                     raise ListTooLargeError(
@@ -130,12 +131,12 @@ class TextChecker:
                     yield phrase
                     done = phrase.end
                     continue
-            found = self._find(match[0], starts)
+            found = self._known.get((word, starts)) or self._find(word, starts)
             done = end
-            if found.is_allowed:
+            if found.reason in ALLOWED:
                 yield CheckedWord(start, end, *found)
                 continue
-            for length, part in self._parts(match[0], found, starts):
+            for length, part in self._parts(word, found, starts):
                 yield CheckedWord(start, start + length, *part)
                 start += length
 

@@ -18,6 +18,8 @@ the list does not have it."""
 
 ALLOWED: Final[frozenset[Reason]] = frozenset(("listed", "capitals", "added", "number"))
 
+_NOT_MISSING: Final = ALLOWED | {"new"}
+
 BANDS: Final = (500, 1_000, 2_000, 3_000, 5_000, 10_000)
 """The largest rank of each band of a report."""
 
@@ -85,12 +87,12 @@ class TextReport:
     @cached_property
     def num_allowed(self) -> int:
         """Of them, those that are allowed."""
-        return sum(word.is_allowed for word in self._running)
+        return sum(self._num_by_reason[reason] for reason in ALLOWED)
 
     @cached_property
     def num_new(self) -> int:
         """Of them, those that were declared to be new, which are neither allowed nor not."""
-        return sum(word.reason == "new" for word in self._running)
+        return self._num_by_reason["new"]
 
     @property
     def num_distinct_words(self) -> int:
@@ -98,7 +100,7 @@ class TextReport:
 
     @cached_property
     def num_distinct_allowed(self) -> int:
-        return len({word.key for word in self._running if word.is_allowed})
+        return len({word.key for word in self._running if word.reason in ALLOWED})
 
     @property
     def num_distinct_new(self) -> int:
@@ -125,7 +127,7 @@ class TextReport:
     @cached_property
     def not_allowed(self) -> list[CheckedWord]:
         """Neither allowed nor new."""
-        return [word for word in self.words if not word.is_allowed and word.reason != "new"]
+        return [word for word in self.words if word.reason not in _NOT_MISSING]
 
     @cached_property
     def new(self) -> list[CheckedWord]:
@@ -152,6 +154,10 @@ class TextReport:
     @cached_property
     def _running(self) -> Sequence[CheckedWord]:
         return [word for word in self.words if not word.is_number]
+
+    @cached_property
+    def _num_by_reason(self) -> Counter[Reason]:
+        return Counter(word.reason for word in self._running)
 
     @cached_property
     def _by_key(self) -> Mapping[str, CheckedWord]:

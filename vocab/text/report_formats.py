@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
-from vocab.text.report import CheckedWord, TextReport, band_of
+from vocab.text.report import ALLOWED, CheckedWord, TextReport, band_of
 
 Format: TypeAlias = Literal["json", "csv", "html"]
 FORMATS: Final[tuple[Format, ...]] = get_args(Format)
@@ -87,17 +87,25 @@ def _json_line(named: NamedReport) -> str:
 
 def _allowed(report: TextReport) -> Iterator[dict[str, Any]]:
     """Yield the spellings that are allowed, in the order of the text, with their rank, why, and how often."""
-    counts = Counter((report.written(word), word.rank, word.reason) for word in report.words if word.is_allowed)
+    counts = Counter((report.written(word), word.rank, word.reason) for word in report.words if word.reason in ALLOWED)
     for (spelling, rank, reason), count in counts.items():
         yield {"word": spelling, "rank": rank, "reason": reason, "count": count}
 
 
 def _word(report: TextReport, places: Places, word: CheckedWord) -> dict[str, Any]:
     note = report.note(word)
-    nearest = [listed._asdict() for listed in note.nearest]
     line, column = places.of(word.start)
-    values = (line, column, word.start, word.end, report.written(word), word.rank, note.lemma, word.reason, nearest)
-    return dict(zip(FIELDS[1:], values, strict=True))
+    return {
+        "line": line,
+        "column": column,
+        "start": word.start,
+        "end": word.end,
+        "word": report.written(word),
+        "rank": word.rank,
+        "lemma": note.lemma,
+        "reason": word.reason,
+        "nearest": [{"word": listed, "rank": rank} for listed, rank in note.nearest],
+    }
 
 
 def _csv(checked: Sequence[NamedReport]) -> str:
