@@ -25,6 +25,8 @@ class CheckRequest(VocabularyFields):
     """Of the answer: ``json`` (the default), ``csv`` with a row for every place, or ``html``, a page."""
     new_words: ChangedWords | None = None
     """Words that the text is meant to have although the list lacks them: they are counted apart."""
+    words: bool | None = None
+    """Whether the answer tells every word of the text with its place, as ``words``; for ``json``."""
 
 
 class CheckedText(NamedTuple):
@@ -34,6 +36,7 @@ class CheckedText(NamedTuple):
     text: str
     form: Format
     new_words: tuple[str, ...]
+    with_words: bool
     list_param: str
 
 
@@ -59,7 +62,10 @@ def read_check(body: Any, *, limits: Limits) -> CheckedText:
     except InvalidWordListError as error:
         message = str(error)
         raise BadRequestError(message, message.partition(":")[0]) from None
-    return CheckedText(spec, request.text, request.format or "json", new_words, request.list_param)
+    with_words, form = bool(request.words), request.format or "json"
+    if with_words and form != "json":
+        raise BadRequestError(f"'words' needs 'format' to be 'json', and it is '{form}'.", "words")
+    return CheckedText(spec, request.text, form, new_words, with_words, request.list_param)
 
 
 class ListVocabulary(BaseModel):
@@ -143,6 +149,14 @@ class NewWord(BaseModel):
     count: int
 
 
+class RunningWord(BaseModel):
+    start: int
+    end: int
+    rank: int | None
+    reason: Reason
+    lemma: str | None
+
+
 class CheckReport(BaseModel):
     object: Literal["vocabulary.report"]
     file: str | None
@@ -163,6 +177,8 @@ class CheckReport(BaseModel):
     num_not_allowed: int
     new: list[WordNotAllowed]
     new_words: list[NewWord]
+    words: list[RunningWord] | None = None
+    """Where it was asked for: all words and numbers in their order; the first 100,000."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 

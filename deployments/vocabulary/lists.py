@@ -66,6 +66,7 @@ class AskCheck(NamedTuple):
     text: str
     form: Format
     new_words: tuple[str, ...] = ()
+    with_words: bool = False
 
 
 Question: TypeAlias = AskVocabularies | AskWords | AskCheck
@@ -158,7 +159,8 @@ class Lists:
         spec.changes.check(word_list.language)
         n_words = spec.n_words or word_list.num_ranks
         checker = TextChecker(word_list, spec.options, n_words, spec.changes, asked.new_words, forms=forms)
-        return written([NamedReport(None, checker.check(asked.text))], asked.form).encode()
+        report = checker.check(asked.text, with_lemmas=asked.with_words)
+        return written([NamedReport(None, report)], asked.form).encode()
 
     def _listed(self, spec: VocabularySpec) -> _Listed:
         """Return a list, read if it is not known."""

@@ -96,7 +96,7 @@ class TextChecker:
         self._known: dict[tuple[str, bool], _Found] = {}
         self._starts: dict[str, bool] = {}
 
-    def check(self, text: str) -> TextReport:
+    def check(self, text: str, *, with_lemmas: bool = False) -> TextReport:
         """Return what the text is made of.
 
         Raises:
@@ -109,7 +109,14 @@ class TextChecker:
                 if len(notes) >= self._max_noted:
                     break
                 notes[written] = self._nearest.note(unicodedata.normalize("NFC", written), word.rank)
-        return TextReport(text, words, self._new_words, notes)
+        return TextReport(text, words, self._new_words, notes, self._lemmas(text, words) if with_lemmas else None)
+
+    def _lemmas(self, text: str, words: Iterable[CheckedWord]) -> dict[str, str | None]:
+        by_spelling = {text[word.start : word.end]: word for word in words}
+        return {
+            spelling: None if word.is_number else self._nearest.lemma(unicodedata.normalize("NFC", spelling), word.rank)
+            for spelling, word in by_spelling.items()
+        }
 
     def _words(self, text: str) -> Iterator[CheckedWord]:
         done = num_tries = 0

@@ -69,16 +69,20 @@ class NearestWords:
     def note(self, word: str, rank: int | None, most: int = MAX_NEAREST) -> Note:
         """Return what is known of a word in NFC, whose entry in the list has that rank, if it has one; ``most`` of the
         nearest."""
-        base = self._without_possessive(word)
-        # The entry first, for its capitals.
-        spellings = [base, base.lower()] if rank is None else [self._entry(rank), base, base.lower()]
-        lemma = next((lemma for spelling in spellings if (lemma := self._lemmas.of(spelling))), None)
+        base, lemma = self._without_possessive(word), self.lemma(word, rank)
         of_lemma = () if lemma is None else self._forms.get(lemma, ())
         # The same entry needs only its capital: "hund".
         found = dict.fromkeys(sorted(of_lemma, key=lambda index: (self._allowed[index].word != lemma, index)))
         if len(found) < most:
             found |= dict.fromkeys(self._spelled.nearest(base.casefold(), most))
         return Note(lemma, tuple(self._allowed[index] for index in list(found)[:most]))
+
+    def lemma(self, word: str, rank: int | None) -> str | None:
+        """Return the lemma of a word in NFC, whose entry in the list has that rank, if it has one."""
+        base = self._without_possessive(word)
+        # The entry first, for its capitals.
+        spellings = [base, base.lower()] if rank is None else [self._entry(rank), base, base.lower()]
+        return next((lemma for spelling in spellings if (lemma := self._lemmas.of(spelling))), None)
 
     def _without_possessive(self, word: str) -> str:
         is_possessive = self._language in POSSESSIVE_LANGUAGES and word.endswith(_POSSESSIVES)

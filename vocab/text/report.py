@@ -72,12 +72,14 @@ class TextReport:
         words: All running words and numbers, in their order.
         declared: The words that were declared to be new.
         notes: By spelling, what else is known of words that are not allowed; of the first ``MAX_NOTED``.
+        lemmas: By spelling, the lemma of every word; None where they were not asked for.
     """
 
     text: str
     words: Sequence[CheckedWord]
     declared: Sequence[str] = ()
     notes: Mapping[str, Note] = field(default_factory=dict)
+    lemmas: Mapping[str, str | None] | None = None
 
     @cached_property
     def num_words(self) -> int:

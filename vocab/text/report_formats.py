@@ -64,7 +64,7 @@ def why(word: CheckedWord) -> str:
 def _json_line(named: NamedReport) -> str:
     report = named.report
     places = Places(report.text)
-    told = {
+    told: dict[str, Any] = {
         "object": "vocabulary.report",
         "file": named.name,
         "num_words": report.num_words,
@@ -82,6 +82,17 @@ def _json_line(named: NamedReport) -> str:
         "new": [_word(report, places, word) for word in report.new[:MAX_PLACES]],
         "new_words": [{"word": word, "count": count} for word, count in report.num_of_declared.items()],
     }
+    if report.lemmas is not None:
+        told["words"] = [
+            {
+                "start": word.start,
+                "end": word.end,
+                "rank": word.rank,
+                "reason": word.reason,
+                "lemma": report.lemmas[report.written(word)],
+            }
+            for word in report.words[:MAX_PLACES]
+        ]
     return json.dumps(told, ensure_ascii=False, separators=(",", ":")) + "\n"
 
 

@@ -116,7 +116,8 @@ def test_the_answers_fit_the_document(made: dict[str, Any], front: Front, tmp_pa
     schema_of(made, "DetokenizedText").validate(front.post("/detokenize", {"tokens": [72]}).json())
     schema_of(made, "VocabularyList").validate(front.get("/v1/vocabularies").json())
     schema_of(made, "VocabularyWords").validate(front.get("/v1/vocabularies/en/words").json())
-    checked = {"text": "The horse saw xyzzy 42 zzz", "vocab": {"lang": "en", "n_words": 99}, "new_words": ["zzz"]}
+    vocab = {"lang": "en", "n_words": 99}
+    checked = {"text": "The horse saw xyzzy 42 zzz", "vocab": vocab, "new_words": ["zzz"], "words": True}
     report = front.post("/v1/vocabularies/check", checked).json()
     schema_of(made, "CheckReport").validate(report)
     assert report.keys() == made["components"]["schemas"]["CheckReport"]["properties"].keys()

@@ -22,9 +22,15 @@ WORDS = WordList("en", ("the", "cat", "sat", "on", "I", "elephant"), "file")
 TEXT = "😀 The CAT & teh\nelephants: <b>42</b> Zoltan’s the"
 
 
-def report(text: str = TEXT, *new_words: str, n_words: int = 5, extra_words: tuple[str, ...] = ()) -> TextReport:
-    changes = ListChanges(extra_words)
-    return TextChecker(WORDS, ListOptions(numbers=True), n_words, changes, new_words).check(text)
+def report(
+    text: str = TEXT,
+    *new_words: str,
+    n_words: int = 5,
+    extra_words: tuple[str, ...] = (),
+    with_lemmas: bool = False,
+) -> TextReport:
+    checker = TextChecker(WORDS, ListOptions(numbers=True), n_words, ListChanges(extra_words), new_words)
+    return checker.check(text, with_lemmas=with_lemmas)
 
 
 def as_json(*reports: TextReport) -> list[dict[str, Any]]:
@@ -84,6 +90,19 @@ def test_json_says_of_every_listed_word_its_rank_and_why_it_is_allowed() -> None
         {"word": "42", "rank": None, "reason": "number", "count": 1},
         {"word": "Zoltan's", "rank": None, "reason": "added", "count": 1},
     ]
+
+
+def test_json_has_every_word_and_its_lemma_where_they_were_asked_for() -> None:
+    text = "The cats’ 42 elephant"
+    [told] = as_json(report(text, with_lemmas=True))
+    assert told["words"] == [
+        {"start": 0, "end": 3, "rank": 1, "reason": "listed", "lemma": "the"},
+        {"start": 4, "end": 8, "rank": None, "reason": "unknown", "lemma": "cat"},
+        {"start": 10, "end": 12, "rank": None, "reason": "number", "lemma": None},
+        {"start": 13, "end": 21, "rank": 6, "reason": "rare", "lemma": "elephant"},
+    ]
+    [told] = as_json(report(text))
+    assert "words" not in told
 
 
 def test_new_words_are_neither_listed_nor_not() -> None:
