@@ -1,0 +1,142 @@
+import { key, modelId, status } from "../state/connection";
+import { asServiceError, errorOf, ServiceError } from "./errors";
+import { events } from "./stream";
+import type {
+  AnswerVocab,
+  ChatRequest,
+  ListWord,
+  Report,
+  Rewritten,
+  SwappedWord,
+  Vocab,
+  VocabularyEntry,
+} from "./types";
+
+type Json = Record<string, unknown>;
+
+/** Send a request to the service, and return its answer. Every call of the page passes here. */
+async function send(path: string, body?: Json, signal?: AbortSignal): Promise<Response> {
+  const headers: Record<string, string> = { Authorization: `Bearer ${key.value}` };
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  try {
+    const response = await fetch(path, {
+      method: body === undefined ? "GET" : "POST",
+      headers,
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+      ...(signal && { signal }),
+    });
+    if (!response.ok) throw await errorOf(response);
+    status.value = "ready";
+    return response;
+  } catch (caught) {
+    const error = asServiceError(caught);
+    if (error.kind === "key" || error.kind === "offline") status.value = error.kind;
+    throw error;
+  }
+}
+
+async function json<Answer>(path: string, body?: Json, signal?: AbortSignal): Promise<Answer> {
+  const response = await send(path, body, signal);
+  try {
+    return (await response.json()) as Answer;
+  } catch (caught) {
+    throw asServiceError(caught);
+  }
+}
+
+/** Whether the model is loaded. */
+export async function isReady(): Promise<boolean> {
+  try {
+    return (await fetch("/ready")).ok;
+  } catch (caught) {
+    throw asServiceError(caught);
+  }
+}
+
+export async function fetchModel(): Promise<string> {
+  const { data } = await json<{ data: { id: string }[] }>("/v1/models");
+  return data[0]?.id ?? "";
+}
+
+export async function fetchVocabularies(): Promise<VocabularyEntry[]> {
+  return (await json<{ data: VocabularyEntry[] }>("/v1/vocabularies")).data;
+}
+
+/** Return words of a list in rank order; with `q` those that have it in them. */
+export async function fetchWords(
+  list: string,
+  options: { offset?: number; limit?: number; q?: string },
+  signal?: AbortSignal,
+): Promise<{ total: number; data: ListWord[] }> {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(options)) if (value !== undefined) query.set(name, String(value));
+  return json(`/v1/vocabularies/${encodeURIComponent(list)}/words?${query}`, undefined, signal);
+}
+
+/** Return which words of a text are allowed, each with its place. */
+export async function check(text: string, vocab: Vocab, newWords: string[], signal?: AbortSignal): Promise<Report> {
+  return json("/v1/vocabularies/check", { text, vocab, new_words: newWords, words: true }, signal);
+}
+
+/** Return words that could stand for the one from `start` to `end`, in code points. */
+export async function swap(
+  text: string,
+  start: number,
+  end: number,
+  vocab: Vocab,
+  signal?: AbortSignal,
+): Promise<SwappedWord[]> {
+  const answer = await json<{ data: SwappedWord[] }>("/v1/vocabularies/swap", { text, start, end, vocab }, signal);
+  return answer.data;
+}
+
+export interface Chunk {
+  text: string;
+  /** Of the last chunk. */
+  vocab?: AnswerVocab;
+  finishReason?: string;
+}
+
+/** Yield the answer to a chat as it is written. */
+export async function* chat(request: ChatRequest, signal?: AbortSignal): AsyncGenerator<Chunk> {
+  const body = { ...request, model: modelId.value, stream: true, stream_options: { include_usage: true } };
+  for await (const event of stream("/v1/chat/completions", body as unknown as Json, signal)) {
+    const { choices = [], vocab } = event as { choices?: Choice[]; vocab?: AnswerVocab };
+    const [choice] = choices;
+    const chunk: Chunk = { text: choice?.delta?.content ?? "" };
+    if (vocab) chunk.vocab = vocab;
+    if (choice?.finish_reason) chunk.finishReason = choice.finish_reason;
+    yield chunk;
+  }
+}
+
+interface Choice {
+  delta?: { content?: string };
+  finish_reason?: string | null;
+}
+
+/** Yield the parts of a text that is rewritten into a list, then the whole answer. */
+export async function* rewrite(text: string, vocab: Vocab, signal?: AbortSignal): AsyncGenerator<string | Rewritten> {
+  for await (const event of stream("/v1/vocabularies/rewrite", { text, vocab, stream: true }, signal)) {
+    yield "changes" in event ? (event as unknown as Rewritten) : (event["text"] as string);
+  }
+}
+
+async function* stream(path: string, body: Json, signal?: AbortSignal): AsyncGenerator<Json> {
+  const response = await send(path, body, signal);
+  try {
+    for await (const event of events(response)) {
+      const error = event["error"] as { message?: string } | undefined;
+      if (error) throw new ServiceError("service", error.message ?? "The answer was cut.");
+      yield event;
+    }
+  } catch (caught) {
+    throw asServiceError(caught);
+  }
+}
+
+/** Return a file that the service makes. */
+export async function fetchFile(path: string, body: Json): Promise<Blob> {
+  const response = await send(path, body);
+  return response.blob();
+}

@@ -1,0 +1,126 @@
+// What the service takes and answers, as far as the page reads it. Offsets of the service are in code points.
+
+export type Reason = "listed" | "capitals" | "added" | "number" | "new" | "rare" | "excluded" | "unknown";
+
+export interface ListedWord {
+  word: string;
+  rank: number | null;
+}
+
+export interface RunningWord {
+  start: number;
+  end: number;
+  rank: number | null;
+  reason: Reason;
+  lemma: string | null;
+}
+
+export interface PlaceOfWord extends RunningWord {
+  line: number;
+  column: number;
+  word: string;
+  nearest: ListedWord[];
+}
+
+export interface RankBand {
+  /** Null for all words beyond the last band, and those without a rank. */
+  max_rank: number | null;
+  num_words: number;
+  num_distinct_words: number;
+}
+
+export interface Report {
+  num_words: number;
+  num_allowed: number;
+  num_distinct_words: number;
+  num_distinct_allowed: number;
+  coverage: number;
+  num_new: number;
+  coverage_with_new: number;
+  has_exactly_the_new_words: boolean;
+  bands: RankBand[];
+  not_allowed: PlaceOfWord[];
+  num_not_allowed: number;
+  new: PlaceOfWord[];
+  new_words: { word: string; count: number }[];
+  words?: RunningWord[];
+}
+
+/** The list of a request: `vocab`. */
+export interface Vocab {
+  lang?: string;
+  n_words?: number;
+  level?: string;
+  words?: string[];
+  extra_words?: string[];
+  exclude_words?: string[];
+  numbers?: boolean;
+}
+
+/** Members of `vocab` of a request that writes. */
+export interface AuthorVocab extends Vocab {
+  new_words?: { n_words: number; per_100: number; max?: number };
+  must_use?: { word: string; count?: number; any_form?: boolean }[];
+  max_sentence_words?: number;
+  min_sentences?: number;
+  max_sentences?: number;
+  search?: { width: number };
+}
+
+export interface NewWordOfAnswer {
+  word: string;
+  rank: number | null;
+  lemma: string | null;
+  start: number;
+  count: number;
+}
+
+/** The block `vocab` of an answer. */
+export interface AnswerVocab {
+  num_words?: number;
+  num_distinct_words?: number;
+  max_rank?: number | null;
+  new_words?: NewWordOfAnswer[];
+  must_use?: { word: string; count: number; used: number }[];
+}
+
+export interface Message {
+  role: "system" | "user" | "assistant";
+  content: string;
+}
+
+export interface ChatRequest {
+  messages: Message[];
+  max_tokens: number;
+  vocab: AuthorVocab;
+  best_of?: number;
+  seed?: number;
+  temperature?: number;
+}
+
+export interface VocabularyEntry {
+  id: string;
+  kind: "language" | "file" | "level";
+  source: string;
+  languages: string[];
+}
+
+export interface ListWord {
+  rank: number;
+  word: string;
+  lemma: string | null;
+}
+
+export interface SwappedWord {
+  word: string;
+  text: string;
+  logprob: number;
+  rank: number;
+}
+
+export interface Rewritten {
+  text: string;
+  changes: { start: number; end: number; from: string; to: string }[];
+  names: string[];
+  coverage: { before: number; after: number };
+}

@@ -1,0 +1,31 @@
+import { signal } from "@preact/signals";
+import { render } from "preact";
+import { ConnectionNotice } from "./parts/notice";
+import { Panel, type Tab, Tabs } from "./parts/tabs";
+import { keepConnected, modelId } from "./state/connection";
+import { WriteTab } from "./write/write-tab";
+
+type Name = "write";
+
+const TABS: readonly Tab<Name>[] = [{ name: "write", label: "Write" }];
+
+const tab = signal<Name>("write");
+
+function App() {
+  return (
+    <>
+      <header>
+        <h1>wordbound</h1>
+        <Tabs tabs={TABS} chosen={tab} label="What to do" />
+        <span class="model">{modelId.value}</span>
+      </header>
+      <ConnectionNotice />
+      <Panel name="write" isShown={tab.value === "write"}>
+        <WriteTab />
+      </Panel>
+    </>
+  );
+}
+
+keepConnected();
+render(<App />, document.getElementById("app")!);

@@ -1,0 +1,114 @@
+import { computed, type Signal } from "@preact/signals";
+import type { AuthorVocab, Vocab } from "../api/types";
+import { myLists } from "./lists";
+import { kept } from "./storage";
+
+export const MIN_WORDS = 300;
+export const MAX_WORDS = 10_000;
+
+/** What is to be written, and in which words. */
+export interface Brief {
+  prompt: string;
+  lang: string;
+  /** One of the writer's own lists, by name, instead of the language's. */
+  myList: string;
+  /** A named level instead of a number of words. */
+  level: string;
+  numWords: number;
+  /** Names and other words that are allowed besides. */
+  added: string[];
+  excluded: string[];
+  mustUse: string[];
+  anyForm: boolean;
+  newWords: boolean;
+  newWordsFrom: number;
+  newWordsPer100: number;
+  maxSentenceWords: number | null;
+  quality: "fast" | "better";
+  /** Of the text, in words. */
+  length: number;
+}
+
+export const DEFAULT_BRIEF: Brief = {
+  prompt: "",
+  lang: "en",
+  myList: "",
+  level: "",
+  numWords: 1_000,
+  added: [],
+  excluded: [],
+  mustUse: [],
+  anyForm: true,
+  newWords: false,
+  newWordsFrom: 3_000,
+  newWordsPer100: 2,
+  maxSentenceWords: null,
+  quality: "fast",
+  length: 120,
+};
+
+const saved = kept<Brief>("brief", DEFAULT_BRIEF);
+/** A brief that an earlier version kept may lack members. */
+saved.value = { ...DEFAULT_BRIEF, ...saved.peek() };
+
+export const brief: Signal<Brief> = saved;
+
+export function change(members: Partial<Brief>): void {
+  brief.value = { ...brief.peek(), ...members };
+}
+
+export const lang = computed(() => brief.value.lang);
+
+/** The list of the brief, for checks. Required words count as listed. */
+export const checkVocab = computed<Vocab>(() => vocabOf(brief.value, [...brief.value.added, ...brief.value.mustUse]));
+
+/** Return the list of a brief, without its author's wishes. */
+export function vocabOf(brief: Brief, added: readonly string[] = brief.added): Vocab {
+  const own = myLists.value.find((list) => list.name === brief.myList && list.lang === brief.lang);
+  const excluded = new Set(brief.excluded.map(folded));
+  const extra = distinct(added).filter((word) => !excluded.has(folded(word)));
+  return {
+    lang: brief.lang,
+    ...(own ? { words: own.words } : brief.level ? { level: brief.level } : { n_words: brief.numWords }),
+    ...(extra.length && { extra_words: extra }),
+    ...(brief.excluded.length && { exclude_words: distinct(brief.excluded) }),
+    numbers: true,
+  };
+}
+
+/** Return the list of a brief with what the text should be like. */
+export function authorVocabOf(brief: Brief): AuthorVocab {
+  const vocab: AuthorVocab = vocabOf(brief);
+  if (brief.mustUse.length) vocab.must_use = distinct(brief.mustUse).map((word) => ({ word, any_form: brief.anyForm }));
+  if (brief.newWords && !brief.myList && !brief.level && brief.newWordsFrom > brief.numWords) {
+    vocab.new_words = { n_words: brief.newWordsFrom, per_100: brief.newWordsPer100 };
+  }
+  if (brief.maxSentenceWords !== null) vocab.max_sentence_words = brief.maxSentenceWords;
+  return vocab;
+}
+
+/** Return words without those that come twice. */
+export function distinct(words: readonly string[]): string[] {
+  return [...new Map(words.map((word) => [folded(word), word])).values()];
+}
+
+/** Divide what a person typed into words: at commas and line breaks. */
+export function wordsTyped(typed: string): string[] {
+  return distinct(typed.split(/[,;\n]/).map((word) => word.trim()).filter(Boolean));
+}
+
+function folded(word: string): string {
+  return word.normalize("NFC").toLowerCase();
+}
+
+/** Return how many words a place of the slider means; places go from 0 to 100, and each step is by the same share. */
+export function wordsOfPlace(place: number): number {
+  const exact = MIN_WORDS * (MAX_WORDS / MIN_WORDS) ** (place / 100);
+  const step = exact < 1_000 ? 10 : exact < 3_000 ? 50 : 100;
+  return Math.round(exact / step) * step;
+}
+
+export function placeOfWords(numWords: number): number {
+  const within = Math.min(Math.max(numWords, MIN_WORDS), MAX_WORDS);
+  return Math.round((100 * Math.log(within / MIN_WORDS)) / Math.log(MAX_WORDS / MIN_WORDS));
+}

@@ -1,0 +1,73 @@
+import { effect, signal } from "@preact/signals";
+import { fetchModel, fetchVocabularies, isReady } from "../api/client";
+import { ServiceError } from "../api/errors";
+import type { VocabularyEntry } from "../api/types";
+import { kept, session } from "./storage";
+
+/** Whether requests can be sent, and if not, what is missing. */
+export type Status = "connecting" | "ready" | "loading" | "key" | "offline";
+
+export const status = signal<Status>("connecting");
+/** Ends with the tab: a key is a secret. */
+export const key = kept("key", keyOfAddress(), session());
+export const modelId = signal("");
+export const vocabularies = signal<VocabularyEntry[]>([]);
+
+const RETRY_MS = 2_000;
+
+/** Take a key from the address, where the demo puts it, and remove it there. */
+function keyOfAddress(): string {
+  const given = new URLSearchParams(location.hash.slice(1)).get("key");
+  return given ?? "";
+}
+
+function removeKeyFromAddress(): void {
+  const members = new URLSearchParams(location.hash.slice(1));
+  const given = members.get("key");
+  if (given === null) return;
+  key.value = given;
+  members.delete("key");
+  history.replaceState(null, "", `${location.pathname}${location.search}${members.size ? `#${members}` : ""}`);
+}
+
+let timer: ReturnType<typeof setTimeout> | undefined;
+
+/** Ask the service until it answers: which model it has, and which lists. */
+export async function connect(): Promise<void> {
+  clearTimeout(timer);
+  if (!key.value) {
+    status.value = "key";
+    return;
+  }
+  try {
+    if (!(await isReady())) {
+      status.value = "loading";
+      again();
+      return;
+    }
+    const [model, lists] = await Promise.all([fetchModel(), fetchVocabularies()]);
+    modelId.value = model;
+    vocabularies.value = lists;
+  } catch (error) {
+    if (!(error instanceof ServiceError)) throw error;
+    status.value = error.kind === "key" ? "key" : "offline";
+    if (error.kind !== "key") again();
+  }
+}
+
+function again(): void {
+  timer = setTimeout(() => void connect(), RETRY_MS);
+}
+
+/** Connect now, and again whenever the key changes or the service was lost. */
+export function keepConnected(): void {
+  removeKeyFromAddress();
+  effect(() => {
+    key.value;
+    void connect();
+  });
+  effect(() => {
+    if (status.value === "offline") again();
+  });
+  addEventListener("online", () => void connect());
+}

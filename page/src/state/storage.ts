@@ -1,0 +1,43 @@
+import { effect, type Signal, signal } from "@preact/signals";
+
+const PREFIX = "wordbound.";
+
+/** A signal whose value this browser keeps. `place` is `sessionStorage` for what ends with the tab. */
+export function kept<Value>(name: string, initial: Value, place: Storage | null = local()): Signal<Value> {
+  const made = signal<Value>(read(place, name) ?? initial);
+  effect(() => {
+    const value = JSON.stringify(made.value);
+    try {
+      place?.setItem(PREFIX + name, value);
+    } catch {
+      // Full, or forbidden by the browser: the page works without it.
+    }
+  });
+  return made;
+}
+
+function read<Value>(place: Storage | null, name: string): Value | null {
+  try {
+    const value = place?.getItem(PREFIX + name);
+    return value ? (JSON.parse(value) as Value) : null;
+  } catch {
+    return null;
+  }
+}
+
+export function local(): Storage | null {
+  return available(() => localStorage);
+}
+
+export function session(): Storage | null {
+  return available(() => sessionStorage);
+}
+
+// The property itself throws where a browser forbids it.
+function available(get: () => Storage): Storage | null {
+  try {
+    return get();
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,106 @@
+import { batch, computed, effect, type ReadonlySignal, type Signal, signal } from "@preact/signals";
+import { check } from "../api/client";
+import { isAborted, ServiceError } from "../api/errors";
+import type { Report, Vocab } from "../api/types";
+import { status } from "../state/connection";
+import { kept } from "../state/storage";
+import { moved, type Word, wordsOf } from "./words";
+
+/** After the last key, until a text is checked again. */
+export const PAUSE_MS = 300;
+
+/** A text that is checked again whenever it, the list or its new words change. */
+export class TextDocument {
+  readonly text: Signal<string>;
+  /** Words that are meant to be new. */
+  readonly newWords: Signal<string[]>;
+  readonly words = signal<readonly Word[]>([]);
+  readonly report = signal<Report | null>(null);
+  /** Whether the words are of an older text. */
+  readonly isChecking = signal(false);
+  readonly fault = signal<ServiceError | null>(null);
+  readonly lang: ReadonlySignal<string>;
+  private abort: AbortController | null = null;
+  private timer: ReturnType<typeof setTimeout> | undefined;
+  private firstAsked = 0;
+
+  /** `name` is that under which the browser keeps the text. */
+  constructor(
+    name: string,
+    readonly vocab: ReadonlySignal<Vocab>,
+    readonly shownLang: ReadonlySignal<string>,
+  ) {
+    this.text = kept(`${name}.text`, "");
+    this.newWords = kept<string[]>(`${name}.new`, []);
+    this.lang = computed(() => shownLang.value);
+    effect(() => {
+      const [text, vocab, news] = [this.text.value, this.vocab.value, this.newWords.value];
+      if (status.value === "ready") this.schedule(text, vocab, news);
+    });
+  }
+
+  /** Change the text, as typing does. */
+  edit(text: string): void {
+    if (text === this.text.peek()) return;
+    batch(() => {
+      this.words.value = moved(this.words.peek(), this.text.peek(), text);
+      this.text.value = text;
+    });
+  }
+
+  replace(start: number, end: number, by: string): void {
+    const text = this.text.peek();
+    this.edit(text.slice(0, start) + by + text.slice(end));
+  }
+
+  clear(): void {
+    batch(() => {
+      this.newWords.value = [];
+      this.edit("");
+    });
+  }
+
+  private schedule(text: string, vocab: Vocab, news: string[]): void {
+    clearTimeout(this.timer);
+    if (!text.trim()) {
+      this.abort?.abort();
+      batch(() => {
+        this.report.value = null;
+        this.words.value = [];
+        this.isChecking.value = false;
+        this.fault.value = null;
+      });
+      return;
+    }
+    this.isChecking.value = true;
+    const now = performance.now();
+    this.firstAsked ||= now;
+    // A text that grows without a pause is checked all the same.
+    const pause = now - this.firstAsked > 3 * PAUSE_MS ? 0 : PAUSE_MS;
+    this.timer = setTimeout(() => void this.check(text, vocab, news), pause);
+  }
+
+  private async check(text: string, vocab: Vocab, news: string[]): Promise<void> {
+    this.firstAsked = 0;
+    this.abort?.abort();
+    const abort = (this.abort = new AbortController());
+    try {
+      const report = await check(text, vocab, news, abort.signal);
+      const now = this.text.peek();
+      batch(() => {
+        this.report.value = report;
+        this.words.value = moved(wordsOf(text, report), text, now);
+        this.fault.value = null;
+        this.isChecking.value = now !== text;
+      });
+    } catch (error) {
+      if (isAborted(error)) return;
+      if (!(error instanceof ServiceError)) throw error;
+      this.isChecking.value = false;
+      this.fault.value = error;
+      if (error.kind === "busy") {
+        this.timer = setTimeout(() => void this.check(text, vocab, news), 1_000 * (error.retryAfterS ?? 2));
+      }
+    }
+  }
+}

@@ -1,0 +1,125 @@
+import type { ListedWord, Reason, Report } from "../api/types";
+import { Offsets } from "./offsets";
+
+/** A word of a text; its places in UTF-16 units. */
+export interface Word {
+  start: number;
+  end: number;
+  rank: number | null;
+  reason: Reason;
+  lemma: string | null;
+  nearest: ListedWord[];
+}
+
+/** The largest rank of each band; the last band has all other words. */
+export const BANDS = [500, 1_000, 2_000, 3_000, 5_000, 10_000] as const;
+
+export function bandOf(rank: number | null): number {
+  const band = rank === null ? -1 : BANDS.findIndex((most) => rank <= most);
+  return band < 0 ? BANDS.length : band;
+}
+
+export function bandName(band: number): string {
+  const most = BANDS[band];
+  if (most === undefined) return `beyond ${BANDS.at(-1)!.toLocaleString("en")}`;
+  return `${((BANDS[band - 1] ?? 0) + 1).toLocaleString("en")} to ${most.toLocaleString("en")}`;
+}
+
+const ALLOWED: ReadonlySet<Reason> = new Set(["listed", "capitals", "added", "number"]);
+
+export function isAllowed(word: Word): boolean {
+  return ALLOWED.has(word.reason);
+}
+
+/** Why a word is allowed or not, as a phrase. */
+export function whyOf(word: Word): string {
+  switch (word.reason) {
+    case "listed":
+      return "in the list";
+    case "capitals":
+      return "in the list, with other capitals";
+    case "added":
+      return "one of your words";
+    case "number":
+      return "a number";
+    case "new":
+      return "a new word";
+    case "rare":
+      return "beyond the list";
+    case "excluded":
+      return "left out";
+    case "unknown":
+      return "not in the list";
+  }
+}
+
+/** Return the words of a checked text. */
+export function wordsOf(text: string, report: Report): Word[] {
+  const offsets = new Offsets(text);
+  const nearest = new Map(report.not_allowed.map((place) => [place.start, place.nearest]));
+  return (report.words ?? []).map((word) => ({
+    start: offsets.toUnits(word.start),
+    end: offsets.toUnits(word.end),
+    rank: word.rank,
+    reason: word.reason,
+    lemma: word.lemma,
+    nearest: nearest.get(word.start) ?? [],
+  }));
+}
+
+/** Return the words of `before` where they are in `after`; those that the edit touched are left out. */
+export function moved(words: readonly Word[], before: string, after: string): Word[] {
+  const most = Math.min(before.length, after.length);
+  let head = 0;
+  while (head < most && before[head] === after[head]) head += 1;
+  let tail = 0;
+  while (tail < most - head && before.at(-1 - tail) === after.at(-1 - tail)) tail += 1;
+  const [touched, shift] = [before.length - tail, after.length - before.length];
+  const isNextTo = (char: string | undefined): boolean => char !== undefined && PART_OF_WORD.test(char);
+  const kept: Word[] = [];
+  for (const word of words) {
+    if (word.end < head || (word.end === head && !isNextTo(after[head]))) {
+      kept.push(word);
+    } else if (word.start > touched || (word.start === touched && !isNextTo(after[touched + shift - 1]))) {
+      kept.push({ ...word, start: word.start + shift, end: word.end + shift });
+    }
+  }
+  return kept;
+}
+
+const PART_OF_WORD = /[\p{L}\p{M}\p{N}'’-]/u;
+
+export interface Paragraph {
+  start: number;
+  text: string;
+  /** Their places are in the paragraph. */
+  words: Word[];
+}
+
+/** Divide a text at its line breaks. */
+export function paragraphsOf(text: string, words: readonly Word[]): Paragraph[] {
+  const made: Paragraph[] = [];
+  let [start, next] = [0, 0];
+  for (const line of text.split("\n")) {
+    const end = start + line.length;
+    const own: Word[] = [];
+    for (; next < words.length && words[next]!.start < end; next += 1) {
+      const word = words[next]!;
+      own.push({ ...word, start: word.start - start, end: Math.min(word.end, end) - start });
+    }
+    made.push({ start, text: line, words: own });
+    start = end + 1;
+  }
+  return made;
+}
+
+/** Return the word at a place of a text, or at its end. */
+export function wordAt(words: readonly Word[], place: number): Word | undefined {
+  return words.find((word) => word.start <= place && place <= word.end);
+}
+
+const RIGHT_TO_LEFT: ReadonlySet<string> = new Set(["ar", "fa", "he", "ur", "yi", "ps", "sd", "ug", "ckb"]);
+
+export function directionOf(lang: string): "ltr" | "rtl" {
+  return RIGHT_TO_LEFT.has(lang.split(/[-_]/)[0]!.toLowerCase()) ? "rtl" : "ltr";
+}
