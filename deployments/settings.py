@@ -155,6 +155,8 @@ class Settings(BaseSettings):
     """Web pages that may call the service from a browser, by their origin: ``https://app.example.com``,
     ``http://localhost:3000``; ``*`` for any. By default none. Such a page holds a key, which everyone who opens it can
     read: give it one of its own, with limits (``keys``)."""
+    page: bool = True
+    """Answer ``/`` with the page for authors, without a key; what it asks the service for needs one."""
     public_docs: bool = False
     """Answer ``/openapi.json`` and ``/docs`` without a key."""
     limits: Limits = Limits()

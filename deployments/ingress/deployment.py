@@ -30,6 +30,7 @@ from deployments.ingress.routing import Gate, MaxConcurrent, Routes, check_host,
 from deployments.ingress.rows import ROW_HEADERS, add_rows
 from deployments.ingress.vocabularies import CHECK_PATH, CHECKS_AT_ONCE, LIST_ROUTES, add_vocabularies
 from deployments.ingress.word_tools import TOOL_PATHS, add_word_tools
+from deployments.page.bundle import STATIC, Bundle
 from deployments.process_setup import set_up_process
 from deployments.protocol.generate import GenerateRequestReader, rename, reshaped
 from deployments.protocol.openapi import DOCS_PATHS, add_docs
@@ -84,7 +85,9 @@ Reshape: TypeAlias = Callable[[AsyncGenerator[Answer]], AsyncGenerator[Answer]]
 """Gives the answer to a chat another form."""
 
 
-def create_app(settings: Settings, backend: Backend, mounts: Sequence[Mount] = ()) -> FastAPI:
+def create_app(
+    settings: Settings, backend: Backend, mounts: Sequence[Mount] = (), page: Bundle | None = None
+) -> FastAPI:
     """Create the ASGI application: routes, and around them the layers that every request passes."""
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     app.add_exception_handler(HTTPException, _not_found)
@@ -99,6 +102,11 @@ def create_app(settings: Settings, backend: Backend, mounts: Sequence[Mount] = (
     routes = dict(ROUTES)
     for mount in mounts:
         routes |= mount(app)
+    open_paths = {*OPEN_PATHS, *(DOCS_PATHS if settings.public_docs else ())}
+    if page is not None:
+        page.add_to(app)
+        routes |= page.routes
+        open_paths |= page.routes.keys()
     # Last: the document describes the routes added so far.
     add_docs(app, settings.limits)
     # The layer added last is the outermost.
@@ -111,7 +119,7 @@ def create_app(settings: Settings, backend: Backend, mounts: Sequence[Mount] = (
         Authentication,
         digests=settings.key_digests,
         allow_query_token=settings.allow_query_token,
-        open_paths=(*OPEN_PATHS, *DOCS_PATHS) if settings.public_docs else OPEN_PATHS,
+        open_paths=open_paths,
     )
     app.add_middleware(Gate, check=check_host)
     app.add_middleware(Envelope, max_unread_s=settings.limits.max_unread_s)
@@ -146,7 +154,8 @@ class FrontServer:
             self._mounts.append(lambda app: mount_batches(app, settings, batches))
 
     def __serve_build_asgi_app__(self) -> FastAPI:
-        return create_app(self._settings, self._backend, self._mounts)
+        page = Bundle() if self._settings.page and STATIC.is_dir() else None
+        return create_app(self._settings, self._backend, self._mounts, page)
 
 
 Ingress: Final[Any] = serve.deployment(name="Ingress")(serve.ingress()(FrontServer))

@@ -24,8 +24,8 @@ from deployments.limits import Limits
 ScopeCheck: TypeAlias = Callable[[Mapping[str, Any]], None]
 
 Routes: TypeAlias = Mapping[bytes, tuple[str, ...]]
-"""Path to methods. A path that ends in ``/`` stands for everything below it, whose handler compares exactly; a ``*``
-between slashes for one of our ids, or the name of a list."""
+"""Path to methods. A path that ends in ``/`` stands for everything below it, whose handler compares exactly, except
+``/`` itself; a ``*`` between slashes for one of our ids, or the name of a list."""
 
 _ID: Final = rb"[A-Za-z0-9_-]{1,64}"
 
@@ -114,12 +114,12 @@ def raw_path(scope: Mapping[str, Any]) -> bytes:
 
 
 def _methods(routes: Routes, path: bytes) -> tuple[str, ...] | None:
-    if path in routes and not path.endswith(b"/"):
+    if path in routes and (path == b"/" or not path.endswith(b"/")):
         return routes[path]
     for pattern, methods in routes.items():
         if b"*" in pattern:
             if re.fullmatch(re.escape(pattern).replace(rb"\*", _ID), path):
                 return methods
-        elif pattern.endswith(b"/") and path.startswith(pattern) and len(path) > len(pattern):
+        elif pattern.endswith(b"/") and pattern != b"/" and path.startswith(pattern) and len(path) > len(pattern):
             return methods
     return None

@@ -1,0 +1,1 @@
+"""The page: what a browser shows at ``/``, built from ``page/`` into ``static/``."""

@@ -1,0 +1,135 @@
+"""Serve the page's files from memory, without a key.
+
+Their names are fixed, so a browser asks each time whether a file has changed and is answered 304 while it has not.
+"""
+
+import gzip
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from fastapi import FastAPI
+from starlette.requests import Request
+from starlette.responses import Response
+
+STATIC: Final = Path(__file__).parent / "static"
+
+CONTENT_SECURITY_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; connect-src 'self'; "
+    "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
+_INDEX: Final = "index.html"
+_PREFIX: Final = "/page/"
+_METHODS: Final = ("GET", "HEAD")
+
+_MEDIA_TYPES: Final[Mapping[str, str]] = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".txt": "text/plain; charset=utf-8",
+    ".woff2": "font/woff2",
+}
+
+_HEADERS: Final[Mapping[str, str]] = {
+    "Cache-Control": "no-cache",
+    "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+class Bundle:
+    """The files of a folder, read once: ``index.html`` at ``/``, the others below ``/page/``."""
+
+    def __init__(self, folder: Path = STATIC) -> None:
+        """Read the folder.
+
+        Raises:
+            FileNotFoundError: There is no ``index.html`` in it.
+            ValueError: A file's name ends in a way that has no media type here.
+        """
+        if not (folder / _INDEX).is_file():
+            raise FileNotFoundError(f"{folder} has no {_INDEX}: build the page with `make page`, or set page: false")
+        self._files = {_path_of(file.name): _File.read(file) for file in sorted(folder.iterdir()) if file.is_file()}
+
+    @property
+    def routes(self) -> dict[bytes, tuple[str, ...]]:
+        """Path to methods; none of them needs a key."""
+        return dict.fromkeys((path.encode() for path in self._files), _METHODS)
+
+    def add_to(self, app: FastAPI) -> None:
+        """Add the routes to an application."""
+
+        async def serve(request: Request) -> Response:
+            return self._files[request.url.path].answer(request)
+
+        for path in self._files:
+            app.add_route(path, serve, methods=list(_METHODS), include_in_schema=False)
+
+
+@dataclass(frozen=True)
+class _Form:
+    """A file as it is sent: as it is, or compressed."""
+
+    body: bytes
+    etag: str
+    encoding: str | None = None
+
+
+@dataclass(frozen=True)
+class _File:
+    media_type: str
+    plain: _Form
+    gzipped: _Form | None
+    """Where it is smaller: fonts are compressed already."""
+
+    @classmethod
+    def read(cls, file: Path) -> "_File":
+        body = file.read_bytes()
+        digest = hashlib.sha256(body).hexdigest()[:32]
+        # Without a time in it, so that all ingresses send the same bytes.
+        packed = gzip.compress(body, mtime=0)
+        gzipped = _Form(packed, f'"{digest}-gzip"', "gzip") if len(packed) < len(body) else None
+        if file.suffix not in _MEDIA_TYPES:
+            raise ValueError(f"{file}: expected a name that ends in one of {', '.join(_MEDIA_TYPES)}")
+        return cls(_MEDIA_TYPES[file.suffix], _Form(body, f'"{digest}"'), gzipped)
+
+    def answer(self, request: Request) -> Response:
+        form = self.plain
+        headers = {**_HEADERS}
+        if self.gzipped is not None:
+            headers["Vary"] = "Accept-Encoding"
+            if _accepts_gzip(",".join(request.headers.getlist("accept-encoding"))):
+                form = self.gzipped
+        headers["ETag"] = form.etag
+        if _matches(",".join(request.headers.getlist("if-none-match")), form.etag):
+            return Response(status_code=304, headers=headers)
+        if form.encoding is not None:
+            headers["Content-Encoding"] = form.encoding
+        headers["Content-Length"] = str(len(form.body))
+        body = b"" if request.method == "HEAD" else form.body
+        return Response(body, headers={**headers, "Content-Type": self.media_type})
+
+
+def _path_of(name: str) -> str:
+    return "/" if name == _INDEX else _PREFIX + name
+
+
+def _accepts_gzip(accepted: str) -> bool:
+    """Return whether an ``Accept-Encoding`` names gzip, or everything, without the weight 0."""
+    weights: dict[str, bool] = {}
+    for part in accepted.split(","):
+        coding, _, weight = part.partition(";")
+        weights[coding.strip().lower()] = not re.fullmatch(r"\s*q=0(\.0*)?\s*", weight)
+    return weights.get("gzip", weights.get("*", False))
+
+
+def _matches(known: str, etag: str) -> bool:
+    """Return whether an ``If-None-Match`` names this tag; as for caches, a weak tag is as good."""
+    tags = {tag.strip().removeprefix("W/") for tag in known.split(",")}
+    return etag in tags or "*" in tags
