@@ -129,6 +129,9 @@ class Limits(BaseModel):
     max_tool_chars: int = Field(default=20_000, ge=1)
     """Of the text of a word tool. Costs its reading; what is computed of it is bounded in tokens. A long article."""
 
+    max_document_chars: int = Field(default=200_000, ge=1)
+    """Of the text of a document to print. Costs up to 2 s of a thread, and its size. A book of 40,000 words."""
+
     max_next_words: int = Field(default=100, ge=1)
     """Words that are likeliest to come next, or in the place of another. Costs about two rows each."""
 

@@ -23,6 +23,7 @@ from deployments.ingress.auth import Authentication
 from deployments.ingress.backend import Backend, HandleBackend
 from deployments.ingress.backlog import Backlog
 from deployments.ingress.body import read_checked
+from deployments.ingress.documents import DOCUMENT_PATH, DOCUMENTS_AT_ONCE, add_documents
 from deployments.ingress.key_limits import KeyLimits, num_tokens, take_tokens
 from deployments.ingress.proxy_callback import check_guarded
 from deployments.ingress.request_id import Envelope
@@ -62,6 +63,7 @@ ROUTES: Final[Routes] = {
     **dict.fromkeys(_PATHS_OF_ENGINE, ("POST",)),
     b"/v1/tokens": ("GET",),
     **LIST_ROUTES,
+    DOCUMENT_PATH: ("POST",),
     **dict.fromkeys(DOCS_PATHS, ("GET",)),
 }
 OPEN_PATHS: Final = (b"/health", b"/ready")
@@ -99,6 +101,7 @@ def create_app(
     add_rows(app, settings, backend, rates)
     add_word_tools(app, settings, backend, rates)
     add_vocabularies(app, settings, backend)
+    add_documents(app, settings)
     routes = dict(ROUTES)
     for mount in mounts:
         routes |= mount(app)
@@ -112,6 +115,7 @@ def create_app(
     # The layer added last is the outermost.
     app.add_middleware(MaxConcurrent, paths=_PATHS_OF_ENGINE, num_requests=max_chats(settings))
     app.add_middleware(MaxConcurrent, paths=(CHECK_PATH,), num_requests=CHECKS_AT_ONCE)
+    app.add_middleware(MaxConcurrent, paths=(DOCUMENT_PATH,), num_requests=DOCUMENTS_AT_ONCE)
     app.add_middleware(KeyLimits, settings=settings, rates=rates)
     app.add_middleware(Gate, check=route_check(routes))
     app.add_middleware(Gate, check=header_check(settings.limits))

@@ -20,6 +20,7 @@ from deployments.limits import Limits
 from deployments.protocol.batches import PARAMETERS, BatchRequest
 from deployments.protocol.chat import ChatCompletionRequest
 from deployments.protocol.completion import CompletionRequest
+from deployments.protocol.documents import DOCX, DocumentRequest
 from deployments.protocol.generate import GenerateRequest
 from deployments.protocol.rows import LogprobsRequest, TokenLogprobsRequest
 from deployments.protocol.tokenization import DetokenizeRequest, TokenizeRequest
@@ -433,6 +434,7 @@ def document(app: FastAPI, limits: Limits) -> Schema:
         "POST /v1/vocabularies/check": bounded(CheckRequest, limits),
         "POST /v1/vocabularies/swap": bounded(SwapRequest, limits),
         "POST /v1/vocabularies/rewrite": bounded(RewriteRequest, limits),
+        "POST /v1/documents": bounded(DocumentRequest, limits),
         "POST /v1/batches": BatchRequest,
     }
     models: list[type[BaseModel]] = [*requests.values(), Error, *dict.fromkeys(_ANSWERS.values())]
@@ -447,6 +449,7 @@ def document(app: FastAPI, limits: Limits) -> Schema:
     }
     answers = {name: ("application/json", _ref(model)) for name, model in _ANSWERS.items()} | {
         "GET /v1/files/{file_id}/content": (_BYTES, _BINARY),
+        "POST /v1/documents": (DOCX, _BINARY),
         "GET /v1/batch/jobs/{job_id}/results": ("application/json", _RESULTS),
     }
     queries: dict[str, Schema] = {

@@ -1,0 +1,149 @@
+"""Write a text as a DOCX to print: title, paragraphs, glossary."""
+
+import io
+import unicodedata
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Final, cast
+
+from docx import Document
+from docx.document import Document as DocxDocument
+from docx.oxml import OxmlElement
+from docx.oxml.ns import qn
+from docx.shared import Mm, Pt, RGBColor
+from docx.styles.style import ParagraphStyle
+from docx.text.paragraph import Paragraph
+from langcodes import Language
+
+from deployments.protocol.documents import DocumentRequest, paragraphs
+from vocab.lists.wordlists import WordList
+from vocab.options import ListOptions
+from vocab.text.check import TextChecker
+
+FONT_SIZE: Final = 12
+"""In points, where a request names none."""
+
+_GLOSSARY: Final = "Glossary"
+_DASH: Final = " – "
+
+_RIGHT_TO_LEFT: Final = frozenset({"Adlm", "Arab", "Hebr", "Mand", "Nkoo", "Rohg", "Samr", "Syrc", "Thaa"})
+"""Scripts, by their codes of ISO 15924."""
+
+_STYLES: Final = (("Normal", 1.0), ("Title", 1.8), ("Heading 1", 1.3))
+"""Of python-docx's template, each with its size over that of the text."""
+
+_AFTER_SIZE: Final = (
+    *("w:highlight", "w:u", "w:effect", "w:bdr", "w:shd", "w:fitText", "w:vertAlign", "w:rtl", "w:cs", "w:em"),
+    *("w:lang", "w:eastAsianLayout", "w:specVanish", "w:oMath"),
+)
+"""What the schema puts behind ``w:szCs``."""
+
+_MAX_PROPERTY_CHARS: Final = 255
+"""python-docx's limit for the document's own title."""
+
+_A4: Final = (Mm(210), Mm(297))
+_LETTER_TERRITORIES: Final = ("CA", "US")
+
+
+def write_docx(request: DocumentRequest) -> bytes:
+    """Return the bytes of the file; takes about 0.1 ms for a paragraph."""
+    language = Language.get(request.lang or "en").maximize()
+    is_rtl = language.script in _RIGHT_TO_LEFT
+    document = Document()
+    title = (request.title or "").strip()
+    _describe(document, title, language)
+    for name, share in _STYLES:
+        _set_size(document, name, round(share * (request.font_size or FONT_SIZE)))
+    if title:
+        _add(document, [(title, False)], is_rtl, "Title")
+    texts = paragraphs(request.text)
+    bold = deque(_first_places("\n".join(texts), language.to_tag(), request.new_words or ()))
+    done = 0
+    for text in texts:
+        inside = []
+        while bold and bold[0][0] < done + len(text):
+            start, end = bold.popleft()
+            inside.append((start - done, end - done))
+        _add(document, _pieces(text, inside), is_rtl)
+        done += len(text) + 1
+    if request.glossary:
+        _add(document, [((request.glossary_title or "").strip() or _GLOSSARY, False)], is_rtl, "Heading 1")
+        for entry in request.glossary:
+            note = (entry.note or "").strip()
+            _add(document, [(entry.word, True), *([(_DASH + note, False)] if note else [])], is_rtl)
+    file = io.BytesIO()
+    document.save(file)
+    return file.getvalue()
+
+
+def _describe(document: DocxDocument, title: str, language: Language) -> None:
+    # The template's own say that python-docx wrote it in 2013.
+    now = datetime.now(UTC).replace(tzinfo=None)
+    about = document.core_properties
+    about.title, about.author, about.comments = title[:_MAX_PROPERTY_CHARS], "", ""
+    about.created = about.modified = now
+    tag = f"{language.language}-{language.territory}" if language.territory else str(language.language)
+    about.language = tag
+    [defaults] = document.styles.element.iter(qn("w:lang"))
+    for script in ("w:val", "w:eastAsia", "w:bidi"):
+        defaults.set(qn(script), tag)
+    if language.territory not in _LETTER_TERRITORIES:
+        document.sections[0].page_width, document.sections[0].page_height = _A4
+
+
+def _set_size(document: DocxDocument, name: str, points: int) -> None:
+    style = cast("ParagraphStyle", document.styles[name])
+    style.font.size, style.font.color.rgb = Pt(points), RGBColor(0, 0, 0)
+    # Right-to-left text and that of India has a size of its own.
+    properties = style.element.get_or_add_rPr()
+    for other in properties.findall(qn("w:szCs")):
+        properties.remove(other)
+    size = OxmlElement("w:szCs")
+    size.set(qn("w:val"), str(2 * points))
+    properties.insert_element_before(size, *_AFTER_SIZE)
+
+
+def _add(document: DocxDocument, pieces: Iterable[tuple[str, bool]], is_rtl: bool, style: str | None = None) -> None:
+    """Add a paragraph of texts, each bold or not."""
+    paragraph: Paragraph = document.add_paragraph(style=style)
+    if is_rtl:
+        paragraph._p.get_or_add_pPr().append(OxmlElement("w:bidi"))
+    for text, is_bold in pieces:
+        run = paragraph.add_run(text)
+        if is_bold:
+            run.font.bold = run.font.cs_bold = True
+        if _is_rtl(text, is_rtl):
+            run.font.rtl = True
+
+
+def _is_rtl(text: str, otherwise: bool) -> bool:
+    """Return whether the first letter of a text is written from right to left; a note may be in another language."""
+    for character in text:
+        if (kind := unicodedata.bidirectional(character)) in ("L", "R", "AL"):
+            return kind != "L"
+    return otherwise
+
+
+def _first_places(text: str, lang: str, words: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Yield where each word comes first in a text, in order of place, as a check of it finds words that are new."""
+    if not words:
+        return
+    checker = TextChecker(WordList(lang, (), "inline"), ListOptions(), 0, new_words=words)
+    found: set[str] = set()
+    for word in checker.check(text).words:
+        if word.reason == "new" and word.key not in found:
+            found.add(word.key)
+            yield word.start, word.end
+
+
+def _pieces(text: str, bold: Iterable[tuple[int, int]]) -> Iterator[tuple[str, bool]]:
+    """Yield the parts of a text, True with those of ``bold`` and False with what is between them."""
+    done = 0
+    for start, end in bold:
+        if done < start:
+            yield text[done:start], False
+        yield text[start:end], True
+        done = end
+    if done < len(text):
+        yield text[done:], False
