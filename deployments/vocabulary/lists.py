@@ -4,7 +4,9 @@ import asyncio
 import json
 import os
 from collections.abc import Hashable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -102,7 +104,7 @@ class Lists:
         # Of the pool's own, so that work whose client has left counts until its thread has ended it.
         future = self._pool.submit(self._told, question)
         self._num_open += 1
-        future.add_done_callback(lambda _: loop.call_soon_threadsafe(self._close_one))
+        future.add_done_callback(partial(self._close_one, loop))
         return await asyncio.wrap_future(future)
 
     async def tell_or_refuse(self, question: Question) -> bytes | Exception:
@@ -112,8 +114,13 @@ class Lists:
         except (VocabularyError, OverloadedError) as error:
             return error.with_traceback(None)
 
-    def _close_one(self) -> None:
-        self._num_open -= 1
+    def _close_one(self, loop: asyncio.AbstractEventLoop, _: Future[bytes]) -> None:
+        def count() -> None:
+            self._num_open -= 1
+
+        # Closed where the process ends before its last work.
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(count)
 
     def _told(self, question: Question) -> bytes:
         if isinstance(question, AskCheck):

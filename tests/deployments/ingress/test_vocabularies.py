@@ -27,17 +27,17 @@ def english_is_known(front: Front) -> None:
 
 
 @pytest.mark.parametrize(
-    ("vocab", "options"),
+    ("form", "vocab", "options"),
     [
-        (EN, ["--lang", "en", "--words", "1000"]),
-        ({"lang": "lv", "level": "top-500"}, ["--lang", "lv", "--level", "top-500"]),
+        ("json", EN, ["--lang", "en", "--words", "1000"]),
+        ("csv", {"lang": "lv", "level": "top-500"}, ["--lang", "lv", "--level", "top-500"]),
         (
+            "html",
             {"lang": "da", "n_words": 900, "source": "wordfreq"},
             ["--lang", "da", "--words", "900", "--source", "wordfreq"],
         ),
     ],
 )
-@pytest.mark.parametrize("form", ["json", "csv", "html"])
 def test_a_report_has_the_bytes_of_the_command_line(
     front: Front,
     form: str,
