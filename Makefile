@@ -14,7 +14,7 @@ WANTED := -c constraints-cpu.txt -e ".[cpu,demo,dev]"
 # vLLM asks for these three, whose public builds do not match the CPU build of torch and break `import transformers`.
 MISMATCHED := torchvision torchaudio torchcodec
 
-.PHONY: lists demo test unit test-slow test-optimized stress test-postgres lint types constraints check-constraints \
+.PHONY: lists page check-page demo test unit test-slow test-optimized stress test-postgres lint types constraints check-constraints \
   bench bench-masks bench-gpu bench-quality clean
 .DEFAULT_GOAL := demo
 
@@ -84,8 +84,23 @@ bench-quality: $(READY)
 lists: $(READY)
 	$(BIN)/python -m list_builder
 
+# The page's files, which are committed: only who changes page/ needs npm.
+page: page/node_modules/.ready
+	npm --prefix page run --silent build
+
+# Whether they are what page/ makes, byte for byte; its types and its own tests.
+check-page: page/node_modules/.ready
+	npm --prefix page run --silent types
+	$(if $(wildcard page/tests/*.test.ts),npm --prefix page test --silent)
+	@built=$$(mktemp -d) && trap 'rm -rf "$$built"' EXIT && node page/build.mjs "$$built" \
+	  && { diff -rq "$$built" deployments/page/static || { echo "deployments/page/static is not what page/ makes: run make page, and commit it"; exit 1; }; }
+
+page/node_modules/.ready: page/package-lock.json
+	npm --prefix page ci --silent --no-audit --no-fund
+	@touch $@
+
 clean:
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .coverage
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .coverage page/node_modules page/build
 
 # The stamp is newer than what it was made from, so a second run starts at once.
 $(READY): pyproject.toml constraints-cpu.txt | $(VENV)/.torch

@@ -1,9 +1,13 @@
-"""What all tests share: how much hypothesis tries, and the demo's model and a large tokenizer, fetched once."""
+"""What all tests share: how much hypothesis tries, the demo's model and a large tokenizer, fetched once, and the real
+application, started once: Ray Serve, vLLM on the CPU and the demo's model."""
+
+from __future__ import annotations
 
 import fcntl
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
@@ -12,6 +16,9 @@ from hypothesis import settings
 pytest.register_assert_rewrite("tests")
 
 from deployments.demo import model as demo_model  # noqa: E402 - helpers are imported from here on
+
+if TYPE_CHECKING:
+    from tests.e2e.service import Service
 
 # A shell that runs the tests behind it has them ignore Ctrl-C, and they pass that on to the programs they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -41,3 +48,28 @@ def smollm2_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def gemma_tokenizer_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of Gemma 3's tokenizer: 262,144 tokens."""
     return _one_at_a_time(demo_model.gemma_tokenizer_path, tmp_path_factory.getbasetemp().parent)
+
+
+@pytest.fixture(scope="session")
+def wordlist_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of lists that the running application has."""
+    from tests.e2e.service import LISTS
+
+    folder = tmp_path_factory.mktemp("lists")
+    for name, words in LISTS.items():
+        (folder / f"{name}.txt").write_text("# a list of the tests\n\n" + "\n".join(words) + "\n", encoding="utf-8")
+    (folder / "empty.txt").write_text("# nothing\n\n", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def service(smollm2_path: Path, wordlist_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """One application for all tests that ask for it: the demo's settings, and blocks that texts of a line fill."""
+    # Here, for most tests need none of what it imports.
+    from deployments.demo.process import Demo
+    from tests.e2e.service import PAGE, running
+
+    engine_kwargs = {"enforce_eager": True, "max_model_len": 2048, "max_num_seqs": 64, "block_size": 32}
+    args = {"wordlist_dir": str(wordlist_dir), "engine_kwargs": engine_kwargs, "cors_origins": [PAGE]}
+    with running(Demo(str(smollm2_path), tmp_path_factory.mktemp("service"), args)) as service:
+        yield service

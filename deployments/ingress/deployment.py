@@ -31,7 +31,7 @@ from deployments.ingress.routing import Gate, MaxConcurrent, Routes, check_host,
 from deployments.ingress.rows import ROW_HEADERS, add_rows
 from deployments.ingress.vocabularies import CHECK_PATH, CHECKS_AT_ONCE, LIST_ROUTES, add_vocabularies
 from deployments.ingress.word_tools import TOOL_PATHS, add_word_tools
-from deployments.page.bundle import STATIC, Bundle
+from deployments.page.bundle import Bundle
 from deployments.process_setup import set_up_process
 from deployments.protocol.generate import GenerateRequestReader, rename, reshaped
 from deployments.protocol.openapi import DOCS_PATHS, add_docs
@@ -158,7 +158,7 @@ class FrontServer:
             self._mounts.append(lambda app: mount_batches(app, settings, batches))
 
     def __serve_build_asgi_app__(self) -> FastAPI:
-        page = Bundle() if self._settings.page and STATIC.is_dir() else None
+        page = Bundle() if self._settings.page else None
         return create_app(self._settings, self._backend, self._mounts, page)
 
 

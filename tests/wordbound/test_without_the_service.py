@@ -90,4 +90,7 @@ def test_a_wheel_brings_what_the_commands_need(tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(folder)
     assert (folder / "wordbound" / "constraints-gpu.txt").read_text() == (ROOT / "constraints-gpu.txt").read_text()
+    built = ROOT / "deployments" / "page" / "static"
+    shipped = {file.name: file.read_bytes() for file in (folder / built.relative_to(ROOT)).iterdir()}
+    assert shipped == {file.name: file.read_bytes() for file in built.iterdir()}
     assert_the_commands_work(folder)

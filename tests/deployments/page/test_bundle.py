@@ -1,13 +1,14 @@
 """The page's files over HTTP: who gets them, what a browser may do with them, and when they are sent again."""
 
 import gzip
+import re
 from pathlib import Path
 
 import httpx
 import pytest
 
 from deployments.ingress.deployment import create_app
-from deployments.page.bundle import CONTENT_SECURITY_POLICY, Bundle
+from deployments.page.bundle import CONTENT_SECURITY_POLICY, STATIC, Bundle
 from deployments.settings import Settings
 from tests.deployments.front import KEY, KEY_SETTINGS, LIMITS, MODEL, assert_error
 from tests.deployments.stand_in import StandIn
@@ -112,3 +113,12 @@ def test_a_folder_without_a_page_says_how_to_make_one(tmp_path: Path) -> None:
     (tmp_path / "notes.odt").write_text("")
     with pytest.raises(ValueError, match=r"notes\.odt: expected a name that ends in one of \.html"):
         Bundle(tmp_path)
+
+
+async def test_all_that_is_sent_of_the_page_is_little_and_its_own() -> None:
+    async with client_of(STATIC) as client:
+        paths = [path.decode() for path in Bundle().routes]
+        answers = {path: await client.get(path, headers={"Accept-Encoding": "gzip"}) for path in paths}
+    assert sum(int(answer.headers["content-length"]) for answer in answers.values()) < 120_000
+    named = re.findall(r'(?:src|href)="(?!data:)([^"]*)"', answers["/"].text)
+    assert named and set(named) <= answers.keys()
