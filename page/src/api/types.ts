@@ -96,6 +96,9 @@ export interface ChatRequest {
   best_of?: number;
   seed?: number;
   temperature?: number;
+  /** The last message is the beginning of the answer. */
+  continue_final_message?: true;
+  add_generation_prompt?: false;
 }
 
 export interface VocabularyEntry {

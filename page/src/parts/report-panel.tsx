@@ -33,7 +33,7 @@ export function percent(part: number, whole: number): string {
   return part === whole ? "100%" : `${Math.floor((1_000 * part) / whole) / 10}%`;
 }
 
-function Ring({ report }: { report: Report }) {
+export function Ring({ report }: { report: Report }) {
   const { num_words, num_allowed, num_new, num_distinct_words } = report;
   const share = percent(num_allowed + num_new, num_words);
   const allowed = (AROUND * (num_allowed + num_new)) / Math.max(num_words, 1);

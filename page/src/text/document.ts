@@ -9,6 +9,12 @@ import { moved, type Word, wordsOf } from "./words";
 /** After the last key, until a text is checked again. */
 export const PAUSE_MS = 300;
 
+/** A part of a text, in UTF-16 units. */
+export interface Range {
+  start: number;
+  end: number;
+}
+
 /** A text that is checked again whenever it, the list or its new words change. */
 export class TextDocument {
   readonly text: Signal<string>;
@@ -20,6 +26,12 @@ export class TextDocument {
   readonly isChecking = signal(false);
   readonly fault = signal<ServiceError | null>(null);
   readonly lang: ReadonlySignal<string>;
+  /** Whether the model writes: the writer sees the text grow, and can edit it when it is whole. */
+  readonly isHeld = signal(false);
+  /** Where an editor is to put the caret. */
+  readonly asked = signal<Range | null>(null);
+  /** Where the caret was last. */
+  caret = 0;
   private abort: AbortController | null = null;
   private timer: ReturnType<typeof setTimeout> | undefined;
   private firstAsked = 0;
@@ -51,13 +63,6 @@ export class TextDocument {
   replace(start: number, end: number, by: string): void {
     const text = this.text.peek();
     this.edit(text.slice(0, start) + by + text.slice(end));
-  }
-
-  clear(): void {
-    batch(() => {
-      this.newWords.value = [];
-      this.edit("");
-    });
   }
 
   private schedule(text: string, vocab: Vocab, news: string[]): void {

@@ -1,25 +1,18 @@
-import { useSignal } from "@preact/signals";
+import { type Signal, useSignal } from "@preact/signals";
 import { Component } from "preact";
-import { useEffect, useMemo, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
+import { typeInto } from "./area";
 import type { TextDocument } from "./document";
-import { bandOf, directionOf, isAllowed, type Paragraph, paragraphsOf, type Word, wordAt, whyOf } from "./words";
-
-/** A word of an editor, and where it is shown. */
-export interface ChosenWord {
-  word: Word;
-  spelling: string;
-  element: HTMLElement;
-  /** Whether it was chosen for good, and not by the pointer passing over it. */
-  isPinned: boolean;
-}
+import { type ChosenWord, type WordActions, WordPopover } from "./word-popover";
+import { bandOf, directionOf, type Drawn, drawn, isAllowed, paragraphsOf, type Word, wordAt, whyOf } from "./words";
 
 interface Props {
   document: TextDocument;
   label: string;
   placeholder?: string;
   isReadOnly?: boolean;
-  /** Called with the word under the pointer or chosen with Enter; null when there is none any more. */
-  onWord?: (chosen: ChosenWord | null) => void;
+  /** What can be done with a word besides swapping it. */
+  actions?: WordActions;
 }
 
 const HOVER_MS = 250;
@@ -30,55 +23,84 @@ const HOVER_MS = 250;
  * The words lie behind a text area of the same shape, whose letters are transparent: typing, undo and input methods
  * are the browser's. Escape leads from the text to its words, where arrows move by word and Enter chooses one.
  */
-export function Editor({ document, label, placeholder, isReadOnly = false, onWord }: Props) {
+export function Editor({ document, label, placeholder, isReadOnly = false, actions }: Props) {
   const area = useRef<HTMLTextAreaElement>(null);
   const layer = useRef<HTMLDivElement>(null);
   const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
+  const isTyping = useRef(false);
   /** The word that the Tab key comes to. */
   const current = useSignal(0);
+  const chosen = useSignal<ChosenWord | null>(null);
   const text = document.text.value;
   const words = document.words.value;
+  const isHeld = document.isHeld.value;
   const direction = directionOf(document.shownLang.value);
-  const paragraphs = useParagraphs(text, words);
+  const lines = useLines(text, words);
   const tabbed = words[Math.min(current.value, words.length - 1)]?.start ?? -1;
 
   useEffect(() => () => clearTimeout(timer.current), []);
+  useLayoutEffect(() => {
+    close();
+    const field = area.current!;
+    if (isHeld || field.value === text) return;
+    isTyping.current = true;
+    if (isReadOnly || !field.value) field.value = text;
+    else typeInto(field, text);
+    isTyping.current = false;
+  }, [text, isHeld]);
+  useCaret(document, area, layer);
 
   const elements = (): HTMLElement[] => [...layer.current!.querySelectorAll<HTMLElement>("[data-start]")];
-  const wordOf = (element: HTMLElement): Word | undefined =>
-    document.words.peek().find((word) => word.start === Number(element.dataset["start"]));
 
-  function choose(element: HTMLElement | undefined, isPinned: boolean): void {
-    const word = element && wordOf(element);
-    if (element && word) {
-      const spelling = document.text.peek().slice(word.start, word.end);
-      onWord?.({ word, spelling, element, isPinned });
-    } else onWord?.(null);
+  function startOf(element: HTMLElement): number {
+    const index = [...layer.current!.children].indexOf(element.parentElement!);
+    return (startsOf(document.text.peek())[index] ?? 0) + Number(element.dataset["start"]);
+  }
+
+  function close(): void {
+    clearTimeout(timer.current);
+    chosen.value = null;
+  }
+
+  function choose(element: HTMLElement | undefined, how: ChosenWord["how"]): void {
+    const start = element ? startOf(element) : -1;
+    const word = document.words.peek().find((each) => each.start === start);
+    chosen.value = element && word ? { word, spelling: document.text.peek().slice(word.start, word.end), element, how } : null;
   }
 
   function focusWord(index: number): void {
     const all = elements();
     const within = Math.max(0, Math.min(index, all.length - 1));
     current.value = within;
+    close();
     all[within]?.focus();
   }
 
   function onPointerMove(event: PointerEvent): void {
-    if (event.pointerType === "touch") return;
-    const over = globalThis.document
-      .elementsFromPoint(event.clientX, event.clientY)
-      .find((element): element is HTMLElement => element instanceof HTMLElement && "start" in element.dataset);
+    if (event.pointerType === "touch" || (chosen.value && chosen.value.how !== "hover")) return;
     clearTimeout(timer.current);
-    timer.current = setTimeout(() => choose(over, false), HOVER_MS);
+    if ((event.target as Element).closest(".popover")) return;
+    const over = wordUnder(event);
+    if (over === chosen.value?.element) return;
+    timer.current = setTimeout(() => choose(over, "hover"), HOVER_MS);
+  }
+
+  function onPointerLeave(): void {
+    clearTimeout(timer.current);
+    if (chosen.value?.how === "hover") timer.current = setTimeout(close, HOVER_MS);
   }
 
   function onKeyOfText(event: KeyboardEvent): void {
     if (event.key !== "Escape" || event.isComposing) return;
-    const place = area.current!.selectionStart;
-    const word = wordAt(document.words.peek(), place) ?? document.words.peek().find((each) => each.start >= place);
-    if (!word) return;
     event.preventDefault();
-    focusWord(elements().findIndex((element) => Number(element.dataset["start"]) === word.start));
+    if (chosen.value) {
+      close();
+      return;
+    }
+    const place = area.current!.selectionStart;
+    const all = document.words.peek();
+    const word = wordAt(all, place) ?? all.find((each) => each.start >= place) ?? all.at(-1);
+    if (word) focusWord(all.indexOf(word));
   }
 
   function onKeyOfWord(event: KeyboardEvent): void {
@@ -104,14 +126,14 @@ export function Editor({ document, label, placeholder, isReadOnly = false, onWor
         break;
       case "Enter":
       case " ":
-        choose(element, true);
+        choose(element, "key");
         break;
       case "Escape":
       case "F2": {
-        const word = wordOf(element);
-        onWord?.(null);
+        close();
+        const end = startOf(element) + element.textContent.length;
         area.current?.focus();
-        if (word) area.current?.setSelectionRange(word.end, word.end);
+        area.current?.setSelectionRange(end, end);
         break;
       }
       default:
@@ -120,73 +142,161 @@ export function Editor({ document, label, placeholder, isReadOnly = false, onWor
     event.preventDefault();
   }
 
+  function onClickOfText(event: MouseEvent): void {
+    const { selectionStart, selectionEnd } = area.current!;
+    clearTimeout(timer.current);
+    if (selectionStart === selectionEnd) choose(wordUnder(event), "click");
+    else close();
+  }
+
   return (
-    <div class="editor" dir={direction} lang={document.shownLang.value} onPointerMove={onPointerMove} onPointerLeave={() => clearTimeout(timer.current)}>
-      <div class="words" ref={layer} role="group" aria-label={`${label}: its words. Arrows move, Enter opens a word.`} onKeyDown={onKeyOfWord}>
-        {paragraphs.map((paragraph, index) => (
-          <Line key={index} paragraph={paragraph} tabbed={placeIn(paragraph, tabbed)} />
+    <div
+      class="editor"
+      onPointerMove={onPointerMove}
+      onPointerLeave={onPointerLeave}
+      // A popover that was clicked open ends when the writer goes elsewhere.
+      onFocusOut={(event) => {
+        const to = event.relatedTarget;
+        if (chosen.value && to instanceof Node && !event.currentTarget.contains(to)) close();
+      }}
+    >
+      <div
+        class="words"
+        ref={layer}
+        dir={direction}
+        lang={document.shownLang.value}
+        role="group"
+        aria-label={`${label}: its words. Arrows move, Enter opens a word.`}
+        onKeyDown={onKeyOfWord}
+      >
+        {lines.map(({ line, start }) => (
+          <Line key={line.id} line={line} tabbed={placeIn(line, start, tabbed)} />
         ))}
       </div>
       <textarea
         ref={area}
         class="area"
+        dir={direction}
+        lang={document.shownLang.value}
         aria-label={label}
-        placeholder={placeholder}
-        readOnly={isReadOnly}
+        aria-busy={isHeld}
+        placeholder={text ? "" : placeholder}
+        readOnly={isReadOnly || isHeld}
         spellcheck={false}
-        value={text}
-        onInput={(event) => document.edit(event.currentTarget.value)}
+        onInput={(event) => {
+          if (!isTyping.current) document.edit(event.currentTarget.value);
+        }}
         onKeyDown={onKeyOfText}
+        onClick={onClickOfText}
+        onSelect={(event) => (document.caret = event.currentTarget.selectionEnd)}
         onScroll={(event) => {
           // The area is as high as its text; what scrolls is what is around it.
           event.currentTarget.scrollTop = 0;
         }}
       />
+      <Chosen chosen={chosen} document={document} area={area} canEdit={!isReadOnly && !isHeld} actions={actions} />
     </div>
   );
 }
 
-/** Return a place of the text as one of a paragraph; -1 for one elsewhere. */
-function placeIn(paragraph: Paragraph, place: number): number {
-  const within = place - paragraph.start;
-  return within >= 0 && within < paragraph.text.length ? within : -1;
+interface ChosenProps {
+  chosen: Signal<ChosenWord | null>;
+  document: TextDocument;
+  area: { current: HTMLTextAreaElement | null };
+  canEdit: boolean;
+  actions: WordActions | undefined;
 }
 
-/** Return the paragraphs of a text; one that has not changed is the same object, and so is not drawn again. */
-function useParagraphs(text: string, words: readonly Word[]): Paragraph[] {
-  const before = useRef<Map<string, Paragraph>>(new Map());
+/** The popover of the word that is chosen. Apart from the editor, which is not drawn again for it. */
+function Chosen({ chosen, document, area, canEdit, actions }: ChosenProps) {
+  const word = chosen.value;
+  if (!word) return null;
+  return (
+    <WordPopover
+      key={word.element}
+      chosen={word}
+      document={document}
+      canEdit={canEdit}
+      {...(actions && { actions })}
+      onPin={() => {
+        if (word.how === "hover") chosen.value = { ...word, how: "click" };
+      }}
+      onClose={() => {
+        const { how, element } = word;
+        chosen.value = null;
+        if (how === "key" && element.isConnected) element.focus();
+        else area.current?.focus({ preventScroll: true });
+      }}
+    />
+  );
+}
+
+function wordUnder({ clientX, clientY }: MouseEvent): HTMLElement | undefined {
+  return globalThis.document
+    .elementsFromPoint(clientX, clientY)
+    .find((element): element is HTMLElement => element instanceof HTMLElement && "start" in element.dataset);
+}
+
+/** Put the caret where the document asks for it, and show the place. */
+function useCaret(document: TextDocument, area: { current: HTMLTextAreaElement | null }, layer: { current: HTMLElement | null }): void {
+  const range = document.asked.value;
+  useLayoutEffect(() => {
+    if (!range) return;
+    document.asked.value = null;
+    area.current?.focus({ preventScroll: true });
+    area.current?.setSelectionRange(range.start, range.end);
+    const starts = startsOf(document.text.peek());
+    const index = starts.findLastIndex((start) => start <= range.start);
+    const line = layer.current?.children[index];
+    const word = [...(line?.children ?? [])].find((each) => starts[index]! + Number((each as HTMLElement).dataset["end"]) > range.start);
+    (word ?? line)?.scrollIntoView({ block: "nearest" });
+  }, [range]);
+}
+
+/** Return where the paragraphs of a text begin. */
+function startsOf(text: string): number[] {
+  let start = 0;
+  return text.split("\n").map((line) => {
+    const own = start;
+    start += line.length + 1;
+    return own;
+  });
+}
+
+/** Return a place of the text as one of a paragraph; -1 for one elsewhere. */
+function placeIn(line: Drawn, start: number, place: number): number {
+  const within = place - start;
+  return within >= 0 && within < line.paragraph.text.length ? within : -1;
+}
+
+function useLines(text: string, words: readonly Word[]): { line: Drawn; start: number }[] {
+  const before = useRef<Drawn[]>([]);
   return useMemo(() => {
-    const made = new Map<string, Paragraph>();
-    const all = paragraphsOf(text, words).map((paragraph) => {
-      const key = JSON.stringify(paragraph);
-      const known = before.current.get(key) ?? paragraph;
-      made.set(key, known);
-      return known;
-    });
-    before.current = made;
-    return all;
+    const paragraphs = paragraphsOf(text, words);
+    before.current = drawn(before.current, paragraphs);
+    return before.current.map((line, index) => ({ line, start: paragraphs[index]!.start }));
   }, [text, words]);
 }
 
 interface LineProps {
-  paragraph: Paragraph;
+  line: Drawn;
   /** The word of it that the Tab key comes to; -1 for none. */
   tabbed: number;
 }
 
-/** Drawn again only if it has changed. */
+/** Drawn again only if it has changed. The places of its words are those in the paragraph. */
 class Line extends Component<LineProps> {
-  override shouldComponentUpdate({ paragraph, tabbed }: LineProps): boolean {
-    return paragraph !== this.props.paragraph || tabbed !== this.props.tabbed;
+  override shouldComponentUpdate({ line, tabbed }: LineProps): boolean {
+    return line !== this.props.line || tabbed !== this.props.tabbed;
   }
 
-  override render({ paragraph, tabbed }: LineProps) {
-    const { start, text, words } = paragraph;
+  override render({ line, tabbed }: LineProps) {
+    const { text, words } = line.paragraph;
     const parts = [];
     let done = 0;
     for (const word of words) {
       if (word.start > done) parts.push(text.slice(done, word.start));
-      parts.push(<WordSpan word={word} start={start} spelling={text.slice(word.start, word.end)} isTabbed={word.start === tabbed} />);
+      parts.push(<WordSpan word={word} spelling={text.slice(word.start, word.end)} isTabbed={word.start === tabbed} />);
       done = word.end;
     }
     parts.push(text.slice(done));
@@ -195,14 +305,14 @@ class Line extends Component<LineProps> {
   }
 }
 
-function WordSpan({ word, start, spelling, isTabbed }: { word: Word; start: number; spelling: string; isTabbed: boolean }) {
+function WordSpan({ word, spelling, isTabbed }: { word: Word; spelling: string; isTabbed: boolean }) {
   return (
     <span
       role="button"
       tabIndex={isTabbed ? 0 : -1}
       class={`word ${classOf(word)}`}
-      data-start={start + word.start}
-      data-end={start + word.end}
+      data-start={word.start}
+      data-end={word.end}
       data-rank={word.rank ?? ""}
       data-reason={word.reason}
       data-band={bandOf(word.rank)}

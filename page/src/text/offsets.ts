@@ -29,3 +29,17 @@ export class Offsets {
     return low;
   }
 }
+
+/** Return what stands around a part of a text, from a blank to a blank, and where it begins. */
+export function partAround(
+  text: string,
+  { start, end }: { start: number; end: number },
+  before: number,
+  behind: number,
+): { from: number; part: string } {
+  let from = Math.max(0, start - before);
+  while (from > 0 && from < start && !/\s/.test(text[from]!)) from += 1;
+  let to = Math.min(text.length, end + behind);
+  while (to < text.length && to > end && !/\s/.test(text[to]!)) to -= 1;
+  return { from, part: text.slice(from, to) };
+}

@@ -113,6 +113,42 @@ export function paragraphsOf(text: string, words: readonly Word[]): Paragraph[] 
   return made;
 }
 
+/** Whether two paragraphs look the same, wherever they stand. */
+function looksLike(one: Paragraph, other: Paragraph): boolean {
+  return (
+    one.text === other.text &&
+    one.words.length === other.words.length &&
+    one.words.every((word, index) => {
+      const { start, end, rank, reason } = other.words[index]!;
+      return word.start === start && word.end === end && word.rank === rank && word.reason === reason;
+    })
+  );
+}
+
+/** A paragraph as it was drawn. */
+export interface Drawn {
+  /** Stays while the paragraph is edited. */
+  id: number;
+  paragraph: Paragraph;
+}
+
+let lastId = 0;
+
+/** Return the paragraphs to draw: those that look as before are the same objects, so that a key draws one of them anew. */
+export function drawn(before: readonly Drawn[], now: readonly Paragraph[]): Drawn[] {
+  const most = Math.min(before.length, now.length);
+  const isSame = (old: Drawn | undefined, paragraph: Paragraph): boolean => !!old && looksLike(old.paragraph, paragraph);
+  let head = 0;
+  while (head < most && isSame(before[head], now[head]!)) head += 1;
+  let tail = 0;
+  while (tail < most - head && isSame(before.at(-1 - tail), now.at(-1 - tail)!)) tail += 1;
+  return now.map((paragraph, index) => {
+    const isBehind = index >= now.length - tail;
+    const old = isBehind ? before[index - now.length + before.length]! : index < before.length - tail ? before[index] : undefined;
+    return isSame(old, paragraph) ? old! : { id: old?.id ?? (lastId += 1), paragraph };
+  });
+}
+
 /** Return the word at a place of a text, or at its end. */
 export function wordAt(words: readonly Word[], place: number): Word | undefined {
   return words.find((word) => word.start <= place && place <= word.end);

@@ -1,8 +1,10 @@
 import { batch, computed, signal } from "@preact/signals";
-import { chat } from "../api/client";
+import { chat, rewrite } from "../api/client";
 import { isAborted, ServiceError } from "../api/errors";
-import type { AnswerVocab, AuthorVocab, ChatRequest, Message } from "../api/types";
-import { authorVocabOf, type Brief, brief, checkVocab, lang } from "../state/brief";
+import type { AnswerVocab, AuthorVocab, ChatRequest, Message, Vocab } from "../api/types";
+import { authorVocabOf, type Brief, brief, change, checkVocab, lang } from "../state/brief";
+import { status } from "../state/connection";
+import { kept } from "../state/storage";
 import { TextDocument } from "../text/document";
 
 /** The text of the Write tab. */
@@ -16,14 +18,26 @@ export const fault = signal<ServiceError | null>(null);
 export const note = signal("");
 /** Seconds until a service that is busy is asked again. */
 export const countdown = signal(0);
-/** What the service said of the last answer. */
-export const answered = signal<AnswerVocab | null>(null);
+/** Whether the first text of a list is waited for, which compiles it. */
+export const isPreparing = signal(false);
+/** What the service said of the last answer, and the draft that it said it of. */
+export const answered = signal<{ vocab: AnswerVocab; text: string } | null>(null);
 export const isWorking = computed(() => phase.value !== "idle");
+
+interface Past {
+  text: string;
+  newWords: string[];
+  list: Partial<Brief>;
+}
+
+/** What an action replaced. The browser's undo has it too, but not when the page was loaded anew. */
+export const past = kept<Past | null>("draft.past", null);
 
 /** Tokens of a word, on average, in a language that the tokenizer was not made for. */
 const TOKENS_PER_WORD = 1.5;
 const MAX_TRIES = 5;
 const CANDIDATES = 4;
+const PREPARING_MS = 2_000;
 
 let abort: AbortController | null = null;
 
@@ -31,13 +45,34 @@ export function stop(): void {
   abort?.abort();
 }
 
-/** Write a text by the brief, in the place of the one that is there. */
-export async function write(): Promise<void> {
-  await run(async (signal) => {
-    draft.clear();
-    answered.value = null;
-    await append(requestOf(brief.peek(), [{ role: "user", content: brief.peek().prompt }]), signal);
+/** Bring back what the last action replaced; once more, and what it made is back. */
+export function undo(): void {
+  const old = past.peek();
+  if (old) restore(old, now());
+}
+
+/** Put another text in the place of the draft; `undo` brings it back. */
+export function replaceDraft(text: string, newWords: string[]): void {
+  restore({ text, newWords, list: {} }, now());
+}
+
+function now(): Past {
+  const { numWords, level } = brief.peek();
+  return { text: draft.text.peek(), newWords: draft.newWords.peek(), list: { numWords, level } };
+}
+
+function restore(old: Past, instead: Past | null): void {
+  batch(() => {
+    past.value = instead;
+    draft.edit(old.text);
+    draft.newWords.value = old.newWords;
+    change(old.list);
   });
+}
+
+/** Write a text by the brief, in the place of the one that is there. */
+export function write(): Promise<void> {
+  return run((signal) => put(requestOf(brief.peek(), [{ role: "user", content: brief.peek().prompt }]), signal));
 }
 
 /** Return the request that writes a text by a brief. */
@@ -47,29 +82,92 @@ export function requestOf(brief: Brief, messages: Message[], vocab: AuthorVocab 
   return request;
 }
 
-/** Append what the service writes to the draft. */
-export async function append(request: ChatRequest, signal: AbortSignal): Promise<void> {
-  for await (const { text, vocab } of chat(request, signal)) {
-    if (text) {
-      phase.value = "writing";
-      draft.edit(draft.text.peek() + text);
+/**
+ * Put what the service writes into the draft, between `head` and `tail`, and return it.
+ *
+ * The draft stays as it is until the first word comes.
+ */
+export async function put(request: ChatRequest, signal: AbortSignal, head = "", tail = ""): Promise<string> {
+  const isWhole = !head && !tail;
+  const before = now();
+  let made = "";
+  for await (const { text, vocab } of prepared(request.vocab, chat(request, signal))) {
+    batch(() => {
+      if (text) {
+        if (!made) past.value = before;
+        if (!made && isWhole) draft.newWords.value = [];
+        made += text;
+        answered.value = null;
+        phase.value = "writing";
+        draft.edit(head + made + tail);
+      }
+      if (vocab) {
+        const words = (vocab.new_words ?? []).map(({ word }) => word);
+        draft.newWords.value = [...new Set([...draft.newWords.peek(), ...words])];
+        if (isWhole) answered.value = { vocab, text: made };
+      }
+    });
+  }
+  return made;
+}
+
+/** Put the draft into the words of a list. The parts are shown as they come, and the old text comes back if not all do. */
+export async function putRewritten(vocab: Vocab, signal: AbortSignal): Promise<void> {
+  await orAsBefore(async () => {
+    const before = now();
+    let made = "";
+    for await (const part of prepared(vocab, rewrite(before.text, vocab, signal))) {
+      made = typeof part === "string" ? made + part : part.text;
+      batch(() => {
+        past.value = before;
+        answered.value = null;
+        phase.value = "writing";
+        draft.edit(made);
+      });
     }
-    if (vocab) {
-      answered.value = vocab;
-      const words = (vocab.new_words ?? []).map(({ word }) => word);
-      draft.newWords.value = [...new Set([...draft.newWords.peek(), ...words])];
+  });
+}
+
+/** Do work of which half is worth nothing: if it fails or is stopped, the draft is as it was. */
+export async function orAsBefore(work: () => Promise<void>): Promise<void> {
+  const [before, older] = [now(), past.peek()];
+  try {
+    await work();
+  } catch (error) {
+    restore(before, older);
+    phase.value = "waiting";
+    throw error;
+  }
+}
+
+const seenLists = new Set<string>();
+
+/** Yield what a request answers, and say so where it waits for its list. */
+export async function* prepared<Part>(vocab: Vocab, answer: AsyncIterable<Part>): AsyncGenerator<Part> {
+  const list = JSON.stringify([vocab.lang, vocab.level, vocab.words]);
+  const timer = setTimeout(() => (isPreparing.value = !seenLists.has(list)), PREPARING_MS);
+  try {
+    for await (const part of answer) {
+      clearTimeout(timer);
+      seenLists.add(list);
+      isPreparing.value = false;
+      yield part;
     }
+  } finally {
+    clearTimeout(timer);
+    isPreparing.value = false;
   }
 }
 
 /** Do work of the model: one at a time, again while the service is busy, and until `stop`. */
-export async function run(work: (signal: AbortSignal) => Promise<void>): Promise<void> {
+export async function run(work: (signal: AbortSignal) => Promise<unknown>): Promise<void> {
   stop();
   const own = (abort = new AbortController());
   batch(() => {
     phase.value = "waiting";
     fault.value = null;
     note.value = "";
+    draft.isHeld.value = true;
   });
   try {
     for (let tries = 1; ; tries += 1) {
@@ -82,12 +180,26 @@ export async function run(work: (signal: AbortSignal) => Promise<void>): Promise
       }
     }
   } catch (error) {
-    if (isAborted(error)) note.value = "Stopped.";
-    else if (error instanceof ServiceError) fault.value = error;
+    if (abort !== own) return;
+    if (isAborted(error)) note.value = phase.peek() === "writing" ? "Stopped." : "Stopped. The text is as it was.";
+    else if (error instanceof ServiceError) told(error);
     else throw error;
   } finally {
-    if (abort === own) phase.value = "idle";
+    if (abort === own) {
+      batch(() => {
+        phase.value = "idle";
+        draft.isHeld.value = false;
+      });
+    }
   }
+}
+
+function told(error: ServiceError): void {
+  fault.value = error;
+  if (error.kind !== "offline") return;
+  // The page's own notice says what is wrong, and goes when the service is back.
+  note.value = phase.peek() === "writing" ? "The connection broke. What came until then is kept." : "The connection broke. The text is as it was.";
+  status.value = "offline";
 }
 
 async function wait(seconds: number, signal: AbortSignal): Promise<void> {

@@ -1,34 +1,29 @@
 import { FaultNotice } from "../parts/notice";
 import { ReportPanel } from "../parts/report-panel";
 import { Editor } from "../text/editor";
+import { wordActions } from "./actions";
 import { BriefForm } from "./brief-form";
-import { countdown, draft, fault, note, phase, stop } from "./generate";
+import { Compared } from "./compare";
+import { draft, fault } from "./generate";
+import { Toolbar } from "./toolbar";
 
 export function WriteTab() {
   return (
     <div class="columns">
       <BriefForm />
       <main class="page">
-        <Progress />
+        <Toolbar />
         <FaultNotice fault={fault.value} />
-        <Editor document={draft} label="Text" placeholder="The text comes here. You can also type or paste one." />
+        <Compared>
+          <Editor
+            document={draft}
+            label="Text"
+            placeholder="The text comes here. You can also type or paste one."
+            actions={wordActions}
+          />
+        </Compared>
       </main>
       <ReportPanel document={draft} />
-    </div>
-  );
-}
-
-function Progress() {
-  return (
-    <div role="status" class="progress">
-      {phase.value === "waiting" && "The model is thinking…"}
-      {phase.value === "writing" && "Writing…"}
-      {phase.value === "busy" && (
-        <>
-          The service is busy. Trying again in {countdown.value} s. <button onClick={stop}>Cancel</button>
-        </>
-      )}
-      {phase.value === "idle" && note.value}
     </div>
   );
 }

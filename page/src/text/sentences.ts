@@ -1,0 +1,38 @@
+import type { Range } from "./document";
+
+// A mark that ends a sentence, with what closes it. Devanagari, Urdu and Arabic have marks of their own.
+const END = /[.!?…。।؟۔]+["'”’»)\]]*(?=\s|$)/gu;
+
+/** Return the sentences of a text, without the blanks between them. A line break ends one too. */
+export function sentencesOf(text: string): Range[] {
+  const made: Range[] = [];
+  let start = 0;
+  for (const line of text.split("\n")) {
+    addSentences(line, start, made);
+    start += line.length + 1;
+  }
+  return made;
+}
+
+function addSentences(line: string, offset: number, made: Range[]): void {
+  let from = 0;
+  const add = (to: number): void => {
+    const part = line.slice(from, to);
+    const trimmed = part.trim();
+    const start = offset + from + part.indexOf(trimmed);
+    if (trimmed) made.push({ start, end: start + trimmed.length });
+    from = to;
+  };
+  for (const { index, 0: mark } of line.matchAll(END)) {
+    const behind = index + mark.length;
+    // "What?" she said.
+    if (!/^\s+\p{Ll}/u.test(line.slice(behind))) add(behind);
+  }
+  add(line.length);
+}
+
+/** Return the sentence of a place; between two, the one before it. */
+export function sentenceAt(text: string, place: number): Range | undefined {
+  const all = sentencesOf(text);
+  return all.findLast(({ start }) => start <= place) ?? all[0];
+}
