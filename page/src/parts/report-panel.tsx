@@ -1,9 +1,18 @@
+import type { ComponentChildren } from "preact";
 import type { Report } from "../api/types";
 import type { TextDocument } from "../text/document";
-import { bandName, isAllowed } from "../text/words";
+import { bandName, directionOf, isAllowed, type Word } from "../text/words";
 
-/** What a text is made of: coverage, bands, and the words that are not in the list. */
-export function ReportPanel({ document }: { document: TextDocument }) {
+interface Props {
+  document: TextDocument;
+  /** Required words that do not come. */
+  unused?: readonly string[];
+  /** Puts what is not in the list into words that are. */
+  onRewrite?: (() => void) | null;
+}
+
+/** What a text is made of: coverage, bands, new words, and the words that are not in the list. */
+export function ReportPanel({ document, unused = [], onRewrite = null }: Props) {
   const report = document.report.value;
   return (
     <section class="report" aria-label="What the text is made of" aria-busy={document.isChecking.value}>
@@ -16,7 +25,9 @@ export function ReportPanel({ document }: { document: TextDocument }) {
         <>
           <Ring report={report} />
           <Bands report={report} />
-          <NotAllowed document={document} report={report} />
+          <NewWords document={document} report={report} />
+          <Unused words={unused} lang={document.shownLang.value} />
+          <NotAllowed document={document} report={report} onRewrite={onRewrite} />
         </>
       ) : (
         <p class="hint">What a text is made of is shown here.</p>
@@ -85,26 +96,115 @@ function Bands({ report }: { report: Report }) {
   );
 }
 
-function NotAllowed({ document, report }: { document: TextDocument; report: Report }) {
+function NewWords({ document, report }: { document: TextDocument; report: Report }) {
+  const met = report.new_words.filter(({ count }) => count > 0);
+  if (!met.length) return null;
+  const lemmas = new Map(report.new.map(({ word, lemma }) => [word.toLowerCase(), lemma]));
+  return (
+    <WordList title="New words">
+      {met.map(({ word, count }) => {
+        const lemma = lemmas.get(word.toLowerCase());
+        return (
+          <li key={word}>
+            <WordButton document={document} spelling={word} isMeant={(each) => each.reason === "new"} />
+            {lemma && lemma !== word && (
+              <>
+                {" "}
+                of <bdi lang={document.shownLang.value}>{lemma}</bdi>
+              </>
+            )}
+            {times(count)}
+          </li>
+        );
+      })}
+    </WordList>
+  );
+}
+
+function Unused({ words, lang }: { words: readonly string[]; lang: string }) {
+  if (!words.length) return null;
+  return (
+    <WordList title="Words that must come, and do not yet">
+      {words.map((word) => (
+        <li key={word}>
+          <bdi lang={lang}>{word}</bdi>
+        </li>
+      ))}
+    </WordList>
+  );
+}
+
+/** A list of a long text is longer than anybody reads. */
+const MOST_SHOWN = 60;
+
+function NotAllowed({ document, report, onRewrite }: { document: TextDocument; report: Report; onRewrite: (() => void) | null }) {
   if (!report.num_not_allowed) return null;
   const text = document.text.value;
   const counts = new Map<string, number>();
   for (const word of document.words.value) {
-    if (isAllowed(word) || word.reason === "new") continue;
+    if (!isMissing(word)) continue;
     const spelling = text.slice(word.start, word.end);
     counts.set(spelling, (counts.get(spelling) ?? 0) + 1);
   }
   return (
-    <section class="not-allowed">
-      <h3>Not in the list</h3>
-      <ul>
-        {[...counts].map(([spelling, count]) => (
-          <li key={spelling}>
-            <bdi class="word is-not-allowed">{spelling}</bdi>
-            {count > 1 && ` ${count} times`}
-          </li>
-        ))}
-      </ul>
+    <WordList title="Not in the list">
+      {[...counts].slice(0, MOST_SHOWN).map(([spelling, count]) => (
+        <li key={spelling}>
+          <WordButton document={document} spelling={spelling} isMeant={isMissing} />
+          {times(count)}
+        </li>
+      ))}
+      {counts.size > MOST_SHOWN && <li>and {(counts.size - MOST_SHOWN).toLocaleString("en")} others</li>}
+      {onRewrite && (
+        <li class="buttons">
+          <button type="button" onClick={onRewrite}>
+            Rewrite what is not in the list
+          </button>
+        </li>
+      )}
+    </WordList>
+  );
+}
+
+function isMissing(word: Word): boolean {
+  return !isAllowed(word) && word.reason !== "new";
+}
+
+function times(count: number): string {
+  return count > 1 ? ` ${count} times` : "";
+}
+
+function WordList({ title, children }: { title: string; children: ComponentChildren }) {
+  return (
+    <section class="word-list">
+      <h3>{title}</h3>
+      <ul>{children}</ul>
     </section>
+  );
+}
+
+interface WordButtonProps {
+  document: TextDocument;
+  spelling: string;
+  isMeant: (word: Word) => boolean;
+}
+
+/** A word that leads to its next place in the text. */
+function WordButton({ document, spelling, isMeant }: WordButtonProps) {
+  const lang = document.shownLang.value;
+  function show(): void {
+    const text = document.text.peek();
+    const all = document.words.peek().filter((word) => {
+      return isMeant(word) && text.slice(word.start, word.end).toLowerCase() === spelling.toLowerCase();
+    });
+    const next = all.find(({ end }) => end > document.caret) ?? all[0];
+    if (next) document.asked.value = { start: next.start, end: next.end };
+  }
+  return (
+    <button type="button" class="link" title="Show it in the text" onClick={show}>
+      <bdi class={`word ${isMeant === isMissing ? "is-not-allowed" : "is-new"}`} lang={lang} dir={directionOf(lang)}>
+        {spelling}
+      </bdi>
+    </button>
   );
 }

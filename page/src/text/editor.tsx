@@ -245,6 +245,7 @@ function useCaret(document: TextDocument, area: { current: HTMLTextAreaElement |
     document.asked.value = null;
     area.current?.focus({ preventScroll: true });
     area.current?.setSelectionRange(range.start, range.end);
+    document.caret = range.end;
     const starts = startsOf(document.text.peek());
     const index = starts.findLastIndex((start) => start <= range.start);
     const line = layer.current?.children[index];

@@ -3,7 +3,7 @@ import { authorVocabOf, type Brief, brief, change, distinct, vocabOf } from "../
 import { vocabularies } from "../state/connection";
 import type { Range } from "../text/document";
 import { unusedOf } from "../text/must-use";
-import { sentenceAt } from "../text/sentences";
+import { sentenceAt, sentencesOf } from "../text/sentences";
 import type { WordActions } from "../text/word-popover";
 import { isAllowed, type Word } from "../text/words";
 import { draft, orAsBefore, put, putRewritten, requestOf, run } from "./generate";
@@ -98,21 +98,28 @@ export function newSentence(): Promise<void> {
     const text = draft.text.peek();
     const sentence = sentenceAt(text, draft.caret);
     if (!sentence) return;
-    const [head, old, tail] = [text.slice(0, sentence.start), text.slice(sentence.start, sentence.end), text.slice(sentence.end)];
+    const [head, tail] = [text.slice(0, sentence.start), text.slice(sentence.end)];
+    const request = sentenceRequest(text, sentence);
+    const known = new Set(sentencesOf(text).map(({ start, end }) => text.slice(start, end)));
     for (const temperature of TEMPERATURES) {
-      const made = await put(sentenceRequest(sentence, temperature), signal, head, tail);
-      draft.edit(head + made.trim() + tail);
-      draft.asked.value = { start: head.length, end: head.length + made.trim().length };
-      if (made.trim() !== old) return;
+      const made = firstSentence(await put({ ...request, temperature }, signal, head, tail));
+      draft.edit(head + made + tail);
+      draft.asked.value = { start: head.length, end: head.length + made.length };
+      if (!known.has(made)) return;
     }
   }));
 }
 
+function firstSentence(text: string): string {
+  const [first] = sentencesOf(text);
+  return first ? text.slice(first.start, first.end) : text.trim();
+}
+
 /** Return the request for one sentence between others, which has the required words that only the old one had. */
-function sentenceRequest(sentence: Range, temperature: number): ChatRequest {
-  const text = draft.text.peek();
+function sentenceRequest(text: string, sentence: Range): ChatRequest {
   const own = brief.peek();
-  const [words, { start, end }] = [draft.words.peek(), sentence];
+  const { start, end } = sentence;
+  const words = draft.words.peek();
   const others = words.filter((word) => word.end <= start || word.start >= end);
   const unused = new Set(unusedOf(own.mustUse, own.anyForm, text, words));
   const mustUse = unusedOf(own.mustUse, own.anyForm, text, others).filter((word) => !unused.has(word));
@@ -126,7 +133,6 @@ function sentenceRequest(sentence: Range, temperature: number): ChatRequest {
     max_sentences: 1,
   });
   request.max_tokens = SENTENCE_TOKENS;
-  request.temperature = temperature;
   // The answer goes on where the text before it ends, so that it fits.
   if (before.trim()) {
     request.messages.push({ role: "assistant", content: before });

@@ -1,16 +1,32 @@
+import { computed } from "@preact/signals";
 import { FaultNotice } from "../parts/notice";
 import { ReportPanel } from "../parts/report-panel";
+import { brief } from "../state/brief";
+import { status } from "../state/connection";
 import { Editor } from "../text/editor";
-import { wordActions } from "./actions";
-import { BriefForm } from "./brief-form";
-import { Compared } from "./compare";
-import { draft, fault } from "./generate";
+import { unusedOf } from "../text/must-use";
+import { rewriteUnlisted, wordActions } from "./actions";
+import { BriefPlace } from "./brief-place";
+import { Compared, isComparing } from "./compare";
+import { answered, draft, fault, isWorking } from "./generate";
 import { Toolbar } from "./toolbar";
 
+/** Required words that the draft lacks: as the service says, until the draft is edited. */
+const unused = computed(() => {
+  const { mustUse, anyForm } = brief.value;
+  const told = answered.value;
+  if (told?.vocab.must_use && told.text === draft.text.value) {
+    const lacking = new Set(told.vocab.must_use.filter(({ count, used }) => used < count).map(({ word }) => word));
+    if (told.vocab.must_use.length === mustUse.length) return mustUse.filter((word) => lacking.has(word));
+  }
+  return unusedOf(mustUse, anyForm, draft.text.value, draft.words.value);
+});
+
 export function WriteTab() {
+  const canRewrite = !isWorking.value && status.value === "ready";
   return (
-    <div class="columns">
-      <BriefForm />
+    <div class={isComparing.value ? "columns is-comparing" : "columns"}>
+      <BriefPlace />
       <main class="page">
         <Toolbar />
         <FaultNotice fault={fault.value} />
@@ -23,7 +39,13 @@ export function WriteTab() {
           />
         </Compared>
       </main>
-      <ReportPanel document={draft} />
+      {!isComparing.value && (
+        <ReportPanel
+          document={draft}
+          unused={unused.value}
+          onRewrite={canRewrite ? () => void rewriteUnlisted() : null}
+        />
+      )}
     </div>
   );
 }

@@ -1,0 +1,106 @@
+import { useSignal } from "@preact/signals";
+import { useEffect, useId, useRef } from "preact/hooks";
+import { check } from "../api/client";
+import { isAborted, ServiceError } from "../api/errors";
+import { vocabularies } from "../state/connection";
+
+const NAMES = new Intl.DisplayNames(["en"], { type: "language" });
+
+/** Return a list's name as people say it: "en" is English. */
+export function nameOfList(id: string): string {
+  try {
+    const name = NAMES.of(id.replace("_", "-"));
+    return name && name !== id ? name : id;
+  } catch {
+    return id;
+  }
+}
+
+interface Props {
+  lang: string;
+  onChange: (lang: string) => void;
+  label?: string;
+}
+
+const OTHER = "…";
+
+/** Which of the service's lists: a language, a file of its own, or any code; of one that it lacks it says why. */
+export function LanguageField({ lang, onChange, label = "Language" }: Props) {
+  const isOther = useSignal(false);
+  const ids = vocabularies.value.filter(({ kind }) => kind !== "level").map(({ id }) => id);
+  function choose(id: string): void {
+    isOther.value = id === OTHER;
+    if (id !== OTHER) onChange(id);
+  }
+  return (
+    <>
+      <label class="field">
+        <span>{label}</span>
+        <select value={isOther.value ? OTHER : lang} onChange={(event) => choose(event.currentTarget.value)}>
+          {(ids.includes(lang) ? ids : [lang, ...ids])
+            .map((id) => ({ id, name: nameOfList(id) }))
+            .sort((one, other) => one.name.localeCompare(other.name))
+            .map(({ id, name }) => (
+              <option key={id} value={id}>
+                {name}
+              </option>
+            ))}
+          <option value={OTHER}>Other…</option>
+        </select>
+      </label>
+      {isOther.value && <OtherLanguage onKnown={choose} />}
+    </>
+  );
+}
+
+const PAUSE_MS = 500;
+
+function OtherLanguage({ onKnown }: { onKnown: (code: string) => void }) {
+  const id = useId();
+  const fault = useSignal("");
+  const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
+  const abort = useRef<AbortController | null>(null);
+  const end = (): void => {
+    clearTimeout(timer.current);
+    abort.current?.abort();
+  };
+  useEffect(() => end, []);
+
+  async function ask(code: string): Promise<void> {
+    const own = (abort.current = new AbortController());
+    try {
+      await check("", { lang: code, n_words: 1_000 }, [], own.signal);
+      onKnown(code);
+    } catch (error) {
+      if (isAborted(error)) return;
+      if (!(error instanceof ServiceError)) throw error;
+      fault.value = error.message;
+    }
+  }
+
+  return (
+    <div class="field">
+      <label for={id}>Code of the language</label>
+      <input
+        id={id}
+        type="text"
+        placeholder="eo"
+        autocapitalize="off"
+        spellcheck={false}
+        aria-invalid={!!fault.value}
+        aria-describedby={`${id}-fault`}
+        onInput={(event) => {
+          end();
+          fault.value = "";
+          const code = event.currentTarget.value.trim();
+          if (code.length > 1) timer.current = setTimeout(() => void ask(code), PAUSE_MS);
+        }}
+        // It stands in a form: Enter is not to write a text.
+        onKeyDown={(event) => event.key === "Enter" && event.preventDefault()}
+      />
+      <span id={`${id}-fault`} class="is-fault" role="alert">
+        {fault.value}
+      </span>
+    </div>
+  );
+}
