@@ -1,13 +1,17 @@
 import { signal } from "@preact/signals";
 import { render } from "preact";
-import { ConnectionNotice } from "./parts/notice";
+import { ListsTab } from "./lists/lists-tab";
+import { ConnectionNotice, StoreNotice } from "./parts/notice";
 import { Panel, type Tab, Tabs } from "./parts/tabs";
 import { keepConnected, modelId } from "./state/connection";
 import { WriteTab } from "./write/write-tab";
 
-type Name = "write";
+type Name = "write" | "lists";
 
-const TABS: readonly Tab<Name>[] = [{ name: "write", label: "Write" }];
+const TABS: readonly Tab<Name>[] = [
+  { name: "write", label: "Write" },
+  { name: "lists", label: "My lists" },
+];
 
 const tab = signal<Name>("write");
 
@@ -20,8 +24,12 @@ function App() {
         <span class="model">{modelId.value}</span>
       </header>
       <ConnectionNotice />
+      <StoreNotice />
       <Panel name="write" isShown={tab.value === "write"}>
         <WriteTab />
+      </Panel>
+      <Panel name="lists" isShown={tab.value === "lists"}>
+        <ListsTab onWrite={() => (tab.value = "write")} />
       </Panel>
     </>
   );

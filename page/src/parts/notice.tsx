@@ -1,5 +1,6 @@
 import type { ServiceError } from "../api/errors";
 import { key, status } from "../state/connection";
+import { unkept } from "../state/storage";
 
 /** What is wrong, and what to do about it; spoken by screen readers. */
 export function FaultNotice({ fault }: { fault: ServiceError | null }) {
@@ -34,6 +35,20 @@ export function ConnectionNotice() {
     case "key":
       return <KeyForm />;
   }
+}
+
+/** Whether the browser has no room left for what it is to keep. */
+export function StoreNotice() {
+  return (
+    <div role="alert">
+      {unkept.value.length > 0 && (
+        <p class="notice is-fault">
+          This browser has no room left, or keeps nothing for this page: what you change now is lost when you close the tab.
+          Download your lists and texts, and delete lists that you do not need.
+        </p>
+      )}
+    </div>
+  );
 }
 
 function KeyForm() {

@@ -1,3 +1,4 @@
+import { signal } from "@preact/signals";
 import { kept } from "./storage";
 
 /** A list of the writer's own, which only this browser has. */
@@ -9,3 +10,43 @@ export interface MyList {
 }
 
 export const myLists = kept<MyList[]>("lists", []);
+
+/** The list that was deleted last, and its place. */
+export const deleted = signal<{ list: MyList; index: number } | null>(null);
+
+export function listNamed(name: string): MyList | undefined {
+  return myLists.value.find((list) => list.name === name);
+}
+
+/** Keep a list, in the place of the one named `before` if there is one. Names are unique. */
+export function keep(list: MyList, before: string | null = null): void {
+  const all = myLists.peek();
+  const index = all.findIndex(({ name }) => name === (before ?? list.name));
+  myLists.value = index < 0 ? [...all, list] : all.with(index, list);
+}
+
+export function remove(name: string): void {
+  const index = myLists.peek().findIndex((list) => list.name === name);
+  const list = myLists.peek()[index];
+  if (!list) return;
+  deleted.value = { list, index };
+  myLists.value = myLists.peek().toSpliced(index, 1);
+}
+
+/** Bring back the list that was deleted last. */
+export function undoRemove(): void {
+  const undone = deleted.peek();
+  if (!undone) return;
+  const name = freeName(undone.list.name);
+  myLists.value = myLists.peek().toSpliced(undone.index, 0, { ...undone.list, name });
+  deleted.value = null;
+}
+
+/** Return a name that no list has yet: itself, or with a number behind it. */
+export function freeName(name: string): string {
+  const taken = new Set(myLists.peek().map((list) => list.name));
+  for (let number = 2, free = name; ; number += 1) {
+    if (!taken.has(free)) return free;
+    free = `${name} ${number}`;
+  }
+}
