@@ -4,7 +4,8 @@ export function csvLine(cells: readonly string[], separator = ","): string {
 }
 
 function csvCell(cell: string, separator: string): string {
-  return cell.includes(separator) || /["\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell;
+  // Anki takes a line that begins with # for one of its settings.
+  return cell.includes(separator) || /^#|["\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell;
 }
 
 /** Return a CSV file with a first line of names. The mark at its beginning tells Excel that it is UTF-8. */

@@ -1,0 +1,31 @@
+import { csvLine } from "../lists/csv";
+import type { GlossaryEntry } from "./glossary";
+
+export const SEPARATORS = { tab: "\t", comma: "," } as const;
+export type Separator = keyof typeof SEPARATORS;
+
+/** Return cards as a file that Anki's import takes: word; the sentence with the word in bold; note. */
+export function ankiFile(
+  entries: readonly GlossaryEntry[],
+  notes: Readonly<Record<string, string>>,
+  separator: Separator,
+  direction: "ltr" | "rtl",
+): string {
+  const written = (html: string): string => (direction === "rtl" ? `<div dir="rtl">${html}</div>` : html);
+  const rows = entries.map(({ key, word, sentence, start, end }) => [
+    written(escaped(word)),
+    written(`${escaped(sentence.slice(0, start))}<b>${escaped(sentence.slice(start, end))}</b>${escaped(sentence.slice(end))}`),
+    // Notes are in the language of the class.
+    escaped(notes[key] ?? ""),
+  ]);
+  const between = SEPARATORS[separator];
+  const names = ["Word", "Sentence", "Note"].join(between);
+  const head = [`#separator:${separator}`, "#html:true", `#columns:${names}`];
+  return `${[...head, ...rows.map((row) => csvLine(row, between))].join("\n")}\n`;
+}
+
+const ENTITIES: Readonly<Record<string, string>> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", "\n": "<br>" };
+
+function escaped(text: string): string {
+  return text.replace(/[&<>\n]/g, (char) => ENTITIES[char]!);
+}

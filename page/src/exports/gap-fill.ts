@@ -1,0 +1,59 @@
+import { bandOf, isAllowed, type Word } from "../text/words";
+
+/** Which words of a text are left out. */
+export type Choice =
+  | { kind: "every"; nth: number }
+  | { kind: "new" }
+  | { kind: "unlisted" }
+  | { kind: "band"; band: number };
+
+/** A text with gaps: the pieces between them, and what belongs into each. */
+export interface GapFill {
+  /** One more than there are answers. */
+  pieces: string[];
+  answers: string[];
+  /** The answers in another order. */
+  bank: string[];
+}
+
+/** Replace words of a text by gaps. The same seed gives the same order of the word bank. */
+export function gapFill(text: string, words: readonly Word[], choice: Choice, seed: number): GapFill {
+  const pieces: string[] = [];
+  const answers: string[] = [];
+  let done = 0;
+  for (const word of chosen(words, choice)) {
+    pieces.push(text.slice(done, word.start));
+    answers.push(text.slice(word.start, word.end));
+    done = word.end;
+  }
+  pieces.push(text.slice(done));
+  return { pieces, answers, bank: shuffled(answers, seed) };
+}
+
+function chosen(words: readonly Word[], choice: Choice): Word[] {
+  const able = words.filter(({ reason }) => reason !== "number");
+  switch (choice.kind) {
+    case "every":
+      return able.filter((_, index) => (index + 1) % choice.nth === 0);
+    case "new":
+      return able.filter(({ reason }) => reason === "new");
+    case "unlisted":
+      return able.filter((word) => !isAllowed(word) && word.reason !== "new");
+    case "band":
+      return able.filter(({ rank, reason }) => reason !== "added" && bandOf(rank) === choice.band);
+  }
+}
+
+/** Return values in an order that the seed gives (Fisher and Yates, with the generator mulberry32). */
+export function shuffled<Value>(values: readonly Value[], seed: number): Value[] {
+  const made = [...values];
+  let state = seed >>> 0;
+  for (let last = made.length - 1; last > 0; last -= 1) {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    const place = Math.floor((((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32) * (last + 1));
+    [made[last], made[place]] = [made[place]!, made[last]!];
+  }
+  return made;
+}
