@@ -1,0 +1,113 @@
+import { computed, type ReadonlySignal, type Signal, signal } from "@preact/signals";
+import { fetchFile } from "../api/client";
+import { isAborted, ServiceError } from "../api/errors";
+import { vocabularies } from "../state/connection";
+import { kept } from "../state/storage";
+import type { TextDocument } from "../text/document";
+import { directionOf } from "../text/words";
+import { download, fileName } from "./download";
+import { type Choice, type GapFill, gapFill } from "./gap-fill";
+import { type GlossaryEntry, glossaryOf } from "./glossary";
+
+export type Dialog = "print" | "glossary" | "gaps" | "link";
+
+/** How a text is given to a class; what its teacher sets and types is kept with it. */
+export interface Settings {
+  title: string;
+  /** Of the letters, in points. */
+  size: number;
+  withGlossary: boolean;
+  /** Whether words that are not in the list are explained too. */
+  withUnlisted: boolean;
+  /** Keys of words that the glossary leaves out. */
+  leftOut: string[];
+  /** By the keys of words. */
+  notes: Record<string, string>;
+  gaps: Choice;
+  seed: number;
+}
+
+const USUAL: Settings = {
+  title: "",
+  size: 14,
+  withGlossary: false,
+  withUnlisted: false,
+  leftOut: [],
+  notes: {},
+  gaps: { kind: "every", nth: 7 },
+  seed: 1,
+};
+
+/** The handouts of one text. */
+export class Handout {
+  readonly settings: Signal<Settings>;
+  readonly open = signal<Dialog | null>(null);
+  readonly isSaving = signal(false);
+  readonly fault = signal<ServiceError | null>(null);
+  /** Every word that may be explained, also those that are left out. */
+  readonly candidates: ReadonlySignal<GlossaryEntry[]>;
+  readonly entries: ReadonlySignal<GlossaryEntry[]>;
+  readonly gapFill: ReadonlySignal<GapFill>;
+
+  /** `name` is that under which the browser keeps the settings. */
+  constructor(
+    name: string,
+    readonly document: TextDocument,
+  ) {
+    const saved = kept<Settings>(`${name}.handout`, USUAL);
+    saved.value = { ...USUAL, ...saved.peek() };
+    this.settings = saved;
+    this.candidates = computed(() => glossaryOf(document.text.value, document.words.value, this.settings.value.withUnlisted));
+    this.entries = computed(() => this.candidates.value.filter(({ key }) => !this.settings.value.leftOut.includes(key)));
+    this.gapFill = computed(() =>
+      gapFill(document.text.value, document.words.value, this.settings.value.gaps, this.settings.value.seed),
+    );
+  }
+
+  change(members: Partial<Settings>): void {
+    this.settings.value = { ...this.settings.peek(), ...members };
+  }
+
+  get title(): string {
+    return this.settings.value.title.trim();
+  }
+
+  get direction(): "ltr" | "rtl" {
+    return directionOf(this.document.lang.value);
+  }
+
+  /** The language of the text; a list of the service's own may have another name than its language. */
+  get lang(): string {
+    const id = this.document.lang.value;
+    const entry = vocabularies.value.find((entry) => entry.id === id);
+    return (entry?.kind === "file" ? (entry.languages[0] ?? id) : id).replace("_", "-");
+  }
+
+  /** Save the text as a file of Word, which the service makes. */
+  async saveDocx(): Promise<void> {
+    const { size, withGlossary, notes } = this.settings.peek();
+    this.isSaving.value = true;
+    this.fault.value = null;
+    try {
+      const file = await fetchFile("/v1/documents", {
+        text: this.document.text.peek(),
+        lang: this.lang,
+        font_size: size,
+        ...(this.title && { title: this.title }),
+        ...(this.document.newWords.peek().length && { new_words: this.document.newWords.peek() }),
+        ...(withGlossary && { glossary: this.entries.peek().map(({ key, word }) => entryOf(word, notes[key])) }),
+      });
+      download(fileName(this.title, "docx"), file);
+    } catch (error) {
+      if (isAborted(error)) return;
+      if (!(error instanceof ServiceError)) throw error;
+      this.fault.value = error;
+    } finally {
+      this.isSaving.value = false;
+    }
+  }
+}
+
+function entryOf(word: string, note = ""): { word: string; note?: string } {
+  return note.trim() ? { word, note: note.trim() } : { word };
+}

@@ -1,0 +1,47 @@
+import { signal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
+import { Dialog } from "../parts/dialog";
+import { brief } from "../state/brief";
+import { linkOf } from "../state/link";
+import type { Handout } from "./handout";
+
+const link = signal("");
+const isCopied = signal(false);
+
+/** A link to the settings of the brief. */
+export function LinkDialog({ handout }: { handout: Handout }) {
+  const field = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    isCopied.value = false;
+    void linkOf(brief.value).then((made) => (link.value = made));
+  }, [brief.value]);
+  return (
+    <Dialog title="Link to these settings" onClose={() => (handout.open.value = null)}>
+      <label class="field">
+        <span>Whoever opens it has your list, words and wishes, and writes a text of their own</span>
+        <input ref={field} type="text" readOnly value={link.value} onFocus={(event) => event.currentTarget.select()} />
+      </label>
+      <div class="buttons">
+        <button type="button" class="primary" onClick={() => void copy(field.current!)}>
+          Copy
+        </button>
+        <span role="status">{isCopied.value && "Copied."}</span>
+      </div>
+      <p class="hint">
+        Neither your text nor the key is in it: they need a key of this service.
+        {brief.value.myList && ` Your list "${brief.value.myList}" is not either: give them its file.`}
+      </p>
+    </Dialog>
+  );
+}
+
+async function copy(field: HTMLInputElement): Promise<void> {
+  try {
+    await navigator.clipboard.writeText(field.value);
+    isCopied.value = true;
+  } catch {
+    // Browsers allow it to pages over HTTPS only; copying what is selected they allow to all.
+    field.select();
+    isCopied.value = document.execCommand("copy");
+  }
+}
