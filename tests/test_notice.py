@@ -1,5 +1,6 @@
 """The notices that others' licences ask for: written once, and shipped."""
 
+import json
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,7 @@ ROOT = Path(__file__).parents[1]
 SHIPPED = (
     "LICENSE",
     "NOTICE",
+    "deployments/page/static/LICENSES.txt",
     "deployments/protocol/docs/LICENSE",
     "deployments/protocol/docs/NOTICE",
     "deployments/protocol/docs/swagger-ui-bundle.js.LICENSE.txt",
@@ -73,6 +75,13 @@ def test_every_dictionary_that_simplemma_names_is_in_the_notice(notice: str) -> 
     ):
         assert credit in asked
         assert credit in notice
+
+
+def test_the_licences_of_what_the_page_is_built_from_are_with_it() -> None:
+    shipped = (ROOT / "deployments/page/static/LICENSES.txt").read_text(encoding="utf-8")
+    asked = json.loads((ROOT / "page/package.json").read_text(encoding="utf-8"))["dependencies"]
+    assert asked.keys() <= set(shipped.splitlines())
+    assert "SIL Open Font License" in shipped
 
 
 def test_a_wheel_carries_all_notices(tmp_path: Path) -> None:
