@@ -18,12 +18,6 @@ NUM_TOKENS: Final = 80
 """A model of this size repeats itself in longer stories."""
 
 
-def _page(demo: Demo) -> str:
-    """Return the page's address; a fragment stays in the browser, and the page takes the key from it."""
-    is_demo_key = demo.settings.secret_token.get_secret_value() == DEMO_TOKEN
-    return f"{demo.url}/#key={DEMO_TOKEN}" if is_demo_key else f"{demo.url}/"
-
-
 def _show(demo: Demo) -> None:
     n_words = 1000
     # Beams need the automaton.
@@ -62,7 +56,7 @@ def main() -> int:
         demo.wait_until_ready()
         say("ready")
         if demo.settings.page:
-            say(f"the page: {_page(demo)}")
+            say(f"the page: {demo.page_url}")
         _show(demo)
         demo.wait()
         say(f"the service ended; its log is {demo.log_path}")

@@ -26,7 +26,7 @@ import yaml
 
 from deployments.demo.model import say
 from deployments.ingress.proxy_callback import CALLBACK, CALLBACK_VARIABLE
-from deployments.settings import Settings
+from deployments.settings import DEMO_TOKEN, Settings
 
 CONFIG: Final = Path(__file__).parents[2] / "configs" / "demo.yaml"
 MARK: Final = "WORDBOUND_DEMO_RUN"
@@ -82,6 +82,13 @@ class Demo:
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def page_url(self) -> str:
+        """The page's address, with the demo's own key: a fragment stays in the browser, and the page takes it from there.
+        Another key is a secret, which is asked for."""
+        is_known = self.settings.secret_token.get_secret_value() == DEMO_TOKEN
+        return f"{self.url}/#key={DEMO_TOKEN}" if is_known else f"{self.url}/"
 
     def start(self) -> None:
         """Start the process and return at once."""

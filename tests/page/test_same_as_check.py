@@ -19,10 +19,19 @@ pytestmark = pytest.mark.e2e
 N_WORDS = 1_000
 """What the page has by default."""
 
-SHOWN = """() => [...document.querySelectorAll('.words [data-start]')].map(word => [
-    word.textContent, +word.dataset.start, +word.dataset.end,
-    word.dataset.rank === '' ? null : +word.dataset.rank, word.dataset.reason, +word.dataset.band,
-])"""
+SHOWN = """() => {
+    let begin = 0;
+    return [...document.querySelectorAll('.words .line')].flatMap(line => {
+        const start = begin;
+        // A space without width holds an empty line open.
+        begin += line.textContent.replace(/^\u200b$/, '').length + 1;
+        return [...line.querySelectorAll('[data-start]')].map(word => [
+            word.textContent, start + +word.dataset.start, start + +word.dataset.end,
+            word.dataset.rank === '' ? null : +word.dataset.rank, word.dataset.reason, +word.dataset.band,
+        ]);
+    });
+}"""
+"""A word's own places are those in its line."""
 
 COUNTS = "() => [...document.querySelectorAll('.bands .number')].map(cell => +cell.textContent)"
 

@@ -13,3 +13,14 @@ def test_the_demo_reads_the_env_file_of_its_folder(tmp_path: Path, monkeypatch: 
     settings = Demo("some/model", tmp_path / "demo").settings
     assert settings.secret_token.get_secret_value() == "k"
     assert (settings.limits.max_input_tokens, settings.limits.allowed_new_tokens) == (99, (16, 64))
+
+
+def test_the_address_of_the_page_has_the_demos_key_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    demo = Demo("some/model", tmp_path / "demo")
+    assert demo.page_url == f"http://127.0.0.1:{demo.port}/#key=changeme"
+    monkeypatch.setenv("SECRET_TOKEN", "a-secret")
+    demo = Demo("some/model", tmp_path / "demo")
+    assert demo.page_url == f"http://127.0.0.1:{demo.port}/"
