@@ -85,8 +85,10 @@ class Demo:
 
     @property
     def page_url(self) -> str:
-        """The page's address, with the demo's own key: a fragment stays in the browser, and the page takes it from there.
-        Another key is a secret, which is asked for."""
+        """The page's address, with the demo's own key in the fragment, which stays in the browser.
+
+        Another key is a secret, and the page asks for it.
+        """
         is_known = self.settings.secret_token.get_secret_value() == DEMO_TOKEN
         return f"{self.url}/#key={DEMO_TOKEN}" if is_known else f"{self.url}/"
 
