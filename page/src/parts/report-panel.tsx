@@ -140,15 +140,17 @@ const MOST_SHOWN = 60;
 function NotAllowed({ document, report, onRewrite }: { document: TextDocument; report: Report; onRewrite: (() => void) | null }) {
   if (!report.num_not_allowed) return null;
   const text = document.text.value;
-  const counts = new Map<string, number>();
+  const counts = new Map<string, { spelling: string; count: number }>();
   for (const word of document.words.value) {
     if (!isMissing(word)) continue;
     const spelling = text.slice(word.start, word.end);
-    counts.set(spelling, (counts.get(spelling) ?? 0) + 1);
+    const known = counts.get(spelling.toLowerCase());
+    if (known) known.count += 1;
+    else counts.set(spelling.toLowerCase(), { spelling, count: 1 });
   }
   return (
     <WordList title="Not in the list">
-      {[...counts].slice(0, MOST_SHOWN).map(([spelling, count]) => (
+      {[...counts.values()].slice(0, MOST_SHOWN).map(({ spelling, count }) => (
         <li key={spelling}>
           <WordButton document={document} spelling={spelling} isMeant={isMissing} />
           {times(count)}

@@ -4,7 +4,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { typeInto } from "./area";
 import type { TextDocument } from "./document";
 import { type ChosenWord, type WordActions, WordPopover } from "./word-popover";
-import { bandOf, directionOf, type Drawn, drawn, isAllowed, paragraphsOf, type Word, wordAt, whyOf } from "./words";
+import { bandOf, directionOf, type Drawn, drawn, isAllowed, paragraphsOf, piecesOf, type Word, wordAt, whyOf } from "./words";
 
 interface Props {
   document: TextDocument;
@@ -50,12 +50,9 @@ export function Editor({ document, label, placeholder, isReadOnly = false, actio
   }, [text, isHeld]);
   useCaret(document, area, layer);
 
-  const elements = (): HTMLElement[] => [...layer.current!.querySelectorAll<HTMLElement>("[data-start]")];
-
-  function startOf(element: HTMLElement): number {
-    const index = [...layer.current!.children].indexOf(element.parentElement!);
-    return (startsOf(document.text.peek())[index] ?? 0) + Number(element.dataset["start"]);
-  }
+  const elements = (): HTMLElement[] => elementsOf(layer.current!);
+  const wordOf = (element: HTMLElement | undefined): Word | undefined =>
+    element && document.words.peek()[elements().indexOf(element)];
 
   function close(): void {
     clearTimeout(timer.current);
@@ -63,8 +60,7 @@ export function Editor({ document, label, placeholder, isReadOnly = false, actio
   }
 
   function choose(element: HTMLElement | undefined, how: ChosenWord["how"]): void {
-    const start = element ? startOf(element) : -1;
-    const word = document.words.peek().find((each) => each.start === start);
+    const word = wordOf(element);
     chosen.value = element && word ? { word, spelling: document.text.peek().slice(word.start, word.end), element, how } : null;
   }
 
@@ -131,7 +127,7 @@ export function Editor({ document, label, placeholder, isReadOnly = false, actio
       case "Escape":
       case "F2": {
         close();
-        const end = startOf(element) + element.textContent.length;
+        const end = wordOf(element)?.end ?? 0;
         area.current?.focus();
         area.current?.setSelectionRange(end, end);
         break;
@@ -234,7 +230,7 @@ function Chosen({ chosen, document, area, canEdit, actions }: ChosenProps) {
 function wordUnder({ clientX, clientY }: MouseEvent): HTMLElement | undefined {
   return globalThis.document
     .elementsFromPoint(clientX, clientY)
-    .find((element): element is HTMLElement => element instanceof HTMLElement && "start" in element.dataset);
+    .find((element): element is HTMLElement => element instanceof HTMLElement && element.matches(".words .word"));
 }
 
 /** Put the caret where the document asks for it, and show the place. */
@@ -246,28 +242,20 @@ function useCaret(document: TextDocument, area: { current: HTMLTextAreaElement |
     area.current?.focus({ preventScroll: true });
     area.current?.setSelectionRange(range.start, range.end);
     document.caret = range.end;
-    const starts = startsOf(document.text.peek());
-    const index = starts.findLastIndex((start) => start <= range.start);
-    const line = layer.current?.children[index];
-    const word = [...(line?.children ?? [])].find((each) => starts[index]! + Number((each as HTMLElement).dataset["end"]) > range.start);
-    (word ?? line)?.scrollIntoView({ block: "nearest" });
+    const index = document.words.peek().findIndex(({ end }) => end >= range.end);
+    (elementsOf(layer.current!)[index] ?? area.current)?.scrollIntoView({ block: "nearest" });
   }, [range]);
 }
 
-/** Return where the paragraphs of a text begin. */
-function startsOf(text: string): number[] {
-  let start = 0;
-  return text.split("\n").map((line) => {
-    const own = start;
-    start += line.length + 1;
-    return own;
-  });
+/** Return the elements of the words, in the order of the text. */
+function elementsOf(layer: HTMLElement): HTMLElement[] {
+  return [...layer.querySelectorAll<HTMLElement>(".word")];
 }
 
 /** Return a place of the text as one of a paragraph; -1 for one elsewhere. */
-function placeIn(line: Drawn, start: number, place: number): number {
+function placeIn({ paragraph }: Drawn, start: number, place: number): number {
   const within = place - start;
-  return within >= 0 && within < line.paragraph.text.length ? within : -1;
+  return within >= 0 && within < paragraph.text.length ? within : -1;
 }
 
 function useLines(text: string, words: readonly Word[]): { line: Drawn; start: number }[] {
@@ -285,12 +273,33 @@ interface LineProps {
   tabbed: number;
 }
 
-/** Drawn again only if it has changed. The places of its words are those in the paragraph. */
-class Line extends Component<LineProps> {
+/** Drawn again only if it has changed. */
+abstract class Once extends Component<LineProps> {
   override shouldComponentUpdate({ line, tabbed }: LineProps): boolean {
     return line !== this.props.line || tabbed !== this.props.tabbed;
   }
+}
 
+/** A paragraph, in pieces: one may have all words of a text, and each key is to draw few of them. */
+class Line extends Once {
+  private pieces: Drawn[] = [];
+
+  override render({ line, tabbed }: LineProps) {
+    const pieces = piecesOf(line.paragraph);
+    this.pieces = drawn(this.pieces, pieces);
+    return (
+      <div class="line">
+        {/* An empty line is as high as others. */}
+        {line.paragraph.text === "" && "\u200b"}
+        {this.pieces.map((piece, index) => (
+          <Piece key={piece.id} line={piece} tabbed={placeIn(piece, pieces[index]!.start, tabbed)} />
+        ))}
+      </div>
+    );
+  }
+}
+
+class Piece extends Once {
   override render({ line, tabbed }: LineProps) {
     const { text, words } = line.paragraph;
     const parts = [];
@@ -301,8 +310,7 @@ class Line extends Component<LineProps> {
       done = word.end;
     }
     parts.push(text.slice(done));
-    // An empty line is as high as others.
-    return <div class="line">{text === "" ? "\u200b" : parts}</div>;
+    return <span>{parts}</span>;
   }
 }
 
@@ -312,8 +320,6 @@ function WordSpan({ word, spelling, isTabbed }: { word: Word; spelling: string; 
       role="button"
       tabIndex={isTabbed ? 0 : -1}
       class={`word ${classOf(word)}`}
-      data-start={word.start}
-      data-end={word.end}
       data-rank={word.rank ?? ""}
       data-reason={word.reason}
       data-band={bandOf(word.rank)}

@@ -113,6 +113,27 @@ export function paragraphsOf(text: string, words: readonly Word[]): Paragraph[] 
   return made;
 }
 
+// Where an edit does not move the other ends, as it would if pieces were of a number of words.
+const END_OF_PIECE = /[.!?,;:…،؛؟۔।]["'”’»)]*\s+/gu;
+
+/** Divide a paragraph at its marks. */
+export function piecesOf({ text, words }: Paragraph): Paragraph[] {
+  const ends = [...text.matchAll(END_OF_PIECE)].map(({ index, 0: mark }) => index + mark.length);
+  let [start, next] = [0, 0];
+  return [...ends, text.length].flatMap((end) => {
+    const own: Word[] = [];
+    // A word may have a mark in it.
+    if (next < words.length && words[next]!.start < end && words[next]!.end > end) return [];
+    for (; next < words.length && words[next]!.start < end; next += 1) {
+      const word = words[next]!;
+      own.push({ ...word, start: word.start - start, end: word.end - start });
+    }
+    const piece = { start, text: text.slice(start, end), words: own };
+    start = end;
+    return [piece];
+  });
+}
+
 /** Whether two paragraphs look the same, wherever they stand. */
 function looksLike(one: Paragraph, other: Paragraph): boolean {
   return (
@@ -125,7 +146,7 @@ function looksLike(one: Paragraph, other: Paragraph): boolean {
   );
 }
 
-/** A paragraph as it was drawn. */
+/** A paragraph, or a piece of one, as it was drawn. */
 export interface Drawn {
   /** Stays while the paragraph is edited. */
   id: number;

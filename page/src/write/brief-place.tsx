@@ -37,9 +37,12 @@ function Sheet() {
         }}
       >
         <div class="sheet-inside">
-          <button type="button" class="close" onClick={() => dialog.current?.close()}>
-            Done
-          </button>
+          <header>
+            <h2>Brief</h2>
+            <button type="button" onClick={() => dialog.current?.close()}>
+              Done
+            </button>
+          </header>
           <BriefForm />
         </div>
       </dialog>
