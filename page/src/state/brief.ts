@@ -102,10 +102,16 @@ function folded(word: string): string {
   return word.normalize("NFC").toLowerCase();
 }
 
+/** The round sizes, which the slider meets exactly. They are the steps of "simpler" and "harder". */
+export const SIZES = [MIN_WORDS, 500, 1_000, 2_000, 3_000, 5_000, MAX_WORDS] as const;
+
 /** Return how many words a place of the slider means; places go from 0 to 100, and each step is by the same share. */
 export function wordsOfPlace(place: number): number {
+  const round = SIZES.find((size) => placeOfWords(size) === place);
+  if (round) return round;
   const exact = MIN_WORDS * (MAX_WORDS / MIN_WORDS) ** (place / 100);
-  const step = exact < 1_000 ? 10 : exact < 3_000 ? 50 : 100;
+  // Finer than the places, so that no two are the same.
+  const step = exact < 1_000 ? 10 : exact < 2_000 ? 20 : exact < 5_000 ? 50 : 100;
   return Math.round(exact / step) * step;
 }
 

@@ -1,7 +1,4 @@
-import { type Brief, MAX_WORDS, MIN_WORDS } from "../state/brief";
-
-/** The steps of "simpler" and "harder". */
-export const SIZES = [MIN_WORDS, 500, 1_000, 2_000, 3_000, 5_000, MAX_WORDS] as const;
+import { type Brief, SIZES } from "../state/brief";
 
 /**
  * Return the list that is a step simpler (-1) or harder (1) than that of a brief; null where there is none.
