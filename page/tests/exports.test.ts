@@ -29,7 +29,7 @@ test("a glossary has new and added words once, with the sentence that they come 
     entries.map(({ word, lemma, rank, sentence }) => [word, lemma, rank, sentence]),
     [
       ["Anna", null, null, "Anna had 2 cats."],
-      ["Geraniums", "geranium", 20_000, '"Geraniums grow!"'],
+      ["Geraniums", "geranium", 20_000, '"Geraniums grow!" she said.'],
     ],
   );
   const geraniums = entries[1]!;

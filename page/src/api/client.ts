@@ -15,14 +15,14 @@ import type {
 type Json = Record<string, unknown>;
 
 /** Send a request to the service, and return its answer. Every call of the page passes here. */
-async function send(path: string, body?: Json, signal?: AbortSignal): Promise<Response> {
+async function send(path: string, body?: Json | Blob, signal?: AbortSignal): Promise<Response> {
   const headers: Record<string, string> = { Authorization: `Bearer ${key.value}` };
-  if (body !== undefined) headers["Content-Type"] = "application/json";
+  if (body !== undefined) headers["Content-Type"] = body instanceof Blob ? "application/octet-stream" : "application/json";
   try {
     const response = await fetch(path, {
       method: body === undefined ? "GET" : "POST",
       headers,
-      ...(body !== undefined && { body: JSON.stringify(body) }),
+      ...(body !== undefined && { body: body instanceof Blob ? body : JSON.stringify(body) }),
       ...(signal && { signal }),
     });
     if (!response.ok) throw await errorOf(response);
@@ -35,7 +35,7 @@ async function send(path: string, body?: Json, signal?: AbortSignal): Promise<Re
   }
 }
 
-async function json<Answer>(path: string, body?: Json, signal?: AbortSignal): Promise<Answer> {
+async function json<Answer>(path: string, body?: Json | Blob, signal?: AbortSignal): Promise<Answer> {
   const response = await send(path, body, signal);
   try {
     return (await response.json()) as Answer;
@@ -139,4 +139,10 @@ async function* stream(path: string, body: Json, signal?: AbortSignal): AsyncGen
 export async function fetchFile(path: string, body: Json): Promise<Blob> {
   const response = await send(path, body);
   return response.blob();
+}
+
+/** Return the text of a DOCX, EPUB or PDF. */
+export async function fetchText(file: File, signal?: AbortSignal): Promise<string> {
+  const query = new URLSearchParams({ name: file.name });
+  return (await json<{ text: string }>(`/v1/documents/text?${query}`, file, signal)).text;
 }

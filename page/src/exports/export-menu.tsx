@@ -1,18 +1,9 @@
 import type { TextDocument } from "../text/document";
 import { GapsDialog } from "./gaps-dialog";
 import { GlossaryDialog } from "./glossary-dialog";
-import { type Dialog, Handout } from "./handout";
+import { type Dialog, handoutOf } from "./handout";
 import { LinkDialog } from "./link-dialog";
 import { PrintDialog } from "./print-dialog";
-
-const handouts = new Map<TextDocument, Handout>();
-
-/** Return the handouts of a text; `name` is that under which the browser keeps their settings. */
-export function handoutOf(document: TextDocument, name: string): Handout {
-  const handout = handouts.get(document) ?? new Handout(name, document);
-  handouts.set(document, handout);
-  return handout;
-}
 
 const BUTTONS: readonly { dialog: Dialog; label: string; needsText: boolean }[] = [
   { dialog: "print", label: "Print or save", needsText: true },

@@ -108,6 +108,15 @@ export class Handout {
   }
 }
 
+const handouts = new Map<TextDocument, Handout>();
+
+/** Return the handouts of a text; `name` is that under which the browser keeps their settings. */
+export function handoutOf(document: TextDocument, name: string): Handout {
+  const handout = handouts.get(document) ?? new Handout(name, document);
+  handouts.set(document, handout);
+  return handout;
+}
+
 function entryOf(word: string, note = ""): { word: string; note?: string } {
   return note.trim() ? { word, note: note.trim() } : { word };
 }

@@ -2,7 +2,7 @@ import { signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { Dialog } from "../parts/dialog";
 import { brief } from "../state/brief";
-import { linkOf } from "../state/link";
+import { linkFault, linkOf, replaced, undoLink } from "../state/link";
 import type { Handout } from "./handout";
 
 const link = signal("");
@@ -44,4 +44,24 @@ async function copy(field: HTMLInputElement): Promise<void> {
     field.select();
     isCopied.value = document.execCommand("copy");
   }
+}
+
+/** Says that the page was opened with a link, or that the link is damaged. */
+export function LinkNotice() {
+  return (
+    <div role="status">
+      {linkFault.value && <p class="notice is-fault">{linkFault.value}</p>}
+      {replaced.value && (
+        <p class="notice">
+          The settings of the link are in the form now. Your own ones were put aside.{" "}
+          <button type="button" onClick={undoLink}>
+            Back to mine
+          </button>{" "}
+          <button type="button" onClick={() => (replaced.value = null)}>
+            Keep these
+          </button>
+        </p>
+      )}
+    </div>
+  );
 }

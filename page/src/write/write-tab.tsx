@@ -1,4 +1,5 @@
 import { computed } from "@preact/signals";
+import { ExportMenu } from "../exports/export-menu";
 import { FaultNotice } from "../parts/notice";
 import { ReportPanel } from "../parts/report-panel";
 import { brief } from "../state/brief";
@@ -30,6 +31,7 @@ export function WriteTab() {
       <main class="page">
         <Toolbar />
         <FaultNotice fault={fault.value} />
+        <ExportMenu document={draft} name="draft" />
         <Compared>
           <Editor
             document={draft}

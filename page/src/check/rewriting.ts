@@ -1,0 +1,77 @@
+import { batch, computed, signal } from "@preact/signals";
+import { fetchText, rewrite } from "../api/client";
+import { isAborted, ServiceError } from "../api/errors";
+import type { Rewritten } from "../api/types";
+import { FileError, readText } from "../parts/read-file";
+import { brief, lang, vocabOf } from "../state/brief";
+import { TextDocument } from "../text/document";
+
+const vocab = computed(() => vocabOf(brief.value));
+
+/** The text of the Check tab. */
+export const source = new TextDocument("source", vocab, lang);
+/** The same in the words of the list. */
+export const rewritten = new TextDocument("rewritten", vocab, lang);
+
+export const outcome = signal<Rewritten | null>(null);
+export const isRewriting = signal(false);
+export const isReading = signal(false);
+export const fault = signal<ServiceError | null>(null);
+export const message = signal("");
+
+let abort: AbortController | null = null;
+
+export function stop(): void {
+  abort?.abort();
+}
+
+export function discard(): void {
+  stop();
+  rewritten.edit("");
+  outcome.value = null;
+}
+
+/** Put the source into the words of the list, in a text of its own. */
+export async function rewriteSource(): Promise<void> {
+  discard();
+  begin(isRewriting);
+  const own = (abort = new AbortController());
+  try {
+    for await (const part of rewrite(source.text.peek(), vocab.peek(), own.signal)) {
+      batch(() => {
+        if (typeof part !== "string") outcome.value = part;
+        rewritten.edit(typeof part === "string" ? rewritten.text.peek() + part : part.text);
+      });
+    }
+  } catch (error) {
+    if (isAborted(error)) message.value = rewritten.text.peek() ? "Stopped. What came until then is kept." : "";
+    else if (error instanceof ServiceError) fault.value = error;
+    else throw error;
+  } finally {
+    if (abort === own) isRewriting.value = false;
+  }
+}
+
+/** Put the text of a file into the place of the source. Word, EPUB and PDF are read by the service. */
+export async function takeFile(file: File): Promise<void> {
+  begin(isReading);
+  try {
+    const text = /\.(docx|epub|pdf)$/i.test(file.name) ? await fetchText(file) : await readText(file);
+    discard();
+    source.edit(text.replaceAll("\r\n", "\n"));
+  } catch (error) {
+    if (error instanceof ServiceError) fault.value = error;
+    else if (error instanceof FileError) message.value = error.message;
+    else throw error;
+  } finally {
+    isReading.value = false;
+  }
+}
+
+function begin(what: typeof isReading): void {
+  batch(() => {
+    what.value = true;
+    fault.value = null;
+    message.value = "";
+  });
+}
