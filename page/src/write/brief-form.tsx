@@ -1,20 +1,9 @@
+import { LanguageField } from "../parts/language-field";
 import { WordsField } from "../parts/words-field";
 import { brief, change, placeOfWords, wordsOfPlace } from "../state/brief";
 import { status, vocabularies } from "../state/connection";
 import { myLists } from "../state/lists";
 import { draft, isWorking, write } from "./generate";
-
-const NAMES = new Intl.DisplayNames(["en"], { type: "language" });
-
-/** Return a list's name as people say it: "en" is English. */
-export function nameOfList(id: string): string {
-  try {
-    const name = NAMES.of(id.replace("_", "-"));
-    return name && name !== id ? name : id;
-  } catch {
-    return id;
-  }
-}
 
 /** What is to be written, and in which words. */
 export function BriefForm() {
@@ -101,30 +90,13 @@ export function BriefForm() {
 /** Which list: a language and how many of its words, a level, or one of the writer's own. */
 export function ListFields() {
   const { lang, level, myList, numWords } = brief.value;
-  const languages = vocabularies.value.filter(({ kind }) => kind !== "level");
   const levels = vocabularies.value.filter(
     ({ kind, languages }) => kind === "level" && (!languages.length || languages.includes(lang)),
   );
   const own = myLists.value.filter((list) => list.lang === lang);
-  const ids = languages.map(({ id }) => id);
   return (
     <>
-      <label class="field">
-        <span>Language</span>
-        <select
-          value={lang}
-          onChange={(event) => change({ lang: event.currentTarget.value, level: "", myList: "" })}
-        >
-          {(ids.includes(lang) ? ids : [lang, ...ids])
-            .map((id) => ({ id, name: nameOfList(id) }))
-            .sort((one, other) => one.name.localeCompare(other.name))
-            .map(({ id, name }) => (
-              <option key={id} value={id}>
-                {name}
-              </option>
-            ))}
-        </select>
-      </label>
+      <LanguageField lang={lang} onChange={(lang) => change({ lang, level: "", myList: "" })} />
       <label class="field">
         <span>Words</span>
         <select
