@@ -25,13 +25,18 @@ SHOWN = """() => {
         const start = begin;
         // A space without width holds an empty line open.
         begin += line.textContent.replace(/^\u200b$/, '').length + 1;
-        return [...line.querySelectorAll('[data-start]')].map(word => [
-            word.textContent, start + +word.dataset.start, start + +word.dataset.end,
-            word.dataset.rank === '' ? null : +word.dataset.rank, word.dataset.reason, +word.dataset.band,
-        ]);
+        return [...line.querySelectorAll('.word')].map(word => {
+            const before = new Range();
+            before.setStart(line, 0);
+            before.setEndBefore(word);
+            const at = start + before.toString().length;
+            return [
+                word.textContent, at, at + word.textContent.length,
+                word.dataset.rank === '' ? null : +word.dataset.rank, word.dataset.reason, +word.dataset.band,
+            ];
+        });
     });
 }"""
-"""A word's own places are those in its line."""
 
 COUNTS = "() => [...document.querySelectorAll('.bands .number')].map(cell => +cell.textContent)"
 
