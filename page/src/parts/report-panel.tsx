@@ -179,7 +179,7 @@ function times(count: number): string {
 function WordList({ title, children }: { title: string; children: ComponentChildren }) {
   return (
     <section class="word-list">
-      <h3>{title}</h3>
+      <h2>{title}</h2>
       <ul>{children}</ul>
     </section>
   );

@@ -22,5 +22,7 @@ export function typeInto(area: HTMLTextAreaElement, text: string): void {
   area.setSelectionRange(start, end);
   const isDone = document.activeElement === area && (by ? document.execCommand("insertText", false, by) : document.execCommand("delete"));
   if (!isDone || area.value !== text) area.value = text;
-  if (focused instanceof HTMLElement && focused !== area) focused.focus({ preventScroll: true });
+  if (focused === area) return;
+  if (focused instanceof HTMLElement && focused !== document.body) focused.focus({ preventScroll: true });
+  else area.blur();
 }

@@ -236,15 +236,16 @@ function wordUnder({ clientX, clientY }: MouseEvent): HTMLElement | undefined {
 /** Put the caret where the document asks for it, and show the place. */
 function useCaret(document: TextDocument, area: { current: HTMLTextAreaElement | null }, layer: { current: HTMLElement | null }): void {
   const range = document.asked.value;
+  const isHeld = document.isHeld.value;
   useLayoutEffect(() => {
-    if (!range) return;
+    if (!range || isHeld) return;
     document.asked.value = null;
     area.current?.focus({ preventScroll: true });
     area.current?.setSelectionRange(range.start, range.end);
     document.caret = range.end;
     const index = document.words.peek().findIndex(({ end }) => end >= range.end);
     (elementsOf(layer.current!)[index] ?? area.current)?.scrollIntoView({ block: "nearest" });
-  }, [range]);
+  }, [range, isHeld]);
 }
 
 /** Return the elements of the words, in the order of the text. */

@@ -75,21 +75,18 @@ export function WordPopover({ chosen, document, canEdit, actions, onPin, onClose
           ))}
         </Choices>
       )}
-      {canEdit && <Swap document={document} word={word} onClose={onClose} />}
-      {actions && word.reason !== "number" && (
-        <div class="buttons">
-          {word.reason !== "excluded" && (
-            <button type="button" onClick={() => done(actions.neverUse)}>
-              Never use
-            </button>
-          )}
-          {!isAllowed(word) && (
-            <button type="button" onClick={() => done(actions.add)}>
-              Add to my words
-            </button>
-          )}
-        </div>
-      )}
+      <Swap document={document} word={word} canEdit={canEdit} onClose={onClose}>
+        {actions && word.reason !== "number" && word.reason !== "excluded" && (
+          <button type="button" onClick={() => done(actions.neverUse)}>
+            Never use
+          </button>
+        )}
+        {actions && !isAllowed(word) && (
+          <button type="button" onClick={() => done(actions.add)}>
+            Add to my words
+          </button>
+        )}
+      </Swap>
       {how !== "hover" && (
         <button type="button" class="close" aria-label="Close" onClick={onClose}>
           ×
@@ -168,7 +165,17 @@ function Choice({ document, word, by, canEdit, onClose }: ChoiceProps) {
 const BEFORE = 1_500;
 const BEHIND = 600;
 
-function Swap({ document, word, onClose }: { document: TextDocument; word: Word; onClose: () => void }) {
+interface SwapProps {
+  document: TextDocument;
+  word: Word;
+  canEdit: boolean;
+  onClose: () => void;
+  /** Other buttons. */
+  children: ComponentChildren;
+}
+
+/** A button that asks for other words, and those. */
+function Swap({ document, word, canEdit, onClose, children }: SwapProps) {
   const found = useSignal<string[] | null>(null);
   const fault = useSignal("");
   const abort = useSignal<AbortController | null>(null);
@@ -191,20 +198,23 @@ function Swap({ document, word, onClose }: { document: TextDocument; word: Word;
     }
   }
 
-  if (found.value) {
-    return (
-      <Choices label={found.value.length ? "Other words for it" : "The list has no other word for it."}>
-        {found.value.map((by) => (
-          <Choice key={by} document={document} word={word} by={by} canEdit onClose={onClose} />
-        ))}
-      </Choices>
-    );
-  }
   return (
-    <div class="buttons" aria-live="polite">
-      <button type="button" aria-disabled={!!abort.value} onClick={() => !abort.peek() && void look()}>
-        {abort.value ? "Looking for other words…" : "Swap"}
-      </button>
+    <div aria-live="polite">
+      {found.value && (
+        <Choices label={found.value.length ? "Other words for it" : "The list has no other word for it."}>
+          {found.value.map((by) => (
+            <Choice key={by} document={document} word={word} by={by} canEdit={canEdit} onClose={onClose} />
+          ))}
+        </Choices>
+      )}
+      <div class="buttons">
+        {canEdit && !found.value && (
+          <button type="button" aria-disabled={!!abort.value} onClick={() => !abort.peek() && void look()}>
+            {abort.value ? "Looking for other words…" : "Swap"}
+          </button>
+        )}
+        {children}
+      </div>
       {fault.value && <p class="is-fault">{fault.value}</p>}
     </div>
   );

@@ -75,7 +75,9 @@ export function nextChapter(): Promise<void> {
       { role: "assistant", content: text.slice(-MOST_CONTEXT) },
       { role: "user", content: "Go on: write what happens next." },
     ];
-    await put(requestOf(own, messages, vocab), signal, `${text}\n\n`);
+    const head = `${text}\n\n`;
+    await put(requestOf(own, messages, vocab), signal, head);
+    draft.asked.value = { start: head.length, end: head.length };
   });
 }
 

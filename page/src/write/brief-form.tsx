@@ -8,12 +8,14 @@ import { draft, isWorking, write } from "./generate";
 /** What is to be written, and in which words. */
 export function BriefForm() {
   const { prompt, quality, length, newWords, maxSentenceWords, mustUse, anyForm } = brief.value;
+  const isOff = isWorking.value || status.value !== "ready";
   return (
     <form
       class="brief"
+      aria-label="Brief"
       onSubmit={(event) => {
         event.preventDefault();
-        void write();
+        if (!isOff) void write();
       }}
     >
       <label class="field">
@@ -79,7 +81,7 @@ export function BriefForm() {
         ))}
       </fieldset>
       <div class="buttons">
-        <button type="submit" class="primary" disabled={isWorking.value || status.value !== "ready"}>
+        <button type="submit" class="primary" aria-disabled={isOff}>
           {draft.text.value.trim() ? "Write it anew" : "Write"}
         </button>
       </div>

@@ -23,7 +23,7 @@ export function Toolbar() {
           isPressed={isComparing.value}
           act={compare}
         />
-        <Action label="Undo" title="Bring back the text before the last action" isOff={!past.value || isWorking.value} act={undo} />
+        <Action label="Undo" title="Bring back the text before the last action; once more, and the newer one is back" isOff={!past.value || isWorking.value} act={undo} />
       </div>
       <Progress />
     </div>
@@ -49,13 +49,20 @@ function Action({ label, title, isOff, isPressed, act }: ActionProps) {
     <button
       type="button"
       title={title}
-      disabled={isOff}
+      // A button that is disabled loses the focus.
+      aria-disabled={isOff}
       {...(isPressed !== undefined && { "aria-pressed": isPressed })}
-      onClick={() => void act()}
+      onClick={() => !isOff && void act()}
     >
       {label}
     </button>
   );
+}
+
+function onStop(event: MouseEvent): void {
+  stop();
+  // The button goes; who pressed it by key is led to the text.
+  if (event.detail === 0) draft.asked.value = { start: draft.caret, end: draft.caret };
 }
 
 function Progress() {
@@ -70,7 +77,7 @@ function Progress() {
       {/* Outside of the status: a screen reader need not count. */}
       {phase.value === "busy" && <span> in {countdown.value} s.</span>}{" "}
       {isWorking.value && (
-        <button type="button" onClick={stop}>
+        <button type="button" onClick={onStop}>
           Stop
         </button>
       )}
