@@ -1,10 +1,10 @@
 import { type Signal, useSignal } from "@preact/signals";
-import { Component } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { typeInto } from "./area";
 import type { TextDocument } from "./document";
+import { elementAt, Line, placeIn, startOf, whenDrawn } from "./lines";
 import { type ChosenWord, type WordActions, WordPopover } from "./word-popover";
-import { bandOf, directionOf, type Drawn, drawn, isAllowed, paragraphsOf, piecesOf, type Word, wordAt, whyOf } from "./words";
+import { directionOf, type Drawn, drawn, paragraphsOf, type Word, wordAt } from "./words";
 
 interface Props {
   document: TextDocument;
@@ -50,9 +50,11 @@ export function Editor({ document, label, placeholder, isReadOnly = false, actio
   }, [text, isHeld]);
   useCaret(document, area, layer);
 
-  const elements = (): HTMLElement[] => elementsOf(layer.current!);
-  const wordOf = (element: HTMLElement | undefined): Word | undefined =>
-    element && document.words.peek()[elements().indexOf(element)];
+  /** Return which word an element shows; -1 for none. */
+  const indexOf = (element: HTMLElement): number => {
+    const start = startOf(layer.current!, document.text.peek(), element);
+    return document.words.peek().findIndex((word) => word.start === start);
+  };
 
   function close(): void {
     clearTimeout(timer.current);
@@ -60,16 +62,17 @@ export function Editor({ document, label, placeholder, isReadOnly = false, actio
   }
 
   function choose(element: HTMLElement | undefined, how: ChosenWord["how"]): void {
-    const word = wordOf(element);
+    const word = element && document.words.peek()[indexOf(element)];
     chosen.value = element && word ? { word, spelling: document.text.peek().slice(word.start, word.end), element, how } : null;
   }
 
   function focusWord(index: number): void {
-    const all = elements();
+    const all = document.words.peek();
     const within = Math.max(0, Math.min(index, all.length - 1));
+    const word = all[within];
     current.value = within;
     close();
-    all[within]?.focus();
+    if (word) whenDrawn(() => elementAt(layer.current!, document.text.peek(), word.start), (element) => element.focus());
   }
 
   function onPointerMove(event: PointerEvent): void {
@@ -103,7 +106,7 @@ export function Editor({ document, label, placeholder, isReadOnly = false, actio
     const forward = direction === "rtl" ? "ArrowLeft" : "ArrowRight";
     const backward = direction === "rtl" ? "ArrowRight" : "ArrowLeft";
     const element = event.target as HTMLElement;
-    const index = elements().indexOf(element);
+    const index = indexOf(element);
     if (index < 0) return;
     switch (event.key) {
       case forward:
@@ -118,7 +121,7 @@ export function Editor({ document, label, placeholder, isReadOnly = false, actio
         focusWord(0);
         break;
       case "End":
-        focusWord(elements().length - 1);
+        focusWord(Infinity);
         break;
       case "Enter":
       case " ":
@@ -127,7 +130,7 @@ export function Editor({ document, label, placeholder, isReadOnly = false, actio
       case "Escape":
       case "F2": {
         close();
-        const end = wordOf(element)?.end ?? 0;
+        const { end } = document.words.peek()[index]!;
         area.current?.focus();
         area.current?.setSelectionRange(end, end);
         break;
@@ -243,20 +246,9 @@ function useCaret(document: TextDocument, area: { current: HTMLTextAreaElement |
     area.current?.focus({ preventScroll: true });
     area.current?.setSelectionRange(range.start, range.end);
     document.caret = range.end;
-    const index = document.words.peek().findIndex(({ end }) => end >= range.end);
-    (elementsOf(layer.current!)[index] ?? area.current)?.scrollIntoView({ block: "nearest" });
+    const { word, piece } = elementAt(layer.current!, document.text.peek(), range.start);
+    (word ?? piece ?? area.current)?.scrollIntoView({ block: "nearest" });
   }, [range, isHeld]);
-}
-
-/** Return the elements of the words, in the order of the text. */
-function elementsOf(layer: HTMLElement): HTMLElement[] {
-  return [...layer.querySelectorAll<HTMLElement>(".word")];
-}
-
-/** Return a place of the text as one of a paragraph; -1 for one elsewhere. */
-function placeIn({ paragraph }: Drawn, start: number, place: number): number {
-  const within = place - start;
-  return within >= 0 && within < paragraph.text.length ? within : -1;
 }
 
 function useLines(text: string, words: readonly Word[]): { line: Drawn; start: number }[] {
@@ -266,74 +258,4 @@ function useLines(text: string, words: readonly Word[]): { line: Drawn; start: n
     before.current = drawn(before.current, paragraphs);
     return before.current.map((line, index) => ({ line, start: paragraphs[index]!.start }));
   }, [text, words]);
-}
-
-interface LineProps {
-  line: Drawn;
-  /** The word of it that the Tab key comes to; -1 for none. */
-  tabbed: number;
-}
-
-/** Drawn again only if it has changed. */
-abstract class Once extends Component<LineProps> {
-  override shouldComponentUpdate({ line, tabbed }: LineProps): boolean {
-    return line !== this.props.line || tabbed !== this.props.tabbed;
-  }
-}
-
-/** A paragraph, in pieces: one may have all words of a text, and each key is to draw few of them. */
-class Line extends Once {
-  private pieces: Drawn[] = [];
-
-  override render({ line, tabbed }: LineProps) {
-    const pieces = piecesOf(line.paragraph);
-    this.pieces = drawn(this.pieces, pieces);
-    return (
-      <div class="line">
-        {/* An empty line is as high as others. */}
-        {line.paragraph.text === "" && "\u200b"}
-        {this.pieces.map((piece, index) => (
-          <Piece key={piece.id} line={piece} tabbed={placeIn(piece, pieces[index]!.start, tabbed)} />
-        ))}
-      </div>
-    );
-  }
-}
-
-class Piece extends Once {
-  override render({ line, tabbed }: LineProps) {
-    const { text, words } = line.paragraph;
-    const parts = [];
-    let done = 0;
-    for (const word of words) {
-      if (word.start > done) parts.push(text.slice(done, word.start));
-      parts.push(<WordSpan word={word} spelling={text.slice(word.start, word.end)} isTabbed={word.start === tabbed} />);
-      done = word.end;
-    }
-    parts.push(text.slice(done));
-    return <span>{parts}</span>;
-  }
-}
-
-function WordSpan({ word, spelling, isTabbed }: { word: Word; spelling: string; isTabbed: boolean }) {
-  return (
-    <span
-      role="button"
-      tabIndex={isTabbed ? 0 : -1}
-      class={`word ${classOf(word)}`}
-      data-rank={word.rank ?? ""}
-      data-reason={word.reason}
-      data-band={bandOf(word.rank)}
-      aria-description={isAllowed(word) ? undefined : whyOf(word)}
-    >
-      {spelling}
-    </span>
-  );
-}
-
-function classOf(word: Word): string {
-  if (word.reason === "new") return "is-new";
-  if (!isAllowed(word)) return "is-not-allowed";
-  if (word.reason === "added" || word.reason === "number") return "is-added";
-  return `band-${bandOf(word.rank)}`;
 }
