@@ -132,6 +132,12 @@ class Limits(BaseModel):
     max_document_chars: int = Field(default=200_000, ge=1)
     """Of the text of a document to print. Costs up to 2 s of a thread, and its size. A book of 40,000 words."""
 
+    max_file_bytes: int = Field(default=20 * 2**20, ge=1024)
+    """Of a file whose text is read. Costs its size, and up to 2 GiB in a process of its own. A book with pictures."""
+
+    max_file_s: float = Field(default=30.0, gt=0)
+    """To read the text of a file. Costs a processor core. A PDF of 500 pages takes 2 to 4 s."""
+
     max_next_words: int = Field(default=100, ge=1)
     """Words that are likeliest to come next, or in the place of another. Costs about two rows each."""
 

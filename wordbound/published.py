@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from vocab.documents.errors import DocumentError
+from vocab.documents.zipped import Zipped
 from vocab.errors import InvalidWordListError
 from vocab.lists.entries import clean_entry
 from vocab.lists.levels import MAX_FILE_BYTES, Family, LevelRow
-from wordbound.documents.errors import DocumentError
-from wordbound.documents.zipped import Zipped
 
 _WORD_COLUMNS: Final = ("headword", "lemma", "word", "words")
 _LEVEL_COLUMNS: Final = ("cefr", "cefr level", "cefr levels", "level", "grade")

@@ -38,16 +38,32 @@ async def read_json_body(request: Request, limits: Limits, max_bytes: int | None
         BadRequestError: It is empty.
         ClientLeft: The client left before the end of it.
     """
-    max_bytes = max_bytes or limits.max_body_bytes
-    _check_headers(request, max_bytes)
-    try:
-        async with asyncio.timeout(limits.max_body_s):
-            body = await _read(request, max_bytes)
-    except TimeoutError:
-        raise RequestTimeoutError(f"The body did not arrive within {limits.max_body_s:g} s.") from None
+    check_not_compressed(request)
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        raise UnsupportedMediaTypeError("The body must be JSON, with 'Content-Type: application/json'.")
+    body = await read_body(request, max_bytes or limits.max_body_bytes, limits.max_body_s)
     if not body.strip():
         raise BadRequestError("The body is empty; it must be a JSON object.")
     return body
+
+
+async def read_body(request: Request, max_bytes: int, max_s: float) -> bytes:
+    """Return the body of a request of any kind.
+
+    Raises:
+        UnsupportedMediaTypeError: It is compressed.
+        PayloadTooLargeError: It is, or says it is, larger than allowed.
+        RequestTimeoutError: It took too long to arrive.
+        ClientLeft: The client left before the end of it.
+    """
+    check_not_compressed(request)
+    if says_more_than(request, max_bytes):
+        raise _too_large(max_bytes)
+    try:
+        async with asyncio.timeout(max_s):
+            return await _read(request, max_bytes)
+    except TimeoutError:
+        raise RequestTimeoutError(f"The body did not arrive within {max_s:g} s.") from None
 
 
 def parse_json(body: bytes, limits: Limits) -> Any:
@@ -72,14 +88,6 @@ def says_more_than(request: Request, num_bytes: int) -> bool:
     """Return whether ``Content-Length`` exceeds ``num_bytes``; a body without one may be longer all the same."""
     length = request.headers.get("content-length", "0")
     return length.isdecimal() and int(length[:20]) > num_bytes
-
-
-def _check_headers(request: Request, max_bytes: int) -> None:
-    check_not_compressed(request)
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-        raise UnsupportedMediaTypeError("The body must be JSON, with 'Content-Type: application/json'.")
-    if says_more_than(request, max_bytes):
-        raise _too_large(max_bytes)
 
 
 async def _read(request: Request, max_bytes: int) -> bytes:

@@ -23,6 +23,7 @@ from deployments.ingress.auth import Authentication
 from deployments.ingress.backend import Backend, HandleBackend
 from deployments.ingress.backlog import Backlog
 from deployments.ingress.body import read_checked
+from deployments.ingress.document_text import DOCUMENT_TEXT_PATH, FILES_AT_ONCE, add_document_text
 from deployments.ingress.documents import DOCUMENT_PATH, DOCUMENTS_AT_ONCE, add_documents
 from deployments.ingress.key_limits import KeyLimits, num_tokens, take_tokens
 from deployments.ingress.proxy_callback import check_guarded
@@ -64,6 +65,7 @@ ROUTES: Final[Routes] = {
     b"/v1/tokens": ("GET",),
     **LIST_ROUTES,
     DOCUMENT_PATH: ("POST",),
+    DOCUMENT_TEXT_PATH: ("POST",),
     **dict.fromkeys(DOCS_PATHS, ("GET",)),
 }
 OPEN_PATHS: Final = (b"/health", b"/ready")
@@ -102,6 +104,7 @@ def create_app(
     add_word_tools(app, settings, backend, rates)
     add_vocabularies(app, settings, backend)
     add_documents(app, settings)
+    add_document_text(app, settings)
     routes = dict(ROUTES)
     for mount in mounts:
         routes |= mount(app)
@@ -116,6 +119,7 @@ def create_app(
     app.add_middleware(MaxConcurrent, paths=_PATHS_OF_ENGINE, num_requests=max_chats(settings))
     app.add_middleware(MaxConcurrent, paths=(CHECK_PATH,), num_requests=CHECKS_AT_ONCE)
     app.add_middleware(MaxConcurrent, paths=(DOCUMENT_PATH,), num_requests=DOCUMENTS_AT_ONCE)
+    app.add_middleware(MaxConcurrent, paths=(DOCUMENT_TEXT_PATH,), num_requests=FILES_AT_ONCE)
     app.add_middleware(KeyLimits, settings=settings, rates=rates)
     app.add_middleware(Gate, check=route_check(routes))
     app.add_middleware(Gate, check=header_check(settings.limits))

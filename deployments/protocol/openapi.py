@@ -52,6 +52,10 @@ class Health(BaseModel):
     status: Literal["ok", "unavailable"]
 
 
+class DocumentText(BaseModel):
+    text: str
+
+
 class Model(BaseModel):
     id: str
     object: Literal["model"]
@@ -406,6 +410,7 @@ _ANSWERS: Final[dict[str, type[BaseModel]]] = {
     "POST /v1/vocabularies/next": NextWords,
     "POST /v1/vocabularies/swap": OtherWords,
     "POST /v1/vocabularies/rewrite": RewrittenText,
+    "POST /v1/documents/text": DocumentText,
     "GET /v1/files": FilePage,
     "POST /v1/files": File,
     "GET /v1/files/{file_id}": File,
@@ -446,6 +451,7 @@ def document(app: FastAPI, limits: Limits) -> Schema:
     bodies = {name: ("application/json", _ref(model)) for name, model in requests.items()} | {
         "POST /v1/files": ("multipart/form-data", _UPLOAD),
         "POST /v1/batch/jobs": ("multipart/form-data", _JOB_UPLOAD),
+        "POST /v1/documents/text": (_BYTES, _BINARY),
     }
     answers = {name: ("application/json", _ref(model)) for name, model in _ANSWERS.items()} | {
         "GET /v1/files/{file_id}/content": (_BYTES, _BINARY),
@@ -457,6 +463,7 @@ def document(app: FastAPI, limits: Limits) -> Schema:
         | _LIMIT
         | {"purpose": {"enum": ["batch", "batch_output"]}, "order": {"enum": ["asc", "desc"]}},
         "GET /v1/batches": _AFTER | _LIMIT,
+        "POST /v1/documents/text": {"name": {"type": "string", "description": "The file's name."}},
         "POST /v1/batch/jobs": {name: fields[name] for name in PARAMETERS},
         "GET /v1/vocabularies/{list_id}/words": {
             "offset": {"type": "integer", "minimum": 0},

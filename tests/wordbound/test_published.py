@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.wordbound.documents.books import zipped
+from tests.vocab.documents.books import zipped
+from vocab.documents.errors import DocumentError
 from vocab.errors import InvalidWordListError
 from vocab.lists.levels import FAMILIES, LevelRow
 from wordbound import published
-from wordbound.documents.errors import DocumentError
 from wordbound.published import families_of, levels_of, table_of
 
 BY_NAME = {family.name: family for family in FAMILIES}

@@ -7,6 +7,8 @@ from typing import Annotated, Final
 
 import typer
 
+from vocab.documents import MAX_FILE_BYTES, text_of
+from vocab.documents.errors import DocumentError
 from vocab.errors import EmptyWordListError, VocabularyError
 from vocab.lists.wordlists import words_of_file
 from vocab.options import ListOptions
@@ -28,8 +30,6 @@ from wordbound.cli.lists import (
     named_list,
     num_words,
 )
-from wordbound.documents import MAX_FILE_BYTES, text_of
-from wordbound.documents.errors import DocumentError
 
 ALL_LISTED: Final = 0
 NOT_ALL_LISTED: Final = 1

@@ -6,12 +6,12 @@ from typing import Annotated, Final
 
 import typer
 
+from vocab.documents.errors import DocumentError
 from vocab.errors import VocabularyError
 from vocab.lists.levels import BANDS, FAMILIES, Family, languages_here, level_file, read_levels, write_levels
 from vocab.lists.wordlists import check_language
 from wordbound.cli.commands import InputError
 from wordbound.cli.lists import FolderOption
-from wordbound.documents.errors import DocumentError
 from wordbound.published import families_of, levels_of, table_of
 
 _BY_NAME: Final = {family.name: family for family in FAMILIES}

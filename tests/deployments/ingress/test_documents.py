@@ -12,7 +12,7 @@ from docx.shared import Mm, Pt
 
 from deployments.protocol.documents import DOCX, MAX_PARAGRAPHS
 from tests.deployments.front import LIMITS, Front, assert_error
-from wordbound.documents import text_of
+from vocab.documents import text_of
 
 DOCUMENTS = "/v1/documents"
 STORY = "The Wolf came.\r\n\r\n \nA wolf’s wolf ran in front of\tme.\u2028It ran."

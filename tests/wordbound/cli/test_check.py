@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.wordbound.documents.books import STORY, docx, epub, pdf
+from tests.vocab.documents.books import STORY, docx, epub, pdf
 from wordbound.cli import app
 
 Output = pytest.CaptureFixture[str]

@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 import pytest
 from pypdf import PdfWriter
 
-from tests.wordbound.documents.books import STORY, docx, docx_of, epub, epub_of, pdf, zipped
+from tests.vocab.documents.books import STORY, docx, docx_of, epub, epub_of, pdf, zipped
+from vocab import documents
+from vocab.documents import text_of
+from vocab.documents import zipped as zipped_module
+from vocab.documents.errors import DocumentError
 from vocab.lists.wordlists import load_word_list
 from vocab.options import ListOptions
 from vocab.text.check import TextChecker
-from wordbound import documents
-from wordbound.documents import text_of
-from wordbound.documents import zipped as zipped_module
-from wordbound.documents.errors import DocumentError
 
 SCAN = "no text in it"
 DAMAGED = "the file is damaged"
@@ -183,7 +183,7 @@ def test_bounds_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_long_pdf_files_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wordbound.documents.pdf.MAX_PAGES", 2)
+    monkeypatch.setattr("vocab.documents.pdf.MAX_PAGES", 2)
     with pytest.raises(DocumentError, match="more than 2 pages"):
         text_of(pdf(STORY), "a")
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from wordbound.documents.pdf import joined
+from vocab.documents.pdf import joined
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ what the author deleted."""
 import posixpath
 from typing import Final
 
-from wordbound.documents.errors import DocumentError
-from wordbound.documents.zipped import Zipped, tidied
+from vocab.documents.errors import DocumentError
+from vocab.documents.zipped import Zipped, tidied
 
 _NAMESPACES: Final = (
     "http://schemas.openxmlformats.org/wordprocessingml/2006/main",

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
+from vocab.documents.errors import DocumentError
+from vocab.documents.zipped import tidied
 from vocab.marks import APOSTROPHES, CLOSING_QUOTES, SENTENCE_MARKS
-from wordbound.documents.errors import DocumentError
-from wordbound.documents.zipped import tidied
 
 if TYPE_CHECKING:
     from pypdf import PdfReader
