@@ -52,55 +52,43 @@ export function GlossaryDialog({ handout }: { handout: Handout }) {
 function Entries({ handout, entries }: { handout: Handout; entries: GlossaryEntry[] }) {
   const { notes, leftOut } = handout.settings.value;
   return (
-    <div class="table-frame" tabIndex={0} role="region" aria-label="Words of the glossary">
-      <table class="entries">
-        <thead>
-          <tr>
-            <th scope="col">Word</th>
-            <th scope="col">Base form</th>
-            <th scope="col">Rank</th>
-            <th scope="col">Note</th>
-          </tr>
-        </thead>
-        <tbody>
-          {entries.map(({ key, word, lemma, rank, sentence }) => (
-            <tr key={key}>
-              <th scope="row">
-                <label class="switch">
-                  <input
-                    type="checkbox"
-                    checked={!leftOut.includes(key)}
-                    onChange={(event) =>
-                      handout.change({
-                        leftOut: event.currentTarget.checked ? leftOut.filter((other) => other !== key) : [...leftOut, key],
-                      })
-                    }
-                  />
-                  <bdi>{word}</bdi>
-                </label>
-              </th>
-              <td>
-                <bdi>{lemma}</bdi>
-              </td>
-              <td>{rank?.toLocaleString("en")}</td>
-              <td>
-                <input
-                  type="text"
-                  dir="auto"
-                  maxLength={500}
-                  aria-label={`Note on ${word}`}
-                  value={notes[key] ?? ""}
-                  onInput={(event) => handout.change({ notes: { ...notes, [key]: event.currentTarget.value } })}
-                />
-                <p class="hint" lang={handout.lang} dir={handout.direction}>
-                  {sentence}
-                </p>
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <ul class="entries" tabIndex={0} aria-label="Words of the glossary">
+      {entries.map(({ key, word, lemma, rank, sentence }) => (
+        <li key={key}>
+          <div>
+            <label class="switch">
+              <input
+                type="checkbox"
+                checked={!leftOut.includes(key)}
+                onChange={(event) =>
+                  handout.change({
+                    leftOut: event.currentTarget.checked ? leftOut.filter((other) => other !== key) : [...leftOut, key],
+                  })
+                }
+              />
+              <bdi>{word}</bdi>
+            </label>
+            <p class="hint">
+              {lemma && lemma !== word && <bdi>{lemma}</bdi>} {rank && `rank ${rank.toLocaleString("en")}`}
+            </p>
+          </div>
+          <div>
+            <input
+              type="text"
+              dir="auto"
+              maxLength={500}
+              placeholder="Note"
+              aria-label={`Note on ${word}`}
+              value={notes[key] ?? ""}
+              onInput={(event) => handout.change({ notes: { ...notes, [key]: event.currentTarget.value } })}
+            />
+            <p class="hint" lang={handout.lang} dir={handout.direction}>
+              {sentence}
+            </p>
+          </div>
+        </li>
+      ))}
+    </ul>
   );
 }
 

@@ -15,28 +15,28 @@ export function onPrint(sheet: () => VNode | null): void {
   });
   addEventListener("afterprint", () => {
     render(null, root());
-    document.documentElement.classList.remove("prints-sheet");
+    document.documentElement.classList.remove("prints-handout");
   });
 }
 
 function show(sheet: VNode): void {
   // Drawn at once: the browser's dialog does not wait.
   render(sheet, root());
-  document.documentElement.classList.add("prints-sheet");
+  document.documentElement.classList.add("prints-handout");
 }
 
 function root(): HTMLElement {
-  const known = document.getElementById("sheet");
+  const known = document.getElementById("handout");
   if (known) return known;
   const made = document.createElement("div");
-  made.id = "sheet";
+  made.id = "handout";
   document.body.append(made);
   return made;
 }
 
 function Sheet({ handout, children }: { handout: Handout; children: ComponentChildren }) {
   return (
-    <article class="sheet" lang={handout.lang} dir={handout.direction} style={{ fontSize: `${handout.settings.value.size}pt` }}>
+    <article class="handout" lang={handout.lang} dir={handout.direction} style={{ fontSize: `${handout.settings.value.size}pt` }}>
       {handout.title && <h1>{handout.title}</h1>}
       {children}
     </article>

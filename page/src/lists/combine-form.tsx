@@ -107,7 +107,7 @@ export function CombineForm() {
         </label>
         <label>
           <input type="radio" name="way" checked={way.value === "union"} onChange={() => (way.value = "union")} />
-          Words of both lists
+          Words of either list
         </label>
       </fieldset>
       <ChoiceFields choice={choices[1]} label="Second list" />

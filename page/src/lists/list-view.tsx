@@ -1,11 +1,11 @@
 import { computed, signal } from "@preact/signals";
 import { download, fileName } from "../exports/download";
 import { nameOfList } from "../parts/language-field";
-import { change } from "../state/brief";
+import { brief, change } from "../state/brief";
 import { type MyList, myLists, remove } from "../state/lists";
 import { directionOf } from "../text/words";
 import { csvFile } from "./csv";
-import { changeList, shown } from "./edit";
+import { changeList, shown, startList } from "./edit";
 import { numWords } from "./list-form";
 
 /** Words that are drawn at once. */
@@ -84,6 +84,8 @@ export function ListView({ list, onWrite }: { list: MyList; onWrite: () => void 
 
 function deleteList(name: string): void {
   remove(name);
+  if (brief.peek().myList === name) change({ myList: "" });
   const [next] = myLists.peek();
-  shown.value = next ? { kind: "list", name: next.name } : { kind: "form", before: null };
+  if (next) shown.value = { kind: "list", name: next.name };
+  else startList();
 }
