@@ -23,6 +23,12 @@ const TABS: readonly Tab<Name>[] = [
 
 const tab = signal<Name>("write");
 
+/** Lead to the Write tab; the button that did is gone then, and the focus with it. */
+function showWrite(): void {
+  tab.value = "write";
+  document.getElementById("tab-write")?.focus();
+}
+
 function App() {
   return (
     <>
@@ -38,10 +44,10 @@ function App() {
         <WriteTab />
       </Panel>
       <Panel name="check" isShown={tab.value === "check"}>
-        <CheckTab onWrite={() => (tab.value = "write")} />
+        <CheckTab onWrite={showWrite} />
       </Panel>
       <Panel name="lists" isShown={tab.value === "lists"}>
-        <ListsTab onWrite={() => (tab.value = "write")} />
+        <ListsTab onWrite={showWrite} />
       </Panel>
     </>
   );

@@ -3,6 +3,7 @@ import { test } from "node:test";
 import { minus, union } from "../src/lists/combine";
 import { csvFile } from "../src/lists/csv";
 import { MAX_LIST_WORDS, readWords } from "../src/lists/read-words";
+import { decoded, FileError } from "../src/parts/read-file";
 
 test("words stand one a line, and what is no word is told with its line", () => {
   const { words, faults } = readWords(`cat\r\n\r\n- dog \n42\ncat\n${"a".repeat(101)}\nin  front of\n2. mouse\nda\u200bte`);
@@ -64,4 +65,12 @@ test("a word in other capitals is taken away with the listed one, and a name sta
   assert.deepEqual(minus(["The", "may", "May", "cat"], ["the", "May"], "en"), ["may", "cat"]);
   assert.deepEqual(minus(["hund", "Hund"], ["Hund"], "de"), ["hund"]);
   assert.deepEqual(minus(["Iğdır", "ısı", "İyi"], ["iyi", "ığdır"], "tr"), ["ısı"]);
+});
+
+test("a file is read in the encodings that programs save lists in, and one that is no text is refused", () => {
+  const utf16 = new Uint8Array([0xff, 0xfe, ...Buffer.from("größe", "utf16le")]);
+  for (const bytes of [Buffer.from("größe"), Buffer.from("\ufeffgröße"), utf16, Buffer.from("größe", "latin1")]) {
+    assert.deepEqual(readWords(decoded(new Uint8Array(bytes), "a.csv")).words, ["größe"]);
+  }
+  assert.throws(() => decoded(new Uint8Array([0x50, 0x4b, 0, 1]), "a.xlsx"), FileError);
 });

@@ -97,7 +97,7 @@ export function CombineForm() {
         void combine();
       }}
     >
-      <h2>A list of two lists</h2>
+      <h2 tabIndex={-1}>A list of two lists</h2>
       <ChoiceFields choice={choices[0]} label="First list" />
       <fieldset class="choices">
         <legend>What to take</legend>

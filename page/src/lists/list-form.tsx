@@ -15,7 +15,7 @@ export function ListForm({ before }: { before: string | null }) {
         saveForm(before);
       }}
     >
-      <h2>{before === null ? "A new list" : `Change "${before}"`}</h2>
+      <h2 tabIndex={-1}>{before === null ? "A new list" : `Change "${before}"`}</h2>
       <div class="side-by-side">
         <label class="field">
           <span>Name</span>

@@ -33,7 +33,7 @@ export function ListView({ list, onWrite }: { list: MyList; onWrite: () => void 
   const { total, words } = found.value;
   return (
     <section aria-label={list.name}>
-      <h2>{list.name}</h2>
+      <h2 tabIndex={-1}>{list.name}</h2>
       <p class="hint">
         {nameOfList(list.lang)}, {numWords(list.words.length)}
       </p>

@@ -1,3 +1,4 @@
+import { useEffect, useRef } from "preact/hooks";
 import { deleted, listNamed, myLists, undoRemove } from "../state/lists";
 import { CombineForm, startCombining } from "./combine-form";
 import { shown, startList } from "./edit";
@@ -8,6 +9,11 @@ import { ListView } from "./list-view";
 export function ListsTab({ onWrite }: { onWrite: () => void }) {
   const open = shown.value;
   const list = open.kind === "list" ? listNamed(open.name) : undefined;
+  const main = useRef<HTMLElement>(null);
+  useEffect(() => {
+    // The button that led here is gone, and the focus with it.
+    if (document.activeElement === document.body) main.current?.querySelector("h2")?.focus();
+  }, [open]);
   return (
     <div class="columns lists">
       <nav class="brief" aria-label="My lists">
@@ -35,7 +41,7 @@ export function ListsTab({ onWrite }: { onWrite: () => void }) {
         <Undo />
         <p class="hint">Your lists are kept in this browser only. Download those that you want to keep.</p>
       </nav>
-      <main class="page">
+      <main class="page" ref={main}>
         {open.kind === "combine" ? (
           <CombineForm />
         ) : list ? (
