@@ -26,6 +26,7 @@ class Policy(BaseModel):
     policy_function: str = Field(pattern=r"^[\w.]+[:.]\w+$")
     """Where it is imported from, ``package.module:function``."""
     policy_kwargs: dict[str, Any] = {}
+    """What the function is given besides the context."""
 
 
 class Autoscaling(BaseModel):
@@ -39,6 +40,7 @@ class Autoscaling(BaseModel):
     initial_replicas: int | None = Field(default=None, ge=0)
     """At the start; by default ``min_replicas``."""
     max_replicas: int = Field(default=1, ge=1)
+    """At most so many, each with the GPUs of one engine."""
     target_sequences: float = Field(default=32, gt=0)
     """Sequences of interactive requests per replica, running or waiting, that the autoscaler aims at. Lines of batches
     do not count: they take what is there."""

@@ -50,6 +50,7 @@ class BatchSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     enabled: bool = True
+    """Whether there are files, batches and jobs."""
     database: SecretStr | None = None
     """A URL of SQLAlchemy's, such as ``postgresql+psycopg://user:password@host/name``. By default a SQLite file in
     ``state_dir``: enough for one machine. Where the batch deployment may move to another node, use a server."""
@@ -69,6 +70,7 @@ class BatchSettings(BaseModel):
     resources: dict[str, float] = {}
     """Custom resources that pin the batch deployment to a node."""
     limits: BatchLimits = BatchLimits()
+    """How much batches may ask for."""
 
     @property
     def lines_sent(self) -> int:
@@ -112,6 +114,7 @@ class Settings(BaseSettings):
     model_id: str = ""
     """The name that clients use; by default the id, or the folder's last part."""
     trust_remote_code: bool = False
+    """Run the code that comes with a model. Only for models whose authors you trust."""
     hf_token: SecretStr | None = None
     """Hugging Face's token, for a model that needs one. What ``HF_TOKEN`` is on a node goes before it there."""
     torch_dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
@@ -126,6 +129,7 @@ class Settings(BaseSettings):
 
     # The front
     secret_token: SecretStr = Field(min_length=1)
+    """The key that clients send: ``Authorization: Bearer``, ``X-API-Key`` or ``?token=``. Its name is ``default``."""
     secrets_dir: Path | None = None
     """A folder such as ``/run/secrets``, of files that are named like variables, in any case, and hold their values:
     ``SECRET_TOKEN``, ``WORDBOUND_KEYS`` (as JSON), ``WORDBOUND_BATCH__DATABASE``. Read once, at the start."""
@@ -160,11 +164,13 @@ class Settings(BaseSettings):
     public_docs: bool = False
     """Answer ``/openapi.json`` and ``/docs`` without a key."""
     limits: Limits = Limits()
+    """How much one request may ask for."""
     demo: bool = False
     """Allows the key ``changeme``, on a loopback address only."""
 
     # Batches
     batch: BatchSettings = BatchSettings()
+    """Where batches are kept and how they run."""
 
     # The vocabulary
     mask_engine: Literal["automaton", "xgrammar"] = "automaton"
@@ -225,7 +231,9 @@ class Settings(BaseSettings):
     (``tensor_parallel_size``) and no more: they exchange what they computed at every layer, and over a network it takes
     longer than the work. Else ``PACK``."""
     autoscaling: Autoscaling = Autoscaling()
+    """How many replicas of the engine there are."""
     ingress_replicas: int = Field(default=1, ge=1)
+    """Processes that take requests. A key's rates are counted in ``rates_url`` where there are several."""
     vocabulary_resources: dict[str, float] = {}
     """Custom resources that pin the vocabulary deployment to a node."""
     max_sequences: int = Field(default=128, ge=1)

@@ -224,10 +224,12 @@ def _add_models(app: FastAPI, settings: Settings, backend: Backend) -> None:
 
     @app.get("/v1/models")
     async def list_models() -> Response:
+        """The model that is served."""
         return JSONResponse({"object": "list", "data": [await with_context()]})
 
     @app.get("/v1/models/{name:path}")
     async def get_model(name: str) -> Response:
+        """The model of that name: how long its prompts and answers may be."""
         if name != settings.model_id:
             raise model_not_found(name)
         return JSONResponse(await with_context())
@@ -264,10 +266,12 @@ def _add_generation(app: FastAPI, settings: Settings, backend: Backend, rates: R
 
     @app.post("/v1/chat/completions")
     async def create_chat_completion(request: Request) -> Response:
+        """The model's answer to a conversation; with ``vocab`` in words of a list."""
         return await answered(request, await read(request, chats))
 
     @app.post("/v1/completions")
     async def create_completion(request: Request) -> Response:
+        """A text that goes on where the prompt ends; with ``vocab`` in words of a list."""
         return await answered(request, await read(request, completions))
 
     @app.post("/generate")

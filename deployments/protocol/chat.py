@@ -88,6 +88,7 @@ class SamplingFields(Body):
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     """By default 1 for free text; with a vocabulary 0.3, or 0.5 where several texts are drawn to choose from."""
     top_p: Share | None = None
+    """Draw among the likeliest tokens that have this probability together."""
     top_k: Annotated[int, Field(ge=-1, le=INT32_MAX)] | None = None
     """-1 and 0 for all tokens."""
     min_p: Annotated[float, Field(ge=0, le=1)] | None = None
@@ -95,33 +96,51 @@ class SamplingFields(Body):
     n: Annotated[int, Field(ge=1), AtMost("max_n")] | None = None
     """How many answers."""
     seed: Annotated[int, Field(ge=-INT64_MAX - 1, le=INT64_MAX)] | None = None
+    """The same number draws the same text again, as far as rounding lets it."""
     stop: Stop | None = None
     """The answer ends before this string, or the first of these."""
     stream: bool | None = None
     """Answer by server-sent events."""
     stream_options: StreamOptions | None = None
+    """Of a stream: whether its last chunk has the usage."""
     stream_interval: NumTokens | None = None
     """Tokens in one event."""
     frequency_penalty: Penalty | None = None
+    """Taken from a token's logit for each time that it came."""
     presence_penalty: Penalty | None = None
+    """Taken once from the logit of a token that came."""
     repetition_penalty: Annotated[float, Field(ge=0.01, le=10)] | None = None
     """Divides logits, in float32: far below 0.01 they would become infinite, and the probabilities no numbers."""
     logit_bias: LogitBias | None = None
     """Token ids, written in decimal, and what is added to their logits."""
     min_tokens: Annotated[int, Field(ge=0), AtMost("max_new_tokens")] | None = None
+    """The answer does not end before so many tokens."""
     response_format: ResponseFormat | None = None
+    """JSON, or text; not with a vocabulary."""
     structured_outputs: StructuredOutputs | None = None
+    """What the answer has to match, in vLLM's terms; not with a vocabulary."""
     allowed_token_ids: Annotated[TokenIds, Field(min_length=1)] | None = None
+    """Only these tokens may come; not with a vocabulary."""
     bad_words: Annotated[list[StopString], AtMost("max_bad_words")] | None = None
+    """Words that do not come; with a vocabulary single words, in every form."""
     ignore_eos: bool | None = None
+    """Go on to ``max_tokens``; not with a vocabulary."""
     include_stop_str_in_output: bool | None = None
+    """Whether the stop string stays at the end of the answer."""
     logprob_token_ids: TokenIds | None = None
+    """Tokens whose log-probabilities are told besides; not with a vocabulary."""
     repetition_detection: RepetitionDetection | None = None
+    """End an answer that repeats itself; not with a vocabulary."""
     return_token_ids: bool | None = None
+    """Tell the ids of the prompt's and the answer's tokens."""
     return_tokens_as_token_ids: bool | None = None
+    """Name tokens among log-probabilities by their ids."""
     skip_special_tokens: bool | None = None
+    """Whether special tokens are left out of the text."""
     spaces_between_special_tokens: bool | None = None
+    """Whether special tokens in the text have blanks between them."""
     stop_token_ids: TokenIds | None = None
+    """The answer ends before one of these tokens; not with a vocabulary."""
 
 
 class EngineFields(SamplingFields):
@@ -130,16 +149,25 @@ class EngineFields(SamplingFields):
     messages: Messages
     """The conversation; at least one message has a text."""
     logprobs: bool | None = None
+    """Tell the log-probability of each token of the answer."""
     top_logprobs: Annotated[int, Field(ge=0), AtMost("max_top_logprobs")] | None = None
     """Needs ``logprobs``."""
     tools: Tools | None = None
+    """Functions that the model may call; not with a vocabulary."""
     tool_choice: ToolChoice | None = None
+    """Whether it may, must or must not, or which one it must call."""
     parallel_tool_calls: bool | None = None
+    """Whether it may call several at once."""
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
+    """How long a model that thinks first should think."""
     include_reasoning: bool | None = None
+    """Whether thoughts are part of the answer."""
     thinking_token_budget: Annotated[int, Field(ge=-1, le=INT32_MAX)] | None = None
+    """How many tokens thoughts may have."""
     add_generation_prompt: bool | None = None
+    """Whether the chat template begins a message of the assistant."""
     continue_final_message: bool | None = None
+    """Go on behind the last message, which is the assistant's."""
     chat_template_kwargs: (
         Annotated[dict[str, Any], Field(json_schema_extra={"x-expected": _SWITCHES}), AfterValidator(_check_switches)]
         | None

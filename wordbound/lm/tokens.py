@@ -26,18 +26,17 @@ class Token(bytes):
 
     It is a ``bytes``: ``b"".join``, slices and ``decode`` work on it. Two tokens are equal, and ordered, by id, since
     several may have the same bytes; a token and plain bytes are compared by content.
-
-    Args:
-        token_id: Its id, which is its place in the vocabulary.
-        byte_string: Its bytes.
-
-    Raises:
-        TypeError: The id is no integer, or the bytes are no ``bytes``.
     """
 
     token_id: int
+    """Its place in the vocabulary."""
 
     def __new__(cls, token_id: int, byte_string: bytes) -> Self:
+        """Create a token of an id and its bytes.
+
+        Raises:
+            TypeError: The id is no integer, or the bytes are no ``bytes``.
+        """
         if not isinstance(byte_string, bytes):
             raise TypeError(f"byte_string must be bytes, not {type(byte_string).__name__}")
         token = super().__new__(cls, byte_string)

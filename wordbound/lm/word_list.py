@@ -43,7 +43,11 @@ class WordList:
         words: A list of one's own, the most frequent first; ``lang`` then names the rules of spelling.
         extra_words: Words that are allowed besides.
         exclude_words: Words that are not allowed.
-        case, layout, numbers, punctuation, end: As of a request's ``vocab``.
+        case: As of a request's ``vocab``, and so are the next four.
+        layout: Where lines may break.
+        numbers: Whether numbers in digits are allowed.
+        punctuation: Which marks there are.
+        end: Where a text may end.
         safe: Leave profanity out of a built-in list.
         wordlist_dir: A folder with list files.
         eos_token_ids: The tokens that end a text; the tokenizer's own by default.

@@ -66,6 +66,7 @@ def add_batch_routes(app: FastAPI, settings: Settings, batches: BatchClient) -> 
 def _add_files(app: FastAPI, batches: BatchClient, uploads: Uploads) -> None:
     @app.post("/v1/files")
     async def create_file(request: Request) -> Response:
+        """Upload a file of requests for a batch, a line each."""
         caller = _caller(request)
         async with uploads.read(request, caller.owner, ("purpose", _ANCHOR, _SECONDS)) as upload:
             if "purpose" not in upload.fields:
@@ -76,31 +77,37 @@ def _add_files(app: FastAPI, batches: BatchClient, uploads: Uploads) -> None:
 
     @app.get("/v1/files")
     async def list_files(request: Request) -> Response:
+        """The key's files, a page at a time."""
         query = read_query(request, ("purpose", "after", "limit", "order"))
         args = (query.get("purpose"), query.get("after"), whole_number(query, "limit"), query.get("order", "desc"))
         return JSONResponse(await batches.list_files(_caller(request), *args))
 
     @app.get("/v1/files/{file_id}")
     async def get_file(request: Request, file_id: str) -> Response:
+        """What is known of a file."""
         return JSONResponse(await batches.get_file(_caller(request), file_id))
 
     @app.delete("/v1/files/{file_id}")
     async def delete_file(request: Request, file_id: str) -> Response:
+        """Delete a file."""
         return JSONResponse(await batches.delete_file(_caller(request), file_id))
 
     @app.get("/v1/files/{file_id}/content")
     async def get_content(request: Request, file_id: str) -> Response:
+        """What a file holds."""
         return await _send_file(batches, request, file_id, "application/octet-stream")
 
 
 def _add_batches(app: FastAPI, batches: BatchClient, limits: Limits) -> None:
     @app.post("/v1/batches")
     async def create_batch(request: Request) -> Response:
+        """Answer the lines of a file."""
         fields = parse_json(await read_json_body(request, limits), limits)
         return JSONResponse(await batches.create_batch(_caller(request), fields))
 
     @app.get("/v1/batches")
     async def list_batches(request: Request) -> Response:
+        """The key's batches, a page at a time."""
         query = read_query(request, ("after", "limit"))
         return JSONResponse(
             await batches.list_batches(_caller(request), query.get("after"), whole_number(query, "limit"))
@@ -108,16 +115,19 @@ def _add_batches(app: FastAPI, batches: BatchClient, limits: Limits) -> None:
 
     @app.get("/v1/batches/{batch_id}")
     async def get_batch(request: Request, batch_id: str) -> Response:
+        """How far a batch is, and its files."""
         return JSONResponse(await batches.get_batch(_caller(request), batch_id))
 
     @app.post("/v1/batches/{batch_id}/cancel")
     async def cancel_batch(request: Request, batch_id: str) -> Response:
+        """End a batch; what was answered stays."""
         return JSONResponse(await batches.cancel_batch(_caller(request), batch_id))
 
 
 def _add_jobs(app: FastAPI, batches: BatchClient, uploads: Uploads, settings: Settings) -> None:
     @app.post("/v1/batch/jobs")
     async def create_job(request: Request) -> Response:
+        """Answer a JSON list of chats; members in the query replace those of each."""
         caller = _caller(request)
         async with uploads.read(request, caller.owner) as upload:
             query = request.query_params.multi_items()
@@ -127,10 +137,12 @@ def _add_jobs(app: FastAPI, batches: BatchClient, uploads: Uploads, settings: Se
 
     @app.get("/v1/batch/jobs/{job_id}")
     async def get_job(request: Request, job_id: str) -> Response:
+        """How far a job is."""
         return JSONResponse(await batches.get_job(_caller(request), job_id))
 
     @app.get("/v1/batch/jobs/{job_id}/results")
     async def get_results(request: Request, job_id: str) -> Response:
+        """The answers of a job, in the order of its requests; a 409 before it is completed."""
         file_id = await batches.job_results(_caller(request), job_id)
         return await _send_file(batches, request, file_id, "application/json")
 

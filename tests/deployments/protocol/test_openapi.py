@@ -60,9 +60,10 @@ def test_every_route_is_in_the_document_and_no_other(made: dict[str, Any]) -> No
     assert described == {(method, path.decode()) for path, methods in routes.items() for method in methods}
 
 
-def test_every_operation_has_an_answer_and_the_shape_of_an_error(made: dict[str, Any]) -> None:
+def test_every_operation_has_a_description_an_answer_and_the_shape_of_an_error(made: dict[str, Any]) -> None:
     for methods in made["paths"].values():
         for operation in methods.values():
+            assert operation["description"]
             assert operation["responses"]["200"]["content"]
             assert operation["responses"]["default"]["content"]["application/json"]["schema"] == {
                 "$ref": "#/components/schemas/Error"
