@@ -14,8 +14,8 @@ WANTED := -c constraints-cpu.txt -e ".[cpu,demo,dev]"
 # vLLM asks for these three, whose public builds do not match the CPU build of torch and break `import transformers`.
 MISMATCHED := torchvision torchaudio torchcodec
 
-.PHONY: lists page check-page demo test unit test-slow test-optimized stress test-postgres lint types constraints check-constraints \
-  bench bench-masks bench-gpu bench-quality clean
+.PHONY: lists page check-page docs demo test unit test-slow test-optimized stress test-postgres lint types constraints \
+  check-constraints bench bench-masks bench-gpu bench-quality clean
 .DEFAULT_GOAL := demo
 
 demo: $(READY)
@@ -54,6 +54,10 @@ lint: $(READY)
 
 types: $(READY)
 	$(BIN)/mypy
+
+# The site of docs/, into site/; a warning is an error. The variable silences the theme's note on its successor.
+docs: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
 
 # The versions of both stacks, from pyproject.toml: constraints-cpu.txt and constraints-gpu.txt.
 constraints: $(READY)
@@ -100,7 +104,7 @@ page/node_modules/.ready: page/package-lock.json
 	@touch $@
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .coverage page/node_modules page/build
+	rm -rf $(VENV) build dist site *.egg-info .mypy_cache .pytest_cache .ruff_cache .coverage page/node_modules page/build
 
 # The stamp is newer than what it was made from, so a second run starts at once.
 $(READY): pyproject.toml constraints-cpu.txt | $(VENV)/.torch

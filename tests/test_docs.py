@@ -1,12 +1,32 @@
-"""The documentation speaks of what exists."""
+"""The documentation speaks of what exists, and every example of it is run or says why not."""
 
+import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
+
+from deployments.contract import Decoding
+from deployments.errors import BadRequestError
+from deployments.offline.config import OfflineConfig
+from deployments.protocol.authoring import AuthorMembers
+from deployments.protocol.decoding import DecodingFields, DecodingMembers
+from deployments.protocol.reader import ChatRequestReader
+from deployments.replica.hint import ENGLISH
+from deployments.settings import Settings
+from docs_builder.examples import Block, blocks, commands
+from tests.deployments.front import KEY, LIMITS, MODEL, chat_body
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))]
+BLOCKS = [block for page in PAGES for block in blocks(ROOT, page)]
+RUN_WITH_THE_SERVICE = {"console", "python", "json"}
+"""By tests/e2e/test_pages.py."""
+
+AUTHORING, DECODING = ((ROOT / "docs" / name).read_text() for name in ("authoring.md", "decoding.md"))
+ERRORS = [(json.loads(text), param) for text, param in re.findall(r"^\| `(\{.*\})` \| `([\w.]+)` \|$", DECODING, re.M)]
 
 
 def test_the_life_of_a_request_passes_every_room() -> None:
@@ -21,8 +41,71 @@ def test_the_life_of_a_request_passes_every_room() -> None:
     assert unnamed == {"vocab/arrays", "deployments/demo"}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_file_that_a_page_names_exists(page: Path) -> None:
-    text = page.read_text()
+@pytest.mark.parametrize("page", [*PAGES, "CHANGELOG.md"])
+def test_every_file_that_a_page_names_exists(page: str) -> None:
+    path = ROOT / page
+    text = path.read_text()
     named = re.findall(r"`([\w./-]+/[\w.-]+\.(?:py|yaml|md|txt))`", text) + re.findall(r"\]\(([\w./-]+)\)", text)
-    assert [name for name in named if not (ROOT / name).exists() and not (page.parent / name).exists()] == []
+    assert [name for name in named if not (ROOT / name).exists() and not (path.parent / name).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_block_of_a_page_is_seen(page: str) -> None:
+    fences = re.findall(r"^ *```", (ROOT / page).read_text(), re.MULTILINE)
+    assert len(fences) == 2 * len([block for block in BLOCKS if block.page == page])
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=str)
+def test_every_example_is_run_or_says_why_not(block: Block) -> None:
+    if "not run" in block.marks:
+        assert len(block.marks["not run"]) > 5
+        pytest.skip(block.marks["not run"])
+    if block.language == "yaml":
+        read_settings(block)
+    elif block.language == "json":
+        assert json.loads(block.text)
+    else:
+        assert block.language in RUN_WITH_THE_SERVICE
+    if block.language == "console":
+        assert commands(block)
+
+
+def read_settings(block: Block) -> None:
+    given = yaml.safe_load(block.text)
+    if "offline" in block.marks:
+        OfflineConfig.load(given)
+    else:
+        assert "settings" in block.marks
+        assert Settings(**{"secret_token": KEY, **given})
+
+
+@pytest.mark.parametrize(("fields", "param"), ERRORS, ids=str)
+def test_every_error_of_decoding_is_one_and_names_the_field(fields: dict[str, Any], param: str) -> None:
+    with pytest.raises(BadRequestError) as caught:
+        ChatRequestReader(MODEL, LIMITS).read(chat_body(**fields))
+    assert caught.value.param == param
+
+
+def test_every_field_of_decoding_and_authoring_has_a_row() -> None:
+    rows = set(re.findall(r"^\| `([\w.]+)` \|", DECODING, re.MULTILINE))
+    assert {*DecodingFields.model_fields, *(f"vocab.{name}" for name in DecodingMembers.model_fields), "n"} <= rows
+    rows = set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`[^|]*) \|", AUTHORING, re.MULTILINE))))
+    assert set(AuthorMembers.model_fields) <= rows
+    assert len(ERRORS) >= 20
+
+
+def test_the_examples_of_decoding_ask_for_something() -> None:
+    reader = ChatRequestReader(MODEL, LIMITS)
+    plain = reader.read(chat_body(vocab={"lang": "en"}))
+    asked = [reader.read(chat_body(**json.loads(block.text))) for block in BLOCKS if is_body_of_decoding(block)]
+    assert len(asked) >= 5
+    assert all((chat.decoding, chat.body) != (plain.decoding, plain.body) for chat in asked)
+    assert plain.decoding == Decoding(hint=True)
+
+
+def is_body_of_decoding(block: Block) -> bool:
+    return block.page == "docs/decoding.md" and block.language == "json" and "answer" not in block.marks
+
+
+def test_the_english_line_is_quoted_as_it_is() -> None:
+    assert f'"{ENGLISH}"' in re.sub(r"\s+", " ", DECODING)

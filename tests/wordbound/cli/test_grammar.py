@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tests.vocab.text.test_lark import Bytes
 from vocab.lists.wordlists import WordList, load_word_list
 from vocab.options import ListOptions
 from vocab.text.changes import ListChanges
@@ -170,19 +169,6 @@ def test_it_is_a_command(list_file: str, capsys: Output, monkeypatch: pytest.Mon
         runpy.run_module("wordbound", run_name="__main__")
     assert exit_info.value.code == 0
     assert capsys.readouterr().out.startswith('root ::= " "? start-unit (gap unit)*\n')
-
-
-def test_the_page_for_other_engines_does_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    llguidance = pytest.importorskip("llguidance")
-    page = (Path(__file__).parents[3] / "docs" / "other-engines.md").read_text(encoding="utf-8")
-    commands = re.findall(r"^wordbound grammar (.+)$", page, re.MULTILINE)
-    programs = re.findall(r"```python\n(.+?)```", page, re.DOTALL)
-    assert (len(commands), len(programs)) == (2, 2)
-    monkeypatch.chdir(tmp_path)
-    for command in commands:
-        assert main(command.split()) == 0
-    for program in programs:
-        exec(program, {"tokenizer": llguidance.LLTokenizer(llguidance.TokenizerWrapper(Bytes()))})  # noqa: S102
 
 
 def test_the_page_names_every_option() -> None:
