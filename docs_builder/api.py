@@ -88,6 +88,9 @@ def _route(method: str, path: str, operation: Schema, schemas: Schema) -> Iterat
         schema = content["schema"]
         if "$ref" in schema:
             schema = schemas[_name(schema)]
+        if "properties" not in schema:
+            yield f"Body: {_type(schema)}{_as_media(media)}\n"
+            continue
         yield f"Body{_as_media(media)}{': ' + prose(schema['description']) if 'description' in schema else ':'}\n"
         yield _members(schema)
     answers = operation["responses"]["200"]["content"]

@@ -15,7 +15,6 @@ import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 _MARK: Final = re.compile(
@@ -30,7 +29,7 @@ class Block:
     """One block of a page.
 
     Attributes:
-        page: The page's path in the repository.
+        page: The page's name.
         line: Where the block begins, from 1.
         language: As the fence names it.
         marks: What the comments before it say, by their first word.
@@ -54,9 +53,8 @@ class Command:
     output: str
 
 
-def blocks(root: Path, page: str) -> Iterator[Block]:
-    """Return the blocks of code of a page of the repository, in order."""
-    markdown = (root / page).read_text(encoding="utf-8")
+def blocks(page: str, markdown: str) -> Iterator[Block]:
+    """Return the blocks of code of a page, in order; ``page`` is its name in messages."""
     for found in _BLOCK.finditer(markdown):
         marks = {mark[1]: mark[2] for mark in _MARK.finditer(found[1])}
         line = markdown.count("\n", 0, found.end(1)) + 1
@@ -90,6 +88,11 @@ def commands(block: Block) -> list[Command]:
             typed += f"\n{following}"
         made.append(Command(typed, ""))
     return made
+
+
+def typed_text(block: Block) -> str:
+    """Return all that is typed in a ``console`` block, without what it prints."""
+    return "\n".join(command.text for command in commands(block))
 
 
 def _is_whole(typed: str) -> bool:

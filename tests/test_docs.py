@@ -21,7 +21,7 @@ from tests.deployments.front import KEY, LIMITS, MODEL, chat_body
 
 ROOT = Path(__file__).parent.parent
 PAGES = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))]
-BLOCKS = [block for page in PAGES for block in blocks(ROOT, page)]
+BLOCKS = [block for page in PAGES for block in blocks(page, (ROOT / page).read_text())]
 RUN_WITH_THE_SERVICE = {"console", "python", "json"}
 """By tests/e2e/test_pages.py."""
 

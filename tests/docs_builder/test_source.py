@@ -12,6 +12,7 @@ site_name: a
 strict: true
 theme: {name: material, font: false}
 plugins: []
+markdown_extensions: [pymdownx.superfences, pymdownx.highlight]
 docs_dir: %s
 hooks: [%s]
 """
@@ -33,11 +34,13 @@ def build(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
 
 def test_a_page_is_built_with_the_files_that_it_links_to(tmp_path: Path) -> None:
     done = build(
-        tmp_path, "[limits](../deployments/limits.py)\n\n<!-- not run: needs a GPU -->\n```console\n$ a\n```\n"
+        tmp_path, '[limits](../deployments/limits.py)\n\n<!-- not run: needs a GPU -->\n```console\n$ a "b"\nc\n```\n'
     )
     assert done.returncode == 0, done.stderr
     assert "max_body_bytes" in (tmp_path / "site" / "source" / "deployments" / "limits.py" / "index.html").read_text()
-    assert "not run" not in (tmp_path / "site" / "index.html").read_text()
+    page = (tmp_path / "site" / "index.html").read_text()
+    assert "not run" not in page
+    assert page.count('data-copy="a &quot;b&quot;"') == 1
 
 
 def test_what_a_reader_could_not_open_ends_the_build(tmp_path: Path) -> None:

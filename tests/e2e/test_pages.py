@@ -11,16 +11,16 @@ from typing import Any
 import httpx
 import pytest
 
-from docs_builder.examples import Block, blocks, commands
+from docs_builder.examples import Block, commands, typed_text
 from tests.e2e.service import KEY, Service
-from tests.test_docs import PAGES, ROOT
+from tests.test_docs import BLOCKS, PAGES, ROOT
 
 pytestmark = pytest.mark.e2e
 
 ADDRESSES = ("http://127.0.0.1:8000", "http://localhost:8000", "localhost:8000")
 MODEL_ID = "HuggingFaceTB/SmolLM2-135M-Instruct"
 MESSAGES = [{"role": "user", "content": "Tell me a story about a dog."}]
-ALL = [[block for block in blocks(ROOT, page) if "not run" not in block.marks] for page in PAGES]
+ALL = [[block for block in BLOCKS if block.page == page and "not run" not in block.marks] for page in PAGES]
 PROGRAMS = [
     found
     for page in ALL
@@ -37,11 +37,9 @@ def steps_of(block: Block) -> list[dict[str, Any]]:
     if block.language == "python":
         steps.append({"kind": "python", "text": block.text, "status": 0})
     else:
-        typed = commands(block)
-        text = "\n".join(command.text for command in typed)
-        steps.append({"kind": "shell", "text": text, "status": int(block.marks.get("exit", 0))})
+        steps.append({"kind": "shell", "text": typed_text(block), "status": int(block.marks.get("exit", 0))})
         if "exact" in block.marks:
-            steps[-1]["shown"] = "".join(command.output for command in typed)
+            steps[-1]["shown"] = "".join(command.output for command in commands(block))
     return [{"name": str(block), **step} for step in steps]
 
 
