@@ -2,7 +2,7 @@ import { type Signal, useSignal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { typeInto } from "./area";
 import type { TextDocument } from "./document";
-import { elementAt, Line, placeIn, startOf, whenDrawn } from "./lines";
+import { elementAt, Line, LONG, placeIn, startOf, whenDrawn } from "./lines";
 import { type ChosenWord, type WordActions, WordPopover } from "./word-popover";
 import { directionOf, type Drawn, drawn, paragraphsOf, type Word, wordAt } from "./words";
 
@@ -169,7 +169,7 @@ export function Editor({ document, label, placeholder, isReadOnly = false, actio
         onKeyDown={onKeyOfWord}
       >
         {lines.map(({ line, start }) => (
-          <Line key={line.id} line={line} tabbed={placeIn(line, start, tabbed)} />
+          <Line key={line.id} line={line} tabbed={placeIn(line, start, tabbed)} isOfLong={words.length > LONG} />
         ))}
       </div>
       <textarea

@@ -2,15 +2,16 @@ import { Component, createRef } from "preact";
 import { bandOf, type Drawn, drawn, isAllowed, piecesOf, type Word, whyOf } from "./words";
 
 /**
- * A paragraph of so many words is laid out anew with each key. The pieces of it that are far from what is seen are
- * drawn without their words: 10,000 of them take 90 ms more to lay out.
+ * In a text of so many words, the pieces that are far from what is seen are drawn without their words: with each key
+ * a paragraph is laid out anew, and 10,000 words of one take 90 ms.
  */
-const LONG = 1_000;
+export const LONG = 2_000;
 
 interface LineProps {
   line: Drawn;
   /** The word of it that the Tab key comes to; -1 for none. */
   tabbed: number;
+  isOfLong: boolean;
 }
 
 /** Return a place of the text as one of a part that begins at `start`; -1 for one elsewhere. */
@@ -23,12 +24,12 @@ export function placeIn({ paragraph }: Drawn, start: number, place: number): num
 export class Line extends Component<LineProps> {
   private pieces: Drawn[] = [];
 
-  override shouldComponentUpdate({ line, tabbed }: LineProps): boolean {
-    return line !== this.props.line || tabbed !== this.props.tabbed;
+  override shouldComponentUpdate(next: LineProps): boolean {
+    return isOther(next, this.props);
   }
 
-  override render({ line, tabbed }: LineProps) {
-    const { text, words } = line.paragraph;
+  override render({ line, tabbed, isOfLong }: LineProps) {
+    const { text } = line.paragraph;
     const pieces = piecesOf(line.paragraph);
     this.pieces = drawn(this.pieces, pieces);
     return (
@@ -40,7 +41,7 @@ export class Line extends Component<LineProps> {
             key={piece.id}
             line={piece}
             tabbed={placeIn(piece, pieces[index]!.start, tabbed)}
-            isOfLong={words.length > LONG}
+            isOfLong={isOfLong}
           />
         ))}
       </div>
@@ -48,18 +49,17 @@ export class Line extends Component<LineProps> {
   }
 }
 
-interface PieceProps extends LineProps {
-  isOfLong: boolean;
+function isOther(next: LineProps, now: LineProps): boolean {
+  return next.line !== now.line || next.tabbed !== now.tabbed || next.isOfLong !== now.isOfLong;
 }
 
-class Piece extends Component<PieceProps, { isNear: boolean }> {
+class Piece extends Component<LineProps, { isNear: boolean }> {
   override state = { isNear: false };
   private element!: Element;
   private readonly own = createRef<HTMLSpanElement>();
 
-  override shouldComponentUpdate({ line, tabbed, isOfLong }: PieceProps, { isNear }: { isNear: boolean }): boolean {
-    const { props, state } = this;
-    return line !== props.line || tabbed !== props.tabbed || isOfLong !== props.isOfLong || isNear !== state.isNear;
+  override shouldComponentUpdate(next: LineProps, { isNear }: { isNear: boolean }): boolean {
+    return isOther(next, this.props) || (next.isOfLong && isNear !== this.state.isNear);
   }
 
   override componentDidMount(): void {
@@ -71,7 +71,7 @@ class Piece extends Component<PieceProps, { isNear: boolean }> {
     unwatch(this.element);
   }
 
-  override render({ line, tabbed, isOfLong }: PieceProps, { isNear }: { isNear: boolean }) {
+  override render({ line, tabbed, isOfLong }: LineProps, { isNear }: { isNear: boolean }) {
     const { text, words } = line.paragraph;
     if (isOfLong && !isNear) return <span ref={this.own}>{text}</span>;
     const parts = [];
