@@ -209,6 +209,16 @@ interface ChosenProps {
 /** The popover of the word that is chosen. Apart from the editor, which is not drawn again for it. */
 function Chosen({ chosen, document, area, canEdit, actions }: ChosenProps) {
   const word = chosen.value;
+  const isHovered = word?.how === "hover";
+  useEffect(() => {
+    if (!isHovered) return;
+    // The focus may be anywhere.
+    const onKey = (event: KeyboardEvent): void => {
+      if (event.key === "Escape" && !event.defaultPrevented) chosen.value = null;
+    };
+    addEventListener("keydown", onKey);
+    return () => removeEventListener("keydown", onKey);
+  }, [isHovered]);
   if (!word) return null;
   return (
     <WordPopover
