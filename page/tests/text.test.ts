@@ -4,7 +4,7 @@ import type { Reason } from "../src/api/types";
 import { differenceOf } from "../src/text/area";
 import { unusedOf } from "../src/text/must-use";
 import { Offsets, partAround } from "../src/text/offsets";
-import { sentenceAt, sentencesOf } from "../src/text/sentences";
+import { partsOf, sentenceAt, sentencesOf } from "../src/text/sentences";
 import { bandName, bandOf, drawn, moved, type Paragraph, paragraphsOf, piecesOf, type Word, wordAt, wordsOf } from "../src/text/words";
 
 /** Return the runs of letters of a text as words of a list. */
@@ -146,6 +146,14 @@ test("the sentence of a place is the one that it is in or behind", () => {
   };
   assert.deepEqual([0, 4, 5, 9, 10, 11, 17].map(at), ["One.", "One.", "Two.", "Two.", "Two.", "Three.", "Three."]);
   assert.equal(sentenceAt("  ", 1), undefined);
+});
+
+test("a text is divided between sentences, and a long one is a part of its own", () => {
+  const text = " One two. Three.\n\nA sentence that is long. Four. ";
+  const parts = partsOf(text, 16);
+  assert.equal(parts.join(""), text);
+  assert.deepEqual(parts, [" One two. Three.\n\n", "A sentence that is long. ", "Four. "]);
+  assert.deepEqual(partsOf("", 16), [""]);
 });
 
 test("a required word is met by its spelling, by its lemma in any form, and as an entry of several words", () => {

@@ -52,7 +52,9 @@ export class TextDocument {
   }
 
   /** Change the text, as typing does. */
-  edit(text: string): void {
+  edit(edited: string): void {
+    // As a text area has it: other line breaks would have other places there.
+    const text = edited.replace(/\r\n?/g, "\n");
     if (text === this.text.peek()) return;
     batch(() => {
       this.words.value = moved(this.words.peek(), this.text.peek(), text);

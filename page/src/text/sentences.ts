@@ -36,3 +36,16 @@ export function sentenceAt(text: string, place: number): Range | undefined {
   const all = sentencesOf(text);
   return all.findLast(({ start }) => start <= place) ?? all[0];
 }
+
+/** Divide a text between sentences, into parts of at most so many UTF-16 units where its sentences allow that. */
+export function partsOf(text: string, most: number): string[] {
+  const made: string[] = [];
+  let from = 0;
+  for (const { start, end } of sentencesOf(text)) {
+    if (end - from > most && start > from) {
+      made.push(text.slice(from, start));
+      from = start;
+    }
+  }
+  return [...made, text.slice(from)];
+}

@@ -6,6 +6,7 @@ import { authorVocabOf, type Brief, brief, change, checkVocab, lang } from "../s
 import { status } from "../state/connection";
 import { kept } from "../state/storage";
 import { TextDocument } from "../text/document";
+import { partsOf } from "../text/sentences";
 
 /** The text of the Write tab. */
 export const draft = new TextDocument("draft", checkVocab, lang);
@@ -111,19 +112,28 @@ export async function put(request: ChatRequest, signal: AbortSignal, head = "", 
   return made;
 }
 
-/** Put the draft into the words of a list. The parts are shown as they come, and the old text comes back if not all do. */
+/** Characters that are rewritten at once: the service takes about 200 unlisted words. */
+const MOST_REWRITTEN = 3_000;
+
+/** Put the draft into the words of a list. Sentences are shown as they come, and the old text comes back if not all do. */
 export async function putRewritten(vocab: Vocab, signal: AbortSignal): Promise<void> {
   await orAsBefore(async () => {
     const before = now();
-    let made = "";
-    for await (const part of prepared(vocab, rewrite(before.text, vocab, signal))) {
-      made = typeof part === "string" ? made + part : part.text;
-      batch(() => {
-        past.value = before;
-        answered.value = null;
-        phase.value = "writing";
-        draft.edit(made);
-      });
+    const parts = partsOf(before.text, MOST_REWRITTEN);
+    let done = "";
+    for (const [index, part] of parts.entries()) {
+      const rest = parts.slice(index + 1).join("");
+      let made = "";
+      for await (const answer of prepared(vocab, rewrite(part, vocab, signal))) {
+        made = typeof answer === "string" ? made + answer : answer.text;
+        batch(() => {
+          past.value = before;
+          answered.value = null;
+          phase.value = "writing";
+          draft.edit(done + made + rest);
+        });
+      }
+      done += made;
     }
   });
 }
