@@ -1,6 +1,7 @@
 """The Check tab, and what is made of a text: prints, files, cards, and a link to the settings."""
 
 import io
+import re
 from pathlib import Path
 
 import pytest
@@ -114,7 +115,9 @@ def test_a_print_has_the_sheet_alone_in_black_on_white(checking: Page) -> None:
 def test_a_link_has_the_settings_and_neither_key_nor_text(checking: Page, context: BrowserContext) -> None:
     check(checking, STORY)
     checking.get_by_label("Names and other words that may come").fill("captain")
-    link = open_dialog(checking, "Link to these settings").get_by_role("textbox").input_value()
+    field = open_dialog(checking, "Link to these settings").get_by_role("textbox")
+    expect(field).to_have_value(re.compile("#brief="))
+    link = field.input_value()
     assert len(link) < 100
     other = context.browser.new_page() if context.browser else context.new_page()
     other.goto(link)
