@@ -34,8 +34,11 @@ interface Past {
 /** What an action replaced. The browser's undo has it too, but not when the page was loaded anew. */
 export const past = kept<Past | null>("draft.past", null);
 
-/** Tokens of a word, on average, in a language that the tokenizer was not made for. */
-const TOKENS_PER_WORD = 1.5;
+/** At most, about: tokenizers know English words best. */
+const TOKENS_PER_WORD = 2;
+const TOKENS_PER_ENGLISH_WORD = 1.25;
+/** Of the sentences that a text has at least. */
+const WORDS_PER_SENTENCE = 15;
 const MAX_TRIES = 5;
 const CANDIDATES = 4;
 const PREPARING_MS = 2_000;
@@ -78,7 +81,14 @@ export function write(): Promise<void> {
 
 /** Return the request that writes a text by a brief. */
 export function requestOf(brief: Brief, messages: Message[], vocab: AuthorVocab = authorVocabOf(brief)): ChatRequest {
-  const request: ChatRequest = { messages, vocab, max_tokens: Math.ceil(brief.length * TOKENS_PER_WORD) };
+  // A small model would end much earlier.
+  const numSentences = Math.floor(brief.length / WORDS_PER_SENTENCE);
+  const isLong = vocab.max_sentences === undefined && numSentences > 1;
+  const request: ChatRequest = {
+    messages,
+    vocab: isLong ? { ...vocab, min_sentences: numSentences } : vocab,
+    max_tokens: Math.ceil(brief.length * (brief.lang === "en" ? TOKENS_PER_ENGLISH_WORD : TOKENS_PER_WORD)),
+  };
   if (brief.quality === "better") request.best_of = CANDIDATES;
   return request;
 }
