@@ -114,7 +114,9 @@ export function newSentence(): Promise<void> {
 
 function firstSentence(text: string): string {
   const [first] = sentencesOf(text);
-  return first ? text.slice(first.start, first.end) : text.trim();
+  const sentence = first ? text.slice(first.start, first.end) : text.trim();
+  // A quotation that ended in a later sentence.
+  return /^[“"«„][^”"»]*$/u.test(sentence) ? sentence.slice(1) : sentence;
 }
 
 /** Return the request for one sentence between others, which has the required words that only the old one had. */
