@@ -54,8 +54,8 @@ LEMMAS = WordList("es", ("comer", "como", "comió", "el", "la", "pan", "panes"),
 @pytest.mark.parametrize(
     ("word_list", "n_words", "options"),
     [
-        pytest.param(first("en", 200), 200, PLAIN, id="en-200"),
-        pytest.param(first("es", 1000), 1000, PLAIN, id="es-1000"),
+        pytest.param(first("en", 80), 80, PLAIN, id="en-80"),
+        pytest.param(first("es", 400), 400, PLAIN, id="es-400"),
         pytest.param(first("tr", 1000), 150, PLAIN, id="tr-150-of-1000"),
         pytest.param(AWKWARD, len(AWKWARD.words), PLAIN, id="awkward"),
         pytest.param(AWKWARD, 11, PLAIN, id="awkward-11"),
