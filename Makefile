@@ -92,8 +92,9 @@ lists: $(READY)
 page: page/node_modules/.ready
 	npm --prefix page run --silent build
 
-# Whether they are what page/ makes, byte for byte; its types and its own tests.
+# Whether they are what page/ makes, byte for byte; its form, types and own tests.
 check-page: page/node_modules/.ready
+	npm --prefix page run --silent format > /dev/null || { echo "page/ is not formatted: npm --prefix page exec prettier -- --write src tests build.mjs"; exit 1; }
 	npm --prefix page run --silent types
 	$(if $(wildcard page/tests/*.test.ts),npm --prefix page test --silent)
 	@built=$$(mktemp -d) && trap 'rm -rf "$$built"' EXIT && node page/build.mjs "$$built" \

@@ -1,6 +1,16 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { authorVocabOf, DEFAULT_BRIEF, MAX_WORDS, MIN_WORDS, placeOfWords, SIZES, vocabOf, wordsOfPlace, wordsTyped } from "../src/state/brief";
+import {
+  authorVocabOf,
+  DEFAULT_BRIEF,
+  MAX_WORDS,
+  MIN_WORDS,
+  placeOfWords,
+  SIZES,
+  vocabOf,
+  wordsOfPlace,
+  wordsTyped,
+} from "../src/state/brief";
 import { stepOf } from "../src/write/sizes";
 
 test("the slider goes from the least to the most words, never back, and finds its place again", () => {
@@ -16,9 +26,16 @@ test("the slider goes from the least to the most words, never back, and finds it
 });
 
 test("simpler and harder go by steps, and end", () => {
-  const at = (numWords: number, direction: -1 | 1) => stepOf({ ...DEFAULT_BRIEF, numWords }, direction, [])?.numWords ?? null;
-  assert.deepEqual([300, 310, 1_000, 10_000].map((size) => at(size, -1)), [null, 300, 500, 5_000]);
-  assert.deepEqual([300, 310, 1_000, 10_000].map((size) => at(size, 1)), [500, 500, 2_000, null]);
+  const at = (numWords: number, direction: -1 | 1) =>
+    stepOf({ ...DEFAULT_BRIEF, numWords }, direction, [])?.numWords ?? null;
+  assert.deepEqual(
+    [300, 310, 1_000, 10_000].map((size) => at(size, -1)),
+    [null, 300, 500, 5_000],
+  );
+  assert.deepEqual(
+    [300, 310, 1_000, 10_000].map((size) => at(size, 1)),
+    [500, 500, 2_000, null],
+  );
 });
 
 test("levels are steps too, in the order of their numbers, and a list of one's own has none", () => {
@@ -41,7 +58,13 @@ test("an excluded word is not added", () => {
 });
 
 test("a brief asks for required words, new ones and short sentences", () => {
-  const vocab = authorVocabOf({ ...DEFAULT_BRIEF, mustUse: ["river"], anyForm: false, newWords: true, maxSentenceWords: 9 });
+  const vocab = authorVocabOf({
+    ...DEFAULT_BRIEF,
+    mustUse: ["river"],
+    anyForm: false,
+    newWords: true,
+    maxSentenceWords: 9,
+  });
   assert.deepEqual(vocab.must_use, [{ word: "river", any_form: false }]);
   assert.deepEqual(vocab.new_words, { n_words: 3_000, per_100: 2 });
   assert.equal(vocab.max_sentence_words, 9);

@@ -39,7 +39,10 @@ test("a glossary has new and added words once, with the sentence that they come 
 test("a capital that a sentence gives is not in the glossary, and unlisted words are on wish", () => {
   const text = "Zebra and zebras.\nNo mark here";
   const words = wordsOf(text, { Zebra: ["rare", 6_000, "zebra"], zebras: ["rare", 9_000, "zebra"] });
-  assert.deepEqual(glossaryOf(text, words, true).map(({ word, sentence }) => [word, sentence]), [["zebra", "Zebra and zebras."]]);
+  assert.deepEqual(
+    glossaryOf(text, words, true).map(({ word, sentence }) => [word, sentence]),
+    [["zebra", "Zebra and zebras."]],
+  );
   assert.deepEqual(glossaryOf(text, words, false), []);
 });
 
@@ -87,5 +90,8 @@ test("tabs divide cards too, and a word that begins with # is no line of setting
 
 test("cards of a language that is written from right to left say so", () => {
   const entry = { ...ENTRY, key: "بيت", word: "بيت", sentence: "بيت.", start: 0, end: 3 };
-  assert.equal(ankiFile([entry], {}, "tab", "rtl").split("\n")[3], '"<div dir=""rtl"">بيت</div>"\t"<div dir=""rtl""><b>بيت</b>.</div>"\t');
+  assert.equal(
+    ankiFile([entry], {}, "tab", "rtl").split("\n")[3],
+    '"<div dir=""rtl"">بيت</div>"\t"<div dir=""rtl""><b>بيت</b>.</div>"\t',
+  );
 });

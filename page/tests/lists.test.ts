@@ -6,7 +6,9 @@ import { MAX_LIST_WORDS, readWords } from "../src/lists/read-words";
 import { decoded, FileError } from "../src/parts/read-file";
 
 test("words stand one a line, and what is no word is told with its line", () => {
-  const { words, faults } = readWords(`cat\r\n\r\n- dog \n42\ncat\n${"a".repeat(101)}\nin  front of\n2. mouse\nda\u200bte`);
+  const { words, faults } = readWords(
+    `cat\r\n\r\n- dog \n42\ncat\n${"a".repeat(101)}\nin  front of\n2. mouse\nda\u200bte`,
+  );
   assert.deepEqual(words, ["cat", "dog", "in front of", "mouse"]);
   assert.deepEqual(
     faults.map(({ line, reason }) => [line, reason]),
@@ -30,7 +32,9 @@ test("a Persian word keeps its joiner", () => {
 });
 
 test("of a table the column named word is read, wherever it stands", () => {
-  const { words, faults, column } = readWords('\ufeffrank;Word;note\n1;der;"a; b"\n2;Haus;"two\nlines"\n3;;nothing\n4;Baum;');
+  const { words, faults, column } = readWords(
+    '\ufeffrank;Word;note\n1;der;"a; b"\n2;Haus;"two\nlines"\n3;;nothing\n4;Baum;',
+  );
   assert.deepEqual(words, ["der", "Haus", "Baum"]);
   assert.equal(column, "word");
   assert.deepEqual(faults, [{ line: 5, text: "", reason: "there is no word in this line" }]);
@@ -54,7 +58,15 @@ test("a list ends at the most words that the service takes", () => {
 
 test("a list that is saved as CSV is read again as it was", () => {
   const words = ["cat", "in front of", 'the "end"', "a, b", "l'"];
-  assert.deepEqual(readWords(csvFile(["word"], words.map((word) => [word]))).words, words);
+  assert.deepEqual(
+    readWords(
+      csvFile(
+        ["word"],
+        words.map((word) => [word]),
+      ),
+    ).words,
+    words,
+  );
 });
 
 test("the union has the words of the first list first, each once", () => {

@@ -5,7 +5,18 @@ import { differenceOf } from "../src/text/area";
 import { unusedOf } from "../src/text/must-use";
 import { Offsets, partAround } from "../src/text/offsets";
 import { partsOf, sentenceAt, sentencesOf } from "../src/text/sentences";
-import { bandName, bandOf, drawn, moved, type Paragraph, paragraphsOf, piecesOf, type Word, wordAt, wordsOf } from "../src/text/words";
+import {
+  bandName,
+  bandOf,
+  drawn,
+  moved,
+  type Paragraph,
+  paragraphsOf,
+  piecesOf,
+  type Word,
+  wordAt,
+  wordsOf,
+} from "../src/text/words";
 
 /** Return the runs of letters of a text as words of a list. */
 function wordsIn(text: string, lemmas: Record<string, string> = {}): Word[] {
@@ -85,18 +96,32 @@ test("paragraphs and their pieces make up the text and have all of its words", (
   const join = (parts: Paragraph[]): string[] => parts.flatMap((part) => spellings(part.text, part.words));
   const paragraphs = paragraphsOf(text, wordsIn(text));
   assert.equal(paragraphs.map((each) => each.text).join("\n"), text);
-  assert.deepEqual(paragraphs.map(({ start }) => start), [0, 22, 23, 33]);
+  assert.deepEqual(
+    paragraphs.map(({ start }) => start),
+    [0, 22, 23, 33],
+  );
   assert.deepEqual(join(paragraphs), ["One", "two", "Three", "four", "five", "six"]);
   const pieces = paragraphs.flatMap(piecesOf);
-  assert.equal(piecesOf(paragraphs[0]!).map((each) => each.text).join(""), paragraphs[0]!.text);
-  assert.deepEqual(pieces.map((each) => each.text), ["One, ", "two. ", "Three four!", "", "five: ", "six", ""]);
+  assert.equal(
+    piecesOf(paragraphs[0]!)
+      .map((each) => each.text)
+      .join(""),
+    paragraphs[0]!.text,
+  );
+  assert.deepEqual(
+    pieces.map((each) => each.text),
+    ["One, ", "two. ", "Three four!", "", "five: ", "six", ""],
+  );
   assert.deepEqual(join(pieces), join(paragraphs));
 });
 
 test("a piece does not end inside a word", () => {
   const text = "Mr. Fox, go";
   const word: Word = { ...wordsIn("Mr")[0]!, end: 7 };
-  assert.deepEqual(piecesOf({ start: 0, text, words: [word] }).map((each) => each.text), ["Mr. Fox, ", "go"]);
+  assert.deepEqual(
+    piecesOf({ start: 0, text, words: [word] }).map((each) => each.text),
+    ["Mr. Fox, ", "go"],
+  );
 });
 
 test("an edit draws one paragraph anew, which keeps its identity, and a line break adds one", () => {
@@ -134,7 +159,11 @@ test("sentences end at marks and line breaks, and not before a small letter", ()
     ["", []],
   ];
   for (const [text, sentences] of cases) {
-    assert.deepEqual(sentencesOf(text).map(({ start, end }) => text.slice(start, end)), sentences, text);
+    assert.deepEqual(
+      sentencesOf(text).map(({ start, end }) => text.slice(start, end)),
+      sentences,
+      text,
+    );
   }
 });
 
@@ -165,7 +194,13 @@ test("a required word is met by its spelling, by its lemma in any form, and as a
 });
 
 test("what an edit replaced makes the new text of the old one", () => {
-  for (const [before, after] of [["aaa", "aa"], ["abc", "axc"], ["", "x"], ["same", "same"], ["aba", "ababa"]] as const) {
+  for (const [before, after] of [
+    ["aaa", "aa"],
+    ["abc", "axc"],
+    ["", "x"],
+    ["same", "same"],
+    ["aba", "ababa"],
+  ] as const) {
     const { start, end, by } = differenceOf(before, after);
     assert.equal(before.slice(0, start) + by + before.slice(end), after);
     assert.ok(start <= end);

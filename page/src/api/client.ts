@@ -17,7 +17,8 @@ type Json = Record<string, unknown>;
 /** Send a request to the service, and return its answer. Every call of the page passes here. */
 async function send(path: string, body?: Json | Blob, signal?: AbortSignal): Promise<Response> {
   const headers: Record<string, string> = { Authorization: `Bearer ${key.value}` };
-  if (body !== undefined) headers["Content-Type"] = body instanceof Blob ? "application/octet-stream" : "application/json";
+  if (body !== undefined)
+    headers["Content-Type"] = body instanceof Blob ? "application/octet-stream" : "application/json";
   try {
     const response = await fetch(path, {
       method: body === undefined ? "GET" : "POST",

@@ -9,7 +9,19 @@ import { Editor } from "../text/editor";
 import { wordActions } from "../write/actions";
 import { ListFields } from "../write/brief-form";
 import { isWorking, replaceDraft } from "../write/generate";
-import { discard, fault, isReading, isRewriting, message, outcome, rewriteSource, rewritten, source, stop, takeFile } from "./rewriting";
+import {
+  discard,
+  fault,
+  isReading,
+  isRewriting,
+  message,
+  outcome,
+  rewriteSource,
+  rewritten,
+  source,
+  stop,
+  takeFile,
+} from "./rewriting";
 
 const MOST_CHANGES = 200;
 
@@ -24,7 +36,12 @@ export function CheckTab({ onWrite }: { onWrite: () => void }) {
         <FaultNotice fault={fault.value} />
         <ExportMenu document={source} name="source" />
         <DropZone onFile={(file) => void takeFile(file)}>
-          <Editor document={source} label="Text to check" placeholder="Paste a text here, or drop a file." actions={wordActions} />
+          <Editor
+            document={source}
+            label="Text to check"
+            placeholder="Paste a text here, or drop a file."
+            actions={wordActions}
+          />
         </DropZone>
       </main>
       {hasSecond && <Second onWrite={onWrite} />}

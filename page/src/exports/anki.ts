@@ -14,7 +14,9 @@ export function ankiFile(
   const written = (html: string): string => (direction === "rtl" ? `<div dir="rtl">${html}</div>` : html);
   const rows = entries.map(({ key, word, sentence, start, end }) => [
     written(escaped(word)),
-    written(`${escaped(sentence.slice(0, start))}<b>${escaped(sentence.slice(start, end))}</b>${escaped(sentence.slice(end))}`),
+    written(
+      `${escaped(sentence.slice(0, start))}<b>${escaped(sentence.slice(start, end))}</b>${escaped(sentence.slice(end))}`,
+    ),
     // Notes are in the language of the class.
     escaped(notes[key] ?? ""),
   ]);

@@ -12,6 +12,10 @@ export function download(name: string, content: string | Blob, type = "text/plai
 
 /** Return a title as the name of a file on any system. */
 export function fileName(title: string, ending: string): string {
-  const name = title.replace(/[\p{Cc}\p{Cf}"*/:<>?\\|]+/gu, " ").replace(/\s+/gu, " ").trim().slice(0, 80);
+  const name = title
+    .replace(/[\p{Cc}\p{Cf}"*/:<>?\\|]+/gu, " ")
+    .replace(/\s+/gu, " ")
+    .trim()
+    .slice(0, 80);
   return `${name.replace(/[. ]+$/, "") || "text"}.${ending}`;
 }

@@ -2,10 +2,7 @@ import { bandOf, isAllowed, type Word } from "../text/words";
 
 /** Which words of a text are left out. */
 export type Choice =
-  | { kind: "every"; nth: number }
-  | { kind: "new" }
-  | { kind: "unlisted" }
-  | { kind: "band"; band: number };
+  { kind: "every"; nth: number } | { kind: "new" } | { kind: "unlisted" } | { kind: "band"; band: number };
 
 /** A text with gaps: the pieces between them, and what belongs into each. */
 export interface GapFill {

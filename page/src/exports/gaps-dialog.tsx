@@ -66,7 +66,11 @@ export function GapsDialog({ handout }: { handout: Handout }) {
         </label>
       )}
       <p role="status">
-        {answers.length === 0 ? "There is no such word in this text." : answers.length === 1 ? "One gap." : `${answers.length} gaps.`}
+        {answers.length === 0
+          ? "There is no such word in this text."
+          : answers.length === 1
+            ? "One gap."
+            : `${answers.length} gaps.`}
       </p>
       {bank.length > 0 && (
         <p class="hint bank" lang={handout.lang} dir={handout.direction}>
@@ -75,7 +79,12 @@ export function GapsDialog({ handout }: { handout: Handout }) {
         </p>
       )}
       <div class="buttons">
-        <button type="button" class="primary" disabled={!answers.length} onClick={() => print(<GapSheet handout={handout} />)}>
+        <button
+          type="button"
+          class="primary"
+          disabled={!answers.length}
+          onClick={() => print(<GapSheet handout={handout} />)}
+        >
           Print
         </button>
         <button type="button" disabled={answers.length < 2} onClick={() => handout.change({ seed: seed + 1 })}>

@@ -28,7 +28,12 @@ export function GlossaryDialog({ handout }: { handout: Handout }) {
         <p class="hint">This text has no new words, and none that you added.</p>
       )}
       <div class="buttons">
-        <button type="button" class="primary" disabled={isEmpty} onClick={() => print(<GlossarySheet handout={handout} />)}>
+        <button
+          type="button"
+          class="primary"
+          disabled={isEmpty}
+          onClick={() => print(<GlossarySheet handout={handout} />)}
+        >
           Print
         </button>
         <button type="button" disabled={isEmpty} onClick={() => saveCsv(handout)}>
@@ -39,7 +44,10 @@ export function GlossaryDialog({ handout }: { handout: Handout }) {
         </button>
         <label class="inline-field">
           <span>divided by</span>
-          <select value={separator.value} onChange={(event) => (separator.value = event.currentTarget.value as Separator)}>
+          <select
+            value={separator.value}
+            onChange={(event) => (separator.value = event.currentTarget.value as Separator)}
+          >
             <option value="tab">tabs</option>
             <option value="comma">commas</option>
           </select>

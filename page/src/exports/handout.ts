@@ -57,8 +57,12 @@ export class Handout {
     const saved = kept<Settings>(`${name}.handout`, USUAL);
     saved.value = { ...USUAL, ...saved.peek() };
     this.settings = saved;
-    this.candidates = computed(() => glossaryOf(document.text.value, document.words.value, this.settings.value.withUnlisted));
-    this.entries = computed(() => this.candidates.value.filter(({ key }) => !this.settings.value.leftOut.includes(key)));
+    this.candidates = computed(() =>
+      glossaryOf(document.text.value, document.words.value, this.settings.value.withUnlisted),
+    );
+    this.entries = computed(() =>
+      this.candidates.value.filter(({ key }) => !this.settings.value.leftOut.includes(key)),
+    );
     this.gapFill = computed(() =>
       gapFill(document.text.value, document.words.value, this.settings.value.gaps, this.settings.value.seed),
     );

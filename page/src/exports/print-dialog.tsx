@@ -13,7 +13,11 @@ export function PrintDialog({ handout }: { handout: Handout }) {
   return (
     <Dialog title="Print or save" onClose={() => (handout.open.value = null)}>
       <TitleAndSize handout={handout} />
-      <Switch label="With the glossary" isOn={withGlossary} onChange={(withGlossary) => handout.change({ withGlossary })} />
+      <Switch
+        label="With the glossary"
+        isOn={withGlossary}
+        onChange={(withGlossary) => handout.change({ withGlossary })}
+      />
       {withGlossary && <p class="hint">{whatGlossaryHas(handout)}</p>}
       <FaultNotice fault={handout.fault.value} />
       <div class="buttons">
@@ -33,7 +37,7 @@ export function PrintDialog({ handout }: { handout: Handout }) {
 
 function whatGlossaryHas(handout: Handout): string {
   const count = handout.entries.value.length;
-  if (!count) return "There is no new word in this text. Choose the words under \"Glossary and cards\".";
+  if (!count) return 'There is no new word in this text. Choose the words under "Glossary and cards".';
   const { notes } = handout.settings.value;
   const explained = handout.entries.value.filter(({ key }) => notes[key]?.trim()).length;
   return `${count === 1 ? "One word" : `${count} words`}, ${explained} with a note. Notes are written under "Glossary and cards".`;

@@ -36,7 +36,12 @@ function root(): HTMLElement {
 
 function Sheet({ handout, children }: { handout: Handout; children: ComponentChildren }) {
   return (
-    <article class="handout" lang={handout.lang} dir={handout.direction} style={{ fontSize: `${handout.settings.value.size}pt` }}>
+    <article
+      class="handout"
+      lang={handout.lang}
+      dir={handout.direction}
+      style={{ fontSize: `${handout.settings.value.size}pt` }}
+    >
       {handout.title && <h1>{handout.title}</h1>}
       {children}
     </article>

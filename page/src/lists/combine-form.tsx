@@ -62,7 +62,8 @@ async function combine(): Promise<void> {
     const { lang } = choices[0].peek();
     const words = way.peek() === "union" ? union(first, second) : minus(first, second, lang);
     if (!words.length) message.value = "No word is left: the second list has them all.";
-    else if (words.length > MAX_LIST_WORDS) message.value = `That makes ${numWords(words.length)}; a list has at most ${numWords(MAX_LIST_WORDS)}.`;
+    else if (words.length > MAX_LIST_WORDS)
+      message.value = `That makes ${numWords(words.length)}; a list has at most ${numWords(MAX_LIST_WORDS)}.`;
     else {
       const list = { name: freeName(name.peek().trim()), lang, words };
       keep(list);

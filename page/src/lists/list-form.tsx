@@ -43,7 +43,11 @@ export function ListForm({ before }: { before: string | null }) {
           />
         </label>
         <div class="buttons">
-          <FileButton label="Choose a file (.txt, .csv)" accept=".txt,.csv,.tsv,text/plain,text/csv" onFile={(file) => void takeFile(file)} />
+          <FileButton
+            label="Choose a file (.txt, .csv)"
+            accept=".txt,.csv,.tsv,text/plain,text/csv"
+            onFile={(file) => void takeFile(file)}
+          />
           <span class="hint">or drop one here. Words are used in their order: the first are the most frequent.</span>
         </div>
       </DropZone>

@@ -56,7 +56,16 @@ export function ListView({ list, onWrite }: { list: MyList; onWrite: () => void 
         </button>
         <button
           type="button"
-          onClick={() => download(fileName(list.name, "csv"), csvFile(["word"], list.words.map((word) => [word])), "text/csv")}
+          onClick={() =>
+            download(
+              fileName(list.name, "csv"),
+              csvFile(
+                ["word"],
+                list.words.map((word) => [word]),
+              ),
+              "text/csv",
+            )
+          }
         >
           Download .csv
         </button>

@@ -38,7 +38,14 @@ export function readWords(text: string): ReadWords {
   const separator = separatorOf(bare);
   const rows = separator ? rowsOf(bare, separator) : linesOf(bare);
   if (!separator) return { ...taken(rows, 0), column: undefined };
-  if (rows.length === 1) return { ...taken(rows[0]!.cells.map((cell) => ({ line: 1, cells: [cell] })), 0), column: undefined };
+  if (rows.length === 1)
+    return {
+      ...taken(
+        rows[0]!.cells.map((cell) => ({ line: 1, cells: [cell] })),
+        0,
+      ),
+      column: undefined,
+    };
   const names = rows[0]?.cells.map((cell) => cell.trim().toLowerCase()) ?? [];
   const name = COLUMNS.find((name) => names.includes(name));
   if (name === undefined) return { ...taken(rows, 0), column: null };

@@ -43,8 +43,8 @@ export function StoreNotice() {
     <div role="alert">
       {unkept.value.length > 0 && (
         <p class="notice is-fault">
-          This browser has no room left, or keeps nothing for this page: what you change now is lost when you close the tab.
-          Download your lists and texts, and delete lists that you do not need.
+          This browser has no room left, or keeps nothing for this page: what you change now is lost when you close the
+          tab. Download your lists and texts, and delete lists that you do not need.
         </p>
       )}
     </div>

@@ -26,7 +26,7 @@ export function ReportPanel({ document, unused = [], onRewrite = null }: Props) 
           <Ring report={report} />
           <Bands report={report} />
           <NewWords document={document} report={report} />
-          <Unused words={unused} lang={document.shownLang.value} />
+          <Unused words={unused} lang={document.lang.value} />
           <NotAllowed document={document} report={report} onRewrite={onRewrite} />
         </>
       ) : (
@@ -110,7 +110,7 @@ function NewWords({ document, report }: { document: TextDocument; report: Report
             {lemma && lemma !== word && (
               <>
                 {" "}
-                of <bdi lang={document.shownLang.value}>{lemma}</bdi>
+                of <bdi lang={document.lang.value}>{lemma}</bdi>
               </>
             )}
             {times(count)}
@@ -137,7 +137,15 @@ function Unused({ words, lang }: { words: readonly string[]; lang: string }) {
 /** A list of a long text is longer than anybody reads. */
 const MOST_SHOWN = 60;
 
-function NotAllowed({ document, report, onRewrite }: { document: TextDocument; report: Report; onRewrite: (() => void) | null }) {
+function NotAllowed({
+  document,
+  report,
+  onRewrite,
+}: {
+  document: TextDocument;
+  report: Report;
+  onRewrite: (() => void) | null;
+}) {
   if (!report.num_not_allowed) return null;
   const text = document.text.value;
   const counts = new Map<string, { spelling: string; count: number }>();
@@ -193,7 +201,7 @@ interface WordButtonProps {
 
 /** A word that leads to its next place in the text. */
 function WordButton({ document, spelling, isMeant }: WordButtonProps) {
-  const lang = document.shownLang.value;
+  const lang = document.lang.value;
   function show(): void {
     const text = document.text.peek();
     const all = document.words.peek().filter((word) => {

@@ -95,7 +95,12 @@ export function distinct(words: readonly string[]): string[] {
 
 /** Divide what a person typed into words: at commas and line breaks. */
 export function wordsTyped(typed: string): string[] {
-  return distinct(typed.split(/[,;\n]/).map((word) => word.trim()).filter(Boolean));
+  return distinct(
+    typed
+      .split(/[,;\n]/)
+      .map((word) => word.trim())
+      .filter(Boolean),
+  );
 }
 
 function folded(word: string): string {

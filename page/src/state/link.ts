@@ -36,7 +36,10 @@ export async function encodeBrief(brief: Brief): Promise<string> {
   }
   const bytes = new TextEncoder().encode(JSON.stringify(members));
   const packed = await through(bytes, new CompressionStream("deflate-raw"));
-  return btoa(String.fromCharCode(...packed)).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
+  return btoa(String.fromCharCode(...packed))
+    .replaceAll("+", "-")
+    .replaceAll("/", "_")
+    .replace(/=+$/, "");
 }
 
 /** Return the brief of a link. Throws a TypeError or SyntaxError where the link is damaged. */
@@ -78,7 +81,10 @@ function fromBase64(encoded: string): string {
   }
 }
 
-async function through(bytes: Uint8Array<ArrayBuffer>, stream: CompressionStream | DecompressionStream): Promise<Uint8Array> {
+async function through(
+  bytes: Uint8Array<ArrayBuffer>,
+  stream: CompressionStream | DecompressionStream,
+): Promise<Uint8Array> {
   const answer = new Response(new Blob([bytes]).stream().pipeThrough(stream));
   return new Uint8Array(await answer.arrayBuffer());
 }

@@ -20,7 +20,9 @@ export function typeInto(area: HTMLTextAreaElement, text: string): void {
   const focused = document.activeElement;
   area.focus({ preventScroll: true });
   area.setSelectionRange(start, end);
-  const isDone = document.activeElement === area && (by ? document.execCommand("insertText", false, by) : document.execCommand("delete"));
+  const isDone =
+    document.activeElement === area &&
+    (by ? document.execCommand("insertText", false, by) : document.execCommand("delete"));
   if (!isDone || area.value !== text) area.value = text;
   if (focused === area) return;
   if (focused instanceof HTMLElement && focused !== document.body) focused.focus({ preventScroll: true });

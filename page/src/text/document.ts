@@ -1,4 +1,4 @@
-import { batch, computed, effect, type ReadonlySignal, type Signal, signal } from "@preact/signals";
+import { batch, effect, type ReadonlySignal, type Signal, signal } from "@preact/signals";
 import { check } from "../api/client";
 import { isAborted, ServiceError } from "../api/errors";
 import type { Report, Vocab } from "../api/types";
@@ -25,7 +25,6 @@ export class TextDocument {
   /** Whether the words are of an older text. */
   readonly isChecking = signal(false);
   readonly fault = signal<ServiceError | null>(null);
-  readonly lang: ReadonlySignal<string>;
   /** Whether the model writes: the writer sees the text grow, and can edit it when it is whole. */
   readonly isHeld = signal(false);
   /** Where an editor is to put the caret. */
@@ -40,11 +39,10 @@ export class TextDocument {
   constructor(
     name: string,
     readonly vocab: ReadonlySignal<Vocab>,
-    readonly shownLang: ReadonlySignal<string>,
+    readonly lang: ReadonlySignal<string>,
   ) {
     this.text = kept(`${name}.text`, "");
     this.newWords = kept<string[]>(`${name}.new`, []);
-    this.lang = computed(() => shownLang.value);
     effect(() => {
       const [text, vocab, news] = [this.text.value, this.vocab.value, this.newWords.value];
       if (status.value === "ready") this.schedule(text, vocab, news);

@@ -34,7 +34,7 @@ export function Editor({ document, label, placeholder, isReadOnly = false, actio
   const text = document.text.value;
   const words = document.words.value;
   const isHeld = document.isHeld.value;
-  const direction = directionOf(document.shownLang.value);
+  const direction = directionOf(document.lang.value);
   const lines = useLines(text, words);
   const tabbed = words[Math.min(current.value, words.length - 1)]?.start ?? -1;
 
@@ -63,7 +63,8 @@ export function Editor({ document, label, placeholder, isReadOnly = false, actio
 
   function choose(element: HTMLElement | undefined, how: ChosenWord["how"]): void {
     const word = element && document.words.peek()[indexOf(element)];
-    chosen.value = element && word ? { word, spelling: document.text.peek().slice(word.start, word.end), element, how } : null;
+    chosen.value =
+      element && word ? { word, spelling: document.text.peek().slice(word.start, word.end), element, how } : null;
   }
 
   function focusWord(index: number): void {
@@ -72,7 +73,11 @@ export function Editor({ document, label, placeholder, isReadOnly = false, actio
     const word = all[within];
     current.value = within;
     close();
-    if (word) whenDrawn(() => elementAt(layer.current!, document.text.peek(), word.start), (element) => element.focus());
+    if (word)
+      whenDrawn(
+        () => elementAt(layer.current!, document.text.peek(), word.start),
+        (element) => element.focus(),
+      );
   }
 
   function onPointerMove(event: PointerEvent): void {
@@ -163,7 +168,7 @@ export function Editor({ document, label, placeholder, isReadOnly = false, actio
         class="words"
         ref={layer}
         dir={direction}
-        lang={document.shownLang.value}
+        lang={document.lang.value}
         role="group"
         aria-label={`${label}: its words. Arrows move, Enter opens a word.`}
         onKeyDown={onKeyOfWord}
@@ -176,7 +181,7 @@ export function Editor({ document, label, placeholder, isReadOnly = false, actio
         ref={area}
         class="area"
         dir={direction}
-        lang={document.shownLang.value}
+        lang={document.lang.value}
         aria-label={label}
         aria-busy={isHeld}
         placeholder={text ? "" : placeholder}
@@ -247,7 +252,11 @@ function wordUnder({ clientX, clientY }: MouseEvent): HTMLElement | undefined {
 }
 
 /** Put the caret where the document asks for it, and show the place. */
-function useCaret(document: TextDocument, area: { current: HTMLTextAreaElement | null }, layer: { current: HTMLElement | null }): void {
+function useCaret(
+  document: TextDocument,
+  area: { current: HTMLTextAreaElement | null },
+  layer: { current: HTMLElement | null },
+): void {
   const range = document.asked.value;
   const isHeld = document.isHeld.value;
   useLayoutEffect(() => {

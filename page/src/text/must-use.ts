@@ -5,7 +5,12 @@ import type { Word } from "./words";
  *
  * A word occurs if one is spelled so, in any capitals; in any form, if one has it as its lemma.
  */
-export function unusedOf(required: readonly string[], anyForm: boolean, text: string, words: readonly Word[]): string[] {
+export function unusedOf(
+  required: readonly string[],
+  anyForm: boolean,
+  text: string,
+  words: readonly Word[],
+): string[] {
   const met = new Set<string>();
   for (const { start, end, lemma } of words) {
     met.add(folded(text.slice(start, end)));

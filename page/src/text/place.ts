@@ -41,5 +41,10 @@ function visibleWindow(): { left: number; right: number; top: number; bottom: nu
   const view = visualViewport;
   const [left, top] = [view?.offsetLeft ?? 0, view?.offsetTop ?? 0];
   const root = document.documentElement;
-  return { left, top, right: left + (view?.width ?? root.clientWidth), bottom: top + (view?.height ?? root.clientHeight) };
+  return {
+    left,
+    top,
+    right: left + (view?.width ?? root.clientWidth),
+    bottom: top + (view?.height ?? root.clientHeight),
+  };
 }

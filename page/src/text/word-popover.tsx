@@ -67,11 +67,18 @@ export function WordPopover({ chosen, document, canEdit, actions, onPin, onClose
       onKeyDown={onKeyDown}
       onFocusIn={onPin}
     >
-      <Facts word={word} spelling={spelling} lang={document.shownLang.value} />
+      <Facts word={word} spelling={spelling} lang={document.lang.value} />
       {word.nearest.length > 0 && (
         <Choices label="Listed words that are near">
           {word.nearest.map((near) => (
-            <Choice key={near.word} document={document} word={word} by={near.word} canEdit={canEdit} onClose={onClose} />
+            <Choice
+              key={near.word}
+              document={document}
+              word={word}
+              by={near.word}
+              canEdit={canEdit}
+              onClose={onClose}
+            />
           ))}
         </Choices>
       )}
@@ -111,7 +118,11 @@ function Facts({ word, spelling, lang }: { word: Word; spelling: string; lang: s
       </p>
       <dl>
         <dt>Rank</dt>
-        <dd>{rank === null ? "none: the list of the language lacks it" : `${rank.toLocaleString("en")}, in ${bandName(bandOf(rank))}`}</dd>
+        <dd>
+          {rank === null
+            ? "none: the list of the language lacks it"
+            : `${rank.toLocaleString("en")}, in ${bandName(bandOf(rank))}`}
+        </dd>
         {lemma && (
           <>
             <dt>Lemma</dt>
@@ -143,7 +154,7 @@ interface ChoiceProps {
 }
 
 function Choice({ document, word, by, canEdit, onClose }: ChoiceProps) {
-  const lang = document.shownLang.value;
+  const lang = document.lang.value;
   return (
     <button
       type="button"
@@ -187,7 +198,13 @@ function Swap({ document, word, canEdit, onClose, children }: SwapProps) {
     const { from, part } = partAround(document.text.peek(), word, BEFORE, BEHIND);
     const offsets = new Offsets(part);
     try {
-      const words = await swap(part, offsets.toPoints(word.start - from), offsets.toPoints(word.end - from), document.vocab.peek(), own.signal);
+      const words = await swap(
+        part,
+        offsets.toPoints(word.start - from),
+        offsets.toPoints(word.end - from),
+        document.vocab.peek(),
+        own.signal,
+      );
       found.value = words.slice(0, MOST).map((each) => each.word);
     } catch (error) {
       if (isAborted(error)) return;

@@ -158,14 +158,19 @@ let lastId = 0;
 /** Return the paragraphs to draw: those that look as before are the same objects, so that a key draws one of them anew. */
 export function drawn(before: readonly Drawn[], now: readonly Paragraph[]): Drawn[] {
   const most = Math.min(before.length, now.length);
-  const isSame = (old: Drawn | undefined, paragraph: Paragraph): boolean => !!old && looksLike(old.paragraph, paragraph);
+  const isSame = (old: Drawn | undefined, paragraph: Paragraph): boolean =>
+    !!old && looksLike(old.paragraph, paragraph);
   let head = 0;
   while (head < most && isSame(before[head], now[head]!)) head += 1;
   let tail = 0;
   while (tail < most - head && isSame(before.at(-1 - tail), now.at(-1 - tail)!)) tail += 1;
   return now.map((paragraph, index) => {
     const isBehind = index >= now.length - tail;
-    const old = isBehind ? before[index - now.length + before.length]! : index < before.length - tail ? before[index] : undefined;
+    const old = isBehind
+      ? before[index - now.length + before.length]!
+      : index < before.length - tail
+        ? before[index]
+        : undefined;
     return isSame(old, paragraph) ? old! : { id: old?.id ?? (lastId += 1), paragraph };
   });
 }

@@ -18,18 +18,24 @@ export function nextList(direction: -1 | 1): Pick<Brief, "numWords" | "level"> |
   const levels = vocabularies.value.filter(
     ({ kind, languages }) => kind === "level" && (!languages.length || languages.includes(lang)),
   );
-  return stepOf(brief.value, direction, levels.map(({ id }) => id));
+  return stepOf(
+    brief.value,
+    direction,
+    levels.map(({ id }) => id),
+  );
 }
 
 /** Put the text into the next smaller list. */
 export function simpler(): Promise<void> {
   const list = nextList(-1);
   if (!list) return Promise.resolve();
-  return run((signal) => orAsBefore(async () => {
-    const vocab = rewritingVocab({ ...brief.peek(), ...list });
-    await putRewritten(vocab, signal);
-    change(list);
-  }));
+  return run((signal) =>
+    orAsBefore(async () => {
+      const vocab = rewritingVocab({ ...brief.peek(), ...list });
+      await putRewritten(vocab, signal);
+      change(list);
+    }),
+  );
 }
 
 /** Write the text anew with the next larger list. */
@@ -38,7 +44,8 @@ export function harder(): Promise<void> {
   if (!list) return Promise.resolve();
   return run(async (signal) => {
     const larger = { ...brief.peek(), ...list };
-    const prompt = larger.prompt || `Write this text again, in richer words:\n\n${draft.text.peek().slice(0, MOST_CONTEXT)}`;
+    const prompt =
+      larger.prompt || `Write this text again, in richer words:\n\n${draft.text.peek().slice(0, MOST_CONTEXT)}`;
     const before = draft.text.peek();
     try {
       await put(requestOf(larger, [{ role: "user", content: prompt }]), signal);
@@ -96,20 +103,22 @@ const TEMPERATURES = [0.7, 0.9, 1.1] as const;
 
 /** Write the sentence of the caret anew. */
 export function newSentence(): Promise<void> {
-  return run((signal) => orAsBefore(async () => {
-    const text = draft.text.peek();
-    const sentence = sentenceAt(text, draft.caret);
-    if (!sentence) return;
-    const [head, tail] = [text.slice(0, sentence.start), text.slice(sentence.end)];
-    const request = sentenceRequest(text, sentence);
-    const known = new Set(sentencesOf(text).map(({ start, end }) => text.slice(start, end)));
-    for (const temperature of TEMPERATURES) {
-      const made = firstSentence(await put({ ...request, temperature }, signal, head, tail));
-      draft.edit(head + made + tail);
-      draft.asked.value = { start: head.length, end: head.length + made.length };
-      if (!known.has(made)) return;
-    }
-  }));
+  return run((signal) =>
+    orAsBefore(async () => {
+      const text = draft.text.peek();
+      const sentence = sentenceAt(text, draft.caret);
+      if (!sentence) return;
+      const [head, tail] = [text.slice(0, sentence.start), text.slice(sentence.end)];
+      const request = sentenceRequest(text, sentence);
+      const known = new Set(sentencesOf(text).map(({ start, end }) => text.slice(start, end)));
+      for (const temperature of TEMPERATURES) {
+        const made = firstSentence(await put({ ...request, temperature }, signal, head, tail));
+        draft.edit(head + made + tail);
+        draft.asked.value = { start: head.length, end: head.length + made.length };
+        if (!known.has(made)) return;
+      }
+    }),
+  );
 }
 
 function firstSentence(text: string): string {
@@ -133,7 +142,12 @@ function sentenceRequest(text: string, sentence: Range): ChatRequest {
   const before = text.slice(Math.max(0, start - MOST_CONTEXT), start);
   const wish = behind ? `\n\nOne sentence is missing before this one: "${behind}"` : "";
   const request = requestOf(own, [{ role: "user", content: `${prompt?.content ?? "Tell me a story."}${wish}` }], {
-    ...authorVocabOf({ ...own, added: [...own.added, ...own.mustUse, ...draft.newWords.peek()], mustUse, newWords: false }),
+    ...authorVocabOf({
+      ...own,
+      added: [...own.added, ...own.mustUse, ...draft.newWords.peek()],
+      mustUse,
+      newWords: false,
+    }),
     max_sentences: 1,
   });
   request.max_tokens = SENTENCE_TOKENS;

@@ -70,12 +70,7 @@ export function BriefForm() {
         <legend>Quality</legend>
         {(["fast", "better"] as const).map((name) => (
           <label key={name}>
-            <input
-              type="radio"
-              name="quality"
-              checked={quality === name}
-              onChange={() => change({ quality: name })}
-            />
+            <input type="radio" name="quality" checked={quality === name} onChange={() => change({ quality: name })} />
             {name === "fast" ? "Fast" : "Better, and slower"}
           </label>
         ))}

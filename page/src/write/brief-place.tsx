@@ -24,7 +24,12 @@ function Sheet() {
   );
   return (
     <>
-      <button type="button" class="primary open-sheet" aria-haspopup="dialog" onClick={() => dialog.current?.showModal()}>
+      <button
+        type="button"
+        class="primary open-sheet"
+        aria-haspopup="dialog"
+        onClick={() => dialog.current?.showModal()}
+      >
         Brief
       </button>
       <dialog

@@ -65,8 +65,17 @@ export function Compared({ children }: { children: ComponentChildren }) {
           {children}
         </Side>
         {isOn && (
-          <Side document={other} title={titleOf(writtenWith.value)} onKeep={other.text.value && !isWorking.value ? keepOther : null}>
-            <Editor document={other} label={`Text in ${titleOf(writtenWith.value)}`} placeholder="The other text comes here." isReadOnly />
+          <Side
+            document={other}
+            title={titleOf(writtenWith.value)}
+            onKeep={other.text.value && !isWorking.value ? keepOther : null}
+          >
+            <Editor
+              document={other}
+              label={`Text in ${titleOf(writtenWith.value)}`}
+              placeholder="The other text comes here."
+              isReadOnly
+            />
           </Side>
         )}
       </div>

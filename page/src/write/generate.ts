@@ -218,7 +218,10 @@ function told(error: ServiceError): void {
   fault.value = error;
   if (error.kind !== "offline") return;
   // The page's own notice says what is wrong, and goes when the service is back.
-  note.value = phase.peek() === "writing" ? "The connection broke. What came until then is kept." : "The connection broke. The text is as it was.";
+  note.value =
+    phase.peek() === "writing"
+      ? "The connection broke. What came until then is kept."
+      : "The connection broke. The text is as it was.";
   status.value = "offline";
 }
 

@@ -5,7 +5,11 @@ import { type Brief, SIZES } from "../state/brief";
  *
  * `levels` are the named levels that serve its language. A list of the writer's own has no steps.
  */
-export function stepOf(brief: Brief, direction: -1 | 1, levels: readonly string[]): Pick<Brief, "numWords" | "level"> | null {
+export function stepOf(
+  brief: Brief,
+  direction: -1 | 1,
+  levels: readonly string[],
+): Pick<Brief, "numWords" | "level"> | null {
   const { numWords, level, myList } = brief;
   if (myList) return null;
   if (level) {

@@ -12,8 +12,18 @@ export function Toolbar() {
   return (
     <div class="toolbar">
       <div class="buttons" role="group" aria-label="Actions on the text">
-        <Action label="Simpler" title={lower ? `Rewrite it in ${nameOf(lower)}` : NO_STEP} isOff={isOff || !lower} act={simpler} />
-        <Action label="Harder" title={higher ? `Write it anew in ${nameOf(higher)}` : NO_STEP} isOff={isOff || !higher} act={harder} />
+        <Action
+          label="Simpler"
+          title={lower ? `Rewrite it in ${nameOf(lower)}` : NO_STEP}
+          isOff={isOff || !lower}
+          act={simpler}
+        />
+        <Action
+          label="Harder"
+          title={higher ? `Write it anew in ${nameOf(higher)}` : NO_STEP}
+          isOff={isOff || !higher}
+          act={harder}
+        />
         <Action label="Next chapter" title="Go on in the same words" isOff={isOff} act={nextChapter} />
         <Action label="New sentence" title="Write the sentence of the caret anew" isOff={isOff} act={newSentence} />
         <Action
@@ -23,7 +33,12 @@ export function Toolbar() {
           isPressed={isComparing.value}
           act={compare}
         />
-        <Action label="Undo" title="Bring back the text before the last action; once more, and the newer one is back" isOff={!past.value || isWorking.value} act={undo} />
+        <Action
+          label="Undo"
+          title="Bring back the text before the last action; once more, and the newer one is back"
+          isOff={!past.value || isWorking.value}
+          act={undo}
+        />
       </div>
       <Progress />
     </div>
@@ -69,7 +84,8 @@ function Progress() {
   return (
     <div class="progress">
       <span role="status">
-        {phase.value === "waiting" && (isPreparing.value ? "The list is being prepared. Its first text takes longer…" : "The model is thinking…")}
+        {phase.value === "waiting" &&
+          (isPreparing.value ? "The list is being prepared. Its first text takes longer…" : "The model is thinking…")}
         {phase.value === "writing" && "Writing…"}
         {phase.value === "busy" && "The service is busy. The page tries again by itself"}
         {phase.value === "idle" && note.value}
