@@ -16,6 +16,7 @@ VocabularyError
 ├── CompileError                500  our fault
 │   ├── CompileTimeoutError     503
 │   └── CompileQueueError       429
+├── DocumentError               400  the caller's mistake
 ├── DeadEndError                500  our fault
 └── ArtefactError               500  our fault
 """
@@ -99,3 +100,7 @@ class DeadEndError(VocabularyError):
 
 class ArtefactError(VocabularyError):
     """A stored artefact is missing, damaged or belongs to another tokenizer."""
+
+
+class DocumentError(VocabularyError):
+    """The text of a file cannot be read. Half a line says why, and what to do about it; the caller says which file."""

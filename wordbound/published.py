@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from vocab.documents.errors import DocumentError
 from vocab.documents.zipped import Zipped
-from vocab.errors import InvalidWordListError
+from vocab.errors import DocumentError, InvalidWordListError
 from vocab.lists.entries import clean_entry
 from vocab.lists.levels import MAX_FILE_BYTES, Family, LevelRow
 

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.vocab.documents.books import zipped
-from vocab.documents.errors import DocumentError
-from vocab.errors import InvalidWordListError
+from vocab.errors import DocumentError, InvalidWordListError
 from vocab.lists.levels import FAMILIES, LevelRow
 from wordbound import published
 from wordbound.published import families_of, levels_of, table_of

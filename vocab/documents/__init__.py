@@ -5,10 +5,10 @@ from typing import Final
 
 from vocab.documents.docx import text_of_docx
 from vocab.documents.epub import text_of_epub
-from vocab.documents.errors import DocumentError
 from vocab.documents.markdown import without_markup
 from vocab.documents.pdf import text_of_pdf
 from vocab.documents.zipped import Zipped
+from vocab.errors import DocumentError
 
 MAX_FILE_BYTES: Final = 256 * 2**20
 """Of a file that is read at all; costs its size in memory. Set by books with many pictures."""

@@ -8,7 +8,7 @@ import sys
 from typing import Final
 
 from vocab.documents import text_of
-from vocab.documents.errors import DocumentError
+from vocab.errors import DocumentError
 
 MAX_MEMORY_BYTES: Final = 2 * 2**30
 """A file that needs more ends this process, and not others."""

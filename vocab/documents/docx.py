@@ -4,8 +4,8 @@ what the author deleted."""
 import posixpath
 from typing import Final
 
-from vocab.documents.errors import DocumentError
 from vocab.documents.zipped import Zipped, tidied
+from vocab.errors import DocumentError
 
 _NAMESPACES: Final = (
     "http://schemas.openxmlformats.org/wordprocessingml/2006/main",

@@ -6,8 +6,8 @@ from html.parser import HTMLParser
 from typing import Final
 from urllib.parse import unquote
 
-from vocab.documents.errors import DocumentError
 from vocab.documents.zipped import Zipped, tidied
+from vocab.errors import DocumentError
 
 _SKIPPED: Final = frozenset({"head", "script", "style", "rt", "rp", "svg", "math"})
 """Not read: scripts and styles, and how the words of a ruby are spoken."""

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from vocab.documents.errors import DocumentError
 from vocab.documents.zipped import tidied
+from vocab.errors import DocumentError
 from vocab.marks import APOSTROPHES, CLOSING_QUOTES, SENTENCE_MARKS
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final
 from xml.parsers import expat
 
-from vocab.documents.errors import DocumentError
+from vocab.errors import DocumentError
 
 MAX_XML_BYTES: Final = 64 * 2**20
 """Of all parts that are read, unpacked. Costs three times its size. The longest novels have 6 MB of text, and their

@@ -8,8 +8,7 @@ from typing import Annotated, Final
 import typer
 
 from vocab.documents import MAX_FILE_BYTES, text_of
-from vocab.documents.errors import DocumentError
-from vocab.errors import EmptyWordListError, VocabularyError
+from vocab.errors import DocumentError, EmptyWordListError, VocabularyError
 from vocab.lists.wordlists import words_of_file
 from vocab.options import ListOptions
 from vocab.text.check import TextChecker
@@ -77,7 +76,7 @@ def check(
         new = () if new_words is None else _new_words(new_words)
         checker = TextChecker(word_list, ListOptions(numbers=numbers), num_words(word_list, words, level), changes, new)
         texts = [(name, _read(name)) for name in files]
-    except (VocabularyError, OSError, DocumentError) as error:
+    except (VocabularyError, OSError) as error:
         told = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else error
         print(f"wordbound check: {told}", file=sys.stderr)
         raise typer.Exit(FAILED) from None

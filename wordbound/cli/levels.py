@@ -6,7 +6,6 @@ from typing import Annotated, Final
 
 import typer
 
-from vocab.documents.errors import DocumentError
 from vocab.errors import VocabularyError
 from vocab.lists.levels import BANDS, FAMILIES, Family, languages_here, level_file, read_levels, write_levels
 from vocab.lists.wordlists import check_language
@@ -43,7 +42,7 @@ def levels(
             print(_import(imported, family, lang, folder or Path(), forms, word_column, level_column))
     except OSError as error:
         raise InputError(f"{error.filename}: {error.strerror}") from None
-    except (VocabularyError, DocumentError) as error:
+    except VocabularyError as error:
         raise InputError(f"{imported}: {error}" if imported else str(error)) from None
 
 

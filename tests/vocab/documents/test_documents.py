@@ -13,7 +13,7 @@ from tests.vocab.documents.books import STORY, docx, docx_of, epub, epub_of, pdf
 from vocab import documents
 from vocab.documents import text_of
 from vocab.documents import zipped as zipped_module
-from vocab.documents.errors import DocumentError
+from vocab.errors import DocumentError
 from vocab.lists.wordlists import load_word_list
 from vocab.options import ListOptions
 from vocab.text.check import TextChecker
