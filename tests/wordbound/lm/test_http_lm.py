@@ -41,7 +41,8 @@ async def test_concurrent_calls_are_one_request_and_equal_prefixes_are_asked_onc
         assert len(served.bodies) == 1, "rows are kept"
         many = [[number] for number in range(45)]
         exactly(await model.batch_next_token_logprobs(many), served.model.batch_next_token_logprobs_sync(many))
-        assert [len(one["prompt"]) for one in served.bodies[1:]] == [20, 20, 4], "one of the 45 was known"
+        sizes = sorted(len(one["prompt"]) for one in served.bodies[1:])
+        assert sizes == [4, 20, 20], "one of the 45 was known; the three requests may arrive in any order"
 
 
 def test_it_works_without_an_event_loop_and_in_float16(served: Served) -> None:
