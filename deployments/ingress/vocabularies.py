@@ -15,7 +15,7 @@ from deployments.protocol.vocabularies import DEFAULT_LIMIT, WORD_PARAMETERS, re
 from deployments.settings import Settings
 from deployments.vocabulary.lists import AskCheck, AskVocabularies, AskWords, Question
 from vocab.errors import UnknownLanguageError, UnsupportedScriptError
-from vocab.text.report_formats import Format
+from vocab.text.checking.formats import Format
 
 CHECK_PATH: Final = b"/v1/vocabularies/check"
 LIST_ROUTES: Final[Routes] = {

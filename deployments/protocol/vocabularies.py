@@ -13,8 +13,8 @@ from deployments.protocol.validation import AtMost, checked
 from deployments.protocol.vocabulary import ChangedWords, VocabularyFields
 from vocab.errors import InvalidWordListError
 from vocab.lists.entries import clean_words
-from vocab.text.report import Reason
-from vocab.text.report_formats import Format
+from vocab.text.checking.formats import Format
+from vocab.text.checking.report import Reason
 
 
 class CheckRequest(VocabularyFields):

@@ -15,7 +15,7 @@ from deployments.protocol.reader import model_not_found
 from deployments.protocol.validation import INT32_MAX, INT64_MAX, AtMost, checked, member_names
 from deployments.protocol.vocabulary import VocabularyFields
 from vocab.marks import APOSTROPHES
-from vocab.text.check import word_pattern
+from vocab.text.checking.checker import word_pattern
 
 TOP: Final = 20
 """Words of an answer, where a request names no number."""

@@ -32,8 +32,8 @@ from vocab.lists.wordlists import (
     load_word_list,
 )
 from vocab.options import ListOptions
-from vocab.text.check import ListForms, TextChecker
-from vocab.text.report_formats import Format, NamedReport, written
+from vocab.text.checking.checker import ListForms, TextChecker
+from vocab.text.checking.formats import Format, NamedReport, written
 
 THREADS: Final = 2
 """They take turns, as Python's do: the second is for a short question behind a long text."""

@@ -18,7 +18,7 @@ from tests.e2e.service import KEY, Service
 from vocab.lists.wordlists import load_word_list
 from vocab.options import ListOptions
 from vocab.text.changes import ListChanges
-from vocab.text.check import TextChecker
+from vocab.text.checking.checker import TextChecker
 
 pytestmark = pytest.mark.e2e
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from vocab.text.check import TextChecker
+    from vocab.text.checking.checker import TextChecker
 
 
 class Band(NamedTuple):
@@ -49,7 +49,7 @@ class Painter:
         from vocab.lists.wordlists import NO_LANGUAGE, WordList, load_word_list, words_of_file
         from vocab.options import ListOptions
         from vocab.text.changes import ListChanges
-        from vocab.text.check import TextChecker
+        from vocab.text.checking.checker import TextChecker
 
         if list_file is not None:
             word_list = WordList(lang or NO_LANGUAGE, words_of_file(list_file), "file")

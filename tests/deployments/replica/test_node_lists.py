@@ -18,7 +18,7 @@ from vocab.lists.wordlists import WordList
 from vocab.matching.reference import GrammarReference
 from vocab.options import DEFAULT_OPTIONS, ListOptions
 from vocab.text.changes import ListChanges
-from vocab.text.ebnf import write_ebnf
+from vocab.text.grammar.ebnf import write_ebnf
 
 WORDS = ("the", "cat", "sat")
 SPELLER = toy_speller(toy_tokenizer([]))

@@ -18,8 +18,8 @@ from vocab.lists.wordlists import WordList, load_word_list
 from vocab.matching.matcher import Matcher
 from vocab.matching.states import ListStates
 from vocab.options import ListOptions
-from vocab.text.ebnf import write_ebnf
 from vocab.text.forms import has_possessives, surface_forms
+from vocab.text.grammar.ebnf import write_ebnf
 
 WALKS = settings().max_examples
 STEPS = 30

@@ -4,8 +4,8 @@ import pytest
 
 from vocab.lists.wordlists import WordList
 from vocab.options import ListOptions
-from vocab.text.check import TextChecker
-from vocab.text.names import names_in
+from vocab.text.checking.checker import TextChecker
+from vocab.text.checking.names import names_in
 
 WORDS = ("the", "a", "man", "saw", "was", "here", "Alice", "dog", "Paris", "walrus", "it")
 

@@ -15,8 +15,8 @@ from tests.worlds import World
 from vocab.errors import EmptyWordListError
 from vocab.lists.wordlists import WordList
 from vocab.options import ListOptions
-from vocab.text.ebnf import write_ebnf
-from vocab.text.export import ebnf_to_lark
+from vocab.text.grammar.ebnf import write_ebnf
+from vocab.text.grammar.export import ebnf_to_lark
 
 llguidance = pytest.importorskip("llguidance")
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
-from vocab.text.report import ALLOWED, CheckedWord, TextReport, band_of
+from vocab.text.checking.report import ALLOWED, CheckedWord, TextReport, band_of
 
 Format: TypeAlias = Literal["json", "csv", "html"]
 FORMATS: Final[tuple[Format, ...]] = get_args(Format)

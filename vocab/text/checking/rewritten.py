@@ -3,7 +3,7 @@
 from difflib import SequenceMatcher
 from typing import NamedTuple
 
-from vocab.text.check import word_pattern
+from vocab.text.checking.checker import word_pattern
 
 
 class Change(NamedTuple):

@@ -12,7 +12,7 @@ from vocab.lists.attribution import attribution
 from vocab.lists.wordlists import WordList
 from vocab.options import ListOptions
 from vocab.text.changes import ListChanges
-from vocab.text.ebnf import write_ebnf
+from vocab.text.grammar.ebnf import write_ebnf
 
 Dialect = Literal["ebnf", "lark"]
 

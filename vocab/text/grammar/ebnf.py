@@ -1,6 +1,6 @@
 """Write the allowed texts of a list as EBNF, independently of the automaton, and so the oracle of its tests.
 
-Used with ``MASK_ENGINE=xgrammar`` and for other engines (``vocab.text.export``); llama.cpp's GBNF has all it uses.
+Used with ``MASK_ENGINE=xgrammar`` and for other engines (``vocab.text.grammar.export``); llama.cpp's GBNF has all it uses.
 Give xgrammar the string itself (``xgrammar.GrammarCompiler.compile_grammar``): xgrammar 0.2.8 rejects listed letters
 when the string has gone through ``Grammar.from_ebnf`` first.
 """
@@ -16,10 +16,10 @@ from vocab.lists.wordlists import WordList
 from vocab.marks import Marks, marks_of
 from vocab.options import ListOptions
 from vocab.text.changes import NO_CHANGES, ListChanges, entries_left_out
-from vocab.text.ebnf_strings import alternatives, one_of, string
 from vocab.text.elisions import follows_elision
 from vocab.text.forms import Form, resolve_case, surface_forms
-from vocab.text.paired_ebnf import paired_text_rules
+from vocab.text.grammar.paired import paired_text_rules
+from vocab.text.grammar.strings import alternatives, one_of, string
 
 
 def write_ebnf(word_list: WordList, options: ListOptions, n_words: int, changes: ListChanges = NO_CHANGES) -> str:

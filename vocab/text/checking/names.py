@@ -4,7 +4,7 @@ from collections.abc import Set
 from typing import Final
 
 from vocab.marks import APOSTROPHES, POSSESSIVE_LETTER
-from vocab.text.report import TextReport
+from vocab.text.checking.report import TextReport
 from vocab.text.sentences import sentence_spans
 
 _POSSESSIVES: Final = tuple(mark + POSSESSIVE_LETTER for mark in APOSTROPHES)

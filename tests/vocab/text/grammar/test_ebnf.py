@@ -17,7 +17,7 @@ from vocab.errors import EmptyWordListError
 from vocab.lists.wordlists import WordList, load_word_list
 from vocab.options import ListOptions
 from vocab.text.changes import ListChanges
-from vocab.text.ebnf import write_ebnf
+from vocab.text.grammar.ebnf import write_ebnf
 
 BYTES = xgrammar.TokenizerInfo(
     [bytes([byte]) for byte in range(256)], vocab_type=xgrammar.VocabType.RAW, stop_token_ids=[0]

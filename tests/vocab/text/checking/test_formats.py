@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from vocab.lists.wordlists import WordList
 from vocab.options import ListOptions
-from vocab.text import report_formats
 from vocab.text.changes import ListChanges
-from vocab.text.check import TextChecker
-from vocab.text.report import TextReport
-from vocab.text.report_formats import NamedReport, Places, percent, written
+from vocab.text.checking import formats
+from vocab.text.checking.checker import TextChecker
+from vocab.text.checking.formats import NamedReport, Places, percent, written
+from vocab.text.checking.report import TextReport
 
 WORDS = WordList("en", ("the", "cat", "sat", "on", "I", "elephant"), "file")
 TEXT = "😀 The CAT & teh\nelephants: <b>42</b> Zoltan’s the"
@@ -183,11 +183,11 @@ def test_a_page_shows_any_text_as_it_is(text: str) -> None:
 
 
 def test_no_band_is_told_by_its_colour_alone() -> None:
-    assert len(set(report_formats._LINES)) == len({line for _, line in report_formats._LINES}) == 7
+    assert len(set(formats._LINES)) == len({line for _, line in formats._LINES}) == 7
 
 
 def test_places_beyond_the_bound_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report_formats, "MAX_PLACES", 2)
+    monkeypatch.setattr(formats, "MAX_PLACES", 2)
     [told] = as_json(report("a b c d"))
     assert (len(told["not_allowed"]), told["num_not_allowed"]) == (2, 4)
     assert len(written([NamedReport(None, report("a b c d"))], "csv").splitlines()) == 3

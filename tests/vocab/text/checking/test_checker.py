@@ -12,10 +12,10 @@ from tests.worlds import World
 from vocab.errors import ListTooLargeError
 from vocab.lists.wordlists import WordList
 from vocab.options import ListOptions
-from vocab.text import check as check_module
 from vocab.text.changes import ListChanges
-from vocab.text.check import TextChecker
-from vocab.text.report import Band, TextReport
+from vocab.text.checking import checker
+from vocab.text.checking.checker import TextChecker
+from vocab.text.checking.report import Band, TextReport
 
 ENGLISH = ("the", "I", "cat", "don't", "dog", "well-known", "Mr.", "in front of", "goin'", "elephant", "Anna")
 
@@ -158,19 +158,19 @@ def test_entries_with_blanks_are_tried_so_often(monkeypatch: pytest.MonkeyPatch)
     entries = [f"a {'b' * length}" for length in range(1, 50)]
     text = "a c " * 10
     assert len(checked(text, "a", *entries).not_allowed) == 10
-    monkeypatch.setattr(check_module, "MAX_TRIES", 100)
+    monkeypatch.setattr(checker, "MAX_TRIES", 100)
     with pytest.raises(ListTooLargeError, match="begin with words of this text"):
         checked(text, "a", *entries)
 
 
 def test_the_nearest_words_are_told_of_fewer_spellings_where_a_list_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(checked("aaa bbb ccc ddd aaa").notes) == 4
-    monkeypatch.setattr(check_module, "MAX_COMPARED", 3 * 9)
+    monkeypatch.setattr(checker, "MAX_COMPARED", 3 * 9)
     assert len(checked("aaa bbb ccc ddd aaa").notes) == 3
 
 
 def test_what_is_known_of_words_is_kept_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(check_module, "_MAX_KNOWN", 3)
+    monkeypatch.setattr(checker, "_MAX_KNOWN", 3)
     checker = TextChecker(WordList("en", ENGLISH, "file"), ListOptions(), 9)
     text = "".join(f"w{number}{'.' * number}\n" for number in range(20))
     assert len(checker.check(text).not_allowed) == 20

@@ -1,6 +1,6 @@
 """Differences of texts."""
 
-from vocab.text.rewritten import Change, changes_between
+from vocab.text.checking.rewritten import Change, changes_between
 
 
 def test_each_run_of_other_words_is_a_change() -> None:
