@@ -61,11 +61,11 @@ docs: $(READY)
 
 # The versions of both stacks, from pyproject.toml: constraints-cpu.txt and constraints-gpu.txt.
 constraints: $(READY)
-	$(BIN)/python -m pins
+	$(BIN)/python -m tools.pins
 
 # Resolves both for every Python and installs nothing: whether they can still be installed.
 check-constraints: $(READY)
-	$(BIN)/python -m pins --check
+	$(BIN)/python -m tools.pins --check
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks
@@ -86,7 +86,7 @@ bench-quality: $(READY)
 
 # The data of the built-in lists, and the table of docs/word-lists.md; needs npm and the network.
 lists: $(READY)
-	$(BIN)/python -m list_builder
+	$(BIN)/python -m tools.lists
 
 # The page's files, which are committed: only who changes page/ needs npm.
 page: page/node_modules/.ready

@@ -16,8 +16,8 @@ from deployments.protocol.decoding import DecodingFields, DecodingMembers
 from deployments.protocol.reader import ChatRequestReader
 from deployments.replica.hint import ENGLISH
 from deployments.settings import Settings
-from docs_builder.examples import Block, blocks, commands
 from tests.deployments.front import KEY, LIMITS, MODEL, chat_body
+from tools.docs.examples import Block, blocks, commands
 
 ROOT = Path(__file__).parent.parent
 PAGES = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))]

@@ -11,9 +11,9 @@ from typing import Any
 import httpx
 import pytest
 
-from docs_builder.examples import Block, commands, typed_text
 from tests.e2e.service import KEY, Service
 from tests.test_docs import BLOCKS, PAGES, ROOT
+from tools.docs.examples import Block, commands, typed_text
 
 pytestmark = pytest.mark.e2e
 

@@ -1,6 +1,6 @@
 """The cleaned lists of languages: wordfreq's entries, less what is no word of the language, with their capitals.
 
-The package has, per language, a file of differences from wordfreq's list, made by ``list_builder``: a verdict on each
+The package has, per language, a file of differences from wordfreq's list, made by ``tools.lists``: a verdict on each
 entry in wordfreq's order, spellings that no verdict says, and words that wordfreq lacks.
 """
 

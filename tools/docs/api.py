@@ -9,7 +9,7 @@ from deployments.batch.api.routes import add_batch_routes
 from deployments.ingress.deployment import create_app
 from deployments.protocol.openapi import document
 from deployments.settings import Settings
-from docs_builder.schema import Schema, in_words, prose, shown
+from tools.docs.schema import Schema, in_words, prose, shown
 
 _GROUPS: Final = {
     "Texts": ("chat", "completions", "generate"),
@@ -55,7 +55,7 @@ def api_reference() -> str:
     ]
     tags = {tag for group in _GROUPS.values() for tag in group}
     if unknown := {operation["tags"][0] for *_, operation in operations} - tags:
-        raise ValueError(f"docs_builder/api.py names no heading for the routes of {', '.join(sorted(unknown))}")
+        raise ValueError(f"tools/docs/api.py names no heading for the routes of {', '.join(sorted(unknown))}")
     schemas, parts = made["components"]["schemas"], []
     bodies = {
         _name(content["schema"])

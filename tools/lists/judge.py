@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from math import log10
 from typing import Final, NamedTuple
 
-from list_builder.evidence import FULL, Evidence
-from list_builder.hand import Hand, folded
+from tools.lists.evidence import FULL, Evidence
+from tools.lists.hand import Hand, folded
 from vocab.lists.cleaned import titlecase, uppercase
 from vocab.lists.wordlists import STEMS
 from vocab.marks import APOSTROPHES

@@ -4,8 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from docs_builder.source import linked, relinked
 from tests.test_docs import ROOT
+from tools.docs.hooks import linked, relinked
 
 CONFIG = """
 site_name: a
@@ -27,7 +27,7 @@ def test_a_link_leads_to_the_page_of_the_file() -> None:
 def build(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
     (folder / "docs").mkdir()
     (folder / "docs" / "index.md").write_text(text)
-    (folder / "mkdocs.yml").write_text(CONFIG % (folder / "docs", ROOT / "docs_builder" / "hooks.py"))
+    (folder / "mkdocs.yml").write_text(CONFIG % (folder / "docs", ROOT / "tools" / "docs" / "hooks.py"))
     command = [sys.executable, "-m", "mkdocs", "build", "-f", str(folder / "mkdocs.yml"), "-d", str(folder / "site")]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-import pins.__main__ as pins
-from pins.__main__ import CPU, GPU, ROOT, ResolutionError, Stack, check, write_stand_in
+from tools import pins
+from tools.pins import CPU, GPU, ROOT, ResolutionError, Stack, check, write_stand_in
 
 
 def test_torchs_cpu_build_is_stood_in_for_by_its_metadata(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""``make constraints`` and ``make check-constraints``: ``python -m pins [--check]``.
+"""``make constraints`` and ``make check-constraints``: ``python -m tools.pins [--check]``.
 
 ``uv pip compile`` resolves pyproject.toml with its extras for every supported Python at once. It keeps the versions
 that the files name already, unless pyproject.toml forbids them: ``--upgrade-package NAME`` (or ``--upgrade``) is passed
@@ -127,7 +127,9 @@ def _requirements(text: str) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    command = argparse.ArgumentParser(prog="python -m pins", description="Makes the constraint files, or checks them.")
+    command = argparse.ArgumentParser(
+        prog="python -m tools.pins", description="Makes the constraint files, or checks them."
+    )
     command.add_argument("--check", action="store_true", help="resolve under the files, for each Python; write nothing")
     asked, more = command.parse_known_args(arguments)
     try:

@@ -1,4 +1,4 @@
-"""Build the cleaned lists: ``python -m list_builder [LANGUAGE...]``, by default all of them.
+"""Build the cleaned lists: ``python -m tools.lists [LANGUAGE...]``, by default all of them.
 
 Writes ``vocab/lists/data/<language>.xz`` and the table of docs/word-lists.md. The packages are fetched into
 ``~/.cache/wordbound/lists`` on the first run, 350 MB.
@@ -17,11 +17,11 @@ from typing import Final, TypeAlias
 
 import wordfreq
 
-from list_builder.evidence import COUNTRIES, FULL, ONLY_SAFE, Evidence, english_words, gather
-from list_builder.hand import Hand, folded, read_hand
-from list_builder.judge import Judge, Spelling
-from list_builder.packages import fetch, npm_folder, read_json
-from list_builder.page import Row, write_table
+from tools.lists.evidence import COUNTRIES, FULL, ONLY_SAFE, Evidence, english_words, gather
+from tools.lists.hand import Hand, folded, read_hand
+from tools.lists.judge import Judge, Spelling
+from tools.lists.packages import fetch, npm_folder, read_json
+from tools.lists.page import Row, write_table
 from vocab.lists.cleaned import (
     AS_IT_IS,
     CAPITAL,
@@ -52,7 +52,7 @@ MIN_HYPHENED: Final = 520
 
 
 def main(arguments: list[str]) -> None:
-    command = argparse.ArgumentParser(prog="python -m list_builder", description="Build the cleaned word lists.")
+    command = argparse.ArgumentParser(prog="python -m tools.lists", description="Build the cleaned word lists.")
     command.add_argument("languages", nargs="*", metavar="LANGUAGE", help="default: all")
     command.add_argument("--packages", type=Path, default=PACKAGES, help="folder of the packages (%(default)s)")
     asked = command.parse_args(arguments)

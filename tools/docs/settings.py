@@ -11,9 +11,9 @@ import griffe
 from deployments.migration import OLD_NAMES
 from deployments.settings import Settings
 from deployments.settings_sources import ENVIRONMENT, PREFIX
-from docs_builder.schema import Schema, in_words, prose, shown
+from tools.docs.schema import Schema, in_words, prose, shown
 
-ROOT: Final = Path(__file__).parents[1]
+ROOT: Final = Path(__file__).parents[2]
 _FILES: Final = {
     "Settings": "settings",
     "BatchSettings": "settings",

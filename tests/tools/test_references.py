@@ -5,8 +5,8 @@ import re
 import pytest
 
 from deployments.settings import Settings
-from docs_builder.api import api_reference, make_document
-from docs_builder.settings import settings_reference, variables_of
+from tools.docs.api import api_reference, make_document
+from tools.docs.settings import settings_reference, variables_of
 
 
 @pytest.fixture(scope="module")

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from list_builder.evidence import Evidence
-from list_builder.hand import FOLDER, Hand, folded, read_hand
-from list_builder.judge import Judge
+from tools.lists.evidence import Evidence
+from tools.lists.hand import FOLDER, Hand, folded, read_hand
+from tools.lists.judge import Judge
 
 EN = {
     "dog": {"dog": 94.0, "Dog": 6.0},

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from simplemma.strategies.dictionaries.dictionary_factory import SUPPORTED_LANGUAGES, DefaultDictionaryFactory
 
-from list_builder.hand import folded
-from list_builder.packages import npm_folder, python_folder, read_json
+from tools.lists.hand import folded
+from tools.lists.packages import npm_folder, python_folder, read_json
 from vocab.lists.cleaned import DOTTED_I_LANGUAGES, titlecase
 from vocab.lists.lemmas import DICTIONARY_OF
 

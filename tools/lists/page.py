@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from vocab.lists.cleaned import Differences
 
-PAGE: Final = Path(__file__).parents[1] / "docs" / "word-lists.md"
-BEGIN: Final = "<!-- built by list_builder -->\n"
+PAGE: Final = Path(__file__).parents[2] / "docs" / "word-lists.md"
+BEGIN: Final = "<!-- built by tools.lists -->\n"
 END: Final = "<!-- end -->\n"
 _HEAD: Final = (
     "| list | words | of | left out: not known | junk and fragments | letters | acronyms | with a capital | both ways "
