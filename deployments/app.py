@@ -17,7 +17,7 @@ from deployments.batch.api.routes import mount_batches
 from deployments.batch.deployment import Batches
 from deployments.ingress.deployment import Ingress, max_chats
 from deployments.replica.deployment import Replica
-from deployments.replica.engine import engine_config
+from deployments.replica.engine.engine import engine_config
 from deployments.settings import DEMO_TOKEN, Settings, SettingsError
 from deployments.vocabulary.deployment import VocabularyDeployment
 

@@ -1,5 +1,5 @@
 """Serve's callback for its proxies: ``deployments.proxy:middlewares``."""
 
-from deployments.ingress.proxy_callback import middlewares
+from deployments.ingress.connections.proxy_callback import middlewares
 
 __all__ = ["middlewares"]

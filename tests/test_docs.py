@@ -11,10 +11,10 @@ import yaml
 from deployments.contract import Decoding
 from deployments.errors import BadRequestError
 from deployments.offline.config import OfflineConfig
-from deployments.protocol.authoring import AuthorMembers
-from deployments.protocol.decoding import DecodingFields, DecodingMembers
-from deployments.protocol.reader import ChatRequestReader
-from deployments.replica.hint import ENGLISH
+from deployments.protocol.generation.authoring import AuthorMembers
+from deployments.protocol.generation.decoding import DecodingFields, DecodingMembers
+from deployments.protocol.generation.reader import ChatRequestReader
+from deployments.replica.prompts.hint import ENGLISH
 from deployments.settings import Settings
 from tests.deployments.front import KEY, LIMITS, MODEL, chat_body
 from tools.docs.examples import Block, blocks, commands

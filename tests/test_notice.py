@@ -15,9 +15,9 @@ SHIPPED = (
     "LICENSE",
     "NOTICE",
     "deployments/page/static/LICENSES.txt",
-    "deployments/protocol/docs/LICENSE",
-    "deployments/protocol/docs/NOTICE",
-    "deployments/protocol/docs/swagger-ui-bundle.js.LICENSE.txt",
+    "deployments/protocol/openapi/docs/LICENSE",
+    "deployments/protocol/openapi/docs/NOTICE",
+    "deployments/protocol/openapi/docs/swagger-ui-bundle.js.LICENSE.txt",
     "vocab/lists/data/NOTICE",
 )
 

@@ -20,7 +20,7 @@ from deployments.batch.worker.run_context import RunContext
 from deployments.batch.worker.runner import Runner
 from deployments.errors import ApiError
 from deployments.process_setup import set_up_process
-from deployments.protocol.reader import ChatRequestReader
+from deployments.protocol.generation.reader import ChatRequestReader
 from deployments.settings import Settings
 from deployments.storage import StorageError
 

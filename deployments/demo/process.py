@@ -25,7 +25,7 @@ import psutil
 import yaml
 
 from deployments.demo.model import say
-from deployments.ingress.proxy_callback import CALLBACK, CALLBACK_VARIABLE
+from deployments.ingress.connections.proxy_callback import CALLBACK, CALLBACK_VARIABLE
 from deployments.settings import DEMO_TOKEN, Settings
 
 CONFIG: Final = Path(__file__).parents[2] / "configs" / "demo.yaml"

@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from deployments.contract import Answer
 from deployments.errors import ApiError, InternalError, from_error_item, to_api_error
-from deployments.ingress.backlog import Backlog
+from deployments.ingress.connections.backlog import Backlog
 
 logger = logging.getLogger("ray.serve.wordbound")
 

@@ -19,30 +19,35 @@ from starlette.responses import JSONResponse
 from deployments.contract import Answer, Caller, ResolvedVocabulary
 from deployments.errors import ApiError, NotFoundError, to_api_error
 from deployments.ingress.answers import ClientLeft, respond, unless_client_leaves
-from deployments.ingress.auth import Authentication
 from deployments.ingress.backend import Backend, HandleBackend
-from deployments.ingress.backlog import Backlog
 from deployments.ingress.body import read_checked
-from deployments.ingress.document_text import DOCUMENT_TEXT_PATH, FILES_AT_ONCE, add_document_text
-from deployments.ingress.documents import DOCUMENT_PATH, DOCUMENTS_AT_ONCE, add_documents
-from deployments.ingress.key_limits import KeyLimits, num_tokens, take_tokens
-from deployments.ingress.proxy_callback import check_guarded
-from deployments.ingress.request_id import Envelope
-from deployments.ingress.routing import Gate, MaxConcurrent, Routes, check_host, header_check, route_check
-from deployments.ingress.rows import ROW_HEADERS, add_rows
-from deployments.ingress.vocabularies import CHECK_PATH, CHECKS_AT_ONCE, LIST_ROUTES, add_vocabularies
-from deployments.ingress.word_tools import TOOL_PATHS, add_word_tools
+from deployments.ingress.connections.backlog import Backlog
+from deployments.ingress.connections.proxy_callback import check_guarded
+from deployments.ingress.layers.auth import Authentication
+from deployments.ingress.layers.key_limits import KeyLimits, num_tokens, take_tokens
+from deployments.ingress.layers.request_id import Envelope
+from deployments.ingress.layers.routing import Gate, MaxConcurrent, Routes, check_host, header_check, route_check
+from deployments.ingress.routes.documents import (
+    DOCUMENT_PATH,
+    DOCUMENT_TEXT_PATH,
+    DOCUMENTS_AT_ONCE,
+    FILES_AT_ONCE,
+    add_documents,
+)
+from deployments.ingress.routes.rows import ROW_HEADERS, add_rows
+from deployments.ingress.routes.vocabularies import CHECK_PATH, CHECKS_AT_ONCE, LIST_ROUTES, add_vocabularies
+from deployments.ingress.routes.word_tools import TOOL_PATHS, add_word_tools
 from deployments.page.bundle import Bundle
 from deployments.process_setup import set_up_process
-from deployments.protocol.generate import GenerateRequestReader, rename, reshaped
-from deployments.protocol.openapi import DOCS_PATHS, add_docs
-from deployments.protocol.reader import (
+from deployments.protocol.generation.generate import GenerateRequestReader, rename, reshaped
+from deployments.protocol.generation.reader import (
     ChatRequest,
     ChatRequestReader,
     CompletionRequestReader,
     check_budget,
     model_not_found,
 )
+from deployments.protocol.openapi.document import DOCS_PATHS, add_docs
 from deployments.protocol.tokenization import read_detokenize, read_tokenize
 from deployments.rates import Rates
 from deployments.settings import Settings
@@ -104,7 +109,6 @@ def create_app(
     add_word_tools(app, settings, backend, rates)
     add_vocabularies(app, settings, backend)
     add_documents(app, settings)
-    add_document_text(app, settings)
     routes = dict(ROUTES)
     for mount in mounts:
         routes |= mount(app)

@@ -19,9 +19,9 @@ from deployments.keys import NO_OWNER
 from deployments.offline.replica import OfflineReplica, make_replica, normalized
 from deployments.offline.rows import ANSWER, REQUEST
 from deployments.process_setup import set_up_process
-from deployments.replica.answer_line import LineRequest
-from deployments.replica.dtype import resolved_dtype
-from deployments.replica.engine import is_dead
+from deployments.replica.answers.answer_line import LineRequest
+from deployments.replica.engine.dtype import resolved_dtype
+from deployments.replica.engine.engine import is_dead
 from deployments.settings import Settings
 from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIABLE
 

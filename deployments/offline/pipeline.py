@@ -15,7 +15,7 @@ from deployments.offline.coordinator import start_coordinator
 from deployments.offline.engine_stage import AnswerStage
 from deployments.offline.replica import engine_arguments
 from deployments.offline.rows import REQUEST, request_of, with_result
-from deployments.replica.engine import OFFLINE_STATISTICS
+from deployments.replica.engine.engine import OFFLINE_STATISTICS
 
 SMALL_TASK: Final[dict[str, Any]] = {"num_cpus": 0.25, "compute": TaskPoolStrategy(size=2)}
 """For what prepares rows: one core is enough for many engines, which may take all processors. Without a bound, Ray Data

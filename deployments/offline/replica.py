@@ -13,7 +13,7 @@ from vllm.engine.arg_utils import AsyncEngineArgs
 from vllm.entrypoints.launchers.cli_args import FrontendArgs
 
 from deployments.replica.deployment import Replica
-from deployments.replica.engine import engine_config, max_sequences
+from deployments.replica.engine.engine import engine_config, max_sequences
 from deployments.settings import Settings
 
 

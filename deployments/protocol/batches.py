@@ -8,7 +8,7 @@ from pydantic import Field
 
 from deployments.errors import BadRequestError
 from deployments.limits import Limits
-from deployments.protocol.reader import ChatRequestReader
+from deployments.protocol.generation.reader import ChatRequestReader
 from deployments.protocol.validation import Body, checked, unknown_name
 
 ENDPOINT: Final = "/v1/chat/completions"

@@ -9,8 +9,8 @@ from pydantic import AfterValidator, Field
 
 from deployments.errors import BadRequestError
 from deployments.limits import Limits
+from deployments.protocol.generation.vocabulary import ChangedWords, Word
 from deployments.protocol.validation import AtMost, Body, checked, expected
-from deployments.protocol.vocabulary import ChangedWords, Word
 from vocab.errors import InvalidWordListError
 from vocab.lists.entries import clean_words
 

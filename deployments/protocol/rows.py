@@ -9,9 +9,9 @@ from pydantic import Field, Tag
 
 from deployments.errors import BadRequestError
 from deployments.limits import Limits
-from deployments.protocol.chat import ModelName, TokenId
-from deployments.protocol.completion import Prompt, PromptText, PromptTokens
-from deployments.protocol.reader import model_not_found
+from deployments.protocol.generation.chat import ModelName, TokenId
+from deployments.protocol.generation.completion import Prompt, PromptText, PromptTokens
+from deployments.protocol.generation.reader import model_not_found
 from deployments.protocol.validation import INT32_MAX, AtMost, Body, by_kind, checked
 
 DTYPES: Final = ("float32", "float16")

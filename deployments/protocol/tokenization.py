@@ -6,10 +6,10 @@ from pydantic import Field
 
 from deployments.errors import BadRequestError
 from deployments.limits import Limits
-from deployments.protocol.chat import ModelName, TokenId
-from deployments.protocol.messages import Messages
-from deployments.protocol.reader import model_not_found
-from deployments.protocol.structure import Tools
+from deployments.protocol.generation.chat import ModelName, TokenId
+from deployments.protocol.generation.messages import Messages
+from deployments.protocol.generation.reader import model_not_found
+from deployments.protocol.generation.structure import Tools
 from deployments.protocol.validation import Body, checked
 
 

@@ -7,10 +7,10 @@ from pydantic import BaseModel, ConfigDict
 from deployments.contract import VocabularySpec
 from deployments.errors import BadRequestError
 from deployments.limits import Limits
-from deployments.protocol.authoring import AuthorMembers
-from deployments.protocol.decoding import DecodingMembers
+from deployments.protocol.generation.authoring import AuthorMembers
+from deployments.protocol.generation.decoding import DecodingMembers
+from deployments.protocol.generation.vocabulary import ChangedWords, VocabularyFields
 from deployments.protocol.validation import AtMost, checked
-from deployments.protocol.vocabulary import ChangedWords, VocabularyFields
 from vocab.errors import InvalidWordListError
 from vocab.lists.entries import clean_words
 from vocab.text.checking.formats import Format

@@ -8,12 +8,12 @@ from pydantic import Field
 from deployments.contract import VocabularySpec
 from deployments.errors import BadRequestError, printable
 from deployments.limits import Limits
-from deployments.protocol.authoring import AuthorMembers
-from deployments.protocol.chat import ModelName
-from deployments.protocol.decoding import DecodingMembers
-from deployments.protocol.reader import model_not_found
+from deployments.protocol.generation.authoring import AuthorMembers
+from deployments.protocol.generation.chat import ModelName
+from deployments.protocol.generation.decoding import DecodingMembers
+from deployments.protocol.generation.reader import model_not_found
+from deployments.protocol.generation.vocabulary import VocabularyFields
 from deployments.protocol.validation import INT32_MAX, INT64_MAX, AtMost, checked, member_names
-from deployments.protocol.vocabulary import VocabularyFields
 from vocab.marks import APOSTROPHES
 from vocab.text.checking.checker import word_pattern
 

@@ -28,18 +28,18 @@ from deployments.contract import (
     prompts_of,
 )
 from deployments.process_setup import HF_TOKEN, set_up_process
-from deployments.protocol.reader import ChatRequestReader
-from deployments.replica import engine
-from deployments.replica.answer_line import PRIORITY, LineAnswer, LineAnswerer, LineRequest
-from deployments.replica.answering import NEEDS_AUTOMATON, ChatAnswerer, Prompts
-from deployments.replica.autoscaling import METRIC
-from deployments.replica.engine import EngineError
-from deployments.replica.engine_watch import EngineWatch
-from deployments.replica.node_lists import NodeLists
-from deployments.replica.rows import ROWS_AT_ONCE, RowAnswerer
-from deployments.replica.share import Share, ShareFullError
-from deployments.replica.startup_check import check_context, prepare_proof, prove_enforcement
-from deployments.replica.tokenization import install_tokenization
+from deployments.protocol.generation.reader import ChatRequestReader
+from deployments.replica.answers.answer_line import PRIORITY, LineAnswer, LineAnswerer, LineRequest
+from deployments.replica.answers.answering import NEEDS_AUTOMATON, ChatAnswerer, Prompts
+from deployments.replica.answers.rows import ROWS_AT_ONCE, RowAnswerer
+from deployments.replica.answers.share import Share, ShareFullError
+from deployments.replica.engine import engine
+from deployments.replica.engine.autoscaling import METRIC
+from deployments.replica.engine.engine import EngineError
+from deployments.replica.engine.engine_watch import EngineWatch
+from deployments.replica.engine.node_lists import NodeLists
+from deployments.replica.engine.startup_check import check_context, prepare_proof, prove_enforcement
+from deployments.replica.prompts.tokenization import install_tokenization
 from deployments.replica.word_tools.answering import WordTools
 from deployments.settings import Settings
 from deployments.settings_sources import ON_A_CLUSTER
@@ -219,7 +219,7 @@ class Replica(LLMServer):
         ).run()
 
     async def record_autoscaling_stats(self) -> dict[str, float]:
-        """Called by Serve; see ``deployments.replica.autoscaling``."""
+        """Called by Serve; see ``deployments.replica.engine.autoscaling``."""
         return {METRIC: float(self._share.num_taken + self._share.num_waiting)}
 
     def _num_under_way(self) -> int:

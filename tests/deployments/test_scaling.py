@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 from ray.serve.config import AutoscalingConfig
 
-from deployments.replica.autoscaling import POLICY, autoscaling_config
+from deployments.replica.engine.autoscaling import POLICY, autoscaling_config
 from deployments.scaling import REPLACED, Autoscaling
 from deployments.settings import Settings, SettingsError
 

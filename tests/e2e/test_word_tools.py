@@ -13,7 +13,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from deployments.replica.dtype import resolved_dtype
+from deployments.replica.engine.dtype import resolved_dtype
 from tests.e2e.service import KEY, Service
 from vocab.lists.wordlists import load_word_list
 from vocab.options import ListOptions

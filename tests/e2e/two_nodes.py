@@ -15,7 +15,7 @@ from ray import serve
 from ray.cluster_utils import Cluster
 
 from deployments.app import build
-from deployments.ingress.proxy_callback import CALLBACK, CALLBACK_VARIABLE
+from deployments.ingress.connections.proxy_callback import CALLBACK, CALLBACK_VARIABLE
 
 READY = "two nodes are ready"
 

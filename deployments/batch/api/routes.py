@@ -14,9 +14,9 @@ from deployments.contract import Caller
 from deployments.errors import BadRequestError, InternalError
 from deployments.ingress.answers import unless_client_leaves
 from deployments.ingress.body import parse_json, read_json_body
+from deployments.ingress.connections.send_ahead import FEW_BYTES, next_piece_bytes
+from deployments.ingress.layers.routing import Routes
 from deployments.ingress.query import read_query, whole_number
-from deployments.ingress.routing import Routes
-from deployments.ingress.send_ahead import FEW_BYTES, next_piece_bytes
 from deployments.limits import Limits
 from deployments.protocol.batches import read_expiry, read_parameters
 from deployments.settings import Settings

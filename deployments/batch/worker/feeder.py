@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol, TypeAlias
 from ray import serve
 from ray.exceptions import GetTimeoutError, RayError
 
-from deployments.replica.answer_line import ENGINE_DIED, NOT_STARTED, LineAnswer, LineRequest
+from deployments.replica.answers.answer_line import ENGINE_DIED, NOT_STARTED, LineAnswer, LineRequest
 
 logger = logging.getLogger("ray.serve")
 

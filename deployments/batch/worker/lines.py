@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Final
 from deployments.errors import ApiError, printable
 from deployments.json_lines import raw_lines
 from deployments.limits import Limits
-from deployments.protocol.reader import ChatRequestReader
+from deployments.protocol.generation.reader import ChatRequestReader
 from deployments.protocol.strict_json import JsonError, loads
 
 MAX_CUSTOM_ID_CHARS: Final = 512

@@ -15,7 +15,7 @@ from deployments.batch.worker import results
 from deployments.batch.worker.feeder import FeederDiedError
 from deployments.batch.worker.lines import Line, LineFault
 from deployments.batch.worker.run_context import RunContext
-from deployments.replica.answer_line import ENGINE_DIED, EXPIRED, NOT_STARTED, LineRequest
+from deployments.replica.answers.answer_line import ENGINE_DIED, EXPIRED, NOT_STARTED, LineRequest
 
 logger = logging.getLogger("ray.serve")
 

@@ -12,7 +12,7 @@ from deployments.batch.worker.feeder import Engines
 from deployments.batch.worker.lines import Line, LineFault, read_lines
 from deployments.batch.worker.suspects import Suspects
 from deployments.limits import Limits
-from deployments.protocol.reader import ChatRequestReader
+from deployments.protocol.generation.reader import ChatRequestReader
 from deployments.settings import BatchSettings
 
 CHUNK: Final = 500

@@ -6,11 +6,11 @@ from contextlib import aclosing
 from typing import Any, Final
 
 from deployments.contract import Answer, Caller, ResolvedVocabulary, Tool, VocabularySpec
-from deployments.replica import engine
-from deployments.replica.answering import as_refusal
-from deployments.replica.engine import EngineError
-from deployments.replica.node_lists import NodeLists
-from deployments.replica.rows import RowAnswerer
+from deployments.replica.answers.answering import as_refusal
+from deployments.replica.answers.rows import RowAnswerer
+from deployments.replica.engine import engine
+from deployments.replica.engine.engine import EngineError
+from deployments.replica.engine.node_lists import NodeLists
 from deployments.replica.word_tools.next_words import NextWordFinder
 from deployments.replica.word_tools.rewrite import Chat, Resolve, Rewriter
 from deployments.replica.word_tools.swap import Swap, Swapper

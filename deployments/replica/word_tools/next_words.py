@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from deployments.contract import Caller, ResolvedVocabulary
 from deployments.errors import printable
-from deployments.replica import engine
-from deployments.replica.completion import reader_behind_text
-from deployments.replica.engine import EngineError
-from deployments.replica.node_lists import NodeLists
-from deployments.replica.rows import RowAnswerer, Tokens
+from deployments.replica.answers.completion import reader_behind_text
+from deployments.replica.answers.rows import RowAnswerer, Tokens
+from deployments.replica.engine import engine
+from deployments.replica.engine.engine import EngineError
+from deployments.replica.engine.node_lists import NodeLists
 from deployments.settings import Settings
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.decoding.next_words import NextWord, NextWordSearch, WordTokens

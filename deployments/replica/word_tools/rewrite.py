@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from deployments.contract import Answer, Caller, Decoding, ResolvedVocabulary, VocabularySpec
-from deployments.replica.engine import EngineError
-from deployments.replica.node_lists import NodeLists
-from deployments.replica.rows import RowAnswerer
+from deployments.replica.answers.rows import RowAnswerer
+from deployments.replica.engine.engine import EngineError
+from deployments.replica.engine.node_lists import NodeLists
 from deployments.replica.word_tools.next_words import NextWordFinder
 from deployments.replica.word_tools.swap import Swap, Swapper
 from deployments.settings import Settings

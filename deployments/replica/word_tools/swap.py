@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple
 from cachetools import LRUCache
 
 from deployments.contract import Caller, ResolvedVocabulary
-from deployments.replica.node_lists import NodeList, NodeLists
-from deployments.replica.rows import RowAnswerer
+from deployments.replica.answers.rows import RowAnswerer
+from deployments.replica.engine.node_lists import NodeList, NodeLists
 from deployments.replica.word_tools.next_words import NextWordFinder
 from vocab.lists.lemmas import KnownLemmas
 from vocab.marks import LINE_BREAK

@@ -15,8 +15,8 @@ from deployments.batch.state.store import Store
 from deployments.batch.worker.feeder import Answers, FeederDiedError
 from deployments.batch.worker.run_context import RunContext
 from deployments.limits import Limits
-from deployments.protocol.reader import ChatRequestReader
-from deployments.replica.answer_line import NOT_STARTED, LineAnswer, LineRequest
+from deployments.protocol.generation.reader import ChatRequestReader
+from deployments.replica.answers.answer_line import NOT_STARTED, LineAnswer, LineRequest
 from deployments.settings import BatchSettings
 
 MODEL = "stand-in"

@@ -20,9 +20,9 @@ from ray import serve
 
 from deployments.contract import BEGUN, Answer, Caller, ChatBody, Decoding, ResolvedVocabulary, RowsItem, VocabularySpec
 from deployments.ingress.backend import HandleBackend
+from deployments.ingress.connections.proxy_callback import CALLBACK, CALLBACK_VARIABLE
 from deployments.ingress.deployment import Ingress
-from deployments.ingress.proxy_callback import CALLBACK, CALLBACK_VARIABLE
-from deployments.replica.autoscaling import autoscaling_config
+from deployments.replica.engine.autoscaling import autoscaling_config
 from deployments.scaling import Autoscaling
 from deployments.settings import Settings
 from tests.deployments.batch.direct import DirectBatches

@@ -13,7 +13,7 @@ from ray import serve
 from deployments.contract import ENGINE_START_S, Caller, Decoding, ResolvedVocabulary
 from deployments.errors import OverloadedError
 from deployments.ingress.backend import HandleBackend
-from deployments.protocol.decoding import DRAW, SAMPLE
+from deployments.protocol.generation.decoding import DRAW, SAMPLE
 from deployments.scaling import Autoscaling
 from deployments.settings import Settings
 from tests.deployments.front import CHAT, KEY, KEYS, LIMITS, MODEL, Front, assert_error, chat_body

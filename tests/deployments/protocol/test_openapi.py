@@ -14,7 +14,7 @@ from openapi_spec_validator import validate
 
 from deployments.batch.api.routes import BATCH_ROUTES, add_batch_routes
 from deployments.ingress.deployment import ROUTES, create_app
-from deployments.protocol.openapi import DOCS_PATHS, document
+from deployments.protocol.openapi.document import DOCS_PATHS, document
 from deployments.settings import Settings
 from tests.deployments.batch.direct import DirectBatches
 from tests.deployments.batch.served import World, jsonl
@@ -29,7 +29,7 @@ from tests.deployments.front import (
     chat_body,
     completion_body,
 )
-from tests.deployments.protocol.test_reader import GOOD
+from tests.deployments.protocol.generation.test_reader import GOOD
 from tests.deployments.stand_in import StandIn
 
 ASSETS = [path.decode() for path in DOCS_PATHS]

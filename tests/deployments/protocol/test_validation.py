@@ -7,8 +7,8 @@ import pytest
 
 from deployments.errors import BadRequestError
 from deployments.limits import Limits
-from deployments.protocol.chat import ChatCompletionRequest
-from deployments.protocol.reader import ChatRequestReader
+from deployments.protocol.generation.chat import ChatCompletionRequest
+from deployments.protocol.generation.reader import ChatRequestReader
 from deployments.protocol.validation import bounded, checked, json_schema
 from tests.deployments.front import LIMITS, MODEL, chat_body
 

@@ -31,13 +31,13 @@ from vllm.v1.engine.input_processor import InputProcessor
 
 from deployments.contract import Caller, ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
 from deployments.limits import Limits
-from deployments.protocol.reader import ChatRequestReader
-from deployments.replica import engine
-from deployments.replica.answer_line import LineAnswerer
-from deployments.replica.answering import ChatAnswerer, Prompts
-from deployments.replica.node_lists import NodeLists
-from deployments.replica.share import Share
-from deployments.replica.tokenization import install_tokenization
+from deployments.protocol.generation.reader import ChatRequestReader
+from deployments.replica.answers.answer_line import LineAnswerer
+from deployments.replica.answers.answering import ChatAnswerer, Prompts
+from deployments.replica.answers.share import Share
+from deployments.replica.engine import engine
+from deployments.replica.engine.node_lists import NodeLists
+from deployments.replica.prompts.tokenization import install_tokenization
 from deployments.settings import Settings
 from tests.checker import unlisted_words
 from tests.deployments.search.toy_engine import ToyEngine, joined

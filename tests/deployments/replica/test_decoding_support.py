@@ -7,9 +7,9 @@ import pytest
 from transformers import AutoTokenizer
 
 from deployments.contract import Decoding
-from deployments.replica.answering import check_supported
+from deployments.replica.answers.answering import check_supported
 from deployments.replica.deployment import with_mask_engine_for
-from deployments.replica.engine import EngineError
+from deployments.replica.engine.engine import EngineError
 from deployments.settings import Settings
 from tests.slow_tokenizer import write_slow_tokenizer
 

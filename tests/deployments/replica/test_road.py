@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import pytest_asyncio
 
-from deployments.protocol.reader import ChatRequestReader
-from deployments.replica.node_lists import NodeLists
+from deployments.protocol.generation.reader import ChatRequestReader
+from deployments.replica.engine.node_lists import NodeLists
 from deployments.settings import Settings
 from deployments.vocabulary.deployment import Vocabulary
 from tests.checked_lists import Rules

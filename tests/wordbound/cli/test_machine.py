@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from deployments.replica import dtype
+from deployments.replica.engine import dtype
 from wordbound.cli.machine import (
     BFLOAT16,
     check_gpus,

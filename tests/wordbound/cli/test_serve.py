@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from deployments.ingress import proxy_callback
+from deployments.ingress.connections import proxy_callback
 from tests.wordbound.cli.conftest import Run, assert_refused
 from wordbound.cli import children, packages, serve
 from wordbound.cli.commands import DONE, INTERRUPTED, NOT_AS_ASKED, WRONG_INPUT, ServiceError

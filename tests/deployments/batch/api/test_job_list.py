@@ -15,7 +15,7 @@ from deployments.batch.worker.lines import Line, LineFault, read_lines
 from deployments.errors import BadRequestError
 from deployments.limits import Limits
 from deployments.protocol.batches import ENDPOINT, PARAMETERS, read_parameters
-from deployments.protocol.reader import ChatRequestReader
+from deployments.protocol.generation.reader import ChatRequestReader
 from tests.deployments.front import LIMITS, MODEL, chat_body
 
 CHAT = {"messages": [{"role": "user", "content": "Tell me a story."}]}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from deployments.batch.worker.lines import Line, LineFault, read_lines
 from deployments.limits import Limits
-from deployments.protocol.reader import ChatRequestReader
+from deployments.protocol.generation.reader import ChatRequestReader
 from tests.deployments.front import CHAT, LIMITS, MODEL, chat_body
 
 

@@ -12,7 +12,7 @@ from deployments.batch.state.records import BatchRecord
 from deployments.batch.worker.feeder import Answers
 from deployments.batch.worker.runner import Runner
 from deployments.batch.worker.suspects import MAX_DEADLY_LINES, YIELD_S, Suspects
-from deployments.replica.answer_line import LineAnswer, LineRequest
+from deployments.replica.answers.answer_line import LineAnswer, LineRequest
 from tests.deployments.batch.world import World, assert_every_line_once, line_of, text_of
 from tests.deployments.front import wait_until
 

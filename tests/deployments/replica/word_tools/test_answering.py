@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from deployments.contract import Answer, Caller, Decoding, ResolvedVocabulary, Tool, VocabularySpec
-from deployments.replica.engine import too_long
-from deployments.replica.node_lists import NodeLists
-from deployments.replica.rows import RowAnswerer
+from deployments.replica.answers.rows import RowAnswerer
+from deployments.replica.engine.engine import too_long
+from deployments.replica.engine.node_lists import NodeLists
 from deployments.replica.word_tools.answering import WordTools
 from deployments.settings import Settings
 from tests.vocab.toys import toy_speller, toy_tokenizer

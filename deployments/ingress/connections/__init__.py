@@ -1,0 +1,1 @@
+"""What bounds the memory and the time that a connection takes."""

@@ -1,0 +1,280 @@
+"""Bound what Serve holds of an answer that its client has not taken, and cut a client that takes nothing.
+
+Serve 2.60 has no flow control on the way back: an ingress sends as fast as it can, and all of it lies in the ingress,
+in Ray's object store and in the proxy: a file of 200 MB for as long as a client reads it. With ``Reader`` in the proxy,
+which confirms what the client took among the messages that the ingress receives, and ``SendAhead`` in the ingress,
+which waits for that, little is under way: ``FEW_BYTES`` of an answer at first, and more if its client reads fast.
+"""
+
+import asyncio
+import logging
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Final
+
+from ray.serve._private.http_util import ASGIReceiveProxy
+from starlette.types import Message, Receive, Scope, Send
+
+from deployments.ingress.connections.idle_connections import abort, transport_of
+from deployments.limits import Limits
+
+logger = logging.getLogger("ray.serve.wordbound")
+
+FEW_BYTES: Final = 64 * 1024
+"""Of each answer. Ray sends less than 100 KB without its object store."""
+
+MANY_BYTES: Final = 4 * 2**20
+"""Of an answer that is read fast. A file of 200 MB takes 1.2 s in such pieces, and 8 s in pieces of 256 KiB."""
+
+SHARED_BYTES: Final = 24 * 2**20
+"""What all answers of one ingress may have beyond ``FEW_BYTES`` each, so that clients that read fast and then stop hold
+no more than it. Costs three times as much: in the ingress, in Ray's object store and in the proxy."""
+
+ABSORBED_BYTES: Final = 512 * 1024
+"""Of an answer that nobody reads, the kernels and the proxy's server take up to so much, and take it fast."""
+
+FAST_S: Final = 1.0
+"""More is allowed of an answer while what is allowed is taken within so long."""
+
+PART_BYTES: Final = 64 * 1024
+"""The proxy gives its server so much at a time, which pauses when it holds more."""
+
+UNSENT_BYTES: Final = 128 * 1024
+"""Of an answer in the kernel, beside what is on the line. By itself it takes 4 MB, all of most answers, and a client
+that reads nothing is not seen."""
+
+CONFIRM_BYTES: Final = FEW_BYTES // 4
+"""What was taken is confirmed when it is so much; seldom, as it costs a call from the ingress to the proxy."""
+
+CONFIRMS: Final = "wordbound.confirm_bytes"
+"""A key of the scope: the proxy in front confirms what was taken, each so many bytes."""
+
+_CONFIRMED: Final = "wordbound.confirmed"
+"""The type of a message from the proxy, with ``num_bytes``."""
+
+_READ_TIMEOUT: Final = "wordbound.read_timeout_s"
+"""A key of the first message of an answer, for the proxy, which knows no settings."""
+
+_WINDOW: Final = "wordbound.window"
+"""A key of the scope in the ingress."""
+
+
+class Reader:
+    """The client's side of one exchange, in the proxy, whose server's these ``receive`` and ``send`` are.
+
+    ``timeout_s`` is how long it may leave ``PART_BYTES`` of an answer unread that does not say so itself.
+    """
+
+    def __init__(
+        self, receive: Receive, send: Send, *, timeout_s: float = Limits.model_fields["max_unread_s"].default
+    ) -> None:
+        self._receive = receive
+        self._send = send
+        self._timeout_s = timeout_s
+        self._unconfirmed_bytes = 0
+        self._next: asyncio.Task[Message] | None = None
+        self._has_news = asyncio.Event()
+        _hold_little(send)
+
+    async def receive(self) -> Message:
+        """Return what the client sent next, or a confirmation of what it took."""
+        if self._next is None:
+            self._next = asyncio.create_task(_awaited(self._receive))
+            self._next.add_done_callback(lambda _: self._has_news.set())
+        await self._has_news.wait()
+        self._has_news.clear()
+        if self._next.done():
+            done, self._next = self._next, None
+            self._tell()
+            return done.result()
+        num_bytes, self._unconfirmed_bytes = self._unconfirmed_bytes, 0
+        return {"type": _CONFIRMED, "num_bytes": num_bytes}
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._timeout_s = message.pop(_READ_TIMEOUT, self._timeout_s)
+        body = message.get("body", b"")
+        if len(body) <= PART_BYTES:
+            await self._send_part(message)
+        else:
+            for start in range(0, len(body), PART_BYTES):
+                end = start + PART_BYTES
+                more = message.get("more_body", False) or end < len(body)
+                await self._send_part({**message, "body": body[start:end], "more_body": more})
+        self._unconfirmed_bytes += len(body)
+        self._tell()
+
+    def close(self) -> None:
+        if self._next is not None:
+            self._next.cancel()
+
+    def _tell(self) -> None:
+        if self._unconfirmed_bytes >= CONFIRM_BYTES:
+            self._has_news.set()
+
+    async def _send_part(self, message: Message) -> None:
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                await self._send(message)
+        except TimeoutError:
+            cut(self._send)
+
+
+def _hold_little(send: Send) -> None:
+    """Let the kernel take no more than ``UNSENT_BYTES`` of a connection's answer that it cannot send yet."""
+    transport = transport_of(send)
+    if transport is not None:
+        with suppress(OSError):
+            transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
+
+
+def cut(send: Send) -> None:
+    """End the connection of uvicorn's ``send`` at once; what lies unread in the process is dropped.
+
+    Raises:
+        ConnectionAbortedError: It is another server's ``send``.
+    """
+    # Closing, as uvicorn does after an exception, would first wait for the client to read.
+    transport = transport_of(send)
+    if transport is None:
+        raise ConnectionAbortedError("the client does not read its answer")
+    abort(transport)
+
+
+class Window:
+    """How much of one answer may be under way; ``shared`` is what all answers of a process have beside it."""
+
+    def __init__(self, shared: "SharedBytes", *, clock: Callable[[], float] = time.monotonic) -> None:
+        self.num_bytes = FEW_BYTES
+        self.unread_bytes = 0
+        self._shared = shared
+        self._taken_bytes = -ABSORBED_BYTES
+        self._clock = clock
+        self._since = clock()
+        self._has_news = asyncio.Event()
+
+    def take(self, num_bytes: int) -> None:
+        """Count what the client has taken; grow if it was fast, and shrink if it was not."""
+        self.unread_bytes -= num_bytes
+        self._taken_bytes += num_bytes
+        if self._taken_bytes >= self.num_bytes:
+            is_fast = self._clock() - self._since < FAST_S
+            self._resize(min(2 * self.num_bytes, MANY_BYTES) if is_fast else max(self.num_bytes // 2, FEW_BYTES))
+            self._taken_bytes, self._since = 0, self._clock()
+        self._has_news.set()
+
+    async def wait_for_room(self, num_bytes: int) -> None:
+        """Wait until less than a quarter of so many is unread."""
+        while self.unread_bytes >= num_bytes // 4:
+            self._has_news.clear()
+            await self._has_news.wait()
+
+    def widen(self, num_bytes: int) -> None:
+        """Allow so many from the start, as far as other answers leave it."""
+        self._resize(min(max(num_bytes, self.num_bytes), MANY_BYTES))
+
+    def close(self) -> None:
+        self._resize(FEW_BYTES)
+
+    def _resize(self, num_bytes: int) -> None:
+        more = min(num_bytes - self.num_bytes, self._shared.num_free)
+        self._shared.num_free -= more
+        self.num_bytes += more
+
+
+class SharedBytes:
+    def __init__(self, num_bytes: int = SHARED_BYTES) -> None:
+        self.num_free = num_bytes
+
+
+def widen_window(scope: Scope, num_bytes: int) -> None:
+    """Have so many bytes of the answer under way from its start on, for it lies in Ray's object store anyway. Each wait
+    for the client costs two calls between the ingress and the proxy."""
+    window: Window | None = scope.get(_WINDOW)
+    if window is not None:
+        window.widen(num_bytes)
+
+
+async def next_piece_bytes(scope: Scope) -> int:
+    """Return how large the next piece of the answer should be; where little may be under way, wait until it is due."""
+    window: Window | None = scope.get(_WINDOW)
+    if window is None:
+        return MANY_BYTES
+    if window.num_bytes == FEW_BYTES:
+        await window.wait_for_room(FEW_BYTES)
+    return window.num_bytes
+
+
+class SendAhead:
+    """Limits the answers of one ingress. A client that leaves ``PART_BYTES`` unread for ``timeout_s`` is cut."""
+
+    def __init__(self, *, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
+        self._shared = SharedBytes()
+
+    @contextmanager
+    def limit(self, scope: Scope, receive: Receive, send: Send) -> Iterator[Send]:
+        """Yield ``send``, which waits for the client of Serve's proxy, and splits what is more than may be under way.
+
+        At the end of the answer ``FEW_BYTES`` may still be under way.
+        """
+        proxy: Any = receive
+        # The queue is not public. Without it all stays right, and costs the memory.
+        can_confirm = isinstance(proxy, ASGIReceiveProxy) and hasattr(proxy, "_queue")
+        if not can_confirm or scope.get(CONFIRMS) != CONFIRM_BYTES:
+            yield send
+            return
+        window = scope[_WINDOW] = Window(self._shared)
+        _Queue.replace(proxy, window.take)
+
+        async def limited(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, _READ_TIMEOUT: self._timeout_s}
+            for part in _parts(message, window):
+                # What is under way at the end is not counted any more.
+                await window.wait_for_room(window.num_bytes if part.get("more_body", False) else FEW_BYTES)
+                window.unread_bytes += len(part.get("body", b""))
+                await send(part)
+
+        try:
+            yield limited
+        finally:
+            window.close()
+
+
+class _Queue(asyncio.Queue[Any]):
+    """Where Serve puts what it fetched of the proxy's messages; takes the confirmations out."""
+
+    def __init__(self, confirm: Callable[[int], None]) -> None:
+        super().__init__()
+        self._confirm = confirm
+
+    @classmethod
+    def replace(cls, proxy: Any, confirm: Callable[[int], None]) -> None:
+        """Put one in the place of a proxy's queue, which may hold messages already."""
+        before: asyncio.Queue[Any] | None = proxy._queue
+        proxy._queue = cls(confirm)
+        while before is not None and not before.empty():
+            proxy._queue.put_nowait(before.get_nowait())
+
+    def put_nowait(self, item: Any) -> None:
+        if isinstance(item, dict) and item["type"] == _CONFIRMED:
+            self._confirm(item["num_bytes"])
+        else:
+            super().put_nowait(item)
+
+
+def _parts(message: Message, window: Window) -> Iterator[Message]:
+    body, start = message.get("body", b""), 0
+    has_more = message.get("more_body", False)
+    while len(body) - start > (window.num_bytes if has_more else FEW_BYTES):
+        end = min(start + window.num_bytes, len(body) if has_more else len(body) - FEW_BYTES)
+        yield {**message, "body": body[start:end], "more_body": True}
+        start = end
+    yield {**message, "body": body[start:]} if start else message
+
+
+async def _awaited(receive: Receive) -> Message:
+    return await receive()

@@ -1,0 +1,1 @@
+"""The layers that every request passes, as pure ASGI."""

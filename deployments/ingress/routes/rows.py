@@ -1,0 +1,301 @@
+"""The routes of next-token rows, and how rows become an answer: bytes, a piece at a time, or JSON.
+
+Rows come from a replica as arrays in Ray's object store, where they lie until the client has taken them; a piece of
+them at a time is copied out of it.
+"""
+
+import asyncio
+import hashlib
+import json
+import logging
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import aclosing, contextmanager
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+from fastapi import FastAPI, Request, Response
+from starlette.responses import JSONResponse
+from starlette.types import Receive, Scope, Send
+
+from deployments.contract import Caller, RowsItem
+from deployments.errors import ApiError, InternalError, OverloadedError, from_error_item, to_api_error
+from deployments.ingress.answers import ClientLeft, owner_of, unless_client_leaves
+from deployments.ingress.backend import Backend
+from deployments.ingress.body import read_checked
+from deployments.ingress.connections.send_ahead import FEW_BYTES, next_piece_bytes, widen_window
+from deployments.ingress.layers.key_limits import num_prompt_tokens, take_tokens
+from deployments.protocol.rows import read_logprobs, read_token_logprobs
+from deployments.rates import Rates
+from deployments.settings import Settings
+from deployments.single_flight import SingleFlight
+
+logger = logging.getLogger("ray.serve.wordbound")
+
+SHAPE: Final = "x-wordbound-shape"
+DTYPE: Final = "x-wordbound-dtype"
+PROMPT_TOKENS: Final = "x-wordbound-prompt-tokens"
+ROW_HEADERS: Final = (SHAPE, DTYPE, PROMPT_TOKENS)
+"""Of an answer that is rows."""
+
+_HELD_REQUESTS: Final = 4
+"""So many of the largest requests may wait for their clients in one ingress; a small one is a hundredth of one."""
+
+_ENTRIES_AT_ONCE: Final = 4096
+"""Log-probabilities that are written as JSON before others on this process may go on: 3 ms."""
+
+_FEWER: Final = ("Send fewer or shorter prompts.", "prompt")
+
+
+class RowsHeld:
+    """The bytes of rows that wait for clients in one ingress."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._num_free = self._max_bytes = max_bytes
+
+    @contextmanager
+    def hold(self, num_bytes: int) -> Iterator[None]:
+        """Hold so many.
+
+        Raises:
+            OverloadedError: Too many are held.
+        """
+        if num_bytes > self._num_free:
+            raise OverloadedError("Too many rows wait for clients that read slowly. Try again in a moment.")
+        self._num_free -= num_bytes
+        try:
+            yield
+        finally:
+            self._num_free += num_bytes
+
+
+def add_rows(app: FastAPI, settings: Settings, backend: Backend, rates: Rates) -> None:
+    known: dict[str, Any] = {"limits": settings.limits, "model_id": settings.model_id}
+    held = RowsHeld(_HELD_REQUESTS * settings.limits.max_rows_bytes)
+    tables = SingleFlight(1)
+
+    async def read(request: Request, reader: Callable[..., dict[str, Any]]) -> dict[str, Any]:
+        backend.check_room(request.state.owner)
+        body = await read_checked(request, settings.limits, partial(reader, **known))
+        cost = num_prompt_tokens(body) + len(body.get("token_ids", ()))
+        await take_tokens(rates, request.scope, settings, cost, _FEWER)
+        return body
+
+    @app.post("/v1/logprobs")
+    async def create_logprobs(request: Request) -> Response:
+        """The log-probability of every token of the model after each prompt, or of the likeliest."""
+        body = await read(request, read_logprobs)
+        with _errors(request):
+            answer = _held(backend.logprobs(body, _caller(request)), held, body)
+            try:
+                described, first = await unless_client_leaves(request.receive, _begin(answer, request))
+            except BaseException:
+                await answer.aclose()
+                raise
+            rows = Rows(described, _num_bytes(described, body), first, answer, request.state.request_id)
+            if "top_logprobs" in body:
+                return RowStream(rows, rows.as_json(settings.model_id), media_type="application/json")
+            num_prompts, num_columns = described["shape"]
+            headers = {
+                "Content-Length": str(rows.num_bytes),
+                SHAPE: f"{num_prompts},{num_columns}",
+                DTYPE: body["dtype"],
+                PROMPT_TOKENS: str(described["prompt_tokens"]),
+            }
+            return RowStream(rows, rows.as_bytes(), media_type="application/octet-stream", headers=headers)
+
+    @app.post("/v1/token_logprobs")
+    async def create_token_logprobs(request: Request) -> Response:
+        """The log-probability of each of some tokens after the prompt and the tokens before it, by one reading."""
+        body = await read(request, read_token_logprobs)
+        with _errors(request):
+            answer = backend.token_logprobs(body, _caller(request))
+            told = await unless_client_leaves(request.receive, _one(answer, request))
+            return JSONResponse(
+                {
+                    "object": "token_logprobs",
+                    "model": settings.model_id,
+                    "logprobs": told["logprobs"],
+                    "usage": _usage(told["prompt_tokens"]),
+                }
+            )
+
+    @app.get("/v1/tokens")
+    async def get_tokens(request: Request) -> Response:
+        """The bytes of every token of the model, in base64, in the order of the columns of rows."""
+
+        async def made() -> tuple[bytes, str]:
+            table = await _one(backend.tokens(_caller(request)), request)
+            body = await asyncio.to_thread(_dump, {"object": "tokens", "model": settings.model_id, **table})
+            return body, f'"{hashlib.sha256(body).hexdigest()}"'
+
+        with _errors(request):
+            # The same for as long as the application runs.
+            body, tag = await unless_client_leaves(request.receive, tables.get("tokens", made))
+        headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
+        if tag in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=headers)
+        return Response(body, media_type="application/json", headers=headers)
+
+
+class Rows:
+    """An answer with rows whose first have come."""
+
+    def __init__(
+        self, described: dict[str, Any], num_bytes: int, first: Any, rest: AsyncGenerator[RowsItem], request_id: str
+    ) -> None:
+        self._described = described
+        self.num_bytes = num_bytes
+        self._first = first
+        self._rest = rest
+        self.request_id = request_id
+
+    async def as_bytes(self) -> AsyncGenerator[memoryview]:
+        """Yield the numbers, of several rows at once."""
+        async for array in self._items():
+            yield array.view(np.uint8).reshape(-1).data
+
+    async def as_json(self, model_id: str) -> AsyncGenerator[bytes]:
+        """Yield the parts of the answer to a request for the likeliest tokens."""
+        yield _dump({"object": "list", "model": model_id})[:-1] + b',"data":['
+        index = 0
+        async for tokens, logprobs in self._items():
+            for row in range(len(tokens)):
+                start = b"," if index else b""
+                yield start + b'{"object":"logprobs","index":%d,"token_ids":[' % index
+                async for part in _numbers(tokens[row]):
+                    yield part
+                yield b'],"logprobs":['
+                async for part in _numbers(logprobs[row]):
+                    yield part
+                yield b"]}"
+                index += 1
+        yield b'],"usage":' + _dump(_usage(self._described["prompt_tokens"])) + b"}"
+
+    async def aclose(self) -> None:
+        await self._rest.aclose()
+
+    async def _items(self) -> AsyncGenerator[Any]:
+        num_left = self._described["shape"][0]
+        item, self._first = self._first, None
+        while num_left:
+            if item is None or isinstance(item, dict):
+                raise _fault(item, self.request_id)
+            num_left -= len(item[0] if isinstance(item, tuple) else item)
+            yield item
+            # Before the next is waited for, so that one is held at a time.
+            item = None
+            item = await anext(self._rest, None) if num_left else None
+
+
+class RowStream(Response):
+    """An answer in pieces, until its end or until the client leaves. One that fails is cut off, which its length or
+    its JSON shows."""
+
+    def __init__(
+        self, rows: Rows, parts: AsyncGenerator[Any], *, media_type: str, headers: dict[str, str] | None = None
+    ) -> None:
+        super().__init__(media_type=media_type, headers=headers)
+        if headers is None:
+            del self.headers["content-length"]
+        self._rows = rows
+        self._parts = parts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        widen_window(scope, self._rows.num_bytes)
+        async with aclosing(self._rows), aclosing(self._parts):
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            await unless_client_leaves(receive, self._send(scope, send))
+
+    async def _send(self, scope: Scope, send: Send) -> None:
+        # The last piece ends the answer: a message of its own would wait for the client once more.
+        piece = b""
+        try:
+            async for part in self._parts:
+                start = 0
+                if len(piece) + len(part) <= FEW_BYTES:
+                    # Each message is a call to the proxy, however short.
+                    piece, start = piece + part, len(part)
+                while start < len(part):
+                    if piece:
+                        await send({"type": "http.response.body", "body": piece, "more_body": True})
+                    end = start + await next_piece_bytes(scope)
+                    piece = bytes(part[start:end])
+                    start = end
+        except Exception as exception:
+            error = to_api_error(exception, self._rows.request_id)
+            logger.warning("%s of %s broke off: %s", self._rows.request_id, owner_of(scope), error.message)
+            raise
+        await send({"type": "http.response.body", "body": piece, "more_body": False})
+
+
+async def _held(answer: AsyncGenerator[RowsItem], held: RowsHeld, body: dict[str, Any]) -> AsyncGenerator[RowsItem]:
+    """Yield the items of an answer, whose rows are counted until this is closed."""
+    async with aclosing(answer):
+        async for first in answer:
+            num_bytes = 0 if not isinstance(first, dict) or "error" in first else _num_bytes(first, body)
+            with held.hold(num_bytes):
+                yield first
+                async for item in answer:
+                    yield item
+
+
+async def _begin(answer: AsyncGenerator[RowsItem], request: Request) -> tuple[dict[str, Any], Any]:
+    """Return what describes the rows, and the first of them."""
+    described = await anext(answer, None)
+    if not isinstance(described, dict) or "error" in described:
+        raise _fault(described, request.state.request_id)
+    first = await anext(answer, None)
+    if first is None or isinstance(first, dict):
+        raise _fault(first, request.state.request_id)
+    return described, first
+
+
+async def _one(answer: AsyncGenerator[RowsItem], request: Request) -> dict[str, Any]:
+    async with aclosing(answer):
+        item = await anext(answer, None)
+    if not isinstance(item, dict) or "error" in item:
+        raise _fault(item, request.state.request_id)
+    return item
+
+
+async def _numbers(array: Any) -> AsyncGenerator[bytes]:
+    """Yield the numbers of an array as JSON, and let others on between two parts."""
+    for start in range(0, len(array), _ENTRIES_AT_ONCE):
+        part = _dump(array[start : start + _ENTRIES_AT_ONCE].tolist())[1:-1]
+        yield part if start == 0 else b"," + part
+        await asyncio.sleep(0)
+
+
+def _num_bytes(described: dict[str, Any], body: dict[str, Any]) -> int:
+    num_prompts, num_columns = described["shape"]
+    # The likeliest tokens are pairs of 4 bytes each.
+    return int(num_prompts * num_columns * (8 if "top_logprobs" in body else np.dtype(body["dtype"]).itemsize))
+
+
+def _fault(item: Any, request_id: str) -> ApiError:
+    is_told = isinstance(item, dict) and "error" in item
+    return from_error_item(item, request_id) if is_told else InternalError(request_id)
+
+
+@contextmanager
+def _errors(request: Request) -> Iterator[None]:
+    try:
+        yield
+    except (ApiError, ClientLeft):
+        raise
+    except Exception as error:
+        # Here and not further out: Serve adds a handler of its own for some of them to the application.
+        raise to_api_error(error, request.state.request_id) from error
+
+
+def _caller(request: Request) -> Caller:
+    return Caller(request.state.owner, request.state.request_id)
+
+
+def _usage(num_tokens: int) -> dict[str, int]:
+    return {"prompt_tokens": num_tokens, "completion_tokens": 0, "total_tokens": num_tokens}
+
+
+def _dump(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()

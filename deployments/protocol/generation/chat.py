@@ -1,0 +1,218 @@
+"""The body of a chat request: OpenAI's fields, those that vLLM adds, this service's own, and those that are refused."""
+
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import AfterValidator, ConfigDict, Field, Tag
+
+from deployments.protocol.generation.decoding import DecodingFields
+from deployments.protocol.generation.messages import Messages
+from deployments.protocol.generation.structure import ResponseFormat, StructuredOutputs, ToolChoice, Tools
+from deployments.protocol.generation.vocabulary import VocabularyFields
+from deployments.protocol.validation import INT32_MAX, INT64_MAX, AtMost, Body, by_kind, expected
+
+_REFUSED: Final = (
+    "add_special_tokens audio chat_template documents echo ec_transfer_params function_call "
+    "functions kv_transfer_params media_io_kwargs mm_processor_kwargs prediction prompt_logprobs return_prompt_text "
+    "routed_experts_prompt_start truncate_prompt_tokens truncation_side use_beam_search verbosity vllm_xargs "
+    "web_search_options"
+)
+REFUSED: Final = frozenset(_REFUSED.split())
+"""Fields of OpenAI or vLLM that this service does not take, whatever their value."""
+
+_REFUSED_PREFIX: Final = "guided_"
+"""vLLM's older names for structured outputs and their backend."""
+
+
+def is_refused(name: str) -> bool:
+    return name in REFUSED or is_old_name(name)
+
+
+def is_old_name(name: str) -> bool:
+    return name.startswith(_REFUSED_PREFIX)
+
+
+ModelName = Annotated[str, Field(min_length=1, max_length=1024)]
+Text = Annotated[str, Field(max_length=1024)]
+Penalty = Annotated[float, Field(ge=-2, le=2)]
+Share = Annotated[float, Field(ge=1e-6, le=1)]
+"""The floor keeps it from vanishing in float32, in which the engine subtracts it from 1."""
+TokenId = Annotated[int, Field(ge=0, le=INT32_MAX)]
+TokenIds = Annotated[list[TokenId], AtMost("max_token_ids")]
+WrittenTokenId = Annotated[str, Field(pattern=r"^(0|[1-9][0-9]{0,9})$")]
+"""Canonical, so that no two names mean one token."""
+LogitBias = Annotated[dict[WrittenTokenId, Annotated[float, Field(ge=-100, le=100)]], AtMost("max_logit_bias")]
+NumTokens = Annotated[int, Field(ge=1), AtMost("max_new_tokens")]
+Count = Annotated[int, Field(ge=0, le=1000)]
+StopString = Annotated[str, Field(min_length=1), AtMost("max_stop_chars")]
+Stop = Annotated[
+    Annotated[StopString, Tag("a scalar")] | Annotated[list[StopString], AtMost("max_stop"), Tag("a list")],
+    by_kind,
+    AfterValidator(lambda value: [value] if isinstance(value, str) else value),
+]
+
+
+_MAX_SWITCHES: Final = 16
+"""Templates read one or two."""
+_SWITCHES: Final = (
+    f"an object of at most {_MAX_SWITCHES} members, each true, false, a number or a string of at most 1024 characters"
+)
+
+
+def _check_switches(switches: dict[str, Any]) -> dict[str, Any]:
+    given = {name: value for name, value in switches.items() if value is not None}
+    for name, value in given.items():
+        if not isinstance(value, bool | int | float | str) or max(len(name), len(str(value))) > 1024:
+            raise expected(_SWITCHES)
+    if len(given) > _MAX_SWITCHES:
+        raise expected(_SWITCHES)
+    return given
+
+
+class StreamOptions(Body):
+    include_usage: bool | None = None
+    continuous_usage_stats: bool | None = None
+    include_obfuscation: bool | None = None
+
+
+class RepetitionDetection(Body):
+    max_pattern_size: Count | None = None
+    min_pattern_size: Count | None = None
+    min_count: Count | None = None
+
+
+class SamplingFields(Body):
+    """The fields that reach the engine, of chats and of completions."""
+
+    model: ModelName | None = None
+    """The model that is served, as ``GET /v1/models`` names it; it may be left out."""
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    """By default 1 for free text; with a vocabulary 0.3, or 0.5 where several texts are drawn to choose from."""
+    top_p: Share | None = None
+    """Draw among the likeliest tokens that have this probability together."""
+    top_k: Annotated[int, Field(ge=-1, le=INT32_MAX)] | None = None
+    """-1 and 0 for all tokens."""
+    min_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    """By default 0 for free text, 0.1 with a vocabulary."""
+    n: Annotated[int, Field(ge=1), AtMost("max_n")] | None = None
+    """How many answers."""
+    seed: Annotated[int, Field(ge=-INT64_MAX - 1, le=INT64_MAX)] | None = None
+    """The same number draws the same text again, as far as rounding lets it."""
+    stop: Stop | None = None
+    """The answer ends before this string, or the first of these."""
+    stream: bool | None = None
+    """Answer by server-sent events."""
+    stream_options: StreamOptions | None = None
+    """Of a stream: whether its last chunk has the usage."""
+    stream_interval: NumTokens | None = None
+    """Tokens in one event."""
+    frequency_penalty: Penalty | None = None
+    """Taken from a token's logit for each time that it came."""
+    presence_penalty: Penalty | None = None
+    """Taken once from the logit of a token that came."""
+    repetition_penalty: Annotated[float, Field(ge=0.01, le=10)] | None = None
+    """Divides logits, in float32: far below 0.01 they would become infinite, and the probabilities no numbers."""
+    logit_bias: LogitBias | None = None
+    """Token ids, written in decimal, and what is added to their logits."""
+    min_tokens: Annotated[int, Field(ge=0), AtMost("max_new_tokens")] | None = None
+    """The answer does not end before so many tokens."""
+    response_format: ResponseFormat | None = None
+    """JSON, or text; not with a vocabulary."""
+    structured_outputs: StructuredOutputs | None = None
+    """What the answer has to match, in vLLM's terms; not with a vocabulary."""
+    allowed_token_ids: Annotated[TokenIds, Field(min_length=1)] | None = None
+    """Only these tokens may come; not with a vocabulary."""
+    bad_words: Annotated[list[StopString], AtMost("max_bad_words")] | None = None
+    """Words that do not come; with a vocabulary single words, in every form."""
+    ignore_eos: bool | None = None
+    """Go on to ``max_tokens``; not with a vocabulary."""
+    include_stop_str_in_output: bool | None = None
+    """Whether the stop string stays at the end of the answer."""
+    logprob_token_ids: TokenIds | None = None
+    """Tokens whose log-probabilities are told besides; not with a vocabulary."""
+    repetition_detection: RepetitionDetection | None = None
+    """End an answer that repeats itself; not with a vocabulary."""
+    return_token_ids: bool | None = None
+    """Tell the ids of the prompt's and the answer's tokens."""
+    return_tokens_as_token_ids: bool | None = None
+    """Name tokens among log-probabilities by their ids."""
+    skip_special_tokens: bool | None = None
+    """Whether special tokens are left out of the text."""
+    spaces_between_special_tokens: bool | None = None
+    """Whether special tokens in the text have blanks between them."""
+    stop_token_ids: TokenIds | None = None
+    """The answer ends before one of these tokens; not with a vocabulary."""
+
+
+class EngineFields(SamplingFields):
+    """The fields of a chat that reach the engine."""
+
+    messages: Messages
+    """The conversation; at least one message has a text."""
+    logprobs: bool | None = None
+    """Tell the log-probability of each token of the answer."""
+    top_logprobs: Annotated[int, Field(ge=0), AtMost("max_top_logprobs")] | None = None
+    """Needs ``logprobs``."""
+    tools: Tools | None = None
+    """Functions that the model may call; not with a vocabulary."""
+    tool_choice: ToolChoice | None = None
+    """Whether it may, must or must not, or which one it must call."""
+    parallel_tool_calls: bool | None = None
+    """Whether it may call several at once."""
+    reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
+    """How long a model that thinks first should think."""
+    include_reasoning: bool | None = None
+    """Whether thoughts are part of the answer."""
+    thinking_token_budget: Annotated[int, Field(ge=-1, le=INT32_MAX)] | None = None
+    """How many tokens thoughts may have."""
+    add_generation_prompt: bool | None = None
+    """Whether the chat template begins a message of the assistant."""
+    continue_final_message: bool | None = None
+    """Go on behind the last message, which is the assistant's."""
+    chat_template_kwargs: (
+        Annotated[dict[str, Any], Field(json_schema_extra={"x-expected": _SWITCHES}), AfterValidator(_check_switches)]
+        | None
+    ) = None
+    """Switches of the model's own chat template, such as ``enable_thinking``; no others."""
+
+
+class Bookkeeping(Body):
+    """Fields that change no answer and go no further: OpenAI's bookkeeping, and ids that only the server may give."""
+
+    cache_salt: Text | None = None
+    metadata: dict[str, Any] | None = None
+    modalities: Annotated[list[Literal["text"]], Field(max_length=1)] | None = None
+    priority: Annotated[int, Field(ge=-INT64_MAX - 1, le=INT64_MAX)] | None = None
+    prompt_cache_key: Text | None = None
+    prompt_cache_retention: Text | None = None
+    request_id: Text | None = None
+    return_assistant_tokens_mask: bool | None = None
+    return_token_offsets: bool | None = None
+    safety_identifier: Text | None = None
+    service_tier: Text | None = None
+    session_id: Text | None = None
+    store: bool | None = None
+    user: Text | None = None
+
+
+class GenerationRequest(DecodingFields, VocabularyFields, SamplingFields):
+    """What chats and completions have in common."""
+
+
+class ChatCompletionRequest(GenerationRequest, Bookkeeping, EngineFields):
+    """A chat request. A field that is null is the same as one that is missing; an unknown field is an error."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "model": "the name that GET /v1/models lists",
+                "messages": [{"role": "user", "content": "Tell me a story about a dog."}],
+                "max_tokens": 100,
+                "vocab": {"lang": "en", "n_words": 1000, "end": "sentence"},
+            }
+        }
+    )
+
+    max_tokens: NumTokens | None = None
+    """How long the answer may be; by default as long as the service allows."""
+    max_completion_tokens: NumTokens | None = None
+    """The newer name of ``max_tokens``."""

@@ -1,0 +1,151 @@
+"""``POST /generate``, as servers built on transformers have it: a prompt, answered as a chat of one message.
+
+Only the shape is its own. The request becomes a chat request, which is checked, counted and answered as any other,
+with the model's chat template; its answer and its errors come back under the names of this route.
+"""
+
+import json
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Annotated, Any, Final
+
+from pydantic import AfterValidator, ConfigDict, Field
+
+from deployments.contract import Answer
+from deployments.errors import ApiError, BadRequestError
+from deployments.limits import Limits
+from deployments.protocol.generation.chat import ModelName, NumTokens, Penalty, Share
+from deployments.protocol.generation.reader import ChatRequest, ChatRequestReader
+from deployments.protocol.generation.vocabulary import VocabularyFields
+from deployments.protocol.validation import INT32_MAX, bounded, checked, expected, json_schema
+
+_DONE: Final = "[DONE]"
+
+_NAMES: Final = {"messages": "prompt", "max_tokens": "max_new_tokens"}
+"""Fields of a chat, and what they are called here."""
+
+
+_PROMPT: Final = "a text that is not blank"
+
+
+def _check_some_text(text: str) -> str:
+    if not text.strip():
+        raise expected(_PROMPT)
+    return text
+
+
+class GenerateRequest(VocabularyFields):
+    """A prompt. It is put to the model as a user's message, in the model's chat template."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "prompt": "Tell me a story about a dog.",
+                "max_new_tokens": 100,
+                "vocab_lang": "en",
+                "vocab_n_words": 1000,
+            }
+        }
+    )
+
+    prompt: Annotated[str, Field(json_schema_extra={"x-expected": _PROMPT}), AfterValidator(_check_some_text)]
+    max_new_tokens: NumTokens | None = None
+    """How long the answer may be; by default as long as the service allows."""
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    top_k: Annotated[int, Field(ge=-1, le=INT32_MAX)] | None = None
+    """-1 and 0 for all tokens."""
+    top_p: Share | None = None
+    repetition_penalty: Annotated[float, Field(ge=0.01, le=10)] | None = None
+    presence_penalty: Penalty | None = None
+    stream: bool | None = None
+    """Answer by server-sent events."""
+    model: ModelName | None = None
+    """The model that is served; it may be left out."""
+
+
+class GenerateRequestReader:
+    """Reads such requests, over the reader of chats."""
+
+    def __init__(self, chats: ChatRequestReader, limits: Limits) -> None:
+        self._chats = chats
+        self._limits = limits
+        # As for chats: the first request should not wait for it.
+        json_schema(bounded(GenerateRequest, limits))
+
+    def read(self, body: Any) -> ChatRequest:
+        """Check a parsed JSON body and return the chat request that stands for it.
+
+        Raises:
+            CallerError: The first fault found; ``param`` names the field.
+        """
+        if not isinstance(body, dict):
+            raise BadRequestError("The body must be a JSON object.")
+        given = {name: value for name, value in body.items() if value is not None}
+        prompt = checked(GenerateRequest, given, self._limits).prompt
+        chat = {name: value for name, value in given.items() if name not in ("prompt", "max_new_tokens")}
+        chat["messages"] = [{"role": "user", "content": prompt}]
+        if "max_new_tokens" in given:
+            chat["max_tokens"] = given["max_new_tokens"]
+        if chat.get("stream"):
+            chat["stream_options"] = {"include_usage": True}
+        try:
+            return self._chats.read(chat)
+        except ApiError as error:
+            rename(error)
+            raise
+
+
+def rename(error: ApiError) -> None:
+    """Give an error of a chat the names of this route."""
+    error.message, error.param = _renamed(error.message), _NAMES.get(error.param or "", error.param)
+
+
+def _renamed(message: str) -> str:
+    for name, here in _NAMES.items():
+        message = message.replace(f"'{name}'", f"'{here}'")
+    return message.replace("shorten the messages", "shorten it")
+
+
+async def reshaped(answer: AsyncGenerator[Answer]) -> AsyncGenerator[Answer]:
+    """Yield the answer to a chat in the form of this route.
+
+    A whole answer is ``{"generated_text", "token_count", "finish_reason"}``, with ``vocab`` and ``input_overflow``
+    where a chat has them. An event of a stream is ``{"text"}``, a part of it; the last one before ``[DONE]`` has all
+    the members of a whole answer.
+    """
+    end: dict[str, Any] = {"generated_text": "", "token_count": 0, "finish_reason": None}
+    async with aclosing(answer):
+        async for item in answer:
+            if isinstance(item, dict) and isinstance(item.get("error"), dict):
+                yield {"error": _renamed_item(item["error"])}
+            elif isinstance(item, dict):
+                _take(end, item, "message")
+                yield end
+            elif (data := item.removeprefix("data:").strip()) == _DONE:
+                yield _event({"text": "", **end})
+                yield item
+            elif part := _take(end, json.loads(data), "delta"):
+                yield _event({"text": part})
+
+
+def _renamed_item(error: dict[str, Any]) -> dict[str, Any]:
+    message, param = error.get("message"), error.get("param")
+    changed = {**error, "param": _NAMES.get(param or "", param)}
+    return {**changed, "message": _renamed(message)} if isinstance(message, str) else changed
+
+
+def _take(end: dict[str, Any], item: dict[str, Any], name: str) -> str:
+    """Add an answer, or a chunk of one, to ``end``; return its text."""
+    text = ""
+    for choice in item["choices"]:
+        text = choice[name].get("content") or ""
+        end["finish_reason"] = choice.get("finish_reason") or end["finish_reason"]
+    end["generated_text"] += text
+    if usage := item.get("usage"):
+        end["token_count"] = usage["completion_tokens"]
+    end.update({member: item[member] for member in ("vocab", "input_overflow") if item.get(member)})
+    return text
+
+
+def _event(data: dict[str, Any]) -> str:
+    return f"data: {json.dumps(data, ensure_ascii=False, separators=(',', ':'))}\n\n"

@@ -1,0 +1,249 @@
+"""Check the body of a chat request or a completion and turn it into what the replica trusts.
+
+Whether a list or a token exists, and how many tokens the prompt has, is checked later.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+from deployments.contract import ChatBody, Decoding, ResolvedVocabulary, VocabularySpec, num_prompts
+from deployments.errors import BadRequestError, CallerError, ModelNotFoundError, printable
+from deployments.limits import Limits
+from deployments.protocol.generation import completion
+from deployments.protocol.generation.chat import ChatCompletionRequest, EngineFields, GenerationRequest, is_refused
+from deployments.protocol.generation.completion import CompletionFields, CompletionRequest
+from deployments.protocol.generation.decoding import COMBINABLE, decoding_of, sampling_defaults
+from deployments.protocol.generation.vocabulary import VocabularyFields, without_bad_words
+from deployments.protocol.validation import bounded, checked, json_schema, member_names, unknown_name
+from deployments.settings import Settings
+
+_VOCABULARY: Final = member_names(VocabularyFields)
+
+
+@dataclass(frozen=True)
+class ChatRequest:
+    """A checked request; ``body`` is for the replica, and ``vocabulary`` None for free text.
+
+    ``list_param`` is the field that names the list, for errors that only the vocabulary deployment finds.
+    """
+
+    body: ChatBody
+    vocabulary: VocabularySpec | None
+    decoding: Decoding
+    list_param: str = "vocab.lang"
+
+    @property
+    def is_stream(self) -> bool:
+        return bool(self.body.get("stream", False))
+
+
+class ChatRequestReader:
+    """Reads chat requests for one model under one set of limits.
+
+    ``hint`` is the default of a request with a vocabulary.
+    """
+
+    _model: type[GenerationRequest] = ChatCompletionRequest
+    _passed_on = frozenset(EngineFields.model_fields)
+
+    def __init__(self, model_id: str, limits: Limits, *, hint: bool = True) -> None:
+        self._model_id = model_id
+        self._limits = limits
+        self._hint = hint
+        # Fills both caches; the first request and its error would take 0.2 s of the event loop for it.
+        json_schema(bounded(self._model, limits))
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        return cls(settings.model_id, settings.limits, hint=settings.hint)
+
+    def read(self, body: Any) -> ChatRequest:
+        """Check a parsed JSON body.
+
+        Raises:
+            CallerError: The first fault found; ``param`` names the field.
+        """
+        if not isinstance(body, dict):
+            raise BadRequestError("The body must be a JSON object.")
+        known = member_names(self._model)
+        for name in body:
+            if name not in known and not self._is_refused(name):
+                raise _unknown(name, known)
+        given = {name: value for name, value in body.items() if value is not None}
+        self._check_model(given)
+        has_vocabulary = bool(given.keys() & set(_VOCABULARY))
+        if has_vocabulary:
+            _check_combination(given)
+        for name in filter(self._is_refused, given):
+            raise BadRequestError(f"'{printable(name)}' is not supported here. Leave it out.", printable(name))
+        if has_vocabulary and given.get("continue_final_message"):
+            _check_prefill(given)
+        return self._assemble(checked(self._model, given, self._limits))
+
+    def _is_refused(self, name: str) -> bool:
+        return is_refused(name)
+
+    def _check_model(self, given: dict[str, Any]) -> None:
+        # There is one model, so a request need not name it.
+        name = given.setdefault("model", self._model_id)
+        if not isinstance(name, str):
+            raise BadRequestError("'model' must be a string, or left out.", "model")
+        if name != self._model_id:
+            raise model_not_found(name)
+
+    def _assemble(self, request: GenerationRequest) -> ChatRequest:
+        fields = request.model_dump(exclude_none=True, exclude={"vocab"})
+        body = {name: value for name, value in fields.items() if name in self._passed_on}
+        body["max_tokens"] = self._max_tokens(fields)
+        if body.get("min_tokens", 0) > body["max_tokens"]:
+            raise BadRequestError("'min_tokens' must not be larger than 'max_tokens'.", "min_tokens")
+        if request.stream_options is not None and not request.stream:
+            raise BadRequestError("'stream_options' needs 'stream' to be true.", "stream_options")
+        if fields.get("top_logprobs") and not fields.get("logprobs"):
+            raise BadRequestError("'top_logprobs' needs 'logprobs' to be true.", "top_logprobs")
+        if fields.get("tool_choice", "none") != "none" and not fields.get("tools"):
+            raise BadRequestError("'tool_choice' needs 'tools'.", "tool_choice")
+        vocabulary = request.vocabulary()
+        if vocabulary is not None and (bad_words := fields.pop("bad_words", None)):
+            del body["bad_words"]
+            vocabulary = without_bad_words(vocabulary, bad_words)
+        decoding = decoding_of(fields, request.vocab, has_vocabulary=vocabulary is not None, hint=self._hint)
+        if vocabulary is not None:
+            body |= sampling_defaults(fields, decoding)
+            author = None if request.vocab is None else request.vocab.controls()
+            decoding = decoding.model_copy(update={"author": author})
+        return ChatRequest(body, vocabulary, decoding, list_param=request.list_param)
+
+    def _max_tokens(self, fields: dict[str, Any]) -> int:
+        given = [fields[name] for name in ("max_tokens", "max_completion_tokens") if name in fields]
+        if len(set(given)) > 1:
+            raise BadRequestError(
+                "'max_tokens' and 'max_completion_tokens' differ. Give one of them.", "max_completion_tokens"
+            )
+        allowed = self._limits.allowed_new_tokens
+        if not given:
+            return max(allowed, default=self._limits.max_new_tokens)
+        if allowed and given[0] not in allowed:
+            name = "max_tokens" if "max_tokens" in fields else "max_completion_tokens"
+            raise BadRequestError(f"'{name}' must be one of {', '.join(map(str, sorted(allowed)))} here.", name)
+        return int(given[0])
+
+
+class CompletionRequestReader(ChatRequestReader):
+    """Reads completions; the line that asks a model for simple words has no place in their prompts."""
+
+    _model = CompletionRequest
+    _passed_on = frozenset(CompletionFields.model_fields)
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        return cls(settings.model_id, settings.limits, hint=False)
+
+    def read(self, body: Any) -> ChatRequest:
+        request = super().read(body)
+        self._check(request)
+        return request
+
+    def _is_refused(self, name: str) -> bool:
+        return completion.is_refused(name)
+
+    def _max_tokens(self, fields: dict[str, Any]) -> int:
+        allowed = self._limits.allowed_new_tokens
+        # Where only some numbers are allowed, the next above OpenAI's own default, or else the largest.
+        largest = max(allowed, default=min(completion.MAX_TOKENS, self._limits.max_new_tokens))
+        usual = min((number for number in allowed if number >= completion.MAX_TOKENS), default=largest)
+        return super()._max_tokens({"max_tokens": usual, **fields})
+
+    def _check(self, request: ChatRequest) -> None:
+        """Refuse what is no completion's, or what vLLM would leave undone."""
+        body, decoding = request.body, request.decoding
+        if decoding.hint:
+            raise BadRequestError(
+                "'vocab.hint' is a line among the messages of a chat, and a completion has none: leave it out, or say "
+                "so in the prompt.",
+                "vocab.hint",
+            )
+        is_drawn = max(decoding.num_beams, decoding.best_of, decoding.search_width) == 1
+        if "logprobs" in body and not is_drawn:
+            raise BadRequestError("'logprobs' cannot be combined with a search. Leave one of them out.", "logprobs")
+        if body.get("echo"):
+            _check_echo(request)
+        if num_prompts(body) > 1 and not decoding.is_plain:
+            raise BadRequestError(
+                "'prompt' must be one prompt for a search, or where a score is asked for: send several requests.",
+                "prompt",
+            )
+        if num_prompts(body) * body.get("n", 1) > self._limits.max_n:
+            raise BadRequestError(
+                f"'prompt' must be at most {self._limits.max_n} prompts together, where each counts 'n' times: send "
+                "several requests.",
+                "prompt",
+            )
+
+
+def _check_echo(request: ChatRequest) -> None:
+    if request.vocabulary is not None:
+        why = "a vocabulary, for the prompt may hold any words"
+    elif "logprobs" in request.body:
+        # They would take the logits of the whole prompt at once, 1 GB for 1,000 tokens of 262,144 each.
+        why = "'logprobs', for those of a prompt are not available here"
+    elif not request.decoding.is_plain:
+        why = "a search"
+    else:
+        return
+    raise BadRequestError(f"'echo' cannot be combined with {why}. Leave it out.", "echo")
+
+
+def check_budget(chat: ChatRequest, vocabulary: ResolvedVocabulary) -> None:
+    """Check that an answer has room for the shortest text of its vocabulary.
+
+    Raises:
+        BadRequestError: It has not.
+    """
+    if chat.body["max_tokens"] < vocabulary.fewest_tokens:
+        message = (
+            f"'max_tokens' must be at least {vocabulary.fewest_tokens}: no text of this vocabulary fits into fewer."
+        )
+        if chat.vocabulary is not None and chat.vocabulary.end == "sentence":
+            message += ' An answer that need not end with a sentence may be shorter: {"vocab": {"end": "word"}}.'
+        raise BadRequestError(message, "max_tokens")
+
+
+def model_not_found(name: str) -> CallerError:
+    return ModelNotFoundError(f"The model '{printable(name)}' does not exist. GET /v1/models lists what does.", "model")
+
+
+def _unknown(name: str, known: list[str]) -> BadRequestError:
+    if name.lower().startswith("vocab"):
+        shown, fields = printable(name), ", ".join(_VOCABULARY)
+        return BadRequestError(f"Unknown vocabulary field: '{shown}'. The vocabulary fields are {fields}.", shown)
+    return unknown_name(name, known)
+
+
+def _check_combination(given: dict[str, Any]) -> None:
+    continues = given.get("continue_final_message") is True
+    for name, harmless in COMBINABLE.items():
+        if continues and name == "add_generation_prompt":
+            continue
+        if name in given and given[name] not in harmless:
+            raise BadRequestError(f"'{name}' cannot be combined with a vocabulary. Leave it out.", name)
+
+
+def _check_prefill(given: dict[str, Any]) -> None:
+    """Check that there is an answer that was begun, for the first words of a list depend on it."""
+    if given.get("add_generation_prompt", True) is not False:
+        raise BadRequestError(
+            "'add_generation_prompt' must be false with 'continue_final_message': the last message is the answer's "
+            "beginning.",
+            "add_generation_prompt",
+        )
+    messages = given.get("messages")
+    last = messages[-1] if isinstance(messages, list) and messages else None
+    if isinstance(last, dict) and (
+        last.get("role") != "assistant" or not last.get("content") or last.get("tool_calls")
+    ):
+        raise BadRequestError(
+            "'continue_final_message' needs a last message of the role 'assistant' with a text: the beginning of the "
+            "answer.",
+            "messages",
+        )

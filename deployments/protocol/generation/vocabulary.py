@@ -1,0 +1,247 @@
+"""The vocabulary in a request: the object ``vocab``, and the two flat fields that stand for it.
+
+Whether the list exists, and whether the model can spell its words, only the vocabulary deployment can tell.
+"""
+
+from typing import Annotated, Any, Final
+
+from pydantic import AfterValidator, Field
+
+from deployments.contract import VocabularySpec
+from deployments.errors import BadRequestError
+from deployments.protocol.generation.authoring import AuthorMembers
+from deployments.protocol.generation.decoding import DecodingMembers
+from deployments.protocol.validation import INT64_MAX, AtMost, Body, Info, expected
+from vocab.errors import InvalidWordListError, OptionsError, WordListError
+from vocab.lists.entries import clean_words
+from vocab.lists.levels import BANDS, language_of_level
+from vocab.lists.wordlists import NO_LANGUAGE, AskedSource, Unit, check_language, language_of
+from vocab.marks import APOSTROPHES, CLOSE_MARKS, OPEN_MARKS, POSSESSIVE_LETTER
+from vocab.options import Case, End, Layout, Punctuation
+from vocab.text.elisions import ELISION_LANGUAGES
+from vocab.text.forms import POSSESSIVE_LANGUAGES
+
+_LIST_NAME: Final = (
+    "the name of a word list, a string of at least 1 and at most 64 characters without control characters"
+)
+
+_POSSESSIVES: Final = tuple(mark + POSSESSIVE_LETTER for mark in APOSTROPHES)
+
+
+def _check_printable(name: str) -> str:
+    if not name.isprintable():
+        raise expected(_LIST_NAME)
+    return name
+
+
+def _check_bytes(words: list[str], info: Info) -> list[str]:
+    if len("".join(words).encode()) > info.context.max_list_bytes:
+        raise expected(f"a list of words of at most {info.context.max_list_bytes} bytes together")
+    return words
+
+
+ListName = Annotated[
+    str,
+    Field(min_length=1, max_length=64, json_schema_extra={"x-expected": _LIST_NAME}),
+    AfterValidator(_check_printable),
+]
+LevelName = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_check_printable)]
+NumWords = Annotated[int, Field(ge=1, le=INT64_MAX)]
+Word = Annotated[str, Field(min_length=1), AtMost("max_word_chars")]
+ChangedWords = Annotated[list[Word], AtMost("max_changed_words"), AfterValidator(_check_bytes)]
+
+
+class ListMembers(Body):
+    lang: ListName | None = None
+    """The list, such as ``en``; beside ``words`` the language whose rules of spelling hold."""
+    n_words: NumWords | None = None
+    """How many of its words count, in rank order; by default all."""
+    level: LevelName | None = None
+    """A named level instead: ``top-1000``, ``A2``, ``ngsl-1``. ``lang`` may be left out where it is of one language."""
+    unit: Unit | None = None
+    """What has a rank of its own: each ``form`` (the default), or each ``lemma`` with all its forms."""
+    source: AskedSource | None = None
+    """Which list ``lang`` means: ``auto``, the service's file of that name or else the language's cleaned list (the
+    default); ``wordfreq``, the raw list."""
+    safe: bool | None = None
+    """Whether profanity is left out of a language's cleaned list; by default it is."""
+    words: Annotated[list[Word], Field(min_length=1), AtMost("max_list_words"), AfterValidator(_check_bytes)] | None = (
+        None
+    )
+    """A list of your own, in rank order, instead of a list of that name."""
+    extra_words: ChangedWords | None = None
+    """Allowed besides, whatever ``n_words``."""
+    exclude_words: ChangedWords | None = None
+    """Left out, in every form."""
+    case: Case | None = None
+    """Which capitals are allowed; by default ``auto``."""
+    numbers: bool | None = None
+    """Whether numbers in digits are allowed; by default they are not."""
+    punctuation: Punctuation | None = None
+    """Which marks are allowed: ``standard``, those of the language's printed prose, quotation marks and brackets in
+    pairs (the default); ``full``, all, unpaired; ``basic``, sentence marks and the comma; ``none``."""
+    layout: Layout | None = None
+    """Whether the text is ``prose`` (the default) or ``lines``."""
+    end: End | None = None
+    """Where a text may end: after a ``sentence`` (the default where there are marks) or a ``word``."""
+
+
+class Vocabulary(DecodingMembers, AuthorMembers, ListMembers):
+    """The words that the answer may consist of, and how such a text is chosen. ``lang`` or ``words`` must be there."""
+
+    def spec(self) -> VocabularySpec:
+        """Return the vocabulary that is asked for.
+
+        Raises:
+            BadRequestError: The members do not go together, or an entry cannot be a word.
+        """
+        self._check_level()
+        if self.lang is None and self.words is None and self.level is None:
+            raise BadRequestError(
+                "'vocab' needs 'lang', the name of a word list, or 'words', a list of its own: add one of them.",
+                "vocab.lang",
+            )
+        if self.words is not None and self.unit == "lemma":
+            raise BadRequestError(
+                "'vocab.unit' cannot be 'lemma' beside 'words', for only a language's own list is grouped by lemmas: "
+                "leave 'unit' out, or name a list by 'lang' and leave 'words' out.",
+                "vocab.unit",
+            )
+        self._check_source()
+        if self.words is not None and self.lang is not None:
+            try:
+                check_language(self.lang)
+            except WordListError as error:
+                raise BadRequestError(str(error), "vocab.lang", "invalid_vocabulary") from None
+        members = {name: getattr(self, name) for name in ListMembers.model_fields}
+        given = {name: _cleaned(name, value) for name, value in members.items() if value is not None}
+        if self.level is not None:
+            try:
+                given["lang"] = language_of_level(self.level, self.lang)
+            except WordListError as error:
+                raise BadRequestError(str(error), "vocab.level", "invalid_vocabulary") from None
+            if self.level in BANDS:
+                given |= {"level": None, "n_words": BANDS[self.level]}
+        spec = VocabularySpec(**given)
+        try:
+            _ = spec.options
+        except OptionsError as error:
+            raise BadRequestError(str(error), "vocab.end") from None
+        try:
+            spec.changes.check(language_of(spec.lang or NO_LANGUAGE))
+        except OptionsError as error:
+            raise BadRequestError(str(error), "vocab.extra_words") from None
+        spec = self.with_words(spec)
+        try:
+            spec.changes.check(language_of(spec.lang or NO_LANGUAGE))
+        except OptionsError as error:
+            raise BadRequestError(str(error).replace("extra_words", "'vocab.must_use'"), "vocab.must_use") from None
+        return spec
+
+    def _check_level(self) -> None:
+        if self.level is None:
+            return
+        for name in ("n_words", "words", "unit"):
+            if getattr(self, name) is not None:
+                raise BadRequestError(
+                    f"'vocab.level' says which words count, and so does {name!r}: leave one of them out.",
+                    f"vocab.{name}",
+                )
+
+    def _check_source(self) -> None:
+        for name in ("source", "safe"):
+            if self.words is not None and getattr(self, name) is not None:
+                raise BadRequestError(
+                    f"'vocab.{name}' is about a language's own list, and 'words' count as they are: leave {name!r} "
+                    "out, or name a list by 'lang' and leave 'words' out.",
+                    f"vocab.{name}",
+                )
+        if self.source == "wordfreq" and self.safe:
+            raise BadRequestError(
+                "'vocab.safe' cannot be true with the source 'wordfreq', whose list is left as it is: leave one of "
+                "them out, or name words in 'exclude_words'.",
+                "vocab.safe",
+            )
+
+
+def _cleaned(name: str, value: Any) -> Any:
+    if not isinstance(value, list):
+        return value
+    try:
+        return clean_words(value, f"vocab.{name}")
+    except InvalidWordListError as error:
+        # "vocab.words[3]: a control character …"
+        message = str(error)
+        raise BadRequestError(message, message.partition(":")[0]) from None
+
+
+def without_bad_words(spec: VocabularySpec, bad_words: list[str]) -> VocabularySpec:
+    """Return the vocabulary without ``bad_words``, which vLLM would take out of a mask that may have nothing else.
+
+    Raises:
+        BadRequestError: One is not a single word, so that leaving it out of a list would not keep it out of a text; or
+            the vocabulary adds it.
+    """
+    language = language_of(spec.lang or NO_LANGUAGE)
+    for index, word in enumerate(bad_words):
+        if fault := _not_one_word(word.strip(), language):
+            raise BadRequestError(
+                f"'bad_words[{index}]' must be a single word with a vocabulary, whose texts are kept free of it by "
+                f"leaving it out of the list; this one {fault}.",
+                f"bad_words[{index}]",
+            )
+    try:
+        cleaned = clean_words(bad_words, "bad_words")
+        less = spec.model_copy(update={"exclude_words": tuple(dict.fromkeys([*spec.exclude_words, *cleaned]))})
+        less.changes.check(language)
+    except (InvalidWordListError, OptionsError) as error:
+        raise BadRequestError(str(error).replace("exclude_words", "bad_words"), "bad_words") from None
+    return less
+
+
+def _not_one_word(text: str, language: str) -> str | None:
+    """Return why a text may be written without being an entry of a list; None where it may not."""
+    if not any(map(str.isalpha, text)):
+        return "has no letter"
+    if any(char.isspace() or char in CLOSE_MARKS + OPEN_MARKS for char in text):
+        return "has a blank or a mark"
+    has_apostrophe = any(mark in text for mark in APOSTROPHES)
+    if language in ELISION_LANGUAGES and has_apostrophe:
+        return "has an apostrophe, behind which another word begins"
+    if language in POSSESSIVE_LANGUAGES and text.endswith(_POSSESSIVES):
+        return "is a form of the word before the apostrophe: name that"
+    return None
+
+
+class VocabularyFields(Body):
+    vocab: Vocabulary | None = None
+    """The words that the answer may consist of."""
+    vocab_lang: ListName | None = None
+    """With ``vocab_n_words`` short for a ``vocab`` of ``lang`` and ``n_words``."""
+    vocab_n_words: NumWords | None = None
+    """How many words of the list ``vocab_lang`` count."""
+
+    def vocabulary(self) -> VocabularySpec | None:
+        """Return the vocabulary that is asked for; None where the fields name none.
+
+        Raises:
+            BadRequestError: The fields do not go together, or an entry cannot be a word.
+        """
+        flat = [name for name in ("vocab_lang", "vocab_n_words") if getattr(self, name) is not None]
+        if self.vocab is not None:
+            if flat:
+                raise BadRequestError("Give either 'vocab' or the two flat fields, not both: leave one out.", flat[0])
+            return self.vocab.spec()
+        for name in ("vocab_lang", "vocab_n_words"):
+            if flat and name not in flat:
+                raise BadRequestError(
+                    f"'{flat[0]}' needs '{name}': add '{name}', or leave both out for free text.", name
+                )
+        return VocabularySpec(lang=self.vocab_lang, n_words=self.vocab_n_words) if flat else None
+
+    @property
+    def list_param(self) -> str:
+        """The field that names the list, for errors that only the vocabulary deployment finds."""
+        if self.vocab is None:
+            return "vocab_lang"
+        return "vocab.lang" if self.vocab.words is None else "vocab.words"

@@ -1,0 +1,371 @@
+"""The answers of the service, as its OpenAPI document describes them. Handlers write them without these models."""
+
+from typing import Any, Final, Generic, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from deployments.protocol.vocabularies import CheckReport, VocabularyList, VocabularyWords
+
+
+class ErrorDetail(BaseModel):
+    message: str
+    type: str
+    param: str | None
+    code: str | None
+
+
+class Error(BaseModel):
+    error: ErrorDetail
+
+
+class Health(BaseModel):
+    status: Literal["ok", "unavailable"]
+
+
+class DocumentText(BaseModel):
+    text: str
+
+
+class Model(BaseModel):
+    id: str
+    object: Literal["model"]
+    created: int
+    owned_by: str
+    max_model_len: int | None = None
+    """The model's context in tokens; missing until a replica has said it."""
+    max_input_tokens: int
+    """How long a prompt may be here."""
+    max_output_tokens: int
+    """How long an answer may be here."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+class ModelList(BaseModel):
+    object: Literal["list"]
+    data: list[Model]
+
+
+class AnswerMessage(BaseModel):
+    role: Literal["assistant"]
+    content: str | None = None
+    reasoning: str | None = None
+
+
+class Choice(BaseModel):
+    index: int
+    message: AnswerMessage
+    finish_reason: str | None
+    logprobs: dict[str, Any] | None = None
+
+
+class Usage(BaseModel):
+    prompt_tokens: int
+    completion_tokens: int = 0
+    total_tokens: int
+
+
+class Overflow(BaseModel):
+    dropped_messages: int
+
+
+class ChatCompletion(BaseModel):
+    """The answer; with ``stream`` server-sent events of ``chat.completion.chunk`` objects, then ``[DONE]``."""
+
+    id: str
+    object: Literal["chat.completion"]
+    created: int
+    model: str
+    choices: list[Choice]
+    usage: Usage | None = None
+    vocab: dict[str, Any] | None = None
+    """Of an answer with a vocabulary: the list, and how much of the text is made of it."""
+    input_overflow: Overflow | None = None
+    """Of an answer to a conversation that was too long, where the service shortens such; in a stream, of its first
+    chunk."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+class Generated(BaseModel):
+    """The answer; with ``stream`` server-sent events of ``{"text": …}``, a part each, the last of them with these
+    members too, then ``[DONE]``."""
+
+    generated_text: str
+    token_count: int
+    finish_reason: str | None
+    vocab: dict[str, Any] | None = None
+    """As in the answer to a chat."""
+    input_overflow: Overflow | None = None
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+class CompletionChoice(BaseModel):
+    index: int
+    text: str
+    finish_reason: str | None
+    logprobs: dict[str, Any] | None = None
+
+
+class Completion(BaseModel):
+    """The answer; with ``stream`` server-sent events of such objects with parts of the text, then ``[DONE]``."""
+
+    id: str
+    object: Literal["text_completion"]
+    created: int
+    model: str
+    choices: list[CompletionChoice]
+    usage: Usage | None = None
+    vocab: dict[str, Any] | None = None
+    """Of an answer with a vocabulary: the list, and how much of the text is made of it."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+class Tokens(BaseModel):
+    count: int
+    max_model_len: int
+    tokens: list[int]
+    token_strs: list[str] | None = None
+
+
+class DetokenizedText(BaseModel):
+    prompt: str
+
+
+class TopLogprobs(BaseModel):
+    object: Literal["logprobs"]
+    index: int
+    token_ids: list[int]
+    """The likeliest tokens after the prompt, the likeliest first."""
+    logprobs: list[float]
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+class LogprobsList(BaseModel):
+    """With ``top_logprobs``. Without it: all numbers as little-endian bytes, row by row; the headers
+    ``x-wordbound-shape`` ("prompts,tokens"), ``x-wordbound-dtype`` and ``x-wordbound-prompt-tokens`` describe them."""
+
+    object: Literal["list"]
+    model: str
+    data: list[TopLogprobs]
+    usage: Usage
+
+
+class TokenLogprobs(BaseModel):
+    object: Literal["token_logprobs"]
+    model: str
+    logprobs: list[float]
+    usage: Usage
+
+
+class TokenTable(BaseModel):
+    object: Literal["tokens"]
+    model: str
+    vocab_size: int
+    tokens: list[str]
+    """The bytes of each token in base64; of a special token those of its name. Empty where the model has a number and
+    the tokenizer no token."""
+    special_ids: list[int]
+    eos_token_ids: list[int]
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+class NextWord(BaseModel):
+    word: str
+    """As it would be written there."""
+    logprob: float
+    probability: float
+    """The model's own, of all that may come next and not only of the list."""
+    rank: int
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+class NextWords(BaseModel):
+    object: Literal["vocabulary.next"]
+    model: str
+    data: list[NextWord]
+    """The likeliest first."""
+    remainder: float
+    """The probability of everything else: other words, marks, the end of the text."""
+    vocab: dict[str, Any]
+    """The list, as in the answer to a chat."""
+    usage: Usage
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+class OtherWord(BaseModel):
+    word: str
+    text: str
+    """The sentence with it."""
+    logprob: float
+    """Of the word and the rest of the sentence, after what stands before them."""
+    rank: int
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+class OtherWords(BaseModel):
+    object: Literal["vocabulary.swap"]
+    model: str
+    word: str
+    logprob: float
+    """Of the word itself and the rest of the sentence."""
+    data: list[OtherWord]
+    """The likeliest first."""
+    vocab: dict[str, Any]
+    """The list, as in the answer to a chat."""
+    usage: Usage
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+class Change(BaseModel):
+    start: int
+    """Where the words begin in the text of the request, in code points."""
+    end: int
+    before: str = Field(alias="from")
+    to: str
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+class Coverage(BaseModel):
+    before: float
+    after: float
+
+
+class RewrittenText(BaseModel):
+    """The answer; with ``stream`` server-sent events of ``{"text": …}``, a part each, then one of this object, then
+    ``[DONE]``."""
+
+    object: Literal["vocabulary.rewrite"]
+    model: str
+    text: str
+    changes: list[Change]
+    names: list[str]
+    """What was kept besides the words of the list."""
+    coverage: Coverage
+    """The share of running words that are listed; names that are kept count as listed."""
+    vocab: dict[str, Any]
+    """The list with the names, as in the answer to a chat."""
+    usage: Usage
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+class File(BaseModel):
+    id: str
+    object: Literal["file"]
+    bytes: int
+    created_at: int
+    expires_at: int | None
+    filename: str
+    purpose: Literal["batch", "batch_output"]
+    status: str
+
+
+class DeletedFile(BaseModel):
+    id: str
+    object: Literal["file"]
+    deleted: bool
+
+
+class Counts(BaseModel):
+    total: int
+    completed: int
+    failed: int
+
+
+class Batch(BaseModel):
+    id: str
+    object: Literal["batch"]
+    endpoint: str
+    status: Literal[
+        "validating", "in_progress", "finalizing", "completed", "failed", "expired", "cancelling", "cancelled"
+    ]
+    errors: dict[str, Any] | None
+    input_file_id: str
+    output_file_id: str | None
+    error_file_id: str | None
+    completion_window: str
+    created_at: int
+    expires_at: int | None
+    request_counts: Counts
+    metadata: dict[str, str] | None
+
+
+class JobError(BaseModel):
+    message: str | None
+    code: str | None
+
+
+class Job(BaseModel):
+    id: str
+    job_id: str
+    message: str
+    object: Literal["batch.job"]
+    status: Literal["pending", "processing", "completed", "failed"]
+    submitted_at: int
+    started_at: int | None
+    finished_at: int | None
+    error: JobError | None
+    progress: Counts
+
+
+Item = TypeVar("Item")
+
+
+class Page(BaseModel, Generic[Item]):
+    object: Literal["list"]
+    data: list[Item]
+    first_id: str | None
+    last_id: str | None
+    has_more: bool
+
+
+class FilePage(Page[File]):
+    pass
+
+
+class BatchPage(Page[Batch]):
+    pass
+
+
+ANSWERS: Final[dict[str, type[BaseModel]]] = {
+    "GET /health": Health,
+    "GET /ready": Health,
+    "GET /v1/models": ModelList,
+    "GET /v1/models/{name}": Model,
+    "POST /v1/chat/completions": ChatCompletion,
+    "POST /generate": Generated,
+    "POST /v1/completions": Completion,
+    "POST /tokenize": Tokens,
+    "POST /detokenize": DetokenizedText,
+    "POST /v1/logprobs": LogprobsList,
+    "POST /v1/token_logprobs": TokenLogprobs,
+    "GET /v1/tokens": TokenTable,
+    "GET /v1/vocabularies": VocabularyList,
+    "GET /v1/vocabularies/{list_id}/words": VocabularyWords,
+    "POST /v1/vocabularies/check": CheckReport,
+    "POST /v1/vocabularies/next": NextWords,
+    "POST /v1/vocabularies/swap": OtherWords,
+    "POST /v1/vocabularies/rewrite": RewrittenText,
+    "POST /v1/documents/text": DocumentText,
+    "GET /v1/files": FilePage,
+    "POST /v1/files": File,
+    "GET /v1/files/{file_id}": File,
+    "DELETE /v1/files/{file_id}": DeletedFile,
+    "GET /v1/batches": BatchPage,
+    "POST /v1/batches": Batch,
+    "GET /v1/batches/{batch_id}": Batch,
+    "POST /v1/batches/{batch_id}/cancel": Batch,
+    "POST /v1/batch/jobs": Job,
+    "GET /v1/batch/jobs/{job_id}": Job,
+}
+"""By method and path."""

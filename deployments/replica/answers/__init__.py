@@ -1,0 +1,1 @@
+"""Answers, whole and as streams."""

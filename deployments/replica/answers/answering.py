@@ -1,0 +1,404 @@
+"""The life of one chat request, or completion, around the engine.
+
+Special tokens in the client's text are made plain, the list is fetched to this node and named to the engine, and
+what the engine writes is read once more before it leaves (``constrained_answer``).
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator
+from dataclasses import dataclass, replace
+from typing import Any, Final, Self
+
+from ray.serve.llm.deployment import LLMServer
+
+from deployments.contract import Answer, Caller, ChatBody, Decoding, ResolvedVocabulary
+from deployments.errors import printable
+from deployments.replica.answers.authoring import AUTHOR_FIELDS, AuthoredText, asked_controls
+from deployments.replica.answers.completion import answer_form, reader_behind_prompts, reader_behind_text
+from deployments.replica.answers.constrained_answer import AnswerRules, StreamFilter, UnlistedTextError, finish_answer
+from deployments.replica.answers.plain_text import PlainText
+from deployments.replica.engine import engine
+from deployments.replica.engine.engine import EngineError
+from deployments.replica.engine.node_lists import NodeList, NodeLists
+from deployments.replica.prompts import overflow
+from deployments.replica.prompts.hint import hint_line, takes_system_messages, text_of, with_line
+from deployments.replica.prompts.template_switches import template_switches
+from deployments.replica.prompts.tokenization import tokenized
+from deployments.search.order import AnswerCost, SearchOrder
+from deployments.settings import Settings
+from vocab.errors import VocabularyError
+from vocab.text.reader import TextReader
+
+logger = logging.getLogger("ray.serve")
+
+NEEDS_AUTOMATON: Final = frozenset(
+    {
+        *("num_beams", "vocab.search", "vocab.rescue", "no_repeat_ngram_size"),
+        *("continue_final_message", "min_tokens"),
+        *AUTHOR_FIELDS,
+    }
+)
+"""Where xgrammar makes the masks, a text cannot be continued from its middle, and neither repeats nor how long it is
+are looked for."""
+
+_NOT_WITH_THOUGHTS: Final = frozenset({"continue_final_message", "logprobs"})
+"""Whether thinking is over where a client's own text ends is not known, and vLLM's log probabilities are those of the
+thoughts too."""
+
+_ANSWER_SHARE: Final = 4
+"""One token in four is kept for the answer of a model that thinks first."""
+
+_MARKER_TOKENS: Final = 4
+"""Of the mark that ends its thinking; models have one of 1 to 3 tokens."""
+
+_XGRAMMAR: Final = "with a vocabulary, for this service's mask engine is xgrammar"
+
+_NEEDS_SCORES: Final = frozenset({"num_beams", "best_of", "vocab.search", "vocab.rescue", "vocab.score"})
+"""These use the probability of every token of the answer."""
+
+_PROMPT_FIELDS: Final = frozenset({"messages", "tools", "chat_template_kwargs"})
+"""Their strings may become part of the prompt."""
+
+
+@dataclass(frozen=True)
+class Prompts:
+    """What the model's tokenizer and chat template make of a client's messages.
+
+    ``switches`` are the names that ``chat_template_kwargs`` may have.
+    """
+
+    tokenizer: Any
+    plain: PlainText
+    has_chat_template: bool
+    takes_system: bool
+    switches: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, tokenizer: Any, settings: Settings) -> Self:
+        """Try the model's template; takes some milliseconds."""
+        return cls(
+            tokenizer,
+            PlainText(tokenizer),
+            bool(tokenizer.chat_template or settings.engine_kwargs.get("chat_template")),
+            takes_system_messages(tokenizer, engine.chat_template(settings)),
+            template_switches(tokenizer, engine.chat_template(settings)),
+        )
+
+    def check_switches(self, body: ChatBody) -> None:
+        """Refuse variables that the template does not read: vLLM would drop them, and some are not the client's.
+
+        Raises:
+            EngineError: With status 400; it names those that it reads.
+        """
+        for name in body.get("chat_template_kwargs", {}):
+            if name not in self.switches:
+                known = ", ".join(sorted(self.switches)) or "none"
+                raise EngineError(
+                    400,
+                    f"'chat_template_kwargs' has no '{printable(name)}': the switches of this model's chat template "
+                    f"are {known}.",
+                    param="chat_template_kwargs",
+                )
+
+    def with_hint(self, body: ChatBody, line: str) -> ChatBody:
+        return {**body, "messages": with_line(body["messages"], line, takes_system=self.takes_system)}
+
+    def made_plain(self, body: ChatBody) -> ChatBody:
+        return {key: self.plain.of_json(value) if key in _PROMPT_FIELDS else value for key, value in body.items()}
+
+
+class ChatAnswerer:
+    """Answer chat requests with the engine of ``server``.
+
+    ``tells_cost`` is whether the engine was found to report what a word list costs, ``ends_thinking`` whether it can
+    end a model's thinking.
+    """
+
+    def __init__(
+        self,
+        server: LLMServer,
+        settings: Settings,
+        lists: NodeLists,
+        prompts: Prompts,
+        *,
+        tells_cost: bool,
+        ends_thinking: bool = False,
+    ) -> None:
+        self._server = server
+        self._settings = settings
+        self._lists = lists
+        self._prompts = prompts
+        self._tells_cost = tells_cost
+        self._ends_thinking = ends_thinking
+
+    async def answer(
+        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, caller: Caller
+    ) -> AsyncGenerator[Answer, None]:
+        """Answer one request: yield events of a stream, or one dict.
+
+        An error is one item, ``{"error": {…, "status"}}``: the first, or the last of a stream that broke off.
+        """
+        body = {**body, "cache_salt": self._settings.cache_salt(caller.owner)}
+        try:
+            async for item in self._shortened_where_too_long(body, vocabulary, decoding, caller.request_id):
+                yield item
+        except Exception as error:
+            yield as_refusal(error, caller.request_id).body
+
+    async def _shortened_where_too_long(
+        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, request_id: str
+    ) -> AsyncIterator[Answer]:
+        """Answer the request; where the settings say so, without the oldest turns of a conversation too long."""
+        try:
+            async for item in self._answer(body, vocabulary, decoding, request_id):
+                yield item
+            return
+        except EngineError as error:
+            messages = body.get("messages", [])
+            is_too_long = error.body["error"]["code"] == engine.CONTEXT_LENGTH_EXCEEDED
+            # A completion has no turns.
+            if not is_too_long or not messages or self._settings.input_overflow == "error":
+                raise
+
+            async def fits(fewer: overflow.Messages) -> bool:
+                asked = self._with_hint({**body, "messages": fewer}, vocabulary, decoding)
+                return await engine.has_room(self._server, await self._request(asked, request_id, None))
+
+            if (fewer := await overflow.shortened(messages, fits)) is None:
+                raise
+        num_dropped: int | None = len(messages) - len(fewer)
+        async for item in self._answer({**body, "messages": fewer}, vocabulary, decoding, request_id):
+            yield item if num_dropped is None else overflow.told(item, num_dropped)
+            num_dropped = None
+
+    def _answer(
+        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, request_id: str
+    ) -> AsyncIterator[Answer]:
+        if "prompt" not in body:
+            self._check_template()
+            self._prompts.check_switches(body)
+        elif vocabulary is not None:
+            self._check_completion()
+        if vocabulary is not None:
+            _check_fields(body, self._settings)
+        check_supported(decoding, self._settings, is_constrained=vocabulary is not None, tells_cost=self._tells_cost)
+        if decoding.no_repeat_ngram_size is None:
+            has_default = vocabulary is not None and self._settings.mask_engine == "automaton"
+            default = self._settings.no_repeat_ngram_size if has_default else 0
+            decoding = decoding.model_copy(update={"no_repeat_ngram_size": default})
+        body = self._with_hint(body, vocabulary, decoding)
+        order = None if decoding.is_plain else SearchOrder(decoding)
+        if vocabulary is None:
+            return self._free(body, order, request_id)
+        return self._constrained(body, vocabulary, decoding, order, request_id)
+
+    async def tokenized(self, body: dict[str, Any], request_id: str) -> AsyncGenerator[Answer, None]:
+        """Yield the tokens of a text or of messages, or the text of tokens, as one dict; or an error as ``answer``."""
+        try:
+            if "messages" in body:
+                self._check_template()
+                body = await asyncio.to_thread(self._prompts.made_plain, body)
+            yield await tokenized(self._server, body)
+        except Exception as error:
+            yield as_refusal(error, request_id).body
+
+    def _check_template(self) -> None:
+        if not self._prompts.has_chat_template:
+            raise EngineError(
+                400,
+                f"The model {self._settings.model_id} has no chat template, so it cannot chat: "
+                "serve an instruction-tuned model, or set engine_kwargs.chat_template.",
+                param="model",
+                code="no_chat_template",
+            )
+
+    def _check_completion(self) -> None:
+        """Check a completion with a vocabulary."""
+        if engine.has_reasoning_parser(self._settings):
+            # Its thoughts are free, and a completion has no place of its own for them.
+            raise EngineError(
+                400,
+                "'vocab' is not available for completions of a model that thinks before it answers: send a chat.",
+                param="vocab",
+            )
+        if self._settings.mask_engine == "xgrammar":
+            raise EngineError(
+                400,
+                "'vocab' is not available for completions, for this service's mask engine is xgrammar: send a chat.",
+                param="vocab",
+            )
+
+    def _with_hint(self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding) -> ChatBody:
+        if vocabulary is None or not decoding.hint:
+            return body
+        words = () if decoding.author is None else decoding.author.must_use
+        return self._prompts.with_hint(body, hint_line(vocabulary.lang, [one.word for one in words]))
+
+    async def _free(self, body: ChatBody, order: SearchOrder | None, request_id: str) -> AsyncIterator[Answer]:
+        request = await self._request(body, request_id, order)
+        async for item in engine.answer(self._server, request):
+            if not isinstance(item, AnswerCost):
+                yield item
+
+    async def _constrained(
+        self,
+        body: ChatBody,
+        vocabulary: ResolvedVocabulary,
+        decoding: Decoding,
+        order: SearchOrder | None,
+        request_id: str,
+    ) -> AsyncIterator[Answer]:
+        listed = await self._lists.get(vocabulary)
+        max_tokens, min_tokens = int(body["max_tokens"]), int(body.get("min_tokens", 0))
+        authored = None
+        if decoding.author is not None:
+            authored = await asyncio.to_thread(AuthoredText.of, decoding.author, listed, max_tokens)
+            if authored.must_use and not decoding.rescue and decoding.num_beams == 1:
+                # What goes back and what searches by p would be misled.
+                body = {**body, "logit_bias": authored.logit_bias(self._prompts.tokenizer) | body.get("logit_bias", {})}
+        reader = listed.reader if authored is None else authored.reader
+        if body.get("continue_final_message"):
+            begun = text_of(body["messages"][-1]["content"])
+            reader = await asyncio.to_thread(reader_behind_text, reader, begun, "messages")
+        elif "prompt" in body:
+            reader = await asyncio.to_thread(reader_behind_prompts, reader, body, self._prompts.plain)
+        rules = replace(self._rules(body, listed, reader, order), authored=authored)
+        grammar = listed.grammar(
+            max_tokens,
+            decoding.no_repeat_ngram_size or None,
+            min_tokens=min_tokens,
+            place=reader.place,
+            controls=None if authored is None else authored.controls,
+        )
+        # The matcher keeps it; vLLM's own rule may leave a mask with nothing.
+        body = {**body, "min_tokens": 0}
+        if engine.has_reasoning_parser(self._settings):
+            body = self._with_thoughts(body, vocabulary)
+        request = await self._request(body, request_id, order, grammar)
+        stream, form = StreamFilter(rules), answer_form(body)
+        cost: AnswerCost | None = None
+        async for item in engine.answer(self._server, request):
+            if isinstance(item, AnswerCost):
+                cost = item
+            elif isinstance(item, dict):
+                # Reading a long answer takes a while, and other streams wait for this loop.
+                yield form.from_chat(await asyncio.to_thread(finish_answer, form.to_chat(item), rules, cost))
+            elif (event := engine.parse_event(item)) is None:
+                for passed in await asyncio.to_thread(stream.finish, cost):
+                    yield engine.write_event(form.from_chat(passed))
+                yield item
+            else:
+                chunk = form.to_chat(event)
+                is_long_read = any(choice.get("finish_reason") for choice in chunk["choices"])
+                passed_on = await asyncio.to_thread(stream.pass_on, chunk) if is_long_read else stream.pass_on(chunk)
+                for passed in passed_on:
+                    yield engine.write_event(form.from_chat(passed))
+
+    def _with_thoughts(self, body: ChatBody, vocabulary: ResolvedVocabulary) -> ChatBody:
+        """Return the body with room for an answer behind what the model thinks.
+
+        vLLM would take ``include_reasoning: false`` for leave not to think, and call what was written thoughts.
+        """
+        body = {**body, "include_reasoning": True}
+        if self._ends_thinking:
+            max_tokens = int(body["max_tokens"])
+            kept = max(max_tokens // _ANSWER_SHARE, vocabulary.fewest_tokens + _MARKER_TOKENS)
+            asked, most = int(body.get("thinking_token_budget", -1)), max(max_tokens - kept, 0)
+            body["thinking_token_budget"] = min(asked, most) if asked >= 0 else most
+        return body
+
+    def _rules(self, body: ChatBody, listed: NodeList, reader: TextReader, order: SearchOrder | None) -> AnswerRules:
+        settings = self._settings
+        thinks = engine.has_reasoning_parser(settings)
+        may_be_cut = bool(body.get("stop")) or settings.mask_engine == "xgrammar" or thinks
+        if may_be_cut and body.get("return_token_ids"):
+            raise EngineError(
+                400,
+                "'return_token_ids' cannot be combined with a vocabulary where the text may be trimmed: with 'stop', "
+                "or a model that thinks before it answers. Leave it out.",
+                param="return_token_ids",
+            )
+        return AnswerRules(
+            reader=reader,
+            block=listed.block,
+            may_be_cut=may_be_cut,
+            stop_in_text=bool(body.get("include_stop_str_in_output")),
+            has_whole_parts=order is not None and order.decoding.rescue > 0,
+            shows_thoughts=body.get("include_reasoning") is not False,
+        )
+
+    async def _request(
+        self, body: ChatBody, request_id: str, order: SearchOrder | None, grammar: str | None = None
+    ) -> Any:
+        args: dict[str, Any] = {
+            "request_id": request_id,
+            "max_input_tokens": self._settings.limits.max_input_tokens,
+            "grammar": grammar,
+            "order": order,
+        }
+        if "prompt" in body:
+            # The client writes all of it, special tokens too, and no template around it could be left.
+            return engine.completion_request(body, **args)
+        return engine.chat_request(await asyncio.to_thread(self._prompts.made_plain, body), **args)
+
+
+def check_supported(decoding: Decoding, settings: Settings, *, is_constrained: bool, tells_cost: bool = True) -> None:
+    """Refuse what this engine cannot do; ``tells_cost`` is whether it reports what a word list costs.
+
+    Raises:
+        EngineError: With status 400; it names the field and the setting.
+    """
+    asked = _fields_of(decoding)
+    if settings.mask_engine == "xgrammar" and is_constrained:
+        _refuse(asked, NEEDS_AUTOMATON, _XGRAMMAR)
+    if not tells_cost and is_constrained:
+        _refuse(asked, _NEEDS_SCORES, "with a vocabulary, for this service's engine does not say what a list costs")
+    if engine.has_reasoning_parser(settings):
+        _refuse(asked, _NEEDS_SCORES, "for the model of this service thinks before it answers")
+    if settings.engine_kwargs.get("speculative_config"):
+        _refuse(asked, _NEEDS_SCORES, "for the engine of this service drafts tokens (speculative_config)")
+
+
+def _check_fields(body: ChatBody, settings: Settings) -> None:
+    asked = [name for name in ("continue_final_message", "min_tokens") if body.get(name)]
+    if settings.mask_engine == "xgrammar":
+        _refuse(asked, NEEDS_AUTOMATON, _XGRAMMAR)
+    if engine.has_reasoning_parser(settings):
+        asked = [name for name in _NOT_WITH_THOUGHTS if body.get(name)]
+        _refuse(asked, _NOT_WITH_THOUGHTS, "with a vocabulary, for the model of this service thinks before it answers")
+
+
+def _fields_of(decoding: Decoding) -> list[str]:
+    asked = {
+        "num_beams": decoding.num_beams > 1,
+        "best_of": decoding.best_of > 1,
+        "vocab.search": decoding.search_width > 1,
+        "vocab.rescue": decoding.rescue > 0,
+        "no_repeat_ngram_size": bool(decoding.no_repeat_ngram_size),
+        "vocab.score": decoding.score,
+        **({} if decoding.author is None else dict.fromkeys(asked_controls(decoding.author), True)),
+    }
+    return [name for name, is_asked in asked.items() if is_asked]
+
+
+def _refuse(asked: list[str], refused: frozenset[str], reason: str) -> None:
+    for name in asked:
+        if name in refused:
+            raise EngineError(400, f"'{name}' is not available here {reason}. Leave it out.", param=name)
+
+
+def as_refusal(error: Exception, request_id: str) -> EngineError:
+    """Return what a caller is told of an error, and log it where it is no refusal."""
+    if isinstance(error, EngineError):
+        return error
+    if isinstance(error, UnlistedTextError):
+        logger.error("request %s: the engine did not keep to the list (%s)", request_id, error)
+        return EngineError(
+            500, "The engine did not keep to the word list, so there is no answer.", code="unlisted_text"
+        )
+    if isinstance(error, VocabularyError):
+        logger.error("request %s: %s", request_id, error)
+    else:
+        logger.exception("request %s failed", request_id, exc_info=error)
+    return EngineError(500, "The engine failed on this request; it can be sent again.", code="engine_error")

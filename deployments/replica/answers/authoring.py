@@ -1,0 +1,176 @@
+"""What an author asks of one answer: new words, required words, limits of sentences; for the engine and the answer."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final, Self
+
+from deployments.contract import AskedWord, AuthorControls
+from deployments.replica.engine.engine import EngineError
+from deployments.replica.engine.node_lists import NodeList
+from vocab.lists.lemmas import KnownLemmas
+from vocab.lists.wordlists import WordList, language_of
+from vocab.matching.controls import UNLIMITED, Controls, NewWords, RequiredWord
+from vocab.text.reader import ReadWord, TextReader
+
+AUTHOR_FIELDS: Final = tuple(f"vocab.{name}" for name in AuthorControls._fields)
+
+
+BIAS: Final = 4.0
+"""Added to the logits of required words. With 5 of them in 120 tokens, SmolLM2-135M's texts have 0.77 bits per
+character, without such words 0.72 (``benchmarks/authoring.py``); where the mask alone brings them in, 1.02."""
+
+
+def asked_controls(author: AuthorControls) -> list[str]:
+    """Return the names of the fields that ask for something."""
+    return [f"vocab.{name}" for name, value in author._asdict().items() if value]
+
+
+@dataclass(frozen=True)
+class AuthoredText:
+    """The texts of one request whose author asks for more than words of a list.
+
+    Attributes:
+        controls: For the engine.
+        word_list: The list, new words included.
+        reader: Of the texts, new words included.
+        n_words: A word beyond it is new.
+        lang: The list's name, for lemmas.
+        must_use: As the author asked, in the order of ``controls.must_use``.
+        added: The numbers of added words, which are never new.
+    """
+
+    controls: Controls
+    word_list: WordList
+    reader: TextReader
+    n_words: int
+    lang: str | None
+    must_use: tuple[AskedWord, ...]
+    added: frozenset[int]
+
+    @classmethod
+    def of(cls, author: AuthorControls, listed: NodeList, max_tokens: int) -> Self:
+        """Find the words in a list.
+
+        Raises:
+            EngineError: With status 400; the model's tokenizer cannot spell one that is required.
+        """
+        new, reader = author.new_words, listed.reader
+        new_words = None
+        if new is not None:
+            reader = listed.reader_up_to(new.n_words)
+            new_words = NewWords(new.n_words, NewWords.spacing_of(new.per_100), new.max_words or UNLIMITED)
+        controls = Controls(
+            new_words,
+            tuple(_required(one, index, listed) for index, one in enumerate(author.must_use)),
+            author.max_sentence_words or UNLIMITED,
+            author.min_sentences or 0,
+            author.max_sentences or UNLIMITED,
+            max_tokens,
+        )
+        added = frozenset(number for word in listed.changes.extra_words for number in reader.numbers(word))
+        word_list = listed.listed.word_list.up_to(listed.n_words if new is None else new.n_words)
+        return cls(controls, word_list, reader, listed.n_words, listed.lang, author.must_use, added)
+
+    def logit_bias(self, tokenizer: Any) -> dict[str, float]:
+        """Return what is added to the logits of the required words' first tokens, by token id; half where there are
+        more."""
+        bias: dict[str, float] = {}
+        for asked in self.must_use:
+            for written in (f" {asked.word}", asked.word.capitalize()):
+                tokens = tokenizer.encode(written, add_special_tokens=False)
+                if tokenizer.decode(tokens[:1]).strip():
+                    bias[str(tokens[0])] = BIAS if len(tokens) == 1 else BIAS / 2
+        return bias
+
+    def has_too_many_new_words(self, text: str) -> bool:
+        """Whether a whole text has more new words than were asked for, or two too close together."""
+        new_words = self.controls.new_words
+        if new_words is None or not text:
+            return False
+        places, words = dict[int, int](), self.reader.words(text)
+        for place, word in enumerate(words):
+            if self._is_new(word):
+                places.setdefault(word.number, place)
+        found = list(places.values())
+        is_close = any(after - before < new_words.spacing for before, after in pairwise(found))
+        return len(found) > new_words.max_words or is_close
+
+    def block(self, texts: Sequence[str]) -> dict[str, Any]:
+        """Return the members of the ``vocab`` block for an answer of these whole texts."""
+        read = [self.reader.words(text) if text else [] for text in texts]
+        asked = self.controls
+        block: dict[str, Any] = {}
+        if asked.new_words is not None:
+            block["new_words"] = [
+                entry
+                for index, words in enumerate(read)
+                for entry in self._new_words(words, index if len(texts) > 1 else None)
+            ]
+        if asked.must_use:
+            # Of several texts, the fewest.
+            # A required word from beyond the list is a listed one to who reads new words.
+            numbers = [
+                self.reader.numbers(one.word).union(required.ranks)
+                for one, required in zip(self.must_use, asked.must_use, strict=True)
+            ]
+            used = [[sum(word.number in of_word for word in words) for words in read] for of_word in numbers]
+            block["must_use"] = [
+                {"word": one.word, "count": one.times, "used": min(counts, default=0)}
+                for one, counts in zip(self.must_use, used, strict=True)
+            ]
+        if asked.max_sentence_words != UNLIMITED or asked.min_sentences or asked.max_sentences != UNLIMITED:
+            lengths = [_sentence_lengths(words) for words in read]
+            block["num_sentences"] = max(map(len, lengths), default=0)
+            block["longest_sentence"] = max((length for of_text in lengths for length in of_text), default=0)
+        return block
+
+    def _new_words(self, words: Sequence[ReadWord], choice: int | None) -> list[dict[str, Any]]:
+        first: dict[int, ReadWord] = {}
+        for word in filter(self._is_new, words):
+            first.setdefault(word.number, word)
+        if not first:
+            return []
+        # Of a lemma, the most frequent form.
+        entries = {rank: entry for rank, entry in reversed(list(self.word_list.ranked())) if rank in first}
+        lemmas = KnownLemmas.of_language(language_of(self.lang)) if self.lang else None
+        return [
+            {
+                "word": entries[word.number],
+                "rank": word.number,
+                "lemma": None if lemmas is None else lemmas.of(entries[word.number]),
+                "start": word.start,
+                "count": sum(other.number == word.number for other in words),
+                **({} if choice is None else {"choice": choice}),
+            }
+            for word in first.values()
+        ]
+
+    def _is_new(self, word: ReadWord) -> bool:
+        return word.number > self.n_words and word.number not in self.added
+
+
+def _required(asked: AskedWord, index: int, listed: NodeList) -> RequiredWord:
+    numbers = set(listed.reader.numbers(asked.word))
+    if asked.any_form and listed.lang is not None:
+        lemmas = KnownLemmas.of_language(language_of(listed.lang))
+        lemma = lemmas.of(asked.word)
+        if lemma is not None:
+            ranked = listed.listed.word_list.up_to(listed.n_words).ranked()
+            numbers |= {rank for rank, word in ranked if lemmas.of(word) == lemma}
+    if not numbers:
+        raise EngineError(
+            400,
+            f"'vocab.must_use[{index}].word' cannot be written with this model's tokenizer: leave it out.",
+            param=f"vocab.must_use[{index}].word",
+        )
+    return RequiredWord(tuple(sorted(numbers)), asked.times)
+
+
+def _sentence_lengths(words: Sequence[ReadWord]) -> list[int]:
+    lengths: list[int] = []
+    for word in words:
+        if word.starts_sentence or not lengths:
+            lengths.append(0)
+        lengths[-1] += 1
+    return lengths

@@ -1,0 +1,102 @@
+"""What is peculiar to completions: where the text of a list goes on behind a prompt, and the form of their answers.
+
+An answer with a vocabulary is read and trimmed in the form of a chat's (``constrained_answer``), which knows one text
+and one list of entries for each choice.
+"""
+
+from typing import Any, Final
+
+from deployments.contract import ChatBody, prompts_of
+from deployments.replica.answers.plain_text import PlainText
+from deployments.replica.engine.engine import EngineError
+from vocab.errors import PrefillError
+from vocab.text.reader import TextReader
+
+_LOGPROBS: Final = ("tokens", "token_logprobs", "top_logprobs", "text_offset")
+"""The members of a completion's ``logprobs``: lists with one entry for each token."""
+
+
+def reader_behind_text(reader: TextReader, text: str, param: str, *, is_whole: bool = False) -> TextReader:
+    """Return the reader of what follows a text that the client wrote in the field ``param``; ``is_whole`` as in
+    ``TextReader.behind``.
+
+    Raises:
+        EngineError: With status 400: it breaks off inside a word.
+    """
+    try:
+        return reader.behind(text, is_whole=is_whole)
+    except PrefillError as error:
+        raise EngineError(
+            400,
+            f"'{param}' cannot be continued by words of a list: {error}. End it with a whole word, or with a blank "
+            "or a mark behind it.",
+            param=param,
+        ) from None
+
+
+def reader_behind_prompts(reader: TextReader, body: ChatBody, plain: PlainText) -> TextReader:
+    """Return the reader of what follows the prompts of a completion.
+
+    Raises:
+        EngineError: With status 400: a prompt breaks off inside a word, or they do not end alike.
+    """
+    first, *others = (reader_behind_text(reader, plain.tail(prompt), "prompt") for prompt in prompts_of(body))
+    if any(other.place != first.place for other in others):
+        raise EngineError(
+            400,
+            "'prompt' has texts that end differently, and one vocabulary's answers begin alike: send those that end "
+            "with a word, with a blank and with a mark in requests of their own.",
+            param="prompt",
+        )
+    return first
+
+
+class ChatForm:
+    """The form of a chat's answer."""
+
+    def to_chat(self, answer: dict[str, Any]) -> dict[str, Any]:
+        return answer
+
+    def from_chat(self, answer: dict[str, Any]) -> dict[str, Any]:
+        return answer
+
+
+class CompletionForm(ChatForm):
+    """The form of one completion's answer; ``from_chat`` takes what ``to_chat`` gave, or a part of it."""
+
+    def __init__(self, *, is_stream: bool) -> None:
+        self._part = "delta" if is_stream else "message"
+        # A stream's first part has them, and is held until its text is known to be whole.
+        self._prompt_tokens: dict[int, list[int]] = {}
+
+    def to_chat(self, answer: dict[str, Any]) -> dict[str, Any]:
+        return {**answer, "choices": [self._choice_to_chat(choice) for choice in answer["choices"]]}
+
+    def from_chat(self, answer: dict[str, Any]) -> dict[str, Any]:
+        return {**answer, "choices": [self._choice_from_chat(choice) for choice in answer["choices"]]}
+
+    def _choice_to_chat(self, choice: dict[str, Any]) -> dict[str, Any]:
+        logprobs = choice.get("logprobs")
+        if logprobs is not None:
+            rows = zip(*(logprobs[name] for name in _LOGPROBS), strict=True)
+            logprobs = {"content": [{"token": row[0], "row": row} for row in rows]}
+        if (tokens := choice.get("prompt_token_ids")) is not None:
+            self._prompt_tokens[choice["index"]] = tokens
+        others = {name: value for name, value in choice.items() if name not in ("text", "prompt_token_ids")}
+        return {**others, self._part: {"content": choice["text"]}, "logprobs": logprobs}
+
+    def _choice_from_chat(self, choice: dict[str, Any]) -> dict[str, Any]:
+        text = choice[self._part]["content"]
+        logprobs = choice["logprobs"]
+        if logprobs is not None:
+            rows = [entry["row"] for entry in logprobs["content"]]
+            logprobs = {name: [row[number] for row in rows] for number, name in enumerate(_LOGPROBS)}
+        others = {name: value for name, value in choice.items() if name != self._part}
+        made = {**others, "text": text, "logprobs": logprobs}
+        if (tokens := self._prompt_tokens.pop(choice["index"], None)) is not None:
+            made["prompt_token_ids"] = tokens
+        return made
+
+
+def answer_form(body: ChatBody) -> ChatForm:
+    return CompletionForm(is_stream=bool(body.get("stream"))) if "prompt" in body else ChatForm()

@@ -1,0 +1,294 @@
+"""Read a constrained answer again: trim what stands past the last whole word or sentence, and add the ``vocab`` block.
+
+It works on the JSON of an answer or of a stream's chunks. What is a whole text is decided by a reader of text that
+shares nothing with the automaton.
+
+A text is cut inside a word by a stop string (the automaton does not see it), and under ``MASK_ENGINE=xgrammar`` or a
+reasoning parser also by ``max_tokens``. There, and only there, the last part is trimmed, in streams too; anywhere
+else a text that is not whole is our own fault, and the answer an error. A stream sends a word once it was read whole,
+so that no other word leaves even then.
+"""
+
+import re
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from deployments.replica.answers.authoring import AuthoredText
+from deployments.search.order import AnswerCost
+from vocab.marks import CLOSE_MARKS, SENTENCE_MARKS
+from vocab.text.reader import FollowedText, TextReader
+
+UNKNOWN_FOLLOWING: Final = "a"
+"""Text that followed and is not known: it may have continued the word, so the word counts as cut."""
+
+_THOUGHTS: Final = "reasoning"
+"""The member of a message or delta in which vLLM gives what a model thought before its answer."""
+
+_LOOKS: Final = 32
+"""A text without sentences, as of ``punctuation: none``, is read again when it has grown by this part of itself."""
+
+_SENTENCE_START: Final = re.compile(
+    rf"(?:[{re.escape(SENTENCE_MARKS)}][{re.escape(CLOSE_MARKS)}]{{0,3}} |\n)(?=[^\W_])"
+)
+"""Up to where a text goes on as a new text would begin: after a sentence, or a line."""
+
+
+class UnlistedTextError(Exception):
+    """The engine wrote a text that the list does not allow: our own fault, never shown as an answer."""
+
+
+@dataclass(frozen=True)
+class AnswerRules:
+    """What is known of a request before its answer comes.
+
+    Attributes:
+        block: The part of the ``vocab`` block that does not depend on the answer.
+        may_be_cut: The engine may end a text inside a word.
+        stop_in_text: The client wants the stop string in the text, so what followed it is not known.
+        has_whole_parts: No part of a stream ends inside a word.
+        shows_thoughts: What a model thought first is part of the answer; it is free text.
+        authored: What the author asked beyond the list; None for nothing.
+    """
+
+    reader: TextReader
+    block: dict[str, Any]
+    may_be_cut: bool
+    stop_in_text: bool
+    has_whole_parts: bool = False
+    shows_thoughts: bool = True
+    authored: AuthoredText | None = None
+
+    def following(self, choice: dict[str, Any]) -> str:
+        reason = choice.get("stop_reason")
+        if isinstance(reason, str):
+            return UNKNOWN_FOLLOWING if self.stop_in_text else reason
+        # A number is the model's own end token: with a vocabulary, clients cannot name any.
+        return ""
+
+    def whole_length(self, text: str, choice: dict[str, Any]) -> int:
+        """Return how many characters of a finished text to keep.
+
+        Raises:
+            UnlistedTextError: The text is not whole although nothing could have cut it.
+        """
+        length = self.reader.whole_prefix_length(text, self.following(choice))
+        if length < len(text) and not (self.may_be_cut and choice.get("finish_reason") in ("stop", "length")):
+            raise UnlistedTextError(f"kept {length} of {len(text)} characters")
+        return length
+
+    def vocab_block(self, texts: list[str], cost: AnswerCost | None = None) -> dict[str, Any]:
+        """Return the block for an answer of these texts: the sum of their words, the largest of the other counts.
+
+        ``cost`` is that of the first; None where it is not known.
+
+        Raises:
+            UnlistedTextError: A text has more new words than were asked for.
+        """
+        read = [self.reader.coverage(text) for text in texts if text]
+        block = {
+            **self.block,
+            "num_words": sum(coverage.num_words for coverage in read),
+            "num_distinct_words": max((coverage.num_distinct_words for coverage in read), default=0),
+            "max_rank": max((coverage.max_rank for coverage in read), default=0),
+        }
+        if self.authored is not None:
+            if any(map(self.authored.has_too_many_new_words, texts)):
+                raise UnlistedTextError("there are more new words than were asked for")
+            block |= self.authored.block(texts)
+        if cost is None or not texts:
+            return block
+        return block | cost.block(texts[0], read[0].num_words if texts[0] else 0)
+
+
+def finish_answer(answer: dict[str, Any], rules: AnswerRules, cost: AnswerCost | None = None) -> dict[str, Any]:
+    """Trim a whole answer in place and add its ``vocab`` block. ``cost`` is None where it was not asked for.
+
+    Raises:
+        UnlistedTextError: The engine did not keep to the list.
+    """
+    texts = []
+    for choice in answer["choices"]:
+        if not rules.shows_thoughts:
+            choice["message"].pop(_THOUGHTS, None)
+        text = choice["message"].get("content") or ""
+        length = rules.whole_length(text, choice)
+        if length < len(text) or isinstance(choice.get("stop_reason"), str):
+            choice["message"]["content"] = text[:length]
+            _cut_logprobs(choice, _num_bytes(text[:length]))
+        texts.append(text[:length])
+    answer["vocab"] = rules.vocab_block(texts, cost)
+    return answer
+
+
+@dataclass
+class _ChoiceText:
+    """One choice of a stream: its text so far, and how much of it was sent.
+
+    ``followed`` is the text as far as it was read. Where it may be cut, it is read from ``sentence_start``, where the
+    last sentence of the sent text starts. Reading 4,000 characters takes 60 ms, too much for each chunk; ``num_read``
+    is the length of the text when it was read last.
+    """
+
+    followed: FollowedText
+    text: str = ""
+    num_sent: int = 0
+    num_read: int = 0
+    sentence_start: int = 0
+    logprobs: list[dict[str, Any]] = field(default_factory=list)
+    num_logprob_bytes_sent: int = 0
+    token_ids: list[int] = field(default_factory=list)
+
+
+class StreamFilter:
+    """Pass the chunks of one stream on, trimmed and with the ``vocab`` block in the last one.
+
+    Chunks that may be the last (those that end a choice, and the one with the usage) are held until the next one or
+    the end of the stream. Text is held until a later boundary proves its words whole, or, where it may be cut, until
+    what was written is a whole text.
+    """
+
+    def __init__(self, rules: AnswerRules) -> None:
+        self._rules = rules
+        # A text may go on behind what the client wrote, but its later sentences do not.
+        self._anew = rules.reader.anew()
+        self._choices: dict[int, _ChoiceText] = {}
+        self._held: dict[str, Any] | None = None
+
+    def pass_on(self, chunk: dict[str, Any]) -> list[dict[str, Any]]:
+        """Return the chunks that can be sent now.
+
+        Raises:
+            UnlistedTextError: The engine did not keep to the list.
+        """
+        ready = [] if self._held is None else [self._held]
+        self._held = None
+        finishes, changed = not chunk["choices"], False
+        for choice in chunk["choices"]:
+            finishes = finishes or choice.get("finish_reason") is not None
+            changed = self._take(choice) or changed
+        if finishes:
+            self._held = chunk
+        elif changed:
+            ready.append(chunk)
+        return ready
+
+    def finish(self, cost: AnswerCost | None = None) -> list[dict[str, Any]]:
+        """Return the last chunk, with the ``vocab`` block; ``cost`` is None where it was not asked for."""
+        if self._held is None:
+            return []
+        texts = [choice.text for _, choice in sorted(self._choices.items())]
+        return [{**self._held, "vocab": self._rules.vocab_block(texts, cost)}]
+
+    def _take(self, choice: dict[str, Any]) -> bool:
+        """Leave in the choice's delta what can be sent; return False where that is nothing."""
+        delta = choice["delta"]
+        if not self._rules.shows_thoughts:
+            delta.pop(_THOUGHTS, None)
+        state = self._choices.get(choice["index"])
+        if state is None:
+            state = self._choices[choice["index"]] = _ChoiceText(self._rules.reader.follow())
+        written = delta.get("content") or ""
+        state.text += written
+        is_finished = choice.get("finish_reason") is not None
+        if is_finished:
+            end = self._rules.whole_length(state.text, choice)
+            state.text = state.text[:end]
+        elif self._rules.may_be_cut:
+            # A later reading may find a shorter prefix (a boundary inside a longer entry), but what was sent stays
+            # sent.
+            end = max(self._whole_so_far(state), state.num_sent)
+        else:
+            end = _num_whole(state.followed, written)
+            if self._rules.has_whole_parts and state.followed.is_whole:
+                end = len(state.text)
+        ready, state.num_sent = state.text[state.num_sent : end], max(end, state.num_sent)
+        if ready and self._rules.may_be_cut:
+            self._move_on(state, end)
+        has_ids = _take_token_ids(choice, state, has_text=bool(written) or is_finished)
+        if not ready and "content" not in delta:
+            return self._rules.shows_thoughts or bool(delta) or is_finished
+        delta["content"] = ready
+        # Of an answer that nothing cut all are sent, that of the stop token too.
+        num_bytes = None if is_finished and not self._rules.may_be_cut else _num_bytes(state.text[:end])
+        has_logprobs = _take_logprobs(choice, state, num_bytes)
+        is_needed = is_finished or "role" in delta or bool(delta.get(_THOUGHTS))
+        return bool(ready) or has_ids or has_logprobs or is_needed
+
+    def _move_on(self, state: _ChoiceText, end: int) -> None:
+        """Move ``sentence_start`` to the last sentence of the sent text from which the rest can be read."""
+        for found in _SENTENCE_START.finditer(state.text, state.sentence_start, end):
+            # In "Dr. Ana", one entry, no sentence starts: what follows cannot be read without its beginning.
+            sentence = state.text[found.end() : end]
+            if self._anew.whole_prefix_length(sentence) == len(sentence):
+                state.sentence_start = found.end()
+
+    def _whole_so_far(self, state: _ChoiceText) -> int:
+        """Return how much of an unfinished text is known to be whole; read again when it has grown by a part."""
+        rest = state.text[state.sentence_start :]
+        if len(state.text) - state.num_read < len(rest) // _LOOKS:
+            return state.num_sent
+        state.num_read = len(state.text)
+        reader = self._anew if state.sentence_start else self._rules.reader
+        return state.sentence_start + reader.whole_prefix_length(rest, UNKNOWN_FOLLOWING)
+
+
+def _num_whole(followed: FollowedText, written: str) -> int:
+    """Return how many characters of a text are whole words, now that more was written.
+
+    Raises:
+        UnlistedTextError: It begins no text that the list allows.
+    """
+    if not followed.add(written):
+        raise UnlistedTextError(f"stopped after {followed.num_whole} characters")
+    return followed.num_whole
+
+
+def _take_token_ids(choice: dict[str, Any], state: _ChoiceText, *, has_text: bool) -> bool:
+    """Leave the ids in the choice once all of their text can be sent. Those of half a character have none yet."""
+    if not choice.get("token_ids"):
+        return False
+    state.token_ids += choice["token_ids"]
+    choice["token_ids"] = []
+    if state.num_sent < len(state.text) or not has_text:
+        return False
+    choice["token_ids"], state.token_ids = state.token_ids, []
+    return True
+
+
+def _take_logprobs(choice: dict[str, Any], state: _ChoiceText, num_bytes: int | None) -> bool:
+    """Leave the entries whose text is in the first ``num_bytes``, None for all; the rest waits, and what is past a trim
+    is never sent."""
+    if not choice.get("logprobs"):
+        return False
+    state.logprobs.extend(choice["logprobs"].get("content") or [])
+    ready = []
+    while state.logprobs:
+        after = state.num_logprob_bytes_sent + _entry_bytes(state.logprobs[0])
+        if num_bytes is not None and after > num_bytes:
+            break
+        ready.append(state.logprobs.pop(0))
+        state.num_logprob_bytes_sent = after
+    choice["logprobs"]["content"] = ready
+    return bool(ready)
+
+
+def _cut_logprobs(choice: dict[str, Any], num_bytes: int) -> None:
+    entries = (choice.get("logprobs") or {}).get("content")
+    if not entries:
+        return
+    end, num_kept = 0, 0
+    for entry in entries:
+        end += _entry_bytes(entry)
+        if end > num_bytes:
+            break
+        num_kept += 1
+    del entries[num_kept:]
+
+
+def _entry_bytes(entry: dict[str, Any]) -> int:
+    spelled = entry.get("bytes")
+    return len(spelled) if spelled is not None else _num_bytes(entry["token"])
+
+
+def _num_bytes(text: str) -> int:
+    return len(text.encode())

@@ -1,0 +1,313 @@
+"""Next-token rows: the model's log-probability of every token after a prompt, and of given tokens after one.
+
+Each prompt is one sequence of one token in the engine, in its batch among chats. What a mask, a temperature or a bias
+changes is not in these numbers (``vocab.vllm_plugin.rows``).
+"""
+
+import asyncio
+import base64
+from collections import deque
+from collections.abc import AsyncGenerator, Coroutine, Iterable, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any, Final, TypeAlias, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from ray.serve.llm.deployment import LLMServer
+from vllm.exceptions import VLLMClientError
+from vllm.inputs import TokensPrompt
+from vllm.sampling_params import RequestOutputKind, SamplingParams
+
+from deployments.contract import Answer, Caller, RowsItem, prompts_of
+from deployments.replica.answers.answering import as_refusal
+from deployments.replica.engine import engine
+from deployments.replica.engine.engine import EngineError
+from deployments.replica.prompts.tokenization import completion_tokens
+from deployments.settings import Settings
+from vocab.automaton.tokenizer import TokenizerFacts, special_ids
+from vocab.vllm_plugin.rows import RowsMissingError, rows_args, rows_of
+
+ROWS_AT_ONCE: Final = 32
+"""Of one request in the engine, so that one of a thousand prompts leaves room to others. Also how many go to the
+ingress as one object: Serve needs a millisecond for each, however large."""
+
+ENTRY_BYTES: Final = 32
+"""Of a token with its log-probability in JSON, at most."""
+
+LEAST_LOGPROB: Final = -9999.0
+"""Instead of minus infinity in JSON, which has none; OpenAI's and vLLM's number."""
+
+_ONE_TOKEN: Final[dict[str, Any]] = {
+    "max_tokens": 1,
+    # The likeliest is the cheapest to draw, and nobody reads it.
+    "temperature": 0.0,
+    "detokenize": False,
+    "output_kind": RequestOutputKind.FINAL_ONLY,
+}
+
+Tokens: TypeAlias = list[int]
+
+Item = TypeVar("Item")
+
+
+class RowAnswerer:
+    """Answers requests for rows with the engine of ``server``, whose model has this tokenizer."""
+
+    def __init__(self, server: LLMServer, settings: Settings, tokenizer: Any, facts: TokenizerFacts) -> None:
+        self._server = server
+        self._settings = settings
+        self._tokenizer = tokenizer
+        self._facts = facts
+        self._vocab_size = int(engine.client(server).model_config.get_vocab_size())
+
+    async def logprobs(self, body: dict[str, Any], caller: Caller, width: int) -> AsyncGenerator[RowsItem, None]:
+        """Yield ``{"shape": [n, V or k], "vocab_size", "prompt_tokens"}``, then the rows in order, ``width`` at most at
+        once in the engine: arrays (some, V) of the dtype; with ``top_logprobs`` pairs of arrays (some, k), token ids
+        and their log-probabilities in float32, the likeliest first.
+
+        An error is one item, as ``ChatAnswerer.answer`` has it: the first, or the last of rows that broke off.
+        """
+        try:
+            prompts = await self.read(prompts_of(body), body, caller)
+            num_columns = body.get("top_logprobs", self._vocab_size)
+            yield {
+                "shape": [len(prompts), num_columns],
+                "vocab_size": self._vocab_size,
+                "prompt_tokens": sum(map(len, prompts)),
+            }
+            room = asyncio.Semaphore(width)
+            rows = (
+                self._row(tokens, f"{caller.request_id}-{number}", caller, room)
+                for number, tokens in enumerate(prompts)
+            )
+            async with aclosing(_in_groups(rows)) as groups:
+                async for group in groups:
+                    if "top_logprobs" in body:
+                        yield await asyncio.to_thread(_top, group, num_columns)
+                    else:
+                        yield _array(group, body["dtype"])
+        except Exception as error:
+            yield as_refusal(error, caller.request_id).body
+
+    async def token_logprobs(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[Answer, None]:
+        """Yield ``{"logprobs", "prompt_tokens"}``, the latter with ``token_ids``, or an error."""
+        try:
+            [prompt] = await self.read([body["prompt"]], body, caller)
+            scored: Tokens = body["token_ids"]
+            self._check_scored(len(prompt) + len(scored))
+            [logprobs] = await self.scores([(prompt, scored)], "", caller, 1)
+            yield {"logprobs": logprobs, "prompt_tokens": len(prompt) + len(scored)}
+        except Exception as error:
+            yield as_refusal(error, caller.request_id).body
+
+    async def tokens(self) -> AsyncGenerator[Answer, None]:
+        """Yield the bytes of every token of the model, in base64, and which of them are special."""
+        yield await asyncio.to_thread(self._token_table)
+
+    async def rows(
+        self, prompts: Sequence[Tokens], first: int, caller: Caller, width: int
+    ) -> list[NDArray[np.float32]]:
+        """Return the row (V,) after each of some prompts, ``width`` at most at once in the engine.
+
+        ``first`` is the number of the first of them among all that a request asks for.
+
+        Raises:
+            EngineError: The engine has no rows, or failed.
+        """
+        room = asyncio.Semaphore(width)
+        rows = (
+            self._row(tokens, f"{caller.request_id}-{number}", caller, room)
+            for number, tokens in enumerate(prompts, start=first)
+        )
+        async with aclosing(_in_groups(rows)) as groups:
+            return [row.float().numpy() async for group in groups for row in group]
+
+    async def scores(
+        self, pairs: Sequence[tuple[Tokens, Tokens]], name: str, caller: Caller, width: int
+    ) -> list[list[float]]:
+        """Return for each pair of a prompt and tokens the log-probability of each of the tokens after the prompt and
+        the ones before it, ``width`` pairs at most at once in the engine.
+
+        ``name`` tells the request's calls apart.
+
+        Raises:
+            EngineError: The engine failed.
+        """
+        room = asyncio.Semaphore(width)
+        scores = (
+            self._scores(prompt, scored, f"{caller.request_id}-{name}{number}", caller, room)
+            for number, (prompt, scored) in enumerate(pairs)
+        )
+        async with aclosing(_in_groups(scores)) as groups:
+            return [one async for group in groups for one in group]
+
+    async def _scores(
+        self, prompt: Tokens, scored: Tokens, request_id: str, caller: Caller, room: asyncio.Semaphore
+    ) -> list[float]:
+        params = SamplingParams(prompt_logprobs=0, **_ONE_TOKEN)
+        async with room:
+            output = await self._generated([*prompt, *scored], params, request_id, caller)
+        told = output.prompt_logprobs[len(prompt) :]
+        values = [entry[token].logprob for entry, token in zip(told, scored, strict=True)]
+        return [max(value, LEAST_LOGPROB) for value in values]
+
+    def check(self, body: Mapping[str, Any]) -> None:
+        """Check what can be checked before the request's turn: tokens, and how much is asked for.
+
+        Raises:
+            EngineError: With status 400; ``param`` names the field.
+        """
+        prompts = prompts_of(dict(body))
+        if "token_ids" not in body:
+            self._check_size(body, len(prompts))
+        for prompt in prompts:
+            if not isinstance(prompt, str):
+                self._check_ids(prompt, "prompt")
+                self.check_length(len(prompt), "prompt")
+        self._check_ids(body.get("token_ids", ()), "token_ids")
+
+    def _check_size(self, body: Mapping[str, Any], num_prompts: int) -> None:
+        limit = self._settings.limits.max_rows_bytes
+        row_bytes = self._vocab_size * np.dtype(body["dtype"]).itemsize
+        if num_prompts * row_bytes > limit:
+            raise EngineError(
+                400,
+                f"'prompt' must be at most {limit // row_bytes} prompts here, for the answer to each has "
+                f"{self._vocab_size} numbers of {body['dtype']}: send several requests.",
+                param="prompt",
+            )
+        num_top = body.get("top_logprobs", 1)
+        if num_top > self._vocab_size:
+            raise EngineError(
+                400,
+                f"'top_logprobs' must be an integer from 1 to {self._vocab_size}, the number of the model's tokens.",
+                param="top_logprobs",
+            )
+        if num_prompts * num_top * ENTRY_BYTES > limit:
+            raise EngineError(
+                400,
+                f"'top_logprobs' must be at most {max(limit // (num_prompts * ENTRY_BYTES), 1)} for so many prompts: "
+                "leave it out for all tokens as bytes, or send several requests.",
+                param="top_logprobs",
+            )
+
+    def _check_ids(self, tokens: Sequence[int], param: str) -> None:
+        if tokens and max(tokens) >= self._vocab_size:
+            raise EngineError(400, f"'{param}' must be token ids of this model, below {self._vocab_size}.", param=param)
+
+    def check_length(self, num_tokens: int, param: str) -> None:
+        """Raise ``EngineError`` where the field ``param`` has more tokens than one row may follow."""
+        # One is for the token that the engine draws.
+        limit = min(self._settings.limits.max_input_tokens, engine.context_length(self._server) - 1)
+        if num_tokens > limit:
+            raise engine.too_long(f"{limit} tokens", param)
+
+    @property
+    def max_scored_tokens(self) -> int:
+        """How many tokens a prompt and the tokens that are scored behind it may be together."""
+        limit = self._settings.limits.max_scored_bytes // (4 * self._vocab_size)
+        return min(engine.context_length(self._server) - 1, limit)
+
+    def _check_scored(self, num_tokens: int) -> None:
+        limit = self.max_scored_tokens
+        if num_tokens > limit:
+            raise EngineError(
+                400,
+                f"'prompt' and 'token_ids' must be at most {limit} tokens together here: shorten one of them.",
+                param="token_ids",
+                code=engine.CONTEXT_LENGTH_EXCEEDED,
+            )
+
+    async def read(self, prompts: Sequence[str | Tokens], body: Mapping[str, Any], caller: Caller) -> list[Tokens]:
+        """Return the tokens of all prompts; those that are texts are read as those of completions."""
+        if not isinstance(prompts[0], str):
+            return list(prompts)  # type: ignore[arg-type]  # all are of one kind
+        fields = {name: body[name] for name in ("add_special_tokens",) if name in body}
+        asked = {"model": self._settings.model_id, "prompt": list(prompts), "max_tokens": 1, **fields}
+        request = engine.completion_request(
+            asked, request_id=caller.request_id, max_input_tokens=self._settings.limits.max_input_tokens
+        )
+        read = await completion_tokens(self._server, request)
+        if not all(read):
+            raise EngineError(400, "'prompt' must have a token: one of its texts has none.", param="prompt")
+        return read
+
+    async def _row(self, tokens: Tokens, request_id: str, caller: Caller, room: asyncio.Semaphore) -> torch.Tensor:
+        params = SamplingParams(extra_args=rows_args(), **_ONE_TOKEN)
+        try:
+            async with room:
+                row = rows_of(await self._generated(tokens, params, request_id, caller))
+        except RowsMissingError:
+            raise EngineError(
+                501,
+                "The engine of this service returns no rows: its vLLM is of a version that is not supported for that.",
+                code="rows_unavailable",
+            ) from None
+        if row.shape != (1, self._vocab_size):
+            raise EngineError(500, f"a row has the shape {tuple(row.shape)}")
+        return row[0]
+
+    async def _generated(self, tokens: Tokens, params: SamplingParams, request_id: str, caller: Caller) -> Any:
+        prompt = TokensPrompt(prompt_token_ids=tokens)
+        if (salt := self._settings.cache_salt(caller.owner)) is not None:
+            prompt["cache_salt"] = salt
+        try:
+            # Cancelled, it is aborted in the engine.
+            outputs = [output async for output in engine.client(self._server).generate(prompt, params, request_id)]
+        except (ValueError, VLLMClientError) as error:
+            raise EngineError(400, str(error), param="prompt") from None
+        if not outputs or outputs[-1].outputs[0].finish_reason not in ("length", "stop"):
+            raise EngineError(500, "The engine failed on this request; it can be sent again.", code="engine_error")
+        return outputs[-1]
+
+    def _token_table(self) -> dict[str, Any]:
+        spelled = [*self._facts.token_bytes, *[b""] * (self._vocab_size - len(self._facts))]
+        special = sorted(token for token in special_ids(self._tokenizer) if token < len(spelled))
+        for token in special:
+            # Those bytes are in no text, and so not in the facts.
+            spelled[token] = str(self._tokenizer.convert_ids_to_tokens(token)).encode()
+        return {
+            "vocab_size": len(spelled),
+            "tokens": [base64.b64encode(token).decode() for token in spelled],
+            "special_ids": special,
+            "eos_token_ids": _end_tokens(self._server, self._tokenizer),
+        }
+
+
+def _end_tokens(server: LLMServer, tokenizer: Any) -> list[int]:
+    """Return the tokens that end a text: the tokenizer's, and those of the model's generation config."""
+    configured = engine.client(server).model_config.try_get_generation_config().get("eos_token_id")
+    told = configured if isinstance(configured, list) else [configured]
+    return sorted({token for token in (*told, tokenizer.eos_token_id) if token is not None})
+
+
+async def _in_groups(rows: Iterable[Coroutine[Any, Any, Item]]) -> AsyncGenerator[list[Item], None]:
+    """Yield the results in order, ``ROWS_AT_ONCE`` in one; the first failure, or closing this, ends the others."""
+    waiting = deque(asyncio.create_task(row) for row in rows)
+    try:
+        while waiting:
+            group: list[Item] = []
+            while waiting and len(group) < ROWS_AT_ONCE:
+                # Not the task itself, which would be cancelled before the others: its room would go to the next.
+                await asyncio.wait({waiting[0]})
+                # A task holds its result.
+                group.append(waiting.popleft().result())
+            yield group
+    finally:
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+
+
+def _array(rows: Sequence[torch.Tensor], dtype: str) -> NDArray[Any]:
+    array = np.empty((len(rows), rows[0].numel()), np.dtype(dtype).newbyteorder("<"))
+    for target, row in zip(torch.from_numpy(array), rows, strict=True):
+        target.copy_(row)
+    return array
+
+
+def _top(rows: Sequence[torch.Tensor], num_top: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    found = [torch.topk(row, num_top) for row in rows]
+    tokens = torch.stack([one.indices for one in found]).to(torch.int32)
+    return tokens.numpy(), torch.stack([one.values for one in found]).clamp_(min=LEAST_LOGPROB).numpy()

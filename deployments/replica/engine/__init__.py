@@ -1,0 +1,1 @@
+"""The engine, its start, its lists and its watch."""

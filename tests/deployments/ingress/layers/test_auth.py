@@ -1,0 +1,129 @@
+"""Rows 1, 2, 3 of the faults: the key."""
+
+import logging
+from typing import Any
+
+import pytest
+from starlette.types import Receive, Scope, Send
+
+from deployments.errors import UnauthorizedError
+from deployments.ingress.layers.auth import Authentication
+from deployments.keys import digest_of
+from tests.deployments.front import CHAT, KEY, Front, assert_error, chat_body, raw_request
+
+UNKEYED = [
+    {},
+    {"Authorization": ""},
+    {"Authorization": "Bearer"},
+    {"Authorization": KEY},
+    {"Authorization": f"Basic {KEY}"},
+    {"Authorization": f"Bearer {KEY} {KEY}"},
+    {"X-API-Key": ""},
+]
+WRONG_KEYS = [
+    b"x",
+    KEY[:-1].encode(),
+    KEY.encode() + b"x",
+    KEY.upper().encode(),
+    "ключ".encode(),
+    b"\xff\xfe",
+    b"k" * 9000,
+]
+
+
+@pytest.mark.parametrize("headers", UNKEYED)
+def test_a_request_without_a_key_is_unauthorized(front: Front, headers: dict[str, str]) -> None:
+    with front.client(key=None) as client:
+        response = client.get("/v1/models", headers=headers)
+    assert_error(response, 401, code="invalid_api_key")
+    assert response.headers["www-authenticate"] == "Bearer"
+
+
+@pytest.mark.parametrize("key", WRONG_KEYS)
+def test_every_wrong_key_gets_the_same_answer(front: Front, key: bytes) -> None:
+    with front.client(key=None) as client:
+        without = client.get("/v1/models")
+        for headers in ({b"Authorization": b"Bearer " + key}, {b"X-API-Key": key}):
+            response = client.get("/v1/models", headers=headers)
+            assert_error(response, 401, code="invalid_api_key")
+            assert response.content == without.content
+
+
+def test_a_wrong_key_of_a_megabyte_is_refused(front: Front) -> None:
+    status, _ = front.send_raw(raw_request("/v1/models", b"Authorization: Bearer " + b"k" * 2**20, key=None))
+    assert status in (400, 401, 431)
+
+
+@pytest.mark.parametrize(
+    "headers", [{"Authorization": f"Bearer {KEY}"}, {"authorization": f"bearer  {KEY}"}, {"X-API-Key": KEY}]
+)
+def test_the_key_opens_in_each_header(front: Front, headers: dict[str, str]) -> None:
+    with front.client(key=None) as client:
+        assert client.get("/v1/models", headers=headers).status_code == 200
+
+
+def test_the_key_opens_in_the_query_and_is_logged_nowhere(front: Front, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    with front.client(key=None) as client:
+        assert client.get("/v1/models", params={"token": KEY, "a": "b"}).status_code == 200
+        assert client.get(f"/v1/models?%74oken={KEY}").status_code == 200
+        assert client.post(CHAT, params={"token": KEY}, json=chat_body()).status_code == 200
+        assert_error(client.get("/v1/nothing", params={"token": KEY}), 404)
+        assert_error(client.get("/v1/models", params={"token": KEY + "x"}), 401, code="invalid_api_key")
+    written = [record for record in caplog.records if not record.name.startswith("http")]
+    assert any(record.name == "uvicorn.access" for record in written)
+    assert not any(KEY in record.getMessage() for record in written)
+
+
+def test_no_key_is_logged_or_repeated_from_a_header(front: Front, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    with front.client(key=None) as client:
+        response = client.get("/v1/models", headers={"X-API-Key": "a-wrong-key"})
+    assert "a-wrong-key" not in response.text
+    assert not any("a-wrong-key" in record.getMessage() for record in caplog.records)
+
+
+def test_health_needs_no_key(front: Front) -> None:
+    with front.client(key=None) as client:
+        assert [client.get(path).status_code for path in ("/health", "/ready")] == [200, 200]
+
+
+async def test_a_key_in_the_query_is_refused_where_the_setting_says_so_and_taken_out_all_the_same() -> None:
+    seen: list[Scope] = []
+
+    async def inner(scope: Scope, _: Receive, __: Send) -> None:
+        seen.append(scope)
+
+    keys = {"default": digest_of(KEY.encode())}
+    app = Authentication(inner, digests=keys, allow_query_token=False, open_paths=(b"/health",))
+    scope = {"type": "http", "path": "/v1/models", "headers": [], "query_string": f"a=1&token={KEY}&b=2".encode()}
+    with pytest.raises(UnauthorizedError):
+        await app(scope, _never, _never)
+    assert scope["query_string"] == b"a=1&b=2"
+    scope = {"type": "http", "path": "/health", "headers": [], "query_string": f"token={KEY}".encode()}
+    await app(scope, _never, _never)
+    assert seen[0]["query_string"] == b""
+
+
+async def test_a_key_gives_its_owners_name_and_goes_no_further() -> None:
+    seen: list[Scope] = []
+
+    async def inner(scope: Scope, _: Receive, __: Send) -> None:
+        seen.append(scope)
+
+    keys = {"default": digest_of(KEY.encode()), "alice": digest_of(b"a-key-of-alices")}
+    app = Authentication(inner, digests=keys, allow_query_token=True, open_paths=(b"/health",))
+    for header, query in [(b"a-key-of-alices", b""), (b"wrong", b"token=a-key-of-alices"), (KEY.encode(), b"")]:
+        headers = [(b"x-api-key", header)]
+        await app({"type": "http", "path": "/v1/models", "headers": headers, "query_string": query}, _never, _never)
+    await app({"type": "http", "path": "/health", "headers": [], "query_string": b""}, _never, _never)
+    assert [scope.get("state", {}).get("owner") for scope in seen] == ["alice", "alice", "default", None]
+    assert not any(b"alices" in scope["query_string"] for scope in seen)
+    for key in (b"", b"alice", b"a-key-of-alice", b"a-key-of-alicess"):
+        with pytest.raises(UnauthorizedError):
+            headers = [(b"x-api-key", key)]
+            await app({"type": "http", "path": "/v1/models", "headers": headers, "query_string": b""}, _never, _never)
+
+
+async def _never(*_: object) -> Any:
+    raise AssertionError

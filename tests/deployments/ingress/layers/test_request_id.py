@@ -1,0 +1,122 @@
+"""Row 24 of the faults: request ids, and one log line for each request."""
+
+import logging
+from typing import Any
+
+import pytest
+from starlette.types import Message, Receive, Scope, Send
+
+from deployments.ingress.layers.request_id import Envelope
+from tests.deployments.front import CHAT, KEY, KEYS, Front, chat_body, raw_request, wait_until
+
+LOGGER = "ray.serve.wordbound"
+
+
+def logged(caplog: pytest.LogCaptureFixture, request_id: str) -> str:
+    """The one line of a request; it is written when the answer has been sent."""
+
+    def lines() -> list[str]:
+        messages = [record.getMessage() for record in caplog.records if record.name == LOGGER]
+        return [message for message in messages if request_id in message]
+
+    wait_until(lambda: bool(lines()))
+    (line,) = lines()
+    return line
+
+
+@pytest.mark.parametrize("sent", ["mine", "x" * 10_240, "a\tb", ""])
+def test_the_server_makes_its_own_request_id(front: Front, sent: str) -> None:
+    with front.client() as client:
+        headers = {"X-Request-Id": sent}
+        ids = [client.get("/v1/models", headers=headers).headers.get_list("x-request-id") for _ in range(2)]
+    assert all(len(id_) == 1 and id_[0].startswith("req-") for id_ in ids)
+    assert ids[0] != ids[1]
+
+
+def test_the_id_of_the_answer_is_the_id_that_the_replica_gets(front: Front) -> None:
+    response = front.chat(request_id="mine")
+    assert response.headers["x-request-id"] == front.backend.calls[0].caller.request_id
+
+
+def test_every_request_is_one_log_line_that_names_its_id(front: Front, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, LOGGER)
+    responses = [front.chat(), front.chat(b"{"), front.get("/nothing"), front.chat(stream=True)]
+    for response in responses:
+        line = logged(caplog, response.headers["x-request-id"])
+        assert line.startswith("req-")
+        assert f" {response.status_code} " in line
+
+
+def test_a_log_line_names_the_owner_of_the_key_and_never_the_key(
+    front: Front, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "ray.serve")
+    for key, owner in ((KEY, "default"), (KEYS["other"], "other"), ("no-key-of-ours", "-"), (None, "-")):
+        with front.client(key) as client:
+            for path in ("/v1/models", "/nothing", "/health"):
+                line = logged(caplog, client.get(path).headers["x-request-id"])
+                assert line.split()[1:4] == [owner, "GET", path]
+        assert key is None or key not in caplog.text
+
+
+def test_what_breaks_names_the_owner_of_the_key_too(front: Front, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, LOGGER)
+    with front.client(KEYS["other"]) as client:
+        client.post(CHAT, json=chat_body("please fail"))
+        client.post(CHAT, json=chat_body("please fail later", stream=True))
+    lines = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert ["failed" in line or "broke off" in line for line in lines] == [True, True]
+    assert all(" of other " in line for line in lines)
+
+
+def test_a_log_line_is_one_short_line_whatever_the_path(front: Front, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, LOGGER)
+    _, answer = front.send_raw(raw_request("/v1/models/%0d%0aINJECTED" + "x" * 10_000))
+    raw_id = answer.lower().partition(b"x-request-id: ")[2].partition(b"\r\n")[0].decode()
+    for request_id in (raw_id, front.chat(model="a\r\nINJECTED" + "x" * 10_000).headers["x-request-id"]):
+        line = logged(caplog, request_id)
+        assert len(line) < 200
+        assert line.isprintable()
+
+
+def test_an_internal_error_is_logged_with_its_cause(front: Front, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, LOGGER)
+    response = front.chat(text="please fail")
+    record = next(record for record in caplog.records if record.exc_info)
+    assert response.headers["x-request-id"] in record.getMessage()
+    assert "secret" in caplog.text
+
+
+async def run(app: Any, scope: Scope) -> list[Message]:
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def receive() -> Message:
+        return {"type": "http.disconnect"}
+
+    await Envelope(app, max_unread_s=30)(scope, receive, send)
+    return sent
+
+
+async def test_an_exception_anywhere_inside_is_answered() -> None:
+    async def fail(_: Scope, __: Receive, ___: Send) -> None:
+        raise RuntimeError("secret")
+
+    start, body = await run(fail, {"type": "http", "method": "GET", "path": "/", "headers": []})
+    assert start["status"] == 500
+    assert b"secret" not in body["body"]
+
+
+async def test_an_exception_after_the_start_of_an_answer_ends_the_connection() -> None:
+    async def fail_late(_: Scope, __: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        raise RuntimeError("late")
+
+    with pytest.raises(RuntimeError, match="late"):
+        await run(fail_late, {"type": "http", "method": "GET", "path": "/", "headers": []})
+
+
+async def test_a_websocket_is_closed() -> None:
+    assert (await run(None, {"type": "websocket"}))[0]["type"] == "websocket.close"

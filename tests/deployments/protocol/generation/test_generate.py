@@ -1,0 +1,179 @@
+"""``/generate``: its request as a chat, a chat's answer as its own, and the way through the front."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+
+from deployments.contract import Answer
+from deployments.errors import ApiError, BadRequestError
+from deployments.protocol.generation.decoding import SAMPLE
+from deployments.protocol.generation.generate import GenerateRequestReader, reshaped
+from deployments.protocol.generation.reader import ChatRequest, ChatRequestReader
+from tests.deployments.front import KEYS, LIMITS, MODEL, Front, assert_error, chat_body
+from tests.deployments.stand_in import FEWEST_TOKENS, WORDS
+
+PROMPT = "Tell me a story."
+VOCABULARY: dict[str, Any] = {"vocab_lang": "en", "vocab_n_words": 1000}
+DONE = "data: [DONE]\n\n"
+
+
+def read(**fields: Any) -> ChatRequest:
+    return GenerateRequestReader(ChatRequestReader(MODEL, LIMITS), LIMITS).read({"prompt": PROMPT, **fields})
+
+
+def test_a_prompt_is_a_chat_of_one_message() -> None:
+    sampling = {"temperature": 0.5, "top_k": 20, "top_p": 0.9, "repetition_penalty": 1.1, "presence_penalty": 0.3}
+    assert read(max_new_tokens=7, **sampling).body == chat_body(PROMPT, max_tokens=7, **sampling)
+    assert read(model=MODEL, temperature=None).body == chat_body(PROMPT, max_tokens=LIMITS.max_new_tokens)
+    streamed = read(stream=True).body
+    assert (streamed["stream"], streamed["stream_options"]) == (True, {"include_usage": True})
+
+
+def test_a_vocabulary_is_named_as_in_a_chat() -> None:
+    flat, whole = read(**VOCABULARY), read(vocab={"lang": "en", "n_words": 1000})
+    assert flat.vocabulary == whole.vocabulary is not None
+    assert (flat.list_param, whole.list_param) == ("vocab_lang", "vocab.lang")
+    assert flat.body == chat_body(PROMPT, max_tokens=LIMITS.max_new_tokens, **SAMPLE)
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"prompt": None}, "prompt"),
+        ({"prompt": ""}, "prompt"),
+        ({"prompt": "  "}, "prompt"),
+        ({"prompt": ["a", "b"]}, "prompt"),
+        ({"max_new_tokens": 0}, "max_new_tokens"),
+        ({"max_new_tokens": LIMITS.max_new_tokens + 1}, "max_new_tokens"),
+        ({"temperature": 3}, "temperature"),
+        ({"top_k": -2}, "top_k"),
+        ({"stream": "yes"}, "stream"),
+        ({"messages": []}, "messages"),
+        ({"max_tokens": 5}, "max_tokens"),
+        ({"do_sample": True}, "do_sample"),
+        ({"vocab": {"lang": "en", "words": []}}, "vocab.words"),
+        ({"vocab_lang": "en"}, "vocab_n_words"),
+        ({"model": "other"}, "model"),
+    ],
+)
+def test_a_fault_is_told_in_the_names_of_this_route(fields: dict[str, Any], param: str) -> None:
+    with pytest.raises(ApiError) as caught:
+        read(**fields)
+    error = caught.value
+    assert error.param == param
+    assert 400 <= error.status < 500
+    assert "message" not in error.message or param == "messages"
+
+
+@pytest.mark.parametrize("body", [None, [], "a prompt", 1])
+def test_a_body_that_is_no_object_is_refused(body: Any) -> None:
+    with pytest.raises(BadRequestError):
+        GenerateRequestReader(ChatRequestReader(MODEL, LIMITS), LIMITS).read(body)
+
+
+def chunk(text: str, **members: Any) -> str:
+    choice = {"index": 0, "delta": {"content": text}, "finish_reason": members.pop("finish_reason", None)}
+    return f"data: {json.dumps({'choices': [choice], **members})}\n\n"
+
+
+async def items(*answer: Answer) -> list[Any]:
+    async def given() -> AsyncGenerator[Answer]:
+        for item in answer:
+            yield item
+
+    return [item async for item in reshaped(given())]
+
+
+async def test_the_last_event_of_a_stream_has_all_that_a_whole_answer_has() -> None:
+    usage = {"choices": [], "usage": {"completion_tokens": 4}, "vocab": {"num_words": 2}}
+    first = chunk("", input_overflow={"dropped_messages": 2})
+    told = await items(
+        first, chunk("One "), chunk("two.", finish_reason="stop"), f"data: {json.dumps(usage)}\n\n", DONE
+    )
+    end = {
+        "generated_text": "One two.",
+        "token_count": 4,
+        "finish_reason": "stop",
+        "input_overflow": {"dropped_messages": 2},
+        "vocab": {"num_words": 2},
+    }
+    assert told[-1] == DONE
+    events = [json.loads(item.removeprefix("data:")) for item in told[:-1]]
+    assert events == [{"text": "One "}, {"text": "two."}, {"text": "", **end}]
+    message = {"index": 0, "message": {"content": "One two."}, "finish_reason": "stop"}
+    whole = {**usage, "choices": [message], "input_overflow": {"dropped_messages": 2}, "id": "chatcmpl-1"}
+    assert await items(whole) == [end]
+
+
+async def test_the_engines_refusal_is_told_in_the_names_of_this_route() -> None:
+    error = {"message": "The prompt is longer than 9 tokens: shorten the messages.", "param": "messages", "status": 400}
+    for before in ((), (chunk("One "),)):
+        told = await items(*before, {"error": error})
+        assert told[-1]["error"] == {
+            "message": "The prompt is longer than 9 tokens: shorten it.",
+            "param": "prompt",
+            "status": 400,
+        }
+
+
+async def test_an_answer_that_nobody_reads_any_more_is_closed() -> None:
+    closed = asyncio.Event()
+
+    async def given() -> AsyncGenerator[Answer]:
+        try:
+            yield chunk("One ")
+            yield chunk("two.")
+        finally:
+            closed.set()
+
+    answer = reshaped(given())
+    assert "One " in str(await anext(answer))
+    await answer.aclose()
+    assert closed.is_set()
+
+
+def ask(front: Front, prompt: Any = PROMPT, key: str | None = None, **fields: Any) -> Any:
+    with front.client(key) if key is not None else front.client() as client:
+        return client.post("/generate", json={"prompt": prompt, **fields})
+
+
+def test_a_prompt_is_answered_whole_and_as_a_stream(front: Front) -> None:
+    text = "".join(WORDS)
+    answer = ask(front, max_new_tokens=9)
+    assert answer.json() == {"generated_text": text, "token_count": 3, "finish_reason": None}
+    assert answer.headers["x-request-id"].startswith("req-")
+    streamed = ask(front, stream=True)
+    assert streamed.headers["content-type"].startswith("text/event-stream")
+    *events, done = [line.removeprefix("data: ") for line in streamed.text.split("\n\n") if line]
+    assert done == "[DONE]"
+    assert "".join(json.loads(event)["text"] for event in events) == text
+    assert json.loads(events[-1])["generated_text"] == text
+    assert json.loads(events[-1])["token_count"] == 3
+    assert [call.body["messages"][0]["content"] for call in front.backend.calls] == [PROMPT] * 2
+    assert all(call.is_closed for call in front.backend.calls)
+
+
+def test_a_prompt_has_a_list_and_a_key_as_a_chat_has(front: Front) -> None:
+    assert ask(front, key=KEYS["other"], **VOCABULARY).status_code == 200
+    [call] = front.backend.calls
+    assert call.vocabulary is not None
+    assert (call.vocabulary.n_words, call.caller.owner) == (1000, "other")
+    assert_error(ask(front, key="wrong"), 401, code="invalid_api_key")
+
+
+def test_errors_of_the_front_and_of_the_graph_have_the_names_of_this_route(front: Front) -> None:
+    error = assert_error(ask(front, max_new_tokens=FEWEST_TOKENS - 1, **VOCABULARY), 400, param="max_new_tokens")
+    assert error["message"].startswith("'max_new_tokens' must be at least")
+    assert_error(ask(front, " "), 400, param="prompt")
+    assert_error(ask(front, "please refuse"), 400, code="context_length_exceeded")
+    assert_error(ask(front, "please be busy"), 503, code="overloaded")
+    assert_error(ask(front, "please fail"), 500, code="internal_error")
+    assert_error(ask(front, vocab_lang="xx", vocab_n_words=5), 400, param="vocab_lang", code="invalid_vocabulary")
+    with front.client() as client:
+        assert_error(client.get("/generate"), 405)
+    broken = ask(front, "please fail later", stream=True)
+    assert broken.text.count("data: ") == len(WORDS[:1]) + 1
+    assert "internal_error" in broken.text

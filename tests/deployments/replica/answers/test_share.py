@@ -1,0 +1,229 @@
+import asyncio
+import random
+
+import pytest
+
+from deployments.replica.answers.share import Share, ShareFullError
+
+
+async def test_no_more_places_are_taken_than_there_are_and_all_come_back() -> None:
+    share, randomness, most = Share(7), random.Random(1), 0
+
+    async def work(wanted: int) -> None:
+        nonlocal most
+        async with share.take(wanted, "alice"):
+            most = max(most, share.num_taken)
+            await asyncio.sleep(0)
+
+    await asyncio.gather(*(work(randomness.randint(1, 9)) for _ in range(200)))
+    assert most == 7
+    assert share.num_taken == 0
+
+
+async def test_a_wide_line_is_not_overtaken_for_ever() -> None:
+    share, order = Share(4), []
+
+    async def work(name: str, wanted: int) -> None:
+        async with share.take(wanted, "alice"):
+            order.append(name)
+            await asyncio.sleep(0)
+
+    await asyncio.gather(work("a", 2), work("wide", 4), work("b", 2), work("c", 2))
+    assert order == ["a", "wide", "b", "c"]
+
+
+async def test_who_no_longer_waits_holds_no_place() -> None:
+    share = Share(1)
+    release = asyncio.Event()
+
+    async def work() -> None:
+        async with share.take(1, "alice"):
+            await release.wait()
+
+    holder, leaving, staying = (asyncio.create_task(work()) for _ in range(3))
+    await asyncio.sleep(0)
+    leaving.cancel()
+    await asyncio.sleep(0)
+    release.set()
+    await asyncio.gather(holder, staying)
+    assert leaving.cancelled()
+    assert share.num_taken == 0
+
+
+async def test_a_place_given_to_one_who_is_cancelled_meanwhile_goes_on() -> None:
+    share = Share(1)
+
+    async def work() -> None:
+        async with share.take(1, "alice"):
+            await asyncio.sleep(0)
+
+    async def hand_over() -> None:
+        async with share.take(1, "alice"):
+            await asyncio.sleep(0)
+        # The place is given to it already, but it has not run since.
+        leaving.cancel()
+
+    holder = asyncio.create_task(hand_over())
+    leaving, staying = (asyncio.create_task(work()) for _ in range(2))
+    await asyncio.gather(holder, staying)
+    assert leaving.cancelled()
+    assert share.num_taken == 0
+
+
+async def test_who_is_cancelled_as_a_place_becomes_free_is_passed_over() -> None:
+    share = Share(1, max_waiting=2)
+
+    async def work() -> None:
+        async with share.take(1, "alice"):
+            await asyncio.sleep(0)
+
+    async with share.take(1, "alice"):
+        leaving, staying = (asyncio.create_task(work()) for _ in range(2))
+        await asyncio.sleep(0)
+        # Its future is cancelled at once, its task runs later.
+        leaving.cancel()
+    await asyncio.gather(leaving, staying, return_exceptions=True)
+    assert leaving.cancelled()
+    assert not staying.cancelled()
+    assert (share.num_taken, share.num_waiting) == (0, 0)
+
+
+async def test_refuses_more_than_may_wait_at_once_and_says_when_to_come_back() -> None:
+    now = 0.0
+    share = Share(4, max_waiting=2, clock=lambda: now)
+    async with share.take(4, "alice"):
+        now = 30.0
+    release = asyncio.Event()
+
+    async def work() -> None:
+        async with share.take(2, "alice"):
+            await release.wait()
+
+    tasks = [asyncio.create_task(work()) for _ in range(4)]
+    await asyncio.sleep(0)
+    with pytest.raises(ShareFullError) as full:
+        await work()
+    # Requests of 30 s; two wait and this would be the third, with two sequences each, where four may run.
+    assert full.value.retry_after_s == 45
+    release.set()
+    await asyncio.gather(*tasks)
+    assert share.num_taken == 0
+
+
+async def test_refuses_who_has_waited_too_long() -> None:
+    share = Share(1, max_waiting=9, max_wait_s=0.01)
+    async with share.take(1, "alice"):
+        with pytest.raises(ShareFullError) as full:
+            async with share.take(1, "alice"):
+                pass
+        assert full.value.retry_after_s == 1
+    async with share.take(1, "alice"):
+        assert share.num_taken == 1
+
+
+async def test_refuses_at_once_who_would_wait_too_long_and_takes_another_keys_turn_into_account() -> None:
+    now = 0.0
+    share, order = Share(2, max_waiting=99, max_wait_s=60, clock=lambda: now), list[str]()
+    async with share.take(2, "carol"):
+        now = 10.0
+    # Each request is expected to take all sequences for 10 s.
+    async with share.take(2, "carol"):
+        crowd = [asyncio.create_task(begins(share, "alice", order, 2)) for _ in range(3)]
+        await asyncio.sleep(0)
+        with pytest.raises(ShareFullError) as full:
+            await begins(share, "alice", order, 2)
+        assert full.value.retry_after_s == 40
+        other = asyncio.create_task(begins(share, "bob", order, 2))
+        await asyncio.sleep(0)
+    await asyncio.gather(*crowd, other)
+    assert order == ["alice", "bob", "alice", "alice"]
+    assert (share.num_taken, share.num_waiting) == (0, 0)
+
+
+async def test_wide_requests_are_expected_to_hold_others_up_for_longer() -> None:
+    now = 0.0
+    share = Share(8, max_waiting=99, max_wait_s=60, clock=lambda: now)
+    async with share.take(1, "alice"):
+        now = 20.0
+    async with share.take(8, "alice"):
+        wide, order = [asyncio.create_task(begins(share, "alice", [], 8))], list[str]()
+        await asyncio.sleep(0)
+        with pytest.raises(ShareFullError):
+            await begins(share, "alice", order, 8)
+        narrow = asyncio.create_task(begins(share, "alice", order, 1))
+        await asyncio.sleep(0)
+    await asyncio.gather(*wide, narrow)
+    assert order == ["alice"]
+
+
+async def test_never_more_sequences_than_configured_however_many_come() -> None:
+    share, most, refused = Share(8, max_waiting=16, max_wait_s=5), 0, 0
+
+    async def work(wanted: int) -> None:
+        nonlocal most, refused
+        try:
+            async with share.take(wanted, "alice"):
+                most = max(most, share.num_taken)
+                await asyncio.sleep(0.001)
+        except ShareFullError:
+            refused += 1
+
+    choices = random.Random(2)
+    await asyncio.gather(*(work(choices.choice((1, 1, 2, 8, 16))) for _ in range(240)))
+    assert most == 8
+    assert 0 < refused < 240
+    assert share.num_taken == 0
+
+
+async def begins(share: Share, owner: str, order: list[str], wanted: int = 1, most: int | None = None) -> None:
+    async with share.take(wanted, owner, most):
+        order.append(owner)
+        await asyncio.sleep(0)
+
+
+async def test_keys_take_turns_with_their_oldest_request_each() -> None:
+    share, order = Share(1), list[str]()
+    owners = ["alice"] * 5 + ["bob", "carol", "bob"]
+    await asyncio.gather(*(begins(share, owner, order) for owner in owners))
+    assert order == ["alice", "alice", "bob", "carol", "alice", "bob", "alice", "alice"]
+
+
+async def test_a_key_has_no_more_sequences_than_it_may_and_holds_nobody_back() -> None:
+    share, order = Share(4), list[str]()
+    async with share.take(9, "alice", 2):
+        assert share.num_taken == 2
+        waiting = asyncio.create_task(begins(share, "alice", order, 1, 2))
+        await begins(share, "bob", order, 2)
+        assert (order, share.num_waiting) == (["bob"], 1)
+    await waiting
+    assert order == ["bob", "alice"]
+    assert (share.num_taken, share.num_waiting) == (0, 0)
+
+
+async def test_where_too_many_wait_the_last_of_the_key_with_the_most_is_refused() -> None:
+    share, order = Share(1, max_waiting=3), list[str]()
+    async with share.take(1, "carol"):
+        crowd = [asyncio.create_task(begins(share, "alice", order)) for _ in range(3)]
+        await asyncio.sleep(0)
+        late = [asyncio.create_task(begins(share, owner, order)) for owner in ("bob", "bob", "alice")]
+        await asyncio.sleep(0)
+    done = await asyncio.gather(*crowd, *late, return_exceptions=True)
+    assert [isinstance(result, ShareFullError) for result in done] == [False, False, True, False, True, True]
+    assert order == ["alice", "bob", "alice"]
+
+
+async def test_who_is_cancelled_as_it_is_refused_gives_nothing_back() -> None:
+    share = Share(1, max_waiting=2)
+    async with share.take(1, "carol"):
+        first, displaced = (asyncio.create_task(begins(share, "alice", [])) for _ in range(2))
+        await asyncio.sleep(0)
+        newer = asyncio.create_task(begins(share, "bob", []))
+        await asyncio.sleep(0)
+        displaced.cancel()
+        await asyncio.gather(displaced, return_exceptions=True)
+        assert displaced.cancelled()
+        assert (share.num_taken, share.num_waiting) == (1, 2)
+    await asyncio.gather(first, newer)
+    assert (share.num_taken, share.num_waiting) == (0, 0)
+    async with share.take(1, "alice"):
+        assert share.num_taken == 1

@@ -1,0 +1,207 @@
+from typing import Any
+
+import pytest
+from vllm.platforms import current_platform
+
+from deployments.contract import Decoding
+from deployments.replica.engine import engine
+from deployments.replica.engine.engine import EngineError
+from deployments.search.order import ORDER_ARGUMENT, SearchOrder
+from deployments.settings import Settings, SettingsError
+from vocab.vllm_plugin.kv_fork import TRANSFER_CONFIG
+
+BODY: dict[str, Any] = {
+    "model": "m",
+    "messages": [{"role": "user", "content": "Hello"}],
+    "max_tokens": 9,
+}
+
+
+class ModelConfig:
+    max_model_len = 100
+
+
+def settings(**args: object) -> Settings:
+    return Settings.load({"secret_token": "k", "model_name": "some/model", **args}, {})
+
+
+def test_the_engine_always_gets_one_structured_output_backend() -> None:
+    for kwargs in ({"structured_outputs_config": {"reasoning_parser": "r"}}, {"reasoning_parser": "r"}):
+        config = engine.engine_config(settings(engine_kwargs=kwargs))
+        assert config.engine_kwargs["structured_outputs_config"] == {"reasoning_parser": "r", "backend": "xgrammar"}
+        assert config.engine_kwargs["reasoning_parser"] == "r"
+
+
+def connector(**args: object) -> object:
+    return engine.engine_config(settings(**args)).engine_kwargs.get("kv_transfer_config")
+
+
+@pytest.mark.parametrize("is_cpu", [True, False])
+def test_steps_of_a_search_share_their_work_on_a_cpu_or_where_it_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, is_cpu: bool
+) -> None:
+    monkeypatch.setattr(type(current_platform), "is_cpu", lambda platform: is_cpu)
+    assert connector() == (TRANSFER_CONFIG if is_cpu else None)
+    assert connector(keep_search_steps=True) == TRANSFER_CONFIG
+    assert connector(keep_search_steps=False) is None
+
+
+def test_drafted_tokens_are_refused_on_a_cpu_and_only_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    drafts = settings(engine_kwargs={"speculative_config": {"method": "ngram", "num_speculative_tokens": 3}})
+    monkeypatch.setattr(type(current_platform), "is_cpu", lambda platform: True)
+    with pytest.raises(SettingsError, match=r"engine_kwargs\.speculative_config: expected none on a CPU"):
+        engine.engine_config(drafts)
+    monkeypatch.setattr(type(current_platform), "is_cpu", lambda platform: False)
+    assert engine.engine_config(drafts).engine_kwargs["speculative_config"]["num_speculative_tokens"] == 3
+
+
+@pytest.mark.parametrize(
+    ("model", "num_nodes", "prepares"),
+    [("some/model", 1, False), ("/a/folder", 1, False), ("some/model", 2, True), ("s3://bucket/model", 1, True)],
+)
+async def test_ray_prepares_nodes_only_for_a_bucket_or_several_of_them(
+    monkeypatch: pytest.MonkeyPatch, model: str, num_nodes: int, prepares: bool
+) -> None:
+    config = engine.engine_config(settings(model_name=model, model_id="m"))
+    assert config.callback_config.callback_class is engine.NodeInit
+    table = {"bundles_to_node_id": {bundle: f"node {bundle % num_nodes}" for bundle in range(4)}}
+    monkeypatch.setattr("ray.util.placement_group_table", lambda group: table)
+    callback = engine.NodeInit(config)
+    await callback.on_before_node_init()
+    assert callback.ctx.run_init_node is prepares
+
+
+@pytest.mark.parametrize("name", ["kv_transfer_config", "kv_offloading_size", "enable_return_routed_experts"])
+def test_an_operators_own_use_of_the_kv_cache_stays(name: str) -> None:
+    for value in (None, {"kv_connector": "Own"}):
+        kwargs = engine.engine_config(settings(engine_kwargs={name: value})).engine_kwargs
+        assert kwargs[name] == value
+        assert kwargs.get("kv_transfer_config") != TRANSFER_CONFIG
+
+
+@pytest.mark.parametrize(("given", "used"), [(None, 64), (20, 64), (100, 100), (-1, -1)])
+def test_an_engine_tells_as_many_tokens_as_beams_need(given: int | None, used: int) -> None:
+    config = engine.engine_config(settings(engine_kwargs={} if given is None else {"max_logprobs": given}))
+    assert config.engine_kwargs["max_logprobs"] == used
+
+
+def test_queues_are_bounded() -> None:
+    config = engine.engine_config(settings(max_sequences=5, max_queued_requests=6, batch={"enabled": False}))
+    assert config.deployment_config["max_ongoing_requests"] == 2 * (5 + 6)
+    assert config.deployment_config["max_queued_requests"] == 5 + 6
+
+
+def test_the_lines_of_batches_take_no_place_of_a_request() -> None:
+    batch = {"lines_in_flight": 10, "jobs_at_once": 2}
+    config = engine.engine_config(
+        settings(max_sequences=5, max_queued_requests=6, batch=batch, autoscaling={"max_replicas": 3})
+    )
+    assert config.deployment_config["max_ongoing_requests"] == 2 * (5 + 6) + 114
+    assert config.deployment_config["max_queued_requests"] == 5 + 6 + 114
+
+
+@pytest.mark.parametrize(("given", "knows"), [({}, True), ({"scheduling_policy": "fcfs"}, False)])
+def test_the_engine_orders_by_priority_unless_the_operator_says_otherwise(given: dict[str, str], knows: bool) -> None:
+    chosen = settings(engine_kwargs=given)
+    assert engine.knows_priorities(chosen) is knows
+    policy = engine.engine_config(chosen).engine_kwargs["scheduling_policy"]
+    assert policy == given.get("scheduling_policy", "priority")
+
+
+@pytest.mark.parametrize(
+    ("args", "strategy", "num_bundles"),
+    [
+        ({}, "PACK", 1),
+        ({"engine_kwargs": {"tensor_parallel_size": 4}}, "STRICT_PACK", 4),
+        ({"engine_kwargs": {"tensor_parallel_size": 2}, "placement_bundles": [{"GPU": 1}] * 2}, "STRICT_PACK", 2),
+        # Needs two nodes.
+        ({"engine_kwargs": {"tensor_parallel_size": 16}}, "PACK", 16),
+        ({"engine_kwargs": {"tensor_parallel_size": 2, "pipeline_parallel_size": 2}}, "PACK", 4),
+        ({"engine_kwargs": {"tensor_parallel_size": 4}, "placement_strategy": "PACK"}, "PACK", 4),
+        ({"engine_kwargs": {"pipeline_parallel_size": 2}, "placement_strategy": "SPREAD"}, "SPREAD", 2),
+    ],
+)
+def test_workers_that_share_layers_are_on_one_node(args: dict[str, Any], strategy: str, num_bundles: int) -> None:
+    config = engine.engine_config(settings(**args)).get_engine_config()
+    assert config.placement_strategy == strategy
+    assert [bundle["GPU"] for bundle in config.placement_bundles] == [1] * num_bundles
+
+
+def test_a_request_carries_our_id_and_the_grammar() -> None:
+    request = engine.chat_request(BODY, request_id="req-1", max_input_tokens=10, grammar='root ::= ""\n')
+    assert request.request_id == "req-1"
+    assert request.structured_outputs.grammar == 'root ::= ""\n'
+
+
+def test_an_order_reaches_the_client_beside_the_parameters() -> None:
+    order = SearchOrder(Decoding(best_of=4))
+    request = engine.chat_request(BODY, request_id="r", max_input_tokens=10, order=order)
+    params = request.to_sampling_params(9, {})
+    assert params.extra_args[ORDER_ARGUMENT] is order
+    assert ORDER_ARGUMENT not in request.model_dump_json()
+    plain = engine.chat_request(BODY, request_id="r", max_input_tokens=10)
+    assert plain.to_sampling_params(9, {}).extra_args is None
+
+
+def test_several_beams_may_be_asked_for_without_temperature() -> None:
+    order = SearchOrder(Decoding(num_beams=4))
+    fields = {"n": 2, "temperature": 0}
+    request = engine.chat_request(BODY | fields, request_id="r", max_input_tokens=10, order=order)
+    assert request.to_sampling_params(9, {}).n == 2
+
+
+def test_the_prompt_limit_is_the_services_own() -> None:
+    request = engine.chat_request(BODY, request_id="r", max_input_tokens=10)
+    assert request.build_tok_params(ModelConfig()).max_input_tokens == 10
+    request = engine.chat_request(BODY, request_id="r", max_input_tokens=1000)
+    assert request.build_tok_params(ModelConfig()).max_input_tokens == 91
+
+
+@pytest.mark.parametrize(
+    "fields", [{"temperature": "hot"}, {"top_logprobs": 3}, {"structured_outputs": {"json": "{", "choice": ["a"]}}]
+)
+def test_a_body_that_the_engine_does_not_take_is_refused(fields: dict[str, Any]) -> None:
+    with pytest.raises(EngineError) as refused:
+        engine.chat_request(BODY | fields, request_id="r", max_input_tokens=10)
+    error = refused.value.body["error"]
+    assert (error["status"], error["type"]) == (400, "invalid_request_error")
+
+
+def test_a_prompt_that_is_too_long_has_its_code() -> None:
+    error = engine.refusal({"message": "…", "code": 400, "param": "input_tokens"}, max_input_tokens=7).body["error"]
+    assert (error["status"], error["code"], error["param"]) == (400, "context_length_exceeded", "messages")
+    assert "7 tokens" in error["message"]
+
+
+def test_the_engines_own_failures_tell_nothing() -> None:
+    error = engine.refusal({"message": "at 0x7f secret", "code": 500}).body["error"]
+    assert (error["status"], error["type"], error["code"]) == (500, "server_error", "engine_error")
+    assert "secret" not in error["message"]
+
+
+def test_other_refusals_keep_their_message_without_the_engines_suffix() -> None:
+    error = engine.refusal({"message": "too hot (parameter=temperature, value=9)", "code": 400, "param": "t"})
+    assert str(error) == "too hot"
+
+
+def test_a_completion_has_our_id_grammar_order_and_limit_too() -> None:
+    order = SearchOrder(Decoding(best_of=4))
+    body = {"model": "m", "prompt": [1, 2], "max_tokens": 9}
+    request = engine.completion_request(body, request_id="r", max_input_tokens=10, grammar="root", order=order)
+    assert (request.request_id, request.structured_outputs.grammar) == ("r", "root")
+    assert request.to_sampling_params(9, {}).extra_args[ORDER_ARGUMENT] is order
+    assert request.build_tok_params(ModelConfig()).max_input_tokens == 10
+    with pytest.raises(EngineError):
+        engine.completion_request(body | {"prompt": ""}, request_id="r", max_input_tokens=10)
+    error = engine.refusal({"message": "…", "code": 400, "param": "input_tokens"}, 7, "prompt").body["error"]
+    assert (error["code"], error["param"]) == ("context_length_exceeded", "prompt")
+
+
+def test_events_are_read_and_written() -> None:
+    assert engine.parse_event(engine.write_event({"a": "é"})) == {"a": "é"}
+    assert engine.parse_event("data: [DONE]\n\n") is None
+
+
+def test_a_reasoning_model_is_known_by_its_parser() -> None:
+    assert not engine.has_reasoning_parser(settings())
+    assert engine.has_reasoning_parser(settings(engine_kwargs={"reasoning_parser": "qwen3"}))
