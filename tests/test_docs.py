@@ -2,7 +2,6 @@
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,11 +16,9 @@ from deployments.protocol.generation.reader import ChatRequestReader
 from deployments.replica.prompts.hint import ENGLISH
 from deployments.settings import Settings
 from tests.deployments.front import KEY, LIMITS, MODEL, chat_body
-from tools.docs.examples import Block, blocks, commands
+from tests.pages import BLOCKS, PAGES, ROOT
+from tools.docs.examples import Block, commands
 
-ROOT = Path(__file__).parent.parent
-PAGES = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))]
-BLOCKS = [block for page in PAGES for block in blocks(page, (ROOT / page).read_text())]
 RUN_WITH_THE_SERVICE = {"console", "python", "json"}
 """By tests/e2e/test_pages.py."""
 
@@ -60,7 +57,9 @@ def test_every_example_is_run_or_says_why_not(block: Block) -> None:
     if "not run" in block.marks:
         assert len(block.marks["not run"]) > 5
         pytest.skip(block.marks["not run"])
-    if block.language == "yaml":
+    if "run by" in block.marks:
+        assert f'blocks_run_by(__file__, "{block.page}")' in (ROOT / block.marks["run by"]).read_text()
+    elif block.language == "yaml":
         read_settings(block)
     elif block.language == "json":
         assert json.loads(block.text)

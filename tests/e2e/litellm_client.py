@@ -1,7 +1,8 @@
 """Ask a running service through LiteLLM, its client and its proxy, and print what came as one JSON object.
 
 Run by ``test_litellm`` with the interpreter of an environment that has ``litellm[proxy]``:
-``python tests/e2e/litellm_client.py URL KEY MODEL FOLDER``.
+``python tests/e2e/litellm_client.py URL KEY MODEL FOLDER``; the folder has the proxy's ``litellm.yaml``, that of
+docs/recipes.md.
 """
 
 import json
@@ -22,8 +23,8 @@ VOCAB = {"lang": "en", "n_words": 500}
 MESSAGES = [{"role": "user", "content": "Tell me a story about a dog."}]
 PROMPT = "Once upon a time, there was a dog. "
 HOW: dict[str, Any] = {"max_tokens": 40, "temperature": 0}
-PROXY_KEY = "sk-of-the-proxy"
-ALIAS = "simple-words"
+PROXY_KEY = "sk-change-me"
+ALIAS = "story-writer"
 
 
 def told(answer: Any) -> dict[str, Any]:
@@ -66,7 +67,7 @@ def by_proxy(url: str) -> dict[str, Any]:
             "models": [model.id for model in client.models.list()],
             "chat": told(create(**chat, extra_body={"vocab": VOCAB})),
             "stream": streamed(create(**chat, stream=True, extra_body={"vocab": VOCAB})),
-            "fixed": told(create(**{**chat, "model": f"{ALIAS}-500"})),
+            "fixed": told(create(**{**chat, "model": f"{ALIAS}-1000"})),
             "bad": refusal(lambda: create(**chat, extra_body={"vocab": {"lang": "xx"}})),
         }
 
@@ -80,19 +81,8 @@ def refusal(ask: Any) -> dict[str, Any]:
 
 
 @contextmanager
-def proxy(url: str, key: str, model: str, folder: Path) -> Iterator[str]:
-    """Starts LiteLLM's proxy in front of the service and yields its URL."""
-    at_service = {"model": f"openai/{model}", "api_base": f"{url}/v1", "api_key": key}
-    fixed = {**at_service, "extra_body": {"vocab": VOCAB}}
-    config = {
-        "model_list": [
-            {"model_name": ALIAS, "litellm_params": at_service},
-            {"model_name": f"{ALIAS}-500", "litellm_params": fixed},
-        ],
-        "general_settings": {"master_key": PROXY_KEY},
-    }
-    # JSON is YAML too.
-    (folder / "litellm.yaml").write_text(json.dumps(config))
+def proxy(folder: Path) -> Iterator[str]:
+    """Starts LiteLLM's proxy with the ``litellm.yaml`` of the folder and yields its URL."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -121,7 +111,7 @@ def wait_for(address: str, process: subprocess.Popen[bytes], timeout_s: float = 
 
 def main(url: str, key: str, model: str, folder: str) -> None:
     client = by_client(url, key, model)
-    with proxy(url, key, model, Path(folder)) as at:
+    with proxy(Path(folder)) as at:
         print(json.dumps({"client": client, "proxy": by_proxy(at)}, default=str))
 
 

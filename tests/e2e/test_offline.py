@@ -18,8 +18,12 @@ import yaml
 from tests.checker import assert_only_listed_words
 from tests.e2e.own_engine import ENVIRONMENT
 from tests.e2e.processes import our_processes_named
+from tests.pages import ROOT, blocks_run_by
+from tools.docs.examples import commands
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+
+COMMAND, PROGRAM = blocks_run_by(__file__, "docs/batch.md")
 
 NUM_ROWS = 300
 VOCABULARIES: list[tuple[str | None, int | None]] = [
@@ -104,37 +108,31 @@ def test_an_engine_without_the_plugin_answers_nothing(smollm2_path: Path, tmp_pa
     assert not rows_of(out)["answers"]
 
 
-PROGRAM = """
-import json, sys
-import ray
-from deployments.offline.config import OfflineConfig
-from deployments.offline.pipeline import answer
-
-ray.init(address="local", num_cpus=3, include_dashboard=False)
-config = OfflineConfig.load(json.loads(sys.argv[1]))
-rows = [
-    {
-        "number": number,
-        "messages": [{"role": "user", "content": f"Tell me about number {number}."}],
-        "max_tokens": 8,
-        "vocab_lang": "en",
-        "vocab_n_words": 0 if number == 3 else 300 + number,
-    }
-    for number in range(12)
-]
-for row in answer(ray.data.from_items(rows), config).take_all():
-    print("row", json.dumps({name: row[name] for name in ("number", "status", "answer", "completion", "error")}))
-"""
-
-
 def test_a_program_has_a_dataset_answered(smollm2_path: Path, tmp_path: Path) -> None:
     write_config(tmp_path / "offline.yaml", smollm2_path, placement_bundles=[{"CPU": 1}], vocabulary_resources={})
     config = yaml.safe_load((tmp_path / "offline.yaml").read_text())
     # The column "number" is not of the request, and stays.
     fields = ("messages", "max_tokens", "vocab_lang", "vocab_n_words")
     config["offline"] = {"rows_per_task": 4, "columns": {name: name for name in fields}}
-    command = [sys.executable, "-c", PROGRAM, json.dumps(config)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    (tmp_path / "offline.yaml").write_text(yaml.safe_dump(config))
+    questions = [
+        {
+            "number": number,
+            "messages": [{"role": "user", "content": f"Tell me about number {number}."}],
+            "max_tokens": 8,
+            "vocab_lang": "en",
+            "vocab_n_words": 0 if number == 3 else 300 + number,
+        }
+        for number in range(12)
+    ]
+    pq.write_table(pa.Table.from_pylist(questions), tmp_path / "questions.parquet")
+    # More places than this machine has cores: most of what runs waits.
+    init = "import json\nimport ray\nray.init(address='local', num_cpus=3, include_dashboard=False)\n"
+    program = f"{init}{PROGRAM.text}for row in dataset.iter_rows(): print('row', json.dumps(row))\n"
+    ended = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
     assert ended.returncode == 0, ended.stderr[-4000:]
     rows = [json.loads(line.removeprefix("row ")) for line in ended.stdout.splitlines() if line.startswith("row ")]
     assert sorted(row["number"] for row in rows) == list(range(12))
@@ -152,8 +150,10 @@ def test_a_run_that_is_killed_goes_on_and_is_complete(smollm2_path: Path, tmp_pa
     source, out = tmp_path / "in.parquet", tmp_path / "out"
     write_table(source)
     write_config(tmp_path / "offline.yaml", smollm2_path)
-    command = [sys.executable, "-m", "deployments.offline", str(source), str(out), "--config"]
-    command.append(str(tmp_path / "offline.yaml"))
+    [typed] = commands(COMMAND)
+    python, *how, _, _, option, config = typed.text.split()
+    assert (python, config) == ("python", "configs/offline/one-gpu.yaml")
+    command = [sys.executable, *how, str(source), str(out), option, str(tmp_path / "offline.yaml")]
     environment = os.environ | {"RAY_ADDRESS": address, "HF_HUB_OFFLINE": "1", "RAY_USAGE_STATS_ENABLED": "0"}
     with (tmp_path / "first.log").open("w") as log:
         first = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)

@@ -11,8 +11,9 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.e2e.environments import interpreter_with
 from tests.e2e.service import KEY, Service
-from tests.test_docs import BLOCKS, PAGES, ROOT
+from tests.pages import BLOCKS, PAGES, ROOT
 from tools.docs.examples import Block, commands, typed_text
 
 pytestmark = pytest.mark.e2e
@@ -20,14 +21,16 @@ pytestmark = pytest.mark.e2e
 ADDRESSES = ("http://127.0.0.1:8000", "http://localhost:8000", "localhost:8000")
 MODEL_ID = "HuggingFaceTB/SmolLM2-135M-Instruct"
 MESSAGES = [{"role": "user", "content": "Tell me a story about a dog."}]
-ALL = [[block for block in BLOCKS if block.page == page and "not run" not in block.marks] for page in PAGES]
+ALL = [
+    [block for block in BLOCKS if block.page == page and not {"not run", "run by"} & {*block.marks}] for page in PAGES
+]
 PROGRAMS = [
     found
     for page in ALL
     if (found := [one for one in page if one.language in ("console", "python") and "needs" not in one.marks])
 ]
 RECIPES = [one for page in ALL for one in page if "needs" in one.marks]
-"""Programs for packages that need an environment of their own: a variable names its interpreter."""
+"""Programs for packages that need an environment of their own."""
 BODIES = [one for page in ALL for one in page if one.language == "json" and "answer" not in one.marks]
 
 
@@ -71,9 +74,7 @@ def test_the_programs_of_a_page_run(service: Service, smollm2_path: Path, tmp_pa
 
 @pytest.mark.parametrize("block", RECIPES, ids=str)
 def test_a_recipe_runs_in_an_environment_of_its_own(service: Service, tmp_path: Path, block: Block) -> None:
-    python = os.environ.get(block.marks["needs"])
-    if python is None:
-        pytest.skip(f"{block.marks['needs']} names no interpreter with these packages")
+    python = interpreter_with(block.marks["needs"])
     text = block.text.replace(ADDRESSES[0], service.url)
     # LiteLLM fetches prices otherwise.
     environment = {**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}

@@ -1,11 +1,12 @@
 """``serve run`` and ``serve deploy`` on a cluster that was started without the service's secrets, and asks for Ray's
-token.
+token, with the commands of docs/deploying.md.
 
 Serve builds an application in a task of the cluster, which does not see the environment of these commands.
 """
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -22,30 +23,49 @@ import pytest
 import yaml
 
 from tests.e2e.service import free_port
+from tests.pages import ROOT, blocks_run_by
+from tools.docs.examples import commands, typed_text
 
 pytestmark = pytest.mark.slow
 
-ROOT: Final = Path(__file__).parents[2]
+STARTING, TOKEN = blocks_run_by(__file__, "docs/deploying.md")
+TYPED: Final = [shlex.split(command.text, comments=True) for command in commands(STARTING)]
+EXPORTED: Final = dict(words[1].split("=", 1) for words in TYPED if words[0] == "export")
+RAY_START, SERVE_DEPLOY, SERVE_STATUS = (words for words in TYPED if words[0] != "export")
+SCP: Final = """set -e
+scp() { mkdir -p "$NODE2/.ray" && cp -p "$1" "$NODE2/${2#node2:}"; }
+"""
+"""The other machine is another home folder here."""
+
 BIN: Final = Path(sys.executable).parent
-RAYS_TOKEN: Final = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "a token of the tests, long enough"}
 START_S: Final = 300
 """For one command on a machine that is busy; alone, each takes some 5 s."""
 
 
 def environment(home: Path, **variables: str) -> dict[str, str]:
-    """That of somebody who has set nothing else, and has no token in the home folder."""
+    """That of somebody who has set nothing else."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("RAY_", "SECRET", "HF_"))}
-    return {**kept, "HOME": str(home), "RAY_USAGE_STATS_ENABLED": "0", **variables}
+    path = f"{BIN}{os.pathsep}{os.environ['PATH']}"
+    return {**kept, "HOME": str(home), "PATH": path, "RAY_USAGE_STATS_ENABLED": "0", **variables}
 
 
 @dataclass(frozen=True)
 class Head:
-    """A cluster of one node."""
+    """A cluster of one node.
+
+    Its home folder, and that of another machine, have Ray's token; ``folder`` is that of an operator who has none.
+    """
 
     folder: Path
+    node2: Path
+    token: str
     address: str
     dashboard: str
     port: int
+
+    @property
+    def with_token(self) -> dict[str, str]:
+        return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": self.token}
 
     def run(self, command: str, application: Mapping[str, Any], **variables: str) -> subprocess.CompletedProcess[str]:
         """Call ``serve run`` or ``serve deploy`` with the application, as an operator does who has set these
@@ -58,8 +78,10 @@ class Head:
             "run": ["--non-blocking", "--address", self.address],
             "deploy": ["--address", self.dashboard],
         }
+        program, _, file = SERVE_DEPLOY
+        assert file == "serve_config.yaml"
         return subprocess.run(
-            [BIN / "serve", command, *where[command], config],
+            [BIN / program, command, *where[command], config],
             env=environment(self.folder, **variables),
             capture_output=True,
             text=True,
@@ -70,7 +92,7 @@ class Head:
         """Of the application, when it is no longer being deployed, and what Serve says of it."""
         end = time.monotonic() + START_S
         while time.monotonic() < end:
-            headers = {"Authorization": f"Bearer {RAYS_TOKEN['RAY_AUTH_TOKEN']}"}
+            headers = {"Authorization": f"Bearer {self.token}"}
             answer = httpx.get(f"{self.dashboard}/api/serve/applications/", headers=headers, timeout=30)
             told = answer.json()["applications"].get("told") if answer.is_success else None
             if told and told["status"] not in ("DEPLOYING", "NOT_STARTED"):
@@ -89,8 +111,19 @@ def head() -> Iterator[Head]:
     # Not pytest's folder: Ray's sockets lie in it, whose names may have 107 characters.
     with tempfile.TemporaryDirectory(prefix="ray", ignore_cleanup_errors=True) as name:
         folder = Path(name)
+        node1, node2, operator = (folder / name for name in ("node1", "node2", "operator"))
+        for home in (node1, node2, operator):
+            home.mkdir()
+        told = subprocess.run(
+            ["bash", "-c", SCP + typed_text(TOKEN)],
+            env=environment(node1, NODE2=str(node2)),
+            capture_output=True,
+            text=True,
+        )
+        assert told.returncode == 0, told.stderr
+        token = (node2 / ".ray" / "auth_token").read_text()
         port, web = free_port(), free_port()
-        made = Head(folder, f"127.0.0.1:{port}", f"http://127.0.0.1:{web}", free_port())
+        made = Head(operator, node2, token, f"127.0.0.1:{port}", f"http://127.0.0.1:{web}", free_port())
         options = {
             "port": port,
             "dashboard-port": web,
@@ -100,18 +133,12 @@ def head() -> Iterator[Head]:
             "object-store-memory": 80_000_000,
             "temp-dir": folder,
         }
-        command = [
-            str(BIN / "ray"),
-            "start",
-            "--head",
-            "--block",
-            *(f"--{key}={value}" for key, value in options.items()),
-        ]
-        variables = environment(folder, PYTHONPATH=str(ROOT), **RAYS_TOKEN)
+        command = [*RAY_START, "--block", *(f"--{key}={value}" for key, value in options.items())]
+        variables = environment(node1, PYTHONPATH=str(ROOT), **EXPORTED)
         with (folder / "head.log").open("wb") as log:
             # Ray gives up after 30 s on a machine that is busy.
             for _ in range(3):
-                process = subprocess.Popen(command, env=variables, stdout=log, stderr=log)
+                process = subprocess.Popen([BIN / command[0], *command[1:]], env=variables, stdout=log, stderr=log)
                 try:
                     if is_up(made.dashboard, process):
                         yield made
@@ -151,7 +178,7 @@ def test_who_does_not_say_rays_token_deploys_nothing(head: Head) -> None:
 
 
 def test_a_variable_of_the_command_does_not_reach_the_cluster_and_the_error_says_what_does(head: Head) -> None:
-    assert head.run("run", {}, SECRET_TOKEN="of the command", **RAYS_TOKEN).returncode == 0
+    assert head.run("run", {}, SECRET_TOKEN="of the command", **head.with_token).returncode == 0
     status, message = head.status()
     assert status == "DEPLOY_FAILED"
     for part in ("secret_token: missing", "runtime_env.env_vars", "secrets_dir", "docs/deploying.md"):
@@ -163,7 +190,7 @@ _LOGS: Final = "session_latest/logs/serve/replica_told_Teller_*.log"
 
 def test_the_secrets_come_from_the_applications_environment(head: Head) -> None:
     variables = {"SECRET_TOKEN": "of the YAML file", "HF_TOKEN": "hf_yaml"}
-    assert head.run("run", {"runtime_env": {"env_vars": variables}}, **RAYS_TOKEN).returncode == 0
+    assert head.run("run", {"runtime_env": {"env_vars": variables}}, **head.with_token).returncode == 0
     assert head.tells() == {"key": "of the YAML file", "hf_token": "hf_yaml"}
 
 
@@ -171,12 +198,17 @@ def test_the_secrets_come_from_a_folder_and_logs_are_as_the_application_says(hea
     (tmp_path / "SECRET_TOKEN").write_text("of a file\n")
     (tmp_path / "HF_TOKEN").write_text("hf_file\n")
     token = tmp_path / "rays token"
-    token.write_text(f"{RAYS_TOKEN['RAY_AUTH_TOKEN']}\n")
+    token.write_text(f"{head.token}\n")
     application = {"args": {"secrets_dir": str(tmp_path)}, "logging_config": {"encoding": "JSON"}}
-    before = set(head.folder.glob(_LOGS))
+    before = set(head.folder.parent.glob(_LOGS))
     deployed = head.run("deploy", application, RAY_AUTH_MODE="token", RAY_AUTH_TOKEN_PATH=str(token))
     assert deployed.returncode == 0, deployed.stderr
     assert head.tells() == {"key": "of a file", "hf_token": "hf_file"}
     # A replica of another test may still write that it ends.
-    [log] = set(head.folder.glob(_LOGS)) - before
+    [log] = set(head.folder.parent.glob(_LOGS)) - before
     assert all("message" in json.loads(line) for line in log.read_text().splitlines())
+    # On a machine that has the token's file.
+    command = [str(BIN / SERVE_STATUS[0]), *SERVE_STATUS[1:], "--address", head.dashboard]
+    variables = environment(head.node2, RAY_AUTH_MODE="token")
+    asked = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=START_S)
+    assert yaml.safe_load(asked.stdout)["applications"]["told"]["status"] == "RUNNING", asked.stderr

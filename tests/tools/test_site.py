@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.test_docs import ROOT
+from tests.pages import ROOT
 from tools.docs.hooks import linked, relinked
 
 CONFIG = """

@@ -5,9 +5,10 @@ HTML comments before a block say how it is run:
 - ``before``: shell commands that the reader need not see.
 - ``exit``: the status that the commands end with, 0 without it.
 - ``exact``: they print what the block shows, where ``…`` stands for anything.
-- ``needs``: a variable that names the interpreter of an environment with other packages.
+- ``needs``: a package that is not the service's, with its version; it is run in an environment of its own.
 - ``POST``: the route that a JSON body is for, chats without it; ``answer``: it comes from the service.
 - ``settings``, ``offline``: whose settings a YAML block has.
+- ``run by``: the file of the tests that read the block here and run it, with what they need of their own.
 - ``not run``: not at all, and why.
 """
 
@@ -18,7 +19,8 @@ from dataclasses import dataclass
 from typing import Final
 
 _MARK: Final = re.compile(
-    r"^<!-- (before|exact|exit|not run|needs|POST|answer|settings|offline)\b:? ?(.*?) ?-->\n", re.MULTILINE | re.DOTALL
+    r"^<!-- (before|exact|exit|not run|run by|needs|POST|answer|settings|offline)\b:? ?(.*?) ?-->\n",
+    re.MULTILINE | re.DOTALL,
 )
 _BLOCK: Final = re.compile(rf"((?:{_MARK.pattern})*)^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _HEREDOC: Final = re.compile(r"<<'?(\w+)'?")

@@ -1,0 +1,25 @@
+"""Environments for programs whose packages need not agree with the service's."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from deployments.settings import cache_dir
+
+
+def interpreter_with(requirement: str) -> Path:
+    """Return the Python of an environment with a package, such as ``litellm==1.2``; made once, in the user's cache."""
+    name = re.sub(r"[^\w.]+", "-", f"{requirement}-{sys.implementation.cache_tag}")
+    folder = cache_dir() / "environments" / name
+    python, made = folder / "bin" / "python", folder / "made"
+    if not made.is_file():
+        uv = str(Path(sys.executable).with_name("uv"))
+        for arguments in (
+            ["venv", "--clear", "--python", sys.executable, str(folder)],
+            ["pip", "install", "--python", str(python), requirement],
+        ):
+            done = subprocess.run([uv, *arguments], capture_output=True, text=True, timeout=300, check=False)
+            assert done.returncode == 0, done.stderr
+        made.touch()
+    return python

@@ -1,0 +1,85 @@
+"""``make demo`` as the pages have it: what it prints, an ``.env`` file of another server, and Ctrl-C."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import takewhile
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.e2e.service import KEY
+from tests.pages import ROOT, blocks_run_by
+from tools.docs.examples import commands
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+
+[README] = blocks_run_by(__file__, "README.md")
+[TUTORIAL] = blocks_run_by(__file__, "docs/tutorials/first-text.md")
+[WITH_ENV_FILE, SHORTENED] = blocks_run_by(__file__, "docs/migration.md")
+LAST_LINE = "Ctrl-C stops the service."
+
+
+@pytest.fixture(scope="module")
+def printed(smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
+    """The lines of one run, which serves while tests ask for it."""
+    folder = tmp_path_factory.mktemp("demo")
+    (folder / ".env").write_text("MAX_INPUT_TOKENS=64\nINPUT_OVERFLOW=truncate\nPAD_TO_MULTIPLE_OF=8\n")
+    (folder / "models").symlink_to(smollm2_path.parent)
+    [command] = commands(WITH_ENV_FILE)
+    assert command.text == f"WORDBOUND_ENV_FILE=/srv/old/.env {commands(README)[-1].text}"
+    assert commands(README)[-1].text == commands(TUTORIAL)[-1].text
+    # This environment, as it is.
+    typed = f"{command.text.replace('/srv/old', str(folder))} VENV={sys.prefix} -o {sys.prefix}/.ready"
+    kept = {name: value for name, value in os.environ.items() if name not in ("MODEL_NAME", "MAKEFLAGS", "MAKELEVEL")}
+    demo = subprocess.Popen(
+        ["bash", "-c", typed],
+        cwd=ROOT,
+        env={**kept, "WORDBOUND_CACHE": str(folder)},
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert demo.stdout is not None
+    try:
+        lines = [line.rstrip("\n") for line in takewhile(lambda line: LAST_LINE not in line, demo.stdout)]
+        yield lines
+    finally:
+        # Ctrl-C goes to all processes of the terminal.
+        os.killpg(demo.pid, signal.SIGINT)
+        demo.communicate(timeout=60)
+
+
+def test_it_prints_what_the_readme_shows(printed: list[str]) -> None:
+    shown = commands(README)[-1].output.splitlines()
+    lines = iter(anywhere(line) for line in printed)
+    # Of the answer the frame: its words are the model's. There are more lines where something is made for the first
+    # time.
+    missing = [line for line in map(anywhere, shown) if is_of_the_frame(line) and line not in lines]
+    assert missing == [], "\n".join(printed)
+
+
+def is_of_the_frame(line: str) -> bool:
+    return line.startswith(("[", "Tell me")) or "rank" in line
+
+
+def anywhere(line: str) -> str:
+    """The line without what differs from run to run and from machine to machine."""
+    line = re.sub(r"^\[[\d:]+\]", "[]", line)
+    line = re.sub(r"(?<=its log is ).*(?=/demo/serve\.log)|(?<=computing in ).*|(?<=127\.0\.0\.1:)\d+", "", line)
+    return re.sub(r"\d+(?= words, )|\d+(?= distinct)|(?<=has rank )\d+", "", line)
+
+
+def test_a_conversation_that_is_too_long_is_answered_as_the_page_shows(printed: list[str]) -> None:
+    [url] = re.findall(r"the page: (http://[\d.:]+)", "\n".join(printed))
+    turn = [{"role": "user", "content": "Tell me a story about a dog. " * 4}, {"role": "assistant", "content": "No."}]
+    messages = [*turn, *turn, {"role": "user", "content": "Who are you?"}]
+    body = {"messages": messages, "max_tokens": 10}
+    answer = httpx.post(f"{url}/v1/chat/completions", json=body, headers={"X-API-Key": KEY}, timeout=120)
+    assert answer.status_code == 200, answer.text
+    assert json.loads(SHORTENED.text).items() <= answer.json().items()

@@ -1,0 +1,47 @@
+"""The reproductions of docs/upstream.md still show their faults; where one does not, its section can go."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.own_engine import ENVIRONMENT
+from tests.pages import blocks_run_by
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+
+SEED, TEMPERATURES, BITMASK = blocks_run_by(__file__, "docs/upstream.md")
+
+
+def run(program: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a program as a file, as a reader would, without this package's plugin."""
+    # vLLM's engine is a process of its own, which imports the file again.
+    body = "".join(f"    {line}\n" for line in program.splitlines())
+    (folder / "program.py").write_text(f'if __name__ == "__main__":\n{body}')
+    return subprocess.run(
+        [sys.executable, "program.py"],
+        env=os.environ | ENVIRONMENT | {"VLLM_PLUGINS": "none"},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def test_a_seed_and_a_prompt_of_several_steps_end_vllms_engine(smollm2_path: Path, tmp_path: Path) -> None:
+    done = run(SEED.text.replace("HuggingFaceTB/SmolLM2-135M-Instruct", str(smollm2_path)), tmp_path)
+    assert done.returncode != 0
+    assert "CPU Generator does not use offset" in done.stdout + done.stderr
+
+
+def test_temperatures_of_drafted_tokens_are_what_the_buffer_held(tmp_path: Path) -> None:
+    done = run(TEMPERATURES.text, tmp_path)
+    assert done.stdout.splitlines()[-1:] == ["tensor([123., 123., 123., 123., 123.])"], done.stderr
+
+
+def test_the_time_of_a_bitmask_is_measured(tmp_path: Path) -> None:
+    done = run(BITMASK.text, tmp_path)
+    assert float(done.stdout) > 0, done.stderr
