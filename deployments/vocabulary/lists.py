@@ -20,7 +20,6 @@ from vocab.errors import VocabularyError
 from vocab.lists.cleaned import cleaned_languages
 from vocab.lists.lemmas import KnownLemmas, group_by_lemma
 from vocab.lists.levels import levels_here
-from vocab.lists.search import words_with
 from vocab.lists.wordlists import (
     AskedSource,
     WordList,
@@ -30,6 +29,7 @@ from vocab.lists.wordlists import (
     language_of,
     list_files,
     load_word_list,
+    words_with,
 )
 from vocab.options import ListOptions
 from vocab.text.checking.checker import ListForms, TextChecker

@@ -159,6 +159,20 @@ def inline_word_list(words: Sequence[str], lang: str | None) -> WordList:
     return WordList(lang or NO_LANGUAGE, cleaned, "inline")
 
 
+def words_with(word_list: WordList, part: str) -> list[tuple[int, str]]:
+    """Return pairs of rank and word of those that have ``part`` in them, in any capitals: first those that begin with
+    it, each in rank order; all in rank order where it is empty."""
+    part = part.casefold()
+    if not part:
+        return list(word_list.ranked())
+    found = [
+        (not folded.startswith(part), rank, word)
+        for rank, word in word_list.ranked()
+        if part in (folded := word.casefold())
+    ]
+    return [(rank, word) for _, rank, word in sorted(found, key=lambda one: one[0])]
+
+
 def check_language(lang: str) -> None:
     """Raise ``UnknownLanguageError`` for what is not a tag, and as ``check_spaced``; no list of that name is needed."""
     if not LIST_NAME.fullmatch(lang):

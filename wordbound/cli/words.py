@@ -7,7 +7,7 @@ import typer
 
 from vocab.errors import VocabularyError
 from vocab.lists.lemmas import KnownLemmas
-from vocab.lists.search import words_with
+from vocab.lists.wordlists import words_with
 from wordbound.cli.commands import InputError
 from wordbound.cli.lists import (
     FolderOption,

@@ -21,9 +21,8 @@ from deployments.replica.word_tools.swap import Swap, Swapper
 from deployments.settings import Settings
 from vocab.text.changes import folded
 from vocab.text.checking.checker import TextChecker
-from vocab.text.checking.names import names_in
 from vocab.text.checking.report import CheckedWord
-from vocab.text.checking.rewritten import Change, changes_between
+from vocab.text.checking.rewriting import Change, changes_between, names_in
 from vocab.text.sentences import sentence_spans
 
 Chat = Callable[[dict[str, Any], ResolvedVocabulary, Decoding, Caller], AsyncGenerator[Answer, None]]

@@ -11,7 +11,7 @@ import wordfreq
 
 from vocab.errors import EmptyWordListError, InvalidWordListError, UnknownLanguageError, UnsupportedScriptError
 from vocab.lists.entries import MAX_WORD_CHARS
-from vocab.lists.wordlists import WordList, check_known, known_languages, language_of, load_word_list
+from vocab.lists.wordlists import WordList, check_known, known_languages, language_of, load_word_list, words_with
 
 NO_NAMES = [
     *("xx", "EN", "En", "Pirate", "PIRATE", "e", "", ".", "..", "../secret", "/secret", "secret.txt", "pirate.txt"),
@@ -281,3 +281,16 @@ def test_a_name_is_known_or_refused_without_reading_its_list(tmp_path: Path) -> 
             check_known(name, tmp_path)
     with pytest.raises(UnsupportedScriptError):
         check_known("th", tmp_path)
+
+
+SEARCHED = WordList("de", ("haus", "Straße", "aushaus", "Haustür"), "file")
+
+
+def test_words_that_begin_so_come_first() -> None:
+    assert words_with(SEARCHED, "HAUS") == [(1, "haus"), (4, "Haustür"), (3, "aushaus")]
+    assert words_with(SEARCHED, "strasse") == [(2, "Straße")]
+    assert words_with(SEARCHED, "x") == []
+
+
+def test_all_words_stay_in_their_order() -> None:
+    assert words_with(SEARCHED, "") == [(1, "haus"), (2, "Straße"), (3, "aushaus"), (4, "Haustür")]

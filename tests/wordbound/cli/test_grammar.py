@@ -12,7 +12,7 @@ from vocab.lists.wordlists import WordList, load_word_list
 from vocab.options import ListOptions
 from vocab.text.changes import ListChanges
 from vocab.text.grammar.ebnf import write_ebnf
-from vocab.text.grammar.export import ebnf_to_lark
+from vocab.text.grammar.syntax import ebnf_to_lark
 from wordbound.cli import app
 
 Output = pytest.CaptureFixture[str]

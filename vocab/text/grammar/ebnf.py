@@ -1,6 +1,10 @@
 """Write the allowed texts of a list as EBNF, independently of the automaton, and so the oracle of its tests.
 
-Used with ``MASK_ENGINE=xgrammar`` and for other engines (``vocab.text.grammar.export``); llama.cpp's GBNF has all it uses.
+Used with ``MASK_ENGINE=xgrammar`` and by ``wordbound grammar``, for engines that are not ours. The dialect ``ebnf`` is
+for xgrammar and llama.cpp (GBNF; build 11549 agrees with our definition on all texts of the tests). ``lark`` is for
+llguidance, whose own conversion of GBNF reads word by word and greedily, and so refuses allowed texts: "3.", or
+"in the" where "in front of" is listed. `docs/other-engines.md` shows each.
+
 Give xgrammar the string itself (``xgrammar.GrammarCompiler.compile_grammar``): xgrammar 0.2.8 rejects listed letters
 when the string has gone through ``Grammar.from_ebnf`` first.
 """
@@ -8,10 +12,12 @@ when the string has gone through ``Grammar.from_ebnf`` first.
 from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
+from typing import Final, Literal
 
 from vocab import marks
 from vocab.errors import EmptyWordListError
 from vocab.language_marks import marks_of_language
+from vocab.lists.attribution import attribution
 from vocab.lists.wordlists import WordList
 from vocab.marks import Marks, marks_of
 from vocab.options import ListOptions
@@ -19,7 +25,26 @@ from vocab.text.changes import NO_CHANGES, ListChanges, entries_left_out
 from vocab.text.elisions import follows_elision
 from vocab.text.forms import Form, resolve_case, surface_forms
 from vocab.text.grammar.paired import paired_text_rules
-from vocab.text.grammar.strings import alternatives, one_of, string
+from vocab.text.grammar.syntax import alternatives, ebnf_to_lark, one_of, string
+
+Dialect = Literal["ebnf", "lark"]
+
+_COMMENT: Final = {"ebnf": "# ", "lark": "// "}
+
+
+def write_grammar(
+    word_list: WordList, options: ListOptions, n_words: int, changes: ListChanges, dialect: Dialect
+) -> str:
+    """Return the grammar of all texts that the first ``n_words`` words of a list allow.
+
+    Raises:
+        VocabularyError: The list, the options or the changes allow no such texts; the message says what to change.
+    """
+    changes.check(word_list.language)
+    ebnf = write_ebnf(word_list, options, n_words, changes)
+    credit = attribution(word_list.source, is_by_lemma=word_list.ranks is not None)
+    header = "".join(f"{_COMMENT[dialect]}{line}\n" for line in credit)
+    return header + (ebnf_to_lark(ebnf) if dialect == "lark" else ebnf)
 
 
 def write_ebnf(word_list: WordList, options: ListOptions, n_words: int, changes: ListChanges = NO_CHANGES) -> str:

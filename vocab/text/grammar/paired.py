@@ -17,7 +17,7 @@ from typing import Final
 from vocab import marks
 from vocab.language_marks import LanguageMarks
 from vocab.options import ListOptions
-from vocab.text.grammar.strings import alternatives, one_of, string
+from vocab.text.grammar.syntax import alternatives, one_of, string
 
 _Pairs = tuple[str, ...]
 """Pairs that are open, the innermost last."""

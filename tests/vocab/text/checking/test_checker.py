@@ -171,8 +171,8 @@ def test_the_nearest_words_are_told_of_fewer_spellings_where_a_list_is_long(monk
 
 def test_what_is_known_of_words_is_kept_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checker, "_MAX_KNOWN", 3)
-    checker = TextChecker(WordList("en", ENGLISH, "file"), ListOptions(), 9)
+    known = TextChecker(WordList("en", ENGLISH, "file"), ListOptions(), 9)
     text = "".join(f"w{number}{'.' * number}\n" for number in range(20))
-    assert len(checker.check(text).not_allowed) == 20
-    assert len(checker._known) <= 3
-    assert len(checker._starts) <= 3
+    assert len(known.check(text).not_allowed) == 20
+    assert len(known._known) <= 3
+    assert len(known._starts) <= 3

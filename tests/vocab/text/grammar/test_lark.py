@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from tests.changed_worlds import ALL_WORLDS
 from tests.choices import PLAIN, TELLING_CHOICES, Choice, choice_id, choices
 from tests.recogniser import Case, End, Layout, Punctuation
-from tests.vocab.text.test_ebnf import ebnf_of
+from tests.vocab.text.grammar.test_ebnf import ebnf_of
 from tests.worlds import World
 from vocab.errors import EmptyWordListError
 from vocab.lists.wordlists import WordList
 from vocab.options import ListOptions
 from vocab.text.grammar.ebnf import write_ebnf
-from vocab.text.grammar.export import ebnf_to_lark
+from vocab.text.grammar.syntax import ebnf_to_lark
 
 llguidance = pytest.importorskip("llguidance")
 
