@@ -1,5 +1,6 @@
 """Every example of the pages, run in order against the running application."""
 
+import ast
 import json
 import os
 import re
@@ -24,10 +25,11 @@ MESSAGES = [{"role": "user", "content": "Tell me a story about a dog."}]
 ALL = [
     [block for block in BLOCKS if block.page == page and not {"not run", "run by"} & {*block.marks}] for page in PAGES
 ]
+RUN = ("console", "python")
 PROGRAMS = [
     found
     for page in ALL
-    if (found := [one for one in page if one.language in ("console", "python") and "needs" not in one.marks])
+    if (found := [one for one in page if (one.language in RUN or "answer" in one.marks) and "needs" not in one.marks])
 ]
 RECIPES = [one for page in ALL for one in page if "needs" in one.marks]
 """Programs for packages that need an environment of their own."""
@@ -48,7 +50,7 @@ def steps_of(block: Block) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("page", PROGRAMS, ids=lambda page: page[0].page)
 def test_the_programs_of_a_page_run(service: Service, smollm2_path: Path, tmp_path: Path, page: list[Block]) -> None:
-    steps = [step for block in page for step in steps_of(block)]
+    steps = [step for block in page if block.language in RUN for step in steps_of(block)]
     given = json.dumps(steps)
     for address in ADDRESSES:
         given = given.replace(address, service.url)
@@ -70,6 +72,25 @@ def test_the_programs_of_a_page_run(service: Service, smollm2_path: Path, tmp_pa
         if "shown" in step:
             assert_shown(result["output"], step["shown"])
     assert len(told) == len(steps), done.stderr
+    for block in page:
+        if "answer" in block.marks:
+            # It is of the program before it, whose last line prints what came.
+            printed = next(result["output"] for result in reversed(told) if line_of(result["name"]) < block.line)
+            assert_has_members(ast.literal_eval(printed.splitlines()[-1]), json.loads(block.text))
+
+
+def line_of(name: str) -> int:
+    return int(name.rpartition(":")[2])
+
+
+def assert_has_members(came: Any, shown: Any) -> None:
+    """Assert that an answer has the members that a page shows, with values of the same types."""
+    assert type(came) is type(shown)
+    if isinstance(shown, dict):
+        for name, value in shown.items():
+            assert_has_members(came[name], value)
+    elif isinstance(shown, list) and came:
+        assert_has_members(came[0], shown[0])
 
 
 @pytest.mark.parametrize("block", RECIPES, ids=str)

@@ -6,7 +6,8 @@ HTML comments before a block say how it is run:
 - ``exit``: the status that the commands end with, 0 without it.
 - ``exact``: they print what the block shows, where ``…`` stands for anything.
 - ``needs``: a package that is not the service's, with its version; it is run in an environment of its own.
-- ``POST``: the route that a JSON body is for, chats without it; ``answer``: it comes from the service.
+- ``POST``: the route that a JSON body is for, chats without it.
+- ``answer``: the members of what the program before it prints last.
 - ``settings``, ``offline``: whose settings a YAML block has.
 - ``run by``: the file of the tests that read the block here and run it, with what they need of their own.
 - ``not run``: not at all, and why.

@@ -93,6 +93,7 @@ def _import(
     check_language(language)
     by_word = {} if forms is None else families_of(table_of(forms))
     rows = levels_of(table_of(path), family, by_word, word_column, level_column)
+    folder.mkdir(parents=True, exist_ok=True)
     output = folder / family.file_name(language)
     output.write_text(write_levels(rows), encoding="utf-8", newline="\n")
     print(f"The words are their owners': licence {family.licence} ({family.where}).", file=sys.stderr)

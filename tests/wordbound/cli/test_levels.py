@@ -26,18 +26,18 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_published_list_becomes_levels_to_check_with(folder: Path, capsys: Output) -> None:
-    lists = ("--lists", str(folder))
+    lists = ("--lists", "lists")
     assert main("check", "story.txt", "--level", "A1", *lists) == 2
     assert "en_cefr-j.csv" in capsys.readouterr().err
     assert main("levels", "--import", "published.csv", "--family", "cefr-j", "--forms", "forms.csv", *lists) == 0
     output = capsys.readouterr()
-    assert output.out == f"{folder}/en_cefr-j.csv: A1: 2 words, A2: 2 words, B1: 2 words, B2: 3 words\n"
+    assert output.out == "lists/en_cefr-j.csv: A1: 2 words, A2: 2 words, B1: 2 words, B2: 3 words\n"
     assert "licence" in output.err
     assert main("check", "story.txt", "--level", "A1", *lists) == 1
     assert "sat" in capsys.readouterr().out
     assert main("check", "story.txt", "--level", "B2", *lists) == 0
     assert main("levels", *lists) == 0
-    assert f"{folder}/en_cefr-j.csv: A1: 2 words" in capsys.readouterr().out
+    assert "lists/en_cefr-j.csv: A1: 2 words" in capsys.readouterr().out
 
 
 def test_all_levels_are_shown_with_their_licences(capsys: Output) -> None:
