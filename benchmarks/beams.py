@@ -46,7 +46,7 @@ def main() -> None:
     os.environ |= {"OMP_NUM_THREADS": str(arguments.threads), "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
     os.environ |= {"VLLM_NO_USAGE_STATS": "1", "VLLM_CPU_KVCACHE_SPACE": "1"}
     torch.set_num_threads(arguments.threads)
-    words, frame = list_and_frame(arguments.model, "en")
+    words, frame = list_and_frame(arguments.model, "en", arguments.words)
     states = ListStates(words, frame, arguments.words)
     with tempfile.TemporaryDirectory() as folder:
         ArtefactFolder(Path(folder)).save(words)

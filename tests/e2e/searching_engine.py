@@ -1,8 +1,8 @@
 """An engine of its own, in float32, whose requests go on from one another, and whose searches are given up midway.
 
-Run as a program, with the model, the folder of artefacts, a reference and a file for the results. These are what
-``forking_engine`` finds, read by ``test_kv_fork``, and, read by ``test_given_up``, for each search how many requests
-the client still knows of, and how many tokens the engine makes at a step of the next one.
+Run as a program, with the model, the folder of artefacts, a reference and a file for the results, which
+``test_search_steps`` reads: what ``forking_engine`` finds; and for each search how many requests the client still knows
+of, and how many tokens the engine makes at a step of the next one.
 """
 
 import asyncio

@@ -17,6 +17,7 @@ import pytest
 
 from deployments.demo.process import Demo
 from tests.e2e.batch_lines import Sent, assert_accounted, lines
+from tests.e2e.own_engine import short_lists
 from tests.e2e.processes import processes_named
 from tests.e2e.service import MODEL, Service, running
 from tests.e2e.test_batches import read, start
@@ -70,6 +71,7 @@ def story(request: pytest.FixtureRequest, smollm2_path: Path, tmp_path_factory: 
     args = {
         "batch": {"state_dir": str(folder / "state"), "lines_in_flight": 16},
         "artefact_dir": str(folder / "artefacts"),
+        "wordlist_dir": str(short_lists(folder / "lists", "en", "es", "nl")),
         "prebuild_langs": ["nl"],
     }
     sent = lines(NUM_LINES)

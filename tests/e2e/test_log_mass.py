@@ -10,12 +10,9 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from tests.e2e.own_engine import run_program
+from tests.e2e.own_engine import run_program, save_short_list
 from tests.vocab.toys import tokens_of
-from vocab.artefacts.artefact import ArtefactFolder
 from vocab.automaton.speller import Speller
-from vocab.automaton.words import build_words
-from vocab.lists.wordlists import load_word_list
 from vocab.matching.engine_cache import EngineCache
 from vocab.matching.log_mass import unpack
 from vocab.matching.matcher import Matcher
@@ -36,9 +33,8 @@ class World:
         self.tokenizer = AutoTokenizer.from_pretrained(model_path)
         self.model = AutoModelForCausalLM.from_pretrained(model_path, dtype=torch.float32)
         speller = Speller.from_tokenizer(self.tokenizer)
-        words = build_words(load_word_list("en", None), speller)
         self.folder = folder
-        ArtefactFolder(folder).save(words)
+        words = save_short_list(folder, speller)
         self.reference = GrammarReference(words.digest, ListOptions(punctuation="full"), 1000, MAX_TOKENS)
         self.states = EngineCache(folder, speller.facts).states(self.reference)
         self.num_words = (len(self.tokenizer) + 31) // 32

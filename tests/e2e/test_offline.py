@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from tests.checker import assert_only_listed_words
-from tests.e2e.own_engine import ENVIRONMENT
+from tests.e2e.own_engine import ENVIRONMENT, short_lists
 from tests.e2e.processes import our_processes_named
 from tests.pages import ROOT, blocks_run_by
 from tools.docs.examples import commands
@@ -149,7 +149,8 @@ def test_a_program_has_a_dataset_answered(smollm2_path: Path, tmp_path: Path) ->
 def test_a_run_that_is_killed_goes_on_and_is_complete(smollm2_path: Path, tmp_path: Path, address: str) -> None:
     source, out = tmp_path / "in.parquet", tmp_path / "out"
     write_table(source)
-    write_config(tmp_path / "offline.yaml", smollm2_path)
+    lists = short_lists(tmp_path / "word lists", "en", "es", "de", "fr", "it")
+    write_config(tmp_path / "offline.yaml", smollm2_path, wordlist_dir=str(lists))
     [typed] = commands(COMMAND)
     python, *how, _, _, option, config = typed.text.split()
     assert (python, config) == ("python", "configs/offline/one-gpu.yaml")

@@ -17,6 +17,7 @@ import yaml
 
 from deployments.demo.process import CONFIG
 from tests.checker import assert_only_listed_words
+from tests.e2e.own_engine import short_lists
 from tests.e2e.service import KEY, MODEL, Service, free_port
 from tests.e2e.two_nodes import READY
 
@@ -54,7 +55,8 @@ class Cluster:
 @pytest.fixture(scope="module")
 def cluster(smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     folder, port = tmp_path_factory.mktemp("nodes"), free_port()
-    args = yaml.safe_load(CONFIG.read_text())["applications"][0]["args"] | {"model_name": str(smollm2_path)} | SETTINGS
+    own = {"model_name": str(smollm2_path), "wordlist_dir": str(short_lists(folder / "lists", "en", "es", "it", "tr"))}
+    args = yaml.safe_load(CONFIG.read_text())["applications"][0]["args"] | own | SETTINGS
     caches = [folder / "vocabulary", folder / "engine"]
     command = [sys.executable, "-m", "tests.e2e.two_nodes", str(port), *map(str, caches), json.dumps(args)]
     log_path = folder / "serve.log"

@@ -1,10 +1,17 @@
-"""Steps that go on from one another, against ordinary requests, on a real engine in float32."""
+"""Steps of searches on a real engine in float32: those that go on from one another, against ordinary requests, and
+those that nobody waits for any more."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.e2e.forking_engine import NUM_STEPS, WIDTH
+from tests.e2e.own_engine import run_program, save_short_list
+from vocab.automaton.speller import load_speller
+from vocab.matching.reference import GrammarReference
+from vocab.options import ListOptions
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -13,9 +20,24 @@ ALL = ["short", "long", "given up", "stranger", *(f"fork {i}" for i in range(WID
 
 
 @pytest.fixture(scope="module")
-def results(searching_engine: dict[str, Any]) -> Results:
-    found: Results = searching_engine["forks"]
-    return found
+def found(smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What the program ``searching_engine`` found."""
+    folder = tmp_path_factory.mktemp("engine")
+    words = save_short_list(folder, load_speller(str(smollm2_path)))
+    grammar = GrammarReference(words.digest, ListOptions(punctuation="full"), 1000, 400).to_ebnf()
+    results = folder / "results.json"
+    run_program(
+        "tests.e2e.searching_engine", str(smollm2_path), str(folder), grammar, str(results),
+        log=folder / "engine.log", artefacts=folder,
+    )  # fmt: skip
+    told: dict[str, Any] = json.loads(results.read_text())
+    return told
+
+
+@pytest.fixture(scope="module")
+def results(found: dict[str, Any]) -> Results:
+    forks: Results = found["forks"]
+    return forks
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -39,3 +61,11 @@ def test_a_step_computes_one_token(results: Results, name: str) -> None:
 def test_nothing_of_another_text_is_reused(results: Results) -> None:
     assert results["stranger"]["steps"]["num_reused"][0] == 0
     assert results["long"]["ordinary"]["num_reused"] == 0
+
+
+def test_no_step_outlives_its_search(found: dict[str, Any]) -> None:
+    told = found["searches"]
+    assert len(told) == 4
+    for name, counts in told.items():
+        assert counts["most"] > 1, f"{name} did not run"
+        assert (counts["unfinished"], counts["at_next"]) == (0, 1), f"{name}: {counts}"
