@@ -13,6 +13,7 @@ NAMES = {
     "quality": "--model",
     "batch": "--model",
     "lm_rows": "--model",
+    "fairness": "--model",
 }
 """Each benchmark, and its option for the model."""
 

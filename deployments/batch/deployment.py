@@ -19,7 +19,7 @@ from deployments.batch.worker.feeder import Engines, ServeEngines
 from deployments.batch.worker.run_context import RunContext
 from deployments.batch.worker.runner import Runner
 from deployments.errors import ApiError
-from deployments.process_setup import set_up_process
+from deployments.process_setup import set_up_process, watch_event_loop
 from deployments.protocol.generation.reader import ChatRequestReader
 from deployments.settings import Settings
 from deployments.storage import StorageError
@@ -76,6 +76,7 @@ class Batches:
         self._runner = Runner(make_context)
         self._service = BatchService(settings, self._store, contents, on_change=self._runner.wake)
         self._runner.start()
+        watch_event_loop()
 
     begin_upload = _method(BatchService.begin_upload)
     append = _method(BatchService.append)

@@ -38,7 +38,7 @@ from deployments.ingress.routes.rows import ROW_HEADERS, add_rows
 from deployments.ingress.routes.vocabularies import CHECK_PATH, CHECKS_AT_ONCE, LIST_ROUTES, add_vocabularies
 from deployments.ingress.routes.word_tools import TOOL_PATHS, add_word_tools
 from deployments.page.bundle import Bundle
-from deployments.process_setup import set_up_process
+from deployments.process_setup import set_up_process, watch_event_loop
 from deployments.protocol.generation.generate import GenerateRequestReader, rename, reshaped
 from deployments.protocol.generation.reader import (
     ChatRequest,
@@ -167,7 +167,9 @@ class FrontServer:
 
     def __serve_build_asgi_app__(self) -> FastAPI:
         page = Bundle() if self._settings.page else None
-        return create_app(self._settings, self._backend, self._mounts, page)
+        app = create_app(self._settings, self._backend, self._mounts, page)
+        watch_event_loop()
+        return app
 
 
 Ingress: Final[Any] = serve.deployment(name="Ingress")(serve.ingress()(FrontServer))

@@ -27,7 +27,7 @@ from deployments.contract import (
     VocabularySpec,
     prompts_of,
 )
-from deployments.process_setup import HF_TOKEN, set_up_process
+from deployments.process_setup import HF_TOKEN, set_up_process, watch_event_loop
 from deployments.protocol.generation.reader import ChatRequestReader
 from deployments.replica.answers.answer_line import PRIORITY, LineAnswer, LineAnswerer, LineRequest
 from deployments.replica.answers.answering import NEEDS_AUTOMATON, ChatAnswerer, Prompts
@@ -111,6 +111,7 @@ class Replica(LLMServer):
             Share(self._num_batch_sequences(settings)),
         )
         self._watch = asyncio.create_task(self._watch_engine(settings))
+        watch_event_loop()
         logger.info("%s is ready; its engine keeps to word lists", settings.model_id)
 
     async def _start_engine(self) -> None:

@@ -21,7 +21,7 @@ from ray.serve.handle import DeploymentHandle
 
 from deployments.contract import ResolvedVocabulary, VocabularySpec
 from deployments.keys import NO_OWNER
-from deployments.process_setup import set_up_process
+from deployments.process_setup import set_up_process, watch_event_loop
 from deployments.rates import IN_MEMORY, RateExceededError, Rates
 from deployments.settings import Settings
 from deployments.single_flight import SingleFlight
@@ -233,6 +233,7 @@ class VocabularyDeployment:
     async def __init__(self, settings: Settings) -> None:  # type: ignore[misc]  # Serve awaits a constructor
         self._vocabulary = await Vocabulary.create(settings)
         self._lists = Lists(settings.wordlist_dir, settings.limits)
+        watch_event_loop()
 
     async def resolve_or_refuse(self, spec: VocabularySpec, owner: str) -> ResolvedVocabulary | VocabularyError:
         return await self._vocabulary.resolve_or_refuse(spec, owner)

@@ -1,18 +1,27 @@
 """What a process of the service sets for its libraries."""
 
+import asyncio
 import logging
 import os
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from deployments.process_setup import set_up_process
+from deployments.process_setup import BLOCKED, set_up_process, watch_event_loop
 from deployments.settings import Settings
 
 
 def settings(**args: Any) -> Settings:
     return Settings.load({"secret_token": "k", **args}, {})
+
+
+def compute_for(seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        pass
 
 
 @pytest.fixture
@@ -46,3 +55,29 @@ def test_the_level_of_logs_is_serves_own_unless_it_is_said(serves_logger: loggin
     assert serves_logger.level == logging.ERROR
     set_up_process(settings(log_level="debug"))
     assert serves_logger.level == logging.DEBUG
+
+
+@pytest.mark.parametrize("block", [time.sleep, compute_for])
+async def test_a_callback_that_blocks_the_event_loop_is_logged_with_its_place(
+    block: Callable[[float], object], caplog: pytest.LogCaptureFixture
+) -> None:
+    watch_event_loop()
+    # One that yields blocks nobody.
+    await asyncio.sleep(0.8)
+    assert caplog.messages == []
+    block(1.5)
+    for _ in range(100):
+        await asyncio.sleep(0.05)
+        if caplog.messages:
+            break
+    assert caplog.messages[0].startswith(BLOCKED)
+    assert "test_a_callback_that_blocks" in caplog.messages[0]
+
+
+def test_the_watch_ends_with_its_event_loop() -> None:
+    async def start() -> threading.Thread:
+        return watch_event_loop()
+
+    thread = asyncio.run(start())
+    thread.join(10)
+    assert not thread.is_alive()

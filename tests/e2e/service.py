@@ -14,6 +14,7 @@ import openai
 import wordfreq
 
 from deployments.demo.process import Demo
+from deployments.process_setup import BLOCKED
 
 KEY = "changeme"
 MODEL = "SmolLM2-135M-Instruct"
@@ -116,6 +117,13 @@ def running(demo: Demo, *, timeout_s: float = 300) -> Iterator[Service]:
     finally:
         demo.stop()
     assert not demo.processes(), "a process outlived the service"
+    assert_no_loop_was_blocked(demo.log_path)
+
+
+def assert_no_loop_was_blocked(log_path: Path) -> None:
+    """Fails where one request kept all others of a process waiting, whichever test sent it."""
+    blocked = [line for line in log_path.read_text(errors="replace").splitlines() if BLOCKED in line]
+    assert not blocked, "\n".join(blocked)
 
 
 def read_stream(chunks: Any) -> Answer:

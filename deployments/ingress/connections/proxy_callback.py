@@ -19,6 +19,7 @@ from deployments.errors import NotFoundError
 from deployments.ingress.connections.idle_connections import TIMEOUT_S, IdleConnections
 from deployments.ingress.connections.read_ahead import limit_client
 from deployments.ingress.connections.send_ahead import CONFIRM_BYTES, CONFIRMS, Reader
+from deployments.process_setup import watch_event_loop
 
 CALLBACK_VARIABLE: Final = "RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH"
 CALLBACK: Final = "deployments.proxy:middlewares"
@@ -66,6 +67,7 @@ class ProxyGuard:
     def __init__(self, app: ASGIApp, *, idle_timeout_s: float = TIMEOUT_S) -> None:
         self._app = app
         self._idle_connections = IdleConnections(idle_timeout_s)
+        self._is_watched = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_with_one_id(message: Message) -> None:
@@ -82,6 +84,9 @@ class ProxyGuard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        if not self._is_watched:
+            self._is_watched = True
+            watch_event_loop()
         self._idle_connections.watch(send)
         reader = Reader(limit_client(receive), send)
         if scope["path"] == _ROUTES_OF_SERVE:
