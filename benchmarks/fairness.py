@@ -35,7 +35,7 @@ KEYS: Final = {name: f"key-of-{name}" for name in ("loud", "other")}
 
 VOCAB: Final = {"lang": "en", "n_words": 1000}
 WORDS: Final = load_word_list("en", None).words
-LONG_TEXT: Final = " ".join(word for word, _ in zip(cycle(WORDS[:3000]), range(3000), strict=False))
+LONG_TEXT: Final = " ".join(" ".join(WORDS[i : i + 10]) + "." for i in range(0, 5000, 10))
 
 
 @dataclass
@@ -125,8 +125,8 @@ ROUTES: Final[dict[str, Callable[[], Request]]] = {
     "completions": _post("/v1/completions", prompt=["A long story"] * 8, max_tokens=1024, vocab=VOCAB),
     "tokenize": _post("/tokenize", prompt=LONG_TEXT * 40),
     "detokenize": _post("/detokenize", tokens=[1000] * 100_000),
-    "logprobs": _post("/v1/logprobs", prompt=PROMPTS, logprobs=-1),
-    "token_logprobs": _post("/v1/token_logprobs", prompt=PROMPTS[0], tokens=list(range(1000, 1100))),
+    "logprobs": _post("/v1/logprobs", prompt=PROMPTS),
+    "token_logprobs": _post("/v1/token_logprobs", prompt=PROMPTS[0], token_ids=list(range(1000, 1100))),
     "tokens": lambda: ("GET", "/v1/tokens", {}),
     "check": _post("/v1/vocabularies/check", text=LONG_TEXT * 40, vocab={"lang": "en", "n_words": 3000}),
     "next": _post("/v1/vocabularies/next", text="The cat sat on the", vocab=VOCAB, top=100),
