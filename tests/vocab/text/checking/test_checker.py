@@ -17,6 +17,7 @@ from vocab.text.changes import ListChanges
 from vocab.text.checking import checker
 from vocab.text.checking.checker import TextChecker
 from vocab.text.checking.report import Band, TextReport
+from vocab.text.reader import TextReader
 
 ENGLISH = ("the", "I", "cat", "don't", "dog", "well-known", "Mr.", "in front of", "goin'", "elephant", "Anna")
 
@@ -250,3 +251,14 @@ def test_what_is_known_of_words_is_kept_within_bounds(monkeypatch: pytest.Monkey
     assert len(known.check(text).not_allowed) == 20
     assert len(known._known) <= 3
     assert len(known._starts) <= 3
+
+
+@pytest.mark.parametrize("character", "Ⓗ🅼⠓😀+€\u00ad\u200b\u200d\u2060\u202e\ufe0f\U000e0041\ue000")
+def test_no_answer_of_a_list_has_symbols_or_hidden_characters(character: str) -> None:
+    reader = TextReader(WordList("en", ENGLISH, "file"), ListOptions(numbers=True, punctuation="full"), 9)
+    assert reader.is_text("the cat")
+    for text in (f"the{character}cat", f"the {character} cat", f"the cat{character}", f"c{character}at", character):
+        followed = reader.follow()
+        followed.add(f"{text} the")
+        # Of a stream, nothing from there on is sent.
+        assert not reader.is_text(text) and followed.num_whole <= text.index(character)
