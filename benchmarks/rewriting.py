@@ -67,7 +67,7 @@ def main() -> None:
             checker = TextChecker(load_word_list("en", None), ListOptions(), arguments.words, names)
             for name, found, seconds in (("rewrite", told["text"], between - start), ("plain", chat, end - between)):
                 likeness = embeddings.likeness(text, found)
-                rows[name].append((checker.check(found).coverage, likeness, seconds))
+                rows[name].append((checker.check(found).coverage or 0.0, likeness, seconds))
                 print(f"{name:8} {likeness:.2f} {seconds:5.1f} s  {found!r}", flush=True)
     print(f"\n{arguments.words} words, {len(rows['plain'])} paragraphs\n")
     print("| | coverage | likeness | seconds |\n|---|---:|---:|---:|")

@@ -164,10 +164,12 @@ class CheckReport(BaseModel):
     num_allowed: int
     num_distinct_words: int
     num_distinct_allowed: int
-    coverage: float
-    """The share of words that are allowed, new ones aside."""
+    num_symbols: int
+    """Of ``not_allowed``: emoji and other characters that are shown and are no part of a word, number or mark."""
+    coverage: float | None
+    """The share of words and symbols that are allowed, new words aside; null where there are no words."""
     num_new: int
-    coverage_with_new: float
+    coverage_with_new: float | None
     has_exactly_the_new_words: bool
     """Whether the list lacks the ``new_words`` and no others, and each is used."""
     bands: list[RankBand]
@@ -178,7 +180,7 @@ class CheckReport(BaseModel):
     new: list[WordNotAllowed]
     new_words: list[NewWord]
     words: list[RunningWord] | None = None
-    """Where it was asked for: all words and numbers in their order; the first 100,000."""
+    """Where it was asked for: all words, numbers and symbols in their order; the first 100,000."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 

@@ -12,7 +12,7 @@ from vocab.errors import DocumentError, EmptyWordListError, VocabularyError
 from vocab.lists.wordlists import words_of_file
 from vocab.options import ListOptions
 from vocab.text.checking.checker import TextChecker
-from vocab.text.checking.formats import FORMATS, NamedReport, Places, percent, why, written
+from vocab.text.checking.formats import FORMATS, NamedReport, Places, counts, percent, why, written
 from vocab.text.checking.report import CheckedWord, TextReport
 from wordbound.cli.lists import (
     ExcludeWordsOption,
@@ -64,7 +64,8 @@ def check(
 ) -> None:
     """Check texts against a word list.
 
-    The exit status is 0 where all words are allowed, 1 where some are not, and 2 where a text could not be checked.
+    The exit status is 0 where all words are allowed, 1 where some are not or there are symbols, and 2 where a text
+    could not be checked.
     """
     flags = dict(zip(FORMATS, (as_json, as_csv, as_html), strict=True))
     if sum(flags.values()) > 1:
@@ -112,13 +113,14 @@ def _read(name: str) -> str:
 
 
 def _lines(name: str | None, report: TextReport) -> Iterator[str]:
-    num_others = report.num_words - report.num_new
-    yield (
-        f"{name or STANDARD_INPUT}: {report.num_words:,} words, {report.num_distinct_words:,} different;"
-        f" {percent(report.num_allowed, num_others)} of the words are in the list,"
-        f" {percent(report.num_distinct_allowed, report.num_distinct_words - report.num_distinct_new)}"
-        " of the different ones"
-    )
+    told = f"{name or STANDARD_INPUT}: {counts(report)}"
+    if report.coverage is None:
+        yield f"{told}; there are no words"
+    else:
+        num_others = report.num_distinct_words - report.num_distinct_new
+        distinct = report.num_distinct_allowed / num_others if num_others else 1.0
+        share = percent(report.coverage)
+        yield f"{told}; {share} of the words are in the list, {percent(distinct)} of the different ones"
     if report.num_of_declared:
         unused = [word for word, count in report.num_of_declared.items() if not count]
         yield f"  {report.num_new:,} words are new" + (f"; not used: {', '.join(unused)}" if unused else "")

@@ -72,7 +72,7 @@ def rewrite(
         f"{_count(len(whole.get('changes', ())), 'change')}: {_percent(coverage['before'])} of the words were in the"
         f" list, {_percent(coverage['after'])} are"
     )
-    if coverage["after"] < 1:
+    if coverage["after"] is not None and coverage["after"] < 1:
         raise typer.Exit(NOT_AS_ASKED)
 
 
@@ -98,6 +98,6 @@ def _count(number: int, what: str) -> str:
     return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
-def _percent(share: float) -> str:
-    # Never 100% where a word is missing.
-    return "100%" if share >= 1 else f"{int(1000 * share) / 10}%"
+def _percent(share: float | None) -> str:
+    # Never 100% where a word is missing; of no words, all are listed.
+    return "100%" if share is None or share >= 1 else f"{int(1000 * share) / 10}%"

@@ -236,8 +236,8 @@ class Change(BaseModel):
 
 
 class Coverage(BaseModel):
-    before: float
-    after: float
+    before: float | None
+    after: float | None
 
 
 class RewrittenText(BaseModel):
@@ -251,7 +251,7 @@ class RewrittenText(BaseModel):
     names: list[str]
     """What was kept besides the words of the list."""
     coverage: Coverage
-    """The share of running words that are listed; names that are kept count as listed."""
+    """The share of running words that are listed, names that are kept too; null where there are no words."""
     vocab: dict[str, Any]
     """The list with the names, as in the answer to a chat."""
     usage: Usage

@@ -169,10 +169,15 @@ class Rewriter:
         return candidates[0] if len(candidates) == 1 else await self._likeliest(sentence, candidates, plan, written)
 
     async def _swapped(self, sentence: str, plan: _Plan, written: Written) -> str:
-        """Return a sentence with other words for those that are not listed; empty where one has none."""
+        """Return a sentence with other words for those that are not listed, without symbols; empty where a word has
+        none."""
         done = 0
         while rest := [word for word in await _unlisted(sentence, plan) if word.start >= done]:
             first = rest[0]
+            if first.is_symbol:
+                # No word takes the place of an emoji.
+                sentence = sentence[: first.start].rstrip(" ") + sentence[first.end :]
+                continue
             # As the text will be: what was written, and the sentence.
             text = f"{written.text[-_MAX_DRAFT:].strip()} {sentence}".strip()
             offset = len(text) - len(sentence)

@@ -1,6 +1,6 @@
 // What the service takes and answers, as far as the page reads it. Offsets of the service are in code points.
 
-export type Reason = "listed" | "capitals" | "added" | "number" | "new" | "rare" | "excluded" | "unknown";
+export type Reason = "listed" | "capitals" | "added" | "number" | "new" | "rare" | "excluded" | "unknown" | "symbol";
 
 export interface ListedWord {
   word: string;
@@ -34,9 +34,11 @@ export interface Report {
   num_allowed: number;
   num_distinct_words: number;
   num_distinct_allowed: number;
-  coverage: number;
+  num_symbols: number;
+  /** Null where a text has no words. */
+  coverage: number | null;
   num_new: number;
-  coverage_with_new: number;
+  coverage_with_new: number | null;
   has_exactly_the_new_words: boolean;
   bands: RankBand[];
   not_allowed: PlaceOfWord[];
@@ -125,5 +127,5 @@ export interface Rewritten {
   text: string;
   changes: { start: number; end: number; from: string; to: string }[];
   names: string[];
-  coverage: { before: number; after: number };
+  coverage: { before: number | null; after: number | null };
 }

@@ -163,6 +163,6 @@ function Changes() {
   );
 }
 
-function shareOf(coverage: number): string {
-  return percent(coverage, 1);
+function shareOf(coverage: number | null): string {
+  return coverage === null ? "no words" : percent(coverage, 1);
 }

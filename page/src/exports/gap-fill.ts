@@ -28,7 +28,7 @@ export function gapFill(text: string, words: readonly Word[], choice: Choice, se
 }
 
 function chosen(words: readonly Word[], choice: Choice): Word[] {
-  const able = words.filter(({ reason }) => reason !== "number");
+  const able = words.filter(({ reason }) => reason !== "number" && reason !== "symbol");
   switch (choice.kind) {
     case "every":
       return able.filter((_, index) => (index + 1) % choice.nth === 0);

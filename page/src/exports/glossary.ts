@@ -20,6 +20,7 @@ export function glossaryOf(text: string, words: readonly Word[], withUnlisted: b
   const sentences = sentencesOf(text);
   let at = 0;
   for (const word of words) {
+    if (word.reason === "symbol") continue;
     if (word.reason !== "new" && word.reason !== "added" && !(withUnlisted && !isAllowed(word))) continue;
     const spelling = text.slice(word.start, word.end);
     const key = folded(word.lemma ?? spelling);

@@ -45,11 +45,12 @@ export function percent(part: number, whole: number): string {
 }
 
 export function Ring({ report }: { report: Report }) {
-  const { num_words, num_allowed, num_new, num_distinct_words } = report;
-  const share = percent(num_allowed + num_new, num_words);
-  const allowed = (AROUND * (num_allowed + num_new)) / Math.max(num_words, 1);
+  const { num_words, num_symbols, num_new, num_distinct_words, coverage_with_new } = report;
+  const share = coverage_with_new === null ? "no words" : percent(coverage_with_new, 1);
+  const allowed = AROUND * (coverage_with_new ?? 0);
+  const label = coverage_with_new === null ? "There are no words." : `${share} of ${num_words} words are in the list.`;
   return (
-    <div class="ring" role="img" aria-label={`${share} of ${num_words} words are in the list.`}>
+    <div class="ring" role="img" aria-label={label}>
       <svg viewBox="0 0 100 100" width="120" height="120" aria-hidden="true">
         <circle class="ring-all" cx="50" cy="50" r={RADIUS} />
         <circle
@@ -67,6 +68,7 @@ export function Ring({ report }: { report: Report }) {
       <p>
         {num_words} words, {num_distinct_words} different
         {num_new > 0 && `, ${num_new} new`}
+        {num_symbols > 0 && `, ${num_symbols} symbols`}
       </p>
     </div>
   );

@@ -50,6 +50,8 @@ export function whyOf(word: Word): string {
       return "left out";
     case "unknown":
       return "not in the list";
+    case "symbol":
+      return "a symbol";
   }
 }
 
@@ -87,7 +89,7 @@ export function moved(words: readonly Word[], before: string, after: string): Wo
   return kept;
 }
 
-const PART_OF_WORD = /[\p{L}\p{M}\p{N}'’-]/u;
+const PART_OF_WORD = /[\p{L}\p{M}\p{N}\p{S}\p{Cf}'’-]/u;
 
 export interface Paragraph {
   start: number;

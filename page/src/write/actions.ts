@@ -92,7 +92,7 @@ export function nextChapter(): Promise<void> {
 function besides(text: string, words: readonly Word[]): string[] {
   return distinct(
     words
-      .filter((word) => !isAllowed(word) && word.reason !== "excluded")
+      .filter((word) => !isAllowed(word) && word.reason !== "excluded" && word.reason !== "symbol")
       .map(({ start, end }) => text.slice(start, end)),
   );
 }

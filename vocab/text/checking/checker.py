@@ -1,13 +1,14 @@
 """Check a text against a word list: which of its words are listed, and where those are that are not.
 
 All words of a text that the automaton allows are listed here. Beyond that any text can be checked: marks, layout and
-the ends of sentences do not matter, and a listed word counts in other capitals.
+the ends of sentences do not matter, and a listed word counts in other capitals. Every character that is shown is part
+of a word, a number or a symbol, or it is a mark (Unicode's punctuation) or a blank: nothing is passed over in silence.
 """
 
 import re
 import sys
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import groupby
@@ -105,7 +106,7 @@ class TextChecker:
         words = list(self._words(text))
         notes: dict[str, Note] = {}
         for word in words:
-            if not word.is_allowed and (written := text[word.start : word.end]) not in notes:
+            if not word.is_allowed and not word.is_symbol and (written := text[word.start : word.end]) not in notes:
                 if len(notes) >= self._max_noted:
                     break
                 notes[written] = self._nearest.note(unicodedata.normalize("NFC", written), word.rank)
@@ -114,19 +115,22 @@ class TextChecker:
     def _lemmas(self, text: str, words: Iterable[CheckedWord]) -> dict[str, str | None]:
         by_spelling = {text[word.start : word.end]: word for word in words}
         return {
-            spelling: None if word.is_number else self._nearest.lemma(unicodedata.normalize("NFC", spelling), word.rank)
+            spelling: None
+            if word.is_number or word.is_symbol
+            else self._nearest.lemma(unicodedata.normalize("NFC", spelling), word.rank)
             for spelling, word in by_spelling.items()
         }
 
     def _words(self, text: str) -> Iterator[CheckedWord]:
-        done = num_tries = 0
-        for match in word_pattern().finditer(text):
+        done = num_tries = behind_word = 0
+        for match in unit_pattern().finditer(text):
             start, end = match.span()
             if start < done:
                 # Of an entry with several words.
                 continue
             word = match[0]
-            starts = not done or self._starts_sentence(text[done:start])
+            # A symbol between a sentence and the next one is no word of either.
+            starts = not behind_word or self._starts_sentence(text[behind_word:start])
             if self._phrases and (shapes := self._phrases.get(_plain(word))):
                 num_tries += len(shapes)
                 if num_tries > MAX_TRIES:
@@ -134,12 +138,16 @@ class TextChecker:
                         "Too many entries with blanks or marks begin with words of this text: name fewer, or send a "
                         "part of the text."
                     )
-                if phrase := self._phrase(text, start, shapes, starts):
+                if (phrase := self._phrase(text, start, shapes, starts)) and phrase.start >= done:
                     yield phrase
-                    done = phrase.end
+                    done = behind_word = phrase.end
                     continue
             found = self._known.get((word, starts)) or self._find(word, starts)
             done = end
+            if match.lastgroup == SYMBOL:
+                yield CheckedWord(start, end, *found)
+                continue
+            behind_word = end
             if found.reason in ALLOWED:
                 yield CheckedWord(start, end, *found)
                 continue
@@ -186,6 +194,13 @@ class TextChecker:
         found = self._known.get(key)
         if found is None:
             found = self._look_up(unicodedata.normalize("NFC", word), starts)
+            shown = _HIDDEN_CHARACTER.sub("", word)
+            if not found.is_allowed and shown and shown != word:
+                # As it is seen: "to\u00adday" is "today". An entry with a joiner was found as it is written.
+                as_shown = self._look_up(unicodedata.normalize("NFC", shown), starts)
+                found = found if as_shown.reason == "unknown" else as_shown
+            if found.reason == "unknown" and not _has_letters(word):
+                found = _Found(None, "symbol", word)
             _keep(self._known, key, found)
         return found
 
@@ -244,24 +259,74 @@ _SENTENCE_START: Final = re.compile(
 )
 
 
+SYMBOL: Final = "symbol"
+"""The group of ``unit_pattern`` that a symbol matches."""
+
+_HIDDEN: Final = "\u00ad\u061c\u180b-\u180f\u200b-\u200f\u202a-\u202c\u2060-\u2064\u2066-\u2069\ufe00-\ufe0f\ufeff"
+"""Characters that are not shown and that ordinary texts have: soft hyphens, joiners and spaces without width,
+directions, variation selectors. As in a regular expression's brackets. Tags (U+E0000), overrides of the direction,
+which show a text in another order, and all others that are not shown count as symbols."""
+
+_HIDDEN_CHARACTER: Final = re.compile(f"[{_HIDDEN}]")
+
+_MAX_HIDDEN: Final = 2
+"""So many in a row belong to what is around them. More may carry a message of their own, and are a symbol."""
+
+
 @cache
 def word_pattern() -> re.Pattern[str]:
-    """Return a pattern of a run of letters, with apostrophes and hyphens inside, or of a number."""
+    """Return a pattern of a run of letters, with apostrophes and hyphens inside, or of a number.
+
+    Hidden characters inside a word join its letters, as they do where it is shown. Circled, squared and Braille letters
+    are letters.
+    """
+    letter, hidden = _letter(), f"[{_HIDDEN}]{{0,{_MAX_HIDDEN}}}"
+    joint = rf"{hidden}[{marks.APOSTROPHES}-]{hidden}|[{_HIDDEN}]{{1,{_MAX_HIDDEN}}}"
+    return re.compile(rf"{NUMBER.pattern}(?!{hidden}{letter})|{letter}+(?:(?:{joint}){letter}+)*")
+
+
+@cache
+def unit_pattern() -> re.Pattern[str]:
+    """Return a pattern of a word, a number, or a symbol: a run of what is neither of them, nor mark, nor blank."""
+    others = _ranges(lambda char: unicodedata.category(char)[0] in "PZ" or char.isspace())
+    symbol = rf"(?!{_letter()})[^{others}{_HIDDEN}]"
+    hidden = f"[{_HIDDEN}]{{0,{_MAX_HIDDEN}}}"
+    many_hidden = f"[{_HIDDEN}]{{{_MAX_HIDDEN + 1},}}"
+    return re.compile(rf"{word_pattern().pattern}|(?P<{SYMBOL}>{symbol}(?:{hidden}{symbol})*{hidden}|{many_hidden})")
+
+
+@cache
+def _letter() -> str:
+    """Return a pattern of one letter, digit or combining mark."""
     # \w leaves out combining marks, which are half of what is written in Hindi.
-    ranges = [
-        (chr(group[0]), chr(group[-1]))
-        for is_mark, codes in groupby(range(sys.maxunicode), lambda code: unicodedata.category(chr(code))[0] == "M")
-        if is_mark and (group := list(codes))
-    ]
-    letter = rf"(?:[^\W_]|[{''.join(f'{first}-{last}' for first, last in ranges)}])"
-    return re.compile(rf"{NUMBER.pattern}(?!{letter})|{letter}+(?:[{marks.APOSTROPHES}-]{letter}+)*")
+    return rf"(?![{_HIDDEN}])(?:[^\W_]|[{_ranges(_is_mark_or_shape)}])"
+
+
+def _is_mark_or_shape(char: str) -> bool:
+    category = unicodedata.category(char)
+    if category != "So":
+        return category[0] == "M"
+    name = unicodedata.name(char, "")
+    # Two regional indicators are a flag.
+    is_shape = " LETTER " in name and not name.startswith("REGIONAL INDICATOR")
+    return is_shape or name.startswith("BRAILLE PATTERN")
+
+
+def _ranges(is_meant: Callable[[str], bool]) -> str:
+    """Return the characters of which a condition holds, as in a regular expression's brackets."""
+    groups = (list(group) for is_one, group in groupby(map(chr, range(sys.maxunicode + 1)), is_meant) if is_one)
+    return "".join(f"{re.escape(group[0])}-{re.escape(group[-1])}" for group in groups)
+
+
+def _has_letters(unit: str) -> bool:
+    return word_pattern().match(unit) is not None
 
 
 def _phrases(entries: Iterable[str]) -> Phrases:
-    """Return the entries that are no plain words, by their first word: how far that is from the start, and the length;
-    the longest first."""
+    """Return the entries that are no plain words, by their first word or symbol: how far that is from the start, and
+    the length; the longest first."""
     found: dict[str, set[tuple[int, int]]] = {}
-    pattern = word_pattern()
+    pattern = unit_pattern()
     for entry in entries:
         if pattern.fullmatch(entry):
             continue

@@ -49,16 +49,22 @@ class Places:
         return line, offset - self._starts[line - 1] + 1
 
 
-def percent(part: int, whole: int) -> str:
-    """Return a share; never 100% where a word is missing."""
-    return "100%" if part == whole else f"{int(1000 * part / whole) / 10}%"
+def percent(share: float) -> str:
+    """Return a share, never 100% where something is missing."""
+    return "100%" if share >= 1 else f"{int(1000 * share) / 10}%"
+
+
+def counts(report: TextReport) -> str:
+    """Return how many words a text has, and symbols where it has any, for people."""
+    symbols = f", {report.num_symbols:,} symbols" if report.num_symbols else ""
+    return f"{report.num_words:,} words, {report.num_distinct_words:,} different{symbols}"
 
 
 def why(word: CheckedWord) -> str:
     """Return why a word is not allowed, for people."""
     if word.reason == "rare":
         return f"rank {word.rank:,}"
-    return {"excluded": "left out", "new": "new"}.get(word.reason, "not in the list")
+    return {"excluded": "left out", "new": "new", "symbol": "a symbol"}.get(word.reason, "not in the list")
 
 
 def _json_line(named: NamedReport) -> str:
@@ -71,6 +77,7 @@ def _json_line(named: NamedReport) -> str:
         "num_allowed": report.num_allowed,
         "num_distinct_words": report.num_distinct_words,
         "num_distinct_allowed": report.num_distinct_allowed,
+        "num_symbols": report.num_symbols,
         "coverage": report.coverage,
         "num_new": report.num_new,
         "coverage_with_new": report.coverage_with_new,
@@ -177,13 +184,11 @@ def _page(checked: Sequence[NamedReport]) -> Iterator[str]:
 
 def _figures(report: TextReport) -> Iterator[str]:
     """Yield the figures, which are the legend too."""
-    num_others = report.num_words - report.num_new
-    yield (
-        f"<p>{report.num_words:,} words, {report.num_distinct_words:,} different; "
-        f"{percent(report.num_allowed, num_others)} of the words are in the list"
-    )
-    if report.num_of_declared:
-        yield f", {percent(report.num_allowed + report.num_new, report.num_words)} are in the list or new"
+    yield f"<p>{counts(report)}"
+    if report.coverage is not None:
+        yield f"; {percent(report.coverage)} of the words are in the list"
+    if report.num_of_declared and report.coverage_with_new is not None:
+        yield f"; {percent(report.coverage_with_new)} are in the list or new"
     yield ".</p>\n<table>\n<tr><th>words of rank</th><th>running</th><th>different</th></tr>\n"
     least = 0
     for index, band in enumerate(report.bands, start=1):

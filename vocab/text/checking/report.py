@@ -11,10 +11,10 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from vocab import marks
 from vocab.text.checking.nearest import NO_NOTE, Note
 
-Reason: TypeAlias = Literal["listed", "capitals", "added", "number", "new", "rare", "excluded", "unknown"]
+Reason: TypeAlias = Literal["listed", "capitals", "added", "number", "new", "rare", "excluded", "unknown", "symbol"]
 """Why a word is allowed: the list has it, or has it in other capitals, or it was added, or it is a number. Why it is
-not: it was declared to be new, its rank is beyond N (or it lacks the capital that the list has), it was left out, or
-the list does not have it."""
+not: it was declared to be new, its rank is beyond N (or it lacks the capital that the list has), it was left out, the
+list does not have it, or it is no word at all, such as an emoji."""
 
 ALLOWED: Final[frozenset[Reason]] = frozenset(("listed", "capitals", "added", "number"))
 
@@ -30,7 +30,7 @@ NUMBER: Final = re.compile(
 
 
 class CheckedWord(NamedTuple):
-    """A running word, or a number.
+    """A running word, a number, or a symbol.
 
     Attributes:
         start: Where it begins, in code points.
@@ -54,6 +54,10 @@ class CheckedWord(NamedTuple):
     def is_number(self) -> bool:
         return self.rank is None and NUMBER.fullmatch(self.key) is not None
 
+    @property
+    def is_symbol(self) -> bool:
+        return self.reason == "symbol"
+
 
 class Band(NamedTuple):
     """The words whose rank is up to ``max_rank`` and beyond the band before; in the last one, None, all others."""
@@ -65,11 +69,11 @@ class Band(NamedTuple):
 
 @dataclass(frozen=True)
 class TextReport:
-    """What a text is made of. Numbers count nowhere.
+    """What a text is made of. Numbers count nowhere, and symbols are no words: they count against what is covered.
 
     Attributes:
         text: The whole of it.
-        words: All running words and numbers, in their order.
+        words: All running words, numbers and symbols, in their order.
         declared: The words that were declared to be new.
         notes: By spelling, what else is known of words that are not allowed; of the first ``MAX_NOTED``.
         lemmas: By spelling, the lemma of every word; None where they were not asked for.
@@ -85,6 +89,11 @@ class TextReport:
     def num_words(self) -> int:
         """Running words."""
         return len(self._running)
+
+    @cached_property
+    def num_symbols(self) -> int:
+        """Runs of symbols."""
+        return sum(word.is_symbol for word in self.words)
 
     @cached_property
     def num_allowed(self) -> int:
@@ -116,19 +125,21 @@ class TextReport:
         return [Band(most, running[index], distinct[index]) for index, most in enumerate((*BANDS, None))]
 
     @property
-    def coverage(self) -> float:
-        """The share of running words that are allowed, new ones aside; 1 for a text without others."""
-        num_others = self.num_words - self.num_new
+    def coverage(self) -> float | None:
+        """The share of running words and symbols that are allowed, new words aside; None where there are no words."""
+        if not self.num_words:
+            return None
+        num_others = self.num_words - self.num_new + self.num_symbols
         return self.num_allowed / num_others if num_others else 1.0
 
     @property
-    def coverage_with_new(self) -> float:
-        """The share of running words that are allowed or new; 1 for a text without words."""
-        return (self.num_allowed + self.num_new) / self.num_words if self.num_words else 1.0
+    def coverage_with_new(self) -> float | None:
+        """The share of running words and symbols that are allowed or new; None where there are no words."""
+        return (self.num_allowed + self.num_new) / (self.num_words + self.num_symbols) if self.num_words else None
 
     @cached_property
     def not_allowed(self) -> list[CheckedWord]:
-        """Neither allowed nor new."""
+        """Neither allowed nor new, symbols among them."""
         return [word for word in self.words if word.reason not in _NOT_MISSING]
 
     @cached_property
@@ -155,7 +166,7 @@ class TextReport:
 
     @cached_property
     def _running(self) -> Sequence[CheckedWord]:
-        return [word for word in self.words if not word.is_number]
+        return [word for word in self.words if not word.is_number and not word.is_symbol]
 
     @cached_property
     def _num_by_reason(self) -> Counter[Reason]:

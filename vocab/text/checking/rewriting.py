@@ -23,7 +23,8 @@ def names_in(text: str, report: TextReport, known: Set[str]) -> list[str]:
     first: set[str] = set()
     for word in report.not_allowed:
         written = text[word.start : word.end]
-        if not written[:1].isupper() or word.reason == "excluded":
+        # A circled letter is upper case too.
+        if not (written[:1].isupper() and written[:1].isalpha()) or word.reason == "excluded":
             continue
         start = max((start for start in starts if start <= word.start), default=0)
         name = written[:-2] if written.endswith(_POSSESSIVES) else written

@@ -1,5 +1,6 @@
 """A check finds what is listed in any text, and allows every text that the automaton does."""
 
+import unicodedata
 from collections.abc import Sequence
 
 import pytest
@@ -16,6 +17,7 @@ from vocab.text.changes import ListChanges
 from vocab.text.checking import checker
 from vocab.text.checking.checker import TextChecker
 from vocab.text.checking.report import Band, TextReport
+from vocab.text.reader import TextReader
 
 ENGLISH = ("the", "I", "cat", "don't", "dog", "well-known", "Mr.", "in front of", "goin'", "elephant", "Anna")
 
@@ -140,9 +142,82 @@ def test_a_long_text_of_one_kind_is_read_in_one_pass(piece: str) -> None:
         assert report.words[-1].end == 50_000 * len(piece) + 2
 
 
-def test_a_text_without_words_is_covered() -> None:
-    report = checked("42 — …")
-    assert (report.num_words, report.coverage) == (0, 1.0)
+@pytest.mark.parametrize("text", ["", "42 — …", "😀 👩\u200d🚀!"])
+def test_a_text_without_words_has_no_coverage(text: str) -> None:
+    report = checked(text)
+    assert (report.num_words, report.coverage, report.coverage_with_new) == (0, None, None)
+    assert len(report.not_allowed) == report.num_symbols
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Ⓗⓔⓛⓛⓞ ⓜⓤⓡⓓⓔⓡ", [(0, "Ⓗⓔⓛⓛⓞ", "unknown"), (6, "ⓜⓤⓡⓓⓔⓡ", "unknown")]),
+        ("the 🅼🆄🆁", [(4, "🅼🆄🆁", "unknown")]),
+        ("the ⠓⠑⠇⠇⠕", [(4, "⠓⠑⠇⠇⠕", "unknown")]),
+        ("the\U000e0068\U000e0065 cat", [(3, "\U000e0068\U000e0065", "symbol")]),
+        ("the \u202ecat", [(4, "\u202e", "symbol")]),
+        ("the\u200b\u200d\u200bcat", [(3, "\u200b\u200d\u200b", "symbol")]),
+        ("the 😀 cat, 👩\u200d🚀❤\ufe0f!", [(4, "😀", "symbol"), (11, "👩\u200d🚀❤\ufe0f", "symbol")]),
+        ("the + cat €", [(4, "+", "symbol"), (10, "€", "symbol")]),
+        ("the 🇫🇷 \ue000", [(4, "🇫🇷", "symbol"), (7, "\ue000", "symbol")]),
+    ],
+)
+def test_what_is_neither_word_number_nor_mark_counts_against_the_coverage(
+    text: str, expected: list[tuple[int, str, str]]
+) -> None:
+    report = checked(text)
+    assert faults(text, report) == expected
+    assert report.coverage is not None and report.coverage < 1
+
+
+@pytest.mark.parametrize("hidden", ["\u200b", "\u00ad", "\u2060", "\u200d", "\u200c", "\ufeff", "\ufe0f", "\u2066"])
+def test_hidden_characters_join_the_letters_around_them(hidden: str) -> None:
+    text = f"the cat{hidden}the c{hidden}at 1{hidden}2"
+    assert faults(text, checked(text)) == [(4, f"cat{hidden}the", "unknown")]
+    assert [word.reason for word in checked(text).words] == ["listed", "unknown", "listed", "number"]
+
+
+@pytest.mark.parametrize(
+    ("lang", "listed", "text", "reasons"),
+    [
+        ("fa", ["می\u200cشود", "او"], "او می\u200cشود می\u200cاو", ["listed", "listed", "unknown"]),
+        ("fa", ["میشود"], "می\u200cشود", ["listed"]),
+        ("hi", ["क्\u200dया", "यह"], "यह क्\u200dया।", ["listed", "listed"]),
+    ],
+)
+def test_joiners_are_letters_where_entries_have_them(
+    lang: str, listed: Sequence[str], text: str, reasons: list[str]
+) -> None:
+    assert [word.reason for word in checked(text, *listed, lang=lang).words] == reasons
+
+
+def test_a_symbol_that_is_listed_is_a_word_and_one_between_sentences_is_of_neither() -> None:
+    report = checked("cat + C# 😀 + € x", "cat", "+", "c#")
+    reasons = [(report.written(word), word.reason) for word in report.words]
+    assert reasons[:4] == [("cat", "listed"), ("+", "listed"), ("C#", "listed"), ("😀", "symbol")]
+    assert reasons[4:] == [("+", "listed"), ("€", "symbol"), ("x", "unknown")]
+    assert [word.reason for word in checked("A cat. 😀 The end", "a", "cat", "the", "end").words][-2:] == ["listed"] * 2
+
+
+LIKELY = "catthe \u00ad\u200b\u200d\u202e\ufe0fⒽ🅼⠓😀🇫\U000e0041.,’-1,2"
+
+
+@given(st.text(st.one_of(st.characters(), st.sampled_from(LIKELY))))
+def test_every_character_that_is_shown_is_in_a_word_a_mark_or_a_blank(text: str) -> None:
+    done, rest = 0, ""
+    for word in checked(text).words:
+        assert done <= word.start < word.end
+        rest += text[done : word.start]
+        done = word.end
+    rest += text[done:]
+    for char in rest:
+        is_hidden = unicodedata.category(char) == "Cf" and char not in "\u202d\u202e" and char < "\U000e0000"
+        is_variation = "\ufe00" <= char <= "\ufe0f" or "\u180b" <= char <= "\u180f"
+        assert char.isspace() or unicodedata.category(char)[0] in "PZ" or is_hidden or is_variation, ascii(text)
+    assert "\u200b" * 3 not in rest
+    report = checked(text)
+    assert (report.coverage == 1) == (report.num_words > 0 and not report.not_allowed)
 
 
 def test_bands_hold_every_word_once() -> None:
@@ -176,3 +251,14 @@ def test_what_is_known_of_words_is_kept_within_bounds(monkeypatch: pytest.Monkey
     assert len(known.check(text).not_allowed) == 20
     assert len(known._known) <= 3
     assert len(known._starts) <= 3
+
+
+@pytest.mark.parametrize("character", "Ⓗ🅼⠓😀+€\u00ad\u200b\u200d\u2060\u202e\ufe0f\U000e0041\ue000")
+def test_no_answer_of_a_list_has_symbols_or_hidden_characters(character: str) -> None:
+    reader = TextReader(WordList("en", ENGLISH, "file"), ListOptions(numbers=True, punctuation="full"), 9)
+    assert reader.is_text("the cat")
+    for text in (f"the{character}cat", f"the {character} cat", f"the cat{character}", f"c{character}at", character):
+        followed = reader.follow()
+        followed.add(f"{text} the")
+        # Of a stream, nothing from there on is sent.
+        assert not reader.is_text(text) and followed.num_whole <= text.index(character)

@@ -66,19 +66,23 @@ class Page(HTMLParser):
 
 def test_json_has_every_word_that_is_not_allowed_and_where_it_is() -> None:
     [told] = as_json(report())
-    assert [(word["word"], word["start"], word["end"]) for word in told["not_allowed"]] == [
+    words = [word for word in told["not_allowed"] if word["reason"] != "symbol"]
+    assert [(word["word"], word["start"], word["end"]) for word in words] == [
         ("teh", 12, 15),
         ("elephants", 16, 25),
         ("b", 28, 29),
         ("b", 34, 35),
         ("Zoltan’s", 37, 45),
     ]
-    assert told["not_allowed"][0] == {
+    assert words[0] == {
         "line": 1, "column": 13, "start": 12, "end": 15, "word": "teh", "rank": None, "lemma": None,
         "reason": "unknown", "nearest": [{"word": "the", "rank": 1}],
     }  # fmt: skip
-    assert told["not_allowed"][1]["lemma"] == "elephant"
-    assert (told["num_words"], told["num_allowed"], told["num_not_allowed"]) == (8, 3, 5)
+    assert words[1]["lemma"] == "elephant"
+    symbols = [(word["word"], word["nearest"]) for word in told["not_allowed"] if word["reason"] == "symbol"]
+    assert symbols[:1] == [("😀", [])] and len(symbols) == told["num_symbols"] == 5
+    assert (told["num_words"], told["num_allowed"], told["num_not_allowed"]) == (8, 3, 10)
+    assert told["coverage"] == 3 / 13
 
 
 def test_json_says_of_every_listed_word_its_rank_and_why_it_is_allowed() -> None:
@@ -145,7 +149,12 @@ def test_coverage_is_given_with_and_without_new_words() -> None:
 def test_csv_has_a_row_for_each_place_that_is_not_listed() -> None:
     table = written([NamedReport("a,b", report(TEXT, "Zoltan")), NamedReport(None, report("zzz"))], "csv")
     rows = list(csv.DictReader(io.StringIO(table)))
-    assert [(row["file"], row["line"], row["start"], row["word"], row["reason"], row["nearest"]) for row in rows] == [
+    assert sum(row["reason"] == "symbol" for row in rows) == 5
+    assert [
+        (row["file"], row["line"], row["start"], row["word"], row["reason"], row["nearest"])
+        for row in rows
+        if row["reason"] != "symbol"
+    ] == [
         ("a,b", "1", "12", "teh", "unknown", "the"),
         ("a,b", "2", "16", "elephants", "unknown", ""),
         ("a,b", "2", "28", "b", "unknown", ""),
@@ -159,7 +168,9 @@ def test_a_page_shows_the_text_with_its_words_marked() -> None:
     page = written([NamedReport("<story>", report(TEXT, "Zoltan"))], "html")
     shown = Page(page)
     assert shown.text == TEXT
-    assert [(tag, given.get("class") or given["title"]) for tag, given in shown.elements] == [
+    elements = [(tag, given.get("class") or given["title"]) for tag, given in shown.elements]
+    assert elements.count(("mark", "a symbol")) == 5
+    assert [element for element in elements if element[1] != "a symbol"] == [
         ("span", "b1"),
         ("span", "b1"),
         ("mark", "not in the list; nearest: the"),
@@ -199,4 +210,4 @@ def test_lines_and_columns_count_code_points_from_one() -> None:
 
 
 def test_a_share_is_100_percent_only_where_no_word_is_missing() -> None:
-    assert (percent(99_999, 100_000), percent(5, 5), percent(0, 0), percent(0, 3)) == ("99.9%", "100%", "100%", "0.0%")
+    assert (percent(0.99999), percent(1.0), percent(0.0)) == ("99.9%", "100%", "0.0%")
