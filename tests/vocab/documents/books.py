@@ -5,6 +5,7 @@ import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from pathlib import PurePath
+from typing import cast
 
 from fpdf import FPDF
 from pypdf import PdfWriter
@@ -142,8 +143,8 @@ def slow_pdf(num_pages: int = 9_000) -> bytes:
     page[NameObject("/Resources")] = DictionaryObject(
         {NameObject("/Font"): DictionaryObject({NameObject("/F1"): writer._add_object(font)})}
     )
-    pages = writer._root_object["/Pages"].get_object()
-    pages[NameObject("/Kids")] = ArrayObject([*pages["/Kids"]] * num_pages)
+    pages = cast("DictionaryObject", writer._root_object["/Pages"].get_object())
+    pages[NameObject("/Kids")] = ArrayObject([page.indirect_reference] * num_pages)
     pages[NameObject("/Count")] = NumberObject(num_pages)
     writer.write(output)
     return output.getvalue()

@@ -99,7 +99,7 @@ async def test_a_key_that_has_used_up_its_processor_time_waits_and_others_do_not
 
 async def test_a_key_has_one_process_at_a_time_and_no_variable_of_the_service() -> None:
     nums: set[int] = set()
-    environments: set[bytes] = set()
+    environments: set[str] = set()
 
     async def watch() -> None:
         while True:
