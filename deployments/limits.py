@@ -136,7 +136,11 @@ class Limits(BaseModel):
     """Of a file whose text is read. Costs its size, and up to 2 GiB in a process of its own. A book with pictures."""
 
     max_file_s: float = Field(default=30.0, gt=0)
-    """To read the text of a file. Costs a processor core. A PDF of 500 pages takes 2 to 4 s."""
+    """To read the text of a file, and of a processor's time. A PDF of 500 pages takes 2 to 4 s."""
+
+    max_file_s_per_minute: float = Field(default=20.0, gt=0)
+    """Processor seconds that the files of a key take in each ingress in a minute; costs a third of a core. A key that
+    has used them up waits until those of its last file are made up for. Set by a class that sends its books at once."""
 
     max_next_words: int = Field(default=100, ge=1)
     """Words that are likeliest to come next, or in the place of another. Costs about two rows each."""

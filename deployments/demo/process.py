@@ -6,6 +6,7 @@ and ended.
 """
 
 import ctypes
+import fcntl
 import json
 import os
 import re
@@ -19,7 +20,7 @@ import uuid
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import psutil
 import yaml
@@ -35,6 +36,9 @@ READY_TIMEOUT_S: Final = 900
 """Enough to fetch and load a larger model."""
 
 STOP_TIMEOUT_S: Final = 25
+
+MAX_RUNS: Final = 8
+"""Folders of one name that are looked at. Each run takes 4 GB of memory."""
 
 _MILESTONES: Final = (
     (r"Started a local Ray instance", "Ray is up"),
@@ -60,14 +64,14 @@ class DemoError(RuntimeError):
 class Demo:
     """One run of the service as a child of this process.
 
-    ``folder`` is for the log and the configuration as it is used; ``args`` replace settings of the configuration.
+    ``folder`` is for the log, the configuration as it is used, and the state of batches; where another run has it, this
+    one takes ``folder-2`` or the next that is free. ``args`` replace settings of the configuration.
     """
 
     def __init__(self, model: str, folder: Path, args: Mapping[str, Any] | None = None) -> None:
         self._model = model
         self._mark = uuid.uuid4().hex
-        self._folder = folder
-        self._folder.mkdir(parents=True, exist_ok=True)
+        self._folder, self._lock = _take_folder(folder)
         self.log_path = self._folder / "serve.log"
         self._config = yaml.safe_load(CONFIG.read_text())
         self._config["applications"][0]["args"] |= args or {}
@@ -76,7 +80,9 @@ class Demo:
         settings["batch"] = {"state_dir": str(self._folder / "state"), **settings.get("batch", {})}
         # As the service will read them, in this folder and environment.
         self.settings = Settings.load(settings)
-        self.port = _free_port(int(self._config["http_options"]["port"]))
+        # Another run may be about to take the usual one.
+        usual = int(self._config["http_options"]["port"])
+        self.port = _free_port(usual if self._folder == folder else 0)
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -113,7 +119,13 @@ class Demo:
         with self.log_path.open("wb") as log:
             # A session of its own: Ctrl-C in this terminal reaches us alone, and we stop the rest in order.
             self._process = subprocess.Popen(
-                command, stdout=log, stderr=subprocess.STDOUT, env=environment, start_new_session=True
+                command,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                start_new_session=True,
+                # The folder is taken as long as either process lives.
+                pass_fds=[self._lock.fileno()],
             )
 
     def wait_until_ready(self) -> None:
@@ -151,7 +163,13 @@ class Demo:
         return self._get("/v1/chat/completions", json.dumps(body).encode())
 
     def stop(self) -> None:
-        """End every process of this run, gently first."""
+        """End every process of this run, gently first, and let go of its folder."""
+        try:
+            self._stop()
+        finally:
+            self._lock.close()
+
+    def _stop(self) -> None:
         if self._process is None:
             return
         if self._process.poll() is None:
@@ -205,6 +223,25 @@ class Demo:
         lines = [_PREFIX.sub("", line) for line in self.log_path.read_text(errors="replace").splitlines()]
         telling = [line for line in lines if re.match(r"[\w.]*Error\b", line)]
         return "\n".join((telling or lines)[-12:])
+
+
+def _take_folder(folder: Path) -> tuple[Path, BinaryIO]:
+    """Return the first folder of this name that no other run has, and the open file whose lock says so.
+
+    Raises:
+        DemoError: There are too many runs.
+    """
+    for number in range(1, MAX_RUNS + 1):
+        taken = folder if number == 1 else folder.with_name(f"{folder.name}-{number}")
+        taken.mkdir(parents=True, exist_ok=True)
+        lock = (taken / "lock").open("wb")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.close()
+        else:
+            return taken, lock
+    raise DemoError(f"{MAX_RUNS} runs have {folder} and those beside it; end one of them")
 
 
 def _adopt_orphans() -> None:

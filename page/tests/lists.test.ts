@@ -57,7 +57,7 @@ test("a list ends at the most words that the service takes", () => {
 });
 
 test("a list that is saved as CSV is read again as it was", () => {
-  const words = ["cat", "in front of", 'the "end"', "a, b", "l'"];
+  const words = ["cat", "in front of", 'the "end"', "a, b", "l'", "=a()", "-ness", "'-s", "'tis", "+a", "@a"];
   assert.deepEqual(
     readWords(
       csvFile(

@@ -17,6 +17,7 @@ from deployments.demo.process import Demo
 from deployments.process_setup import BLOCKED
 
 KEY = "changeme"
+LOUD_KEY = "the-key-of-a-loud-client"
 MODEL = "SmolLM2-135M-Instruct"
 
 PAGE = "https://page.example.com"

@@ -7,11 +7,13 @@ from vocab.documents.docx import text_of_docx
 from vocab.documents.epub import text_of_epub
 from vocab.documents.markdown import without_markup
 from vocab.documents.pdf import text_of_pdf
-from vocab.documents.zipped import Zipped
+from vocab.documents.zipped import DAMAGED, Zipped
 from vocab.errors import DocumentError
 
 MAX_FILE_BYTES: Final = 256 * 2**20
 """Of a file that is read at all; costs its size in memory. Set by books with many pictures."""
+
+TOO_LARGE: Final = "it takes too much memory to read; save it anew, or as plain text"
 
 _MARKDOWN: Final = (".md", ".markdown")
 _ZIP: Final = b"PK\x03\x04"
@@ -27,11 +29,20 @@ def text_of(data: bytes, name: str) -> str:
     """Return the text of a file's bytes.
 
     Raises:
-        DocumentError: It is none of these kinds, damaged, encrypted, too large, or has no text.
+        DocumentError: It is none of these kinds, damaged, encrypted, too large, or has no text. Its message is one of
+            this package's, whatever error a reader raised.
     """
     if len(data) > MAX_FILE_BYTES:
         raise DocumentError(f"more than {MAX_FILE_BYTES // 2**20} MiB; send a part of it")
-    text = _text_of(data, PurePath(name).suffix.lower())
+    try:
+        text = _text_of(data, PurePath(name).suffix.lower())
+    except DocumentError:
+        raise
+    except (MemoryError, RecursionError):
+        raise DocumentError(TOO_LARGE) from None
+    except Exception:
+        # Whatever a damaged file makes of the readers: they raise errors of some dozen kinds.
+        raise DocumentError(DAMAGED) from None
     if not text.strip():
         raise DocumentError("there is no text in it" if data else "the file is empty")
     return text

@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 from typing import Final
 from urllib.parse import unquote
 
-from vocab.documents.zipped import Zipped, tidied
+from vocab.documents.zipped import Zipped, decode_xml, tidied
 from vocab.errors import DocumentError
 
 _SKIPPED: Final = frozenset({"head", "script", "style", "rt", "rp", "svg", "math"})
@@ -20,7 +20,6 @@ _INLINE: Final = re.compile(
 
 _BLANKS: Final = re.compile(r"[ \t\r\n\f]+")
 _LINE_ENDS: Final = re.compile(r" *\n[ \n]*")
-_ENCODING: Final = re.compile(rb"""<\?xml[^>]{0,200}?encoding=["']([A-Za-z0-9._-]{1,40})["']""")
 
 
 def text_of_epub(zipped: Zipped) -> str:
@@ -32,7 +31,7 @@ def text_of_epub(zipped: Zipped) -> str:
     chapters = _chapters(zipped)
     if _encrypted(zipped) & set(chapters):
         raise DocumentError("the book is encrypted (DRM), and cannot be read")
-    return tidied("\n".join(_Chapter(_decoded(zipped.read(name))).text for name in chapters))
+    return tidied("\n".join(_Chapter(decode_xml(zipped.read(name), "replace")).text for name in chapters))
 
 
 def _chapters(zipped: Zipped) -> list[str]:
@@ -70,16 +69,6 @@ def _encrypted(zipped: Zipped) -> set[str]:
     if "META-INF/encryption.xml" in zipped:
         zipped.parse("META-INF/encryption.xml", start)
     return names
-
-
-def _decoded(data: bytes) -> str:
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return data.decode("utf-16", "replace")
-    named = _ENCODING.search(data[:400])
-    try:
-        return data.decode(named[1].decode() if named else "utf-8-sig", "replace")
-    except LookupError:
-        return data.decode("utf-8", "replace")
 
 
 class _Chapter(HTMLParser):

@@ -35,6 +35,7 @@ def text_of_pdf(data: bytes) -> str:
     """
     try:
         from pypdf import PdfReader
+        from pypdf.errors import DependencyError
     except ModuleNotFoundError:
         raise DocumentError("to read PDF files: pip install 'wordbound[files]'") from None
     # It warns of each fault of a file that it can read all the same.
@@ -44,13 +45,8 @@ def text_of_pdf(data: bytes) -> str:
         is_open = not reader.is_encrypted or bool(reader.decrypt(""))
         pages = _lines_of(reader) if is_open else []
         lines = list(pages)
-    except DocumentError:
-        raise
-    except Exception as error:
-        # Whatever a damaged file makes of the reader: it raises errors of some dozen kinds.
-        if type(error).__name__ == "DependencyError":
-            raise DocumentError("the file is encrypted; save it without a password") from None
-        raise DocumentError("the file is damaged; save it anew, or as plain text") from None
+    except DependencyError:
+        is_open = False
     if not is_open:
         raise DocumentError("the file is encrypted; save it without a password")
     if not any(map(str.strip, lines)):

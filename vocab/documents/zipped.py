@@ -1,10 +1,12 @@
 """Zip files of XML, read within bounds: a megabyte of zip can hold a terabyte."""
 
+import codecs
 import io
+import re
 import unicodedata
 import zipfile
-import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final
 from xml.parsers import expat
 
@@ -17,8 +19,28 @@ XML has three times as many bytes."""
 MAX_PARTS: Final = 20_000
 """Costs 1 KB each when the file is opened. An illustrated book has some hundreds."""
 
-_DAMAGED: Final = "the file is damaged; save it anew, or as plain text"
-_FAULTS: Final = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError, ValueError, IndexError)
+DAMAGED: Final = "the file is damaged; save it anew, or as plain text"
+
+_COMPRESSIONS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""All that the standards of DOCX, XLSX and EPUB allow."""
+
+_ENCODINGS: Final = frozenset(
+    {"ascii", "utf-8"}
+    | {f"iso8859-{part}" for part in range(1, 17) if part != 12}
+    | {f"cp{page}" for page in range(1250, 1259)}
+    | {"koi8-r", "koi8-u", "gb2312", "gbk", "gb18030", "big5", "shift_jis", "cp932", "euc_jp", "euc_kr", "cp949"}
+)
+"""Of XML, as Python names them, besides UTF-16, which is told by its first bytes. All take time in proportion to the
+text. Of Python's others, some raise errors of any kind, and punycode takes minutes for a megabyte."""
+
+_NAMED_ENCODING: Final = re.compile(rb"""<\?xml[^>]{0,200}?encoding\s*=\s*["']([A-Za-z0-9._-]{1,40})["']""")
+_MARKS_OF_ENCODINGS: Final = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+    (b"<\0", "utf-16-le"),
+    (b"\0<", "utf-16-be"),
+)
 
 
 class Zipped:
@@ -30,8 +52,8 @@ class Zipped:
             raise DocumentError(f"more than {MAX_PARTS:,} files inside")
         try:
             self._archive = zipfile.ZipFile(io.BytesIO(data))
-        except _FAULTS:
-            raise DocumentError(_DAMAGED) from None
+        except Exception:
+            raise DocumentError(DAMAGED) from None
         self._names = frozenset(self._archive.namelist())
         self._num_left = MAX_XML_BYTES
 
@@ -44,15 +66,16 @@ class Zipped:
         Raises:
             DocumentError: There is none, it is damaged or encrypted, or there is more to unpack than is allowed.
         """
-        if name not in self._names:
-            raise DocumentError(_DAMAGED)
-        if self._archive.getinfo(name).flag_bits & 1:
+        if name not in self._names or (info := self._archive.getinfo(name)).compress_type not in _COMPRESSIONS:
+            raise DocumentError(DAMAGED)
+        if info.flag_bits & 1:
             raise DocumentError("the file is encrypted; save it without a password")
         try:
             with self._archive.open(name) as part:
                 data = part.read(self._num_left + 1)
-        except _FAULTS:
-            raise DocumentError(_DAMAGED) from None
+        except Exception:
+            # Whatever a damaged file makes of the readers: they raise errors of some dozen kinds.
+            raise DocumentError(DAMAGED) from None
         self._num_left -= len(data)
         if self._num_left < 0:
             raise DocumentError(f"more than {MAX_XML_BYTES // 2**20} MiB of text when unpacked; send a part of it")
@@ -77,9 +100,27 @@ class Zipped:
         parser.CharacterDataHandler = text
         parser.EntityDeclHandler = _refuse_entity
         try:
-            parser.Parse(self.read(name), True)
-        except expat.ExpatError:
-            raise DocumentError(_DAMAGED) from None
+            # As text, for whose encoding expat does not ask.
+            parser.Parse(decode_xml(self.read(name)), True)
+        except (expat.ExpatError, UnicodeError):
+            raise DocumentError(DAMAGED) from None
+
+
+def decode_xml(data: bytes, errors: str = "strict") -> str:
+    """Decode XML as it says itself; as UTF-8 where it names no encoding, or one that is not read.
+
+    Raises:
+        UnicodeDecodeError: It is in another encoding, and ``errors`` is "strict".
+    """
+    for mark, encoding in _MARKS_OF_ENCODINGS:
+        if data.startswith(mark):
+            return data.decode(encoding, errors)
+    encoding = "utf-8"
+    if match := _NAMED_ENCODING.match(data[:400].lstrip()):
+        with suppress(LookupError):
+            named = codecs.lookup(match[1].decode()).name
+            encoding = named if named in _ENCODINGS else encoding
+    return data.decode(encoding, errors)
 
 
 def tidied(text: str) -> str:

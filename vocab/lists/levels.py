@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from vocab.csv_cells import read_cell, write_csv
 from vocab.errors import InvalidWordListError, UnknownLevelError
 from vocab.lists.entries import clean_entry
 from vocab.lists.wordlists import check_language, language_of
@@ -219,18 +220,14 @@ def read_levels(path: Path) -> list[LevelRow]:
 def _rows(reader: "csv.DictReader[str]", name: str) -> Iterator[LevelRow]:
     for cells in reader:
         try:
-            word = clean_entry(cells["word"] or "")
-            forms = [clean_entry(form) for form in (cells.get("forms") or "").split(FORM_MARK)]
+            word = clean_entry(read_cell(cells["word"] or ""))
+            forms = [clean_entry(form) for form in read_cell(cells.get("forms") or "").split(FORM_MARK)]
         except InvalidWordListError as error:
             raise InvalidWordListError(f"{name}, line {reader.line_num}: {error}") from None
         if word:
-            yield LevelRow(word, (cells.get("level") or "").strip(), tuple(filter(None, forms)))
+            yield LevelRow(word, read_cell(cells.get("level") or "").strip(), tuple(filter(None, forms)))
 
 
 def write_levels(rows: Sequence[LevelRow]) -> str:
     """Return a file of levels."""
-    output = io.StringIO()
-    writer = csv.writer(output, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    writer.writerows((row.word, row.level, FORM_MARK.join(row.forms)) for row in rows)
-    return output.getvalue()
+    return write_csv([COLUMNS, *((row.word, row.level, FORM_MARK.join(row.forms)) for row in rows)])

@@ -1,23 +1,27 @@
 """The routes of files: a text as a DOCX, to print, and the text of a DOCX, EPUB, PDF, Markdown or plain file.
 
-A process of its own reads each file: one that is made to take long, or much memory, ends with it.
+A process of its own reads each file (``vocab.documents.process``): one that is made to take long, or much memory, ends
+with it.
 """
 
 import asyncio
+import logging
+import math
 import os
 import re
-import sys
-from asyncio.subprocess import PIPE
+import signal
+import time
+from asyncio.subprocess import DEVNULL, PIPE
+from collections import defaultdict
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 
-from deployments.errors import ApiError, BadRequestError, to_api_error
+from deployments.errors import ApiError, BadRequestError, InternalError, TooManyRequestsError, to_api_error
 from deployments.ingress.answers import ClientLeft, unless_client_leaves
 from deployments.ingress.body import read_body, read_checked
 from deployments.ingress.query import read_query
@@ -25,6 +29,8 @@ from deployments.limits import Limits
 from deployments.page.docx_file import write_docx
 from deployments.protocol.documents import DOCX, read_document
 from deployments.settings import Settings
+from vocab.documents.process import REFUSED, command
+from vocab.documents.zipped import DAMAGED
 
 DOCUMENT_PATH: Final = b"/v1/documents"
 
@@ -44,12 +50,12 @@ FILES_AT_ONCE: Final = 4
 
 MAX_NAME_CHARS: Final = 255
 
-_REFUSED: Final = 1
-"""The exit status where the file cannot be read."""
+logger = logging.getLogger("ray.serve.wordbound")
 
 
 def add_documents(app: FastAPI, settings: Settings) -> None:
     limits = settings.limits
+    readers = _Readers(limits)
 
     @app.post("/v1/documents")
     async def make_document(request: Request) -> Response:
@@ -70,8 +76,11 @@ def add_documents(app: FastAPI, settings: Settings) -> None:
         name = read_query(request, ("name",)).get("name", "")
         if len(name) > MAX_NAME_CHARS or "\0" in name:
             raise BadRequestError(f"'name' must be a file's name of at most {MAX_NAME_CHARS} characters.", "name")
+        state = request.state
+        readers.check_time_left(state.owner)
         data = await read_body(request, limits.max_file_bytes, limits.max_body_s)
-        text = await unless_client_leaves(request.receive, _text_of(data, name, limits))
+        reading = readers.text_of(data, name, state.owner, state.request_id)
+        text = await unless_client_leaves(request.receive, reading)
         return JSONResponse({"text": text})
 
 
@@ -83,36 +92,91 @@ def _attachment(title: str) -> str:
     return f"attachment; filename=\"text.docx\"; filename*=UTF-8''{quote(name, safe='')}.docx"
 
 
-async def _text_of(data: bytes, name: str, limits: Limits) -> str:
-    """Return the text of a file.
+class _Readers:
+    """Processes that read files: one at a time for each key, each key for so much processor time a minute.
 
-    Raises:
-        BadRequestError: It cannot be read, takes too long, or has more text than can be checked.
+    A key that is overdrawn, for it is not known before what a file takes, waits until it is not.
     """
-    packages = os.pathsep.join(filter(None, [str(Path(__file__).parents[3]), os.environ.get("PYTHONPATH")]))
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "vocab.documents", name),
-        stdin=PIPE,
-        stdout=PIPE,
-        stderr=PIPE,
-        env={**os.environ, "PYTHONPATH": packages},
-    )
-    try:
-        async with asyncio.timeout(limits.max_file_s):
-            text, said = await process.communicate(data)
-    except TimeoutError:
-        raise _refused(f"it takes more than {limits.max_file_s:g} s to read; send a part of it") from None
-    finally:
-        with suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
-    if process.returncode == _REFUSED and said:
-        raise _refused(said.decode())
-    if process.returncode:
-        raise _refused("the file is damaged; save it anew, or as plain text")
-    if len(text) > limits.max_check_bytes:
-        raise _refused(f"it has more than {limits.max_check_bytes:,} bytes of text; send a part of it")
-    return text.decode()
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._turns = defaultdict[str, asyncio.Lock](asyncio.Lock)
+        self._used_s = dict[str, tuple[float, float]]()
+
+    def check_time_left(self, owner: str) -> None:
+        """Check that a key may have a file read now.
+
+        Raises:
+            TooManyRequestsError: Its files took more processor time than it has.
+        """
+        most = self._limits.max_file_s_per_minute
+        over_s = self._used(owner) - most
+        if over_s >= 0:
+            raise TooManyRequestsError(
+                f"The files of this key took more than {most:g} s of a processor within a minute. Try again later.",
+                "too_many_requests",
+                math.floor(over_s * 60 / most) + 1,
+            )
+
+    async def text_of(self, data: bytes, name: str, owner: str, request_id: str) -> str:
+        """Return the text of a file.
+
+        Raises:
+            BadRequestError: It cannot be read, takes too long, or has more text than can be checked.
+            TooManyRequestsError: As ``check_time_left``, once it is the file's turn.
+            InternalError: The process does not start.
+        """
+        async with self._turns[owner]:
+            self.check_time_left(owner)
+            # Of a process that does not say what it took, for it was ended: with one thread it is no more than this.
+            started, used_s = time.monotonic(), None
+            try:
+                status, used_s, said = await self._run(data, name)
+            finally:
+                used_s = time.monotonic() - started if used_s is None else used_s
+                self._used_s[owner] = self._used(owner) + used_s, time.monotonic()
+        if status == 0:
+            return said
+        if status == REFUSED:
+            raise _refused(said)
+        if status == -signal.SIGXCPU:
+            raise self._too_slow()
+        if status > 0:
+            logger.error("%s: the process that reads files ended with status %d", request_id, status)
+            raise InternalError(request_id)
+        raise _refused(DAMAGED)
+
+    def _used(self, owner: str) -> float:
+        """Return the processor seconds that count for a key now; they are forgotten at the rate that it has."""
+        used_s, when = self._used_s.get(owner, (0.0, 0.0))
+        return max(0.0, used_s - (time.monotonic() - when) * self._limits.max_file_s_per_minute / 60)
+
+    async def _run(self, data: bytes, name: str) -> tuple[int, float | None, str]:
+        """Return the exit status, the processor seconds where it says them, and the text or the reason."""
+        process = await asyncio.create_subprocess_exec(
+            *command(name, self._limits.max_file_s, self._limits.max_check_bytes),
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=DEVNULL,
+            cwd="/",
+            env={},
+            start_new_session=True,
+        )
+        try:
+            async with asyncio.timeout(self._limits.max_file_s):
+                output, _ = await process.communicate(data)
+        except TimeoutError:
+            raise self._too_slow() from None
+        finally:
+            if process.returncode is None:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+            status = await process.wait()
+        used, is_whole, said = output.partition(b"\n")
+        return status, float(used) if is_whole else None, said.decode()
+
+    def _too_slow(self) -> BadRequestError:
+        return _refused(f"it takes more than {self._limits.max_file_s:g} s to read; send a part of it")
 
 
 def _refused(reason: str) -> BadRequestError:

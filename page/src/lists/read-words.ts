@@ -1,3 +1,5 @@
+import { readCell } from "./csv";
+
 /** Characters of a word, and words of a list, that the service takes. */
 export const MAX_WORD_CHARS = 100;
 export const MAX_LIST_WORDS = 50_000;
@@ -95,7 +97,7 @@ export function rowsOf(text: string, separator: string): Row[] {
   let [line, start, cell, isQuoted] = [1, 1, "", false];
   let cells: string[] = [];
   const end = (): void => {
-    rows.push({ line: start, cells: [...cells, cell] });
+    rows.push({ line: start, cells: [...cells, cell].map(readCell) });
     [cells, cell, start] = [[], "", line];
   };
   for (let place = 0; place < text.length; place += 1) {

@@ -2,10 +2,14 @@
 
 import io
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
+from pathlib import PurePath
+from typing import cast
 
 from fpdf import FPDF
+from pypdf import PdfWriter
+from pypdf.generic import ArrayObject, DecodedStreamObject, DictionaryObject, NameObject, NumberObject
 
 WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
@@ -27,12 +31,24 @@ STORY = tuple(
 )
 
 
-def zipped(parts: Mapping[str, str | bytes]) -> bytes:
+def zipped(parts: Mapping[str, str | bytes], compression: int = zipfile.ZIP_DEFLATED) -> bytes:
     output = io.BytesIO()
-    with zipfile.ZipFile(output, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(output, "w", compression) as archive:
         for name, data in parts.items():
             archive.writestr(name, data)
     return output.getvalue()
+
+
+def packed_anew(data: bytes, compression: int = zipfile.ZIP_DEFLATED, **changed: bytes) -> bytes:
+    """A zip file with another compression, and other parts by the stems of their names."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        parts = {name: changed.get(PurePath(name).stem, archive.read(name)) for name in archive.namelist()}
+    return zipped(parts, compression)
+
+
+def in_encoding(encoding: str, xml: str = "<p>café</p>", *, encode: str = "utf-8") -> bytes:
+    """XML that says it has this encoding."""
+    return f'<?xml version="1.0" encoding="{encoding}"?>{xml}'.encode(encode)
 
 
 def docx_of(body: str, **parts: str) -> bytes:
@@ -46,6 +62,11 @@ def docx_of(body: str, **parts: str) -> bytes:
             **{f"word/{name}.xml": f'<w:notes xmlns:w="{WORD}">{xml}</w:notes>' for name, xml in parts.items()},
         }
     )
+
+
+def docx_in_encoding(encoding: str, encode: str = "utf-8") -> bytes:
+    body = f'<w:document xmlns:w="{WORD}"><w:body><w:p><w:r><w:t>café</w:t></w:r></w:p></w:body></w:document>'
+    return packed_anew(docx_of(""), document=in_encoding(encoding, body, encode=encode))
 
 
 def docx(paragraphs: Sequence[str]) -> bytes:
@@ -100,3 +121,43 @@ def pdf(paragraphs: Sequence[str], *, password: str | None = None, height_mm: fl
         document.multi_cell(0, text=paragraph, align="L")
         document.ln(9)
     return bytes(document.output())
+
+
+def damaged_lzma() -> bytes:
+    """A DOCX whose parts are packed as LZMA, and have settings that there are not."""
+    data = bytearray(packed_anew(docx(STORY), zipfile.ZIP_LZMA))
+    place = data.find(b"word/document.xml") + len("word/document.xml")
+    # Behind the version and the length of the settings.
+    data[place + 4] = 0xFF
+    return bytes(data)
+
+
+def slow_pdf(num_pages: int = 9_000) -> bytes:
+    """One page, which the table of pages names thousands of times: a minute of a processor."""
+    writer, output, text = PdfWriter(), io.BytesIO(), DecodedStreamObject()
+    page = writer.add_blank_page(300, 300)
+    text.set_data(b"BT /F1 10 Tf " + b"(word) Tj " * 1_000 + b"ET")
+    page[NameObject("/Contents")] = writer._add_object(text.flate_encode())
+    font = DictionaryObject({NameObject("/Type"): NameObject("/Font"), NameObject("/Subtype"): NameObject("/Type1")})
+    font[NameObject("/BaseFont")] = NameObject("/Helvetica")
+    page[NameObject("/Resources")] = DictionaryObject(
+        {NameObject("/Font"): DictionaryObject({NameObject("/F1"): writer._add_object(font)})}
+    )
+    pages = cast("DictionaryObject", writer._root_object["/Pages"].get_object())
+    pages[NameObject("/Kids")] = ArrayObject([page.indirect_reference] * num_pages)
+    pages[NameObject("/Count")] = NumberObject(num_pages)
+    writer.write(output)
+    return output.getvalue()
+
+
+HOSTILE: Mapping[str, Callable[[], bytes]] = {
+    "a book in IDNA": lambda: epub_of({"a.xhtml": in_encoding("idna")}),
+    "a book in no encoding": lambda: epub_of({"a.xhtml": in_encoding("undefined")}),
+    "a book in punycode": lambda: epub_of({"a.xhtml": in_encoding("punycode", f"<p>a-{'b' * 1_000_000}</p>")}),
+    "a book in a mark that no parser takes": lambda: epub_of({"a.xhtml": "<![" * 1_000}),
+    "a DOCX in an encoding that is none": lambda: docx_in_encoding("no-such"),
+    "a DOCX in UTF-32": lambda: docx_in_encoding("utf-32", "utf-32"),
+    "a DOCX in bytes": lambda: docx_in_encoding("hex", "utf-16-be"),
+    "a DOCX in LZMA": damaged_lzma,
+}
+"""Files for which their readers raised errors, or took minutes, by what they are."""

@@ -5,11 +5,26 @@ import struct
 import sys
 import zipfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from unittest.mock import Mock
 
 import pytest
 from pypdf import PdfWriter
 
-from tests.vocab.documents.books import STORY, docx, docx_of, epub, epub_of, pdf, zipped
+from tests.vocab.documents.books import (
+    HOSTILE,
+    STORY,
+    damaged_lzma,
+    docx,
+    docx_in_encoding,
+    docx_of,
+    epub,
+    epub_of,
+    in_encoding,
+    packed_anew,
+    pdf,
+    zipped,
+)
 from vocab import documents
 from vocab.documents import text_of
 from vocab.documents import zipped as zipped_module
@@ -89,11 +104,40 @@ def test_pages_of_a_book_are_read_as_a_reader_sees_them(page: str, expected: str
     [
         "<?xml version='1.0' encoding='iso-8859-1'?><p>café</p>".encode("iso-8859-1"),
         "<p>café</p>".encode("utf-16"),
-        "<?xml version='1.0' encoding='no-such'?><p>café</p>".encode(),
+        "<p>café</p>".encode("utf-16-be"),
+        "<p>café</p>".encode("utf-8-sig"),
+        in_encoding("windows-1252", encode="cp1252"),
+        in_encoding("GB2312", encode="gbk"),
+        *map(in_encoding, ("no-such", "idna", "undefined", "punycode", "utf-16", "hex", "rot13")),
     ],
 )
 def test_pages_may_have_other_encodings(page: bytes) -> None:
     assert text_of(epub_of({"a.xhtml": page}), "a") == "\ncafé\n"
+
+
+@pytest.mark.parametrize(("encoding", "encode"), [("iso-8859-1", "latin-1"), ("utf-16", "utf-16"), ("idna", "utf-8")])
+def test_a_docx_may_have_other_encodings(encoding: str, encode: str) -> None:
+    assert text_of(docx_in_encoding(encoding, encode), "a") == "café\n"
+
+
+@pytest.mark.parametrize("make", HOSTILE.values(), ids=HOSTILE)
+def test_readers_raise_no_other_error(make: Callable[[], bytes]) -> None:
+    with suppress(DocumentError):
+        text_of(make(), "a")
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (RuntimeError("/usr/lib/secret.py"), "the file is damaged; save it anew, or as plain text"),
+        (RecursionError("too deep"), "it takes too much memory to read; save it anew, or as plain text"),
+    ],
+)
+def test_no_message_of_a_reader_is_passed_on(monkeypatch: pytest.MonkeyPatch, error: Exception, told: str) -> None:
+    monkeypatch.setattr(documents, "text_of_pdf", Mock(side_effect=error))
+    with pytest.raises(DocumentError) as error_info:
+        text_of(pdf(STORY), "a")
+    assert str(error_info.value) == told
 
 
 def test_a_book_may_have_encrypted_fonts() -> None:
@@ -142,6 +186,10 @@ BOMB = "<p>" + "a" * (zipped_module.MAX_XML_BYTES + 1) + "</p>"
         (lambda: docx(STORY)[:-200], DAMAGED),
         (lambda: docx(STORY).replace(b"word/document.xml", b"word/documenX.xml"), DAMAGED),
         (lambda: docx_of("<w:p>"), DAMAGED),
+        (damaged_lzma, DAMAGED),
+        (lambda: packed_anew(docx(STORY), zipfile.ZIP_BZIP2), DAMAGED),
+        (lambda: docx_in_encoding("utf-32", "utf-32"), DAMAGED),
+        (lambda: docx_in_encoding("utf-8", "latin-1"), DAMAGED),
         (lambda: docx_of(""), SCAN),
         (lambda: with_encrypted_part(docx(STORY)), "the file is encrypted"),
         (lambda: zipped({"[Content_Types].xml": "<T/>", "_rels/.rels": ENTITIES}), "declares entities"),

@@ -18,6 +18,8 @@ from vocab.lists.levels import (
     write_levels,
 )
 
+FORMULAS = ("=cmd|' /C calc'!A0", "-ness", "'-s", "''+a", "+1", "@home", "'tis")
+
 CEFR = "word,level,forms\ncat,A1,cats\nbook,A2,books;booked\nthe,A1,\n,A1,\nabolish,B2,\n"
 
 
@@ -111,7 +113,12 @@ def test_the_levels_that_can_be_asked_for_are_named(folder: Path) -> None:
 
 
 def test_a_file_that_was_written_is_read_again(tmp_path: Path) -> None:
-    rows = [LevelRow("go", "A1", ("goes", "went")), LevelRow('in "front", of', "A2"), LevelRow("a")]
+    rows = [
+        LevelRow("go", "A1", ("goes", "went")),
+        LevelRow('in "front", of', "A2"),
+        LevelRow("a"),
+        *map(LevelRow, FORMULAS),
+    ]
     path = tmp_path / "levels.csv"
     path.write_text(write_levels(rows), encoding="utf-8", newline="\n")
     assert read_levels(path) == rows

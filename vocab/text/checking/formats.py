@@ -1,8 +1,6 @@
 """Write what a check found as JSON, CSV or a page of HTML: the same bytes for the command line and for HTTP."""
 
-import csv
 import html
-import io
 import json
 from bisect import bisect_right
 from collections import Counter
@@ -10,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
+from vocab.csv_cells import write_csv
 from vocab.text.checking.report import ALLOWED, CheckedWord, TextReport, band_of
 
 Format: TypeAlias = Literal["json", "csv", "html"]
@@ -127,17 +126,15 @@ def _word(report: TextReport, places: Places, word: CheckedWord) -> dict[str, An
 
 
 def _csv(checked: Sequence[NamedReport]) -> str:
-    output = io.StringIO()
-    writer = csv.writer(output, lineterminator="\n")
-    writer.writerow(FIELDS)
+    table: list[Sequence[object]] = [FIELDS]
     for name, report in checked:
         places = Places(report.text)
         rows = (word for word in report.words if not word.is_allowed)
         for word in islice(rows, MAX_PLACES):
             told = _word(report, places, word)
             nearest = "; ".join(listed["word"] for listed in told.pop("nearest"))
-            writer.writerow((name, *told.values(), nearest))
-    return output.getvalue()
+            table.append((name, *told.values(), nearest))
+    return write_csv(table)
 
 
 # A colour and a line each, so that no band is told by its colour alone. Dark, for text on white, and such as people

@@ -1,16 +1,20 @@
 """The text of a file over a real connection: what the command line reads of it, or why it cannot be read."""
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
 
 import httpx
+import psutil
 import pytest
 
 from deployments.ingress.deployment import create_app
 from deployments.limits import Limits
 from deployments.settings import Settings
-from tests.deployments.front import KEY, LIMITS, MODEL, Front, assert_error
+from tests.deployments.front import KEY, KEY_SETTINGS, KEYS, LIMITS, MODEL, Front, assert_error
 from tests.deployments.stand_in import StandIn
-from tests.vocab.documents.books import STORY, docx, epub, pdf, zipped
+from tests.vocab.documents.books import HOSTILE, STORY, docx, epub, pdf, slow_pdf, zipped
 from vocab.documents import text_of
 
 PATH = "/v1/documents/text"
@@ -57,10 +61,63 @@ def test_a_file_has_its_limits_and_its_route_a_key(front: Front) -> None:
         assert_error(client.post(PATH, content=b"x"), 401, code="invalid_api_key")
 
 
-async def test_a_file_that_takes_too_long_is_given_up() -> None:
-    # No process starts within a millisecond.
-    settings = Settings(model_id=MODEL, secret_token=KEY, limits=Limits(max_file_s=0.001))
+@pytest.mark.parametrize("name", HOSTILE)
+def test_no_error_of_a_reader_is_passed_on(front: Front, name: str) -> None:
+    answer = sent(front, HOSTILE[name]())
+    if answer.status_code != 200:
+        message = "The file cannot be read: the file is damaged; save it anew, or as plain text."
+        assert assert_error(answer, 400)["message"] == message
+
+
+@asynccontextmanager
+async def limited(**limits: float) -> AsyncIterator[Callable[..., Awaitable[httpx.Response]]]:
+    """An application with these limits, as a function that posts a file to it."""
+    settings = Settings(model_id=MODEL, secret_token=KEY, limits=Limits(**limits), keys=KEY_SETTINGS)
     transport = httpx.ASGITransport(create_app(settings, StandIn()))
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
-        answer = await client.post(PATH, content=b"x", headers={"Authorization": f"Bearer {KEY}"})
-    assert "more than 0.001 s to read" in assert_error(answer, 400)["message"]
+
+        async def post(data: bytes, key: str = KEY) -> httpx.Response:
+            return await client.post(PATH, content=data, headers={"Authorization": f"Bearer {key}"})
+
+        yield post
+
+
+async def test_a_file_that_takes_too_long_is_given_up() -> None:
+    # No process starts within a millisecond.
+    async with limited(max_file_s=0.001) as post:
+        assert "more than 0.001 s to read" in assert_error(await post(b"x"), 400)["message"]
+
+
+async def test_a_key_that_has_used_up_its_processor_time_waits_and_others_do_not() -> None:
+    async with limited(max_file_s=1, max_file_s_per_minute=1) as post:
+        assert "more than 1 s to read" in assert_error(await post(slow_pdf()), 400)["message"]
+        answer = await post(b"x")
+        assert_error(answer, 429, code="too_many_requests")
+        assert 1 <= int(answer.headers["Retry-After"]) <= 60
+        assert (await post(b"x", KEYS["other"])).status_code in (200, 400)
+
+
+async def test_a_key_has_one_process_at_a_time_and_no_variable_of_the_service() -> None:
+    nums: set[int] = set()
+    environments: set[str] = set()
+
+    async def watch() -> None:
+        while True:
+            running = [child for child in psutil.Process().children() if "vocab.documents" in shown(child, "cmdline")]
+            nums.add(len(running))
+            environments.update(shown(child, "environ") for child in running)
+            await asyncio.sleep(0.01)
+
+    watching = asyncio.create_task(watch())
+    async with limited(max_file_s=1) as post:
+        answers = await asyncio.gather(*(post(slow_pdf()) for _ in range(3)))
+    watching.cancel()
+    assert [answer.status_code for answer in answers] == [400, 400, 400]
+    assert (nums, environments) == ({0, 1}, {""})
+
+
+def shown(process: psutil.Process, name: str) -> str:
+    try:
+        return Path(f"/proc/{process.pid}/{name}").read_text(errors="replace")
+    except OSError:
+        return ""

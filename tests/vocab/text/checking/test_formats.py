@@ -146,6 +146,12 @@ def test_coverage_is_given_with_and_without_new_words() -> None:
     assert report("dog", "dog").coverage == 1.0
 
 
+def test_no_cell_of_csv_is_a_formula() -> None:
+    for name in ("=1+1", "+1", "-1", "@SUM(1)", "\t=1", "\r=1", "\n=1", "＝1", "'=1"):
+        _, row, *_ = csv.reader(io.StringIO(written([NamedReport(name, report("zzz"))], "csv"), newline=""))
+        assert row[0] == f"'{name}"
+
+
 def test_csv_has_a_row_for_each_place_that_is_not_listed() -> None:
     table = written([NamedReport("a,b", report(TEXT, "Zoltan")), NamedReport(None, report("zzz"))], "csv")
     rows = list(csv.DictReader(io.StringIO(table)))
