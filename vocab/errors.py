@@ -11,6 +11,7 @@ VocabularyError
 │   └── ListTooLargeError       400
 │       └── ChangesTooLargeError  400
 ├── OptionsError                400  the caller's mistake
+├── StructureError              400  the caller's mistake
 ├── TokenBudgetError            400  the caller's mistake
 ├── PrefillError                400  the caller's mistake
 ├── CompileError                500  our fault
@@ -64,6 +65,10 @@ class ChangesTooLargeError(ListTooLargeError):
 
 class OptionsError(VocabularyError):
     """Options contradict one another, or a word is both added and left out."""
+
+
+class StructureError(VocabularyError):
+    """A JSON schema or grammar cannot be compiled; half a sentence says why, for the caller to say which."""
 
 
 class TokenBudgetError(VocabularyError):

@@ -27,6 +27,7 @@ from deployments.contract import (
     VocabularySpec,
     prompts_of,
 )
+from deployments.keys import NO_OWNER
 from deployments.process_setup import HF_TOKEN, set_up_process, watch_event_loop
 from deployments.protocol.generation.reader import ChatRequestReader
 from deployments.replica.answers.answer_line import PRIORITY, LineAnswer, LineAnswerer, LineRequest
@@ -39,6 +40,7 @@ from deployments.replica.engine.engine import EngineError
 from deployments.replica.engine.engine_watch import EngineWatch
 from deployments.replica.engine.node_lists import NodeLists
 from deployments.replica.engine.startup_check import check_context, prepare_proof, prove_enforcement
+from deployments.replica.engine.structures import Structures, compiles_tools
 from deployments.replica.prompts.tokenization import install_tokenization
 from deployments.replica.word_tools.answering import WordTools
 from deployments.settings import Settings
@@ -48,6 +50,7 @@ from vocab.artefacts.store import ArtefactStore
 from vocab.automaton.speller import has_own_spelling
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIABLE, EngineCache
+from vocab.vllm_plugin import messages
 
 logger = logging.getLogger("ray.serve")
 
@@ -65,6 +68,7 @@ class Replica(LLMServer):
         self, llm_config: LLMConfig, *, settings: Settings, vocabulary: DeploymentHandle
     ) -> None:
         set_up_process(settings)
+        messages.install()
         store = ArtefactStore(settings.resolved_artefact_dir(), settings.artefact_bytes)
         # Read in the engine's own process by the plugin that fills the masks (``vocab.vllm_plugin.backend``).
         os.environ[ARTEFACT_DIR_VARIABLE] = str(settings.resolved_artefact_dir())
@@ -101,12 +105,13 @@ class Replica(LLMServer):
             self._chats.answer,
             lambda spec, owner: resolve(vocabulary, spec, owner),
         )
+        self._structures = Structures(tokenizer, engine.vocab_size(self), with_tools=compiles_tools(settings))
         self._share = Share(
             min(settings.max_sequences, engine.max_sequences(self)), settings.max_queued_requests, settings.max_queue_s
         )
         self._texts = Share(_TEXTS_AT_ONCE, settings.max_queued_requests, settings.max_queue_s)
         self._lines = LineAnswerer(
-            _LinesEngine(self, self._chats, settings, vocabulary),
+            _LinesEngine(self, self._chats, self._structures, settings, vocabulary),
             ChatRequestReader.of(settings),
             Share(self._num_batch_sequences(settings)),
         )
@@ -125,6 +130,10 @@ class Replica(LLMServer):
         self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, caller: Caller
     ) -> AsyncGenerator[Answer, None]:
         """Yield ``BEGUN`` when the request's turn has come, then what ``ChatAnswerer.answer`` yields."""
+        # Before its turn: others use the engine meanwhile.
+        if (refusal := await self._structures.refusal(body, caller.owner)) is not None:
+            yield refusal
+            return
         answer = self._chats.answer(body, vocabulary, decoding, caller)
         async with aclosing(self._in_turn(self._share, decoding.num_sequences(body), caller, answer)) as items:
             async for item in items:
@@ -307,14 +316,26 @@ async def _bring_prebuilt(
 class _LinesEngine:
     """The replica as ``LineAnswerer`` uses it."""
 
-    def __init__(self, replica: Replica, chats: ChatAnswerer, settings: Settings, vocabulary: DeploymentHandle) -> None:
+    def __init__(
+        self,
+        replica: Replica,
+        chats: ChatAnswerer,
+        structures: Structures,
+        settings: Settings,
+        vocabulary: DeploymentHandle,
+    ) -> None:
         self._replica = replica
         self._chats = chats
+        self._structures = structures
         self._vocabulary = vocabulary
         self._priority = PRIORITY if engine.knows_priorities(settings) else 0
 
     async def resolve(self, spec: VocabularySpec) -> ResolvedVocabulary:
         return await resolve(self._vocabulary, spec)
+
+    async def refusal(self, body: ChatBody) -> Answer | None:
+        # Lines are bounded where they are read.
+        return await self._structures.refusal(body, NO_OWNER)
 
     def answer(
         self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, caller: Caller

@@ -1,4 +1,5 @@
-"""One compile process (``vocab.compiler.worker``) seen from the process that started it, in blocking calls.
+"""One compile process (``vocab.compiler.worker`` or ``structure_worker``) seen from the process that started it, in
+blocking calls.
 
 A process that takes too long or too much memory, dies or answers nonsense is killed and reaped, and its job fails
 with an error of the library.
@@ -19,8 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from vocab.compiler.jobs import Job, Reply, read_reply, write_job
-from vocab.compiler.worker import EXIT_S, cpu_seconds, resident_bytes
+from vocab.compiler.child import cpu_seconds, resident_bytes
+from vocab.compiler.jobs import CheckStructure, Job, Reply, read_reply, write_job
+from vocab.compiler.worker import EXIT_S
 from vocab.errors import CompileError, CompileTimeoutError, ListTooLargeError
 
 START_DEADLINE_S: Final = 300.0
@@ -72,7 +74,9 @@ class WorkerCommand:
 class CompileProcess:
     """A compile process. Used by the thread that made it, with which it ends; only ``stop`` may be called by any."""
 
-    def __init__(self, arguments: Sequence[str], max_memory_bytes: int) -> None:
+    def __init__(self, arguments: Sequence[str], max_memory_bytes: int, first: bytes = b"") -> None:
+        """``first`` is written to its input before it is asked anything."""
+        self._first = first
         self._max_memory_bytes = max_memory_bytes
         self._max_cpu_s = math.inf
         self._unread = b""
@@ -88,15 +92,16 @@ class CompileProcess:
         self._output: Any = self._process.stdout
 
     def wait_until_ready(self) -> str:
-        """Return the digest of the tokenizer that it compiles for.
+        """Return what it calls itself: a process for lists, by the digest of the tokenizer that it compiles for.
 
         Raises:
             CompileError: It does not become ready.
         """
         try:
-            line = self._read_line(time.monotonic() + START_DEADLINE_S, START_DEADLINE_S)
-            return str(_field(line, "ready"))
-        except CompileError as error:
+            deadline = time.monotonic() + START_DEADLINE_S
+            self._send(self._first, deadline, START_DEADLINE_S)
+            return str(_field(self._read_line(deadline, START_DEADLINE_S), "ready"))
+        except (CompileError, OSError) as error:
             self.reap()
             raise CompileError(f"the compile process does not start: {error}") from None
 
@@ -107,7 +112,7 @@ class CompileProcess:
     def is_alive(self) -> bool:
         return self._process.poll() is None
 
-    def ask(self, job: Job, deadline_s: float, max_cpu_s: float = math.inf) -> Reply:
+    def ask(self, job: Job | CheckStructure, deadline_s: float, max_cpu_s: float = math.inf) -> Reply:
         """Have a job done. A process that failed is gone afterwards.
 
         Raises:
@@ -178,12 +183,12 @@ class CompileProcess:
 
     def _check(self, deadline: float, deadline_s: float) -> None:
         if time.monotonic() > deadline:
-            raise CompileTimeoutError(f"the list took longer to compile than the {deadline_s:g} s it may")
+            raise CompileTimeoutError(f"a job took longer to compile than the {deadline_s:g} s it may")
         if math.isfinite(self._max_cpu_s) and cpu_seconds(self.pid) > self._max_cpu_s:
             raise ListTooLargeError("The list takes too long to compile: send fewer or shorter words.")
         if (used := resident_bytes(self.pid)) > self._max_memory_bytes:
             raise CompileError(
-                f"the list needs more memory to compile ({used / 1e9:.1f} GB) than compile_memory_bytes allows"
+                f"a job needs more memory to compile ({used / 1e9:.1f} GB) than compile_memory_bytes allows"
             )
 
     def _how_it_died(self) -> str:

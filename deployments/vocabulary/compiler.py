@@ -16,11 +16,11 @@ from collections import deque
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from deployments.keys import NO_OWNER
 from deployments.vocabulary.compile_process import CompileProcess, NotBegunError, WorkerCommand
-from vocab.compiler.jobs import ChangeList, Compiled, CompileList, Job, MeasureTexts, Reply
+from vocab.compiler.jobs import ChangeList, CheckStructure, Compiled, CompileList, Job, MeasureTexts, Reply
 from vocab.errors import CompileError, CompileQueueError, CompileTimeoutError, ListTooLargeError
 
 RETIRE_SHARE: Final = 4
@@ -45,7 +45,7 @@ _MAX_STARTS: Final = 2
 class _Item(NamedTuple):
     """A job, None for the start of the process alone; when it is given up, in ``time.monotonic``; its reply."""
 
-    job: Job | None
+    job: Job | CheckStructure | None
     deadline: float
     reply: Future[Reply]
 
@@ -72,10 +72,10 @@ class Compiler:
     """The compile processes. Called from one event loop."""
 
     def __init__(self, command: WorkerCommand, limits: CompilerLimits) -> None:
-        start = _NextStart(command)
-        self._long = _Lane(start, limits, limits.idle_s, MAX_WAITING_LONG)
+        start = _ListStart(command)
+        self._long = Lane(start, limits, limits.idle_s, MAX_WAITING_LONG)
         # Stays: its start would be the longest part of a short job. It grows little, see RETIRE_SHARE.
-        self._short = _Lane(start, limits, None, MAX_WAITING_SHORT)
+        self._short = Lane(start, limits, None, MAX_WAITING_SHORT)
 
     async def warm_up(self) -> None:
         """Start the process for short jobs, which needs the tokenizer.
@@ -112,14 +112,14 @@ class Compiler:
         """End all processes at once; jobs under way fail."""
         await asyncio.gather(self._short.close(), self._long.close())
 
-    async def _done(self, lane: "_Lane", job: Job, owner: str) -> Reply:
+    async def _done(self, lane: "Lane", job: Job, owner: str) -> Reply:
         reply = await lane.ask(job, owner)
         if reply.error is not None:
             raise reply.error
         return reply
 
 
-def _is_clients(job: Job) -> bool:
+def _is_clients(job: Job | CheckStructure) -> bool:
     """Whether a job is a client's own, not one of a list that all share."""
     return not isinstance(job, CompileList) or job.words is not None
 
@@ -129,18 +129,35 @@ def _is_short(job: CompileList | ChangeList) -> bool:
     return words is not None and len(words) <= SHORT_LIST and sum(map(len, words)) <= SHORT_LIST_CHARS
 
 
-class _NextStart:
-    """The command of the next process, which reads the tokenizer that another has stored."""
+class Start(Protocol):
+    """How the processes of lanes are started, under ``lock``."""
+
+    lock: threading.Lock
+
+    def start(self, max_memory_bytes: int) -> CompileProcess: ...
+
+    def note_ready(self, name: str) -> None:
+        """Take note of what the process called itself when it was ready."""
+
+
+class _ListStart:
+    """Start processes for lists; the first stores the tokenizer that the next ones read."""
 
     def __init__(self, command: WorkerCommand) -> None:
         self.lock = threading.Lock()
-        self.command = command
+        self._command = command
+
+    def start(self, max_memory_bytes: int) -> CompileProcess:
+        return CompileProcess(self._command.arguments(), max_memory_bytes)
+
+    def note_ready(self, name: str) -> None:
+        self._command = replace(self._command, tokenizer=name)
 
 
-class _Lane:
+class Lane:
     """A thread with one process, started when there is a job; the owners of the jobs take turns."""
 
-    def __init__(self, start: _NextStart, limits: CompilerLimits, idle_s: float | None, max_waiting: int) -> None:
+    def __init__(self, start: Start, limits: CompilerLimits, idle_s: float | None, max_waiting: int) -> None:
         self._start = start
         self._limits = limits
         self._idle_s = idle_s
@@ -158,8 +175,14 @@ class _Lane:
         process = self._process
         return None if process is None else process.pid
 
-    async def ask(self, job: Job | None, owner: str) -> Reply:
-        """Return the reply to a job; without one, an empty reply once there is a process, however long it takes."""
+    async def ask(self, job: Job | CheckStructure | None, owner: str) -> Reply:
+        """Return the reply to a job; without one, an empty reply once there is a process, however long it takes.
+
+        Raises:
+            CompileQueueError: Too many jobs of the owner wait.
+            CompileTimeoutError: It took longer than the deadline allows.
+            CompileError: It could not be done, or its process died.
+        """
         deadline_s = math.inf if job is None else self._limits.deadline_s
         item = _Item(job, time.monotonic() + deadline_s, Future())
         self._put(owner, item)
@@ -167,7 +190,7 @@ class _Lane:
             async with asyncio.timeout(None if job is None else deadline_s):
                 return await asyncio.wrap_future(item.reply)
         except TimeoutError:
-            raise CompileTimeoutError(f"the list was not compiled within {deadline_s:g} s") from None
+            raise CompileTimeoutError(f"a job was not done within {deadline_s:g} s") from None
         finally:
             self._discard(owner, item)
 
@@ -178,7 +201,7 @@ class _Lane:
             waiting = self._jobs.setdefault(owner, deque())
             if owner != NO_OWNER and len(waiting) >= self._max_waiting:
                 raise CompileQueueError(
-                    f"{len(waiting)} lists of this key wait to be compiled, as many as may. Try again in a moment."
+                    f"{len(waiting)} compiles of this key wait for their turn, as many as may. Try again in a moment."
                 )
             waiting.append(item)
             self._changed.notify()
@@ -259,10 +282,8 @@ class _Lane:
         if self._process is None:
             # One at a time: the first stores the tokenizer for the next.
             with self._start.lock:
-                command = self._start.command
-                self._process = CompileProcess(command.arguments(), self._limits.max_memory_bytes)
-                digest = self._process.wait_until_ready()
-                self._start.command = replace(command, tokenizer=digest)
+                self._process = self._start.start(self._limits.max_memory_bytes)
+                self._start.note_ready(self._process.wait_until_ready())
         return self._process
 
     def _end(self, why: str) -> None:

@@ -17,7 +17,7 @@ from deployments.vocabulary.compiler import Compiler, CompilerLimits
 from deployments.vocabulary.deployment import Vocabulary
 from tests.deployments.processes import is_gone
 from vocab.automaton.speller import load_speller
-from vocab.compiler.worker import resident_bytes
+from vocab.compiler.child import resident_bytes
 from vocab.lists.wordlists import load_word_list
 from vocab.matching.engine_cache import EngineCache
 from vocab.matching.matcher import Matcher

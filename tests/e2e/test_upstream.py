@@ -12,7 +12,7 @@ from tests.pages import blocks_run_by
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
-SEED, TEMPERATURES, BITMASK = blocks_run_by(__file__, "docs/upstream.md")
+SEED, TEMPERATURES, SANITIZER, BITMASK = blocks_run_by(__file__, "docs/upstream.md")
 
 
 def run(program: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -40,6 +40,15 @@ def test_a_seed_and_a_prompt_of_several_steps_end_vllms_engine(smollm2_path: Pat
 def test_temperatures_of_drafted_tokens_are_what_the_buffer_held(tmp_path: Path) -> None:
     done = run(TEMPERATURES.text, tmp_path)
     assert done.stdout.splitlines()[-1:] == ["tensor([123., 123., 123., 123., 123.])"], done.stderr
+
+
+def test_a_longer_message_takes_vllms_sanitizer_far_more_time(tmp_path: Path) -> None:
+    long, short = (
+        min(float(run(SANITIZER.text.replace("1600", str(parts)), tmp_path).stdout) for _ in range(2))
+        for parts in (3200, 800)
+    )
+    # 35 times here, 4 where time grows with the length.
+    assert long > 8 * short
 
 
 def test_the_time_of_a_bitmask_is_measured(tmp_path: Path) -> None:

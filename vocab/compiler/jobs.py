@@ -53,6 +53,17 @@ class MeasureTexts:
     n_words: int
 
 
+@dataclass(frozen=True, slots=True)
+class CheckStructure:
+    """Say whether the engine can follow a JSON schema, or else a grammar; an error in the reply says why not.
+
+    Done by a process of its own, ``vocab.compiler.structure_worker``.
+    """
+
+    text: str
+    is_schema: bool = True
+
+
 Job: TypeAlias = CompileList | ChangeList | MeasureTexts
 
 FIRST_WORDS: Final = 20_000
@@ -90,7 +101,7 @@ class Reply:
     """The answer to a job.
 
     Attributes:
-        compiled: None after an error, and for ``MeasureTexts``.
+        compiled: None after an error, and for other jobs than lists and changes.
         fewest_tokens: Of the shortest text; None where there is no text.
         resident_bytes: The memory of the process afterwards.
     """
@@ -104,7 +115,7 @@ class Reply:
         return self if self.compiled is None else replace(self, compiled=replace(self.compiled, seconds=seconds))
 
 
-def write_job(job: Job) -> bytes:
+def write_job(job: Job | CheckStructure) -> bytes:
     return _line({"kind": type(job).__name__, **asdict(job)})
 
 
@@ -117,6 +128,11 @@ def read_job(line: bytes) -> Job:
         elif name == "options":
             values[name] = ListOptions(**value)
     return kind(**values)
+
+
+def read_structure(line: bytes) -> CheckStructure:
+    values = json.loads(line)
+    return CheckStructure(values["text"], values["is_schema"])
 
 
 def write_reply(reply: Reply) -> bytes:

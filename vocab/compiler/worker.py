@@ -12,7 +12,6 @@ import json
 import logging
 import os
 import queue
-import signal
 import sys
 import tempfile
 import threading
@@ -23,19 +22,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, Final
 
-import psutil
-
 from vocab.artefacts.shared_store import SharedStore
 from vocab.artefacts.store import ArtefactStore
 from vocab.artefacts.stored_tokenizer import load_stored_tokenizer, store_tokenizer
 from vocab.automaton.speller import Speller, byte_speller, load_speller
+from vocab.compiler.child import die_with_parent, give_way, own_output, resident_bytes, send
 from vocab.compiler.jobs import ChangeList, CompileList, Job, read_job, write_reply
 from vocab.compiler.list_compiler import ListCompiler
 from vocab.compiler.warm_up import warm_up
-
-NICENESS: Final = 10
-"""A tenth of the share of an engine on the same core. The lowest priority, 19, would get a seventieth, and a compile
-of a second would take a minute on a busy machine."""
 
 EXIT_S: Final = 5.0
 """Time to exit after the input ends: enough to send a file to the shared store, not for a compile."""
@@ -43,13 +37,11 @@ EXIT_S: Final = 5.0
 SCATTERED_BYTES: Final = 2**26
 """What jobs may leave before it is given back, which takes 10 ms and more. A large list leaves 100 to 200 MB."""
 
-_PR_SET_PDEATHSIG: Final = 1
-
 
 def main(arguments: Sequence[str]) -> None:
     options = _parser().parse_args(arguments)
-    _die_with_parent()
-    _give_way()
+    die_with_parent()
+    give_way()
     logging.basicConfig(level=logging.INFO, format="wordbound compiler: %(message)s")
     shared = SharedStore(options.shared_url, options.shared_bytes) if options.shared_url else None
     store = ArtefactStore(options.folder, options.max_bytes, shared)
@@ -57,13 +49,13 @@ def main(arguments: Sequence[str]) -> None:
     if speller is None:
         _store_and_start_again(options, store)
     else:
-        with _own_output() as output:
+        with own_output() as output:
             compiler = ListCompiler(speller, store, options.wordlist_dir)
             prepare()
             # A job makes millions of objects and no circles of them: looking for circles takes a third of its time.
             gc.disable()
-            _send(output, json.dumps({"ready": speller.digest}).encode() + b"\n")
-            serve(_jobs_until_eof(sys.stdin.buffer), compiler, store, lambda line: _send(output, line))
+            send(output, json.dumps({"ready": speller.digest}).encode() + b"\n")
+            serve(_jobs_until_eof(sys.stdin.buffer), compiler, store, lambda line: send(output, line))
     # Threads that wait for a shared store must not keep the process alive.
     os._exit(0)
 
@@ -92,25 +84,6 @@ def prepare() -> None:
             compiler.run(ChangeList(base.digest, exclude_words=("cat",)))
 
 
-def resident_bytes(pid: int | None = None) -> int:
-    """Return the resident memory of a process without mapped files, 0 where it is unknown."""
-    try:
-        memory = psutil.Process(pid).memory_info()
-    except psutil.Error:
-        return 0
-    # Other systems than Linux do not tell what is shared.
-    return int(memory.rss - getattr(memory, "shared", 0))
-
-
-def cpu_seconds(pid: int) -> float:
-    """Return the processor time that a process has taken, 0 where it is unknown."""
-    try:
-        times = psutil.Process(pid).cpu_times()
-    except psutil.Error:
-        return 0.0
-    return float(times.user + times.system)
-
-
 def give_memory_back() -> None:
     """Return freed memory to the system, which glibc keeps where it is scattered: the next job would come on top."""
     with suppress(AttributeError, OSError):
@@ -128,13 +101,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--shared-url", help="fsspec URL of a store that nodes share")
     parser.add_argument("--shared-bytes", type=int, default=2**36)
     return parser
-
-
-def _give_way() -> None:
-    """Lower the priority below the parent's: reading a tokenizer takes 5 s of the cores on which an engine starts."""
-    # Once, though this program may have started again.
-    if os.getpriority(os.PRIO_PROCESS, 0) == os.getpriority(os.PRIO_PROCESS, os.getppid()):
-        os.nice(NICENESS)
 
 
 def _stored_tokenizer(digest: str | None, store: ArtefactStore) -> Speller | None:
@@ -171,30 +137,6 @@ def _jobs_until_eof(lines: BinaryIO) -> Iterable[Job]:
     threading.Thread(target=read, name="jobs", daemon=True).start()
     while (job := jobs.get()) is not None:
         yield job
-
-
-def _own_output() -> BinaryIO:
-    """Keep standard output for replies alone: what libraries print goes to standard error."""
-    output = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    return output
-
-
-def _send(output: BinaryIO, line: bytes) -> None:
-    try:
-        output.write(line)
-        output.flush()
-    except BrokenPipeError:
-        os._exit(0)
-
-
-def _die_with_parent() -> None:
-    """Have Linux kill this process when its parent's thread ends; elsewhere the end of the input must do."""
-    if sys.platform == "linux":
-        parent = os.getppid()
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:
-            os._exit(0)
 
 
 if __name__ == "__main__":

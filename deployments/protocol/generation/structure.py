@@ -1,71 +1,26 @@
 """The fields that give an answer a structure: tools, JSON schemas and choices.
 
-Regular expressions and grammars of clients are refused: they would have to be compiled in a process that can be
-killed. A JSON schema is compiled by the engine, in a thread that cannot be: a regular expression of 14 characters in
-it keeps xgrammar 0.2.8 busy for more than 20 s, and so do some thousand optional members, or overlapping strings of
-counted length. So the first are refused and the others are limited.
+Regular expressions and grammars of clients are refused. A JSON schema is compiled by the engine, in a thread that
+cannot be killed: a regular expression of 14 characters in it keeps xgrammar 0.2.8 busy for more than 20 s, and so do
+some thousand optional members, or overlapping strings of counted length. So the first are refused, the others are
+limited (``schemas``), and what passes is tried in a process that can be killed (``deployments.replica.structures``).
 """
 
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from deployments.limits import Limits
 from deployments.protocol.generation.messages import Name
+from deployments.protocol.generation.schemas import check_references, check_size
 from deployments.protocol.strict_json import JsonError, loads
 from deployments.protocol.validation import AtMost, Body, Info, Loose, by_kind, expected
 
 _KINDS: Final = ("json", "choice", "json_object")
 
-_COUNTS: Final = frozenset({"minLength", "maxLength", "minItems", "maxItems"})
-
-_REFUSED: Final[dict[str, type | tuple[type, ...]]] = {
-    "pattern": str,
-    "patternProperties": dict,
-    "propertyNames": dict,
-    "minProperties": (int, float),
-    "maxProperties": (int, float),
-}
-"""Keywords, and the type that tells them from a member of that name in ``properties``, as far as possible. Wherever
-they stand: ``$ref`` may point into a default or an example."""
-
-
-def _check_schemas(value: Any, limits: Limits) -> None:
-    """Check all schemas in a value together: names and numbers only, not whether they make sense.
-
-    Raises:
-        PydanticCustomError: They have a keyword that is refused, or are larger than the engine should compile.
-    """
-    num_parts, num_chars, num_repeated = 0, 0, 0
-    rest = [value]
-    while rest:
-        part = rest.pop()
-        num_parts += 1
-        if isinstance(part, str):
-            num_chars += len(part)
-        elif isinstance(part, list):
-            rest.extend(part)
-        elif isinstance(part, dict):
-            num_parts += len(part)
-            num_chars += sum(map(len, part))
-            for name, member in part.items():
-                if name in _REFUSED and isinstance(member, _REFUSED[name]):
-                    raise expected(f"a JSON schema without {name!r}, which is not supported here")
-                if name in _COUNTS and type(member) in (int, float):
-                    num_repeated += max(member, 0)
-            rest.extend(part.values())
-        if num_parts > limits.max_schema_parts:
-            raise expected(f"a JSON schema of at most {limits.max_schema_parts} names and values")
-        if num_chars > limits.max_schema_chars:
-            raise expected(f"a JSON schema whose names and strings have at most {limits.max_schema_chars} characters")
-        if num_repeated > limits.max_schema_repeats:
-            raise expected(
-                f"a JSON schema whose {', '.join(sorted(_COUNTS))} are at most {limits.max_schema_repeats} together"
-            )
-
 
 def _check_schema(schema: dict[str, Any], info: Info) -> dict[str, Any]:
-    _check_schemas(schema, info.context)
+    check_size(schema, info.context)
+    check_references(schema)
     return schema
 
 
@@ -175,7 +130,10 @@ class NamedTool(Loose):
 
 def _check_tools(tools: list[Tool], info: Info) -> list[Tool]:
     # Where a tool must be used, the engine compiles the schemas of all of them as one.
-    _check_schemas([tool.function.parameters for tool in tools], info.context)
+    schemas = [tool.function.parameters for tool in tools if tool.function.parameters is not None]
+    check_size(schemas, info.context)
+    for schema in schemas:
+        check_references(schema)
     return tools
 
 

@@ -63,6 +63,8 @@ class Engine(Protocol):
 
     async def resolve(self, spec: VocabularySpec) -> ResolvedVocabulary: ...
 
+    async def refusal(self, body: ChatBody) -> Answer | None: ...
+
     def answer(
         self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, caller: Caller
     ) -> AsyncGenerator[Answer]: ...
@@ -99,8 +101,10 @@ class LineAnswerer:
         try:
             chat = self._reader.read(json.loads(request["body"]))
             list_param = chat.list_param
-            # Resolved before its turn, so that a free sequence is used at once.
+            # Both before its turn, so that a free sequence is used at once.
             vocabulary = await self._vocabulary(chat)
+            if isinstance(refusal := await self._engine.refusal(chat.body), dict):
+                return _refused(from_error_item(refusal, request["request_id"]))
             async with self._share.take(chat.decoding.num_sequences(chat.body), request["owner"]):
                 if self._clock() >= request["deadline"]:
                     return {"status": EXPIRED, "body": "null"}

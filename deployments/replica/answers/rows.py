@@ -59,7 +59,7 @@ class RowAnswerer:
         self._settings = settings
         self._tokenizer = tokenizer
         self._facts = facts
-        self._vocab_size = int(engine.client(server).model_config.get_vocab_size())
+        self._vocab_size = engine.vocab_size(server)
 
     async def logprobs(self, body: dict[str, Any], caller: Caller, width: int) -> AsyncGenerator[RowsItem, None]:
         """Yield ``{"shape": [n, V or k], "vocab_size", "prompt_tokens"}``, then the rows in order, ``width`` at most at

@@ -5,7 +5,6 @@ Turns settings into an engine configuration and a checked body into the engine's
 """
 
 import json
-import re
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from typing import Any, Final, TypeAlias, TypeVar
@@ -231,6 +230,10 @@ def max_sequences(server: LLMServer) -> int:
     return int(client(server).vllm_config.scheduler_config.max_num_seqs)
 
 
+def vocab_size(server: LLMServer) -> int:
+    return int(client(server).model_config.get_vocab_size())
+
+
 def knows_priorities(settings: Settings) -> bool:
     return bool(settings.engine_kwargs.get("scheduling_policy", "priority") == "priority")
 
@@ -419,4 +422,5 @@ def write_event(chunk: Mapping[str, Any]) -> str:
 
 def _without_suffix(message: str) -> str:
     """Remove the parameter and value that vLLM appends; we name them separately or not at all."""
-    return re.sub(r" \(parameter=.*\)$", "", message, flags=re.DOTALL)
+    # Without an end where ``vocab.vllm_plugin.messages`` truncated it.
+    return message.partition(" (parameter=")[0]

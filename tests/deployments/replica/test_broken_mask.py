@@ -30,6 +30,7 @@ from vllm.v1.engine.detokenizer import IncrementalDetokenizer
 from vllm.v1.engine.input_processor import InputProcessor
 
 from deployments.contract import (
+    Answer,
     AskedWord,
     AuthorControls,
     Caller,
@@ -382,6 +383,9 @@ async def test_no_unlisted_word_leaves_in_lines_of_batches(world: World) -> None
     class Lines:
         async def resolve(self, spec: VocabularySpec) -> ResolvedVocabulary:
             return world.vocabulary
+
+        async def refusal(self, body: ChatBody) -> Answer | None:
+            return None
 
         answer = staticmethod(world.chats.answer)
 

@@ -12,8 +12,8 @@ from deployments.vocabulary.compile_process import WorkerCommand
 from deployments.vocabulary.compiler import Compiler, CompilerLimits
 from tests.deployments.processes import is_gone, toy_command, wait_until
 from vocab.artefacts.shared_store import SharedStore
+from vocab.compiler.child import resident_bytes
 from vocab.compiler.jobs import ChangeList, Compiled, CompileList, MeasureTexts
-from vocab.compiler.worker import resident_bytes
 from vocab.errors import (
     ArtefactError,
     CompileError,

@@ -24,6 +24,11 @@ class Engine(StandIn):
     def is_dead(self) -> bool:
         return self.dead
 
+    async def refusal(self, body: ChatBody) -> Answer | None:
+        if "structured_outputs" not in body:
+            return None
+        return {"error": {"message": "Too large.", "param": "structured_outputs.json", "status": 400}}
+
 
 class SlowEngine(Engine):
     """Counts how many lines it is at work on."""
@@ -88,6 +93,7 @@ async def test_a_line_is_answered_whole() -> None:
         ({"vocab_lang": "broken", "vocab_n_words": 9}, 500, None),
         ({"temperature": 7}, 400, "temperature"),
         ({"text": "please refuse"}, 400, None),
+        ({"structured_outputs": {"json": {"type": "string"}}}, 400, "structured_outputs.json"),
         ({"text": "please fail"}, 500, None),
         ({"text": "please say nothing"}, 500, None),
         ({"stream": True}, 500, None),

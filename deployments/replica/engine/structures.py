@@ -1,0 +1,170 @@
+"""Try the JSON schemas and choices of clients in a process that can be killed, before vLLM sees them.
+
+vLLM compiles a schema in a thread of its engine's process, behind which the grammars of all others wait, and its
+messages of what it refuses repeat the schema. So each is compiled beforehand by ``vocab.compiler.structure_worker``,
+with limits of time and memory. The process is started with the first, and the owners of requests take turns.
+"""
+
+import hashlib
+import json
+import logging
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from typing import Any, Final
+
+import xgrammar
+from vllm.entrypoints.openai.chat_completion.protocol import (
+    ChatCompletionNamedToolChoiceParam,
+    ChatCompletionToolsParam,
+)
+from vllm.tool_parsers import ToolParserManager
+from vllm.tool_parsers.utils import get_json_schema_from_tools
+from vllm.v1.structured_output.utils import choice_as_grammar
+
+from deployments.contract import Answer, ChatBody
+from deployments.replica.engine.engine import EngineError
+from deployments.settings import Settings
+from deployments.single_flight import SingleFlight
+from deployments.vocabulary.compile_process import CompileProcess
+from deployments.vocabulary.compiler import CompilerLimits, Lane
+from vocab.compiler.jobs import CheckStructure
+from vocab.errors import CompileError, CompileQueueError, StructureError
+
+MAX_KNOWN: Final = 1000
+"""Results that are cached, by digest: some hundred bytes each."""
+
+MAX_WAITING: Final = 32
+"""Structures of one key that may wait, each for as long as its predecessors take: 2 s of a processor at most."""
+
+_LIMITS: Final = CompilerLimits(deadline_s=60.0, idle_s=600.0)
+"""The start of the process counts, 4 s. The libraries take 300 MB of its memory; its forks have limits of their own."""
+
+_RETRY_AFTER_S: Final = 2
+
+logger = logging.getLogger("ray.serve")
+
+
+class Structures:
+    """The structures that clients ask this engine's answers to have, and whether it can compile them.
+
+    ``tokenizer`` is the model's, which xgrammar reads for ``vocab_size`` tokens; ``with_tools`` whether the engine
+    compiles tools that need not be used. Call from one event loop.
+    """
+
+    def __init__(self, tokenizer: Any, vocab_size: int, *, with_tools: bool = False) -> None:
+        self._with_tools = with_tools
+        self._lane = Lane(_Start(lambda: _facts(tokenizer, vocab_size)), _LIMITS, _LIMITS.idle_s, MAX_WAITING)
+        self._known = SingleFlight(MAX_KNOWN, cancels_unwanted=True)
+
+    @property
+    def pid(self) -> int | None:
+        return self._lane.pid
+
+    async def refusal(self, body: ChatBody, owner: str) -> Answer | None:
+        """Return the error, as the only item of an answer, of a body whose structure cannot be compiled; else None."""
+        try:
+            for param, job in structures(body, with_tools=self._with_tools):
+                digest = hashlib.sha256(repr(job).encode("utf-8", "surrogatepass")).digest()
+                fault = await self._known.get(digest, lambda job=job: self._fault(job, owner))  # type: ignore[misc]
+                if fault is not None:
+                    raise EngineError(400, f"The engine cannot compile '{param}': {fault}.", param=param)
+        except EngineError as error:
+            return error.body
+        except CompileQueueError:
+            return EngineError(
+                429,
+                f"{MAX_WAITING} schemas of this key wait to be compiled, as many as may. Try again in a moment.",
+                code="too_many_schemas",
+                retry_after_s=_RETRY_AFTER_S,
+            ).body
+        except CompileError as error:
+            logger.error("a schema was not compiled: %s", error)
+            return EngineError(
+                503,
+                "The schema could not be compiled in time. Try again in a moment.",
+                code="overloaded",
+                retry_after_s=_RETRY_AFTER_S,
+            ).body
+        return None
+
+    async def _fault(self, job: CheckStructure, owner: str) -> str | None:
+        error = (await self._lane.ask(job, owner)).error
+        if error is not None and not isinstance(error, StructureError):
+            raise CompileError(str(error))
+        return None if error is None else str(error)
+
+    async def close(self) -> None:
+        await self._lane.close()
+
+
+class _Start:
+    """Start the process; ``facts`` are xgrammar's of the tokenizer, read in the thread that starts it."""
+
+    def __init__(self, facts: Callable[[], bytes]) -> None:
+        self.lock = threading.Lock()
+        self._facts = facts
+
+    def start(self, max_memory_bytes: int) -> CompileProcess:
+        arguments = [sys.executable, "-m", "vocab.compiler.structure_worker"]
+        return CompileProcess(arguments, max_memory_bytes, self._facts())
+
+    def note_ready(self, name: str) -> None:
+        """Do nothing: there is nothing that the next process could use."""
+
+
+def compiles_tools(settings: Settings) -> bool:
+    """Return whether vLLM constrains the answer by the schemas of tools that need not be used."""
+    parser = settings.engine_kwargs.get("tool_call_parser")
+    return parser is not None and ToolParserManager.get_tool_parser(parser).structural_tag_model is not None
+
+
+def structures(body: ChatBody, *, with_tools: bool = False) -> Iterator[tuple[str, CheckStructure]]:
+    """Yield what vLLM will compile for a body that the ingress has checked, with the field it comes from.
+
+    Raises:
+        EngineError: The tools contradict each other.
+    """
+    wanted = body.get("structured_outputs") or {}
+    if (schema := wanted.get("json")) is not None:
+        yield "structured_outputs.json", CheckStructure(json.dumps(schema))
+    if (choices := wanted.get("choice")) is not None:
+        yield "structured_outputs.choice", CheckStructure(choice_as_grammar(choices), is_schema=False)
+    form = body.get("response_format") or {}
+    if form.get("type") == "json_schema":
+        yield "response_format.json_schema.schema", CheckStructure(json.dumps(form["json_schema"]["schema"]))
+    for schema in _tool_schemas(body.get("tools") or [], body.get("tool_choice", "auto"), with_tools=with_tools):
+        yield "tools", CheckStructure(json.dumps(schema))
+
+
+def _tool_schemas(
+    tools: list[dict[str, Any]], choice: str | dict[str, Any], *, with_tools: bool
+) -> Iterator[dict[str, Any] | str]:
+    """Yield the schema that vLLM makes of tools where one must be used, else those that may be part of a grammar."""
+    if not tools or choice == "none":
+        return
+    if choice == "auto":
+        if with_tools:
+            yield from (tool["function"]["parameters"] for tool in tools if "parameters" in tool["function"])
+        return
+    named = choice if isinstance(choice, str) else ChatCompletionNamedToolChoiceParam.model_validate(choice)
+    try:
+        # vLLM takes the definitions out of what it is given.
+        made = [ChatCompletionToolsParam.model_validate(tool) for tool in deepcopy(tools)]
+        schema = get_json_schema_from_tools(named, made)
+    except ValueError:
+        raise EngineError(
+            400,
+            "'tools' must have each name in '$defs' once, or with one meaning, and the tool that 'tool_choice' names.",
+            param="tools",
+        ) from None
+    if schema is not None:
+        yield schema
+
+
+def _facts(tokenizer: Any, vocab_size: int) -> bytes:
+    # As vLLM's backend reads it.
+    info = xgrammar.TokenizerInfo.from_huggingface(tokenizer, vocab_size=vocab_size)
+    text: str = info.serialize_json()
+    return text.encode() + b"\n"

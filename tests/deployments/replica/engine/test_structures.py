@@ -1,0 +1,179 @@
+"""Schemas of clients are tried in a process of their own, once each, and the keys take turns."""
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from transformers import AutoTokenizer
+
+from deployments.errors import ApiError, from_error_item
+from deployments.keys import NO_OWNER
+from deployments.replica.engine import structures as module
+from deployments.replica.engine.structures import Structures, compiles_tools, structures
+from tests.deployments.processes import is_gone, wait_until
+from vocab.compiler.jobs import CheckStructure, Reply
+from vocab.errors import CompileError, CompileQueueError, CompileTimeoutError, StructureError
+
+GOOD = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
+SLOW = {"anyOf": [{"type": "string", "maxLength": 200 + i} for i in range(9)]}
+UNKNOWN = {"$ref": "#/a/b"}
+
+
+def with_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": schema}}}
+
+
+def tool(parameters: dict[str, Any] | None, name: str = "look") -> dict[str, Any]:
+    function = {"name": name} | ({} if parameters is None else {"parameters": parameters})
+    return {"type": "function", "function": function}
+
+
+async def refusal(found: Structures, body: dict[str, Any], owner: str = "alice") -> ApiError | None:
+    item = await found.refusal(body, owner)
+    if item is None:
+        return None
+    assert isinstance(item, dict)
+    return from_error_item(item, "an-id")
+
+
+def pids(found: Structures) -> list[int]:
+    return [] if found.pid is None else [found.pid]
+
+
+@pytest.fixture
+async def real(smollm2_path: Path) -> AsyncIterator[Structures]:
+    made = Structures(AutoTokenizer.from_pretrained(smollm2_path), 49_152)
+    yield made
+    await made.close()
+
+
+class Lane:
+    """A lane that refuses or fails on demand, and counts."""
+
+    def __init__(self, reply: Reply | Exception) -> None:
+        self.reply = reply
+        self.asked: list[CheckStructure] = []
+
+    async def ask(self, job: CheckStructure, owner: str) -> Reply:
+        assert owner == "alice"
+        self.asked.append(job)
+        await asyncio.sleep(0)
+        if isinstance(self.reply, Exception):
+            raise self.reply
+        return self.reply
+
+
+@pytest.fixture
+def lane(monkeypatch: pytest.MonkeyPatch) -> Lane:
+    made = Lane(Reply())
+    monkeypatch.setattr(module, "Lane", lambda *_: made)
+    return made
+
+
+async def test_the_process_ends_what_is_slow_and_lives(real: Structures) -> None:
+    assert await refusal(real, {"messages": []}) is None
+    assert pids(real) == [], "nothing to compile, and a process"
+    assert await refusal(real, with_schema(GOOD)) is None
+    [process] = pids(real)
+    slow, unknown, good = await asyncio.gather(
+        refusal(real, with_schema(SLOW)),
+        refusal(real, with_schema(UNKNOWN)),
+        refusal(real, {"structured_outputs": {"choice": ["yes", "no"]}}, "bob"),
+    )
+    assert slow is not None
+    assert (slow.status, slow.param) == (400, "response_format.json_schema.schema")
+    assert "make it smaller" in slow.message
+    assert unknown is not None
+    assert unknown.status == 400
+    assert good is None
+    assert pids(real) == [process]
+    os.kill(process, signal.SIGKILL)
+    assert await refusal(real, with_schema({**GOOD, "title": "new"}), NO_OWNER) is None
+    assert pids(real) != [process]
+    wait_until(lambda: is_gone(process))
+
+
+async def test_a_result_is_asked_for_once(lane: Lane) -> None:
+    found = Structures(None, 0)
+    lane.reply = Reply(error=StructureError("it is odd"))
+    first, second = await asyncio.gather(*(refusal(found, with_schema(GOOD)) for _ in range(2)))
+    third = await refusal(found, with_schema(GOOD))
+    for refused in (first, second, third):
+        assert refused is not None
+        assert refused.message == "The engine cannot compile 'response_format.json_schema.schema': it is odd."
+    assert len(lane.asked) == 1
+    await refusal(found, with_schema({**GOOD, "title": "another"}))
+    assert len(lane.asked) == 2
+
+
+@pytest.mark.parametrize(
+    ("failure", "status", "code"),
+    [
+        (CompileQueueError("as many as may"), 429, "too_many_schemas"),
+        (CompileTimeoutError("too long"), 503, "overloaded"),
+        (CompileError("the process died"), 503, "overloaded"),
+    ],
+)
+async def test_a_failure_is_told_with_a_time_and_forgotten(
+    lane: Lane, failure: Exception, status: int, code: str
+) -> None:
+    found = Structures(None, 0)
+    lane.reply = failure
+    refused = await refusal(found, with_schema(GOOD))
+    assert refused is not None
+    assert (refused.status, refused.code) == (status, code)
+    assert dict(refused.headers)["Retry-After"] == "2"
+    lane.reply = Reply()
+    assert await refusal(found, with_schema(GOOD)) is None
+
+
+async def test_a_reply_of_another_kind_is_no_answer(lane: Lane) -> None:
+    lane.reply = Reply(error=CompileError("out of memory"))
+    refused = await refusal(Structures(None, 0), with_schema(GOOD))
+    assert refused is not None
+    assert refused.status == 503
+
+
+def test_all_that_vllm_would_compile_is_found() -> None:
+    defined = {"$ref": "#/$defs/a", "$defs": {"a": GOOD}}
+    tools = [tool(defined), tool(None, "wait")]
+    named = {"type": "function", "function": {"name": "look"}}
+    text = json.dumps
+    assert list(structures({})) == []
+    assert list(structures({"response_format": {"type": "json_object"}})) == []
+    assert list(structures({"structured_outputs": {"json_object": True}})) == []
+    assert list(structures({"structured_outputs": {"json": GOOD}})) == [
+        ("structured_outputs.json", CheckStructure(text(GOOD)))
+    ]
+    assert list(structures({"structured_outputs": {"choice": ['"a"', "b"]}})) == [
+        ("structured_outputs.choice", CheckStructure('root ::= "\\"a\\"" | "b"', is_schema=False))
+    ]
+    assert list(structures({"tools": tools, "tool_choice": "none"}, with_tools=True)) == []
+    assert list(structures({"tools": tools})) == []
+    assert list(structures({"tools": tools}, with_tools=True)) == [("tools", CheckStructure(text(defined)))]
+    assert list(structures({"tools": tools, "tool_choice": named})) == [("tools", CheckStructure(text(defined)))]
+    [(param, job)] = structures({"tools": tools, "tool_choice": "required"})
+    assert param == "tools"
+    assert json.loads(job.text)["$defs"] == {"a": GOOD}
+    assert defined["$defs"] == {"a": GOOD}, "the body was changed"
+
+
+async def test_tools_that_contradict_each_other_are_the_callers_mistake(lane: Lane) -> None:
+    tools = [tool({"$defs": {"a": {"type": kind}}}, kind) for kind in ("string", "integer")]
+    for choice in ("required", {"type": "function", "function": {"name": "unknown"}}):
+        refused = await refusal(Structures(None, 0), {"tools": tools, "tool_choice": choice})
+        assert refused is not None
+        assert (refused.status, refused.param) == (400, "tools")
+    assert not lane.asked
+
+
+@pytest.mark.parametrize(("parser", "compiles"), [(None, False), ("hermes", True), ("phi4_mini_json", False)])
+def test_parsers_that_constrain_tools_are_known(parser: str | None, compiles: bool) -> None:
+    settings: Any = SimpleNamespace(engine_kwargs={} if parser is None else {"tool_call_parser": parser})
+    assert compiles_tools(settings) is compiles

@@ -1,0 +1,110 @@
+"""What a client's schema may cost, tried in forks; the whole process is tested with its parent."""
+
+import faulthandler
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+
+import pytest
+import xgrammar
+
+from vocab.compiler import structure_worker
+from vocab.compiler.jobs import CheckStructure
+from vocab.compiler.structure_worker import fault_of, in_fork
+
+INFO = xgrammar.TokenizerInfo([bytes([byte]) for byte in range(128)] + [b""], stop_token_ids=[128])
+
+
+@pytest.fixture(autouse=True)
+def no_child_is_left() -> Iterator[None]:
+    yield
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+def fault(schema: object) -> str:
+    return fault_of(CheckStructure(json.dumps(schema)), INFO)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "string"},
+        {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]},
+        {"$defs": {"a": {"type": "array", "items": {"$ref": "#/$defs/a"}}}, "$ref": "#/$defs/a"},
+        {"enum": ["red", "blue"]},
+        {"const": 7},
+        True,
+    ],
+)
+def test_what_the_engine_can_follow_is_faultless(schema: object) -> None:
+    assert fault(schema) == ""
+
+
+@pytest.mark.parametrize("schema", [{"$ref": "#"}, {"allOf": [{"$ref": "#"}]}, {"anyOf": [{"$ref": "#"}]}])
+def test_what_no_text_fits_is_refused(schema: object) -> None:
+    assert fault(schema) == "no finite text fits it"
+
+
+@pytest.mark.parametrize(
+    ("schema", "part"), [({"$ref": "#" + "/a" * 10_000}, "Cannot find field a"), (7, ""), ({"type": 7}, "")]
+)
+def test_xgrammars_reason_is_short_and_has_no_file(schema: object, part: str) -> None:
+    reason = fault(schema)
+    assert part in reason
+    assert 0 < len(reason) <= 100
+    assert "cpp" not in reason
+
+
+def test_a_grammar_is_tried_as_a_schema_is() -> None:
+    assert fault_of(CheckStructure('root ::= "a" | "b"', is_schema=False), INFO) == ""
+    assert fault_of(CheckStructure('root ::= "a', is_schema=False), INFO)
+
+
+def test_a_result_comes_back_from_the_fork() -> None:
+    assert in_fork(lambda: "é is why") == "é is why"
+    assert in_fork(lambda: "") == ""
+
+
+def _spin() -> str:
+    while True:
+        pass
+
+
+def _grow() -> str:
+    parts = []
+    while True:
+        parts.append(bytearray(2**24))
+
+
+def _fault() -> str:
+    # Which pytest would report at length.
+    faulthandler.disable()
+    os.kill(os.getpid(), signal.SIGSEGV)
+    return ""
+
+
+def _abort() -> str:
+    faulthandler.disable()
+    os.abort()
+
+
+def _raise() -> str:
+    raise ValueError
+
+
+def test_what_takes_too_long_is_ended() -> None:
+    start = time.monotonic()
+    before = os.times()
+    assert "processor time" in in_fork(_spin)
+    after = os.times()
+    used = after.children_user + after.children_system - before.children_user - before.children_system
+    assert used < 2 * structure_worker.MAX_CPU_S
+    assert time.monotonic() - start < 60
+
+
+@pytest.mark.parametrize("crash", [_grow, _raise, _abort, _fault])
+def test_what_grows_or_crashes_ends_its_fork_alone(crash: object) -> None:
+    assert "too much memory" in in_fork(crash)  # type: ignore[arg-type]
