@@ -8,12 +8,12 @@ import asyncio
 import hashlib
 import logging
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any
 
 from cachetools import LRUCache
 from ray.serve.handle import DeploymentHandle
 
-from deployments.contract import ResolvedVocabulary, VocabularySpec
+from deployments.contract import ENGINE_START_S, ResolvedVocabulary, VocabularySpec
 from deployments.errors import UNAVAILABLE, OverloadedError, root_cause
 from deployments.handles import Watch, has_no_replica
 from deployments.keys import NO_OWNER
@@ -21,11 +21,6 @@ from deployments.vocabulary.lists import Question
 from vocab.errors import VocabularyError
 
 logger = logging.getLogger("ray.serve.wordbound")
-
-_START_S: Final = 10
-"""When to come back: so long another process takes to start."""
-
-T = TypeVar("T")
 
 
 class VocabularyClient:
@@ -103,4 +98,4 @@ class VocabularyClient:
 
 
 def _away() -> OverloadedError:
-    return OverloadedError("The word lists cannot be reached now. Try again in a moment.", _START_S)
+    return OverloadedError("The word lists cannot be reached now. Try again in a moment.", ENGINE_START_S)
