@@ -36,7 +36,10 @@ logger = logging.getLogger("ray.serve.wordbound")
 _READY_FOR_S: Final = 1.0
 """Health needs no key, so requests to it must not become one question to the controller each."""
 
-_STATUS_TIMEOUT_S: Final = 5.0
+_STATUS_TIMEOUT_S: Final = 0.5
+"""A probe waits so long for the controller. Kubernetes takes one for failed after a second."""
+
+_CONTEXT_TIMEOUT_S: Final = 5.0
 
 _FULL_S: Final = 0.2
 """For so long after a key was refused its requests are refused here. A refusal by a replica costs this process ten
@@ -194,7 +197,7 @@ class HandleBackend:
         # A question would start a replica where there is none.
         if self._context_length is None and self._has_replica and await self.is_ready():
             try:
-                async with asyncio.timeout(_STATUS_TIMEOUT_S):
+                async with asyncio.timeout(_CONTEXT_TIMEOUT_S):
                     self._context_length = await self._ask_context_length()
             except Exception as error:
                 logger.warning("no replica says how long its context is: %s", type(error).__name__)
