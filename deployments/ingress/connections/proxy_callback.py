@@ -8,6 +8,7 @@ started, replaced or ended, it answers in its own words or not at all. The proxy
 """
 
 import os
+import uuid
 from collections.abc import Mapping
 from typing import Final
 
@@ -142,7 +143,13 @@ def _not_there() -> OverloadedError:
 
 async def _send_error(error: ApiError, send: Send) -> None:
     body = error.to_json()
-    fields = (("Content-Type", "application/json"), ("Content-Length", str(len(body))), *error.headers)
+    fields = (
+        ("Content-Type", "application/json"),
+        ("Content-Length", str(len(body))),
+        # As every answer has one; it is in no log.
+        ("X-Request-Id", f"req-{uuid.uuid4().hex}"),
+        *error.headers,
+    )
     headers = [(name.lower().encode(), value.encode()) for name, value in fields]
     await send({"type": "http.response.start", "status": error.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

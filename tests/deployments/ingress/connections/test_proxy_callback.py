@@ -93,6 +93,7 @@ def assert_to_be_sent_again(answer: tuple[int, dict[bytes, bytes], bytes, bool])
     status, headers, body, is_complete = answer
     assert (status, headers[b"content-type"], is_complete) == (503, b"application/json", True)
     assert int(headers[b"retry-after"]) > 0
+    assert headers[b"x-request-id"].startswith(b"req-")
     assert json.loads(body)["error"]["code"] == "overloaded"
 
 
