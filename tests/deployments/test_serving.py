@@ -104,18 +104,21 @@ def started(served: Served, pool: ThreadPoolExecutor, *lengths: int) -> list[Fut
     return streams
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_end_finishes_what_is_short_and_tells_what_is_long(served: Served, number: signal.Signals) -> None:
+def assert_refused(served: Served) -> None:
+    for path in ("/ready", "/health", "/v1/models"):
+        refused = served.client.get(path)
+        assert_error(refused, 503, code="overloaded")
+        assert int(refused.headers["retry-after"]) > 0
+    assert_error(served.client.post(CHAT, json=chat_body()), 503, code="overloaded")
+
+
+def test_an_end_finishes_what_is_short_and_tells_what_is_long(served: Served) -> None:
     family = served.family()
     with ThreadPoolExecutor(4) as pool:
         short, long, longer = started(served, pool, 30, 400, 600)
-        served.process.send_signal(number)
+        served.process.send_signal(signal.SIGINT)
         time.sleep(1.5)
-        for path in ("/ready", "/health", "/v1/models"):
-            refused = served.client.get(path)
-            assert_error(refused, 503, code="overloaded")
-            assert int(refused.headers["retry-after"]) > 0
-        assert_error(served.client.post(CHAT, json=chat_body()), 503, code="overloaded")
+        assert_refused(served)
         assert short.result(60) == "data: [DONE]"
         for one in (long, longer):
             told: dict[str, Any] = json.loads(one.result(60).removeprefix("data: "))
@@ -130,7 +133,8 @@ def test_a_second_signal_ends_everything_at_once(served: Served) -> None:
     with ThreadPoolExecutor(1) as pool:
         started(served, pool, 600)
         served.process.send_signal(signal.SIGTERM)
-        time.sleep(1)
+        time.sleep(1.5)
+        assert_refused(served)
         start = time.monotonic()
         served.process.send_signal(signal.SIGINT)
         served.process.wait(30)
