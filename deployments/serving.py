@@ -21,6 +21,9 @@ from ray.serve.exceptions import RayServeException
 from ray.serve.schema import ServeDeploySchema
 from ray.serve.scripts import cli
 
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+_ONE_SIGNAL_S: Final = 0.2
+
 _POLL_S: Final = 0.2
 
 _MAX_DRAIN_S: Final = 3600.0
@@ -30,7 +33,7 @@ _MAX_DRAIN_S: Final = 3600.0
 def set_signals() -> None:
     """Have SIGTERM raise ``KeyboardInterrupt`` in the main thread, as SIGINT does."""
     # Where a shell started this process in the background, SIGINT would be ignored; Ray has a SIGTERM of its own.
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in _SIGNALS:
         signal.signal(number, signal.default_int_handler)
 
 
@@ -43,8 +46,13 @@ def wait_for_signal() -> None:
 def stop(applications: Collection[str]) -> NoReturn:
     """Let the requests of these applications finish, at most until another signal; then end Ray, as far as it is this
     process's, and this process."""
+    # One end may come as two signals: from a supervisor to all processes, and from the one that started this.
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    time.sleep(_ONE_SIGNAL_S)
     if ray.is_initialized():
         with suppress(KeyboardInterrupt, RayServeException, ray.exceptions.RayError):
+            set_signals()
             _drain(applications)
         ray.shutdown()
     sys.stdout.flush()

@@ -117,6 +117,9 @@ def test_an_end_finishes_what_is_short_and_tells_what_is_long(served: Served) ->
     with ThreadPoolExecutor(4) as pool:
         short, long, longer = started(served, pool, 30, 400, 600)
         served.process.send_signal(signal.SIGINT)
+        # The same end, from another who was told of it.
+        time.sleep(0.02)
+        served.process.send_signal(signal.SIGTERM)
         time.sleep(1.5)
         assert_refused(served)
         assert short.result(60) == "data: [DONE]"
