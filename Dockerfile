@@ -63,7 +63,7 @@ FROM sources AS gpu-packages
 RUN --mount=type=cache,target=/root/.cache/pip \
     pip install -c constraints-gpu.txt ".[gpu]"
 
-# What `serve run` starts here, and how a container is asked whether it works and told to end.
+# What `serve run` would start here, and how a container is asked whether it works.
 FROM base AS service
 WORKDIR /srv/wordbound
 COPY LICENSE NOTICE ./
@@ -74,9 +74,8 @@ EXPOSE 8000
 # The process: whether requests can be sent is /ready, which is 503 while a model is loaded (compose.yaml asks that).
 HEALTHCHECK --interval=10s --timeout=5s --start-period=300s --retries=3 \
     CMD ["python", "-c", "import urllib.request as r; r.urlopen('http://127.0.0.1:8000/health', timeout=4)"]
-# `serve run` lets running requests end after Ctrl-C, which is SIGINT.
-STOPSIGNAL SIGINT
-ENTRYPOINT ["serve", "run"]
+# Lets running requests end after SIGTERM or SIGINT, unlike `serve run`.
+ENTRYPOINT ["python", "-m", "deployments.serving"]
 
 FROM service AS cpu
 COPY --from=cpu-packages /opt/wordbound /opt/wordbound

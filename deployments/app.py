@@ -26,6 +26,11 @@ logger = logging.getLogger("ray.serve")
 NUM_CPUS_OF_HELPERS = 0.1
 """What ingress, vocabulary and batches each ask Ray for: they share a core with the engine's node."""
 
+HEALTH_CHECK_S = 1.0
+
+END_MARGIN_S = 10
+"""What it takes an ingress to tell all its clients that their answers have ended."""
+
 
 def build(args: Mapping[str, Any]) -> serve.Application:
     """Return the application for these arguments; the environment and secret files go before them.
@@ -41,8 +46,12 @@ def build(args: Mapping[str, Any]) -> serve.Application:
         check_demo(_http_host(), settings)
     # No logging_config: one of a deployment's own would hide that of the application in the YAML file.
     life: dict[str, Any] = {
+        # A dead process is replaced so much sooner than by Ray's own 10 s.
+        "health_check_period_s": HEALTH_CHECK_S,
         "health_check_timeout_s": settings.health_timeout_s,
-        "graceful_shutdown_timeout_s": settings.drain_s,
+        # Longer than the replica's: an answer that has not ended when Serve ends its replica is ended with an error,
+        # and not cut.
+        "graceful_shutdown_timeout_s": settings.drain_s + END_MARGIN_S,
     }
 
     vocabulary = serve.deployment(

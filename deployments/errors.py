@@ -44,7 +44,7 @@ RateKind: TypeAlias = Literal["requests", "tokens"]
 MAX_ERROR_BYTES: Final = 4096
 """Largest error answer, however many faults the request has. Set by the body with 10,000 of them."""
 
-_UNAVAILABLE: Final = (BackPressureError, DeploymentUnavailableError, ReplicaUnavailableError, RayActorError)
+UNAVAILABLE: Final = (BackPressureError, DeploymentUnavailableError, ReplicaUnavailableError, RayActorError)
 """The queue is full, or the replica just died or is starting: the same request may succeed a moment later."""
 
 
@@ -226,7 +226,7 @@ def to_api_error(error: BaseException, request_id: str, list_param: str = "vocab
         return TooManyRequestsError(str(error), "too_many_lists", error.retry_after_s)
     if isinstance(error, CompileTimeoutError):
         return OverloadedError("The list could not be compiled in time. Try again in a moment, or with fewer words.")
-    if isinstance(error, _UNAVAILABLE):
+    if isinstance(error, UNAVAILABLE):
         return OverloadedError("The service has no capacity for this request now. Try again in a moment.")
     return InternalError(request_id)
 

@@ -248,9 +248,9 @@ class Settings(BaseSettings):
     """An answer that takes longer, from its turn in the engine on, is ended with an error: so long do OpenAI's clients
     wait. Costs a sequence of the engine until then."""
     drain_s: float = Field(default=60.0, ge=0)
-    """A replica that is replaced or scaled down lets its requests finish for so long, and so do the other deployments.
-    Costs the resources of a replica meanwhile; longer than an answer usually takes. Ray's own is 20 s; for no stream to
-    be cut, ``max_answer_s``."""
+    """A replica that is replaced, scaled down or ended with the service lets its requests finish for so long; a stream
+    that takes longer ends with an error. Costs the resources of a replica meanwhile; longer than an answer usually
+    takes. Ray's own is 20 s; for every stream to finish, ``max_answer_s``."""
     health_timeout_s: float = Field(default=30.0, gt=0)
     """A process of the service that says nothing for so long is ended and replaced. Longer than it computes without
     coming back to its event loop, on a machine whose cores are taken."""

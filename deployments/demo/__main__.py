@@ -68,8 +68,8 @@ def main() -> int:
         return 1
     finally:
         if demo is not None:
-            say("stopping")
-            demo.stop()
+            say("stopping; requests may finish, and Ctrl-C ends them too")
+            demo.stop(demo.drain_timeout_s)
 
 
 if __name__ == "__main__":

@@ -1,22 +1,20 @@
-"""``python -m deployments.demo.application FILE``: what ``serve run --address local FILE`` does, in half the time.
+"""``python -m deployments.demo.application FILE``: what ``deployments.serving`` does, in half the time.
 
 Serve has a new process of the cluster import the application once everything else runs. Here this process does it
 while Ray and Serve start. There is no dashboard, whose dozen processes would start before anything else.
 """
 
-import signal
 import sys
-import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 
 import ray
 import yaml
 from ray import serve
 from ray._common.utils import import_attr
-from ray.serve.exceptions import RayServeException
 from ray.serve.schema import ServeDeploySchema
+
+from deployments.serving import set_signals, stop, wait_for_signal
 
 
 def run(config: ServeDeploySchema) -> None:
@@ -36,24 +34,14 @@ def run(config: ServeDeploySchema) -> None:
     serve.run(app, name=application.name, route_prefix=application.route_prefix, logging_config=logs)
 
 
-def stop(config: ServeDeploySchema) -> None:
-    """Let requests finish, and end everything."""
-    if ray.is_initialized():
-        with suppress(RayServeException):
-            serve.delete(config.applications[0].name)
-        ray.shutdown()
-
-
 def main() -> None:
     config = ServeDeploySchema.model_validate(yaml.safe_load(Path(sys.argv[1]).read_text()))
-    # Where a shell started this process in the background, it would be ignored.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    set_signals()
     try:
         run(config)
-        threading.Event().wait()
+        wait_for_signal()
     except KeyboardInterrupt:
-        # Serve's own shutdown waits for the controller that it has ended, until it is killed itself.
-        stop(config)
+        stop([application.name for application in config.applications])
 
 
 if __name__ == "__main__":

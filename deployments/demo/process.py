@@ -36,6 +36,10 @@ READY_TIMEOUT_S: Final = 900
 """Enough to fetch and load a larger model."""
 
 STOP_TIMEOUT_S: Final = 25
+"""For an end without requests, or one whose requests nobody waits for."""
+
+END_MARGIN_S: Final = 20
+"""What an end takes besides the requests."""
 
 MAX_RUNS: Final = 8
 """Folders of one name that are looked at. Each run takes 4 GB of memory."""
@@ -153,31 +157,44 @@ class Demo:
         )
 
     def ask(self, question: str, vocab: Mapping[str, Any], **fields: Any) -> dict[str, Any]:
-        name = self._get("/v1/models")["data"][0]["id"]
         body = {
-            "model": name,
+            "model": self.model_id(),
             "messages": [{"role": "user", "content": question}],
             "vocab": vocab,
             **fields,
         }
         return self._get("/v1/chat/completions", json.dumps(body).encode())
 
-    def stop(self) -> None:
-        """End every process of this run, gently first, and let go of its folder."""
+    def model_id(self) -> str:
+        return str(self._get("/v1/models")["data"][0]["id"])
+
+    @property
+    def drain_timeout_s(self) -> float:
+        """Enough for all requests to finish, or to be ended."""
+        return self.settings.drain_s + END_MARGIN_S
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send a signal to the process, which starts its orderly end with it, or ends at once with the second."""
+        if self._process is not None:
+            self._process.send_signal(number)
+
+    def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
+        """End every process of this run, gently first, and let go of its folder; requests may finish for ``timeout_s``,
+        or until this process is interrupted."""
         try:
-            self._stop()
+            self._stop(timeout_s)
         finally:
             self._lock.close()
 
-    def _stop(self) -> None:
+    def _stop(self, timeout_s: float) -> None:
         if self._process is None:
             return
         if self._process.poll() is None:
-            self._process.send_signal(signal.SIGINT)
-            with suppress(subprocess.TimeoutExpired):
-                self._process.wait(STOP_TIMEOUT_S)
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            deadline = time.monotonic() + 5
+            self.send_signal(signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
+                self._process.wait(timeout_s)
+        for number, patience_s in ((signal.SIGTERM, 2), (signal.SIGKILL, 5)):
+            deadline = time.monotonic() + patience_s
             while (left := self.processes()) and time.monotonic() < deadline:
                 for process in left:
                     with suppress(ProcessLookupError, PermissionError):
@@ -190,9 +207,14 @@ class Demo:
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
 
-    def wait(self) -> None:
+    def wait(self, timeout_s: float | None = None) -> None:
+        """Wait until it has ended.
+
+        Raises:
+            subprocess.TimeoutExpired: It has not.
+        """
         if self._process is not None:
-            self._process.wait()
+            self._process.wait(timeout_s)
 
     def processes(self) -> list[int]:
         """Return every process that carries this run's mark, which children inherit."""

@@ -26,8 +26,9 @@ from deployments.contract import (
     VocabularySpec,
 )
 from deployments.errors import OverloadedError
+from deployments.handles import Watch, has_no_replica
 from deployments.settings import Settings
-from deployments.vocabulary.deployment import resolve, tell
+from deployments.vocabulary.client import VocabularyClient
 from deployments.vocabulary.lists import Question
 
 logger = logging.getLogger("ray.serve.wordbound")
@@ -35,10 +36,10 @@ logger = logging.getLogger("ray.serve.wordbound")
 _READY_FOR_S: Final = 1.0
 """Health needs no key, so requests to it must not become one question to the controller each."""
 
-_STATUS_TIMEOUT_S: Final = 5.0
+_STATUS_TIMEOUT_S: Final = 0.5
+"""A probe waits so long for the controller. Kubernetes takes one for failed after a second."""
 
-_LOOK_S: Final = 0.1
-"""How often to look whether there is a replica at all while requests wait for one."""
+_CONTEXT_TIMEOUT_S: Final = 5.0
 
 _FULL_S: Final = 0.2
 """For so long after a key was refused its requests are refused here. A refusal by a replica costs this process ten
@@ -99,10 +100,10 @@ class HandleBackend:
         self._context_length = None if known is None else int(known)
         # Of a deployment that may scale to nothing, known when it has answered once.
         self._has_replica = settings.autoscaling.min_replicas > 0
-        self._vocabulary = vocabulary
+        self._vocabulary = VocabularyClient(vocabulary, settings.max_cached_vocabularies)
         # One of a deployment that may scale to nothing is started by a request that waits for it.
         waits_for_start = settings.autoscaling.min_replicas == 0
-        self._watch = _Watch(lambda: not waits_for_start and has_no_replica(self._replica))
+        self._watch = Watch(lambda: not waits_for_start and has_no_replica(self._replica))
         # By key, the time of its last refusal and when to come back.
         self._refused: dict[str, tuple[float, int]] = {}
         # The replica refuses earlier, and knows when to come back.
@@ -114,10 +115,10 @@ class HandleBackend:
         )
 
     async def resolve(self, spec: VocabularySpec, owner: str) -> ResolvedVocabulary:
-        return await resolve(self._vocabulary, spec, owner)
+        return await self._vocabulary.resolve(spec, owner)
 
     async def tell(self, question: Question) -> bytes:
-        return await tell(self._vocabulary, question)
+        return await self._vocabulary.tell(question)
 
     async def answer(
         self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, caller: Caller
@@ -196,7 +197,7 @@ class HandleBackend:
         # A question would start a replica where there is none.
         if self._context_length is None and self._has_replica and await self.is_ready():
             try:
-                async with asyncio.timeout(_STATUS_TIMEOUT_S):
+                async with asyncio.timeout(_CONTEXT_TIMEOUT_S):
                     self._context_length = await self._ask_context_length()
             except Exception as error:
                 logger.warning("no replica says how long its context is: %s", type(error).__name__)
@@ -207,45 +208,9 @@ def _no_capacity(retry_after_s: int = 1) -> OverloadedError:
     return OverloadedError("The service has no capacity for this request now. Try again in a moment.", retry_after_s)
 
 
-class _Watch:
-    """One task that tells all who wait when something has happened; it runs while there are any."""
-
-    def __init__(self, has_happened: Callable[[], bool]) -> None:
-        self._has_happened = has_happened
-        self._waiting = set[asyncio.Future[None]]()
-        self._task: asyncio.Task[None] | None = None
-
-    def add(self) -> asyncio.Future[None]:
-        """Return a future that is done when it has; to be cancelled by who no longer waits."""
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.add(future)
-        future.add_done_callback(self._waiting.discard)
-        if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._run())
-        return future
-
-    async def _run(self) -> None:
-        while self._waiting:
-            await asyncio.sleep(_LOOK_S)
-            if self._has_happened():
-                for future in list(self._waiting):
-                    future.set_result(None)
-
-
 async def _next(response: Any) -> RowsItem | None:
     item: RowsItem | None = await anext(response, None)
     return item
-
-
-def has_no_replica(handle: DeploymentHandle) -> bool:
-    """Return whether no replica of a deployment takes requests, as far as this process knows; False where it cannot.
-
-    It knows from the controller, and from those that it found dead.
-    """
-    # Ray 2.60 has no public way that does not ask the controller, which learns of a death later.
-    router = getattr(getattr(handle, "_router", None), "_asyncio_router", None)
-    known = getattr(getattr(router, "request_router", None), "curr_replicas", None)
-    return known is not None and not known and bool(handle.running_replicas_populated())
 
 
 class _Readiness:
@@ -292,7 +257,8 @@ class _Readiness:
         )
 
     def _takes_requests(self, name: str, num_replicas: Mapping[str, int]) -> bool:
-        if num_replicas.get("RUNNING", 0) > 0:
+        # Those that a controller which died, and was started again, is about to find running.
+        if num_replicas.get("RUNNING", 0) + num_replicas.get("RECOVERING", 0) > 0:
             return True
         has_others = any(number for state, number in num_replicas.items() if state != "STOPPING")
         return name in self._may_be_none and not has_others

@@ -45,7 +45,7 @@ from deployments.replica.prompts.tokenization import install_tokenization
 from deployments.replica.word_tools.answering import WordTools
 from deployments.settings import Settings
 from deployments.settings_sources import ON_A_CLUSTER
-from deployments.vocabulary.deployment import resolve
+from deployments.vocabulary.client import VocabularyClient
 from vocab.artefacts.store import ArtefactStore
 from vocab.automaton.speller import has_own_spelling
 from vocab.automaton.tokenizer import TokenizerFacts
@@ -87,10 +87,11 @@ class Replica(LLMServer):
         tells_cost = await prove_enforcement(self, settings, await proof)
         states = EngineCache(settings.resolved_artefact_dir(), facts, settings.engine_cache_bytes)
         engine.install_search(self, states, facts)
-        lists = NodeLists(store, lambda digest: vocabulary.fetch.remote(digest), settings.mask_engine)
+        vocabularies = VocabularyClient(vocabulary, settings.max_cached_vocabularies)
+        lists = NodeLists(store, vocabularies.fetch, settings.mask_engine)
         install_tokenization(self)
         self._rows = RowAnswerer(self, settings, tokenizer, facts)
-        await _bring_prebuilt(self, settings, vocabulary, lists)
+        await _bring_prebuilt(self, settings, vocabularies, lists)
         self._settings = settings
         self._chats = ChatAnswerer(
             self,
@@ -103,7 +104,7 @@ class Replica(LLMServer):
         self._tools = WordTools(
             *(settings, lists, states, facts, self._rows),
             self._chats.answer,
-            lambda spec, owner: resolve(vocabulary, spec, owner),
+            vocabularies.resolve,
         )
         self._structures = Structures(tokenizer, engine.vocab_size(self), with_tools=compiles_tools(settings))
         self._share = Share(
@@ -111,7 +112,7 @@ class Replica(LLMServer):
         )
         self._texts = Share(_TEXTS_AT_ONCE, settings.max_queued_requests, settings.max_queue_s)
         self._lines = LineAnswerer(
-            _LinesEngine(self, self._chats, self._structures, settings, vocabulary),
+            _LinesEngine(self, self._chats, self._structures, settings, vocabularies),
             ChatRequestReader.of(settings),
             Share(self._num_batch_sequences(settings)),
         )
@@ -304,11 +305,11 @@ def with_mask_engine_for(tokenizer: Any, settings: Settings) -> Settings:
 
 
 async def _bring_prebuilt(
-    server: LLMServer, settings: Settings, vocabulary: DeploymentHandle, lists: NodeLists
+    server: LLMServer, settings: Settings, vocabularies: VocabularyClient, lists: NodeLists
 ) -> None:
     """Fetch the prebuilt lists to this node and into the engine, so that the first request finds them there."""
     for lang, n_words in product(settings.prebuild_langs, settings.prebuilt_counts):
-        resolved = await resolve(vocabulary, VocabularySpec(lang=lang, n_words=n_words))
+        resolved = await vocabularies.resolve(VocabularySpec(lang=lang, n_words=n_words))
         listed = await lists.get(resolved)
         await engine.complete(server, "Hello", grammar=listed.grammar(None), max_tokens=1)
 
@@ -322,16 +323,16 @@ class _LinesEngine:
         chats: ChatAnswerer,
         structures: Structures,
         settings: Settings,
-        vocabulary: DeploymentHandle,
+        vocabularies: VocabularyClient,
     ) -> None:
         self._replica = replica
         self._chats = chats
         self._structures = structures
-        self._vocabulary = vocabulary
+        self._vocabularies = vocabularies
         self._priority = PRIORITY if engine.knows_priorities(settings) else 0
 
     async def resolve(self, spec: VocabularySpec) -> ResolvedVocabulary:
-        return await resolve(self._vocabulary, spec)
+        return await self._vocabularies.resolve(spec)
 
     async def refusal(self, body: ChatBody) -> Answer | None:
         # Lines are bounded where they are read.

@@ -17,7 +17,6 @@ from typing import Final, Protocol, Self
 
 from cachetools import LRUCache
 from limits import RateLimitItemPerHour
-from ray.serve.handle import DeploymentHandle
 
 from deployments.contract import ResolvedVocabulary, VocabularySpec
 from deployments.keys import NO_OWNER
@@ -243,26 +242,6 @@ class VocabularyDeployment:
 
     async def tell_or_refuse(self, question: Question) -> bytes | Exception:
         return await self._lists.tell_or_refuse(question)
-
-
-async def resolve(vocabulary: DeploymentHandle, spec: VocabularySpec, owner: str = NO_OWNER) -> ResolvedVocabulary:
-    """Ask the vocabulary deployment for the artefacts of a vocabulary; raise the errors of ``vocab.errors``.
-
-    ``owner`` is the name of the key that asks: keys take turns.
-    """
-    # Serve cancels it with its caller; a compile ends only with the last of those who wait for it.
-    resolved: ResolvedVocabulary | VocabularyError = await vocabulary.resolve_or_refuse.remote(spec, owner)
-    if isinstance(resolved, VocabularyError):
-        raise resolved
-    return resolved
-
-
-async def tell(vocabulary: DeploymentHandle, question: Question) -> bytes:
-    """Ask the vocabulary deployment about lists or a text; raise the errors of ``Lists.tell``."""
-    told: bytes | Exception = await vocabulary.tell_or_refuse.remote(question)
-    if isinstance(told, Exception):
-        raise told
-    return told
 
 
 def _digest(words: tuple[str, ...]) -> bytes:

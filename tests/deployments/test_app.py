@@ -10,7 +10,7 @@ import yaml
 from ray.serve._private.build_app import build_app
 from ray.serve.schema import ServeDeploySchema
 
-from deployments.app import build, check_demo
+from deployments.app import END_MARGIN_S, HEALTH_CHECK_S, build, check_demo
 from deployments.settings import Settings, SettingsError
 
 ROOT = Path(__file__).parent.parent.parent
@@ -64,11 +64,15 @@ def test_the_logs_are_as_the_application_says() -> None:
     assert [name for name, config in made.items() if config["logging_config"] is not None] == []
 
 
-def test_requests_under_way_may_end_before_a_process_does() -> None:
+def test_requests_under_way_may_end_before_a_process_does_and_an_ingress_sees_the_end_of_a_replica() -> None:
     made = deployments_of(build({"drain_s": 77}))
-    assert {name: config["graceful_shutdown_timeout_s"] for name, config in made.items()} == dict.fromkeys(
-        ["Batches", "Ingress", "Replica", "Vocabulary"], 77
-    )
+    timeouts = {name: config["graceful_shutdown_timeout_s"] for name, config in made.items()}
+    assert timeouts == {"Replica": 77} | dict.fromkeys(["Batches", "Ingress", "Vocabulary"], 77 + END_MARGIN_S)
+
+
+def test_a_dead_process_is_replaced_a_second_later() -> None:
+    made = deployments_of(build({}))
+    assert {config["health_check_period_s"] for config in made.values()} == {HEALTH_CHECK_S} == {1.0}
 
 
 def test_only_the_demo_has_a_key_in_its_file() -> None:

@@ -43,7 +43,7 @@ def serve(
             note(str(found))
         if failed:
             raise typer.Exit(NOT_AS_ASKED)
-    run_to_its_end(["-m", "ray.serve.scripts", "run", str(config)], os.environ | CALLBACK)
+    run_to_its_end(["-m", "deployments.serving", str(config)], os.environ | CALLBACK)
 
 
 def demo() -> None:

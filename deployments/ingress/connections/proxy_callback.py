@@ -1,12 +1,14 @@
 """Guard Serve's own proxy, which trusts headers that a client should not send, and holds bodies without bound.
 
 Serve takes the request id, a deadline, "do not stop when I leave", a model and a session to route by from the client,
-keeps a router entry for each model and session for ever, and tells its routes without a key. The proxy calls
+keeps a router entry for each model and session for ever, and tells its routes without a key. While the application is
+started, replaced or ended, it answers in its own words or not at all. The proxy calls
 ``middlewares`` when ``RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH`` in the environment of the Ray node is
 ``deployments.proxy:middlewares``; the ingress does not start on a node without it.
 """
 
 import os
+import uuid
 from collections.abc import Mapping
 from typing import Final
 
@@ -15,7 +17,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from deployments.errors import NotFoundError
+from deployments.errors import ApiError, NotFoundError, OverloadedError
 from deployments.ingress.connections.idle_connections import TIMEOUT_S, IdleConnections
 from deployments.ingress.connections.read_ahead import limit_client
 from deployments.ingress.connections.send_ahead import CONFIRM_BYTES, CONFIRMS, Reader
@@ -40,6 +42,13 @@ _ROUTER_PREFIX: Final = b"x-serve-router-"
 
 _ROUTES_OF_SERVE: Final = "/-/routes"
 
+_NO_APPLICATION: Final = b"Ping http://.../-/routes for available routes."
+"""In Serve's own answer where it has no application for a path. Ours has them all, from when it is ready until its end
+begins."""
+
+_START_S: Final = 10
+"""When to come back where there is no application or no ingress."""
+
 
 def middlewares() -> list[Middleware]:
     return [Middleware(ProxyGuard)]
@@ -62,7 +71,7 @@ def is_trusted_by_serve(name: bytes) -> bool:
 
 class ProxyGuard:
     """Drop the headers that Serve would trust, keep only the first request id of an answer, limit what Serve holds of
-    either body, cut clients that neither send nor read, and refuse WebSockets."""
+    either body, cut clients that neither send nor read, refuse WebSockets, and answer where no ingress does."""
 
     def __init__(self, app: ASGIApp, *, idle_timeout_s: float = TIMEOUT_S) -> None:
         self._app = app
@@ -70,13 +79,6 @@ class ProxyGuard:
         self._is_watched = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def send_with_one_id(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                if "x-request-id" in headers:
-                    headers["x-request-id"] = headers["x-request-id"]
-            await reader.send(message)
-
         if scope["type"] == "websocket":
             # There are none here, and Serve would look at their headers too.
             await send({"type": "websocket.close", "code": 1008, "reason": ""})
@@ -90,18 +92,69 @@ class ProxyGuard:
         self._idle_connections.watch(send)
         reader = Reader(limit_client(receive), send)
         if scope["path"] == _ROUTES_OF_SERVE:
-            await _not_found(send)
+            await _send_error(NotFoundError("There is nothing at this path."), send)
         else:
             headers = [(name, value) for name, value in scope["headers"] if not is_trusted_by_serve(name)]
             scope = {**scope, "headers": headers, CONFIRMS: CONFIRM_BYTES}
+            answer = _Answer(reader.send)
             try:
-                await self._app(scope, reader.receive, send_with_one_id)
+                await self._app(scope, reader.receive, answer.send)
+                await answer.finish()
             finally:
                 reader.close()
 
 
-async def _not_found(send: Send) -> None:
-    body = NotFoundError("There is nothing at this path.").to_json()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": 404, "headers": headers})
+class _Answer:
+    """An answer on its way: with one request id, and in our words where it is Serve's."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._has_begun = self._is_stream = self._has_ended = False
+        # The beginning of what may be Serve's own.
+        self._held: Message | None = None
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._has_begun = True
+            headers = MutableHeaders(scope=message)
+            self._is_stream = headers.get("content-type", "").startswith("text/event-stream")
+            if "x-request-id" in headers:
+                headers["x-request-id"] = headers["x-request-id"]
+            if message["status"] == 404 and headers.get("content-type", "").startswith("text/plain"):
+                self._held = message
+                return
+        elif self._held is not None:
+            held, self._held = self._held, None
+            if _NO_APPLICATION in message.get("body", b""):
+                await _send_error(_not_there(), self._send)
+                return
+            await self._send(held)
+        else:
+            self._has_ended = not message.get("more_body", False)
+        await self._send(message)
+
+    async def finish(self) -> None:
+        """Answer what has no answer, and end a stream that has no end: their ingress died."""
+        if not self._has_begun:
+            await _send_error(_not_there(), self._send)
+        elif self._is_stream and not self._has_ended:
+            event = b"data: " + _not_there().to_json() + b"\n\n"
+            await self._send({"type": "http.response.body", "body": event})
+
+
+def _not_there() -> OverloadedError:
+    return OverloadedError("The service is being started or ended. Try again in a moment.", _START_S)
+
+
+async def _send_error(error: ApiError, send: Send) -> None:
+    body = error.to_json()
+    fields = (
+        ("Content-Type", "application/json"),
+        ("Content-Length", str(len(body))),
+        # As every answer has one; it is in no log.
+        ("X-Request-Id", f"req-{uuid.uuid4().hex}"),
+        *error.headers,
+    )
+    headers = [(name.lower().encode(), value.encode()) for name, value in fields]
+    await send({"type": "http.response.start", "status": error.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

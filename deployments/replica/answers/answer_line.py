@@ -13,7 +13,7 @@ from contextlib import aclosing
 from typing import Final, Protocol, TypedDict
 
 from deployments.contract import Answer, Caller, ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
-from deployments.errors import ApiError, InternalError, from_error_item, to_api_error
+from deployments.errors import ApiError, InternalError, OverloadedError, from_error_item, to_api_error
 from deployments.protocol.generation.reader import ChatRequest, ChatRequestReader, check_budget
 from deployments.replica.answers.share import Share
 from deployments.single_flight import SingleFlight
@@ -32,8 +32,9 @@ EXPIRED: Final = -1
 ENGINE_DIED: Final = -2
 """In place of a status: the engine's process ended while it was at work on the line."""
 
-_DEAD_ENGINE_WAIT_S: Final = 2.0
-"""Serve needs some seconds to replace a dead engine, which would fail all lines of a batch meanwhile."""
+_REPLACED_WAIT_S: Final = 2.0
+"""Serve needs some seconds to replace what is dead, an engine or the vocabulary deployment, and all lines of a batch
+would fail meanwhile."""
 
 _RESOLVED_FOR_S: Final = 5.0
 """A list that is replaced, or left out of the store, is seen this late."""
@@ -102,14 +103,19 @@ class LineAnswerer:
             chat = self._reader.read(json.loads(request["body"]))
             list_param = chat.list_param
             # Both before its turn, so that a free sequence is used at once.
-            vocabulary = await self._vocabulary(chat)
+            try:
+                vocabulary = await self._vocabulary(chat)
+            except OverloadedError:
+                # The vocabulary deployment is being replaced; a line is not refused for it.
+                await self._sleep(_REPLACED_WAIT_S)
+                return {"status": NOT_STARTED, "body": "null"}
             if isinstance(refusal := await self._engine.refusal(chat.body), dict):
                 return _refused(from_error_item(refusal, request["request_id"]))
             async with self._share.take(chat.decoding.num_sequences(chat.body), request["owner"]):
                 if self._clock() >= request["deadline"]:
                     return {"status": EXPIRED, "body": "null"}
                 if self._engine.is_dead():
-                    await self._sleep(_DEAD_ENGINE_WAIT_S)
+                    await self._sleep(_REPLACED_WAIT_S)
                     return {"status": NOT_STARTED, "body": "null"}
                 answer = await self._answer(chat, vocabulary, Caller(request["owner"], request["request_id"]))
                 if answer["status"] >= 500 and self._engine.is_dead():

@@ -12,8 +12,8 @@ from typing import Any, Final, Self
 
 from ray.serve.llm.deployment import LLMServer
 
-from deployments.contract import Answer, Caller, ChatBody, Decoding, ResolvedVocabulary
-from deployments.errors import printable
+from deployments.contract import ENGINE_START_S, Answer, Caller, ChatBody, Decoding, ResolvedVocabulary
+from deployments.errors import OverloadedError, printable
 from deployments.replica.answers.authoring import AUTHOR_FIELDS, AuthoredText, asked_controls
 from deployments.replica.answers.completion import answer_form, reader_behind_prompts, reader_behind_text
 from deployments.replica.answers.constrained_answer import AnswerRules, StreamFilter, UnlistedTextError, finish_answer
@@ -392,6 +392,9 @@ def as_refusal(error: Exception, request_id: str) -> EngineError:
     """Return what a caller is told of an error, and log it where it is no refusal."""
     if isinstance(error, EngineError):
         return error
+    if isinstance(error, OverloadedError):
+        # The vocabulary deployment is away, and the list is not on this node.
+        return EngineError(error.status, error.message, code=error.code, retry_after_s=ENGINE_START_S)
     if isinstance(error, UnlistedTextError):
         logger.error("request %s: the engine did not keep to the list (%s)", request_id, error)
         return EngineError(

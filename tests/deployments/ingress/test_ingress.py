@@ -144,7 +144,7 @@ async def test_all_who_wait_are_told_by_one_task_when_there_is_no_replica_left(
         return num_looks == 3
 
     monkeypatch.setattr("deployments.ingress.backend.has_no_replica", has_no_replica)
-    monkeypatch.setattr("deployments.ingress.backend._LOOK_S", 0.01)
+    monkeypatch.setattr("deployments.handles._CHECK_S", 0.01)
     replies: Any = Replies()
     backend = HandleBackend(replies, replies, Settings(secret_token="a-key"))
     told = await asyncio.gather(*(first_item(backend, "alice") for _ in range(50)), return_exceptions=True)
@@ -168,6 +168,8 @@ async def test_a_request_that_starts_the_first_replica_is_told_to_come_back_wher
     ("num_replicas", "at_least_one", "perhaps_none"),
     [
         ({"RUNNING": 1}, True, True),
+        # The controller died and is back.
+        ({"RECOVERING": 1}, True, True),
         ({}, False, True),
         ({"STOPPING": 1}, False, True),
         ({"STARTING": 1}, False, False),

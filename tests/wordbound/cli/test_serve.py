@@ -36,7 +36,7 @@ def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Started:
 def test_a_service_starts_with_its_proxy_guarded(started: Started, run: Run) -> None:
     assert run("serve").exit_code == DONE
     [(arguments, environment)] = started
-    assert arguments == ["-m", "ray.serve.scripts", "run", "serve_config.yaml"]
+    assert arguments == ["-m", "deployments.serving", "serve_config.yaml"]
     assert environment.items() >= {proxy_callback.CALLBACK_VARIABLE: proxy_callback.CALLBACK}.items()
     assert environment["SECRET_TOKEN"] == "s3cret"
 

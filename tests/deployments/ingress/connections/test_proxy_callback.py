@@ -1,4 +1,5 @@
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -57,3 +58,82 @@ def test_an_ingress_does_not_start_without_the_guard(environment: dict[str, str]
     with pytest.raises(RuntimeError, match=f"set {CALLBACK_VARIABLE}={CALLBACK} on every node before Ray starts"):
         check_guarded(environment)
     check_guarded({CALLBACK_VARIABLE: CALLBACK})
+
+
+NO_APPLICATION = b"Path '/ready' not found. Ping http://.../-/routes for available routes."
+
+
+async def answer_of(*messages: tuple[int, bytes, bytes] | bytes) -> tuple[int, dict[bytes, bytes], bytes, bool]:
+    """Status, headers, body and whether it is complete, of what an application sends: a status with its type and the
+    first part of a body, then parts; an empty one ends it."""
+    sent: list[Any] = []
+
+    async def app(_: Any, __: Any, send: Any) -> None:
+        for message in messages:
+            if isinstance(message, tuple):
+                status, kind, body = message
+                await send({"type": "http.response.start", "status": status, "headers": [(b"content-type", kind)]})
+                await send({"type": "http.response.body", "body": body, "more_body": True})
+            else:
+                await send({"type": "http.response.body", "body": message, "more_body": bool(message)})
+
+    async def receive() -> Any:
+        await asyncio.sleep(3600)
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await ProxyGuard(app)({"type": "http", "path": "/ready", "headers": []}, receive, send)
+    assert [message["type"] for message in sent].count("http.response.start") == 1
+    body = b"".join(message["body"] for message in sent[1:])
+    return sent[0]["status"], dict(sent[0]["headers"]), body, not sent[-1].get("more_body", False)
+
+
+def assert_to_be_sent_again(answer: tuple[int, dict[bytes, bytes], bytes, bool]) -> None:
+    status, headers, body, is_complete = answer
+    assert (status, headers[b"content-type"], is_complete) == (503, b"application/json", True)
+    assert int(headers[b"retry-after"]) > 0
+    assert headers[b"x-request-id"].startswith(b"req-")
+    assert json.loads(body)["error"]["code"] == "overloaded"
+
+
+async def test_where_serve_has_no_application_the_same_request_may_work_later() -> None:
+    assert_to_be_sent_again(await answer_of((404, b"text/plain; charset=utf-8", NO_APPLICATION), b""))
+
+
+async def test_what_no_ingress_answered_may_work_later() -> None:
+    assert_to_be_sent_again(await answer_of())
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "body"),
+    [
+        (404, b"text/plain", b"Another application has nothing here."),
+        (404, b"application/json", NO_APPLICATION),
+        (200, b"text/plain", NO_APPLICATION),
+    ],
+)
+async def test_what_an_application_says_stays(status: int, kind: bytes, body: bytes) -> None:
+    assert await answer_of((status, kind, body), b" More.", b"") == (
+        status,
+        {b"content-type": kind},
+        body + b" More.",
+        True,
+    )
+
+
+async def test_a_stream_whose_ingress_died_ends_with_an_error() -> None:
+    status, _, body, is_complete = await answer_of((200, b"text/event-stream; charset=utf-8", b"data: {}\n\n"))
+    assert (status, is_complete) == (200, True)
+    first, error, rest = body.split(b"\n\n")
+    assert (first, rest) == (b"data: {}", b"")
+    assert json.loads(error.removeprefix(b"data: "))["error"]["code"] == "overloaded"
+
+
+async def test_any_other_answer_whose_ingress_died_is_left_without_its_end() -> None:
+    assert await answer_of((200, b"application/json", b"{")) == (
+        200,
+        {b"content-type": b"application/json"},
+        b"{",
+        False,
+    )

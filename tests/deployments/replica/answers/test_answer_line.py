@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from deployments.contract import Answer, Caller, ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
+from deployments.errors import OverloadedError
 from deployments.limits import Limits
 from deployments.protocol.generation.reader import ChatRequestReader
 from deployments.replica.answers.answer_line import ENGINE_DIED, EXPIRED, NOT_STARTED, LineAnswer, LineAnswerer
@@ -141,6 +142,18 @@ async def test_a_dead_engine_is_given_nothing_and_no_line_is_blamed() -> None:
     engine.dead = True
     line = Line(engine)
     assert (await line.ask())["status"] == NOT_STARTED
+    assert line.slept == [2.0]
+    assert not engine.calls
+
+
+async def test_a_list_that_nobody_can_be_asked_for_is_no_fault_of_the_line() -> None:
+    class EngineWithoutLists(Engine):
+        async def resolve(self, spec: VocabularySpec, owner: str = "") -> ResolvedVocabulary:
+            raise OverloadedError("The word lists cannot be reached now.")
+
+    engine = EngineWithoutLists()
+    line = Line(engine)
+    assert (await line.ask(vocab_lang="en", vocab_n_words=500))["status"] == NOT_STARTED
     assert line.slept == [2.0]
     assert not engine.calls
 

@@ -1,0 +1,49 @@
+"""Serve's handles: whether anybody is there, and waiting no longer than that.
+
+A handle whose deployment has no replica waits until there is one, however long another takes to start.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from ray.serve.handle import DeploymentHandle
+
+_CHECK_S: Final = 0.1
+"""How often to check whether there is a replica at all while requests wait for one."""
+
+
+def has_no_replica(handle: DeploymentHandle) -> bool:
+    """Return whether no replica of a deployment takes requests, as far as this process knows; False where it cannot.
+
+    It knows from the controller, and from those that it found dead.
+    """
+    # Ray 2.60 has no public way that does not ask the controller, which learns of a death later.
+    router = getattr(getattr(handle, "_router", None), "_asyncio_router", None)
+    known = getattr(getattr(router, "request_router", None), "curr_replicas", None)
+    return known is not None and not known and bool(handle.running_replicas_populated())
+
+
+class Watch:
+    """One task that notifies all who wait when something has happened; it runs while there are any."""
+
+    def __init__(self, has_happened: Callable[[], bool]) -> None:
+        self._has_happened = has_happened
+        self._waiting = set[asyncio.Future[None]]()
+        self._task: asyncio.Task[None] | None = None
+
+    def add(self) -> asyncio.Future[None]:
+        """Return a future that is done when it has; to be cancelled by who no longer waits."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.add(future)
+        future.add_done_callback(self._waiting.discard)
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run())
+        return future
+
+    async def _run(self) -> None:
+        while self._waiting:
+            await asyncio.sleep(_CHECK_S)
+            if self._has_happened():
+                for future in list(self._waiting):
+                    future.set_result(None)

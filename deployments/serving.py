@@ -1,0 +1,84 @@
+"""``python -m deployments.serving FILE``: what ``serve run FILE`` does, and an end in which nothing is cut.
+
+The first SIGINT or SIGTERM lets requests finish: new ones get 503, and what still runs after ``drain_s`` ends with an
+error. The second ends everything at once. ``serve run`` itself ends Serve's proxies first, with all their connections.
+"""
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Collection
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NoReturn
+
+import ray
+import yaml
+from ray import serve
+from ray.serve.exceptions import RayServeException
+from ray.serve.schema import ServeDeploySchema
+from ray.serve.scripts import cli
+
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+_ONE_SIGNAL_S: Final = 0.2
+
+_POLL_S: Final = 0.2
+
+_MAX_DRAIN_S: Final = 3600.0
+"""Serve itself ends what takes longer than ``drain_s``; this is for one that does not."""
+
+
+def set_signals() -> None:
+    """Have SIGTERM raise ``KeyboardInterrupt`` in the main thread, as SIGINT does."""
+    # Where a shell started this process in the background, SIGINT would be ignored; Ray has a SIGTERM of its own.
+    for number in _SIGNALS:
+        signal.signal(number, signal.default_int_handler)
+
+
+def wait_for_signal() -> None:
+    """Block until a signal raises ``KeyboardInterrupt``."""
+    set_signals()
+    threading.Event().wait()
+
+
+def stop(applications: Collection[str]) -> NoReturn:
+    """Let the requests of these applications finish, at most until another signal; then end Ray, as far as it is this
+    process's, and this process."""
+    # One end may come as two signals: from a supervisor to all processes, and from the one that started this.
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    time.sleep(_ONE_SIGNAL_S)
+    if ray.is_initialized():
+        with suppress(KeyboardInterrupt, RayServeException, ray.exceptions.RayError):
+            set_signals()
+            _drain(applications)
+        ray.shutdown()
+    sys.stdout.flush()
+    # Python would first wait for threads of Serve's that ask, for half a minute, a Ray which is no more.
+    os._exit(0)
+
+
+def _drain(applications: Collection[str]) -> None:
+    # Their routes go at once, and their processes when they have no requests any more.
+    for name in applications:
+        serve.delete(name, _blocking=False)
+    end = time.monotonic() + _MAX_DRAIN_S
+    while time.monotonic() < end and serve.status().applications.keys() & set(applications):
+        time.sleep(_POLL_S)
+
+
+def main() -> None:
+    path = sys.argv[1]
+    applications = ServeDeploySchema.model_validate(yaml.safe_load(Path(path).read_text())).applications
+    set_signals()
+    try:
+        cli(["run", "--non-blocking", path], standalone_mode=False)
+        wait_for_signal()
+    except KeyboardInterrupt:
+        stop([application.name for application in applications])
+
+
+if __name__ == "__main__":
+    main()

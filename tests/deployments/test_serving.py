@@ -1,0 +1,145 @@
+"""``python -m deployments.serving`` with the real front, told to end while streams run.
+
+The engine is a stand-in that writes as long as it is asked to.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import psutil
+import pytest
+import yaml
+
+from deployments.ingress.connections.proxy_callback import CALLBACK, CALLBACK_VARIABLE
+from tests.deployments.front import CHAT, KEY, MODEL, assert_error, chat_body
+from tests.e2e.service import free_port
+from tests.pages import ROOT
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+
+DRAIN_S: Final = 8.0
+START_S: Final = 300
+"""60 s on two cores that six others use."""
+
+
+class Served:
+    """A running ``deployments.serving``."""
+
+    def __init__(self, folder: Path) -> None:
+        self.port = free_port()
+        args = {"secret_token": KEY, "model_id": MODEL, "drain_s": DRAIN_S, "batch": {"enabled": False}}
+        application = {"name": "front", "import_path": "tests.deployments.serving_app:build", "args": args}
+        config = {"http_options": {"host": "127.0.0.1", "port": self.port}, "applications": [application]}
+        path = folder / "serve_config.yaml"
+        path.write_text(yaml.safe_dump(config))
+        self._log = folder / "log"
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+        environment |= {CALLBACK_VARIABLE: CALLBACK, "RAY_USAGE_STATS_ENABLED": "0", "PYTHONPATH": str(ROOT)}
+        with self._log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "deployments.serving", str(path)],
+                env=environment,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        headers = {"Authorization": f"Bearer {KEY}"}
+        limits = httpx.Limits(max_keepalive_connections=0)
+        self.client = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", headers=headers, timeout=60, limits=limits)
+
+    def wait_until_ready(self) -> None:
+        end = time.monotonic() + START_S
+        while time.monotonic() < end and self.process.poll() is None:
+            with suppress(httpx.TransportError):
+                if self.client.get("/ready").status_code == 200:
+                    return
+            time.sleep(0.2)
+        raise AssertionError(self._log.read_text()[-3000:])
+
+    def family(self) -> list[psutil.Process]:
+        return psutil.Process(self.process.pid).children(recursive=True)
+
+    def stream(self, num_words: int) -> str:
+        """The last event of a stream."""
+        last = ""
+        body = chat_body(stream=True, max_tokens=num_words)
+        with suppress(httpx.TransportError), self.client.stream("POST", CHAT, json=body) as answer:
+            for line in answer.iter_lines():
+                last = line or last
+        return last
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    made = Served(tmp_path)
+    family: list[psutil.Process] = []
+    try:
+        made.wait_until_ready()
+        family = made.family()
+        yield made
+    finally:
+        made.client.close()
+        made.process.kill()
+        made.process.wait(30)
+        for process in family:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        psutil.wait_procs(family, 30)
+
+
+def started(served: Served, pool: ThreadPoolExecutor, *lengths: int) -> list[Future[str]]:
+    streams = [pool.submit(served.stream, length) for length in lengths]
+    time.sleep(1)
+    assert not any(one.done() for one in streams)
+    return streams
+
+
+def assert_refused(served: Served) -> None:
+    for path in ("/ready", "/health", "/v1/models"):
+        refused = served.client.get(path)
+        assert_error(refused, 503, code="overloaded")
+        assert int(refused.headers["retry-after"]) > 0
+    assert_error(served.client.post(CHAT, json=chat_body()), 503, code="overloaded")
+
+
+def test_an_end_finishes_what_is_short_and_tells_what_is_long(served: Served) -> None:
+    family = served.family()
+    with ThreadPoolExecutor(4) as pool:
+        short, long, longer = started(served, pool, 30, 400, 600)
+        served.process.send_signal(signal.SIGINT)
+        # The same end, from another who was told of it.
+        time.sleep(0.02)
+        served.process.send_signal(signal.SIGTERM)
+        time.sleep(1.5)
+        assert_refused(served)
+        assert short.result(60) == "data: [DONE]"
+        for one in (long, longer):
+            told: dict[str, Any] = json.loads(one.result(60).removeprefix("data: "))
+            assert told["error"]["code"] == "overloaded"
+    # Nothing is waited for any more.
+    served.process.wait(20)
+    assert psutil.wait_procs(family, 10)[1] == []
+
+
+def test_a_second_signal_ends_everything_at_once(served: Served) -> None:
+    family = served.family()
+    with ThreadPoolExecutor(1) as pool:
+        started(served, pool, 600)
+        served.process.send_signal(signal.SIGTERM)
+        time.sleep(1.5)
+        assert_refused(served)
+        start = time.monotonic()
+        served.process.send_signal(signal.SIGINT)
+        served.process.wait(30)
+        assert psutil.wait_procs(family, 30)[1] == []
+        assert time.monotonic() - start < DRAIN_S - 1

@@ -1,0 +1,204 @@
+"""What clients see while parts of one service are killed, in this order: vocabulary, ingress, controller; and when it
+is told to end while streams run.
+
+Bounds are five times what was measured, or what the service promises.
+"""
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import httpx
+import pytest
+
+from deployments.demo.process import Demo
+from tests.e2e.own_engine import short_lists
+from tests.e2e.processes import processes_named
+from tests.e2e.service import KEY, MODEL, running
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+
+DRAIN_S: Final = 15
+AT_ONCE_S: Final = 8.0
+"""Measured: under a second, on two cores that others use too."""
+BACK_S: Final = 300.0
+"""Another process starts in 10 to 20 s, and in 90 s where six others start at once."""
+SHORT: Final = 40
+LONG: Final = 1900
+"""Tokens: some of what an engine writes within ``DRAIN_S``, and more than it."""
+NUM_STREAMS: Final = 10
+
+KNOWN: Final = {"lang": "en", "n_words": 500}
+NUMBERS: Final = count()
+
+
+class World(NamedTuple):
+    demo: Demo
+    client: httpx.Client
+
+    def kill(self, name: str) -> None:
+        for pid in processes_named(name, self.demo.processes()):
+            os.kill(pid, signal.SIGKILL)
+
+    def chat(self, vocab: dict[str, Any] | None, **fields: Any) -> httpx.Response:
+        return self.client.post("/v1/chat/completions", json=body(vocab, max_tokens=4, **fields))
+
+    def readiness(self, num_times: int) -> tuple[set[int], float]:
+        """What ``/ready`` says five times a second, and what the slowest answer took."""
+        slowest, statuses = 0.0, set[int]()
+        for _ in range(num_times):
+            took_s, answer = timed(lambda: self.client.get("/ready"))
+            statuses.add(answer.status_code)
+            slowest = max(slowest, took_s)
+            time.sleep(0.2)
+        return statuses, slowest
+
+    def wait_until_good(self) -> None:
+        """Until all kinds of requests are answered, also new ones for the vocabulary."""
+        end = time.monotonic() + BACK_S
+        while time.monotonic() < end:
+            with suppress(httpx.TransportError):
+                if self.client.get("/ready").status_code == self.chat(new_list()).status_code == 200:
+                    return
+            time.sleep(0.5)
+        raise AssertionError("the service is not back")
+
+
+def body(vocab: dict[str, Any] | None, **fields: Any) -> dict[str, Any]:
+    made = {"model": MODEL, "messages": [{"role": "user", "content": "Tell me of a dog."}], **fields}
+    return made if vocab is None else made | {"vocab": vocab}
+
+
+def new_list() -> dict[str, Any]:
+    return {"words": ["the", "dog", "w" + "".join("abcdefghij"[int(digit)] for digit in str(next(NUMBERS)))]}
+
+
+@pytest.fixture(scope="module")
+def world(smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    folder = tmp_path_factory.mktemp("lifecycle")
+    args = {
+        "wordlist_dir": str(short_lists(folder / "lists", "en")),
+        "drain_s": DRAIN_S,
+        "limits": {"max_input_tokens": 128, "max_new_tokens": LONG},
+    }
+    demo = Demo(str(smollm2_path), folder, args)
+    headers = {"Authorization": f"Bearer {KEY}"}
+    limits = httpx.Limits(max_keepalive_connections=0)
+    with (
+        running(demo) as service,
+        httpx.Client(base_url=service.url, headers=headers, timeout=90, limits=limits) as client,
+    ):
+        yield World(demo, client)
+
+
+def timed(ask: Callable[[], httpx.Response]) -> tuple[float, httpx.Response]:
+    start = time.monotonic()
+    answer = ask()
+    return time.monotonic() - start, answer
+
+
+def assert_may_come_back(answer: httpx.Response) -> None:
+    assert answer.status_code == 503, answer.text
+    assert int(answer.headers["retry-after"]) > 0
+    assert answer.json()["error"]["code"] == "overloaded"
+
+
+class Streamed(NamedTuple):
+    """How one stream ended: its last event, and in which second after the first of them began."""
+
+    last: str
+    took_s: float
+
+    @property
+    def error(self) -> dict[str, Any]:
+        error: dict[str, Any] = json.loads(self.last.removeprefix("data: "))["error"]
+        return error
+
+
+def stream(world: World, num_tokens: int, began: list[int]) -> Streamed:
+    start, last = time.monotonic(), ""
+    fields = {"stream": True, "max_tokens": num_tokens, "min_tokens": num_tokens}
+    asked = body(KNOWN, **fields)
+    with suppress(httpx.TransportError), world.client.stream("POST", "/v1/chat/completions", json=asked) as answer:
+        assert answer.status_code == 200
+        for line in answer.iter_lines():
+            if not last:
+                began.append(num_tokens)
+            last = line or last
+    return Streamed(last, time.monotonic() - start)
+
+
+def start_streams(world: World, pool: ThreadPoolExecutor, lengths: list[int]) -> list[Future[Streamed]]:
+    """Streams that have begun."""
+    began: list[int] = []
+    streams = [pool.submit(stream, world, length, began) for length in lengths]
+    end = time.monotonic() + 60
+    while len(began) < len(lengths) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert len(began) == len(lengths)
+    return streams
+
+
+def test_nobody_waits_for_a_vocabulary_that_was_killed(world: World) -> None:
+    assert world.chat(KNOWN).status_code == 200
+    world.kill("ray::ServeReplica:wordbound:Vocabulary")
+    known = [timed(lambda: world.chat(KNOWN)) for _ in range(3)]
+    others = [timed(lambda: world.chat(new_list())), timed(lambda: world.client.get("/v1/vocabularies"))]
+    free = timed(lambda: world.chat(None))
+    assert [answer.status_code for _, answer in (*known, free)] == [200] * 4
+    for _, answer in others:
+        assert_may_come_back(answer)
+    assert max(took_s for took_s, _ in (*known, *others, free)) < AT_ONCE_S
+    # Away for real.
+    assert 503 in world.readiness(10)[0]
+    world.wait_until_good()
+
+
+def test_a_stream_of_an_ingress_that_was_killed_ends_with_an_error_and_others_are_soon_served(world: World) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        [streamed] = start_streams(world, pool, [LONG])
+        world.kill("ray::ServeReplica:wordbound:Ingress")
+        assert streamed.result(AT_ONCE_S).error["code"] == "overloaded"
+        took_s, answer = timed(lambda: world.chat(KNOWN))
+        assert answer.status_code == 200
+        assert took_s < BACK_S
+    world.wait_until_good()
+
+
+def test_a_service_whose_controller_was_killed_is_ready_all_along(world: World) -> None:
+    world.kill("ray::ServeController")
+    statuses, slowest = world.readiness(75)
+    assert statuses == {200}
+    # It waits half a second for a controller.
+    assert slowest < 4
+    assert world.chat(KNOWN).status_code == 200
+    world.wait_until_good()
+
+
+def test_an_end_refuses_what_comes_and_lets_streams_finish_or_tells_them(world: World) -> None:
+    with ThreadPoolExecutor(NUM_STREAMS) as pool:
+        streams = start_streams(world, pool, [SHORT, LONG] * (NUM_STREAMS // 2))
+        world.demo.send_signal(signal.SIGTERM)
+        told_at = time.monotonic()
+        time.sleep(2)
+        refused = [world.chat(None), world.chat(KNOWN), world.client.get("/ready"), world.client.get("/v1/models")]
+        for answer in refused:
+            assert_may_come_back(answer)
+        ended = [one.result(DRAIN_S + 30) for one in streams]
+        told_s = time.monotonic() - told_at
+    for short, long in zip(ended[::2], ended[1::2], strict=True):
+        assert short.last == "data: [DONE]"
+        assert long.error["code"] == "overloaded"
+    assert DRAIN_S - 2 < told_s < DRAIN_S + 20
+    world.demo.wait(60)
+    end = time.monotonic() + 10
+    while world.demo.processes() and time.monotonic() < end:
+        time.sleep(0.2)
+    assert not world.demo.processes(), "a process outlived the service"
