@@ -6,7 +6,6 @@ comes in pieces, and is dropped if they stop coming.
 
 import logging
 import re
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
@@ -49,9 +48,7 @@ class FileService:
     What belongs to another owner is not found.
     """
 
-    def __init__(
-        self, settings: Settings, store: Store, contents: Contents, *, clock: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, settings: Settings, store: Store, contents: Contents, *, clock: Callable[[], float]) -> None:
         self._settings = settings
         self._limits = settings.batch.limits
         self._store = store

@@ -1,7 +1,6 @@
 """Make, look up and cancel batches and jobs, always for one owner."""
 
 import mmap
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final, cast
@@ -38,7 +37,7 @@ class BatchService(FileService):
         store: Store,
         contents: Contents,
         *,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float],
         on_change: Callable[[], None],
     ) -> None:
         super().__init__(settings, store, contents, clock=clock)
