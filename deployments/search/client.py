@@ -44,6 +44,7 @@ class SearchClient:
         self._client = client
         self._lists = lists
         self._sentence_tokens = sentence_tokens(facts)
+        self._textless = facts.textless
         self._costs: WeakKeyDictionary[SearchOrder, AnswerCost] = WeakKeyDictionary()
         self._unused_names: list[str] = []
         transfer = client.vllm_config.kv_transfer_config
@@ -225,7 +226,7 @@ class SearchClient:
         constraint = await self._constraint(params)
         listed = ListedLogprobs(
             constraint,
-            end_tokens(self._client, params),
+            self._textless & end_tokens(self._client, params),
             params.logprob_token_ids or (),
             is_delta=params.output_kind == RequestOutputKind.DELTA,
         )

@@ -8,20 +8,24 @@ import math
 from collections.abc import Collection
 from typing import Any
 
+import numpy as np
 from vllm.outputs import CompletionOutput
 
 from deployments.search.tokens import Constraint
-from vocab.matching.masks import NO_BUDGET
-from vocab.matching.states import State
+from vocab.arrays.byte_trie import Int32Array
+from vocab.matching.matcher import Matcher
 
 
 class ListedLogprobs:
-    """Follows the choices of one answer, token by token.
+    """Follow the choices of one answer, token by token, with the masks that the engine fills.
+
+    A text is followed within the request's budget, as in the engine: near its end the budget decides which of an
+    author's wishes are dropped, so that a text followed without one may come where nothing is allowed.
 
     Args:
         constraint: The list; None where xgrammar makes the masks, so that only tokens without a probability are known
             to be forbidden.
-        end_tokens: Those that end a text.
+        end_tokens: Those that end a text and have none themselves, as the engine's matcher has them.
         asked_for: Tokens whose logprobs the client asked for by number; they stay.
         is_delta: Whether each output has new tokens only.
     """
@@ -29,39 +33,55 @@ class ListedLogprobs:
     def __init__(
         self, constraint: Constraint | None, end_tokens: Collection[int], asked_for: Collection[int], *, is_delta: bool
     ) -> None:
-        self._states = None if constraint is None else constraint.states
-        self._start: State = () if constraint is None else constraint.start
+        self._constraint = constraint
         self._end_tokens = end_tokens
         self._asked_for = asked_for
         self._is_delta = is_delta
-        self._places: dict[int, State] = {}
+        self._followed: dict[int, _FollowedText] = {}
 
     def keep_listed(self, output: CompletionOutput) -> None:
         """Change the logprobs of an output."""
         if output.logprobs is None:
             return
-        place = self._places.get(output.index) if self._is_delta else None
-        if place is None:
-            place = self._start
+        text = self._followed.get(output.index) if self._is_delta else None
+        if text is None and self._constraint is not None:
+            text = self._followed[output.index] = _FollowedText(self._constraint, self._end_tokens)
         listed: list[dict[int, Any]] = []
         for token, entries in zip(output.token_ids, output.logprobs, strict=False):
+            mask = None if text is None else text.mask()
             listed.append(
                 {
                     other: entry
                     for other, entry in (entries or {}).items()
-                    if other == token or other in self._asked_for or self._may_come(place, other, entry.logprob)
+                    if other == token or other in self._asked_for or _may_come(mask, other, entry.logprob)
                 }
             )
-            if self._states is not None and token not in self._end_tokens:
-                place = self._states.target(place, token, NO_BUDGET)
+            if text is not None:
+                text.accept(token)
         output.logprobs = listed
-        self._places[output.index] = place
 
-    def _may_come(self, place: State, token: int, logprob: float) -> bool:
-        if logprob == -math.inf:
-            return False
-        if self._states is None:
-            return True
-        if token in self._end_tokens:
-            return self._states.can_stop(place)
-        return bool(self._states.target(place, token, NO_BUDGET))
+
+class _FollowedText:
+    """A text as the engine's matcher follows it; behind a token that its mask forbids, nothing more is allowed."""
+
+    def __init__(self, constraint: Constraint, end_tokens: Collection[int]) -> None:
+        self._matcher = Matcher.of(constraint.reference, constraint.states, end_tokens)
+        self._mask: Int32Array = np.zeros((constraint.states.words.num_tokens + 31) // 32, dtype=np.int32)
+        self._is_allowed = True
+
+    def mask(self) -> Int32Array:
+        """Return the mask of the next token, int32 (words,), until the next call."""
+        if self._is_allowed:
+            self._matcher.fill_bitmask(self._mask)
+        else:
+            self._mask[:] = 0
+        return self._mask
+
+    def accept(self, token: int) -> None:
+        self._is_allowed = self._is_allowed and self._matcher.accept_token(token)
+
+
+def _may_come(mask: Int32Array | None, token: int, logprob: float) -> bool:
+    if logprob == -math.inf:
+        return False
+    return mask is None or (token < 32 * len(mask) and bool(mask[token >> 5] >> np.int32(token & 31) & 1))

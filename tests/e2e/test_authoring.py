@@ -89,3 +89,15 @@ def test_what_checks_a_text_agrees_with_its_required_words(service: Service) -> 
     checker = TextChecker(load_word_list("en", None), ListOptions(), 1000, changes)
     for answer in answers(service, {"must_use": [{"word": "kitten", "count": 2}]}, 2):
         assert checker.check(answer.text).coverage == 1.0
+
+
+def test_odd_required_words_go_with_logprobs(service: Service) -> None:
+    # Near the end of its budget a text has words that no text without a budget may have there.
+    must_use = [{"word": word} for word in ("ñ", "x\u0301", ". a")]
+    vocab = {"lang": "fr", "n_words": 20_000, "must_use": must_use}
+    fields: dict[str, Any] = {"logprobs": True, "top_logprobs": 20, "extra_body": {"vocab": vocab}}
+    for stream in (False, True):
+        answer = service.start("Raconte une histoire.", stream=stream, max_tokens=40, seed=47, **fields)
+        choices = [choice for part in (answer if stream else [answer]) for choice in part.choices]
+        entries = [entry for choice in choices if choice.logprobs for entry in choice.logprobs.content or ()]
+        assert entries and all(len(entry.top_logprobs) <= 20 for entry in entries)

@@ -49,6 +49,11 @@ class TokenizerFacts:
         return cls.from_token_bytes(info.decoded_vocab, sorted(special_ids(tokenizer)))
 
     @cached_property
+    def textless(self) -> frozenset[int]:
+        """The tokens that add no text; only these can end one, for others are part of it."""
+        return frozenset(token for token, spelled in enumerate(self.token_bytes) if not spelled)
+
+    @cached_property
     def digest(self) -> str:
         """SHA-256 of the bytes of all tokens, in hex: two tokenizers with one digest share their artefacts."""
         sha = hashlib.sha256()

@@ -77,7 +77,7 @@ class WordboundBackend(XgrammarBackend):
         max_bytes = int(os.environ.get(CACHE_BYTES_VARIABLE) or DEFAULT_CACHE_BYTES)
         facts = TokenizerFacts.from_tokenizer(self.tokenizer)
         self._lists = EngineCache(Path(folder), facts, max_bytes) if folder else None
-        self._textless = frozenset(token for token, spelled in enumerate(facts.token_bytes) if not spelled)
+        self._textless = facts.textless
         self._bitmask_arrays = _BitmaskArrays()
         # Not in a client's time: vLLM makes the backend for the replica's own start-up check.
         warm_up()

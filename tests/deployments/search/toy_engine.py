@@ -103,8 +103,7 @@ class ToyEngine:
         end = int(self.tokenizer.eos_token_id)
         matcher = None
         if reference is not None:
-            states = self.lists.states(reference)
-            matcher = Matcher.of(reference, states, (end,))
+            matcher = Matcher.of(reference, self.lists.for_text(reference), (end,))
         random = np.random.default_rng(number if params.seed is None else params.seed)
         temperature = params.temperature or 1.0
         outputs: list[CompletionOutput] = []
