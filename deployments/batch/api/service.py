@@ -13,11 +13,9 @@ from deployments.batch.state.contents import Contents
 from deployments.batch.state.records import BatchRecord, FileRecord, Kind
 from deployments.batch.state.store import Store, StoreError, TooManyOpenError, UnknownCursorError
 from deployments.errors import BadRequestError, ConflictError, NotFoundError, OverloadedError, TooManyRequestsError
-from deployments.protocol.batches import ENDPOINT, read_batch
+from deployments.protocol.batches import ENDPOINT, MAX_BATCHES_LISTED, read_batch
 from deployments.settings import Settings
 from deployments.storage import PartialFile
-
-MAX_BATCHES_LISTED: Final = 100
 
 _BATCHES_LISTED: Final = 20
 
