@@ -21,6 +21,9 @@ pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 MAX_ANSWER_S: Final = 5.0
 
+NUM_TRIES: Final = 4
+"""Of a late answer: for the first request for a list tables are made, and others may take the machine's cores."""
+
 NUM_EXAMPLES: Final = settings().max_examples // 2
 """Of right and of wrong requests each, for each operation."""
 
@@ -110,7 +113,7 @@ def test_no_request_fails_and_none_is_answered_late(
         def ask(case: Case, names: dict[str, str]) -> None:
             nonlocal num_asked
             prepare(case, names)
-            for _ in range(2):
+            for _ in range(NUM_TRIES):
                 began = time.monotonic()
                 answer = case.call(session=session, timeout=60)
                 num_asked += 1
@@ -118,8 +121,7 @@ def test_no_request_fails_and_none_is_answered_late(
                 case.validate_response(answer, checks=checks)
                 if time.monotonic() - began <= MAX_ANSWER_S:
                     return
-                # The first request for a list may have had its tables made, on a machine whose cores are taken.
-            raise AssertionError(f"answered twice after more than {MAX_ANSWER_S:g} s, with {answer.status_code}")
+            raise AssertionError(f"answered {NUM_TRIES} times after more than {MAX_ANSWER_S:g} s: {case.body}"[:2000])
 
         with subtests.test(operation=operation.label):
             try:
