@@ -14,7 +14,7 @@ WANTED := -c constraints-cpu.txt -e ".[cpu,demo,dev]"
 # vLLM asks for these three, whose public builds do not match the CPU build of torch and break `import transformers`.
 MISMATCHED := torchvision torchaudio torchcodec
 
-.PHONY: lists page check-page docs demo test unit test-slow test-optimized stress test-postgres lint types constraints \
+.PHONY: lists page check-page docs demo test unit test-fresh test-slow test-optimized stress test-postgres lint types constraints \
   check-constraints bench bench-masks bench-gpu bench-quality clean
 .DEFAULT_GOAL := demo
 
@@ -28,6 +28,13 @@ test: unit
 # Two processes, whose libraries start no threads of their own: they would take each other's cores.
 unit: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not e2e and not slow and not stress" -n 2 --dist worksteal
+
+# The property tests alone, with examples that no run had before, for about two minutes. A failure says how to repeat it.
+test-fresh: $(READY)
+	@seed=$${SEED:-$$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')}; \
+	  OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "hypothesis and not e2e and not slow and not stress" -n 2 \
+	    --dist worksteal --hypothesis-profile=fresh --hypothesis-seed=$$seed \
+	  || { echo "The same examples again: make test-fresh SEED=$$seed"; exit 1; }
 
 # Kills, restarts, two nodes, long runs, engines of their own.
 test-slow: $(READY)

@@ -255,8 +255,8 @@ class Settings(BaseSettings):
     """A process of the service that says nothing for so long is ended and replaced. Longer than it computes without
     coming back to its event loop, on a machine whose cores are taken."""
     engine_stall_s: float = Field(default=300.0, gt=0)
-    """An engine with requests that writes no token for so long is ended, with its replica, and replaced. Longer than a
-    long prompt takes to be read, on a slow processor."""
+    """An engine that has requests and makes no step for so long is ended, with its replica, and replaced. One that
+    answers others while a request waits is not. Longer than the largest step takes on a slow processor."""
     replica_env: dict[str, str] = {}
     """Environment variables of the replica and its engine."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] | None = None

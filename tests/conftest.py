@@ -4,7 +4,9 @@ application, started once: Ray Serve, vLLM on the CPU and the demo's model."""
 from __future__ import annotations
 
 import fcntl
+import functools
 import signal
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,7 +30,21 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 settings.register_profile("dev", deadline=None, max_examples=40)
 settings.register_profile("ci", settings.get_profile("dev"), derandomize=True, database=None, print_blob=True)
 settings.register_profile("stress", settings.get_profile("dev"), max_examples=400)
+settings.register_profile("fresh", settings.get_profile("ci"), derandomize=False, max_examples=20)
 settings.load_profile("dev")
+
+FRESH_S = 150.0
+"""The profile ``fresh`` has other examples in each run, in as many tests as fit into this time."""
+
+
+@functools.cache
+def _first_test_at() -> float:
+    return time.monotonic()
+
+
+def pytest_runtest_setup() -> None:
+    if settings.get_current_profile_name() == "fresh" and time.monotonic() - _first_test_at() > FRESH_S:
+        pytest.skip("the time for fresh examples is over")
 
 
 def _one_at_a_time(fetch: Callable[[], Path], folder: Path) -> Path:

@@ -13,6 +13,7 @@ from ray.serve.handle import DeploymentHandle
 
 from deployments.batch.api.handle import Reply
 from deployments.batch.api.service import BatchService
+from deployments.batch.state.clock import Clock
 from deployments.batch.state.contents import Contents
 from deployments.batch.state.store import Store, StoreError
 from deployments.batch.worker.feeder import Engines, ServeEngines
@@ -69,12 +70,13 @@ class Batches:
         num_lines = batch.lines_sent * settings.autoscaling.max_replicas
         running = engines or ServeEngines(replica.app_name, replica.deployment_name, num_lines)
         reader = ChatRequestReader.of(settings)
+        clock = Clock()
 
         def make_context(is_stopping: Callable[[], bool]) -> RunContext:
-            return RunContext(self._store, contents, running, reader, settings.limits, batch, is_stopping)
+            return RunContext(self._store, contents, running, reader, settings.limits, batch, is_stopping, clock)
 
         self._runner = Runner(make_context)
-        self._service = BatchService(settings, self._store, contents, on_change=self._runner.wake)
+        self._service = BatchService(settings, self._store, contents, clock=clock, on_change=self._runner.wake)
         self._runner.start()
         watch_event_loop()
 

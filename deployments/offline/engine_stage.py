@@ -10,7 +10,7 @@ import logging
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, Final, NoReturn
+from typing import Any, NoReturn
 
 from ray.llm._internal.batch.stages.vllm_engine_stage import vLLMEngineStageUDF
 
@@ -26,8 +26,6 @@ from deployments.settings import Settings
 from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIABLE
 
 logger = logging.getLogger("ray.serve")
-
-_NO_DEADLINE: Final = float("inf")
 
 
 class Turns:
@@ -143,7 +141,6 @@ class AnswerStage(vLLMEngineStageUDF):
     async def _ask(self, replica: OfflineReplica, request: dict[str, Any]) -> dict[str, Any]:
         line: LineRequest = {
             "body": request["body"],
-            "deadline": _NO_DEADLINE,
             "owner": NO_OWNER,
             "request_id": request["id"],
         }

@@ -13,6 +13,9 @@ from deployments.protocol.validation import Body, checked, unknown_name
 
 ENDPOINT: Final = "/v1/chat/completions"
 
+MAX_FILES_LISTED: Final = 10_000
+MAX_BATCHES_LISTED: Final = 100
+
 _WHOLE: Final = ("max_tokens", "num_beams", "top_k", "vocab_n_words")
 _NUMBERS: Final = ("length_penalty", "repetition_penalty", "temperature", "top_p")
 PARAMETERS: Final = tuple(sorted((*_WHOLE, *_NUMBERS, "vocab_lang")))
@@ -45,7 +48,9 @@ class BatchRequest(Body):
     input_file_id: Annotated[str, Field(min_length=1, max_length=100)]
     """A file of the purpose ``batch``."""
     endpoint: Literal["/v1/chat/completions"]
-    completion_window: Annotated[str, Field(min_length=2, max_length=10)]
+    completion_window: Annotated[
+        str, Field(min_length=2, max_length=10, json_schema_extra={"pattern": f"^{_WINDOW.pattern}$"})
+    ]
     """``24h``, or another whole number followed by s, m, h or d."""
     metadata: Metadata | None = None
     output_expires_after: Expiry | None = None

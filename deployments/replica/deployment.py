@@ -225,8 +225,13 @@ class Replica(LLMServer):
         return await self._lines.answer(request)
 
     async def _watch_engine(self, settings: Settings) -> None:
+        steps = engine.count_steps(self)
         await EngineWatch(
-            lambda: engine.is_dead(self), lambda: engine.progress(self), settings.engine_stall_s, self._num_under_way
+            lambda: engine.is_dead(self),
+            lambda: 0 if steps is None else steps.num_steps,
+            lambda: 0 if steps is None else engine.num_requests(self),
+            settings.engine_stall_s,
+            self._num_under_way,
         ).run()
 
     async def record_autoscaling_stats(self) -> dict[str, float]:

@@ -1,17 +1,24 @@
-"""An engine of its own, in float32, whose requests go on from one another, and whose searches are given up midway.
+"""An engine of its own, in float32, whose requests go on from one another, and whose searches are given up midway; at
+last it is stopped.
 
 Run as a program, with the model, the folder of artefacts, a reference and a file for the results, which
-``test_search_steps`` reads: what ``forking_engine`` finds; and for each search how many requests the client still knows
-of, and how many tokens the engine makes at a step of the next one.
+``test_search_steps`` reads: what ``forking_engine`` finds; for each search how many requests the client still knows
+of, and how many tokens the engine makes at a step of the next one; and what the watch of a replica finds, while
+requests wait for their turn and while the engine stands still.
 """
 
 import asyncio
 import json
+import os
+import signal
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import psutil
 from vllm import SamplingParams
 from vllm.engine.arg_utils import AsyncEngineArgs
 from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
@@ -19,6 +26,8 @@ from vllm.v1.engine.async_llm import AsyncLLM
 from vllm.v1.metrics.loggers import StatLoggerBase
 
 from deployments.contract import Decoding
+from deployments.replica.engine.engine import count_steps, num_requests
+from deployments.replica.engine.engine_watch import EngineWatch
 from deployments.search.client import SearchClient
 from deployments.search.generator import MAX_STEP_TOKENS
 from deployments.search.order import ORDER_ARGUMENT, SearchOrder
@@ -32,6 +41,10 @@ SEARCHES = {
     "candidates": Decoding(best_of=4),
     "sentences": Decoding(search_width=4, select="posterior"),
 }
+
+
+STALL_S = 3.0
+"""For an engine that makes no step at all."""
 
 
 class Generated(StatLoggerBase):
@@ -80,9 +93,44 @@ async def give_up(client: SearchClient, grammar: str, decoding: Decoding, *, by_
     return {"most": most, "unfinished": unfinished, "at_next": Generated.numbers[-1]}
 
 
-async def write(client: SearchClient, grammar: str) -> None:
-    async for _ in client.generate(prompt(client), params(grammar, 8, None), "plain"):
-        pass
+async def write(client: SearchClient, grammar: str, max_tokens: int = 8, request_id: str = "plain") -> float:
+    """Return the seconds to the first token."""
+    begun, first_s = time.monotonic(), 0.0
+    async for _ in client.generate(prompt(client), params(grammar, max_tokens, None), request_id):
+        first_s = first_s or time.monotonic() - begun
+    return first_s
+
+
+async def watch(client: SearchClient, grammar: str) -> dict[str, Any]:
+    """Ask more than runs at once; then stop the engine, and ask again and again, each time only for a moment."""
+    served: Any = SimpleNamespace(engine=SimpleNamespace(_engine_client=client))
+    counter, ended = count_steps(served), asyncio.Event()
+    assert counter is not None
+    asked = asyncio.gather(*(write(client, grammar, 24, f"one-{number}") for number in range(48)))
+    last_step, last_at, longest_gap_s = counter.num_steps, time.monotonic(), 0.0
+    while not asked.done():
+        await asyncio.sleep(0.02)
+        if counter.num_steps != last_step or asked.done():
+            longest_gap_s = max(longest_gap_s, time.monotonic() - last_at)
+            last_step, last_at = counter.num_steps, time.monotonic()
+    told = {"longest_wait_s": max(asked.result()), "longest_gap_s": longest_gap_s, "num_given_up": 0}
+    watching = EngineWatch(
+        lambda: False, lambda: counter.num_steps, lambda: num_requests(served), STALL_S, lambda: 0, end=ended.set
+    )
+    task = asyncio.create_task(watching.run())
+    [core] = [child for child in psutil.Process().children() if "EngineCore" in " ".join(child.cmdline())]
+    os.kill(core.pid, signal.SIGSTOP)
+    try:
+        while not ended.is_set() and told["num_given_up"] < 40 * STALL_S:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0.2):
+                    await write(client, grammar, request_id=f"given-up-{told['num_given_up']}")
+            told["num_given_up"] += 1
+            await asyncio.sleep(0.02)
+    finally:
+        os.kill(core.pid, signal.SIGCONT)
+        task.cancel()
+    return told | {"ended_at_rest": ended.is_set()}
 
 
 def params(grammar: str, max_tokens: int, decoding: Decoding | None) -> SamplingParams:
@@ -120,7 +168,7 @@ async def measure(model: str, folder: str, grammar: str) -> dict[str, Any]:
         client = SearchClient(engine, EngineCache(Path(folder), facts), facts)
         told = {name: await give_up(client, grammar, decoding, by_closing=False) for name, decoding in SEARCHES.items()}
         told["a stream"] = await give_up(client, grammar, SEARCHES["sentences"], by_closing=True)
-        return {"forks": forks, "searches": told}
+        return {"forks": forks, "searches": told, "watch": await watch(client, grammar)}
     finally:
         engine.shutdown()
 

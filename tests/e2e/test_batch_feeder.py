@@ -64,8 +64,7 @@ def engines() -> Iterator[ServeEngines]:
 
 def lines(*bodies: str) -> list[tuple[int, LineRequest]]:
     return [
-        (number, {"body": body, "deadline": 0.0, "owner": "alice", "request_id": f"line-{number}"})
-        for number, body in enumerate(bodies)
+        (number, {"body": body, "owner": "alice", "request_id": f"line-{number}"}) for number, body in enumerate(bodies)
     ]
 
 

@@ -1,5 +1,5 @@
 """Steps of searches on a real engine in float32: those that go on from one another, against ordinary requests, and
-those that nobody waits for any more."""
+those that nobody waits for any more; and the same engine as the watch of a replica sees it."""
 
 import json
 from pathlib import Path
@@ -69,3 +69,14 @@ def test_no_step_outlives_its_search(found: dict[str, Any]) -> None:
     for name, counts in told.items():
         assert counts["most"] > 1, f"{name} did not run"
         assert (counts["unfinished"], counts["at_next"]) == (0, 1), f"{name}: {counts}"
+
+
+def test_requests_that_wait_for_their_turn_do_not_hide_the_engines_steps(found: dict[str, Any]) -> None:
+    told = found["watch"]
+    assert 0 < told["longest_gap_s"] < told["longest_wait_s"] / 2
+
+
+def test_an_engine_that_stands_still_is_ended_though_requests_come_and_go(found: dict[str, Any]) -> None:
+    told = found["watch"]
+    assert told["num_given_up"] > 1
+    assert told["ended_at_rest"]

@@ -6,7 +6,6 @@ comes in pieces, and is dropped if they stop coming.
 
 import logging
 import re
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
@@ -18,12 +17,12 @@ from deployments.batch.state.contents import Contents
 from deployments.batch.state.records import FileRecord
 from deployments.batch.state.store import Store, TooManyBytesError, UnknownCursorError
 from deployments.errors import BadRequestError, ConflictError, NotFoundError, OverloadedError, PayloadTooLargeError
+from deployments.protocol.batches import MAX_FILES_LISTED
 from deployments.settings import Settings
 from deployments.storage import FileMissingError, PartialFile, StorageError
 
 logger = logging.getLogger("ray.serve.wordbound")
 
-MAX_FILES_LISTED: Final = 10_000
 MAX_READ_BYTES: Final = 16 * 2**20
 
 _FORGET_UPLOAD_S: Final = 120.0
@@ -49,9 +48,7 @@ class FileService:
     What belongs to another owner is not found.
     """
 
-    def __init__(
-        self, settings: Settings, store: Store, contents: Contents, *, clock: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, settings: Settings, store: Store, contents: Contents, *, clock: Callable[[], float]) -> None:
         self._settings = settings
         self._limits = settings.batch.limits
         self._store = store

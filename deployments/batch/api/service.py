@@ -1,7 +1,6 @@
 """Make, look up and cancel batches and jobs, always for one owner."""
 
 import mmap
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final, cast
@@ -14,11 +13,9 @@ from deployments.batch.state.contents import Contents
 from deployments.batch.state.records import BatchRecord, FileRecord, Kind
 from deployments.batch.state.store import Store, StoreError, TooManyOpenError, UnknownCursorError
 from deployments.errors import BadRequestError, ConflictError, NotFoundError, OverloadedError, TooManyRequestsError
-from deployments.protocol.batches import ENDPOINT, read_batch
+from deployments.protocol.batches import ENDPOINT, MAX_BATCHES_LISTED, read_batch
 from deployments.settings import Settings
 from deployments.storage import PartialFile
-
-MAX_BATCHES_LISTED: Final = 100
 
 _BATCHES_LISTED: Final = 20
 
@@ -38,7 +35,7 @@ class BatchService(FileService):
         store: Store,
         contents: Contents,
         *,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float],
         on_change: Callable[[], None],
     ) -> None:
         super().__init__(settings, store, contents, clock=clock)

@@ -69,6 +69,11 @@ class BatchRecord(BaseModel):
     errors: tuple[dict[str, Any], ...] = ()
     output_expires_after_s: int | None = None
 
+    @property
+    def last_change_at(self) -> int:
+        """When it ended, or was made."""
+        return self.completed_at or self.failed_at or self.expired_at or self.cancelled_at or self.created_at
+
 
 class LineResult(BaseModel):
     """What became of one line; ``record`` is its line of the output or error file, without a line break."""

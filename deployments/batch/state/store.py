@@ -1,11 +1,14 @@
 """Record files, batches and the results of their lines, so that whatever dies, every line counts exactly once.
 
-Each method is one transaction. Safe to call from several threads, and beside other processes.
+Each method is one transaction. Safe to call from several threads, and beside other processes. A row that is no record,
+because something else has written to the database, is left out wherever it would be found, and logged once.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+import logging
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
 
+from pydantic import ValidationError
 from sqlalchemy import ColumnElement, Connection, Select, Table, delete, false, func, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
@@ -13,7 +16,12 @@ from deployments.batch.state import database
 from deployments.batch.state.database import Database, StoreError
 from deployments.batch.state.records import OPEN, TERMINAL, BatchRecord, FileRecord, Kind, LineResult, Status
 
+logger = logging.getLogger("ray.serve")
+
 __all__ = ["Store", "StoreError", "TooManyBytesError", "TooManyOpenError", "UnknownCursorError"]
+
+DAMAGED: Final = "record_damaged"
+"""The code of the error of a batch whose row was no record."""
 
 _CHUNK: Final = 500
 """Values looked for in one statement; SQLite took 999 before 2020."""
@@ -53,6 +61,7 @@ class Store:
 
     def __init__(self, url: str) -> None:
         self._database = Database(url)
+        self._logged = set[str]()
 
     def close(self) -> None:
         self._database.close()
@@ -77,8 +86,13 @@ class Store:
         """Return the file if it is the owner's; with None, anyone's."""
         with self._database.reading() as connection:
             query = select(database.files).where(*_is_named(database.files, owner, file_id))
-            row = connection.execute(query).mappings().one_or_none()
-        return _to_file(row) if row else None
+            return self._one_of(connection, query, FileRecord)
+
+    def has_file(self, file_id: str) -> bool:
+        """Return whether there is a row for a file, whatever is in it."""
+        with self._database.reading() as connection:
+            query = select(database.files.c.id).where(*_is_named(database.files, None, file_id))
+            return connection.scalar(query) is not None
 
     def files(
         self, owner: str, *, purpose: str | None, after: str | None, limit: int, newest_first: bool = True
@@ -93,7 +107,7 @@ class Store:
             query = query.where(database.files.c.purpose == purpose)
         with self._database.reading() as connection:
             query = _page_of(connection, query, database.files, owner, after, newest_first)
-            return _first_of(connection, query, limit, _to_file)
+            return self._first_of(connection, query, limit, FileRecord)
 
     def delete_file(self, owner: str | None, file_id: str) -> bool:
         """Return whether there was one."""
@@ -106,7 +120,7 @@ class Store:
     def expired_files(self, now: int) -> list[FileRecord]:
         with self._database.reading() as connection:
             query = select(database.files).where(database.files.c.expires_at <= now)
-            return [_to_file(row) for row in connection.execute(query).mappings()]
+            return self._all_of(connection, query, FileRecord)
 
     def num_files_bytes(self, owner: str) -> int:
         """Return the bytes of all files of the owner, results included."""
@@ -134,8 +148,7 @@ class Store:
         """Return the batch if it is the owner's; with None, anyone's."""
         with self._database.reading() as connection:
             query = select(database.batches).where(*_is_named(database.batches, owner, batch_id))
-            row = connection.execute(query).mappings().one_or_none()
-        return _to_batch(row) if row else None
+            return self._one_of(connection, query, BatchRecord)
 
     def batches(self, owner: str, kind: Kind, *, after: str | None, limit: int) -> tuple[list[BatchRecord], bool]:
         """Return at most ``limit`` of the owner's batches after ``after``, newest first, and whether there are more.
@@ -146,17 +159,29 @@ class Store:
         query = select(database.batches).where(database.batches.c.owner == owner, database.batches.c.kind == kind)
         with self._database.reading() as connection:
             query = _page_of(connection, query, database.batches, owner, after, newest_first=True)
-            return _first_of(connection, query, limit, _to_batch)
+            return self._first_of(connection, query, limit, BatchRecord)
 
     def open_batches(self) -> list[BatchRecord]:
-        """Return the batches that have not ended, oldest first."""
-        return self._batches_where(database.batches.c.status.in_(OPEN))
+        """Return the batches that have not ended, oldest first. One whose row is no record fails, so that it has."""
+        of = database.batches.c
+        query = select(database.batches).where(of.status.in_(OPEN)).order_by(of.number)
+        with self._database.reading() as connection:
+            rows = connection.execute(query).mappings().all()
+        batches = []
+        for row in rows:
+            if (batch := self._read(row, BatchRecord)) is None:
+                self._fail(row)
+            else:
+                batches.append(batch)
+        return batches
 
     def old_batches(self, before: int) -> list[BatchRecord]:
         """Return the batches that ended before this time, oldest first."""
         of = database.batches.c
         ended_at = func.coalesce(of.completed_at, of.failed_at, of.expired_at, of.cancelled_at, of.created_at)
-        return self._batches_where(of.status.in_(TERMINAL), ended_at < before)
+        query = select(database.batches).where(of.status.in_(TERMINAL), ended_at < before).order_by(of.number)
+        with self._database.reading() as connection:
+            return self._all_of(connection, query, BatchRecord)
 
     def delete_batch(self, batch_id: str) -> None:
         """Delete a batch, if it is there, with the records of its lines but without its files."""
@@ -251,10 +276,49 @@ class Store:
                     put, [{"batch": row["number"], "line": line, "attempts": 1} for line in sorted(set(lines))]
                 )
 
-    def _batches_where(self, *conditions: ColumnElement[bool]) -> list[BatchRecord]:
-        query = select(database.batches).where(*conditions).order_by(database.batches.c.number)
-        with self._database.reading() as connection:
-            return [_to_batch(row) for row in connection.execute(query).mappings()]
+    # Rows that may be no records
+
+    def _read(self, row: Row, kind: type[Record]) -> Record | None:
+        try:
+            return _to_record(row, kind)
+        except ValidationError as error:
+            if row["id"] not in self._logged:
+                self._logged.add(row["id"])
+                fields = ", ".join(str(fault["loc"][0]) for fault in error.errors(include_input=False))
+                logger.error("%s cannot be read from the database and is left out: see its %s", row["id"], fields)
+            return None
+
+    def _all_of(self, connection: Connection, query: Select[Any], kind: type[Record]) -> list[Record]:
+        records = (self._read(row, kind) for row in connection.execute(query).mappings())
+        return [record for record in records if record is not None]
+
+    def _one_of(self, connection: Connection, query: Select[Any], kind: type[Record]) -> Record | None:
+        return next(iter(self._all_of(connection, query, kind)), None)
+
+    def _first_of(
+        self, connection: Connection, query: Select[Any], limit: int, kind: type[Record]
+    ) -> tuple[list[Record], bool]:
+        rows = connection.execute(query.limit(limit + 1)).mappings().all()
+        records = (self._read(row, kind) for row in rows[:limit])
+        return [record for record in records if record is not None], len(rows) > limit
+
+    def _fail(self, row: Row) -> None:
+        """Let an open batch whose row is no record fail, with defaults where these make it one."""
+        message = "The record of the batch was damaged: send its lines in a new one."
+        values: dict[str, Any] = {
+            "status": "failed", "errors": [{"code": DAMAGED, "message": message, "param": None, "line": None}]
+        }  # fmt: skip
+        try:
+            _to_record({**row, **values}, BatchRecord)
+        except ValidationError as error:
+            for fault in error.errors(include_input=False):
+                field = BatchRecord.model_fields[str(fault["loc"][0])]
+                if not field.is_required():
+                    values[str(fault["loc"][0])] = field.default
+        with self._database.writing() as connection:
+            connection.execute(
+                update(database.batches).where(database.batches.c.number == row["number"]).values(values)
+            )
 
 
 # Parts of transactions: each takes the connection of one.
@@ -277,13 +341,6 @@ def _page_of(
             raise UnknownCursorError
         query = query.where(number < cursor if newest_first else number > cursor)
     return query.order_by(number.desc() if newest_first else number)
-
-
-def _first_of(
-    connection: Connection, query: Select[Any], limit: int, to_record: Callable[[Row], Record]
-) -> tuple[list[Record], bool]:
-    records = [to_record(row) for row in connection.execute(query.limit(limit + 1)).mappings()]
-    return records[:limit], len(records) > limit
 
 
 def _lock_additions(connection: Connection) -> None:
@@ -309,7 +366,7 @@ def _lock_batch(connection: Connection, batch_id: str, statuses: Collection[Stat
 
 def _change_batch(connection: Connection, row: Row, changes: Mapping[str, Any]) -> BatchRecord:
     """Validate the batch with the changes, and write them."""
-    changed = BatchRecord.model_validate({**_to_batch(row).model_dump(), **changes})
+    changed = BatchRecord.model_validate({**_to_record(row, BatchRecord).model_dump(), **changes})
     values = {name: value for name, value in changed.model_dump().items() if name in changes}
     if values:
         connection.execute(update(database.batches).where(database.batches.c.number == row["number"]).values(values))
@@ -345,9 +402,5 @@ def _delete_lines(connection: Connection, number: int) -> None:
         connection.execute(delete(table).where(table.c.batch == number))
 
 
-def _to_file(row: Mapping[Any, Any]) -> FileRecord:
-    return FileRecord.model_validate({name: row[name] for name in FileRecord.model_fields})
-
-
-def _to_batch(row: Mapping[Any, Any]) -> BatchRecord:
-    return BatchRecord.model_validate({name: row[name] for name in BatchRecord.model_fields})
+def _to_record(row: Row, kind: type[Record]) -> Record:
+    return kind.model_validate({name: row[name] for name in kind.model_fields})

@@ -15,7 +15,7 @@ from deployments.batch.worker import results
 from deployments.batch.worker.feeder import FeederDiedError
 from deployments.batch.worker.lines import Line, LineFault
 from deployments.batch.worker.run_context import RunContext
-from deployments.replica.answers.answer_line import ENGINE_DIED, EXPIRED, NOT_STARTED, LineRequest
+from deployments.replica.answers.answer_line import ENGINE_DIED, NOT_STARTED, LineRequest
 
 logger = logging.getLogger("ray.serve")
 
@@ -134,7 +134,7 @@ class Round:
                         failed.add(number)
                     elif answer["status"] >= 500:
                         failed.add(number)
-                    elif answer["status"] not in (NOT_STARTED, EXPIRED):
+                    elif answer["status"] != NOT_STARTED:
                         ready.append(results.answered(self._batch, line_of[number], answer["status"], answer["body"]))
                 num_recorded += self._store.record(self._batch.id, ready)
         except FeederDiedError as error:
@@ -152,7 +152,7 @@ class Round:
             self._give_up([line], num_attempts)
             return True
         answer = self._context.engines.answer_one(self._request(line), self._should_stop)
-        if answer is not None and answer["status"] in (NOT_STARTED, EXPIRED):
+        if answer is not None and answer["status"] == NOT_STARTED:
             return False
         if answer is not None and answer["status"] < 500 and answer["status"] != ENGINE_DIED:
             result = results.answered(self._batch, line, answer["status"], answer["body"])
@@ -189,7 +189,6 @@ class Round:
     def _request(self, line: Line) -> LineRequest:
         return {
             "body": line.to_request(),
-            "deadline": float(self._batch.deadline),
             "owner": self._batch.owner,
             "request_id": results.line_id(self._batch.id, line.number),
         }
@@ -198,4 +197,4 @@ class Round:
         if self._context.is_stopping():
             return True
         batch = self._store.batch(None, self._batch.id)
-        return batch is None or batch.status != "in_progress" or self._context.clock() >= batch.deadline
+        return batch is None or batch.status != "in_progress" or self._context.has_expired(batch)

@@ -52,7 +52,7 @@ def _run(context: RunContext, batch_id: str) -> None:
             _give_up(context, batch, "failed")
             continue
         if batch.status == "validating":
-            if context.clock() >= batch.deadline:
+            if context.has_expired(batch):
                 _give_up(context, batch, "expired")
             else:
                 _count(context, batch)
@@ -60,7 +60,7 @@ def _run(context: RunContext, batch_id: str) -> None:
         recorded = context.store.recorded_lines(batch_id)
         if len(recorded) == batch.total:
             _complete(context, batch)
-        elif context.clock() >= batch.deadline:
+        elif context.has_expired(batch):
             _give_up(context, batch, "expired")
         else:
             Round(context, batch).run(recorded)

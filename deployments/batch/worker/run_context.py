@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from deployments.batch.state.clock import Clock
 from deployments.batch.state.contents import Contents
 from deployments.batch.state.records import BatchRecord, LineResult
 from deployments.batch.state.store import Store
@@ -21,7 +22,7 @@ CHUNK: Final = 500
 
 @dataclass(frozen=True)
 class RunContext:
-    """The parts of a service that a run needs; ``limits`` are of a request, ``clock`` is in seconds since 1970.
+    """The parts of a service that a run needs; ``limits`` are of a request.
 
     ``is_stopping`` says whether the process is about to end; a run then returns soon. All runs of a process share
     ``suspects``.
@@ -34,12 +35,15 @@ class RunContext:
     limits: Limits
     settings: BatchSettings
     is_stopping: Callable[[], bool]
-    clock: Callable[[], float] = time.time
+    clock: Clock
     sleep: Callable[[float], None] = time.sleep
     suspects: Suspects = field(default_factory=Suspects)
 
     def now(self) -> int:
         return int(self.clock())
+
+    def has_expired(self, batch: BatchRecord) -> bool:
+        return self.clock.has_passed(batch.deadline, batch.created_at)
 
     def lines(self, batch: BatchRecord) -> Iterator[Line | LineFault]:
         with self.contents.open(batch.input_file_id) as stream:

@@ -66,6 +66,7 @@ class Runner:
         self._failures: dict[str, int] = {}
         self._not_before: dict[str, float] = {}
         self._clean_at = 0.0
+        self._orphans = set[str]()
         self._thread = threading.Thread(target=self._loop, name="batches", daemon=True)
 
     def start(self) -> None:
@@ -88,6 +89,7 @@ class Runner:
 
     def _loop(self) -> None:
         while not self._stopping.is_set():
+            self._context.clock.look()
             try:
                 self._start_runs()
                 self._clean()
@@ -166,15 +168,19 @@ class Runner:
         if time.monotonic() < self._clean_at:
             return
         self._clean_at = time.monotonic() + _CLEAN_S
-        store, now = self._context.store, self._context.now()
+        store, contents, clock = self._context.store, self._context.contents, self._context.clock
+        now, retention_s = self._context.now(), self._context.settings.limits.retention_s
         needed = {batch.input_file_id for batch in store.open_batches()}
         for file in store.expired_files(now):
-            if file.id not in needed:
-                self._context.contents.delete(file.id)
+            if file.id not in needed and clock.has_passed(file.expires_at or 0, file.created_at):
+                contents.delete(file.id)
                 store.delete_file(None, file.id)
-        for batch in store.old_batches(now - self._context.settings.limits.retention_s):
-            store.delete_batch(batch.id)
-        # Orphans of a process that died before it recorded them; files being written now are younger.
-        for name in self._context.contents.old_names(_ORPHAN_S):
-            if store.file(None, name) is None:
-                self._context.contents.delete(name)
+        for batch in store.old_batches(now - retention_s):
+            if clock.has_passed(batch.last_change_at + retention_s, batch.last_change_at):
+                store.delete_batch(batch.id)
+        # Left by a process that died before it recorded them. What is being written now is younger, and is recorded
+        # before it is looked for again, whatever the clocks say.
+        orphans = {name for name in contents.old_names(_ORPHAN_S) if not store.has_file(name)}
+        for name in orphans & self._orphans:
+            contents.delete(name)
+        self._orphans = orphans

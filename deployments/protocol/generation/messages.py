@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
     AfterValidator,
+    ConfigDict,
     Discriminator,
     Field,
     SerializerFunctionWrapHandler,
@@ -68,6 +69,14 @@ class ToolCall(Loose):
     function: CalledFunction
 
 
+def _require_content(schema: dict[str, Any]) -> None:
+    """Say in the schema of a message that it needs a content, as ``Message`` checks."""
+    schema["required"] = ["content", *schema["required"]]
+    content = schema["properties"]["content"]
+    content["anyOf"] = [kind for kind in content["anyOf"] if kind != {"type": "null"}]
+    content.pop("default", None)
+
+
 class Message(Body):
     """What all messages have."""
 
@@ -103,11 +112,15 @@ class Message(Body):
 
 
 class TextMessage(Message):
+    model_config = ConfigDict(json_schema_extra=_require_content)
+
     role: Literal["system", "developer", "user"]
 
 
 class ToolMessage(Message):
     """What a tool gave back."""
+
+    model_config = ConfigDict(json_schema_extra=_require_content)
 
     role: Literal["tool"]
     tool_call_id: Name | None = None

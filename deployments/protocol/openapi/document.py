@@ -17,7 +17,7 @@ from pydantic.json_schema import models_json_schema
 from starlette.responses import FileResponse, HTMLResponse, Response
 
 from deployments.limits import Limits
-from deployments.protocol.batches import PARAMETERS, BatchRequest
+from deployments.protocol.batches import MAX_BATCHES_LISTED, MAX_FILES_LISTED, PARAMETERS, BatchRequest
 from deployments.protocol.documents import DOCX, DocumentRequest
 from deployments.protocol.generation.chat import ChatCompletionRequest
 from deployments.protocol.generation.completion import CompletionRequest
@@ -39,10 +39,10 @@ list, which `vocab` names. Errors have OpenAI's shape; a message says what to ch
 
 _BYTES: Final = "application/octet-stream"
 _BINARY: Final = {"type": "string", "format": "binary"}
-_LIMIT: Final = {"limit": {"type": "integer", "minimum": 1}}
 _AFTER: Final = {"after": {"type": "string", "description": "The id of the last object that is already known."}}
 _UPLOAD: Final = {
     "type": "object",
+    "additionalProperties": False,
     "required": ["file", "purpose"],
     "properties": {
         "file": {"type": "string", "format": "binary", "description": "JSON Lines: a request each."},
@@ -53,6 +53,7 @@ _UPLOAD: Final = {
 }
 _JOB_UPLOAD: Final = {
     "type": "object",
+    "additionalProperties": False,
     "required": ["file"],
     "properties": {"file": {"type": "string", "format": "binary", "description": "A JSON list of chat requests."}},
 }
@@ -98,9 +99,9 @@ def document(app: FastAPI, limits: Limits) -> Schema:
     }
     queries: dict[str, Schema] = {
         "GET /v1/files": _AFTER
-        | _LIMIT
+        | _limit(MAX_FILES_LISTED)
         | {"purpose": {"enum": ["batch", "batch_output"]}, "order": {"enum": ["asc", "desc"]}},
-        "GET /v1/batches": _AFTER | _LIMIT,
+        "GET /v1/batches": _AFTER | _limit(MAX_BATCHES_LISTED),
         "POST /v1/documents/text": {"name": {"type": "string", "description": "The file's name."}},
         "POST /v1/batch/jobs": {name: fields[name] for name in PARAMETERS},
         "GET /v1/vocabularies/{list_id}/words": {
@@ -168,6 +169,10 @@ def add_docs(app: FastAPI, limits: Limits) -> None:
 
 def _ref(model: type[BaseModel]) -> Schema:
     return {"$ref": f"#/components/schemas/{model.__name__}"}
+
+
+def _limit(most: int) -> Schema:
+    return {"limit": {"type": "integer", "minimum": 1, "maximum": most}}
 
 
 def _content(media_type: str, schema: Schema) -> Schema:

@@ -26,10 +26,7 @@ PRIORITY: Final = 1
 NOT_STARTED: Final = 0
 """In place of a status: the line did not reach the engine."""
 
-EXPIRED: Final = -1
-"""In place of a status: the deadline had passed before the line's turn."""
-
-ENGINE_DIED: Final = -2
+ENGINE_DIED: Final = -1
 """In place of a status: the engine's process ended while it was at work on the line."""
 
 _REPLACED_WAIT_S: Final = 2.0
@@ -43,11 +40,9 @@ _MAX_RESOLVED: Final = 64
 
 
 class LineRequest(TypedDict):
-    """A line as it travels: ``body`` as JSON text, ``deadline`` in seconds since 1970, the name of its batch's key, and
-    an id for logs."""
+    """A line as it travels: ``body`` as JSON text, the name of its batch's key, and an id for logs."""
 
     body: str
-    deadline: float
     owner: str
     request_id: str
 
@@ -82,7 +77,7 @@ class LineAnswerer:
         reader: ChatRequestReader,
         share: Share,
         *,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._engine = engine
@@ -112,8 +107,6 @@ class LineAnswerer:
             if isinstance(refusal := await self._engine.refusal(chat.body), dict):
                 return _refused(from_error_item(refusal, request["request_id"]))
             async with self._share.take(chat.decoding.num_sequences(chat.body), request["owner"]):
-                if self._clock() >= request["deadline"]:
-                    return {"status": EXPIRED, "body": "null"}
                 if self._engine.is_dead():
                     await self._sleep(_REPLACED_WAIT_S)
                     return {"status": NOT_STARTED, "body": "null"}

@@ -263,6 +263,8 @@ class ChatAnswerer:
             reader = await asyncio.to_thread(reader_behind_text, reader, begun, "messages")
         elif "prompt" in body:
             reader = await asyncio.to_thread(reader_behind_prompts, reader, body, self._prompts.plain)
+        if authored is not None:
+            authored = replace(authored, reader=reader)
         rules = replace(self._rules(body, listed, reader, order), authored=authored)
         grammar = listed.grammar(
             max_tokens,

@@ -19,6 +19,8 @@ from ray.serve.llm.openai_api_models import ChatCompletionRequest, CompletionReq
 from vllm.exceptions import GenerationError, VLLMClientError
 from vllm.platforms import current_platform
 from vllm.sampling_params import SamplingParams, StructuredOutputsParams
+from vllm.v1.metrics.loggers import StatLoggerBase
+from vllm.v1.metrics.stats import IterationStats, SchedulerStats
 
 from deployments.contract import Answer, ChatBody
 from deployments.replica.engine.autoscaling import autoscaling_config
@@ -217,13 +219,43 @@ def is_dead(server: LLMServer) -> bool:
     return bool(client(server).errored)
 
 
-def progress(server: LLMServer) -> tuple[int, int] | None:
-    """Return what changes with each step of the engine: its requests, and the tokens that they have got. None where it
-    has none, or does not count."""
-    # vLLM has no public way to know whether its scheduler advances.
-    states = client(server).output_processor.request_states
-    tokens = [state.stats.num_generation_tokens for state in states.values() if state.stats is not None]
-    return (hash(frozenset(states)), sum(tokens)) if tokens else None
+class StepCounter(StatLoggerBase):
+    """Count the engine's steps in which a prompt was read or a token written.
+
+    vLLM calls ``record`` after each step, with statistics of requests where one of them got a token. A step without a
+    running request only waits, say for a grammar.
+    """
+
+    def __init__(self) -> None:
+        self.num_steps = 0
+
+    def record(
+        self,
+        scheduler_stats: SchedulerStats | None,
+        iteration_stats: IterationStats | None,
+        mm_cache_stats: object = None,
+        engine_idx: int = 0,
+    ) -> None:
+        del mm_cache_stats, engine_idx
+        if iteration_stats is not None or (scheduler_stats is not None and scheduler_stats.num_running_reqs):
+            self.num_steps += 1
+
+    def log_engine_initialized(self) -> None: ...
+
+
+def count_steps(server: LLMServer) -> StepCounter | None:
+    """Return a counter of the engine's steps from now on; None where the engine keeps no statistics."""
+    # Ray 2.60 takes no loggers of ours where it makes the engine.
+    if (manager := client(server).logger_manager) is None:
+        return None
+    counter = StepCounter()
+    manager.stat_loggers.append(counter)
+    return counter
+
+
+def num_requests(server: LLMServer) -> int:
+    """Return how many requests the engine has, those that wait included."""
+    return int(client(server).output_processor.get_num_unfinished_requests())
 
 
 def max_sequences(server: LLMServer) -> int:

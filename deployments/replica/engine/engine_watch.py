@@ -7,8 +7,7 @@ checks; meanwhile such a replica looks idle and draws requests.
 import asyncio
 import logging
 import os
-import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import Final, NoReturn
 
 import psutil
@@ -29,12 +28,16 @@ def end_process() -> NoReturn:
 
 
 class EngineWatch:
-    """Watch an engine until its process has ended, or it has stood still.
+    """Watch an engine until its process has ended, or it has stood still while it had requests.
+
+    Requests that come and go do not hide that it stands still, nor does one that waits while others are answered look
+    like it: what counts is the engine's steps. Only the time with requests counts, so that an idle engine may stay.
 
     Args:
         is_dead: Whether its process has ended.
-        progress: A value that changes with each token of each request; None where nothing is to be done.
-        stall_s: It may be the same for so long.
+        num_steps: Steps that read a prompt or wrote a token, since any time.
+        num_requests: Those that the engine has; 0 where its steps are not counted.
+        stall_s: It may have requests and make no step for so long.
         num_under_way: Requests that have not been answered.
         end: Called once at the end.
     """
@@ -42,29 +45,34 @@ class EngineWatch:
     def __init__(
         self,
         is_dead: Callable[[], bool],
-        progress: Callable[[], Hashable | None],
+        num_steps: Callable[[], int],
+        num_requests: Callable[[], int],
         stall_s: float,
         num_under_way: Callable[[], int],
         *,
         end: Callable[[], object] = end_process,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._is_dead = is_dead
-        self._progress = progress
+        self._num_steps = num_steps
+        self._num_requests = num_requests
         self._stall_s = stall_s
         self._num_under_way = num_under_way
         self._end = end
-        self._clock = clock
 
     async def run(self) -> None:
-        last, since = None, self._clock()
+        # Looks and not seconds: of the time in which this process did not look, it cannot say anything.
+        last_step, num_stalled = self._num_steps(), 0
         while not self._is_dead():
             await asyncio.sleep(_LOOK_S)
-            now = self._progress()
-            if now is None or now != last:
-                last, since = now, self._clock()
-            elif self._clock() - since > self._stall_s:
-                logger.error("the engine has written nothing for %g s, and so this replica ends", self._stall_s)
+            step = self._num_steps()
+            num_stalled = num_stalled + bool(self._num_requests()) if step == last_step else 0
+            last_step = step
+            if num_stalled * _LOOK_S > self._stall_s:
+                logger.error(
+                    "the engine has made no step for %g s although it has %d requests, and so this replica ends",
+                    self._stall_s,
+                    self._num_requests(),
+                )
                 self._end()
                 return
         logger.error("the engine's process has ended, and so does this replica")

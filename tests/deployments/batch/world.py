@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from deployments.batch.state.clock import Clock
 from deployments.batch.state.contents import Contents
 from deployments.batch.state.records import BatchRecord, FileRecord, Kind
 from deployments.batch.state.store import Store
@@ -122,9 +123,15 @@ class World:
         self.contents = Contents(self.settings.resolved_files())
         self.engines = StandInEngines()
         self.now = 1_000_000.0
+        self.jumped_s = 0.0
+        self.clock = self.new_clock()
         self.stopping = False
         self.slept: list[float] = []
         self._num_batches = 0
+
+    def new_clock(self) -> Clock:
+        """That of a process that starts now, on a machine whose clock has jumped by ``jumped_s``."""
+        return Clock(wall=lambda: self.now + self.jumped_s, monotonic=lambda: self.now)
 
     def context(self, is_stopping: Callable[[], bool] | None = None) -> RunContext:
         limits = Limits()
@@ -136,7 +143,7 @@ class World:
             limits=limits,
             settings=self.settings,
             is_stopping=is_stopping or (lambda: self.stopping),
-            clock=lambda: self.now,
+            clock=self.clock,
             sleep=self.sleep,
         )
 

@@ -164,3 +164,23 @@ def test_the_page_loads_nothing_from_elsewhere(front: Front) -> None:
     assert b64encode(hashlib.sha256(script.encode()).digest()).decode() in policy
     assert "default-src 'none'" in policy
     assert "http" not in policy
+
+
+@pytest.mark.parametrize(
+    ("name", "body"),
+    [
+        ("ChatCompletionRequest", {"messages": [{"role": "user"}]}),
+        ("ChatCompletionRequest", {"messages": [{"role": "tool", "content": None}]}),
+        ("BatchRequest", {"input_file_id": "file-1", "endpoint": CHAT, "completion_window": "soon"}),
+    ],
+)
+def test_requests_that_are_refused_for_one_field_do_not_fit_the_document(
+    made: dict[str, Any], name: str, body: Any
+) -> None:
+    assert not schema_of(made, name).is_valid(body)
+
+
+def test_an_answer_that_called_tools_needs_no_content(made: dict[str, Any]) -> None:
+    call = {"id": "1", "function": {"name": "f", "arguments": "{}"}}
+    asked = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": None, "tool_calls": [call]}]
+    schema_of(made, "ChatCompletionRequest").validate({"messages": asked})

@@ -8,7 +8,7 @@ import asyncio
 import json
 import re
 from argparse import Namespace
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterator, Sequence
 from itertools import takewhile, zip_longest
 from pathlib import Path
 from types import SimpleNamespace
@@ -36,17 +36,21 @@ from deployments.contract import (
     Caller,
     ChatBody,
     Decoding,
+    NewWordsAsked,
     ResolvedVocabulary,
+    Tool,
     VocabularySpec,
 )
 from deployments.limits import Limits
 from deployments.protocol.generation.reader import ChatRequestReader
 from deployments.replica.answers.answer_line import LineAnswerer
 from deployments.replica.answers.answering import ChatAnswerer, Prompts
+from deployments.replica.answers.rows import RowAnswerer
 from deployments.replica.answers.share import Share
 from deployments.replica.engine import engine
 from deployments.replica.engine.node_lists import NodeLists
 from deployments.replica.prompts.tokenization import install_tokenization
+from deployments.replica.word_tools.answering import WordTools
 from deployments.settings import Settings
 from tests.checker import unlisted_words
 from tests.deployments.search.toy_engine import ToyEngine, joined
@@ -105,12 +109,19 @@ WAYS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 AUTHOR = AuthorControls(
     must_use=(AskedWord("house"), AskedWord("in front of")), max_sentence_words=4, min_sentences=2, max_sentences=3
 )
+NUM_LISTED = 14
+"""Of the words, where the others may come in as new ones."""
+
+NEW = AUTHOR._replace(new_words=NewWordsAsked(len(WORDS), 20), must_use=(AskedWord("dog"),))
 AUTHOR_WAYS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "author": (ALTERNATIVES, {"author": AUTHOR}),
     "author with a stop string": ({"stop": ["at"], **ALTERNATIVES}, {"author": AUTHOR, "score": True}),
     "author with beams": ({}, {"author": AUTHOR, "num_beams": 3}),
     "author with candidates": ({"n": 2}, {"author": AUTHOR, "best_of": 3}),
     "author rescued": (ALTERNATIVES, {"author": AUTHOR, "rescue": 0.15}),
+    "new words": (ALTERNATIVES, {"author": NEW}),
+    "new words with sentences": ({}, {"author": NEW, "search_width": 2}),
+    "new words after a prefill": ({**PREFILL, **ALTERNATIVES}, {"author": NEW}),
 }
 """The same under an author's controls."""
 
@@ -126,6 +137,7 @@ COMPLETION_WAYS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "candidates": ({"n": 2}, {"best_of": 3}),
     "sentences": ({}, {"search_width": 2}),
     "rescue": ({"logprobs": 5}, {"rescue": 0.15}),
+    "author": ({"prompt": 'Zoe said: "A zebra', "logprobs": 5}, {"author": NEW}),
 }
 """The same of completions."""
 
@@ -184,6 +196,31 @@ class LeakyEngine(ToyEngine):
         return super()._allowed(matcher)
 
 
+class Rows:
+    """The rows of the engine, as ``RowAnswerer`` gives them, whose masks have no part in them."""
+
+    max_scored_tokens = 1000
+
+    def __init__(self, engine: LeakyEngine) -> None:
+        self._engine = engine
+
+    async def read(self, texts: Sequence[str], body: dict[str, Any], caller: Caller) -> list[list[int]]:
+        return [self._engine.tokenizer.encode(text) for text in texts]
+
+    def check_length(self, num_tokens: int, param: str) -> None: ...
+
+    async def rows(self, prompts: Sequence[list[int]], first: int, caller: Caller, width: int) -> list[Any]:
+        return [self._engine.log_p(prompt).astype(np.float32) for prompt in prompts]
+
+    async def scores(
+        self, pairs: Sequence[tuple[list[int], list[int]]], name: str, caller: Caller, width: int
+    ) -> list[list[float]]:
+        return [
+            [float(self._engine.log_p([*prompt, *scored[:place]])[token]) for place, token in enumerate(scored)]
+            for prompt, scored in pairs
+        ]
+
+
 class World:
     """A replica's answerers around the engine."""
 
@@ -218,11 +255,15 @@ class World:
         server = cast("LLMServer", served)
         engine.install_search(server, lists, speller.facts)
         install_tokenization(server)
-        settings = Settings.load({"secret_token": "k", "model_name": str(model)}, {})
+        settings = Settings.load({"secret_token": "k", "model_name": str(model), "model_id": MODEL}, {})
         prompts = Prompts.of(self.tokenizer, settings)
-        self.chats = ChatAnswerer(
-            server, settings, NodeLists(store, self._nowhere, "automaton"), prompts, tells_cost=True
-        )
+        node_lists = NodeLists(store, self._nowhere, "automaton")
+        self.chats = ChatAnswerer(server, settings, node_lists, prompts, tells_cost=True)
+        rows = cast("RowAnswerer", Rows(self.engine))
+        self.tools = WordTools(settings, node_lists, lists, speller.facts, rows, self.chats.answer, self._resolve)
+
+    async def _resolve(self, spec: VocabularySpec, owner: str) -> ResolvedVocabulary:
+        return self.vocabulary
 
     async def _nowhere(self, digest: str) -> bytes:
         raise AssertionError("the artefact lies on this node")
@@ -248,7 +289,10 @@ class World:
     ) -> list[Any]:
         body = {**(COMPLETION if is_completion else BODY), "max_tokens": MAX_TOKENS, "seed": seed, **fields}
         how = Decoding(no_repeat_ngram_size=0, **decoding)
-        return [item async for item in self.chats.answer(body, self.vocabulary, how, Caller("alice", f"req-{seed}"))]
+        vocabulary = self.vocabulary
+        if how.author is not None and how.author.new_words is not None:
+            vocabulary = vocabulary.model_copy(update={"n_words": NUM_LISTED})
+        return [item async for item in self.chats.answer(body, vocabulary, how, Caller("alice", f"req-{seed}"))]
 
 
 @pytest.fixture(scope="module")
@@ -402,10 +446,54 @@ async def test_no_unlisted_word_leaves_in_lines_of_batches(world: World) -> None
             vocab["rescue"] = decoding["rescue"]
         body = {**BODY, "max_tokens": MAX_TOKENS, "seed": seed, "vocab": vocab, **fields}
         body |= {name: width for name, width in decoding.items() if name in ("num_beams", "best_of")}
-        answer = await lines.answer(
-            {"body": json.dumps(body), "deadline": 1e12, "request_id": "line", "owner": "alice"}
-        )
+        answer = await lines.answer({"body": json.dumps(body), "request_id": "line", "owner": "alice"})
         statuses.add(answer["status"])
         if answer["status"] == 200:
             assert_nothing_unlisted(world, [json.loads(answer["body"])], is_cut="stop" in fields)
     assert statuses == {200, 500}
+
+
+SOURCE = "The zebra sat with Zoe. A cat saw it! Nobody sleeps under the piano."
+
+
+def assert_listed(text: str) -> None:
+    assert not unlisted_words(text, "en", len(WORDS), WORDS), text
+
+
+async def tool_items(world: World, tool: Tool, body: dict[str, Any]) -> list[Any]:
+    spec = VocabularySpec(lang="en", n_words=len(WORDS))
+    answer = world.tools.answer(tool, body, world.vocabulary, spec, Caller("alice", "req-1"), 3)
+    return [item async for item in answer]
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+async def test_no_unlisted_word_leaves_where_a_text_is_rewritten(world: World, stream: bool) -> None:
+    enough, outcomes = world.engine.num_unmasked + NUM_UNMASKED, set[str | None]()
+    for seed in takewhile(lambda _: world.engine.num_unmasked < enough or len(outcomes) < 2, range(100)):
+        body = {
+            "model": MODEL, "text": SOURCE, "keep_names": False, "force": True, "candidates": 2, "temperature": 1.0,
+            "seed": seed, "stream": stream,
+        }  # fmt: skip
+        sent, error = read(await tool_items(world, "rewrite", body))
+        outcomes.add(None if error is None else error["code"])
+        assert_listed("".join(one["text"] for one in sent if len(one) == 1))
+        for whole in (one for one in sent if len(one) > 1):
+            assert_listed(whole["text"])
+            # An event's parts, and what each change wrote.
+            assert_listed(" ".join(change["to"] for change in whole["changes"]))
+    assert world.engine.num_unmasked >= enough
+    assert outcomes == {None, "unlisted_text"}
+
+
+async def test_no_unlisted_word_is_a_next_word_or_another_one(world: World) -> None:
+    for text in ("The", "The cat ", "A dog sees it. The", ""):
+        [told] = await tool_items(world, "next", {"text": text, "top": 20})
+        assert told["data"]
+        for word in told["data"]:
+            assert_listed(word["word"])
+    for word in ("zebra", "sat", "Zoe", "piano"):
+        start = SOURCE.index(word)
+        [told] = await tool_items(world, "swap", {"text": SOURCE, "start": start, "end": start + len(word), "top": 20})
+        assert told["data"]
+        for other in told["data"]:
+            assert_listed(other["word"])

@@ -4,9 +4,11 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from sqlalchemy import Table, update
 
+from deployments.batch.state import database
 from deployments.batch.state.records import OPEN, TERMINAL, BatchRecord, FileRecord
-from deployments.batch.state.store import Store, TooManyBytesError, TooManyOpenError, UnknownCursorError
+from deployments.batch.state.store import DAMAGED, Store, TooManyBytesError, TooManyOpenError, UnknownCursorError
 from tests.deployments.batch.remembered import a_batch, a_file, a_result
 
 
@@ -226,3 +228,49 @@ def test_a_deleted_batch_leaves_nothing_to_a_new_one(store: Store) -> None:
     assert store.batch(None, "batch_1") is None
     add(store, "batch_1")
     assert (store.recorded_lines("batch_1"), store.attempts("batch_1")) == (set(), {})
+
+
+def damage(store: Store, table: Table, record_id: str, **values: object) -> None:
+    with store._database.writing() as connection:
+        connection.execute(update(table).where(table.c.id == record_id).values(values))
+
+
+def test_a_damaged_record_is_left_out_wherever_it_would_be_found_and_logged_once(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    for index in range(3):
+        store.add_file(a_file(f"file-{index}", expires_at=5))
+    add(store, *(f"batch_{index}" for index in range(3)), status="completed")
+    damage(store, database.files, "file-1", purpose="assistants")
+    damage(store, database.batches, "batch_1", total=-1)
+    assert store.file("anna", "file-1") is None
+    assert store.has_file("file-1")
+    assert not store.has_file("file-3")
+    assert ids(store.files("anna", purpose=None, after=None, limit=2)) == (["file-2"], True)
+    assert ids(store.files("anna", purpose=None, after="file-1", limit=2)) == (["file-0"], False)
+    assert [file.id for file in store.expired_files(10)] == ["file-0", "file-2"]
+    assert store.batch("anna", "batch_1") is None
+    assert ids(store.batches("anna", "batch", after=None, limit=3)) == (["batch_2", "batch_0"], False)
+    assert [batch.id for batch in store.old_batches(2**40)] == ["batch_0", "batch_2"]
+    messages = [record.message for record in caplog.records]
+    assert messages == [
+        f"{name} cannot be read from the database and is left out: see its {column}"
+        for name, column in (("file-1", "purpose"), ("batch_1", "total"))
+    ]
+
+
+@pytest.mark.parametrize("values", [{"total": -1, "failed": -2}, {"kind": "other"}])
+def test_an_open_batch_with_a_damaged_record_fails(store: Store, values: dict[str, object]) -> None:
+    add(store, "batch_0", "batch_1")
+    damage(store, database.batches, "batch_0", **values)
+    for _ in range(2):
+        assert [batch.id for batch in store.open_batches()] == ["batch_1"]
+    failed = store.batch("anna", "batch_0")
+    if "kind" in values:
+        assert failed is None
+    else:
+        assert failed is not None
+        assert (failed.status, failed.total, failed.failed) == ("failed", 0, 0)
+        assert failed.errors[0]["code"] == DAMAGED
+    # It takes no place among the open ones.
+    store.add_batch(a_batch("batch_2"), max_open=2, max_open_of_owner=2)

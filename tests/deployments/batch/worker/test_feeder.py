@@ -48,7 +48,7 @@ def replica(monkeypatch: pytest.MonkeyPatch) -> Replica:
 def feed(*bodies: str, num_lines: int = 3) -> list[list[int]]:
     """The numbers of the lines as they come together, negative for those that died."""
     lines = [
-        json.dumps((number, {"body": body, "deadline": 0.0, "owner": "alice", "request_id": str(number)}))
+        json.dumps((number, {"body": body, "owner": "alice", "request_id": str(number)}))
         for number, body in enumerate(bodies)
     ]
     feeder = Feeder("app", "Replica", num_lines)

@@ -7,7 +7,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import update
 
+from deployments.batch.state import database
+from deployments.batch.state.clock import STEADY_S
+from deployments.batch.state.records import BatchRecord
+from deployments.batch.state.store import DAMAGED
+from deployments.batch.worker import runner as runner_module
 from deployments.batch.worker.run_context import RunContext
 from deployments.batch.worker.runner import Runner
 from deployments.storage import FileMissingError
@@ -197,20 +203,31 @@ def test_a_runner_that_is_stopped_leaves_the_rest_for_the_next(world: World) -> 
     assert_every_line_once(world, batch, 20)
 
 
+@pytest.fixture
+def _often_cleaned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner_module, "_CLEAN_S", 0.0)
+    monkeypatch.setattr(runner_module, "_LOOK_S", 0.01)
+
+
+def ended_batch(world: World) -> BatchRecord:
+    batch = world.batch_of([line_of(1)])
+    world.store.finish(
+        batch.id, only_from=["validating"], files=[], status="failed", failed_at=int(world.now), errors=()
+    )
+    return batch
+
+
+@pytest.mark.usefixtures("_often_cleaned")
 def test_old_files_and_batches_are_deleted_but_not_what_an_open_batch_reads(world: World) -> None:
-    ended, still_open = world.batch_of([line_of(1)]), world.batch_of([line_of(2)])
-    runner = runner_of(world, lambda context, batch_id: None)
-    for batch in (ended,):
-        world.store.finish(
-            batch.id, only_from=["validating"], files=[], status="failed", failed_at=int(world.now), errors=()
-        )
+    ended, still_open = ended_batch(world), world.batch_of([line_of(2)])
     world.now += world.settings.limits.retention_s + 10
     world.contents.write("file-orphan", [b"x"])
     world.contents.write("file-young", [b"x"])
     path = world.folder / "files" / "file-orphan"
     os.utime(path, (path.stat().st_mtime - 90_000,) * 2)
+    runner = runner_of(world, lambda context, batch_id: None)
     runner.start()
-    wait_until(lambda: world.store.batch(None, ended.id) is None, timeout_s=5)
+    wait_until(lambda: world.store.batch(None, ended.id) is None and not path.exists(), timeout_s=5)
     runner.stop()
     assert world.store.file(None, ended.input_file_id) is None
     assert world.store.file(None, still_open.input_file_id) is not None
@@ -219,3 +236,76 @@ def test_old_files_and_batches_are_deleted_but_not_what_an_open_batch_reads(worl
     for name in (ended.input_file_id, "file-orphan"):
         with pytest.raises(FileMissingError):
             world.contents.size(name)
+
+
+class Cleaned:
+    """A runner that cleaned its world some times more, with nothing to run."""
+
+    def __init__(self, world: World) -> None:
+        num_looks = 0
+        old_names = world.contents.old_names
+
+        def count(older_than_s: float) -> list[str]:
+            nonlocal num_looks
+            num_looks += 1
+            return old_names(older_than_s)
+
+        world.contents.old_names = count  # type: ignore[method-assign]
+        runner = runner_of(world, lambda context, batch_id: None)
+        runner.start()
+        wait_until(lambda: num_looks >= 4, timeout_s=5)
+        runner.stop()
+        world.contents.old_names = old_names  # type: ignore[method-assign]
+
+
+@pytest.mark.usefixtures("_often_cleaned")
+def test_a_clock_that_jumps_a_month_deletes_nothing(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    ended = ended_batch(world)
+    world.jumped_s = world.settings.limits.retention_s + 10.0
+    Cleaned(world)
+    # Nor in a process that starts with the wrong time, until it has had time to be corrected.
+    world.clock = world.new_clock()
+    Cleaned(world)
+    assert world.store.batch(None, ended.id) is not None
+    assert world.store.file(None, ended.input_file_id) is not None
+    assert world.contents.size(ended.input_file_id)
+    assert sum("clock has jumped by +" in record.message for record in caplog.records) == 1
+    world.now += STEADY_S
+    Cleaned(world)
+    assert world.store.batch(None, ended.id) is None
+
+
+def test_a_clock_that_jumps_a_day_expires_no_batch(world: World) -> None:
+    batch = world.batch_of([line_of(1, "stall")])
+    world.jumped_s = 86_400.0
+    for _ in range(2):
+        runner = runner_of(world)
+        runner.start()
+        wait_until(lambda: world.engines.asked["stall"] > 0, timeout_s=5)
+        time.sleep(0.05)
+        runner.stop()
+        assert world.now_of(batch).status == "in_progress"
+        # Another process starts, with the wrong time.
+        world.engines.asked.clear()
+        world.clock = world.new_clock()
+    world.now += STEADY_S
+    runner = runner_of(world)
+    runner.start()
+    wait_until(lambda: world.now_of(batch).status == "expired", timeout_s=5)
+    runner.stop()
+
+
+def test_a_damaged_record_stops_no_other_batch(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    damaged, batch = world.batch_of([line_of(1)]), world.batch_of([line_of(1)])
+    with world.store._database.writing() as connection:
+        connection.execute(
+            update(database.batches).where(database.batches.c.id == damaged.id).values(total=-1, endpoint="/v1/chat")
+        )
+    runner = runner_of(world)
+    runner.start()
+    wait_until(lambda: world.now_of(batch).status == "completed", timeout_s=5)
+    runner.stop()
+    assert_every_line_once(world, batch, 1)
+    failed = world.now_of(damaged)
+    assert (failed.status, failed.errors[0]["code"], failed.total) == ("failed", DAMAGED, 0)
+    assert sum(damaged.id in record.message for record in caplog.records) == 1

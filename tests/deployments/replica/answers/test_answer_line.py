@@ -11,12 +11,11 @@ from deployments.contract import Answer, Caller, ChatBody, Decoding, ResolvedVoc
 from deployments.errors import OverloadedError
 from deployments.limits import Limits
 from deployments.protocol.generation.reader import ChatRequestReader
-from deployments.replica.answers.answer_line import ENGINE_DIED, EXPIRED, NOT_STARTED, LineAnswer, LineAnswerer
+from deployments.replica.answers.answer_line import ENGINE_DIED, NOT_STARTED, LineAnswer, LineAnswerer
 from deployments.replica.answers.share import Share
 from tests.deployments.stand_in import StandIn
 
 MODEL = "stand-in"
-DEADLINE = 1000.0
 
 
 class Engine(StandIn):
@@ -51,9 +50,9 @@ class SlowEngine(Engine):
 
 
 class Line:
-    def __init__(self, engine: Engine, *, num_places: int = 4, now: float = 0.0) -> None:
+    def __init__(self, engine: Engine, *, num_places: int = 4) -> None:
         self.slept: list[float] = []
-        self.now = now
+        self.now = 0.0
         reader = ChatRequestReader(MODEL, Limits())
         self._lines = LineAnswerer(engine, reader, Share(num_places), clock=lambda: self.now, sleep=self._sleep)
 
@@ -62,9 +61,7 @@ class Line:
 
     async def ask(self, text: str = "Hello", **fields: Any) -> LineAnswer:
         body = {"model": MODEL, "messages": [{"role": "user", "content": text}], **fields}
-        return await self._lines.answer(
-            {"body": json.dumps(body), "deadline": DEADLINE, "owner": "alice", "request_id": "line-7"}
-        )
+        return await self._lines.answer({"body": json.dumps(body), "owner": "alice", "request_id": "line-7"})
 
 
 def error_of(answer: LineAnswer) -> dict[str, Any]:
@@ -129,12 +126,6 @@ async def test_lines_in_a_row_ask_once_for_their_list_and_later_ones_again() -> 
     line.now += 5.0
     await asyncio.gather(*(line.ask(vocab_lang="en", vocab_n_words=500, max_tokens=20) for _ in range(4)))
     assert [spec.n_words for spec in asked] == [500, 700, 500]
-
-
-async def test_a_line_after_its_deadline_reaches_no_engine() -> None:
-    engine = Engine()
-    assert (await Line(engine, now=DEADLINE).ask())["status"] == EXPIRED
-    assert not engine.calls
 
 
 async def test_a_dead_engine_is_given_nothing_and_no_line_is_blamed() -> None:

@@ -1,7 +1,10 @@
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from vllm.platforms import current_platform
+from vllm.v1.metrics.loggers import StatLoggerBase
+from vllm.v1.metrics.stats import IterationStats, SchedulerStats
 
 from deployments.contract import Decoding
 from deployments.replica.engine import engine
@@ -205,3 +208,20 @@ def test_events_are_read_and_written() -> None:
 def test_a_reasoning_model_is_known_by_its_parser() -> None:
     assert not engine.has_reasoning_parser(settings())
     assert engine.has_reasoning_parser(settings(engine_kwargs={"reasoning_parser": "qwen3"}))
+
+
+def test_steps_that_only_wait_are_not_counted() -> None:
+    counter = engine.StepCounter()
+    idle, reading = SchedulerStats(num_waiting_reqs=1), SchedulerStats(num_running_reqs=1)
+    for scheduler, iteration in ((idle, None), (None, None), (reading, None), (idle, IterationStats())):
+        counter.record(scheduler, iteration)
+    assert counter.num_steps == 2
+
+
+@pytest.mark.parametrize("keeps_statistics", [True, False])
+def test_steps_are_counted_where_the_engine_keeps_statistics(keeps_statistics: bool) -> None:
+    loggers: list[StatLoggerBase] = []
+    manager = SimpleNamespace(stat_loggers=loggers) if keeps_statistics else None
+    served: Any = SimpleNamespace(engine=SimpleNamespace(_engine_client=SimpleNamespace(logger_manager=manager)))
+    counter = engine.count_steps(served)
+    assert loggers == ([counter] if keeps_statistics else [])

@@ -1,35 +1,41 @@
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 
 import pytest
 
 from deployments.replica.engine import engine_watch
 from deployments.replica.engine.engine_watch import EngineWatch
 
+_LOOK_S = 2.0**-13
+"""Sums of it are exact."""
+
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_watch, "_LOOK_S", 0.0001)
-    monkeypatch.setattr(engine_watch, "_LAST_ANSWERS_S", 0.001)
+    monkeypatch.setattr(engine_watch, "_LOOK_S", _LOOK_S)
+    monkeypatch.setattr(engine_watch, "_LAST_ANSWERS_S", 10 * _LOOK_S)
 
 
 class Engine:
     """One whose looks are numbered: what it says is a function of how often it was asked."""
 
-    def __init__(self, progress: Callable[[int], Hashable | None], dies_at: int = 10**9) -> None:
+    def __init__(
+        self, steps: Callable[[int], int], requests: Callable[[int], int] = lambda look: 1, dies_at: int = 10**9
+    ) -> None:
         self.num_looks = 0
         self.ended_at: int | None = None
-        self._progress = progress
+        self._steps = steps
+        self._requests = requests
         self._dies_at = dies_at
 
-    async def watched(self, stall_s: float = 10, num_under_way: Callable[[], int] = lambda: 0) -> int:
-        """The look at which the replica ended, if each takes a second."""
+    async def watched(self, num_stalled: int = 10, num_under_way: Callable[[], int] = lambda: 0) -> int:
+        """The look at which the replica ended."""
         watch = EngineWatch(
             self._is_dead,
-            lambda: self._progress(self.num_looks),
-            stall_s,
+            lambda: self._steps(self.num_looks),
+            lambda: self._requests(self.num_looks),
+            num_stalled * _LOOK_S,
             num_under_way,
             end=self._end,
-            clock=lambda: float(self.num_looks),
         )
         await watch.run()
         assert self.ended_at is not None
@@ -54,10 +60,19 @@ async def test_waits_for_what_is_still_to_be_answered_but_not_for_ever() -> None
     await Engine(lambda look: look, dies_at=3).watched(num_under_way=lambda: 1)
 
 
-async def test_ends_an_engine_that_writes_nothing_although_it_has_requests() -> None:
-    assert await Engine(lambda look: min(look, 20)).watched(stall_s=10) == 31
+async def test_ends_an_engine_that_makes_no_step_although_it_has_requests() -> None:
+    assert await Engine(lambda look: min(look, 20)).watched(10) == 31
+
+
+async def test_requests_that_come_and_go_do_not_hide_that_it_makes_no_step() -> None:
+    # Between two of them there is none.
+    assert await Engine(lambda look: min(look, 20), requests=lambda look: look % 4).watched(9) == 33
 
 
 async def test_an_idle_or_slow_engine_stays() -> None:
-    assert await Engine(lambda look: None, dies_at=100).watched(stall_s=10) == 100
-    assert await Engine(lambda look: look // 9, dies_at=100).watched(stall_s=10) == 100
+    assert await Engine(lambda look: 0, requests=lambda look: 0, dies_at=100).watched(10) == 100
+    assert await Engine(lambda look: look // 9, dies_at=100).watched(10) == 100
+
+
+async def test_the_first_request_after_a_long_rest_has_all_of_the_time() -> None:
+    assert await Engine(lambda look: 0, requests=lambda look: int(look > 50)).watched(10) == 61
