@@ -16,6 +16,7 @@ import wordfreq
 from deployments.demo.process import Demo
 
 KEY = "changeme"
+OTHER_KEY = "another-key-of-the-tests"
 MODEL = "SmolLM2-135M-Instruct"
 
 PAGE = "https://page.example.com"

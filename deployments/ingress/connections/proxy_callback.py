@@ -1,4 +1,5 @@
-"""Guard Serve's own proxy, which trusts headers that a client should not send, and holds bodies without bound.
+"""Guard Serve's own proxy, which trusts headers that a client should not send, and holds headers and bodies without
+bound.
 
 Serve takes the request id, a deadline, "do not stop when I leave", a model and a session to route by from the client,
 keeps a router entry for each model and session for ever, and tells its routes without a key. The proxy calls
@@ -8,8 +9,10 @@ keeps a router entry for each model and session for ever, and tells its routes w
 
 import os
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Final
 
+import uvicorn.config
 from ray.serve._private import constants
 from starlette.datastructures import MutableHeaders
 from starlette.middleware import Middleware
@@ -40,7 +43,14 @@ _ROUTER_PREFIX: Final = b"x-serve-router-"
 _ROUTES_OF_SERVE: Final = "/-/routes"
 
 
+_LIMITED_HTTP: Final = "deployments.ingress.connections.header_limits:LimitedHttpToolsProtocol"
+
+
 def middlewares() -> list[Middleware]:
+    """Return what Serve puts around its application, and limit the headers that its server reads before that."""
+    # Serve has no option for the server's class. Without httptools uvicorn takes h11, which stops at 64 KiB by itself.
+    if find_spec("httptools") is not None:
+        uvicorn.config.HTTP_PROTOCOLS["auto"] = _LIMITED_HTTP
     return [Middleware(ProxyGuard)]
 
 

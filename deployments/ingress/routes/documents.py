@@ -18,8 +18,9 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 
 from deployments.errors import ApiError, BadRequestError, to_api_error
-from deployments.ingress.answers import ClientLeft, unless_client_leaves
+from deployments.ingress.answers import ClientLeft, WholeAnswer, unless_client_leaves
 from deployments.ingress.body import read_body, read_checked
+from deployments.ingress.connections.backlog import Backlog
 from deployments.ingress.query import read_query
 from deployments.limits import Limits
 from deployments.page.docx_file import write_docx
@@ -48,7 +49,7 @@ _REFUSED: Final = 1
 """The exit status where the file cannot be read."""
 
 
-def add_documents(app: FastAPI, settings: Settings) -> None:
+def add_documents(app: FastAPI, settings: Settings, backlog: Backlog) -> None:
     limits = settings.limits
 
     @app.post("/v1/documents")
@@ -62,17 +63,17 @@ def add_documents(app: FastAPI, settings: Settings) -> None:
         except Exception as error:
             raise to_api_error(error, request.state.request_id, "new_words") from error
         headers = {"Content-Disposition": _attachment(asked.title or ""), "X-Content-Type-Options": "nosniff"}
-        return Response(file, media_type=DOCX, headers=headers)
+        return WholeAnswer(file, DOCX, backlog, headers)
 
     @app.post("/v1/documents/text")
-    async def read_document_text(request: Request) -> JSONResponse:
+    async def read_document_text(request: Request) -> Response:
         """The text of a file, as ``wordbound check`` reads it. The body is the file; its kind is told by its bytes."""
         name = read_query(request, ("name",)).get("name", "")
         if len(name) > MAX_NAME_CHARS or "\0" in name:
             raise BadRequestError(f"'name' must be a file's name of at most {MAX_NAME_CHARS} characters.", "name")
         data = await read_body(request, limits.max_file_bytes, limits.max_body_s)
         text = await unless_client_leaves(request.receive, _text_of(data, name, limits))
-        return JSONResponse({"text": text})
+        return WholeAnswer(JSONResponse({"text": text}).body, "application/json", backlog)
 
 
 def _attachment(title: str) -> str:
