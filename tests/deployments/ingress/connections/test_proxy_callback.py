@@ -62,8 +62,7 @@ async def test_a_websocket_is_refused_before_serve_looks_at_its_headers() -> Non
 
 def test_servers_that_start_afterwards_limit_headers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(HTTP_PROTOCOLS, "auto", HTTP_PROTOCOLS["auto"])
-    [guard] = middlewares()
-    assert guard.cls is ProxyGuard
+    assert len(middlewares()) == 1
     config = Config(lambda: None)
     config.load()
     assert config.http_protocol_class is LimitedHttpToolsProtocol

@@ -138,13 +138,15 @@ async def test_a_place_is_free_when_the_answer_has_been_made_and_before_it_is_re
             await reads.wait()
         await send({"type": "http.response.body", "body": b"x"})
 
+    async def nothing() -> Any: ...
+
     async def slow_client(message: Any) -> None:
         if message["type"] == "http.response.body" and not message.get("more_body", False):
             await reads.wait()
 
     async def ask(path: bytes) -> None:
         scope = {"type": "http", "path": path.decode(), "raw_path": path, "state": {"owner": "alice"}}
-        await limited(scope, slow_client, slow_client)
+        await limited(scope, nothing, slow_client)
 
     limited = MaxConcurrent(app, paths=[b"/check", b"/rows"], num_requests=1)
     tasks = []
