@@ -46,7 +46,7 @@ class Exchange:
             "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
         }
         self._sent = [{"type": "http.request", "body": json.dumps(body).encode(), "more_body": False}]
-        self.task = asyncio.ensure_future(app(scope, self._receive, self._send))  # type: ignore[arg-type]
+        self.task = asyncio.ensure_future(app(scope, self._receive, self._send))
 
     async def _receive(self) -> Message:
         if not self._sent:
