@@ -12,6 +12,8 @@ NO_REPEAT_NGRAM_SIZE: Final = 4
 
 MAX_NGRAM_SIZE: Final = 64
 
+_ANSWER_PER_CHECKED_BYTE: Final = 25
+
 
 class Limits(BaseModel):
     """How much one request may ask for."""
@@ -26,8 +28,13 @@ class Limits(BaseModel):
     """Costs one waiting task. Set by the client that sends one byte a second."""
 
     max_unread_s: float = Field(default=30.0, gt=0)
-    """A client that leaves 64 KiB of its answer unread for so long is cut. Costs 1 MB of ingress, proxy and kernel
-    until then. Set by the client that reads one byte a second; 2 KB a second are enough."""
+    """A client that has read for so long less than ``min_read_bytes_per_s`` of an answer that waits for it is cut.
+    Costs 1 MB of ingress, proxy and kernel until then. Set by the client that reads one byte a second."""
+
+    min_read_bytes_per_s: int = Field(default=64 * 1024, ge=1)
+    """Of an answer that waits for its client; one that reads less is cut when it is ``max_unread_s`` behind. Costs
+    what waits, in memory, for as long as it takes at this rate: 17 minutes for 64 MiB. Set by the client that took
+    2.5 hours to read so many; half a megabit a second. Of most answers nothing waits: 0.5 MB lie in the kernel."""
 
     max_header_bytes: int = Field(default=64 * 1024, ge=1024)
     """Costs its size. The h11 parser stops at 64 KiB by itself, httptools at none."""
@@ -111,8 +118,8 @@ class Limits(BaseModel):
 
     max_rows_bytes: int = Field(default=64 * 2**20, ge=2**20)
     """Of the rows of one request: prompts times the model's vocabulary times 4 bytes, or 2 in float16. Costs as much in
-    Ray's object store until the client has taken them; an ingress keeps four times as much for all. 341 rows of 49,152
-    tokens, 64 of 262,144."""
+    Ray's object store until the client has taken them; an ingress keeps four times as much for all answers that wait,
+    three times for one key. 341 rows of 49,152 tokens, 64 of 262,144."""
 
     max_scored_bytes: int = Field(default=512 * 2**20, ge=2**20)
     """Of the log-probabilities of a request for those of given tokens: its tokens, prompt included, times the model's
@@ -158,6 +165,11 @@ class Limits(BaseModel):
     allowed_new_tokens: tuple[Annotated[int, Field(ge=1)], ...] = ()
     """The only numbers that a request may name for that, instead of any up to it; the largest is the default. Set by
     services whose prices have steps."""
+
+    @property
+    def max_answer_bytes(self) -> int:
+        """Of the largest whole answer: rows, or what a check of the longest text says."""
+        return max(self.max_rows_bytes, _ANSWER_PER_CHECKED_BYTE * self.max_check_bytes)
 
     @model_validator(mode="after")
     def _check_allowed(self) -> Self:

@@ -80,20 +80,27 @@ def wordlist_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def service(smollm2_path: Path, wordlist_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """One application for all tests that ask for it: the demo's settings, and blocks that texts of a line fill."""
+    """One application for all tests that ask for it: the demo's settings, blocks that texts of a line fill, a second
+    key, and less patience with slow readers."""
     # Here, for most tests need none of what it imports.
     from deployments.demo.process import Demo
     from deployments.keys import digest_of
-    from tests.e2e.service import LOUD_KEY, PAGE, running
+    from tests.e2e.service import LOUD_KEY, OTHER_KEY, PAGE, running
 
     engine_kwargs = {"enforce_eager": True, "max_model_len": 2048, "max_num_seqs": 64, "block_size": 32}
     args = {
         "wordlist_dir": str(wordlist_dir),
         "engine_kwargs": engine_kwargs,
         "cors_origins": [PAGE],
-        "keys": {"loud": {"sha256": digest_of(LOUD_KEY.encode())}},
-        # Those of the demo, and a file that takes too long takes less of these tests.
-        "limits": {"max_input_tokens": 1024, "max_new_tokens": 1024, "max_file_s": 10, "max_file_s_per_minute": 5},
+        "keys": {name: {"sha256": digest_of(key.encode())} for name, key in (("loud", LOUD_KEY), ("other", OTHER_KEY))},
+        # Those of the demo; files and clients that take too long take less of these tests.
+        "limits": {
+            "max_input_tokens": 1024,
+            "max_new_tokens": 1024,
+            "max_file_s": 10,
+            "max_file_s_per_minute": 5,
+            "max_unread_s": 10,
+        },
     }
     with running(Demo(str(smollm2_path), tmp_path_factory.mktemp("service"), args)) as service:
         yield service

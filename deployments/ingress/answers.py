@@ -5,7 +5,7 @@ Nothing is sent before the first item, which decides the status. The replica's i
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator, Coroutine, Mapping
 from contextlib import aclosing
 from typing import Any, Final, TypeVar
 
@@ -16,6 +16,7 @@ from starlette.types import Receive, Scope, Send
 from deployments.contract import Answer
 from deployments.errors import ApiError, InternalError, from_error_item, to_api_error
 from deployments.ingress.connections.backlog import Backlog
+from deployments.ingress.connections.room import free_place
 
 logger = logging.getLogger("ray.serve.wordbound")
 
@@ -61,7 +62,7 @@ async def _departure(receive: Receive) -> None:
 async def respond(
     request: Request, answer: AsyncGenerator[Answer], *, is_stream: bool, request_id: str, backlog: Backlog
 ) -> Response:
-    """Wait for the first item of ``answer`` and make the response of it; what waits of a stream is in ``backlog``.
+    """Wait for the first item of ``answer`` and make the response of it; what waits for the client is in ``backlog``.
 
     Raises:
         ApiError: The first item is an error, or not what was asked for.
@@ -79,7 +80,28 @@ async def respond(
         await answer.aclose()
         raise
     await answer.aclose()
-    return JSONResponse(first)
+    return WholeAnswer(JSONResponse(first).body, "application/json", backlog)
+
+
+class WholeAnswer(Response):
+    """A response whose body counts towards what waits in ``backlog`` until it has been sent.
+
+    Calling it raises ``OverloadedError`` or ``TooManyRequestsError``, before anything is sent, where that is too much.
+    """
+
+    def __init__(
+        self,
+        body: bytes | memoryview,
+        media_type: str,
+        backlog: Backlog,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(body, media_type=media_type, headers=headers)
+        self._backlog = backlog
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._backlog.hold(len(self.body), owner_of(scope)):
+            await super().__call__(scope, receive, send)
 
 
 class EventStream(Response):
@@ -101,12 +123,12 @@ class EventStream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with aclosing(self._rest):
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-            await unless_client_leaves(receive, self._send_events(send, owner_of(scope)))
+            await unless_client_leaves(receive, self._send_events(scope, send))
 
-    async def _send_events(self, send: Send, owner: str) -> None:
+    async def _send_events(self, scope: Scope, send: Send) -> None:
         last = b""
         try:
-            async with aclosing(self._backlog.read(self._events())) as bodies:
+            async with aclosing(self._backlog.read(self._events(scope))) as bodies:
                 async for body in bodies:
                     await send({"type": "http.response.body", "body": body, "more_body": True})
                     last = body
@@ -114,16 +136,19 @@ class EventStream(Response):
                 raise InternalError(self._request_id)
         except Exception as exception:
             error = to_api_error(exception, self._request_id)
+            owner = owner_of(scope)
             logger.warning("%s of %s broke off: %s", self._request_id, owner, error.message, exc_info=exception)
             await send({"type": "http.response.body", "body": _event(error), "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _events(self) -> AsyncGenerator[str]:
+    async def _events(self, scope: Scope) -> AsyncGenerator[str]:
         yield self._first
         async for item in self._rest:
             if isinstance(item, dict):
                 raise _error(item, self._request_id)
             yield item
+        # All is made, and what is left of it is in the backlog.
+        free_place(scope)
 
 
 async def _first(answer: AsyncGenerator[Answer]) -> Answer | None:

@@ -103,12 +103,13 @@ def create_app(
     _add_health(app, backend)
     _add_models(app, settings, backend)
     rates = Rates(settings.rates_url)
-    _add_generation(app, settings, backend, rates)
-    _add_tokenization(app, settings, backend)
-    add_rows(app, settings, backend, rates)
-    add_word_tools(app, settings, backend, rates)
-    add_vocabularies(app, settings, backend)
-    add_documents(app, settings)
+    backlog = Backlog(settings.limits)
+    _add_generation(app, settings, backend, rates, backlog)
+    _add_tokenization(app, settings, backend, backlog)
+    add_rows(app, settings, backend, rates, backlog)
+    add_word_tools(app, settings, backend, rates, backlog)
+    add_vocabularies(app, settings, backend, backlog)
+    add_documents(app, settings, backlog)
     routes = dict(ROUTES)
     for mount in mounts:
         routes |= mount(app)
@@ -134,7 +135,7 @@ def create_app(
         open_paths=open_paths,
     )
     app.add_middleware(Gate, check=check_host)
-    app.add_middleware(Envelope, max_unread_s=settings.limits.max_unread_s)
+    app.add_middleware(Envelope, limits=settings.limits)
     if settings.cors_origins:
         _allow_origins(app, settings.cors_origins)
     return app
@@ -246,10 +247,9 @@ def max_chats(settings: Settings) -> int:
     return settings.max_requests * settings.autoscaling.max_replicas
 
 
-def _add_generation(app: FastAPI, settings: Settings, backend: Backend, rates: Rates) -> None:
+def _add_generation(app: FastAPI, settings: Settings, backend: Backend, rates: Rates, backlog: Backlog) -> None:
     chats, completions = ChatRequestReader.of(settings), CompletionRequestReader.of(settings)
     prompts = GenerateRequestReader(chats, settings.limits)
-    backlog = Backlog()
 
     async def read(request: Request, reader: Reader) -> ChatRequest:
         backend.check_room(request.state.owner)
@@ -291,9 +291,8 @@ def _add_generation(app: FastAPI, settings: Settings, backend: Backend, rates: R
             raise
 
 
-def _add_tokenization(app: FastAPI, settings: Settings, backend: Backend) -> None:
+def _add_tokenization(app: FastAPI, settings: Settings, backend: Backend, backlog: Backlog) -> None:
     known: dict[str, Any] = {"limits": settings.limits, "model_id": settings.model_id}
-    backlog = Backlog()
 
     async def answered(request: Request, read: Callable[..., dict[str, Any]]) -> Response:
         request_id = request.state.request_id

@@ -18,6 +18,7 @@ from deployments.process_setup import BLOCKED
 
 KEY = "changeme"
 LOUD_KEY = "the-key-of-a-loud-client"
+OTHER_KEY = "another-key-of-the-tests"
 MODEL = "SmolLM2-135M-Instruct"
 
 PAGE = "https://page.example.com"

@@ -1,17 +1,26 @@
-"""Bound what waits of streams whose clients read more slowly than the model writes.
+"""Bound what waits of answers whose clients read more slowly than they are made.
 
 An engine waits for nobody, and what a replica sent would lie in the ingress, each event an object of Ray's, however
-long the answer is. So events are taken from there at once, and all that wait together have a bound.
+long the answer is. So events are taken from there at once, and all that wait together have a bound. Whole answers, and
+rows, have one of their own.
 """
 
 import asyncio
 from collections.abc import AsyncGenerator
+from contextlib import AbstractContextManager
 from typing import Final
 
 from deployments.errors import OverloadedError
+from deployments.ingress.connections.room import Room
+from deployments.limits import Limits
 
 MAX_WAITING_BYTES: Final = 32 * 2**20
 """Of all streams of one ingress. A whole answer of 1,024 tokens is 300 KB, ten times as much with logprobs."""
+
+LARGEST_ANSWERS: Final = 4
+"""So many whole answers of the largest size, rows too, may wait in one ingress; smaller ones are more."""
+
+_DEFAULTS: Final = Limits()
 
 
 class _Stream:
@@ -23,11 +32,21 @@ class _Stream:
 
 
 class Backlog:
-    """What waits of all streams of one ingress; where it is too much, the one with the most is given up."""
+    """What waits of all answers of one ingress. Where it is too much, the stream with the most is given up, and a whole
+    answer is refused."""
 
-    def __init__(self, max_bytes: int = MAX_WAITING_BYTES) -> None:
+    def __init__(self, limits: Limits = _DEFAULTS, *, max_bytes: int = MAX_WAITING_BYTES) -> None:
         self._num_free = max_bytes
         self._streams: set[_Stream] = set()
+        self._answers = Room(
+            LARGEST_ANSWERS * limits.max_answer_bytes,
+            "Too many answers wait for clients that read slowly. Try again in a moment.",
+            "Too many answers wait for clients of this key. Read those that have come, or close their connections.",
+        )
+
+    def hold(self, num_bytes: int, owner: str) -> AbstractContextManager[None]:
+        """Hold so many of a whole answer for a key until it has been sent; raises what ``Room.hold`` raises."""
+        return self._answers.hold(num_bytes, owner)
 
     async def read(self, events: AsyncGenerator[str]) -> AsyncGenerator[bytes]:
         """Yield what ``events`` yields, in UTF-8; events that came since the last time are one.

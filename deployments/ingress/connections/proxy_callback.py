@@ -1,4 +1,5 @@
-"""Guard Serve's own proxy, which trusts headers that a client should not send, and holds bodies without bound.
+"""Guard Serve's own proxy, which trusts headers that a client should not send, and holds headers and bodies without
+bound.
 
 Serve takes the request id, a deadline, "do not stop when I leave", a model and a session to route by from the client,
 keeps a router entry for each model and session for ever, and tells its routes without a key. While the application is
@@ -10,8 +11,10 @@ started, replaced or ended, it answers in its own words or not at all. The proxy
 import os
 import uuid
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Final
 
+import uvicorn.config
 from ray.serve._private import constants
 from starlette.datastructures import MutableHeaders
 from starlette.middleware import Middleware
@@ -50,7 +53,14 @@ _START_S: Final = 10
 """When to come back where there is no application or no ingress."""
 
 
+_LIMITED_HTTP: Final = "deployments.ingress.connections.header_limits:LimitedHttpToolsProtocol"
+
+
 def middlewares() -> list[Middleware]:
+    """Return what Serve puts around its application, and limit the headers that its server reads before that."""
+    # Serve has no option for the server's class. Without httptools uvicorn takes h11, which stops at 64 KiB by itself.
+    if find_spec("httptools") is not None:
+        uvicorn.config.HTTP_PROTOCOLS["auto"] = _LIMITED_HTTP
     return [Middleware(ProxyGuard)]
 
 

@@ -54,25 +54,37 @@ CONFIRMS: Final = "wordbound.confirm_bytes"
 _CONFIRMED: Final = "wordbound.confirmed"
 """The type of a message from the proxy, with ``num_bytes``."""
 
-_READ_TIMEOUT: Final = "wordbound.read_timeout_s"
-"""A key of the first message of an answer, for the proxy, which knows no settings."""
+_READ_LIMITS: Final = "wordbound.read_limits"
+"""A key of the first message of an answer, for the proxy, which knows no settings: ``max_unread_s`` and
+``min_read_bytes_per_s``."""
 
 _WINDOW: Final = "wordbound.window"
 """A key of the scope in the ingress."""
+
+_DEFAULTS: Final = Limits()
 
 
 class Reader:
     """The client's side of one exchange, in the proxy, whose server's these ``receive`` and ``send`` are.
 
-    ``timeout_s`` is how long it may leave ``PART_BYTES`` of an answer unread that does not say so itself.
+    A client that is waited for, all waits together, more than ``max_unread_s`` longer than what it takes needs at
+    ``bytes_per_s`` is cut; an answer may say other numbers itself.
     """
 
     def __init__(
-        self, receive: Receive, send: Send, *, timeout_s: float = Limits.model_fields["max_unread_s"].default
+        self,
+        receive: Receive,
+        send: Send,
+        *,
+        max_unread_s: float = _DEFAULTS.max_unread_s,
+        bytes_per_s: float = _DEFAULTS.min_read_bytes_per_s,
     ) -> None:
         self._receive = receive
         self._send = send
-        self._timeout_s = timeout_s
+        self._max_unread_s = max_unread_s
+        self._bytes_per_s = bytes_per_s
+        # How long this client may still be waited for.
+        self._left_s = max_unread_s
         self._unconfirmed_bytes = 0
         self._next: asyncio.Task[Message] | None = None
         self._has_news = asyncio.Event()
@@ -94,7 +106,8 @@ class Reader:
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            self._timeout_s = message.pop(_READ_TIMEOUT, self._timeout_s)
+            self._max_unread_s, self._bytes_per_s = message.pop(_READ_LIMITS, (self._max_unread_s, self._bytes_per_s))
+            self._left_s = self._max_unread_s
         body = message.get("body", b"")
         if len(body) <= PART_BYTES:
             await self._send_part(message)
@@ -115,11 +128,15 @@ class Reader:
             self._has_news.set()
 
     async def _send_part(self, message: Message) -> None:
+        start = time.monotonic()
         try:
-            async with asyncio.timeout(self._timeout_s):
+            async with asyncio.timeout(self._left_s):
                 await self._send(message)
         except TimeoutError:
             cut(self._send)
+        earned_s = len(message.get("body", b"")) / self._bytes_per_s
+        # What a client was fast before does not let it be slower now.
+        self._left_s = min(self._left_s - (time.monotonic() - start) + earned_s, self._max_unread_s)
 
 
 def _hold_little(send: Send) -> None:
@@ -208,10 +225,10 @@ async def next_piece_bytes(scope: Scope) -> int:
 
 
 class SendAhead:
-    """Limits the answers of one ingress. A client that leaves ``PART_BYTES`` unread for ``timeout_s`` is cut."""
+    """Limits the answers of one ingress; which clients are cut for their slowness is in ``limits``."""
 
-    def __init__(self, *, timeout_s: float) -> None:
-        self._timeout_s = timeout_s
+    def __init__(self, limits: Limits = _DEFAULTS) -> None:
+        self._read_limits = limits.max_unread_s, limits.min_read_bytes_per_s
         self._shared = SharedBytes()
 
     @contextmanager
@@ -231,7 +248,7 @@ class SendAhead:
 
         async def limited(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message = {**message, _READ_TIMEOUT: self._timeout_s}
+                message = {**message, _READ_LIMITS: self._read_limits}
             for part in _parts(message, window):
                 # What is under way at the end is not counted any more.
                 await window.wait_for_room(window.num_bytes if part.get("more_body", False) else FEW_BYTES)

@@ -18,6 +18,7 @@ from deployments.ingress.answers import ClientLeft, owner_of
 from deployments.ingress.connections.read_ahead import limit_fetching
 from deployments.ingress.connections.send_ahead import SendAhead
 from deployments.ingress.layers.routing import raw_path
+from deployments.limits import Limits
 
 logger = logging.getLogger("ray.serve.wordbound")
 """Below Serve's own logger, which alone has a handler in a replica."""
@@ -35,12 +36,11 @@ def add_headers(scope: Scope, headers: Mapping[str, str]) -> None:
 
 
 class Envelope:
-    """Give every request exactly one answer, with an ``X-Request-Id``; a client may leave of it what ``SendAhead`` says
-    unread for ``max_unread_s``."""
+    """Give every request exactly one answer, with an ``X-Request-Id``, sent as ``SendAhead`` does."""
 
-    def __init__(self, app: ASGIApp, *, max_unread_s: float) -> None:
+    def __init__(self, app: ASGIApp, *, limits: Limits) -> None:
         self._app = app
-        self._send_ahead = SendAhead(timeout_s=max_unread_s)
+        self._send_ahead = SendAhead(limits)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":

@@ -5,20 +5,19 @@ that no second spelling reaches a handler.
 """
 
 import re
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping
+from contextlib import ExitStack
 from typing import Any, Final, TypeAlias
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from deployments.errors import (
     BadRequestError,
     HeadersTooLargeError,
     MethodNotAllowedError,
     NotFoundError,
-    OverloadedError,
-    TooManyRequestsError,
 )
+from deployments.ingress.connections.room import PLACE, Room
 from deployments.limits import Limits
 
 ScopeCheck: TypeAlias = Callable[[Mapping[str, Any]], None]
@@ -48,34 +47,33 @@ class Gate:
 class MaxConcurrent:
     """Let so many requests to some paths in at once, together; refuse others before their bodies are read.
 
-    One key has three quarters of them at most, so that its slow requests leave some to others.
+    One key has three quarters of them at most. A place is free when the answer has been made, however slowly it is
+    read: at its last piece, or where ``free_place`` is called before.
     """
 
     def __init__(self, app: ASGIApp, *, paths: Collection[bytes], num_requests: int) -> None:
         self._app = app
         self._paths = frozenset(paths)
-        self._num_free = num_requests
-        self._num_of_key = Counter[str]()
-        self._max_of_key = num_requests - num_requests // 4
+        self._places = Room(
+            num_requests,
+            "The service has no capacity for this request now. Try again in a moment.",
+            f"This key has {num_requests - num_requests // 4} requests under way. Wait until one has ended.",
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or raw_path(scope) not in self._paths:
             await self._app(scope, receive, send)
             return
-        owner = scope["state"]["owner"]
-        if self._num_free <= 0:
-            raise OverloadedError("The service has no capacity for this request now. Try again in a moment.")
-        if self._num_of_key[owner] >= self._max_of_key:
-            raise TooManyRequestsError(
-                f"This key has {self._max_of_key} requests under way. Wait until one has ended.", "too_many_requests"
-            )
-        self._num_free -= 1
-        self._num_of_key[owner] += 1
-        try:
-            await self._app(scope, receive, send)
-        finally:
-            self._num_free += 1
-            self._num_of_key[owner] -= 1
+        with ExitStack() as place:
+            place.enter_context(self._places.hold(1, scope["state"]["owner"]))
+            scope[PLACE] = place.close
+
+            async def send_made(message: Message) -> None:
+                if message["type"] == "http.response.body" and not message.get("more_body", False):
+                    place.close()
+                await send(message)
+
+            await self._app(scope, receive, send_made)
 
 
 def check_host(scope: Mapping[str, Any]) -> None:

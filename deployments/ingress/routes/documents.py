@@ -22,8 +22,9 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 
 from deployments.errors import ApiError, BadRequestError, InternalError, TooManyRequestsError, to_api_error
-from deployments.ingress.answers import ClientLeft, unless_client_leaves
+from deployments.ingress.answers import ClientLeft, WholeAnswer, unless_client_leaves
 from deployments.ingress.body import read_body, read_checked
+from deployments.ingress.connections.backlog import Backlog
 from deployments.ingress.query import read_query
 from deployments.limits import Limits
 from deployments.page.docx_file import write_docx
@@ -53,7 +54,7 @@ MAX_NAME_CHARS: Final = 255
 logger = logging.getLogger("ray.serve.wordbound")
 
 
-def add_documents(app: FastAPI, settings: Settings) -> None:
+def add_documents(app: FastAPI, settings: Settings, backlog: Backlog) -> None:
     limits = settings.limits
     readers = _Readers(limits)
 
@@ -68,10 +69,10 @@ def add_documents(app: FastAPI, settings: Settings) -> None:
         except Exception as error:
             raise to_api_error(error, request.state.request_id, "new_words") from error
         headers = {"Content-Disposition": _attachment(asked.title or ""), "X-Content-Type-Options": "nosniff"}
-        return Response(file, media_type=DOCX, headers=headers)
+        return WholeAnswer(file, DOCX, backlog, headers)
 
     @app.post("/v1/documents/text")
-    async def read_document_text(request: Request) -> JSONResponse:
+    async def read_document_text(request: Request) -> Response:
         """The text of a file, as ``wordbound check`` reads it. The body is the file; its kind is told by its bytes."""
         name = read_query(request, ("name",)).get("name", "")
         if len(name) > MAX_NAME_CHARS or "\0" in name:
@@ -81,7 +82,7 @@ def add_documents(app: FastAPI, settings: Settings) -> None:
         data = await read_body(request, limits.max_file_bytes, limits.max_body_s)
         reading = readers.text_of(data, name, state.owner, state.request_id)
         text = await unless_client_leaves(request.receive, reading)
-        return JSONResponse({"text": text})
+        return WholeAnswer(JSONResponse({"text": text}).body, "application/json", backlog)
 
 
 def _attachment(title: str) -> str:

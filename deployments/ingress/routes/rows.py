@@ -19,10 +19,12 @@ from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
 from deployments.contract import Caller, RowsItem
-from deployments.errors import ApiError, InternalError, OverloadedError, from_error_item, to_api_error
+from deployments.errors import ApiError, InternalError, from_error_item, to_api_error
 from deployments.ingress.answers import ClientLeft, owner_of, unless_client_leaves
 from deployments.ingress.backend import Backend
 from deployments.ingress.body import read_checked
+from deployments.ingress.connections.backlog import Backlog
+from deployments.ingress.connections.room import free_place
 from deployments.ingress.connections.send_ahead import FEW_BYTES, next_piece_bytes, widen_window
 from deployments.ingress.layers.key_limits import num_prompt_tokens, take_tokens
 from deployments.protocol.rows import read_logprobs, read_token_logprobs
@@ -38,40 +40,14 @@ PROMPT_TOKENS: Final = "x-wordbound-prompt-tokens"
 ROW_HEADERS: Final = (SHAPE, DTYPE, PROMPT_TOKENS)
 """Of an answer that is rows."""
 
-_HELD_REQUESTS: Final = 4
-"""So many of the largest requests may wait for their clients in one ingress; a small one is a hundredth of one."""
-
 _ENTRIES_AT_ONCE: Final = 4096
 """Log-probabilities that are written as JSON before others on this process may go on: 3 ms."""
 
 _FEWER: Final = ("Send fewer or shorter prompts.", "prompt")
 
 
-class RowsHeld:
-    """The bytes of rows that wait for clients in one ingress."""
-
-    def __init__(self, max_bytes: int) -> None:
-        self._num_free = self._max_bytes = max_bytes
-
-    @contextmanager
-    def hold(self, num_bytes: int) -> Iterator[None]:
-        """Hold so many.
-
-        Raises:
-            OverloadedError: Too many are held.
-        """
-        if num_bytes > self._num_free:
-            raise OverloadedError("Too many rows wait for clients that read slowly. Try again in a moment.")
-        self._num_free -= num_bytes
-        try:
-            yield
-        finally:
-            self._num_free += num_bytes
-
-
-def add_rows(app: FastAPI, settings: Settings, backend: Backend, rates: Rates) -> None:
+def add_rows(app: FastAPI, settings: Settings, backend: Backend, rates: Rates, backlog: Backlog) -> None:
     known: dict[str, Any] = {"limits": settings.limits, "model_id": settings.model_id}
-    held = RowsHeld(_HELD_REQUESTS * settings.limits.max_rows_bytes)
     tables = SingleFlight(1)
 
     async def read(request: Request, reader: Callable[..., dict[str, Any]]) -> dict[str, Any]:
@@ -86,7 +62,7 @@ def add_rows(app: FastAPI, settings: Settings, backend: Backend, rates: Rates) -
         """The log-probability of every token of the model after each prompt, or of the likeliest."""
         body = await read(request, read_logprobs)
         with _errors(request):
-            answer = _held(backend.logprobs(body, _caller(request)), held, body)
+            answer = _held(backend.logprobs(body, _caller(request)), backlog, request.state.owner, body)
             try:
                 described, first = await unless_client_leaves(request.receive, _begin(answer, request))
             except BaseException:
@@ -202,6 +178,8 @@ class RowStream(Response):
         self._parts = parts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        # The replica makes the rest without waiting for the client, and all of it is held.
+        free_place(scope)
         widen_window(scope, self._rows.num_bytes)
         async with aclosing(self._rows), aclosing(self._parts):
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
@@ -229,12 +207,14 @@ class RowStream(Response):
         await send({"type": "http.response.body", "body": piece, "more_body": False})
 
 
-async def _held(answer: AsyncGenerator[RowsItem], held: RowsHeld, body: dict[str, Any]) -> AsyncGenerator[RowsItem]:
+async def _held(
+    answer: AsyncGenerator[RowsItem], backlog: Backlog, owner: str, body: dict[str, Any]
+) -> AsyncGenerator[RowsItem]:
     """Yield the items of an answer, whose rows are counted until this is closed."""
     async with aclosing(answer):
         async for first in answer:
             num_bytes = 0 if not isinstance(first, dict) or "error" in first else _num_bytes(first, body)
-            with held.hold(num_bytes):
+            with backlog.hold(num_bytes, owner):
                 yield first
                 async for item in answer:
                     yield item

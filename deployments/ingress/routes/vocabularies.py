@@ -6,9 +6,10 @@ from typing import Final
 from fastapi import FastAPI, Request, Response
 
 from deployments.errors import ApiError, BadRequestError, NotFoundError, root_cause, to_api_error
-from deployments.ingress.answers import ClientLeft, unless_client_leaves
+from deployments.ingress.answers import ClientLeft, WholeAnswer, unless_client_leaves
 from deployments.ingress.backend import Backend
 from deployments.ingress.body import read_checked
+from deployments.ingress.connections.backlog import Backlog
 from deployments.ingress.layers.routing import Routes
 from deployments.ingress.query import read_query, whole_number
 from deployments.protocol.vocabularies import DEFAULT_LIMIT, WORD_PARAMETERS, read_check
@@ -25,7 +26,7 @@ LIST_ROUTES: Final[Routes] = {
 }
 
 CHECKS_AT_ONCE: Final = 8
-"""Of one ingress, all keys together. Costs 2 MB of text and 30 MB of answer each."""
+"""Of one ingress, all keys together. Costs 2 MB of text and 30 MB of answer each while it is made."""
 
 MAX_QUERY_CHARS: Final = 100
 """Of what is looked for in words, as long as a word of a request may be."""
@@ -38,7 +39,7 @@ _PAGE_HEADERS: Final = {
 }
 
 
-def add_vocabularies(app: FastAPI, settings: Settings, backend: Backend) -> None:
+def add_vocabularies(app: FastAPI, settings: Settings, backend: Backend, backlog: Backlog) -> None:
     limits = settings.limits
 
     async def told(request: Request, question: Question, list_param: str = "vocab_lang") -> bytes:
@@ -79,4 +80,4 @@ def add_vocabularies(app: FastAPI, settings: Settings, backend: Backend) -> None
         question = AskCheck(asked.spec, asked.text, asked.form, asked.new_words, asked.with_words)
         answer = await told(request, question, asked.list_param)
         headers = _PAGE_HEADERS if asked.form == "html" else None
-        return Response(answer, media_type=_MEDIA_TYPES[asked.form], headers=headers)
+        return WholeAnswer(answer, _MEDIA_TYPES[asked.form], backlog, headers)

@@ -30,10 +30,9 @@ _TOKENS_PER_CHAR: Final = 50
 _SHORTER: Final = ("Send a shorter text.", "text")
 
 
-def add_word_tools(app: FastAPI, settings: Settings, backend: Backend, rates: Rates) -> None:
+def add_word_tools(app: FastAPI, settings: Settings, backend: Backend, rates: Rates, backlog: Backlog) -> None:
     limits = settings.limits
     known: dict[str, Any] = {"limits": limits, "model_id": settings.model_id}
-    backlog = Backlog()
 
     async def answered(request: Request, tool: Tool, read: Callable[..., ToolRequest]) -> Response:
         backend.check_room(request.state.owner)

@@ -55,7 +55,7 @@ async def test_of_a_file_that_nobody_reads_one_small_piece_is_read() -> None:
         num_sent += len(message.get("body", b""))
 
     proxied = ASGIReceiveProxy({"type": "http"}, RequestMetadata(request_id="1", internal_request_id="1"), fetch)
-    with SendAhead(timeout_s=30).limit(scope, proxied, send) as limited:
+    with SendAhead().limit(scope, proxied, send) as limited:
         sending = asyncio.create_task(stream(scope, proxied, limited))
         for _ in range(1000):
             await asyncio.sleep(0)

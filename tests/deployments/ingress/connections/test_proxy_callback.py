@@ -3,8 +3,16 @@ import json
 from typing import Any
 
 import pytest
+from uvicorn.config import HTTP_PROTOCOLS, Config
 
-from deployments.ingress.connections.proxy_callback import CALLBACK, CALLBACK_VARIABLE, ProxyGuard, check_guarded
+from deployments.ingress.connections.header_limits import LimitedHttpToolsProtocol
+from deployments.ingress.connections.proxy_callback import (
+    CALLBACK,
+    CALLBACK_VARIABLE,
+    ProxyGuard,
+    check_guarded,
+    middlewares,
+)
 
 
 def headers_behind(*headers: tuple[bytes, bytes]) -> list[tuple[bytes, bytes]]:
@@ -51,6 +59,14 @@ async def test_a_websocket_is_refused_before_serve_looks_at_its_headers() -> Non
     headers = [(b"serve_multiplexed_model_id", b"1")]
     await ProxyGuard(app)({"type": "websocket", "path": "/health", "headers": headers}, app, send)
     assert sent == ["websocket.close"]
+
+
+def test_servers_that_start_afterwards_limit_headers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(HTTP_PROTOCOLS, "auto", HTTP_PROTOCOLS["auto"])
+    assert len(middlewares()) == 1
+    config = Config(lambda: None)
+    config.load()
+    assert config.http_protocol_class is LimitedHttpToolsProtocol
 
 
 @pytest.mark.parametrize("environment", [{}, {CALLBACK_VARIABLE: ""}, {CALLBACK_VARIABLE: "other:middlewares"}])

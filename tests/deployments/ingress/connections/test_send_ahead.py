@@ -65,7 +65,7 @@ class Exchange:
         self._chunks = [bytes([number % 256]) * chunk_bytes for number in range(num_chunks)]
         self.body = b"".join(self._chunks)
         self._to_proxy, self._to_ingress = MessageQueue(), MessageQueue()
-        self._reader = Reader(client.receive, client.send, timeout_s=30)
+        self._reader = Reader(client.receive, client.send, max_unread_s=30)
         self._scope = dict(scope)
         self._proxied = ASGIReceiveProxy({"type": "http"}, METADATA, self._fetch)
         self.receive = limit_fetching(self._proxied)
@@ -84,7 +84,7 @@ class Exchange:
         await self._to_ingress(message)
 
     async def _answer(self) -> None:
-        with SendAhead(timeout_s=30).limit(self._scope, self._proxied, self._to_proxy) as send:
+        with SendAhead().limit(self._scope, self._proxied, self._to_proxy) as send:
             await send(dict(START))
             for number, chunk in enumerate(self._chunks, 1):
                 await send({"type": "http.response.body", "body": chunk, "more_body": number < len(self._chunks)})
@@ -165,7 +165,7 @@ async def test_any_number_of_confirmations_comes_through() -> None:
         return pickle.dumps([confirmation if num_left else {"type": "http.disconnect"}])
 
     proxied = ASGIReceiveProxy({"type": "http"}, METADATA, fetch)
-    with SendAhead(timeout_s=30).limit(dict(CONFIRMING), proxied, Client().send):
+    with SendAhead().limit(dict(CONFIRMING), proxied, Client().send):
         receive = limit_fetching(proxied)
         fetching = asyncio.create_task(proxied.fetch_until_disconnect())
         async with asyncio.timeout(60):
@@ -302,7 +302,7 @@ async def test_a_client_that_does_not_read_is_cut_and_the_answer_ends(http: str)
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         nonlocal num_sent
         watch = asyncio.create_task(receive_until_disconnect(receive, has_left))
-        await send({**START, "wordbound.read_timeout_s": 0.3})
+        await send({**START, "wordbound.read_limits": (0.3, 64 * 1024)})
         while not has_left.is_set():
             await send({"type": "http.response.body", "body": b"x" * CHUNK, "more_body": True})
             num_sent += 1
@@ -320,6 +320,35 @@ async def test_a_client_that_does_not_read_is_cut_and_the_answer_ends(http: str)
                 pass
 
 
+@PARSERS
+async def test_a_client_that_reads_less_than_the_least_rate_is_cut_however_regularly(http: str) -> None:
+    has_left = asyncio.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        watch = asyncio.create_task(receive_until_disconnect(receive, has_left))
+        await send({**START, "wordbound.read_limits": (0.5, 200 * PART_BYTES)})
+        while not has_left.is_set():
+            await send({"type": "http.response.body", "body": b"x" * CHUNK, "more_body": True})
+            await asyncio.sleep(0)
+        await watch
+
+    async with serving(app, http) as server:
+        connection = await server.connect(GET)
+        # A part each 0.1 s is no wait of 0.5 s, and a twentieth of the rate.
+        with suppress(ConnectionResetError):
+            for _ in range(200):
+                await read_part(connection)
+                await asyncio.sleep(0.1)
+        await wait_until(has_left.is_set)
+
+
+async def read_part(connection: socket.socket) -> int:
+    loop, num_bytes = asyncio.get_running_loop(), 0
+    while num_bytes < PART_BYTES and (piece := await loop.sock_recv(connection, PART_BYTES - num_bytes)):
+        num_bytes += len(piece)
+    return num_bytes
+
+
 async def receive_until_disconnect(receive: Receive, has_left: asyncio.Event) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
@@ -330,7 +359,7 @@ async def receive_until_disconnect(receive: Receive, has_left: asyncio.Event) ->
 async def test_a_client_that_goes_on_reading_gets_all_of_a_long_answer(http: str) -> None:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         headers = [(b"content-length", b"%d" % (100 * CHUNK)), (b"connection", b"close")]
-        await send({**START, "headers": headers, "wordbound.read_timeout_s": 20.0})
+        await send({**START, "headers": headers, "wordbound.read_limits": (20.0, 64 * 1024)})
         await send({"type": "http.response.body", "body": b"x" * 100 * CHUNK})
 
     async with serving(app, http) as server:
@@ -347,7 +376,7 @@ async def test_a_client_that_does_not_take_the_end_of_an_answer_is_cut(http: str
     protocols: set[Any] = set()
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        await send({**START, "headers": [(b"connection", b"close")], "wordbound.read_timeout_s": 10.0})
+        await send({**START, "headers": [(b"connection", b"close")], "wordbound.read_limits": (10.0, 64 * 1024)})
         # Until the kernel takes no more; then the end.
         for _ in range(1000):
             try:

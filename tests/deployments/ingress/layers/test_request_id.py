@@ -7,7 +7,7 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from deployments.ingress.layers.request_id import Envelope
-from tests.deployments.front import CHAT, KEY, KEYS, Front, chat_body, raw_request, wait_until
+from tests.deployments.front import CHAT, KEY, KEYS, LIMITS, Front, chat_body, raw_request, wait_until
 
 LOGGER = "ray.serve.wordbound"
 
@@ -96,7 +96,7 @@ async def run(app: Any, scope: Scope) -> list[Message]:
     async def receive() -> Message:
         return {"type": "http.disconnect"}
 
-    await Envelope(app, max_unread_s=30)(scope, receive, send)
+    await Envelope(app, limits=LIMITS)(scope, receive, send)
     return sent
 
 

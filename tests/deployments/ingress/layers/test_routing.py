@@ -8,6 +8,7 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from deployments.errors import OverloadedError, TooManyRequestsError
+from deployments.ingress.connections.room import free_place
 from deployments.ingress.layers.routing import MaxConcurrent
 from tests.deployments.front import CHAT, LIMITS, MODEL, Front, assert_error, raw_request
 
@@ -124,6 +125,38 @@ def test_headers_beyond_the_limits_are_refused(front: Front, headers: list[bytes
 def test_what_is_not_http_is_refused(front: Front, request_line: bytes) -> None:
     assert front.send_raw(request_line + b"\r\nHost: localhost\r\n\r\n")[0] in (0, 400, 401)
     assert front.get("/v1/models").status_code == 200
+
+
+async def test_a_place_is_free_when_the_answer_has_been_made_and_before_it_is_read() -> None:
+    reads = asyncio.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"x", "more_body": True})
+        if scope["raw_path"] == b"/rows":
+            free_place(scope)
+            await reads.wait()
+        await send({"type": "http.response.body", "body": b"x"})
+
+    async def nothing() -> Any: ...
+
+    async def slow_client(message: Any) -> None:
+        if message["type"] == "http.response.body" and not message.get("more_body", False):
+            await reads.wait()
+
+    async def ask(path: bytes) -> None:
+        scope = {"type": "http", "path": path.decode(), "raw_path": path, "state": {"owner": "alice"}}
+        await limited(scope, nothing, slow_client)
+
+    limited = MaxConcurrent(app, paths=[b"/check", b"/rows"], num_requests=1)
+    tasks = []
+    for path in (b"/check", b"/rows", b"/check"):
+        tasks.append(asyncio.create_task(ask(path)))
+        await asyncio.sleep(0.01)
+        assert not any(task.done() for task in tasks)
+    reads.set()
+    await asyncio.gather(*tasks)
+    free_place({})
 
 
 async def test_no_more_requests_to_some_paths_at_once_than_configured() -> None:

@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 
 from deployments.contract import Caller, RowsItem
-from deployments.errors import OverloadedError
 from deployments.ingress.connections.send_ahead import MANY_BYTES
 from deployments.ingress.deployment import create_app
-from deployments.ingress.routes.rows import Rows, RowsHeld, RowStream
+from deployments.ingress.routes.rows import Rows, RowStream
 from deployments.keys import Key, digest_of
 from deployments.settings import Settings
 from tests.deployments.front import KEY, LIMITS, MODEL, Front, assert_error, wait_until
@@ -161,18 +160,6 @@ def test_a_client_that_goes_away_ends_the_work(front: Front, prompt: list[str]) 
         client.post(LOGPROBS, content=body, headers={"Content-Type": "application/json"}, timeout=0.3)
     [call] = front.backend.calls
     wait_until(lambda: call.is_closed)
-
-
-def test_no_more_rows_are_held_for_clients_than_may_be() -> None:
-    held = RowsHeld(100)
-    with held.hold(60):
-        with held.hold(40), pytest.raises(OverloadedError) as error, held.hold(1):
-            pass
-        assert dict(error.value.headers)["Retry-After"]
-        with held.hold(40):
-            pass
-    with held.hold(100):
-        pass
 
 
 class Large(StandIn):

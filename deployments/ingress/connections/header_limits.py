@@ -1,0 +1,92 @@
+"""Bound the headers of a request while uvicorn reads them, before there is a request that anybody could refuse.
+
+httptools, which uvicorn takes where it is installed, has no limit of its own: each header of 100 MB would lie in the
+proxy, and Serve would pickle it for a replica, before a key is asked for. Trailers of a chunked body are headers too.
+"""
+
+from typing import Any, Final
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from deployments.errors import ApiError, BadRequestError, HeadersTooLargeError
+from deployments.ingress.connections.idle_connections import abort
+from deployments.limits import Limits
+
+MAX_BYTES: Final[int] = Limits.model_fields["max_header_bytes"].default
+MAX_HEADERS: Final[int] = Limits.model_fields["max_headers"].default
+"""The defaults, for the proxy knows no settings; the ingress refuses what is beyond those."""
+
+MAX_PIPELINED: Final = 8
+"""Requests that wait for the answer to one before them on their connection. Costs 4 KB each; 14,000 fit into one read
+of the server. Browsers send none."""
+
+
+class LimitedHttpToolsProtocol(HttpToolsProtocol):
+    """End a connection whose headers, request line and trailers included, are more than may be, or that pipelines."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        # Since the last piece of a body, or the end of a request: of headers that the parser has not passed on.
+        self._unparsed_bytes = 0
+        self._header_bytes = 0
+        self._num_headers = 0
+        self._refusal: ApiError | None = None
+
+    def data_received(self, data: bytes) -> None:
+        self._unparsed_bytes += len(data)
+        super().data_received(data)
+        if self._unparsed_bytes > MAX_BYTES and not self.transport.is_closing():
+            self._refusal = _too_many_bytes()
+            self.send_400_response("")
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._header_bytes = self._num_headers = 0
+        if len(self.pipeline) >= MAX_PIPELINED:
+            raise self._refused(BadRequestError(f"There are more than {MAX_PIPELINED} requests in a row."))
+
+    def on_url(self, url: bytes) -> None:
+        self._count(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._num_headers += 1
+        if self._num_headers > MAX_HEADERS:
+            raise self._refused(HeadersTooLargeError(f"There are more than {MAX_HEADERS} headers."))
+        self._count(len(name) + len(value))
+        super().on_header(name, value)
+
+    def on_body(self, body: bytes) -> None:
+        self._unparsed_bytes = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._unparsed_bytes = 0
+        super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's
+        """End the connection; uvicorn calls this for what the parser refuses, or a method above."""
+        cycle = self.cycle
+        is_answering = cycle is not None and not cycle.response_complete
+        if is_answering and (cycle.response_started or self.pipeline or cycle.scope is not self.scope):
+            # Nothing may be written into the answer to a request before.
+            abort(self.transport)
+            return
+        error = self._refusal or BadRequestError("The request is not valid HTTP.")
+        body = error.to_json()
+        headers = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(body)
+        self.transport.write(STATUS_LINE[error.status] + headers + body)
+        self.transport.close()
+
+    def _count(self, num_bytes: int) -> None:
+        self._header_bytes += num_bytes
+        if self._header_bytes > MAX_BYTES:
+            raise self._refused(_too_many_bytes())
+
+    def _refused(self, error: ApiError) -> ApiError:
+        self._refusal = error
+        return error
+
+
+def _too_many_bytes() -> HeadersTooLargeError:
+    return HeadersTooLargeError(f"The headers have more than {MAX_BYTES} bytes.")

@@ -1,0 +1,162 @@
+"""How much of headers a real server reads before it ends their connection."""
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import anyio
+import pytest
+import uvicorn
+from starlette.types import Receive, Scope, Send
+
+from deployments.ingress.connections.header_limits import (
+    MAX_BYTES,
+    MAX_HEADERS,
+    MAX_PIPELINED,
+    LimitedHttpToolsProtocol,
+)
+from tests.deployments.front import wait_until
+
+CLOSE = b"Connection: close\r\n"
+KEPT = b"GET /?q HTTP/1.1\r\nHost: a\r\n"
+GET = KEPT + CLOSE
+CHUNKED = b"POST / HTTP/1.1\r\nHost: a\r\n" + CLOSE + b"Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n"
+IN_KERNELS = 16 * 2**20
+SLOW = b"/slow"
+
+
+class Server:
+    """Answers with what it got, and counts what was sent to it."""
+
+    def __init__(self) -> None:
+        self.num_requests = 0
+        self.port = 0
+
+    async def app(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.num_requests += 1
+        body = b""
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return
+            body += message["body"]
+            if not message["more_body"]:
+                break
+        told = json.dumps({"headers": len(scope["headers"]), "body": len(body)}).encode()
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(told))]})
+        if scope["raw_path"] == SLOW:
+            await anyio.sleep(0.5)
+        await send({"type": "http.response.body", "body": told})
+
+    def exchange(self, *pieces: bytes, max_bytes: int = 64 * 2**20) -> tuple[int, bytes]:
+        """Send pieces, the last again and again; return how many bytes were taken, and the answers."""
+        sent, received = 0, b""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=10) as connection:
+            with suppress(ConnectionError):
+                for piece in pieces:
+                    connection.sendall(piece)
+                    sent += len(piece)
+                while len(pieces) > 1 and sent < max_bytes:
+                    connection.sendall(pieces[-1])
+                    sent += len(pieces[-1])
+            with suppress(ConnectionError):
+                while chunk := connection.recv(65536):
+                    received += chunk
+        return sent, received
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    made = Server()
+    config = uvicorn.Config(
+        made.app, interface="asgi3", port=0, http=LimitedHttpToolsProtocol, lifespan="off", log_config=None
+    )
+    running = uvicorn.Server(config)
+    thread = threading.Thread(target=running.run, daemon=True)
+    thread.start()
+    wait_until(lambda: running.started, timeout_s=10)
+    made.port = running.servers[0].sockets[0].getsockname()[1]
+    yield made
+    running.should_exit = True
+    thread.join(timeout=10)
+    assert not thread.is_alive()
+
+
+def assert_refused(answer: bytes, status: int, message: str) -> None:
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 %d " % status)
+    assert b"connection: close" in head
+    error: dict[str, Any] = json.loads(body)["error"]
+    assert error["type"] == "invalid_request_error"
+    assert message in error["message"]
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [GET + b"X-Long: ", b"GET /", GET + b"X", CHUNKED + b"1;", CHUNKED + b"0\r\nX: ", KEPT + b"\r\n" + GET + b"X: "],
+    ids=["a value", "a path", "a name", "a chunk's extension", "a trailer", "of the second request"],
+)
+def test_what_has_no_end_ends_its_connection(server: Server, begun: bytes) -> None:
+    sent, answer = server.exchange(begun, b"x" * 100_000)
+    assert sent <= IN_KERNELS
+    # The client may still be sending, and then loses the answer.
+    assert not answer or b"HTTP/1.1 431 " in answer
+
+
+def test_the_largest_headers_are_let_through_and_one_byte_more_is_not(server: Server) -> None:
+    def asked(num_bytes: int) -> bytes:
+        fixed = len(b"/?qhostaconnectionclosex")
+        return server.exchange(GET + b"X: " + b"x" * (num_bytes - fixed) + b"\r\n\r\n")[1]
+
+    assert asked(MAX_BYTES - 100).startswith(b"HTTP/1.1 200 ")
+    before = server.num_requests
+    assert_refused(asked(MAX_BYTES + 1), 431, f"more than {MAX_BYTES} bytes")
+    assert server.num_requests == before
+
+
+@pytest.mark.parametrize("begun", [GET, CHUNKED + b"0\r\n"], ids=["headers", "trailers"])
+def test_there_are_only_so_many(server: Server, begun: bytes) -> None:
+    num_before = begun.partition(b"\r\n\r\n")[0].count(b": ")
+    for num, is_allowed in ((MAX_HEADERS - num_before, True), (MAX_HEADERS - num_before + 1, False)):
+        _, answer = server.exchange(begun + b"x-api-key: a\r\n" * num + b"\r\n")
+        if is_allowed:
+            assert answer.startswith(b"HTTP/1.1 200 ")
+        else:
+            assert_refused(answer, 431, f"more than {MAX_HEADERS} headers")
+
+
+def test_a_long_body_counts_for_nothing(server: Server) -> None:
+    whole = b"POST / HTTP/1.1\r\nContent-Length: %d\r\n" % (10 * MAX_BYTES) + CLOSE + b"\r\n" + b"x" * 10 * MAX_BYTES
+    _, answer = server.exchange(whole)
+    assert json.loads(answer.partition(b"\r\n\r\n")[2]) == {"headers": 2, "body": 10 * MAX_BYTES}
+    _, answer = server.exchange(CHUNKED + b"1\r\nx\r\n" * 50_000 + b"0\r\n\r\n")
+    assert json.loads(answer.partition(b"\r\n\r\n")[2])["body"] == 50_004
+
+
+def test_few_requests_in_a_row_are_answered_and_many_end_their_connection(server: Server) -> None:
+    _, answers = server.exchange((KEPT + b"\r\n") * MAX_PIPELINED + GET + b"\r\n")
+    assert answers.count(b"HTTP/1.1 200 ") == MAX_PIPELINED + 1
+    before = server.num_requests
+    sent, _ = server.exchange(b"GET " + SLOW + b" HTTP/1.1\r\nHost: a\r\n\r\n", (KEPT + b"\r\n") * 1000)
+    assert sent <= IN_KERNELS
+    assert server.num_requests <= before + MAX_PIPELINED + 1
+
+
+@pytest.mark.parametrize("request_line", [b"GET", b"\x16\x03\x01\x02", b"GET / HTTP/1.1\r\n: x"])
+def test_what_is_not_http_gets_an_error_in_the_services_form(server: Server, request_line: bytes) -> None:
+    assert_refused(server.exchange(request_line + b"\r\n\r\n")[1], 400, "not valid HTTP")
+
+
+def test_an_answer_under_way_is_not_written_into(server: Server) -> None:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
+        connection.sendall(b"GET " + SLOW + b" HTTP/1.1\r\nHost: a\r\n\r\n")
+        received = connection.recv(65536)
+        connection.sendall(KEPT + b"X: " + b"x" * 2 * MAX_BYTES)
+        with suppress(ConnectionError):
+            while chunk := connection.recv(65536):
+                received += chunk
+    assert received.startswith(b"HTTP/1.1 200 ")
+    assert b"431" not in received
