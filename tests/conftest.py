@@ -67,9 +67,11 @@ def service(smollm2_path: Path, wordlist_dir: Path, tmp_path_factory: pytest.Tem
     """One application for all tests that ask for it: the demo's settings, and blocks that texts of a line fill."""
     # Here, for most tests need none of what it imports.
     from deployments.demo.process import Demo
-    from tests.e2e.service import PAGE, running
+    from deployments.keys import digest_of
+    from tests.e2e.service import KEYS, PAGE, running
 
+    keys = {name: {"sha256": digest_of(key.encode())} for name, key in KEYS.items()}
     engine_kwargs = {"enforce_eager": True, "max_model_len": 2048, "max_num_seqs": 64, "block_size": 32}
-    args = {"wordlist_dir": str(wordlist_dir), "engine_kwargs": engine_kwargs, "cors_origins": [PAGE]}
+    args = {"wordlist_dir": str(wordlist_dir), "engine_kwargs": engine_kwargs, "cors_origins": [PAGE], "keys": keys}
     with running(Demo(str(smollm2_path), tmp_path_factory.mktemp("service"), args)) as service:
         yield service
