@@ -20,6 +20,7 @@ from deployments.contract import Caller
 from deployments.replica.answers.rows import LEAST_LOGPROB, ROWS_AT_ONCE, RowAnswerer
 from deployments.replica.engine.engine import EngineError
 from deployments.settings import Settings
+from deployments.share import Share
 from vocab.automaton.tokenizer import TokenizerFacts
 
 NUM_TOKENS = 600
@@ -92,10 +93,11 @@ class World:
 
     def __init__(self, tokenizer: Any, **settings: Any) -> None:
         self.engine = Engine()
+        self.share = Share(40)
         server = cast("LLMServer", SimpleNamespace(engine=SimpleNamespace(_engine_client=self.engine)))
         facts = TokenizerFacts.from_token_bytes([bytes([number % 256]) for number in range(500)], [0, 2])
         made = Settings.load({"secret_token": "k", "limits": {"max_input_tokens": 32}, **settings}, {})
-        self.rows = RowAnswerer(server, made, tokenizer, facts)
+        self.rows = RowAnswerer(server, made, tokenizer, facts, self.share)
 
     def refusal(self, body: dict[str, Any]) -> dict[str, Any]:
         with pytest.raises(EngineError) as error:

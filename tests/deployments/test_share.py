@@ -3,7 +3,7 @@ import random
 
 import pytest
 
-from deployments.replica.answers.share import Share, ShareFullError
+from deployments.share import Share, ShareFullError
 
 
 async def test_no_more_places_are_taken_than_there_are_and_all_come_back() -> None:
