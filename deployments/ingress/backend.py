@@ -51,7 +51,7 @@ class Backend(Protocol):
     async def resolve(self, spec: VocabularySpec, owner: str) -> ResolvedVocabulary:
         """Make sure that the vocabulary's artefact exists. Raises the errors of ``vocab.errors``."""
 
-    async def tell(self, question: Question) -> bytes:
+    async def tell(self, question: Question, owner: str) -> bytes:
         """Say which lists there are, what one has, or which words of a text are listed: the bytes of an answer. Raises
         the errors of ``vocab.errors``, and ``OverloadedError``."""
 
@@ -116,8 +116,8 @@ class HandleBackend:
     async def resolve(self, spec: VocabularySpec, owner: str) -> ResolvedVocabulary:
         return await resolve(self._vocabulary, spec, owner)
 
-    async def tell(self, question: Question) -> bytes:
-        return await tell(self._vocabulary, question)
+    async def tell(self, question: Question, owner: str) -> bytes:
+        return await tell(self._vocabulary, question, owner)
 
     async def answer(
         self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, caller: Caller

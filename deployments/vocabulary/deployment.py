@@ -241,8 +241,8 @@ class VocabularyDeployment:
     async def fetch(self, digest: str) -> bytes:
         return await self._vocabulary.fetch(digest)
 
-    async def tell_or_refuse(self, question: Question) -> bytes | Exception:
-        return await self._lists.tell_or_refuse(question)
+    async def tell_or_refuse(self, question: Question, owner: str) -> bytes | Exception:
+        return await self._lists.tell_or_refuse(question, owner)
 
 
 async def resolve(vocabulary: DeploymentHandle, spec: VocabularySpec, owner: str = NO_OWNER) -> ResolvedVocabulary:
@@ -257,9 +257,10 @@ async def resolve(vocabulary: DeploymentHandle, spec: VocabularySpec, owner: str
     return resolved
 
 
-async def tell(vocabulary: DeploymentHandle, question: Question) -> bytes:
-    """Ask the vocabulary deployment about lists or a text; raise the errors of ``Lists.tell``."""
-    told: bytes | Exception = await vocabulary.tell_or_refuse.remote(question)
+async def tell(vocabulary: DeploymentHandle, question: Question, owner: str) -> bytes:
+    """Ask the vocabulary deployment about lists or a text, in a turn of ``owner``; raise the errors of
+    ``Lists.tell``."""
+    told: bytes | Exception = await vocabulary.tell_or_refuse.remote(question, owner)
     if isinstance(told, Exception):
         raise told
     return told
