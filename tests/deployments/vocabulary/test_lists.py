@@ -160,7 +160,7 @@ async def test_so_many_wait_and_more_of_the_key_with_the_most_are_refused(
 
 
 async def test_a_list_is_read_once_for_all_who_ask_meanwhile(lists: Lists, monkeypatch: pytest.MonkeyPatch) -> None:
-    reads, read = list[str](), lists_module.load_word_list
+    reads, read = list[str](), load_word_list
     may_go_on = threading.Event()
 
     def slow(lang: str, *args: Any, **options: Any) -> Any:
@@ -185,12 +185,13 @@ async def test_who_looks_through_many_lists_loses_its_own_and_not_anothers(
         (folder / f"{name}.txt").write_text("the\ncat\nsat\n", encoding="utf-8")
     size = lists_module._Listed(load_word_list(names[0], folder), ListOptions()).num_bytes
     lists._cache = lists_module._Cache(4 * size)
-    reads, read = list[str](), lists_module.load_word_list
-    monkeypatch.setattr(
-        lists_module,
-        "load_word_list",
-        lambda lang, *args, **options: reads.append(lang) or read(lang, *args, **options),
-    )
+    reads, read = list[str](), load_word_list
+
+    def noted(lang: str, *args: Any, **options: Any) -> Any:
+        reads.append(lang)
+        return read(lang, *args, **options)
+
+    monkeypatch.setattr(lists_module, "load_word_list", noted)
     await lists.tell(AskWords("en_school", 0, 1, ""), "other")
     for name in names * 2:
         await lists.tell(AskWords(name, 0, 1, ""), "loud")
