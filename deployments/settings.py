@@ -239,6 +239,9 @@ class Settings(BaseSettings):
     max_sequences: int = Field(default=128, ge=1)
     """Sequences that a replica's engine works on at once for interactive requests, at most its ``max_num_seqs``: ``n``,
     beams and candidates count one each. Costs KV cache, and time for each token of the others."""
+    max_key_share: float = Field(default=0.75, gt=0, le=1)
+    """The part of these sequences that a key may hold, where there are several keys and it has no ``max_sequences`` of
+    its own, so that another's request begins at once. Costs a key the rest of an engine that nobody else uses."""
     max_queued_requests: int = Field(default=256, ge=0)
     """Requests that wait in each replica for that; one more is refused with 503, and told when to come back."""
     max_queue_s: float = Field(default=30.0, gt=0)
@@ -406,6 +409,11 @@ class Settings(BaseSettings):
             return None
         secret = self.secret_token.get_secret_value().encode()
         return hmac.new(secret, b"prefix cache of " + owner.encode(), hashlib.sha256).hexdigest()
+
+    @property
+    def share_of_key(self) -> float:
+        """The part of the engine's sequences that a key without a limit of its own may hold."""
+        return self.max_key_share if len(self.key_digests) > 1 else 1.0
 
     @property
     def max_requests(self) -> int:

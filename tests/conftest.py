@@ -85,14 +85,15 @@ def service(smollm2_path: Path, wordlist_dir: Path, tmp_path_factory: pytest.Tem
     # Here, for most tests need none of what it imports.
     from deployments.demo.process import Demo
     from deployments.keys import digest_of
-    from tests.e2e.service import LOUD_KEY, OTHER_KEY, PAGE, running
+    from tests.e2e.service import KEYS, PAGE, running
 
+    keys = {name: {"sha256": digest_of(key.encode())} for name, key in KEYS.items()}
     engine_kwargs = {"enforce_eager": True, "max_model_len": 2048, "max_num_seqs": 64, "block_size": 32}
     args = {
         "wordlist_dir": str(wordlist_dir),
         "engine_kwargs": engine_kwargs,
         "cors_origins": [PAGE],
-        "keys": {name: {"sha256": digest_of(key.encode())} for name, key in (("loud", LOUD_KEY), ("other", OTHER_KEY))},
+        "keys": keys,
         # Those of the demo; files and clients that take too long take less of these tests.
         "limits": {
             "max_input_tokens": 1024,

@@ -52,7 +52,7 @@ class Backend(Protocol):
     async def resolve(self, spec: VocabularySpec, owner: str) -> ResolvedVocabulary:
         """Make sure that the vocabulary's artefact exists. Raises the errors of ``vocab.errors``."""
 
-    async def tell(self, question: Question) -> bytes:
+    async def tell(self, question: Question, owner: str) -> bytes:
         """Say which lists there are, what one has, or which words of a text are listed: the bytes of an answer. Raises
         the errors of ``vocab.errors``, and ``OverloadedError``."""
 
@@ -117,8 +117,8 @@ class HandleBackend:
     async def resolve(self, spec: VocabularySpec, owner: str) -> ResolvedVocabulary:
         return await self._vocabulary.resolve(spec, owner)
 
-    async def tell(self, question: Question) -> bytes:
-        return await self._vocabulary.tell(question)
+    async def tell(self, question: Question, owner: str) -> bytes:
+        return await self._vocabulary.tell(question, owner)
 
     async def answer(
         self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, caller: Caller

@@ -3,8 +3,8 @@
 import asyncio
 import logging
 import os
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from itertools import product
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -25,7 +25,6 @@ from deployments.contract import (
     RowsItem,
     Tool,
     VocabularySpec,
-    prompts_of,
 )
 from deployments.keys import NO_OWNER
 from deployments.process_setup import HF_TOKEN, set_up_process, watch_event_loop
@@ -33,7 +32,6 @@ from deployments.protocol.generation.reader import ChatRequestReader
 from deployments.replica.answers.answer_line import PRIORITY, LineAnswer, LineAnswerer, LineRequest
 from deployments.replica.answers.answering import NEEDS_AUTOMATON, ChatAnswerer, Prompts
 from deployments.replica.answers.rows import ROWS_AT_ONCE, RowAnswerer
-from deployments.replica.answers.share import Share, ShareFullError
 from deployments.replica.engine import engine
 from deployments.replica.engine.autoscaling import METRIC
 from deployments.replica.engine.engine import EngineError
@@ -45,6 +43,7 @@ from deployments.replica.prompts.tokenization import install_tokenization
 from deployments.replica.word_tools.answering import WordTools
 from deployments.settings import Settings
 from deployments.settings_sources import ON_A_CLUSTER
+from deployments.share import Share, ShareFullError
 from deployments.vocabulary.client import VocabularyClient
 from vocab.artefacts.store import ArtefactStore
 from vocab.automaton.speller import has_own_spelling
@@ -90,7 +89,13 @@ class Replica(LLMServer):
         vocabularies = VocabularyClient(vocabulary, settings.max_cached_vocabularies)
         lists = NodeLists(store, vocabularies.fetch, settings.mask_engine)
         install_tokenization(self)
-        self._rows = RowAnswerer(self, settings, tokenizer, facts)
+        self._share = Share(
+            min(settings.max_sequences, engine.max_sequences(self)),
+            settings.max_queued_requests,
+            settings.max_queue_s,
+            share_of_key=settings.share_of_key,
+        )
+        self._rows = RowAnswerer(self, settings, tokenizer, facts, self._share)
         await _bring_prebuilt(self, settings, vocabularies, lists)
         self._settings = settings
         self._chats = ChatAnswerer(
@@ -103,13 +108,10 @@ class Replica(LLMServer):
         )
         self._tools = WordTools(
             *(settings, lists, states, facts, self._rows),
-            self._chats.answer,
+            self._chat_in_turn,
             vocabularies.resolve,
         )
         self._structures = Structures(tokenizer, engine.vocab_size(self), with_tools=compiles_tools(settings))
-        self._share = Share(
-            min(settings.max_sequences, engine.max_sequences(self)), settings.max_queued_requests, settings.max_queue_s
-        )
         self._texts = Share(_TEXTS_AT_ONCE, settings.max_queued_requests, settings.max_queue_s)
         self._lines = LineAnswerer(
             _LinesEngine(self, self._chats, self._structures, settings, vocabularies),
@@ -149,15 +151,14 @@ class Replica(LLMServer):
 
     async def logprobs(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[RowsItem, None]:
         """Yield ``BEGUN`` when the request's turn has come, then what ``RowAnswerer.logprobs`` yields."""
-        most = self._settings.key(caller.owner).max_sequences or ROWS_AT_ONCE
-        width = min(len(prompts_of(body)), ROWS_AT_ONCE, most, self._share.size)
-        async with aclosing(self._rows_in_turn(width, body, caller, self._rows.logprobs(body, caller, width))) as items:
+        answer = self._rows.logprobs(body, caller, self._width(caller))
+        async with aclosing(self._rows_in_turn(body, caller, answer)) as items:
             async for item in items:
                 yield item
 
     async def token_logprobs(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[RowsItem, None]:
         """Yield ``BEGUN`` when the request's turn has come, then what ``RowAnswerer.token_logprobs`` yields."""
-        async with aclosing(self._rows_in_turn(1, body, caller, self._rows.token_logprobs(body, caller))) as items:
+        async with aclosing(self._rows_in_turn(body, caller, self._rows.token_logprobs(body, caller))) as items:
             async for item in items:
                 yield item
 
@@ -165,9 +166,8 @@ class Replica(LLMServer):
         self, tool: Tool, body: dict[str, Any], vocabulary: ResolvedVocabulary, spec: VocabularySpec, caller: Caller
     ) -> AsyncGenerator[Answer, None]:
         """Yield ``BEGUN`` when the request's turn has come, then what ``WordTools.answer`` yields."""
-        width = min(ROWS_AT_ONCE, self._settings.key(caller.owner).max_sequences or ROWS_AT_ONCE, self._share.size)
-        answer = self._tools.answer(tool, body, vocabulary, spec, caller, width)
-        async with aclosing(self._in_turn(self._share, width, caller, answer, ("words", "top"))) as items:
+        answer = self._tools.answer(tool, body, vocabulary, spec, caller, self._width(caller))
+        async with aclosing(self._in_turns(caller, answer, ("words", "top"))) as items:
             async for item in items:
                 yield item
 
@@ -178,14 +178,14 @@ class Replica(LLMServer):
                 yield item
 
     async def _rows_in_turn(
-        self, width: int, body: dict[str, Any], caller: Caller, answer: AsyncGenerator[Item, None]
+        self, body: dict[str, Any], caller: Caller, answer: AsyncGenerator[Item, None]
     ) -> AsyncGenerator[Item | Answer, None]:
         try:
             self._rows.check(body)
         except EngineError as refusal:
             yield refusal.body
             return
-        async with aclosing(self._in_turn(self._share, width, caller, answer, ("prompts", "prompt"))) as items:
+        async with aclosing(self._in_turns(caller, answer, ("prompts", "prompt"))) as items:
             async for item in items:
                 yield item
 
@@ -193,20 +193,54 @@ class Replica(LLMServer):
         """Return the engine's context in tokens, prompt and answer together."""
         return engine.context_length(self)
 
-    async def _in_turn(
-        self,
-        share: Share,
-        num_sequences: int,
-        caller: Caller,
-        answer: AsyncGenerator[Item, None],
-        fewer: tuple[str, str] = ("tokens", "max_tokens"),
+    async def _chat_in_turn(
+        self, body: ChatBody, vocabulary: ResolvedVocabulary, decoding: Decoding, caller: Caller
+    ) -> AsyncGenerator[Answer, None]:
+        """Yield what ``ChatAnswerer.answer`` yields, in a turn of a request that has begun."""
+        most = self._settings.key(caller.owner).max_sequences
+        async with (
+            self._share.take(decoding.num_sequences(body), caller.owner, most, has_begun=True),
+            aclosing(self._chats.answer(body, vocabulary, decoding, caller)) as items,
+        ):
+            async for item in items:
+                yield item
+
+    def _width(self, caller: Caller) -> int:
+        """Return how many rows of a request run in one turn."""
+        return min(ROWS_AT_ONCE, self._share.most_of(self._settings.key(caller.owner).max_sequences))
+
+    async def _in_turns(
+        self, caller: Caller, answer: AsyncGenerator[Item, None], fewer: tuple[str, str]
     ) -> AsyncGenerator[Item | Answer, None]:
-        """Yield an answer when its turn has come; ``fewer`` is what to ask for less of, and its field."""
+        """Like ``_in_turn`` for an answer that takes a turn for each of its parts, and holds nothing between them."""
+
+        @asynccontextmanager
+        async def turn() -> AsyncIterator[None]:
+            await self._share.wait_for_turn(caller.owner, self._settings.key(caller.owner).max_sequences)
+            yield
+
+        async with aclosing(self._when(turn(), answer, fewer)) as items:
+            async for item in items:
+                yield item
+
+    async def _in_turn(
+        self, share: Share, num_sequences: int, caller: Caller, answer: AsyncGenerator[Item, None]
+    ) -> AsyncGenerator[Item | Answer, None]:
+        """Yield an answer when its turn has come, which lasts as long as the answer."""
+        turn = share.take(num_sequences, caller.owner, self._settings.key(caller.owner).max_sequences)
+        async with aclosing(self._when(turn, answer, ("tokens", "max_tokens"))) as items:
+            async for item in items:
+                yield item
+
+    async def _when(
+        self, turn: AbstractAsyncContextManager[None], answer: AsyncGenerator[Item, None], fewer: tuple[str, str]
+    ) -> AsyncGenerator[Item | Answer, None]:
+        """Yield an answer within its time; ``fewer`` is what to ask for less of, and its field."""
         if engine.is_dead(self):
             yield _engine_dead()
             return
         try:
-            async with share.take(num_sequences, caller.owner, self._settings.key(caller.owner).max_sequences):
+            async with turn:
                 yield BEGUN
                 async for item in within(self._settings.max_answer_s, answer):
                     has_failed = isinstance(item, dict) and "error" in item and engine.is_dead(self)

@@ -240,8 +240,8 @@ class VocabularyDeployment:
     async def fetch(self, digest: str) -> bytes:
         return await self._vocabulary.fetch(digest)
 
-    async def tell_or_refuse(self, question: Question) -> bytes | Exception:
-        return await self._lists.tell_or_refuse(question)
+    async def tell_or_refuse(self, question: Question, owner: str) -> bytes | Exception:
+        return await self._lists.tell_or_refuse(question, owner)
 
 
 def _digest(words: tuple[str, ...]) -> bytes:

@@ -3,19 +3,20 @@
 import asyncio
 import json
 import os
-from collections.abc import Hashable
+import sys
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
-from functools import partial
+from functools import cached_property
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from cachetools import LRUCache
-
 from deployments.contract import VocabularySpec
 from deployments.errors import OverloadedError
+from deployments.keys import NO_OWNER
 from deployments.limits import Limits
+from deployments.share import Share, ShareFullError
 from vocab.errors import VocabularyError
 from vocab.lists.cleaned import cleaned_languages
 from vocab.lists.lemmas import KnownLemmas, group_by_lemma
@@ -36,13 +37,19 @@ from vocab.text.checking.checker import ListForms, TextChecker
 from vocab.text.checking.formats import Format, NamedReport, written
 
 THREADS: Final = 2
-"""They take turns, as Python's do: the second is for a short question behind a long text."""
+"""Keys take turns in them; one key has one of them at most, so that the next does not wait for its long question."""
 
-MAX_OPEN: Final = 16
-"""Questions that wait or are worked on; more are refused. A text of 2 MB takes 3 s."""
+MAX_WAITING: Final = 64
+"""Questions that wait; one more, and the last of the key with the most is refused. Costs 2 MB each."""
 
-MAX_KEPT_WORDS: Final = 1_000_000
-"""Words of the lists that are kept together. Costs 0.3 KB each; the longest list has 730,000."""
+MAX_WAIT_S: Final = 30.0
+"""One that has waited so long is refused, and at once if it would wait for half of it."""
+
+MAX_CACHED_BYTES: Final = 128 * 2**20
+"""Of the words and forms of the lists that are cached together; the longest list alone has 110 MB."""
+
+_FORM_BYTES: Final = 80
+"""Of what a list's checker knows of a word, beside the word."""
 
 Stamp: TypeAlias = tuple[int, int, int] | None
 """Changes with a list's file; None for a list without one."""
@@ -74,9 +81,80 @@ class AskCheck(NamedTuple):
 Question: TypeAlias = AskVocabularies | AskWords | AskCheck
 
 
-class _Listed(NamedTuple):
-    word_list: WordList
-    forms: ListForms
+class _Listed:
+    """A list, and its forms where a check has asked for them."""
+
+    def __init__(self, word_list: WordList, options: ListOptions) -> None:
+        self.word_list = word_list
+        self._options = options
+        self._lock = Lock()
+
+    def forms(self) -> ListForms:
+        with self._lock:
+            return self._forms
+
+    @cached_property
+    def _forms(self) -> ListForms:
+        return ListForms(self.word_list, self._options)
+
+    @cached_property
+    def num_bytes(self) -> int:
+        """Of the words with their forms, also where these are not made yet."""
+        words = self.word_list.words
+        return sum(map(sys.getsizeof, words)) + len(words) * _FORM_BYTES
+
+
+class _Cache:
+    """Lists that were read, up to ``max_bytes`` together, each read once for all who ask meanwhile. Used by threads.
+
+    The first to go is the least recently used of the key that has the most bytes here: who looks through all languages
+    loses its own lists, and not the one that others use.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._lists: OrderedDict[Hashable, tuple[str, Future[_Listed]]] = OrderedDict()
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return len(self._lists)
+
+    def get(self, key: Hashable, owner: str, read: Callable[[], _Listed]) -> _Listed:
+        with self._lock:
+            known = self._lists.get(key)
+            if known is not None:
+                self._lists.move_to_end(key)
+            else:
+                made = Future[_Listed]()
+                self._lists[key] = owner, made
+        if known is not None:
+            return known[1].result()
+        try:
+            listed = read()
+            # Before others may ask for it, as it takes a while.
+            num_bytes = listed.num_bytes
+        except BaseException as error:
+            with self._lock:
+                del self._lists[key]
+            made.set_exception(error)
+            raise
+        made.set_result(listed)
+        with self._lock:
+            if num_bytes > self._max_bytes:
+                del self._lists[key]
+            self._shrink()
+        return listed
+
+    def _shrink(self) -> None:
+        while True:
+            done = [(key, owner, one.result()) for key, (owner, one) in self._lists.items() if one.done()]
+            of_owner = Counter[str]()
+            for _, owner, listed in done:
+                of_owner[owner] += listed.num_bytes
+            if of_owner.total() <= self._max_bytes:
+                return
+            [(loudest, _)] = of_owner.most_common(1)
+            del self._lists[next(key for key, owner, _ in done if owner == loudest)]
 
 
 class Lists:
@@ -86,46 +164,41 @@ class Lists:
         self._folder = wordlist_dir
         self._limits = limits
         self._pool = ThreadPoolExecutor(THREADS, "lists")
-        self._num_open = 0
-        self._kept: LRUCache[Hashable, _Listed] = LRUCache(MAX_KEPT_WORDS, lambda kept: len(kept.word_list.words))
-        self._lock = Lock()
+        self._share = Share(THREADS, MAX_WAITING, MAX_WAIT_S, share_of_key=1 / THREADS)
+        self._cache = _Cache(MAX_CACHED_BYTES)
 
-    async def tell(self, question: Question) -> bytes:
-        """Return the answer as it is sent.
+    async def tell(self, question: Question, owner: str = NO_OWNER) -> bytes:
+        """Return the answer as it is sent, in a turn of the key ``owner``.
 
         Raises:
             WordListError: There is no such list, or it cannot be used.
             OptionsError: A word is both added and left out.
-            OverloadedError: Too many wait.
+            OverloadedError: Too many wait, or this one has waited too long, or would.
         """
-        if self._num_open >= MAX_OPEN:
-            raise OverloadedError("Too many texts are being checked. Try again in a moment.", 2)
-        loop = asyncio.get_running_loop()
-        # Of the pool's own, so that work whose client has left counts until its thread has ended it.
-        future = self._pool.submit(self._told, question)
-        self._num_open += 1
-        future.add_done_callback(partial(self._close_one, loop))
-        return await asyncio.wrap_future(future)
+        try:
+            async with self._share.take(1, owner):
+                told = asyncio.wrap_future(self._pool.submit(self._told, question, owner))
+                try:
+                    return await asyncio.shield(told)
+                finally:
+                    # Work whose client has left counts until its thread has ended it.
+                    await asyncio.wait({told})
+        except ShareFullError as full:
+            raise OverloadedError(
+                "Too many texts are being checked. Try again in a moment.", full.retry_after_s
+            ) from None
 
-    async def tell_or_refuse(self, question: Question) -> bytes | Exception:
+    async def tell_or_refuse(self, question: Question, owner: str) -> bytes | Exception:
         """Like ``tell``, but return the error: one that is raised fills Serve's log with tracebacks."""
         try:
-            return await self.tell(question)
+            return await self.tell(question, owner)
         except (VocabularyError, OverloadedError) as error:
             return error.with_traceback(None)
 
-    def _close_one(self, loop: asyncio.AbstractEventLoop, _: Future[bytes]) -> None:
-        def count() -> None:
-            self._num_open -= 1
-
-        # Closed where the process ends before its last work.
-        with suppress(RuntimeError):
-            loop.call_soon_threadsafe(count)
-
-    def _told(self, question: Question) -> bytes:
+    def _told(self, question: Question, owner: str) -> bytes:
         if isinstance(question, AskCheck):
-            return self._check(question)
-        return _json(self._words(question) if isinstance(question, AskWords) else self._vocabularies())
+            return self._check(question, owner)
+        return _json(self._words(question, owner) if isinstance(question, AskWords) else self._vocabularies())
 
     def _vocabularies(self) -> dict[str, Any]:
         files, cleaned = list_files(self._folder), cleaned_languages()
@@ -145,8 +218,8 @@ class Lists:
         ]
         return {"object": "list", "data": data}
 
-    def _words(self, asked: AskWords) -> dict[str, Any]:
-        word_list = self._listed(VocabularySpec(lang=asked.name)).word_list
+    def _words(self, asked: AskWords, owner: str) -> dict[str, Any]:
+        word_list = self._listed(VocabularySpec(lang=asked.name), owner).word_list
         found = words_with(word_list, asked.query)
         lemmas = KnownLemmas.of_language(word_list.language)
         end = asked.offset + asked.limit
@@ -160,34 +233,31 @@ class Lists:
             ],
         }
 
-    def _check(self, asked: AskCheck) -> bytes:
+    def _check(self, asked: AskCheck, owner: str) -> bytes:
         spec = asked.spec.resolved(self._folder)
-        word_list, forms = self._listed(spec)
+        listed = self._listed(spec, owner)
+        word_list, forms = listed.word_list, listed.forms()
         spec.changes.check(word_list.language)
         n_words = spec.n_words or word_list.num_ranks
         checker = TextChecker(word_list, spec.options, n_words, spec.changes, asked.new_words, forms=forms)
         report = checker.check(asked.text, with_lemmas=asked.with_words)
         return written([NamedReport(None, report)], asked.form).encode()
 
-    def _listed(self, spec: VocabularySpec) -> _Listed:
+    def _listed(self, spec: VocabularySpec, owner: str) -> _Listed:
         """Return a list, read if it is not known."""
         if spec.words is not None or spec.lang is None:
-            own = inline_word_list(spec.words or (), spec.lang)
-            return _Listed(own, ListForms(own, spec.options))
-        stamp = stamp_of(spec.lang, spec.source, self._folder)
-        key = spec.lang, spec.source, spec.safe, spec.unit, spec.case, stamp
-        with self._lock:
-            if kept := self._kept.get(key):
-                return kept
-        word_list = load_word_list(spec.lang, self._folder, source=spec.source, safe=spec.safe)
-        if spec.unit == "lemma":
-            word_list = group_by_lemma(word_list)
-        # Numbers and marks make no difference to the words.
-        made = _Listed(word_list, ListForms(word_list, ListOptions(case=spec.case)))
-        if len(word_list.words) <= MAX_KEPT_WORDS:
-            with self._lock:
-                self._kept[key] = made
-        return made
+            return _Listed(inline_word_list(spec.words or (), spec.lang), spec.options)
+        lang = spec.lang
+        stamp = stamp_of(lang, spec.source, self._folder)
+
+        def read() -> _Listed:
+            word_list = load_word_list(lang, self._folder, source=spec.source, safe=spec.safe)
+            if spec.unit == "lemma":
+                word_list = group_by_lemma(word_list)
+            # Numbers and marks make no difference to the words.
+            return _Listed(word_list, ListOptions(case=spec.case))
+
+        return self._cache.get((lang, spec.source, spec.safe, spec.unit, spec.case, stamp), owner, read)
 
 
 def stamp_of(lang: str, source: AskedSource, wordlist_dir: Path | None) -> Stamp:

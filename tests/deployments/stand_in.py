@@ -92,12 +92,12 @@ class StandIn:
             fewest_tokens=FEWEST_TOKENS,
         )
 
-    async def tell(self, question: Question) -> bytes:
+    async def tell(self, question: Question, owner: str) -> bytes:
         """What the built-in lists say."""
         if isinstance(question, AskCheck) and question.text.startswith("please "):
             async for _ in _failing(question.text):
                 break
-        return await self.lists.tell(question)
+        return await self.lists.tell(question, owner)
 
     async def answer(
         self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, caller: Caller

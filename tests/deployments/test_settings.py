@@ -187,6 +187,8 @@ def test_more_keys_have_names_and_the_first_is_the_default() -> None:
     assert settings.key_digests == {"default": digest_of(b"a key"), "alice": A, "bob_2-x": B}
     assert settings.key("default").max_sequences == 3
     assert settings.key("alice").max_sequences is None
+    # Where there is one key, nobody else needs the rest.
+    assert (settings.share_of_key, load().share_of_key) == (0.75, 1.0)
 
 
 def test_the_digest_of_a_key_is_that_of_sha256sum() -> None:

@@ -17,8 +17,9 @@ from deployments.demo.process import Demo
 from deployments.process_setup import BLOCKED
 
 KEY = "changeme"
-LOUD_KEY = "the-key-of-a-loud-client"
-OTHER_KEY = "another-key-of-the-tests"
+KEYS = {"loud": "key-of-loud", "other": "key-of-other"}
+"""Two more keys of the running application, by name."""
+
 MODEL = "SmolLM2-135M-Instruct"
 
 PAGE = "https://page.example.com"

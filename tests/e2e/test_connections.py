@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from tests.e2e.processes import our_processes_named
-from tests.e2e.service import KEY, MODEL, OTHER_KEY, Service
+from tests.e2e.service import KEY, KEYS, MODEL, Service
 
 pytestmark = pytest.mark.e2e
 
@@ -95,7 +95,7 @@ def test_headers_without_end_end_the_connection(
     with growth_of("ray::ProxyActor") as growth, ThreadPoolExecutor(at_once) as pool:
         sending = [pool.submit(send_until_refused, service, first, piece, num_bytes) for _ in range(at_once)]
         start = time.monotonic()
-        assert ask(service, "/tokenize", {"prompt": "The sea"}, OTHER_KEY).status_code == 200
+        assert ask(service, "/tokenize", {"prompt": "The sea"}, KEYS["other"]).status_code == 200
         waited = time.monotonic() - start
         found = [one.result() for one in sending]
     print(f"sent {[sent // 1024 for sent, _ in found]} KiB, growth {growth[0] / MIB:.0f} MiB, waited {waited:.2f} s")
@@ -118,7 +118,7 @@ def test_many_connections_with_unfinished_headers_cost_little(service: Service) 
         for _ in range(200):
             connection = stack.enter_context(connect(service))
             connection.sendall(START + b"X-Long: " + b"x" * 60_000)
-        assert ask(service, "/tokenize", {"prompt": "The sea"}, OTHER_KEY).status_code == 200
+        assert ask(service, "/tokenize", {"prompt": "The sea"}, KEYS["other"]).status_code == 200
     assert growth[0] <= MAX_GROWTH
 
 
@@ -167,7 +167,7 @@ EIGHT_ROWS = {"prompt": [[1]] * 8}
 def test_slow_readers_of_rows_leave_room(service: Service) -> None:
     body = b'{"prompt": [%s]}' % b",".join([b"[1]"] * 341)
     with slow_readers(service, "/v1/logprobs", body, 4):
-        assert ask(service, "/v1/logprobs", EIGHT_ROWS, OTHER_KEY).status_code == 200
+        assert ask(service, "/v1/logprobs", EIGHT_ROWS, KEYS["other"]).status_code == 200
         own = ask(service, "/v1/logprobs", EIGHT_ROWS)
         print("its own:", own.status_code, own.headers.get("retry-after"), own.text[:200] if own.is_error else "")
         assert own.status_code in (200, 429)
@@ -177,7 +177,7 @@ def test_slow_readers_of_rows_leave_room(service: Service) -> None:
 def test_slow_readers_of_checks_leave_room(service: Service) -> None:
     body = b'{"vocab": {"lang": "en", "n_words": 10}, "text": "%s"}' % (b"unlisted " * 20_000)
     with slow_readers(service, "/v1/vocabularies/check", body, 7) as seen:
-        for key in (OTHER_KEY, KEY):
+        for key in (KEYS["other"], KEY):
             vocab = {"vocab": {"lang": "en", "n_words": 10}, "text": "a word"}
             found = httpx.post(
                 f"{service.url}/v1/vocabularies/check", json=vocab, headers={"X-API-Key": key}, timeout=30

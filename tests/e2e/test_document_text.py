@@ -5,7 +5,7 @@ import time
 import httpx
 import pytest
 
-from tests.e2e.service import KEY, LOUD_KEY, Service
+from tests.e2e.service import KEY, KEYS, Service
 from tests.vocab.documents.books import HOSTILE, STORY, docx, slow_pdf
 
 pytestmark = pytest.mark.e2e
@@ -20,14 +20,14 @@ def post(service: Service, data: bytes, key: str) -> httpx.Response:
 
 def test_hostile_files_get_fixed_texts_and_a_bounded_time_of_a_processor(service: Service) -> None:
     for name, make in HOSTILE.items():
-        answer = post(service, make(), LOUD_KEY)
+        answer = post(service, make(), KEYS["loud"])
         is_fixed = answer.status_code == 400 and answer.json()["error"]["message"] == DAMAGED
         assert answer.status_code == 200 or is_fixed, (name, answer.text[:500])
     started = time.monotonic()
-    slow = post(service, slow_pdf(), LOUD_KEY)
+    slow = post(service, slow_pdf(), KEYS["loud"])
     assert "it takes more than 10 s to read" in slow.json()["error"]["message"], slow.text[:500]
     assert time.monotonic() - started < 50
-    refused = post(service, b"one", LOUD_KEY)
+    refused = post(service, b"one", KEYS["loud"])
     assert (refused.status_code, refused.json()["error"]["code"]) == (429, "too_many_requests")
     assert int(refused.headers["Retry-After"]) >= 1
     assert post(service, docx(STORY), KEY).status_code == 200

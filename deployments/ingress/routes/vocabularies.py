@@ -25,8 +25,9 @@ LIST_ROUTES: Final[Routes] = {
     b"/v1/vocabularies/*/words": ("GET",),
 }
 
-CHECKS_AT_ONCE: Final = 8
-"""Of one ingress, all keys together. Costs 2 MB of text and 30 MB of answer each while it is made."""
+CHECKS_AT_ONCE: Final = 32
+"""Of one ingress, all keys together; those of a key wait for one another. Costs 2 MB of text and 30 MB of answer each
+while it is made."""
 
 MAX_QUERY_CHARS: Final = 100
 """Of what is looked for in words, as long as a word of a request may be."""
@@ -44,7 +45,7 @@ def add_vocabularies(app: FastAPI, settings: Settings, backend: Backend, backlog
 
     async def told(request: Request, question: Question, list_param: str = "vocab_lang") -> bytes:
         try:
-            return await unless_client_leaves(request.receive, backend.tell(question))
+            return await unless_client_leaves(request.receive, backend.tell(question, request.state.owner))
         except (ApiError, ClientLeft):
             raise
         except Exception as error:

@@ -15,7 +15,7 @@ from typing import Final, Protocol, TypedDict
 from deployments.contract import Answer, Caller, ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
 from deployments.errors import ApiError, InternalError, OverloadedError, from_error_item, to_api_error
 from deployments.protocol.generation.reader import ChatRequest, ChatRequestReader, check_budget
-from deployments.replica.answers.share import Share
+from deployments.share import Share
 from deployments.single_flight import SingleFlight
 
 logger = logging.getLogger("ray.serve")

@@ -6,9 +6,7 @@ changes is not in these numbers (``vocab.vllm_plugin.rows``).
 
 import asyncio
 import base64
-from collections import deque
-from collections.abc import AsyncGenerator, Coroutine, Iterable, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
@@ -25,6 +23,7 @@ from deployments.replica.engine import engine
 from deployments.replica.engine.engine import EngineError
 from deployments.replica.prompts.tokenization import completion_tokens
 from deployments.settings import Settings
+from deployments.share import Share
 from vocab.automaton.tokenizer import TokenizerFacts, special_ids
 from vocab.vllm_plugin.rows import RowsMissingError, rows_args, rows_of
 
@@ -52,10 +51,17 @@ Item = TypeVar("Item")
 
 
 class RowAnswerer:
-    """Answers requests for rows with the engine of ``server``, whose model has this tokenizer."""
+    """Answers requests for rows with the engine of ``server``, whose model has this tokenizer.
 
-    def __init__(self, server: LLMServer, settings: Settings, tokenizer: Any, facts: TokenizerFacts) -> None:
+    A request has begun in ``share`` when it comes here; each part of it waits for its own turn there, and what has been
+    made is held without sequences.
+    """
+
+    def __init__(
+        self, server: LLMServer, settings: Settings, tokenizer: Any, facts: TokenizerFacts, share: Share
+    ) -> None:
         self._server = server
+        self._share = share
         self._settings = settings
         self._tokenizer = tokenizer
         self._facts = facts
@@ -76,17 +82,12 @@ class RowAnswerer:
                 "vocab_size": self._vocab_size,
                 "prompt_tokens": sum(map(len, prompts)),
             }
-            room = asyncio.Semaphore(width)
-            rows = (
-                self._row(tokens, f"{caller.request_id}-{number}", caller, room)
-                for number, tokens in enumerate(prompts)
-            )
-            async with aclosing(_in_groups(rows)) as groups:
-                async for group in groups:
-                    if "top_logprobs" in body:
-                        yield await asyncio.to_thread(_top, group, num_columns)
-                    else:
-                        yield _array(group, body["dtype"])
+            for first in range(0, len(prompts), ROWS_AT_ONCE):
+                rows = await self._rows(prompts[first : first + ROWS_AT_ONCE], first, caller, width)
+                if "top_logprobs" in body:
+                    yield await asyncio.to_thread(_top, rows, num_columns)
+                else:
+                    yield _array(rows, body["dtype"])
         except Exception as error:
             yield as_refusal(error, caller.request_id).body
 
@@ -115,13 +116,7 @@ class RowAnswerer:
         Raises:
             EngineError: The engine has no rows, or failed.
         """
-        room = asyncio.Semaphore(width)
-        rows = (
-            self._row(tokens, f"{caller.request_id}-{number}", caller, room)
-            for number, tokens in enumerate(prompts, start=first)
-        )
-        async with aclosing(_in_groups(rows)) as groups:
-            return [row.float().numpy() async for group in groups for row in group]
+        return [row.float().numpy() for row in await self._rows(prompts, first, caller, width)]
 
     async def scores(
         self, pairs: Sequence[tuple[Tokens, Tokens]], name: str, caller: Caller, width: int
@@ -134,20 +129,35 @@ class RowAnswerer:
         Raises:
             EngineError: The engine failed.
         """
-        room = asyncio.Semaphore(width)
-        scores = (
-            self._scores(prompt, scored, f"{caller.request_id}-{name}{number}", caller, room)
-            for number, (prompt, scored) in enumerate(pairs)
-        )
-        async with aclosing(_in_groups(scores)) as groups:
-            return [one async for group in groups for one in group]
 
-    async def _scores(
-        self, prompt: Tokens, scored: Tokens, request_id: str, caller: Caller, room: asyncio.Semaphore
-    ) -> list[float]:
+        async def score(number: int) -> list[float]:
+            prompt, scored = pairs[number]
+            return await self._scores(prompt, scored, f"{caller.request_id}-{name}{number}", caller)
+
+        return await self._in_turns(score, len(pairs), caller, width)
+
+    async def _rows(self, prompts: Sequence[Tokens], first: int, caller: Caller, width: int) -> list[torch.Tensor]:
+        async def row(number: int) -> torch.Tensor:
+            return await self._row(prompts[number], f"{caller.request_id}-{first + number}", caller)
+
+        return await self._in_turns(row, len(prompts), caller, width)
+
+    async def _in_turns(
+        self, make: Callable[[int], Coroutine[Any, Any, Item]], number: int, caller: Caller, width: int
+    ) -> list[Item]:
+        """Return so many results in order, ``width`` made at once, in a turn of the key each time; the first failure
+        ends the others."""
+        made: list[Item] = []
+        most = self._settings.key(caller.owner).max_sequences
+        while len(made) < number:
+            num_together = min(width, number - len(made))
+            async with self._share.take(num_together, caller.owner, most, has_begun=True):
+                made += await _together([make(len(made) + place) for place in range(num_together)])
+        return made
+
+    async def _scores(self, prompt: Tokens, scored: Tokens, request_id: str, caller: Caller) -> list[float]:
         params = SamplingParams(prompt_logprobs=0, **_ONE_TOKEN)
-        async with room:
-            output = await self._generated([*prompt, *scored], params, request_id, caller)
+        output = await self._generated([*prompt, *scored], params, request_id, caller)
         told = output.prompt_logprobs[len(prompt) :]
         values = [entry[token].logprob for entry, token in zip(told, scored, strict=True)]
         return [max(value, LEAST_LOGPROB) for value in values]
@@ -233,11 +243,10 @@ class RowAnswerer:
             raise EngineError(400, "'prompt' must have a token: one of its texts has none.", param="prompt")
         return read
 
-    async def _row(self, tokens: Tokens, request_id: str, caller: Caller, room: asyncio.Semaphore) -> torch.Tensor:
+    async def _row(self, tokens: Tokens, request_id: str, caller: Caller) -> torch.Tensor:
         params = SamplingParams(extra_args=rows_args(), **_ONE_TOKEN)
         try:
-            async with room:
-                row = rows_of(await self._generated(tokens, params, request_id, caller))
+            row = rows_of(await self._generated(tokens, params, request_id, caller))
         except RowsMissingError:
             raise EngineError(
                 501,
@@ -282,22 +291,15 @@ def _end_tokens(server: LLMServer, tokenizer: Any) -> list[int]:
     return sorted({token for token in (*told, tokenizer.eos_token_id) if token is not None})
 
 
-async def _in_groups(rows: Iterable[Coroutine[Any, Any, Item]]) -> AsyncGenerator[list[Item], None]:
-    """Yield the results in order, ``ROWS_AT_ONCE`` in one; the first failure, or closing this, ends the others."""
-    waiting = deque(asyncio.create_task(row) for row in rows)
+async def _together(work: Sequence[Coroutine[Any, Any, Item]]) -> list[Item]:
+    """Return the results in order; a failure, or the caller's end, ends all before this returns."""
+    tasks = [asyncio.create_task(one) for one in work]
     try:
-        while waiting:
-            group: list[Item] = []
-            while waiting and len(group) < ROWS_AT_ONCE:
-                # Not the task itself, which would be cancelled before the others: its room would go to the next.
-                await asyncio.wait({waiting[0]})
-                # A task holds its result.
-                group.append(waiting.popleft().result())
-            yield group
+        return [await task for task in tasks]
     finally:
-        for task in waiting:
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*waiting, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _array(rows: Sequence[torch.Tensor], dtype: str) -> NDArray[Any]:

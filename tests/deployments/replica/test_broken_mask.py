@@ -46,12 +46,12 @@ from deployments.protocol.generation.reader import ChatRequestReader
 from deployments.replica.answers.answer_line import LineAnswerer
 from deployments.replica.answers.answering import ChatAnswerer, Prompts
 from deployments.replica.answers.rows import RowAnswerer
-from deployments.replica.answers.share import Share
 from deployments.replica.engine import engine
 from deployments.replica.engine.node_lists import NodeLists
 from deployments.replica.prompts.tokenization import install_tokenization
 from deployments.replica.word_tools.answering import WordTools
 from deployments.settings import Settings
+from deployments.share import Share
 from tests.checker import unlisted_words
 from tests.deployments.search.toy_engine import ToyEngine, joined
 from vocab.artefacts.store import ArtefactStore

@@ -14,6 +14,8 @@ from deployments.limits import Limits
 from deployments.vocabulary import lists as lists_module
 from deployments.vocabulary.lists import AskCheck, AskVocabularies, AskWords, Lists
 from vocab.errors import InvalidWordListError, OptionsError, UnknownLanguageError, WordListError
+from vocab.lists.wordlists import load_word_list
+from vocab.options import ListOptions
 
 
 def spec(lang: str | None = "en_school", **members: Any) -> VocabularySpec:
@@ -126,30 +128,82 @@ async def test_what_cannot_be_told_is_an_error(lists: Lists, folder: Path) -> No
         (AskCheck(spec("zh"), "a", "json"), WordListError),
         (AskCheck(spec(extra_words=("a",), exclude_words=("a",)), "a", "json"), OptionsError),
     ):
-        assert isinstance(await lists.tell_or_refuse(question), error)
+        assert isinstance(await lists.tell_or_refuse(question, "alice"), error)
 
 
-async def test_so_many_wait_and_more_are_refused(lists: Lists, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lists_module, "MAX_OPEN", 4)
-    may_go_on = threading.Event()
-    monkeypatch.setattr(lists, "_told", lambda question: may_go_on.wait() and b"")
-    waiting = [asyncio.create_task(lists.tell(AskVocabularies())) for _ in range(4)]
+async def test_so_many_wait_and_more_of_the_key_with_the_most_are_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lists_module, "MAX_WAITING", 3)
+    lists, may_go_on = Lists(folder, Limits()), threading.Event()
+    monkeypatch.setattr(lists, "_told", lambda question, owner: may_go_on.wait() and owner.encode())
+
+    def asked(owner: str) -> asyncio.Task[bytes]:
+        return asyncio.create_task(lists.tell(AskVocabularies(), owner))
+
+    # One of each key has a thread, and three wait.
+    louds, other = [asked("loud") for _ in range(4)], asked("other")
     await asyncio.sleep(0)
-    refused = await lists.tell_or_refuse(AskVocabularies())
+    refused = await lists.tell_or_refuse(AskVocabularies(), "loud")
     assert isinstance(refused, OverloadedError)
+    third = asked("third")
+    await asyncio.sleep(0.01)
+    assert isinstance(louds[-1].exception(), OverloadedError)
     # Work that has begun counts until it has ended, also where nobody waits for it.
-    for task in waiting:
-        task.cancel()
-    await asyncio.gather(*waiting, return_exceptions=True)
+    louds[0].cancel()
     await asyncio.sleep(0.05)
-    assert lists._num_open == lists_module.THREADS
+    assert lists._share.num_taken == lists_module.THREADS
     may_go_on.set()
-    while lists._num_open:  # noqa: ASYNC110 - threads end when they end
-        await asyncio.sleep(0.01)
-    assert await lists.tell(AskVocabularies()) == b""
+    done = await asyncio.gather(*louds[1:3], other, third)
+    assert done == [b"loud", b"loud", b"other", b"third"]
+    assert (lists._share.num_taken, lists._share.num_waiting) == (0, 0)
 
 
-async def test_a_list_that_is_too_long_to_be_kept_is_read_again(lists: Lists, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lists_module, "MAX_KEPT_WORDS", 4)
+async def test_a_list_is_read_once_for_all_who_ask_meanwhile(lists: Lists, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads, read = list[str](), load_word_list
+    may_go_on = threading.Event()
+
+    def slow(lang: str, *args: Any, **options: Any) -> Any:
+        reads.append(lang)
+        assert may_go_on.wait(9)
+        return read(lang, *args, **options)
+
+    monkeypatch.setattr(lists_module, "load_word_list", slow)
+    asked = [asyncio.create_task(lists.tell(AskWords("en_school", 0, 1, ""), owner)) for owner in ("loud", "other")]
+    await asyncio.sleep(0.05)
+    assert lists._share.num_taken == 2
+    may_go_on.set()
+    assert len(set(await asyncio.gather(*asked))) == 1
+    assert reads == ["en_school"]
+
+
+async def test_who_looks_through_many_lists_loses_its_own_and_not_anothers(
+    lists: Lists, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"en_{number}" for number in range(6)]
+    for name in names:
+        (folder / f"{name}.txt").write_text("the\ncat\nsat\n", encoding="utf-8")
+    size = lists_module._Listed(load_word_list(names[0], folder), ListOptions()).num_bytes
+    lists._cache = lists_module._Cache(4 * size)
+    reads, read = list[str](), load_word_list
+
+    def noted(lang: str, *args: Any, **options: Any) -> Any:
+        reads.append(lang)
+        return read(lang, *args, **options)
+
+    monkeypatch.setattr(lists_module, "load_word_list", noted)
+    await lists.tell(AskWords("en_school", 0, 1, ""), "other")
+    for name in names * 2:
+        await lists.tell(AskWords(name, 0, 1, ""), "loud")
+    await lists.tell(AskWords("en_school", 0, 1, ""), "other")
+    assert reads == ["en_school", *names * 2]
+    assert sum(one.result().num_bytes for _, one in lists._cache._lists.values()) <= 4 * size
+
+
+async def test_a_list_that_is_too_long_to_be_cached_is_read_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lists_module, "MAX_CACHED_BYTES", 100)
+    lists = Lists(folder, Limits())
     assert (await words(lists))["total"] == (await words(lists))["total"] == 5
-    assert not lists._kept
+    assert not len(lists._cache)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from deployments.contract import VocabularySpec
+from deployments.share import Share, ShareFullError
 from deployments.vocabulary.lists import AskCheck
 from tests.deployments.front import LIMITS, Front, assert_error
 from wordbound.cli import app
@@ -23,7 +24,7 @@ TEXT = "\ufeff😀 The cat’s <b>xyzzy</b>;\r\nl'été, teh elephant: 42 \u05e9
 @pytest.fixture(autouse=True)
 def english_is_known(front: Front) -> None:
     """Reads the longest list of these tests before a client waits for it."""
-    front.backend.lists._told(AskCheck(VocabularySpec(lang="en", n_words=1000), "teh", "json"))
+    front.backend.lists._told(AskCheck(VocabularySpec(lang="en", n_words=1000), "teh", "json"), "")
 
 
 @pytest.mark.parametrize(
@@ -183,10 +184,13 @@ def test_the_routes_need_a_key_and_their_method(front: Front) -> None:
 def test_where_too_many_wait_the_caller_is_told_when_to_come_back(
     front: Front, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("deployments.vocabulary.lists.MAX_OPEN", 0)
+    async def take_nothing(*_: object) -> None:
+        raise ShareFullError(7)
+
+    monkeypatch.setattr(Share, "_wait_for", take_nothing)
     answer = front.get(LISTS)
     assert_error(answer, 503, code="overloaded")
-    assert int(answer.headers["retry-after"]) > 0
+    assert answer.headers["retry-after"] == "7"
 
 
 def test_an_answer_is_one_line_of_json(front: Front) -> None:

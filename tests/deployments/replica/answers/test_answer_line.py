@@ -12,7 +12,7 @@ from deployments.errors import OverloadedError
 from deployments.limits import Limits
 from deployments.protocol.generation.reader import ChatRequestReader
 from deployments.replica.answers.answer_line import ENGINE_DIED, NOT_STARTED, LineAnswer, LineAnswerer
-from deployments.replica.answers.share import Share
+from deployments.share import Share
 from tests.deployments.stand_in import StandIn
 
 MODEL = "stand-in"

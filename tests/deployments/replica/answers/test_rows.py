@@ -20,6 +20,7 @@ from deployments.contract import Caller
 from deployments.replica.answers.rows import LEAST_LOGPROB, ROWS_AT_ONCE, RowAnswerer
 from deployments.replica.engine.engine import EngineError
 from deployments.settings import Settings
+from deployments.share import Share
 from vocab.automaton.tokenizer import TokenizerFacts
 
 NUM_TOKENS = 600
@@ -92,10 +93,11 @@ class World:
 
     def __init__(self, tokenizer: Any, **settings: Any) -> None:
         self.engine = Engine()
+        self.share = Share(40)
         server = cast("LLMServer", SimpleNamespace(engine=SimpleNamespace(_engine_client=self.engine)))
         facts = TokenizerFacts.from_token_bytes([bytes([number % 256]) for number in range(500)], [0, 2])
         made = Settings.load({"secret_token": "k", "limits": {"max_input_tokens": 32}, **settings}, {})
-        self.rows = RowAnswerer(server, made, tokenizer, facts)
+        self.rows = RowAnswerer(server, made, tokenizer, facts, self.share)
 
     def refusal(self, body: dict[str, Any]) -> dict[str, Any]:
         with pytest.raises(EngineError) as error:
@@ -265,3 +267,28 @@ async def test_the_table_has_the_bytes_of_every_token_of_the_model(world: World,
     for special in told["special_ids"]:
         assert tokens[special].decode() == tokenizer.convert_ids_to_tokens(special)
     assert told["eos_token_ids"] == sorted({7, 8, tokenizer.eos_token_id})
+
+
+async def test_nothing_is_held_while_what_was_made_is_read(world: World) -> None:
+    answer = world.rows.logprobs({"prompt": many(200), "dtype": "float32"}, ALICE, 20)
+    await anext(answer)
+    for _ in range(3):
+        await anext(answer)
+        assert (world.share.num_taken, world.engine.under_way) == (0, 0)
+    await answer.aclose()
+
+
+async def test_keys_take_turns_between_the_rows_of_one_request(world: World) -> None:
+    world.rows._share = share = Share(4)
+    order = list[int]()
+
+    async def other() -> None:
+        async with share.take(4, "bob"):
+            order.append(len(world.engine.prompts))
+
+    rows = asyncio.create_task(world.logprobs(many(40)))
+    while not world.engine.prompts:  # noqa: ASYNC110 - until the first turn
+        await asyncio.sleep(0)
+    await asyncio.gather(other(), rows)
+    assert order == [4]
+    assert world.engine.most_under_way == 4

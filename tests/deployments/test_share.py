@@ -3,7 +3,7 @@ import random
 
 import pytest
 
-from deployments.replica.answers.share import Share, ShareFullError
+from deployments.share import Share, ShareFullError
 
 
 async def test_no_more_places_are_taken_than_there_are_and_all_come_back() -> None:
@@ -227,3 +227,59 @@ async def test_who_is_cancelled_as_it_is_refused_gives_nothing_back() -> None:
     assert (share.num_taken, share.num_waiting) == (0, 0)
     async with share.take(1, "alice"):
         assert share.num_taken == 1
+
+
+async def test_who_comes_behind_long_requests_of_which_none_has_ended_is_refused_at_once_with_a_true_time() -> None:
+    now = 0.0
+    share = Share(64, max_waiting=99, max_wait_s=30, clock=lambda: now)
+    async with share.take(32, "loud"), share.take(32, "loud"):
+        now = 50.0
+        with pytest.raises(ShareFullError) as full:
+            await begins(share, "other", [])
+    # Two that have run for 50 s are expected to end within 50 s, the first of them after 25.
+    assert full.value.retry_after_s == 25
+
+
+async def test_what_has_begun_waits_for_its_turns_and_is_never_refused() -> None:
+    now = 0.0
+    share, order = Share(2, max_waiting=1, max_wait_s=30, clock=lambda: now), list[str]()
+    async with share.take(2, "loud"):
+        now = 100.0
+        await asyncio.sleep(0)
+
+        async def goes_on(owner: str) -> None:
+            async with share.take(1, owner, has_begun=True):
+                order.append(owner)
+
+        begun = [asyncio.create_task(goes_on(owner)) for owner in ("loud", "loud", "loud", "other")]
+        await asyncio.sleep(0)
+        with pytest.raises(ShareFullError):
+            await share.wait_for_turn("other")
+        assert share.num_waiting == 4
+    await asyncio.gather(*begun)
+    assert order == ["loud", "other", "loud", "loud"]
+    assert (share.num_taken, share.num_waiting) == (0, 0)
+
+
+async def test_a_key_has_its_part_unless_it_has_a_number_of_its_own() -> None:
+    share, order = Share(64, share_of_key=0.75), list[str]()
+    async with share.take(64, "loud"):
+        assert share.num_taken == 48
+        waiting = asyncio.create_task(begins(share, "loud", order))
+        await begins(share, "other", order, 16)
+        assert order == ["other"]
+    await waiting
+    async with share.take(64, "loud", 60):
+        assert share.num_taken == 60
+    async with Share(1, share_of_key=0.75).take(1, "loud"):
+        pass
+
+
+async def test_a_turn_that_was_waited_for_holds_nothing() -> None:
+    share = Share(1)
+    async with share.take(1, "loud"):
+        waiting = asyncio.create_task(share.wait_for_turn("other"))
+        await asyncio.sleep(0)
+        assert share.num_waiting == 1
+    await waiting
+    assert (share.num_taken, share.num_waiting) == (0, 0)

@@ -1,6 +1,7 @@
-"""A share of an engine: so many sequences at once, and a bounded queue for them.
+"""A share of an engine or of threads: so many places at once, and a bounded queue for them.
 
-vLLM's own queue has no bound in time, and counts a request with 16 beams once.
+A place is a sequence of an engine, or a thread. vLLM's own queue has no bound in time, and counts a request with 16
+beams once.
 """
 
 import asyncio
@@ -29,10 +30,12 @@ class ShareFullError(Exception):
 
 
 class _Waiting(NamedTuple):
-    """A request that waits: its sequences, how many its key may have, and the future that ends its wait."""
+    """A request that waits: its sequences, how many its key may have, whether it has had a turn before, and the future
+    that ends its wait."""
 
     wanted: int
     max_of_key: int
+    has_begun: bool
     turn: asyncio.Future[None]
 
 
@@ -45,6 +48,7 @@ class Share:
         size: Sequences that may run at once.
         max_waiting: Requests that may wait; None for any number.
         max_wait_s: How long one may wait; None for ever.
+        share_of_key: The part of the sequences that a key may hold, unless ``take`` says how many.
     """
 
     def __init__(
@@ -53,13 +57,17 @@ class Share:
         max_waiting: int | None = None,
         max_wait_s: float | None = None,
         *,
+        share_of_key: float = 1.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._size = size
         self._max_waiting = max_waiting
         self._max_wait_s = max_wait_s
+        self._max_of_key = max(int(size * share_of_key), 1)
         self._clock = clock
         self._num_free = size
+        # Those that have their turn, and since when.
+        self._running: dict[_Waiting, float] = {}
         # By key; the first has the next turn.
         self._waiting: dict[str, deque[_Waiting]] = {}
         self._taken = Counter[str]()
@@ -79,53 +87,76 @@ class Share:
         """Sequences of the requests that wait."""
         return sum(request.wanted for requests in self._waiting.values() for request in requests)
 
+    def most_of(self, max_of_key: int | None) -> int:
+        """Return how many sequences a key may hold: by default its part of all."""
+        return min(max_of_key or self._max_of_key, self._size)
+
     @asynccontextmanager
-    async def take(self, num_sequences: int, owner: str, max_of_key: int | None = None) -> AsyncIterator[None]:
+    async def take(
+        self, num_sequences: int, owner: str, max_of_key: int | None = None, *, has_begun: bool = False
+    ) -> AsyncIterator[None]:
         """Hold so many sequences for a key, or all that it may have where there are fewer.
+
+        With ``has_begun`` it is a later turn of a request that has had one: it waits for as long as it takes.
 
         Raises:
             ShareFullError: Too many requests wait, or this one has waited too long, or probably would.
         """
-        max_of_key = min(max_of_key or self._size, self._size)
-        wanted = min(num_sequences, max_of_key)
-        await self._wait_for(wanted, owner, max_of_key)
-        start = self._clock()
+        most = self.most_of(max_of_key)
+        wanted = min(num_sequences, most)
+        request = _Waiting(wanted, most, has_begun, asyncio.get_running_loop().create_future())
+        await self._wait_for(request, owner)
+        self._running[request] = self._clock()
         try:
             yield
         finally:
-            self._took.append(self._clock() - start)
+            self._took.append(self._clock() - self._running.pop(request))
             self._give_back(wanted, owner)
 
-    async def _wait_for(self, wanted: int, owner: str, max_of_key: int) -> None:
-        request = _Waiting(wanted, max_of_key, asyncio.get_running_loop().create_future())
+    async def wait_for_turn(self, owner: str, max_of_key: int | None = None) -> None:
+        """Wait until a request may begin that then takes its turns one by one (``has_begun``), and hold nothing.
+
+        Raises:
+            ShareFullError: As of ``take``.
+        """
+        most = self.most_of(max_of_key)
+        await self._wait_for(_Waiting(1, most, False, asyncio.get_running_loop().create_future()), owner)
+        self._give_back(1, owner)
+
+    async def _wait_for(self, request: _Waiting, owner: str) -> None:
         self._waiting.setdefault(owner, deque()).append(request)
         self._next()
         if request.turn.done():
             return
-        if self._max_wait_s is not None and self._wait_s(self._num_until(owner)) > _MARGIN * self._max_wait_s:
-            # At once, and not after the wait: the client may find room elsewhere.
-            self._remove(request, owner)
-            raise ShareFullError(self._retry_after_s(wanted))
-        if self._max_waiting is not None and self._num_requests() > self._max_waiting:
-            self._refuse_one(owner)
+        if not request.has_begun:
+            self._refuse_too_many(request, owner)
+        max_wait_s = None if request.has_begun else self._max_wait_s
         try:
-            async with asyncio.timeout(self._max_wait_s):
+            async with asyncio.timeout(max_wait_s):
                 await request.turn
         except (asyncio.CancelledError, TimeoutError) as error:
             if request.turn.cancelled() or not request.turn.done():
                 self._remove(request, owner)
                 self._next()
             elif request.turn.exception() is None:
-                self._give_back(wanted, owner)
+                self._give_back(request.wanted, owner)
             if isinstance(error, TimeoutError):
-                raise ShareFullError(self._retry_after_s(wanted)) from None
+                raise ShareFullError(self._retry_after_s(request.wanted)) from None
             raise
 
-    def _refuse_one(self, newest: str) -> None:
-        """Refuse the last request of the key with the most; ``newest`` is the key of the one that has just come."""
-        owner = max(self._waiting, key=lambda name: (len(self._waiting[name]), name == newest))
-        request = self._waiting[owner][-1]
-        self._remove(request, owner)
+    def _refuse_too_many(self, newest: _Waiting, owner: str) -> None:
+        """Refuse the newest request where it would wait too long; else, where too many wait, the last of the key with
+        the most. Those that have begun are not refused."""
+        if self._max_wait_s is not None and self._wait_s(self._num_until(owner)) > _MARGIN * self._max_wait_s:
+            # At once, and not after the wait: the client may find room elsewhere.
+            self._remove(newest, owner)
+            raise ShareFullError(self._retry_after_s(newest.wanted))
+        new = {name: [one for one in requests if not one.has_begun] for name, requests in self._waiting.items()}
+        if self._max_waiting is None or sum(map(len, new.values())) <= self._max_waiting:
+            return
+        name = max(new, key=lambda name: (len(new[name]), name == owner))
+        request = new[name][-1]
+        self._remove(request, name)
         if not request.turn.cancelled():
             request.turn.set_exception(ShareFullError(self._retry_after_s(request.wanted)))
 
@@ -136,9 +167,6 @@ class Share:
             if not self._waiting[owner]:
                 del self._waiting[owner]
 
-    def _num_requests(self) -> int:
-        return sum(map(len, self._waiting.values()))
-
     def _num_until(self, owner: str) -> int:
         """Return how many sequences begin until the last request of a key has begun, as the keys take turns."""
         num_own = len(self._waiting[owner])
@@ -146,9 +174,18 @@ class Share:
         return sum(request.wanted for request in turns)
 
     def _wait_s(self, num_sequences: int) -> float:
-        """Return how long so many sequences take to begin, if each needs as long as the last requests did."""
+        """Return how long so many sequences take to begin, if each request needs as long as the last ones did.
+
+        Those that run are expected to need as long again as they have run: where none has ended yet, nothing else is
+        known. What is held together is given back together.
+        """
         mean = sum(self._took) / len(self._took) if self._took else 0.0
-        return mean * num_sequences / self._size
+        if not self._running:
+            return mean * num_sequences / self._size
+        now = self._clock()
+        mean = max(mean, sum(now - start for start in self._running.values()) / len(self._running))
+        num_endings = max(num_sequences * len(self._running) / max(self.num_taken, 1), 1)
+        return mean / len(self._running) * num_endings
 
     def _retry_after_s(self, num_sequences: int) -> int:
         """Return after how many seconds so many would have begun behind those that wait."""
