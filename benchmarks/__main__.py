@@ -14,6 +14,7 @@ NAMES = {
     "batch": "--model",
     "lm_rows": "--model",
     "fairness": "--model",
+    "kills": "--model",
 }
 """Each benchmark, and its option for the model."""
 

@@ -1,6 +1,6 @@
 """What clients see while parts of the service are killed, and while it ends: a table by second.
 
-    python benchmarks/kills.py [--model PATH] [--only vocabulary controller ...] [--streams 50] [--drain 15]
+    python -m benchmarks kills [--only vocabulary controller ...] [--streams 50] [--drain 15]
 
 Starts the demo's application twice. In the first, vocabulary, ingress, proxy and controller are killed with SIGKILL,
 one after another, while a client of each kind asks once a second; then it is ended by SIGINT, and the second by
