@@ -137,7 +137,8 @@ class SlowReader:
         self._connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         self._connection.settimeout(120)
         self._connection.connect(("127.0.0.1", urlsplit(service.url).port))
-        head = f"POST {path} HTTP/1.1\r\nHost: a\r\nX-API-Key: {key}\r\nContent-Type: application/json\r\n"
+        head = f"POST {path} HTTP/1.1\r\nHost: a\r\nX-API-Key: {key}\r\nConnection: close\r\n"
+        head += "Content-Type: application/json\r\n"
         self._connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
         self.status = int(self._connection.recv(1024).split(b" ", 2)[1])
         self.began_at = time.monotonic()
