@@ -1,6 +1,7 @@
 """What the lists hold, and which words of a text are in one: work for threads of the process that has the lists."""
 
 import asyncio
+import gc
 import json
 import os
 import sys
@@ -143,6 +144,8 @@ class _Cache:
             if num_bytes > self._max_bytes:
                 del self._lists[key]
             self._shrink()
+        # What reading leaves has cycles, and long lists of few objects would lie there for hours: 100 MB each.
+        gc.collect()
         return listed
 
     def _shrink(self) -> None:
