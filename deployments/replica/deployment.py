@@ -29,7 +29,7 @@ from deployments.contract import (
 from deployments.keys import NO_OWNER
 from deployments.process_setup import HF_TOKEN, set_up_process, watch_event_loop
 from deployments.protocol.generation.reader import ChatRequestReader
-from deployments.replica.answers.answer_line import PRIORITY, LineAnswer, LineAnswerer, LineRequest
+from deployments.replica.answers.answer_line import LineAnswer, LineAnswerer, LineRequest
 from deployments.replica.answers.answering import NEEDS_AUTOMATON, ChatAnswerer, Prompts
 from deployments.replica.answers.rows import ROWS_AT_ONCE, RowAnswerer
 from deployments.replica.engine import engine
@@ -368,7 +368,7 @@ class _LinesEngine:
         self._chats = chats
         self._structures = structures
         self._vocabularies = vocabularies
-        self._priority = PRIORITY if engine.knows_priorities(settings) else 0
+        self._priority = engine.priority_after_chats(settings)
 
     async def resolve(self, spec: VocabularySpec) -> ResolvedVocabulary:
         return await self._vocabularies.resolve(spec)

@@ -20,9 +20,6 @@ from deployments.single_flight import SingleFlight
 
 logger = logging.getLogger("ray.serve")
 
-PRIORITY: Final = 1
-"""vLLM's: a larger number waits longer. Interactive requests have 0."""
-
 NOT_STARTED: Final = 0
 """In place of a status: the line did not reach the engine."""
 

@@ -262,8 +262,10 @@ class RowAnswerer:
         if (salt := self._settings.cache_salt(caller.owner)) is not None:
             prompt["cache_salt"] = salt
         try:
-            # Cancelled, it is aborted in the engine.
-            outputs = [output async for output in engine.client(self._server).generate(prompt, params, request_id)]
+            # Cancelled, it is aborted in the engine. Prompts of rows are long, and chats would wait for many of them.
+            priority = engine.priority_after_chats(self._settings)
+            generated = engine.client(self._server).generate(prompt, params, request_id, priority=priority)
+            outputs = [output async for output in generated]
         except (ValueError, VLLMClientError) as error:
             raise EngineError(400, str(error), param="prompt") from None
         if not outputs or outputs[-1].outputs[0].finish_reason not in ("length", "stop"):

@@ -266,8 +266,9 @@ def vocab_size(server: LLMServer) -> int:
     return int(client(server).model_config.get_vocab_size())
 
 
-def knows_priorities(settings: Settings) -> bool:
-    return bool(settings.engine_kwargs.get("scheduling_policy", "priority") == "priority")
+def priority_after_chats(settings: Settings) -> int:
+    """Return vLLM's priority of lines and rows: a larger number waits longer, and interactive requests have 0."""
+    return 1 if settings.engine_kwargs.get("scheduling_policy", "priority") == "priority" else 0
 
 
 def install_search(server: LLMServer, lists: EngineCache, facts: TokenizerFacts) -> None:

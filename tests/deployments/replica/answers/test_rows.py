@@ -48,7 +48,10 @@ class Engine:
             try_get_generation_config=lambda: {"eos_token_id": [7, 8]},
         )
 
-    async def generate(self, prompt: Any, params: SamplingParams, request_id: str) -> AsyncIterator[RequestOutput]:
+    async def generate(
+        self, prompt: Any, params: SamplingParams, request_id: str, *, priority: int
+    ) -> AsyncIterator[RequestOutput]:
+        assert priority == 1, "chats would wait for rows"
         self.prompts.append(prompt)
         self.under_way += 1
         self.most_under_way = max(self.most_under_way, self.under_way)

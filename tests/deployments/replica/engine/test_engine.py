@@ -103,10 +103,10 @@ def test_the_lines_of_batches_take_no_place_of_a_request() -> None:
     assert config.deployment_config["max_queued_requests"] == 5 + 6 + 114
 
 
-@pytest.mark.parametrize(("given", "knows"), [({}, True), ({"scheduling_policy": "fcfs"}, False)])
-def test_the_engine_orders_by_priority_unless_the_operator_says_otherwise(given: dict[str, str], knows: bool) -> None:
+@pytest.mark.parametrize(("given", "priority"), [({}, 1), ({"scheduling_policy": "fcfs"}, 0)])
+def test_the_engine_orders_by_priority_unless_the_operator_says_otherwise(given: dict[str, str], priority: int) -> None:
     chosen = settings(engine_kwargs=given)
-    assert engine.knows_priorities(chosen) is knows
+    assert engine.priority_after_chats(chosen) == priority
     policy = engine.engine_config(chosen).engine_kwargs["scheduling_policy"]
     assert policy == given.get("scheduling_policy", "priority")
 
