@@ -47,13 +47,13 @@ class Waits:
 
     def __str__(self) -> str:
         if not self.seconds:
-            return f"– · {self.told}"
+            return f"– · {self.answers}"
         ordered = sorted(self.seconds)
         p99 = ordered[min(len(ordered) - 1, int(0.99 * len(ordered)))]
-        return f"{statistics.median(ordered):.2f} · {p99:.2f} · {ordered[-1]:.2f} s ({self.told})"
+        return f"{statistics.median(ordered):.2f} · {p99:.2f} · {ordered[-1]:.2f} s ({self.answers})"
 
     @property
-    def told(self) -> str:
+    def answers(self) -> str:
         return ", ".join(f"{number} × {status}" for status, number in self.statuses.most_common())
 
 
@@ -158,7 +158,7 @@ async def main() -> None:
                 print(f"| nothing | {alone[0]} | {alone[1]} | |", flush=True)
                 for name in names:
                     chats, checks, loud = await _measure(client, ROUTES[name], arguments.seconds)
-                    print(f"| {name} | {chats} | {checks} | {loud.told} |", flush=True)
+                    print(f"| {name} | {chats} | {checks} | {loud.answers} |", flush=True)
                     await asyncio.sleep(SETTLE_S)
         finally:
             demo.stop()
