@@ -233,7 +233,8 @@ class ChatAnswerer:
         if vocabulary is None or not decoding.hint:
             return body
         words = () if decoding.author is None else decoding.author.must_use
-        return self._prompts.with_hint(body, hint_line(vocabulary.lang, [one.word for one in words]))
+        line = hint_line(vocabulary.lang, vocabulary.n_words, [one.word for one in words])
+        return self._prompts.with_hint(body, line)
 
     async def _free(self, body: ChatBody, order: SearchOrder | None, request_id: str) -> AsyncIterator[Answer]:
         request = await self._request(body, request_id, order)
