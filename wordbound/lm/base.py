@@ -10,11 +10,13 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import count
 from typing import Any, Final, Self, TypeVar
 from weakref import WeakKeyDictionary
 
 import torch
 
+from wordbound.lm.adapters import Adapter, read_adapter
 from wordbound.lm.cache import OutputCache
 from wordbound.lm.gathering import Gatherer, Ids, Key
 from wordbound.lm.sampling import ListOfWords, Sampler
@@ -23,7 +25,8 @@ from wordbound.lm.tokens import Token, decode_vocab
 MAX_BATCH_BYTES: Final = 4 << 30
 """Of the rows that one call returns: 21,845 prefixes at 49,152 tokens."""
 
-UNKNOWN_ADAPTER = "unknown LoRA adapter: {!r}; this model has none, so leave lora_name out"
+UNKNOWN_ADAPTER = "unknown LoRA adapter: {!r}; load it by add_new_lora, or leave lora_name out"
+REMOVED_ADAPTER = "the LoRA adapter was removed or replaced before its rows were computed: ask again"
 
 _Result = TypeVar("_Result")
 
@@ -72,6 +75,9 @@ class AsyncLM(ABC):
         self.timeout = timeout
         self._gatherers: WeakKeyDictionary[asyncio.AbstractEventLoop, Gatherer] = WeakKeyDictionary()
         self._lock = threading.Lock()
+        # By name, the name that only this loading of it has: rows of one that was replaced are never found.
+        self._adapters: dict[str, str] = {}
+        self._adapter_numbers = count(1)
         self.cache = OutputCache(cache_size, **(cache_opts or {}))
 
     # What a backend writes.
@@ -80,7 +86,8 @@ class AsyncLM(ABC):
     async def compute_rows(self, prefixes: Sequence[Ids], lora_name: str | None) -> torch.Tensor:
         """Return float32 (n, V): the rows of n prefixes, which differ from each other and are checked.
 
-        Called with at most ``batch_size`` prefixes, by several tasks at a time if it awaits. An exception is raised in
+        ``lora_name`` is what ``load_adapter`` got, or None. Called with at most ``batch_size`` prefixes, by several
+        tasks at a time if it awaits. An exception is raised in
         everybody who waits for one of them. Cancelled where nobody waits for any of them.
         """
 
@@ -88,10 +95,21 @@ class AsyncLM(ABC):
         """As ``compute_rows``, of any number of prefixes; a backend that need not wait for others overrides it."""
         return run_sync(self.compute_rows(prefixes, lora_name))
 
-    def check_adapter(self, lora_name: str | None) -> None:
-        """Raise ValueError where there is no such adapter; a backend that has adapters overrides it."""
-        if lora_name is not None:
-            raise ValueError(UNKNOWN_ADAPTER.format(lora_name))
+    def load_adapter(self, adapter: Adapter, loaded_name: str) -> None:
+        """Load an adapter under a name that was never used before. ValueError where it does not fit the model."""
+        raise NotImplementedError
+
+    def unload_adapter(self, loaded_name: str) -> None:  # noqa: B027 - where there are none
+        """Forget an adapter and what was computed with it; who still waits for that gets a ValueError."""
+
+    def loaded_name(self, lora_name: str | None) -> str | None:
+        """Return the name under which ``load_adapter`` got an adapter. ValueError where there is no such adapter."""
+        if lora_name is None:
+            return None
+        try:
+            return self._adapters[lora_name]
+        except KeyError:
+            raise ValueError(UNKNOWN_ADAPTER.format(lora_name)) from None
 
     # Rows.
 
@@ -123,8 +141,8 @@ class AsyncLM(ABC):
 
     def next_token_logprobs_uncached(self, token_ids: Sequence[int], lora_name: str | None = None) -> torch.Tensor:
         """As ``next_token_logprobs_sync``, without the cache of rows. A backend may go round its other caches too."""
-        _, ids = self._key(token_ids, lora_name)
-        return self.compute_rows_sync([ids], lora_name)[0]
+        loaded_name, ids = self._key(token_ids, lora_name)
+        return self.compute_rows_sync([ids], loaded_name)[0]
 
     # Scores of given tokens.
 
@@ -138,10 +156,10 @@ class AsyncLM(ABC):
         Raises:
             ValueError: As ``next_token_logprobs``; the prompt must have at least one token, ``token_ids`` may be empty.
         """
-        prompt, ids = self._scored(prompt_ids, token_ids, lora_name)
+        prompt, ids, loaded_name = self._scored(prompt_ids, token_ids, lora_name)
         if not ids:
             return torch.empty(0)
-        rows = await self._rows([(lora_name, prompt + ids[:i]) for i in range(len(ids))])
+        rows = await self._rows([(loaded_name, prompt + ids[:i]) for i in range(len(ids))])
         return torch.stack([row[token].cpu() for row, token in zip(rows, ids, strict=True)])
 
     def token_logprobs_sync(
@@ -253,17 +271,40 @@ class AsyncLM(ABC):
                 # In its own thread; a loop that has ended has cancelled everything.
                 loop.call_soon_threadsafe(gatherer.reset)
 
-    def add_new_lora(self, lora_path: str, lora_name: str) -> None:
-        """Not supported yet: raises NotImplementedError, which says what to do."""
-        raise NotImplementedError(
-            f"adapters are not supported yet, so no {lora_name!r}: merge {lora_path!r} into the model and load that"
-        )
+    def add_new_lora(self, lora_path: str, lora_name: str = "lora_1") -> None:
+        """Load a LoRA adapter, which each call selects by its ``lora_name``; one of the same name is replaced.
+
+        Args:
+            lora_path: The adapter's folder, as peft saves it, or its name at the Hugging Face Hub.
+            lora_name: The name that calls give.
+
+        Raises:
+            ValueError: There is no such adapter, it is damaged, or it does not fit the model; what was loaded stays.
+            NotImplementedError: The backend has no adapters.
+        """
+        if type(self).load_adapter is AsyncLM.load_adapter:
+            raise NotImplementedError(
+                f"{type(self).__name__} has no adapters: use the backend 'transformers' or 'vllm', "
+                f"or merge {str(lora_path)!r} into the model"
+            )
+        loaded_name = f"adapter{next(self._adapter_numbers)}"
+        self.load_adapter(read_adapter(str(lora_path)), loaded_name)
+        replaced = self._adapters.get(lora_name)
+        self._adapters[lora_name] = loaded_name
+        self._unload(replaced)
 
     def remove_lora(self, lora_name: str) -> None:
-        """Not supported yet: raises NotImplementedError."""
-        raise NotImplementedError(f"adapters are not supported yet, so there is no {lora_name!r} to remove")
+        """Forget an adapter. ValueError where there is no such adapter."""
+        self._unload(self.loaded_name(lora_name))
+        del self._adapters[lora_name]
 
-    def set_lora(self, lora_path: str, lora_name: str) -> None:  # noqa: ARG002
+    def _unload(self, loaded_name: str | None) -> None:
+        if loaded_name is not None:
+            self.unload_adapter(loaded_name)
+            with self._lock:
+                self.cache.clear()
+
+    def set_lora(self, lora_path: str | None = None, lora_name: str = "lora_1") -> None:  # noqa: ARG002
         """There is no adapter for all calls: raises RuntimeError."""
         raise RuntimeError(f"no adapter is set for all calls: give lora_name={lora_name!r} to each call")
 
@@ -341,13 +382,13 @@ class AsyncLM(ABC):
     # Checks.
 
     def _key(self, token_ids: Sequence[int], lora_name: str | None) -> Key:
-        self.check_adapter(lora_name)
+        loaded_name = self.loaded_name(lora_name)
         ids = self.checked_ids(token_ids)
         if not ids:
             raise ValueError("token ids must not be empty: give at least one, such as the tokenizer's bos_token_id")
         if self.max_prefix_len is not None and len(ids) > self.max_prefix_len:
             raise ValueError(f"{len(ids)} tokens are more than the model's context: at most {self.max_prefix_len}")
-        return lora_name, ids
+        return loaded_name, ids
 
     def _keys(self, token_ids_list: Sequence[Sequence[int]], lora_name: str | None) -> list[Key]:
         if not len(token_ids_list):
@@ -360,16 +401,18 @@ class AsyncLM(ABC):
             )
         return [self._key(token_ids, lora_name) for token_ids in token_ids_list]
 
-    def _scored(self, prompt_ids: Sequence[int], token_ids: Sequence[int], lora_name: str | None) -> tuple[Ids, Ids]:
+    def _scored(
+        self, prompt_ids: Sequence[int], token_ids: Sequence[int], lora_name: str | None
+    ) -> tuple[Ids, Ids, str | None]:
         ids = self.checked_ids(token_ids)
-        _, prompt = self._key(prompt_ids, lora_name)
+        loaded_name, prompt = self._key(prompt_ids, lora_name)
         # The last token is scored, and nothing is asked after it.
         if self.max_prefix_len is not None and len(prompt) + len(ids) - 1 > self.max_prefix_len:
             raise ValueError(
                 f"a prompt of {len(prompt)} tokens and {len(ids)} to score are more than the model's context: "
                 f"at most {self.max_prefix_len + 1} together"
             )
-        return prompt, ids
+        return prompt, ids, loaded_name
 
     def _int(self, token: Any) -> int:
         # numpy's and torch's integers are fine.

@@ -9,7 +9,7 @@ import torch
 
 Ids = tuple[int, ...]
 Key = tuple[str | None, Ids]
-"""The adapter's name (None is the model itself) and the prefix."""
+"""The adapter (None is the model itself), by a name that only this loading of it has, and the prefix."""
 
 _QUIET_PASSES: Final = 16
 """Passes of the event loop without a new query that close a batch.

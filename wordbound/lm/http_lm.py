@@ -121,7 +121,7 @@ class HTTPLM(AsyncLM):
     async def token_logprobs(
         self, prompt_ids: Sequence[int], token_ids: Sequence[int], lora_name: str | None = None
     ) -> torch.Tensor:
-        prompt, ids = self._scored(prompt_ids, token_ids, lora_name)
+        prompt, ids, _ = self._scored(prompt_ids, token_ids, lora_name)
         if not ids:
             return torch.empty(0)
         answer = await self._ask_async("/v1/token_logprobs", {"prompt": prompt, "token_ids": ids})
@@ -130,7 +130,7 @@ class HTTPLM(AsyncLM):
     def token_logprobs_sync(
         self, prompt_ids: Sequence[int], token_ids: Sequence[int], lora_name: str | None = None
     ) -> torch.Tensor:
-        prompt, ids = self._scored(prompt_ids, token_ids, lora_name)
+        prompt, ids, _ = self._scored(prompt_ids, token_ids, lora_name)
         if not ids:
             return torch.empty(0)
         answer = self._ask("POST", "/v1/token_logprobs", {"prompt": prompt, "token_ids": ids})

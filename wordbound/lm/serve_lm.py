@@ -89,7 +89,7 @@ class ServeLM(AsyncLM):
     async def token_logprobs(
         self, prompt_ids: Sequence[int], token_ids: Sequence[int], lora_name: str | None = None
     ) -> torch.Tensor:
-        prompt, ids = self._scored(prompt_ids, token_ids, lora_name)
+        prompt, ids, _ = self._scored(prompt_ids, token_ids, lora_name)
         if not ids:
             return torch.empty(0)
         told = await self._one("token_logprobs", {"prompt": list(prompt), "token_ids": list(ids)})

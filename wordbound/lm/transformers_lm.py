@@ -3,12 +3,14 @@
 import asyncio
 import contextlib
 import threading
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Self
 
 import torch
 
-from wordbound.lm.base import AsyncLM
+from wordbound.lm.adapters import CONFIG, Adapter
+from wordbound.lm.base import REMOVED_ADAPTER, AsyncLM
 from wordbound.lm.forwards.kept_tokens import KeptTokens, TokenNode
 from wordbound.lm.forwards.packed import can_pack, packed_logits
 from wordbound.lm.forwards.padded import logits_at, padded_logits
@@ -35,8 +37,8 @@ class AsyncTransformer(AsyncLM):
         timeout: How long, in seconds, a batch stays open where other work keeps the event loop busy.
         cache_size: How many rows are kept; 256 are 50 MB at 49k tokens.
         cache_opts: Options of ``OutputCache``.
-        kv_cache_tokens: How many tokens' keys and values are kept; 4,096 are 190 MB for a model of 135M parameters in
-            float32, 537 MB for one of 8B in 16 bits.
+        kv_cache_tokens: How many tokens' keys and values are kept, of the model and of each adapter; 4,096 are 190 MB
+            for a model of 135M parameters in float32, 537 MB for one of 8B in 16 bits.
     """
 
     def __init__(
@@ -63,8 +65,10 @@ class AsyncTransformer(AsyncLM):
         self.device = hf_model.device
         # The model and what is kept of it are one thread's at a time.
         self._model_lock = threading.RLock()
-        self._kept = KeptTokens(kv_cache_tokens)
-        self._pinned: dict[Ids, Any] = {}
+        self._kept: dict[str | None, KeptTokens] = {None: KeptTokens(kv_cache_tokens)}
+        self._pinned: dict[str | None, dict[Ids, Any]] = {None: {}}
+        # The adapter that the model has switched on; peft sets each module's, which takes milliseconds.
+        self._active: str | None = None
         with torch.no_grad():
             self._packs = can_pack(hf_model)
 
@@ -107,19 +111,19 @@ class AsyncTransformer(AsyncLM):
     async def compute_rows(self, prefixes: Sequence[Ids], lora_name: str | None) -> torch.Tensor:
         return self.compute_rows_sync(prefixes, lora_name)
 
-    def compute_rows_sync(self, prefixes: Sequence[Ids], lora_name: str | None) -> torch.Tensor:  # noqa: ARG002
-        with self._model_lock, torch.no_grad():
+    def compute_rows_sync(self, prefixes: Sequence[Ids], lora_name: str | None) -> torch.Tensor:
+        with self._model_with(lora_name) as model:
             if self._packs:
-                logits = packed_logits(self.model, prefixes, self._kept)
+                logits = packed_logits(model, prefixes, self._kept[lora_name])
             else:
-                logits = padded_logits(self.model, prefixes, list(self._pinned.items()))
+                logits = padded_logits(model, prefixes, list(self._pinned[lora_name].items()))
         return _rows(logits)
 
     def next_token_logprobs_uncached(self, token_ids: Sequence[int], lora_name: str | None = None) -> torch.Tensor:
         """As ``next_token_logprobs_sync``, by a forward of the whole prefix alone that keeps nothing."""
-        _, ids = self._key(token_ids, lora_name)
-        with self._model_lock, torch.no_grad():
-            return _rows(padded_logits(self.model, [ids], []))[0]
+        loaded_name, ids = self._key(token_ids, lora_name)
+        with self._model_with(loaded_name) as model:
+            return _rows(padded_logits(model, [ids], []))[0]
 
     async def token_logprobs(
         self, prompt_ids: Sequence[int], token_ids: Sequence[int], lora_name: str | None = None
@@ -129,15 +133,15 @@ class AsyncTransformer(AsyncLM):
     def token_logprobs_sync(
         self, prompt_ids: Sequence[int], token_ids: Sequence[int], lora_name: str | None = None
     ) -> torch.Tensor:
-        prompt, ids = self._scored(prompt_ids, token_ids, lora_name)
-        with self._model_lock, torch.no_grad():
-            return self._scores(prompt, ids)
+        prompt, ids, loaded_name = self._scored(prompt_ids, token_ids, lora_name)
+        with self._model_with(loaded_name):
+            return self._scores(prompt, ids, self._kept[loaded_name])
 
-    def _scores(self, prompt: Ids, ids: Ids) -> torch.Tensor:
+    def _scores(self, prompt: Ids, ids: Ids, kept: KeptTokens) -> torch.Tensor:
         from transformers import DynamicCache
 
-        slots = self._kept.path(prompt[:-1]) if self._packs else []
-        cache = DynamicCache(self._kept.read(slots)) if slots else None
+        slots = kept.path(prompt[:-1]) if self._packs else []
+        cache = DynamicCache(kept.read(slots)) if slots else None
         if cache is None and len(ids) > _SCORED_AT_ONCE:
             cache = DynamicCache(config=self.model.config)
         scores = torch.empty(len(ids))
@@ -163,22 +167,25 @@ class AsyncTransformer(AsyncLM):
         """
         from transformers import DynamicCache
 
-        _, ids = self._key(prompt_tokens, lora_name)
-        with self._model_lock, torch.no_grad():
+        loaded_name, ids = self._key(prompt_tokens, lora_name)
+        with self._model_with(loaded_name) as model:
             if self._packs:
-                packed_logits(self.model, [ids], self._kept)
-                node = self._kept.pin(ids)
-                node.past_key_values = DynamicCache(self._kept.read(self._kept.path(ids)))
+                kept = self._kept[loaded_name]
+                packed_logits(model, [ids], kept)
+                node = kept.pin(ids)
+                node.past_key_values = DynamicCache(kept.read(kept.path(ids)))
             else:
-                cache = DynamicCache(config=self.model.config)
-                logits_at(self.model, torch.tensor([ids], device=self.model.device), [len(ids) - 1], cache)
-                self._pinned[ids] = cache
+                cache = DynamicCache(config=model.config)
+                logits_at(model, torch.tensor([ids], device=model.device), [len(ids) - 1], cache)
+                self._pinned[loaded_name][ids] = cache
 
     def clear_kv_cache(self) -> None:
         """Forget all keys and values, those of ``cache_kv`` too."""
         with self._model_lock:
-            self._kept.clear()
-            self._pinned.clear()
+            for kept in self._kept.values():
+                kept.clear()
+            for pinned in self._pinned.values():
+                pinned.clear()
 
     def walk_cache(self, token_ids: Sequence[int], lora_name: str | None = None) -> tuple[TokenNode, int, Any, int]:
         """Return what is kept of a prefix.
@@ -187,8 +194,7 @@ class AsyncTransformer(AsyncLM):
             The node of the longest beginning whose keys and values are kept, its number of tokens, the keys and values
             of the longest beginning that ``cache_kv`` keeps (or None), and the number of its tokens.
         """
-        self.check_adapter(lora_name)
-        node, num_found, past, base = self._kept.root, 0, None, 0
+        node, num_found, past, base = self._kept[self.loaded_name(lora_name)].root, 0, None, 0
         for token_id in token_ids:
             if not node.has_token(token_id):
                 break
@@ -200,7 +206,71 @@ class AsyncTransformer(AsyncLM):
     @property
     def _caches(self) -> dict[str | None, TokenNode]:
         """By adapter, the tree of what is kept: genlm-backend's name for it."""
-        return {None: self._kept.root}
+        return {name: self._kept[loaded_name].root for name, loaded_name in [(None, None), *self._adapters.items()]}
+
+    # Adapters.
+
+    @contextlib.contextmanager
+    def _model_with(self, loaded_name: str | None) -> Iterator[Any]:
+        """Yield the model with an adapter, or without one; nobody else's until the end."""
+        with self._model_lock, torch.no_grad():
+            if loaded_name not in self._kept:
+                raise ValueError(REMOVED_ADAPTER)
+            if loaded_name != self._active:
+                self._switch(loaded_name)
+            yield self.model
+
+    def _switch(self, loaded_name: str | None) -> None:
+        if loaded_name is None:
+            # Where none is left there is nothing to switch off.
+            with contextlib.suppress(ValueError):
+                self.model.disable_adapters()
+        else:
+            self.model.set_adapter(loaded_name)
+            self.model.enable_adapters()
+        self._active = loaded_name
+
+    @contextlib.contextmanager
+    def _changing_adapters(self) -> Iterator[None]:
+        with self._model_lock, warnings.catch_warnings():
+            # Of a second adapter, and of the end of one that was active: both are wanted.
+            for message in ("Already found a `peft_config` attribute", "Adapter .* was active which is now deleted"):
+                warnings.filterwarnings("ignore", message=message)
+            yield
+
+    def load_adapter(self, adapter: Adapter, loaded_name: str) -> None:
+        try:
+            from peft import PeftConfig
+        except ModuleNotFoundError as error:
+            raise ImportError("adapters need peft: install wordbound[lm]", name="peft") from error
+        with self._changing_adapters():
+            adapter.check_modules(self.model)
+            config = PeftConfig.from_pretrained(str(adapter.folder))
+            try:
+                found = self.model.load_adapter(
+                    adapter_name=loaded_name, peft_config=config, adapter_state_dict=dict(adapter.weights)
+                )
+                # Those of other adapters are missing too. Else these would be random, or left out, with a warning.
+                missing = {key for key in found.missing_keys if f".{loaded_name}." in key}
+                if wrong := {*missing, *found.unexpected_keys, *found.mismatched_keys}:
+                    raise ValueError(f"{len(wrong)} tensors, such as {min(map(str, wrong))}")
+            except (RuntimeError, ValueError, KeyError) as error:
+                with contextlib.suppress(ValueError):
+                    self.model.delete_adapter(loaded_name)
+                raise ValueError(
+                    f"the weights of adapter {adapter.folder} are not those of its {CONFIG}: save it again ({error})"
+                ) from error
+            finally:
+                # It was switched on.
+                self._active = loaded_name
+            self._kept[loaded_name] = KeptTokens(self._kept[None].max_tokens)
+            self._pinned[loaded_name] = {}
+
+    def unload_adapter(self, loaded_name: str) -> None:
+        with self._changing_adapters():
+            self._switch(None)
+            self.model.delete_adapter(loaded_name)
+            del self._kept[loaded_name], self._pinned[loaded_name]
 
     # Queries that somebody else's program adds.
 

@@ -11,7 +11,7 @@ import queue
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from itertools import count
@@ -19,6 +19,7 @@ from typing import Any, Final, Self
 
 import torch
 from vllm import EngineArgs
+from vllm.lora.request import LoRARequest
 from vllm.outputs import RequestOutput
 from vllm.platforms import current_platform
 from vllm.sampling_params import RequestOutputKind, SamplingParams
@@ -28,7 +29,8 @@ from vllm.v1.executor import Executor
 from deployments.replica.engine.dtype import resolved_dtype
 from vocab.vllm_plugin.kv_fork import TRANSFER_CONFIG, ForkHint
 from vocab.vllm_plugin.rows import rows_args, rows_of
-from wordbound.lm.base import AsyncLM
+from wordbound.lm.adapters import Adapter
+from wordbound.lm.base import REMOVED_ADAPTER, AsyncLM
 from wordbound.lm.gathering import Ids
 
 MAX_KEPT: Final = 4096
@@ -39,6 +41,8 @@ MAX_BACK: Final = 64
 
 MIN_SHARED: Final = 16
 """Tokens that several new prefixes begin with, which are then computed once, before them."""
+
+_MAX_ADAPTERS: Final = 8
 
 
 class AsyncVirtualLM(AsyncLM):
@@ -71,8 +75,13 @@ class AsyncVirtualLM(AsyncLM):
             },
         )
         self._names = count(1)
+        self._lora_ids = count(1)
         self._kept_names: OrderedDict[tuple[str | None, Ids], str] = OrderedDict()
         self._keeps = config.kv_transfer_config is not None
+        self._lora_config = config.lora_config
+        self._hf_config = config.model_config.hf_config
+        # By the name that only this loading has.
+        self._lora_requests: dict[str, LoRARequest] = {}
         self._finalizer = weakref.finalize(self, self._worker.end)
 
     @classmethod
@@ -81,7 +90,8 @@ class AsyncVirtualLM(AsyncLM):
 
         Args:
             name: A Hugging Face id or a local folder.
-            engine_opts: vLLM's ``EngineArgs``, such as ``max_model_len`` or ``gpu_memory_utilization``.
+            engine_opts: vLLM's ``EngineArgs``, such as ``max_model_len`` or ``gpu_memory_utilization``; for adapters
+                ``enable_lora``, ``max_lora_rank``, and ``max_cpu_loras``, the most that are loaded (8 by default).
             **options: As for the class.
 
         Raises:
@@ -92,6 +102,8 @@ class AsyncVirtualLM(AsyncLM):
             # Its blocks are of 128 tokens, and prefix caching reuses whole blocks only.
             arguments["kv_transfer_config"] = dict(TRANSFER_CONFIG)
         arguments |= engine_opts or {}
+        if arguments.get("enable_lora"):
+            arguments.setdefault("max_cpu_loras", max(_MAX_ADAPTERS, arguments.get("max_loras", 1)))
         arguments["dtype"] = resolved_dtype(arguments.get("dtype", "auto"))
         try:
             config = EngineArgs(**arguments).create_engine_config()
@@ -114,13 +126,13 @@ class AsyncVirtualLM(AsyncLM):
     async def token_logprobs(
         self, prompt_ids: Sequence[int], token_ids: Sequence[int], lora_name: str | None = None
     ) -> torch.Tensor:
-        prompt, ids = self._scored(prompt_ids, token_ids, lora_name)
+        prompt, ids, loaded_name = self._scored(prompt_ids, token_ids, lora_name)
         if not ids:
             return torch.empty(0)
         params = SamplingParams(
             temperature=0.0, max_tokens=1, prompt_logprobs=0, detokenize=False, output_kind=RequestOutputKind.FINAL_ONLY
         )
-        [output] = await self._generate([_Request(self._name(), prompt + ids, params)])
+        [output] = await self._generate([_Request(self._name(), prompt + ids, params, self._lora_request(loaded_name))])
         scores = (output.prompt_logprobs or [])[len(prompt) :]
         return torch.tensor([score[token].logprob for score, token in zip(scores, ids, strict=True) if score])
 
@@ -139,6 +151,43 @@ class AsyncVirtualLM(AsyncLM):
         self.cache.clear()
         self._finalizer()
 
+    # Adapters.
+
+    def load_adapter(self, adapter: Adapter, loaded_name: str) -> None:
+        config = self._lora_config
+        if config is None:
+            raise ValueError("this engine was started without adapters: give engine_opts={'enable_lora': True}")
+        if adapter.rank > config.max_lora_rank:
+            raise ValueError(
+                f"adapter {adapter.folder} has rank {adapter.rank}, and this engine takes {config.max_lora_rank} at "
+                "most: raise max_lora_rank in engine_opts"
+            )
+        if len(self._lora_requests) >= config.max_cpu_loras:
+            # The engine would forget one, and read its files again when it is used.
+            raise ValueError(
+                f"{config.max_cpu_loras} adapters are loaded already: remove one, or raise max_cpu_loras in engine_opts"
+            )
+        adapter.check_modules(_outline(self._hf_config))
+        request = LoRARequest(loaded_name, next(self._lora_ids), str(adapter.folder))
+        try:
+            self._worker.call(lambda engine: engine.add_lora(request))
+        except ValueError as error:
+            raise ValueError(f"vLLM does not take adapter {adapter.folder}: {error}") from error
+        self._lora_requests[loaded_name] = request
+
+    def unload_adapter(self, loaded_name: str) -> None:
+        request = self._lora_requests.pop(loaded_name)
+        for key in [key for key in self._kept_names if key[0] == loaded_name]:
+            del self._kept_names[key]
+        self._worker.call(lambda engine: engine.remove_lora(request.lora_int_id), ends=request)
+
+    def _lora_request(self, loaded_name: str | None) -> LoRARequest | None:
+        if loaded_name is None:
+            return None
+        if loaded_name not in self._lora_requests:
+            raise ValueError(REMOVED_ADAPTER)
+        return self._lora_requests[loaded_name]
+
     def _row_request(self, ids: Ids, lora_name: str | None) -> "_Request":
         name = self._name()
         extra_args = rows_args()
@@ -155,7 +204,7 @@ class AsyncVirtualLM(AsyncLM):
             extra_args=extra_args,
             output_kind=RequestOutputKind.FINAL_ONLY,
         )
-        return _Request(name, ids, params)
+        return _Request(name, ids, params, self._lora_request(lora_name))
 
     def _beginning(self, prefixes: Sequence[Ids], lora_name: str | None) -> Ids:
         """Return the beginning that the new ones of these prefixes share, where it is worth a step of its own."""
@@ -193,6 +242,7 @@ class _Request:
     name: str
     ids: Ids
     params: SamplingParams
+    lora: LoRARequest | None = None
     future: "Future[RequestOutput]" = field(default_factory=Future)
 
 
@@ -204,6 +254,8 @@ class _Add:
 @dataclass(frozen=True, slots=True)
 class _Abort:
     names: Sequence[str]
+    error: Exception | None = None
+    """For who waits for them; None where nobody does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +263,14 @@ class _Clear:
     pass
 
 
-_Command = _Add | _Abort | _Clear | None
+@dataclass(frozen=True, slots=True)
+class _Call:
+    function: Callable[[Any], object]
+    ends: LoRARequest | None
+    future: "Future[object]" = field(default_factory=Future)
+
+
+_Command = _Add | _Abort | _Clear | _Call | None
 """None ends the thread."""
 
 
@@ -223,6 +282,7 @@ class _Worker:
         self._commands: queue.SimpleQueue[_Command] = queue.SimpleQueue()
         self._running: dict[str, tuple[_Request, str]] = {}
         """By our name: the request, and the engine's name for it."""
+        self._removed: set[LoRARequest] = set()
         self._ended = False
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="wordbound-engine", daemon=True)
@@ -234,8 +294,13 @@ class _Worker:
             if not self._ended:
                 self._commands.put(command)
                 return
-        if isinstance(command, _Add):
+        if isinstance(command, _Add | _Call):
             raise RuntimeError("this model was cleaned up: load it again")
+
+    def call(self, function: Callable[[Any], object], ends: LoRARequest | None = None) -> None:
+        """Call a function with the engine and wait for it; the requests of adapter ``ends`` fail before."""
+        self.put(command := _Call(function, ends))
+        command.future.result()
 
     def end(self) -> None:
         """End the thread and the engine. Harmless to repeat."""
@@ -260,7 +325,10 @@ class _Worker:
         ended = RuntimeError("the model was cleaned up, or its engine was lost, before the answer came")
         self._fail(ended)
         while not self._commands.empty():
-            if isinstance(command := self._commands.get(), _Add):
+            command = self._commands.get()
+            if isinstance(command, _Call):
+                command.future.set_exception(ended)
+            elif isinstance(command, _Add):
                 for request in command.requests:
                     request.future.set_exception(ended)
 
@@ -278,18 +346,38 @@ class _Worker:
             for request in command.requests:
                 self._add(request)
         elif isinstance(command, _Abort):
-            names = [self._running.pop(name)[1] for name in command.names if name in self._running]
-            if names:
-                self.engine.abort_request(names, internal=True)
+            found = [self._running.pop(name) for name in command.names if name in self._running]
+            if found:
+                self.engine.abort_request([name for _, name in found], internal=True)
+            if command.error is not None:
+                for request, _ in found:
+                    request.future.set_exception(command.error)
+        elif isinstance(command, _Call):
+            self._call(command)
         else:
             self.engine.reset_prefix_cache(reset_connector=True)
         return True
+
+    def _call(self, command: _Call) -> None:
+        if command.ends is not None:
+            ended = [name for name, (request, _) in self._running.items() if request.lora is command.ends]
+            self._do(_Abort(ended, ValueError(REMOVED_ADAPTER)))
+            self._removed.add(command.ends)
+        try:
+            command.future.set_result(command.function(self.engine))
+        except Exception as error:
+            command.future.set_exception(error)
 
     def _add(self, request: _Request) -> None:
         if not request.future.set_running_or_notify_cancel():
             return
         try:
-            name = self.engine.add_request(request.name, {"prompt_token_ids": list(request.ids)}, request.params)
+            if request.lora in self._removed:
+                # The engine would read its files again.
+                raise ValueError(REMOVED_ADAPTER)
+            name = self.engine.add_request(
+                request.name, {"prompt_token_ids": list(request.ids)}, request.params, lora_request=request.lora
+            )
         except Exception as error:
             request.future.set_exception(error)
         else:
@@ -313,3 +401,11 @@ class _Worker:
         for request, _ in self._running.values():
             request.future.set_exception(error)
         self._running.clear()
+
+
+def _outline(hf_config: Any) -> Any:
+    """Return the model of transformers without its weights."""
+    from transformers import AutoModelForCausalLM
+
+    with torch.device("meta"):
+        return AutoModelForCausalLM.from_config(hf_config)

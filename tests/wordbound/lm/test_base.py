@@ -147,9 +147,9 @@ def test_adapters_are_refused_with_what_to_do() -> None:
     lm = CountingLM()
     with pytest.raises(ValueError, match="unknown LoRA adapter: 'poet'"):
         lm.next_token_logprobs_sync([1], lora_name="poet")
-    with pytest.raises(NotImplementedError, match="merge 'folder' into the model"):
+    with pytest.raises(NotImplementedError, match=r"CountingLM has no adapters: .* merge 'folder' into the model"):
         lm.add_new_lora("folder", "poet")
-    with pytest.raises(NotImplementedError, match="no 'poet' to remove"):
+    with pytest.raises(ValueError, match="unknown LoRA adapter: 'poet'"):
         lm.remove_lora("poet")
     with pytest.raises(RuntimeError, match="give lora_name='poet' to each call"):
         lm.set_lora("folder", "poet")
