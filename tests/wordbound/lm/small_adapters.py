@@ -9,7 +9,8 @@ from typing import Any, Final
 import torch
 from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 NUM_TOKENS: Final = 300
 
@@ -28,7 +29,17 @@ def save_model(folder: Path, vocab_size: int = NUM_TOKENS) -> Path:
         initializer_range=0.1,
     )
     LlamaForCausalLM(config).save_pretrained(folder)
+    byte_tokenizer().save_pretrained(folder)
     return folder
+
+
+def byte_tokenizer() -> PreTrainedTokenizerFast:
+    """Return a tokenizer whose tokens are the bytes."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    tokenizer = Tokenizer(models.BPE({character: i for i, character in enumerate(alphabet)}, []))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer)
 
 
 def save_adapter(model: Path, folder: Path, *, seed: int = 0, rank: int = 4, **options: Any) -> Path:

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast
 
 from tests.wordbound.lm.genlm_tests import outcomes
+from tests.wordbound.lm.small_adapters import byte_tokenizer, merged, save_adapter, save_model
 
 GPT2: Final = "openai-community/gpt2"
 
@@ -41,11 +40,7 @@ def found(
         left_out.append("test_trie.py::test_visualize")
     byte_level = tmp_path_factory.mktemp("byte_level")
     # The demo model's tokenizer has no token for bytes that are rare, and theirs are of any text.
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    tokenizer = Tokenizer(models.BPE({character: i for i, character in enumerate(alphabet)}, []))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer).save_pretrained(byte_level)
+    byte_tokenizer().save_pretrained(byte_level)
     files = {
         "test_token.py": {},
         "test_cache.py": {},
@@ -91,3 +86,27 @@ def test_of_models_all_pass_within_a_ten_thousandth(tmp_path: Path, smollm2_path
     # They ask for equal bits, of batches that are padded as theirs are.
     replaced = {GPT2: str(smollm2_path), "max_rel_err == 0": "max_rel_err < 1e-4"}
     assert_all_pass(outcomes({"test_hf_llm.py": replaced}, tmp_path)["test_hf_llm.py"], 16)
+
+
+@pytest.mark.slow
+def test_of_adapters_all_pass_on_a_cpu(tmp_path: Path) -> None:
+    model = save_model(tmp_path / "model")
+    adapter = save_adapter(model, tmp_path / "adapter")
+    merged(model, adapter).save_pretrained(tmp_path / "merged")
+    byte_tokenizer().save_pretrained(tmp_path / "merged")
+    # Models and adapters of hubs, for which these stand; and marks of tests that need no GPU here.
+    replaced = {
+        "HuggingFaceTB/SmolLM-135M": str(model),
+        "vxef/smol_lora_toy": str(adapter),
+    }
+    on_cpu = {"vxef/smol_merged_toy": str(tmp_path / "merged"), "@cuda_only\n": ""}
+    files = {
+        "conftest.py": {"HuggingFaceTB/SmolLM-135M": str(model)},
+        "test_hf_lora.py": {**replaced, **on_cpu},
+        "test_lora.py": replaced,
+    }
+    (folder := tmp_path / "genlm").mkdir()
+    found = outcomes(files, folder)
+    assert_all_pass(found["test_hf_lora.py"], 11)
+    # Their vLLM wants a GPU; test_vllm_adapters has what they test.
+    assert_all_pass(found["test_lora.py"], 1)

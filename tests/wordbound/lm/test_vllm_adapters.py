@@ -1,0 +1,83 @@
+"""LoRA adapters in a real vLLM engine, against merged weights in transformers."""
+
+import re
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from tests.e2e.own_engine import run_program
+from tests.wordbound.lm.small_adapters import DAMAGES, damaged, merged, row_of, save_adapter, save_model
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+
+PREFIX = [5, 6, 7, 8, 9, 10, 11, *range(20, 60)]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], dict[str | None, torch.Tensor]]:
+    """What the program found, and by adapter the row of merged weights."""
+    folder = tmp_path_factory.mktemp("adapters")
+    model = save_model(folder / "model")
+    first = save_adapter(model, folder / "first", seed=0)
+    second = save_adapter(model, folder / "second", seed=1, target_modules=["o_proj", "gate_proj"])
+    large = save_adapter(model, folder / "large", rank=32)
+    (folder / "damaged").mkdir()
+    for name, (damage, _) in DAMAGES.items():
+        if name != "no folder":
+            damaged(first, folder / "damaged" / name, damage)
+    paths = [model, first, second, folder / "damaged", large, folder / "found"]
+    run_program("tests.wordbound.lm.adapter_engine", *map(str, paths), log=folder / "log")
+    expected: dict[str | None, torch.Tensor] = {None: row_of(AutoModelForCausalLM.from_pretrained(model), PREFIX)}
+    expected |= {path.name: row_of(merged(model, path), PREFIX) for path in (first, second)}
+    return torch.load(folder / "found"), expected
+
+
+def assert_close(row: torch.Tensor, expected: torch.Tensor) -> None:
+    assert float((row - expected).abs().max()) < 1e-3
+
+
+@pytest.mark.parametrize("entry", ["in turn", "cached", "at once", "replaced"])
+def test_rows_are_those_of_merged_weights(
+    world: tuple[dict[str, Any], dict[str | None, torch.Tensor]], entry: str
+) -> None:
+    found, expected = world
+    for name, row in found[entry]:
+        assert_close(row, expected[name])
+
+
+def test_scores_are_those_of_the_adapter(world: tuple[dict[str, Any], dict[str | None, torch.Tensor]]) -> None:
+    found, expected = world
+    for name, scores in found["scores"]:
+        assert_close(scores, expected[name][3])
+
+
+def test_the_model_itself_stays_as_it_was(world: tuple[dict[str, Any], dict[str | None, torch.Tensor]]) -> None:
+    found, expected = world
+    assert_close(found["before"], expected[None])
+    assert_close(found["after"], expected[None])
+
+
+def test_who_waits_for_a_removed_adapter_gets_an_error(
+    world: tuple[dict[str, Any], dict[str | None, torch.Tensor]],
+) -> None:
+    found, _ = world
+    assert found["removed while it is asked for"]
+    assert all("was removed or replaced" in message for message in found["removed while it is asked for"])
+
+
+def test_errors_say_what_to_change(world: tuple[dict[str, Any], dict[str | None, torch.Tensor]]) -> None:
+    errors = world[0]["errors"]
+    assert "give engine_opts={'enable_lora': True}" in errors["not enabled"]
+    assert "has rank 32, and this engine takes 16 at most: raise max_lora_rank" in errors["rank"]
+    assert "2 adapters are loaded already: remove one, or raise max_cpu_loras" in errors["too many"]
+
+
+@pytest.mark.parametrize("name", [name for name in DAMAGES if name != "no folder"])
+def test_a_damaged_adapter_is_refused_before_the_engine_reads_it(
+    world: tuple[dict[str, Any], dict[str | None, torch.Tensor]], name: str
+) -> None:
+    message = world[0]["errors"][name]
+    assert re.search(DAMAGES[name][1], message)
+    assert "\n" not in message
