@@ -30,6 +30,9 @@ class Adapter:
         modules = dict(model.named_modules())
         for name, tensor in self.weights.items():
             path, _, side = name.removeprefix(_PREFIX).partition(".lora_")
+            if ".experts" in path:
+                # Engines and versions name these differently, and convert them.
+                continue
             module = modules.get(path)
             if module is None:
                 raise ValueError(f"adapter {self.folder} changes {path}, which the model does not have: {_OTHER}")

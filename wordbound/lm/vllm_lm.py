@@ -167,7 +167,9 @@ class AsyncVirtualLM(AsyncLM):
             raise ValueError(
                 f"{config.max_cpu_loras} adapters are loaded already: remove one, or raise max_cpu_loras in engine_opts"
             )
-        adapter.check_modules(_outline(self._hf_config))
+        # vLLM leaves out weights whose module it does not have, and those that are too small leave others in place.
+        if (outline := _outline(self._hf_config)) is not None:
+            adapter.check_modules(outline)
         request = LoRARequest(loaded_name, next(self._lora_ids), str(adapter.folder))
         try:
             self._worker.call(lambda engine: engine.add_lora(request))
@@ -404,8 +406,12 @@ class _Worker:
 
 
 def _outline(hf_config: Any) -> Any:
-    """Return the model of transformers without its weights."""
+    """Return the model of transformers without its weights; None where transformers has none of this architecture."""
     from transformers import AutoModelForCausalLM
 
-    with torch.device("meta"):
-        return AutoModelForCausalLM.from_config(hf_config)
+    try:
+        with torch.device("meta"):
+            model = AutoModelForCausalLM.from_config(hf_config)
+    except (ValueError, KeyError, AttributeError, ImportError):
+        return None
+    return model if type(model).__name__ in (hf_config.architectures or ()) else None
