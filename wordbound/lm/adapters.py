@@ -11,6 +11,7 @@ import torch
 CONFIG: Final = "adapter_config.json"
 WEIGHTS: Final = "adapter_model.safetensors"
 _PREFIX: Final = "base_model.model."
+_OTHER: Final = "give an adapter that was trained on this model"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,11 +40,9 @@ class Adapter:
             wanted = {"A": getattr(module, "in_features", None), "B": getattr(module, "out_features", None)}
             # Embeddings and GPT-2's layers have other names for their sizes.
             size = wanted.get(side[:1])
-            if size is not None and tensor.shape[1 if side[0] == "A" else 0] != size:
+            own = tensor.shape[1:2] if side[:1] == "A" else tensor.shape[:1]
+            if size is not None and tuple(own) != (size,):
                 raise ValueError(f"adapter {self.folder} does not fit {path}, which has {size} features: {_OTHER}")
-
-
-_OTHER: Final = "give an adapter that was trained on this model"
 
 
 def read_adapter(path: str) -> Adapter:
@@ -71,7 +70,7 @@ def read_adapter(path: str) -> Adapter:
         raise ValueError(
             f"adapter {folder} is more than LoRA or something else: train one without modules_to_save and bias"
         )
-    ranks = {tensor.shape[0] for name, tensor in weights.items() if ".lora_A." in name}
+    ranks = {tensor.shape[0] for name, tensor in weights.items() if ".lora_A." in name and tensor.dim()}
     if not ranks or not isinstance(rank, int):
         raise ValueError(f"adapter {folder} has no LoRA weights: save it again")
     return Adapter(folder, max(ranks | {rank}), weights)

@@ -116,6 +116,10 @@ DAMAGES: Final[Mapping[str, tuple[Callable[[Path], object], str]]] = {
         with_weights(lambda name, tensor: {name.replace("layers.1", "layers.9"): tensor}),
         "changes model.layers.9.* which the model does not have",
     ),
+    "flat tensors": (
+        with_weights(lambda name, tensor: {name: tensor.flatten()[:4].clone()}),
+        "does not fit model.layers.0.mlp.down_proj, which has",
+    ),
     "another size": (
         with_weights(lambda name, tensor: {name: tensor[:, :-2].contiguous() if "lora_A" in name else tensor}),
         "does not fit model.layers.0.mlp.down_proj, which has 128 features",
