@@ -1,0 +1,351 @@
+"""Train a LoRA adapter on texts written within word lists: Ray Train, transformers and peft.
+
+``train_adapter`` runs ``_train_worker`` on each worker of a Ray cluster. The loss is that of the answers alone. Every
+evaluation writes a checkpoint, from which the same call resumes; the adapter is that of the lowest held-out loss.
+"""
+
+import json
+import math
+import os
+import random
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+ADAPTER_NAME: Final = "adapter"
+"""The folder of the trained adapter, within that of the run."""
+
+_STATE: Final = "state.pt"
+_IGNORED: Final = -100
+"""The label that torch's cross entropy leaves out."""
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """How an adapter is trained.
+
+    Attributes:
+        rank: LoRA's r; the adapter has ``rank * (in + out)`` weights for each linear layer.
+        alpha: LoRA's scale times ``rank``.
+        epochs: Passes over the texts, at most.
+        batch_size: Texts of one optimizer step, all workers together.
+        accumulation: Parts that each worker computes its share of a step in, to save memory.
+        learning_rate: AdamW's, at its peak.
+        warmup_steps: Steps until that peak; then it falls linearly to 0.
+        evaluations: Evaluations on the held-out texts in each epoch; each writes a checkpoint.
+        patience: Evaluations without a lower held-out loss after which training stops.
+        held_out: Share of the texts that is held out.
+        seed: Of the order of the texts and the first weights.
+        dtype: Of the base model; the adapter's own weights are trained in float32. ``auto`` is bfloat16 on a GPU, and
+            float32 on a CPU, where a step in bfloat16 took ten times as long.
+        num_workers: Processes, which share this machine's processors or have one GPU each.
+        use_gpu: Whether each has a GPU.
+    """
+
+    rank: int = 8
+    alpha: int = 16
+    epochs: int = 3
+    batch_size: int = 8
+    accumulation: int = 1
+    learning_rate: float = 1e-3
+    warmup_steps: int = 10
+    evaluations: int = 4
+    patience: int = 4
+    held_out: float = 0.05
+    seed: int = 0
+    dtype: str = "auto"
+    num_workers: int = 1
+    use_gpu: bool = False
+
+
+class Example(NamedTuple):
+    """A text as the model sees it, in token ids: the chat prompt, and the answer with or without its end."""
+
+    prompt: list[int]
+    answer: list[int]
+
+
+class LabelledBatch(NamedTuple):
+    """Examples of one forward pass, padded on the left. int64 (examples, length), but ``labels``, which are those of
+    the last ``labels.shape[1]`` tokens: int64 (examples, longest answer)."""
+
+    input_ids: Any
+    attention_mask: Any
+    position_ids: Any
+    labels: Any
+
+
+def encode_examples(tokenizer: Any, texts: Sequence[dict[str, Any]]) -> list[Example]:
+    """Return the examples of texts, each ``{"messages", "text", "has_end"}``.
+
+    ``has_end`` is whether the model shall learn that the text ends here; one that ran into its budget does not.
+    """
+    examples = []
+    for text in texts:
+        made = tokenizer.apply_chat_template(text["messages"], add_generation_prompt=True, return_dict=True)
+        answer = tokenizer(text["text"], add_special_tokens=False)["input_ids"]
+        end = [tokenizer.eos_token_id] if text["has_end"] else []
+        examples.append(Example(list(made["input_ids"]), [*answer, *end]))
+    return examples
+
+
+def split_held_out(examples: Sequence[Example], share: float, seed: int) -> tuple[list[Example], list[Example]]:
+    """Return the examples to train on and those held out, at least one each where there are two."""
+    shuffled = list(examples)
+    random.Random(seed).shuffle(shuffled)  # noqa: S311 - an order, not a secret
+    num_held_out = max(round(len(shuffled) * share), 1)
+    return shuffled[num_held_out:], shuffled[:num_held_out]
+
+
+def collate(examples: Sequence[Example], padding: int) -> LabelledBatch:
+    """Return the batch of some examples."""
+    import torch
+
+    length = max(len(example.prompt) + len(example.answer) for example in examples)
+    longest = max(len(example.answer) for example in examples)
+    input_ids = torch.full((len(examples), length), padding)
+    attention_mask = torch.zeros((len(examples), length), dtype=torch.long)
+    labels = torch.full((len(examples), longest), _IGNORED)
+    for row, (prompt, answer) in enumerate(examples):
+        tokens = torch.tensor([*prompt, *answer])
+        input_ids[row, -len(tokens) :] = tokens
+        attention_mask[row, -len(tokens) :] = 1
+        labels[row, -len(answer) :] = tokens[-len(answer) :]
+    position_ids = (attention_mask.cumsum(1) - 1).clamp(min=0)
+    return LabelledBatch(input_ids, attention_mask, position_ids, labels)
+
+
+def loss_sum(model: Any, batch: LabelledBatch) -> tuple[Any, int]:
+    """Return the sum of the loss over the answers' tokens, nats, and the number of these tokens."""
+    import torch
+
+    num_places = batch.labels.shape[1]
+    # The logits of a place are those of the next token; of prompts they are not computed.
+    logits = model(
+        input_ids=batch.input_ids,
+        attention_mask=batch.attention_mask,
+        position_ids=batch.position_ids,
+        logits_to_keep=num_places + 1,
+        use_cache=False,
+    ).logits[:, :-1]
+    labels = batch.labels.to(logits.device)
+    is_labelled = labels != _IGNORED
+    loss = torch.nn.functional.cross_entropy(logits[is_labelled].float(), labels[is_labelled], reduction="sum")
+    return loss, int(is_labelled.sum())
+
+
+def train_adapter(
+    model: str, examples: Sequence[Example], folder: Path | str, settings: TrainingSettings
+) -> dict[str, Any]:
+    """Train an adapter and return the figures of the run: held-out losses by step, in nats a token.
+
+    Args:
+        model: Hugging Face id or folder of the base model, readable on every node.
+        folder: Of the run, or a URL of storage that all nodes share. A run that was ended resumes there, and one that is
+            done is read again. The adapter is in ``folder/adapter``.
+
+    Raises:
+        ray.train.TrainingFailedError: A worker failed.
+    """
+    import ray
+    from ray.train import CheckpointConfig, RunConfig, ScalingConfig
+    from ray.train.torch import TorchTrainer
+
+    training, held_out = split_held_out(examples, settings.held_out, settings.seed)
+    num_cpus = os.cpu_count() or 1
+    trainer = TorchTrainer(
+        _train_worker,
+        train_loop_config={
+            "model": model,
+            "training": ray.put(training),
+            "held_out": ray.put(held_out),
+            "settings": asdict(settings),
+        },
+        scaling_config=ScalingConfig(
+            num_workers=settings.num_workers,
+            use_gpu=settings.use_gpu,
+            # Ray lets each worker compute with as many threads.
+            resources_per_worker=None if settings.use_gpu else {"CPU": max(num_cpus // settings.num_workers, 1)},
+        ),
+        run_config=RunConfig(
+            name="checkpoints", storage_path=str(folder), checkpoint_config=CheckpointConfig(num_to_keep=2)
+        ),
+    )
+    result = trainer.fit()
+    with result.checkpoint.as_directory() as checkpoint:
+        adapter = Path(folder) / ADAPTER_NAME
+        shutil.rmtree(adapter, ignore_errors=True)
+        shutil.copytree(Path(checkpoint) / ADAPTER_NAME, adapter)
+        figures: dict[str, Any] = json.loads((Path(checkpoint) / "figures.json").read_text())
+    return figures
+
+
+class _Run:
+    """The state of a training run on one worker."""
+
+    def __init__(self, model: str, settings: TrainingSettings) -> None:
+        import torch
+        from peft import LoraConfig, get_peft_model
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+
+        torch.manual_seed(settings.seed)
+        tokenizer = AutoTokenizer.from_pretrained(model)
+        self.padding = int(tokenizer.eos_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id)
+        automatic = "bfloat16" if settings.use_gpu else "float32"
+        dtype = getattr(torch, automatic if settings.dtype == "auto" else settings.dtype)
+        base = AutoModelForCausalLM.from_pretrained(model, dtype=dtype)
+        lora = LoraConfig(
+            r=settings.rank, lora_alpha=settings.alpha, target_modules="all-linear", task_type="CAUSAL_LM"
+        )
+        # peft makes the adapter's weights float32 beside a base of lower precision.
+        self.adapted = get_peft_model(base, lora)
+        self.weights = [weight for weight in self.adapted.parameters() if weight.requires_grad]
+        self.optimizer = torch.optim.AdamW(self.weights, lr=settings.learning_rate, weight_decay=0.0)
+        self.settings = settings
+        self.step = 0
+        self.figures: list[dict[str, float]] = []
+        self.best: dict[str, Any] = {}
+        """The adapter's weights at the lowest held-out loss."""
+
+    def load(self, checkpoint: Path) -> None:
+        """Continue from a checkpoint."""
+        import torch
+        from peft import set_peft_model_state_dict
+
+        state = torch.load(checkpoint / _STATE, weights_only=True)
+        set_peft_model_state_dict(self.adapted, state["weights"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.step, self.figures, self.best = state["step"], state["figures"], state["best"]
+
+    def save(self, folder: Path) -> None:
+        """Write a checkpoint: the state, and the best adapter in peft's own format and bfloat16."""
+        import torch
+        from peft import get_peft_model_state_dict
+
+        weights = get_peft_model_state_dict(self.adapted)
+        state = {"weights": weights, "optimizer": self.optimizer.state_dict(), "step": self.step}
+        torch.save(state | {"figures": self.figures, "best": self.best}, folder / _STATE)
+        # ``state_dict`` is written as it is, in place of the model's own.
+        rounded = {name: weight.to(torch.bfloat16) for name, weight in self.best.items()}
+        self.adapted.save_pretrained(folder / ADAPTER_NAME, state_dict=rounded)
+        (folder / "figures.json").write_text(json.dumps({"evaluations": self.figures}, indent=2))
+
+    def record(self, held_out_loss: float, training_loss: float) -> None:
+        """Record an evaluation; keep the adapter where its held-out loss is the lowest so far."""
+        from peft import get_peft_model_state_dict
+
+        if all(held_out_loss < figure["held_out_loss"] for figure in self.figures):
+            self.best = {name: weight.clone() for name, weight in get_peft_model_state_dict(self.adapted).items()}
+        figure = {"step": self.step, "held_out_loss": held_out_loss, "training_loss": training_loss}
+        self.figures.append(figure)
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether the last ``patience`` evaluations brought no lower held-out loss."""
+        losses = [figure["held_out_loss"] for figure in self.figures]
+        return len(losses) - 1 - losses.index(min(losses)) >= self.settings.patience if losses else False
+
+
+def batches_of(num_examples: int, settings: TrainingSettings, epoch: int) -> Iterator[list[int]]:
+    """Yield the places of each batch's examples, in an order of that epoch; the last ones, too few, are left out."""
+    order = list(range(num_examples))
+    random.Random(f"{settings.seed} {epoch}").shuffle(order)  # noqa: S311
+    size = min(settings.batch_size, num_examples)
+    for first in range(0, num_examples - size + 1, size):
+        yield order[first : first + size]
+
+
+def learning_rate_at(step: int, num_steps: int, settings: TrainingSettings) -> float:
+    """Return the learning rate of a step: a linear warm-up, then linearly down to 0."""
+    warm = min(1.0, (step + 1) / max(settings.warmup_steps, 1))
+    return settings.learning_rate * warm * (1 - step / num_steps)
+
+
+def _train_worker(config: dict[str, Any]) -> None:
+    """Train on one worker of Ray Train."""
+    import ray
+    import ray.train
+    from ray.train.torch import prepare_model
+
+    settings = TrainingSettings(**config["settings"])
+    training: list[Example] = ray.get(config["training"])
+    held_out: list[Example] = ray.get(config["held_out"])
+    context = ray.train.get_context()
+    rank, world = context.get_world_rank(), context.get_world_size()
+    run = _Run(config["model"], settings)
+    if (checkpoint := ray.train.get_checkpoint()) is not None:
+        with checkpoint.as_directory() as folder:
+            run.load(Path(folder))
+    model = prepare_model(run.adapted)
+    steps = [batch for epoch in range(settings.epochs) for batch in batches_of(len(training), settings, epoch)]
+    interval = max(len(steps) // (settings.epochs * settings.evaluations), 1)
+    if not run.figures:
+        run.record(_mean_loss(model, held_out, run.padding), math.nan)
+        _report(run, len(steps), rank)
+    total, num_tokens = 0.0, 0
+    for batch in steps[run.step :]:
+        if run.is_stuck:
+            break
+        for group in run.optimizer.param_groups:
+            group["lr"] = learning_rate_at(run.step, len(steps), settings)
+        mine = [training[place] for place in batch[rank::world]]
+        loss, tokens = _optimize(model, run, mine)
+        total, num_tokens = total + loss, num_tokens + tokens
+        run.step += 1
+        if run.step % interval == 0 or run.step == len(steps):
+            run.record(_mean_loss(model, held_out, run.padding), total / max(num_tokens, 1))
+            _report(run, len(steps), rank)
+            total, num_tokens = 0.0, 0
+
+
+def _optimize(model: Any, run: _Run, examples: Sequence[Example]) -> tuple[float, int]:
+    """Make one optimizer step; return the sum of its loss and the number of its tokens on this worker."""
+    import torch
+
+    parts = [examples[part :: run.settings.accumulation] for part in range(run.settings.accumulation)]
+    num_tokens = sum(len(example.answer) for example in examples)
+    total = 0.0
+    for part in filter(None, parts):
+        loss, _ = loss_sum(model, collate(part, run.padding))
+        (loss / num_tokens).backward()
+        total += float(loss.detach())
+    torch.nn.utils.clip_grad_norm_(run.weights, 1.0)
+    run.optimizer.step()
+    run.optimizer.zero_grad()
+    return total, num_tokens
+
+
+def _mean_loss(model: Any, examples: Sequence[Example], padding: int, batch_size: int = 8) -> float:
+    """Return the mean loss a token over all examples; every worker computes it, and gets the same."""
+    import torch
+
+    model.eval()
+    total, num_tokens = 0.0, 0
+    ordered = sorted(examples, key=lambda example: len(example.prompt) + len(example.answer))
+    with torch.inference_mode():
+        for first in range(0, len(ordered), batch_size):
+            loss, tokens = loss_sum(model, collate(ordered[first : first + batch_size], padding))
+            total, num_tokens = total + float(loss), num_tokens + tokens
+    model.train()
+    return total / num_tokens
+
+
+def _report(run: _Run, num_steps: int, rank: int) -> None:
+    """Report an evaluation to Ray Train, with a checkpoint from the first worker."""
+    import ray.train
+
+    metrics = {**run.figures[-1], "num_steps": num_steps}
+    if rank:
+        ray.train.report(metrics)
+        return
+    with tempfile.TemporaryDirectory() as temporary:
+        run.save(Path(temporary))
+        ray.train.report(metrics, checkpoint=ray.train.Checkpoint.from_directory(temporary))
+    print(
+        f"step {run.step} of {num_steps}: held-out loss {run.figures[-1]['held_out_loss']:.4f}, "
+        f"training loss {run.figures[-1]['training_loss']:.4f}",
+        flush=True,
+    )
