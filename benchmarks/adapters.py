@@ -154,7 +154,7 @@ def _measure(
         # The free arm is the same at each N.
         cells += [arm.cell] if arm.cell not in cells else []
     base = cells[0].model
-    folders = {cell.model: arguments.adapted for cell in reversed(cells)} | {base: arguments.model}
+    folders = {base: arguments.model} | {cell.model: arguments.adapted for cell in cells if cell.model != base}
     for name, folder in folders.items():
         _ask(folder, [cell for cell in cells if cell.model == name], asked, records)
     answers = [answer for cell in cells for answer in answers_of(records, cell, asked)]

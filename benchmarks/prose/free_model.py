@@ -98,7 +98,9 @@ class FreeModel:
         """
         import torch
 
-        beginning_tokens, *tokens = self.tokenizer([beginning, *choices], add_special_tokens=False)["input_ids"]
+        beginning_tokens, *tokens = (
+            self.tokenizer(text, add_special_tokens=False)["input_ids"] for text in (beginning, *choices)
+        )
         if any(len(choice) != 1 for choice in tokens):
             raise ValueError(f"the judge's tokenizer has no single token for each of {choices}")
         with torch.inference_mode():
