@@ -69,7 +69,8 @@ LEGEND: Final = """\
   judge, asked for the better, more natural of the two, prefers, and **log odds** those of its preference with their
   standard error; both over the two orders. An unfinished last sentence is cut off before. **same in both orders** says
   how far to trust it: near 0, it only sees which answer stands first. **fewer bits** is the share to which the judge,
-  not asked, gives fewer bits per character. With 40 pairs, a share of 0.35 to 0.65 is no difference (95%)."""
+  not asked, gives fewer bits per character. With 40 pairs, a share of 0.35 to 0.65 is no difference (95%). default
+  against free is the control: a judge that finds little there cannot tell what an adapter brings."""
 
 
 class Arm(NamedTuple):
