@@ -11,6 +11,7 @@ NAMES = {
     "masks": "--tokenizer",
     "compile": "--tokenizer",
     "quality": "--model",
+    "adapters": "--model",
     "batch": "--model",
     "lm_rows": "--model",
     "fairness": "--model",

@@ -137,11 +137,11 @@ def _serve(
     ]
     if not wanted:
         return
-    with _service(model, arguments.lang) as client:
+    with running_service(model, arguments.lang) as client:
         warm = None
         for cell in wanted:
             if warm != cell.n_words:
-                _warm_up(client, cell)
+                warm_up(client, cell)
                 warm = cell.n_words
             try:
                 num_answers = measure_served(client, records, run, cell, prompts, arguments.alone)
@@ -152,7 +152,7 @@ def _serve(
 
 
 @contextmanager
-def _service(model: str, lang: str) -> Iterator[openai.OpenAI]:
+def running_service(model: str, lang: str) -> Iterator[openai.OpenAI]:
     """The demo's service, with this model and list."""
     demo = Demo(model, cache_dir() / "quality", {"prebuild_langs": [lang]})
     say(f"starting the service; its log is {demo.log_path}")
@@ -167,7 +167,7 @@ def _service(model: str, lang: str) -> Iterator[openai.OpenAI]:
         demo.stop()
 
 
-def _warm_up(client: openai.OpenAI, cell: Cell) -> None:
+def warm_up(client: openai.OpenAI, cell: Cell) -> None:
     """The first answer of an N makes its rows."""
     extra = {} if cell.n_words is None else {"vocab": {"lang": cell.lang, "n_words": cell.n_words}}
     client.chat.completions.create(

@@ -7,7 +7,7 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from benchmarks.prose.free_model import FreeModel, score_answers
+from benchmarks.prose.free_model import BATCH, FreeModel, score_answers
 from benchmarks.prose.generated import AllowedTokens, generate
 from benchmarks.prose.methods import Method
 from benchmarks.prose.records import Cell, Records
@@ -56,6 +56,20 @@ def test_the_probabilities_of_all_that_may_follow_are_one(judge: FreeModel) -> N
     token = judge.tokenizer("x")["input_ids"][0]
     longer = judge.bits("Tell me", "dex", is_ended=False)
     assert 2 ** -(longer - beginning) == pytest.approx(float(p[token].detach()), rel=1e-3)
+
+
+def test_texts_of_one_prompt_have_the_same_bits_together_as_alone(judge: FreeModel) -> None:
+    texts = [("de " * (place % 5) + "la"[: place % 3], place % 2 == 0) for place in range(BATCH + 3)]
+    alone = [judge.bits("Tell me", text, is_ended=is_ended) for text, is_ended in texts]
+    assert judge.bits_of_many("Tell me", texts) == pytest.approx(alone, rel=1e-4)
+    assert judge.bits_of_many("Tell me", []) == []
+
+
+def test_log_odds_are_those_of_the_next_token(judge: FreeModel) -> None:
+    one, other = (judge.bits("Tell me", f"de{letter}", is_ended=False) for letter in "xy")
+    assert judge.log_odds("Tell me", "de", ("x", "y")) == pytest.approx((other - one) * math.log(2), abs=1e-3)
+    with pytest.raises(ValueError, match="no single token"):
+        judge.log_odds("Tell me", "de", ("xy", "y"))
 
 
 def test_nothing_is_lost_where_everything_may_come(judge: FreeModel) -> None:
