@@ -14,6 +14,7 @@ from deployments.contract import Caller, Decoding, ResolvedVocabulary
 from deployments.replica.answers.answering import ChatAnswerer, Prompts
 from deployments.replica.answers.plain_text import PlainText
 from deployments.replica.deployment import Replica
+from deployments.replica.engine.adapters import EngineAdapters
 from deployments.replica.engine.node_lists import NodeLists
 from deployments.replica.engine.startup_check import check_context
 from deployments.replica.prompts.hint import hint_line
@@ -41,6 +42,7 @@ class ScriptedReplica:
         *,
         prompts: Any = None,
         ends_thinking: bool = False,
+        adapters: EngineAdapters | None = None,
         **args: object,
     ) -> None:
         settings = Settings.load({"secret_token": "k", "model_name": "some/model", **args}, {})
@@ -49,7 +51,13 @@ class ScriptedReplica:
         )
         lists = NodeLists(ArtefactStore(folder, 2**30), self._nowhere, settings.mask_engine)
         self._answerer = ChatAnswerer(
-            cast("LLMServer", self), settings, lists, prompts, tells_cost=True, ends_thinking=ends_thinking
+            cast("LLMServer", self),
+            settings,
+            lists,
+            prompts,
+            tells_cost=True,
+            ends_thinking=ends_thinking,
+            adapters=adapters or EngineAdapters(settings.model_id, {}),
         )
         self._script = script
         self.request: Any = None
