@@ -46,7 +46,7 @@ def write_adapter(model: Path, folder: Path, card: dict[str, Any] | None = None,
         for name, parameter in made.named_parameters():
             if "lora_" in name:
                 parameter.normal_(0, 0.3)
-    made.save_pretrained(folder)
+    made.save_pretrained(folder, save_embedding_layers=False)
     if card is not None:
         (folder / "wordbound.json").write_text(json.dumps({"format": 1, **card}))
     return folder

@@ -148,6 +148,8 @@ class Adapter:
             unread.append("bias")
         if unread:
             raise AdapterError(f"lora.{self.name}: the engine applies no {' or '.join(unread)}: {_MERGE}")
+        if heads := [module for module in self.shapes if module.endswith("lm_head")]:
+            raise AdapterError(f"lora.{self.name}: the engine applies nothing to {heads[0]}: {_MERGE} it")
         if self.others:
             raise AdapterError(f"lora.{self.name}: the engine does not apply the tensor {self.others[0]}: {_MERGE}")
 

@@ -12,7 +12,7 @@ from tests.pages import blocks_run_by
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
-SEED, TEMPERATURES, SANITIZER, BITMASK = blocks_run_by(__file__, "docs/upstream.md")
+SEED, ADAPTER, TEMPERATURES, SANITIZER, BITMASK = blocks_run_by(__file__, "docs/upstream.md")
 
 
 def run(program: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -35,6 +35,11 @@ def test_a_seed_and_a_prompt_of_several_steps_end_vllms_engine(smollm2_path: Pat
     done = run(SEED.text.replace("HuggingFaceTB/SmolLM2-135M-Instruct", str(smollm2_path)), tmp_path)
     assert done.returncode != 0
     assert "CPU Generator does not use offset" in done.stdout + done.stderr
+
+
+def test_a_row_without_an_adapter_gets_the_last_one(tmp_path: Path) -> None:
+    done = run(ADAPTER.text, tmp_path)
+    assert done.stdout.splitlines()[-1:] == ["tensor([[4., 4.]])"], done.stderr
 
 
 def test_temperatures_of_drafted_tokens_are_what_the_buffer_held(tmp_path: Path) -> None:

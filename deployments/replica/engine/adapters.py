@@ -104,7 +104,7 @@ class EngineAdapters:
     def choose(self, model: str, asked: str | None, vocabulary: ResolvedVocabulary | None) -> str | None:
         """Return the adapter of a request, or None: ``model`` is the one that it names, ``asked`` that of its
         vocabulary. Free requests of the base model have none but what is merged."""
-        if model != self.model_id:
+        if model in self.adapters:
             return model
         if vocabulary is None or self.merged is not None:
             return self.merged
@@ -133,6 +133,11 @@ def _add_lora(engine_kwargs: dict[str, Any], adapters: Mapping[str, Adapter]) ->
         AdapterError: The rank of one is larger than vLLM takes.
     """
     engine_kwargs["enable_lora"] = True
+    # vLLM 0.29 would also wrap the language model's head, and then fails on a request for the log-probabilities of its
+    # prompt: on a CPU the engine dies of a wrong shape.
+    engine_kwargs["lora_target_modules"] = sorted(
+        {module.rsplit(".", 1)[-1] for adapter in adapters.values() for module in adapter.shapes}
+    )
     engine_kwargs.setdefault("max_loras", min(len(adapters), _MOST_AT_ONCE))
     # vLLM reads one that it has dropped from its folder again.
     engine_kwargs.setdefault("max_cpu_loras", max(len(adapters), engine_kwargs["max_loras"]))

@@ -96,6 +96,12 @@ def test_what_the_engine_would_not_apply_is_refused(folder: Path, model: Path, f
     assert f"the engine applies no {next(iter(field))}" in fault(folder, model)
 
 
+def test_an_adapter_of_the_head_is_refused_unless_it_is_merged(model: Path, tmp_path: Path) -> None:
+    folder = write_adapter(model, tmp_path / "head", target_modules=["q_proj", "lm_head"])
+    assert "the engine applies nothing to lm_head" in fault(folder, model)
+    Adapter.read("a", str(folder)).check(str(model), module_shapes(str(model)), None)
+
+
 def test_the_card_of_another_model_is_refused(folder: Path, model: Path) -> None:
     change(folder, CARD, base_model="some/other")
     assert "it was trained for some/other" in fault(folder, model)
