@@ -115,7 +115,7 @@ def test_each_request_of_a_batch_has_its_own_adapter(world: World, reference: Re
         made = world.chat(name, question, return_token_ids=True)
         return made["prompt_token_ids"], made["choices"][0]["token_ids"]
 
-    lists = {EN: {"lang": "en", "n_words": 1000}, ES: {"lang": "es", "n_words": 500}}
+    lists: dict[str, dict[str, Any]] = {EN: {"lang": "en", "n_words": 1000}, ES: {"lang": "es", "n_words": 500}}
     with ThreadPoolExecutor(16) as pool:
         texts = [pool.submit(free, name, question) for question in QUESTIONS for name in NAMES]
         listed = [pool.submit(world.text, model, lists[model], seed=seed) for model in lists for seed in range(3)]

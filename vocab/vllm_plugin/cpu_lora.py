@@ -1,8 +1,8 @@
 """Keep the adapter of one request from requests without an adapter, in an engine on a CPU.
 
 Where a batch has both, vLLM 0.29 gives the rows of the base model the index -1, which its kernels for a GPU skip and
-its code for a CPU reads as the last adapter (``docs/upstream.md``): they got that adapter's text. Here what the first of
-its two matrices makes of such a row is zero.
+its code for a CPU reads as the last adapter (``docs/upstream.md``). Here what the first of its two matrices
+makes of such a row is zero.
 """
 
 from collections.abc import Callable
