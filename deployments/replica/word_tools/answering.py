@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any, Final
 
-from deployments.contract import Answer, Caller, ResolvedVocabulary, Tool, VocabularySpec
+from deployments.contract import AUTO_ADAPTER, Answer, Caller, ResolvedVocabulary, Tool, VocabularySpec
 from deployments.replica.answers.answering import as_refusal
 from deployments.replica.answers.rows import RowAnswerer
 from deployments.replica.engine import engine
@@ -56,7 +56,7 @@ class WordTools:
         """Yield the one dict of an answer, or its events, ``width`` sequences at most at once in the engine; or an
         error, as ``ChatAnswerer.answer`` has it."""
         name = body.get("model", self._settings.model_id)
-        caller = caller._replace(adapter=self._adapters.choose(name, body["adapter"], vocabulary))
+        caller = caller._replace(adapter=self._adapters.choose(name, body.get("adapter", AUTO_ADAPTER), vocabulary))
         try:
             self._check()
             if tool == "next":
