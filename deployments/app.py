@@ -17,6 +17,7 @@ from deployments.batch.api.routes import mount_batches
 from deployments.batch.deployment import Batches
 from deployments.ingress.deployment import Ingress, max_chats
 from deployments.replica.deployment import Replica
+from deployments.replica.engine.adapters import with_merge_settled
 from deployments.replica.engine.engine import engine_config
 from deployments.settings import DEMO_TOKEN, Settings, SettingsError
 from deployments.vocabulary.deployment import VocabularyDeployment
@@ -38,7 +39,7 @@ def build(args: Mapping[str, Any]) -> serve.Application:
     Raises:
         SettingsError: A setting is unknown, bad, or unsafe where the service would listen.
     """
-    settings = Settings.load(args)
+    settings = with_merge_settled(Settings.load(args))
     print(f"wordbound settings, all others by default:\n{settings.as_text()}", flush=True)
     for warning in settings.warnings:
         logger.warning("%s", warning)

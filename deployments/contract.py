@@ -51,10 +51,11 @@ BEGUN: Final[Answer] = ""
 
 
 class Caller(NamedTuple):
-    """The name of a request's key, and the request's id."""
+    """The name of a request's key, and the request's id. A replica adds the adapter with which rows are computed."""
 
     owner: str
     request_id: str
+    adapter: str | None = None
 
 
 class VocabularySpec(BaseModel):
@@ -167,6 +168,9 @@ class AuthorControls(NamedTuple):
     max_sentences: int | None = None
 
 
+AUTO_ADAPTER: Final = "auto"
+"""The adapter whose card fits the list, if one does."""
+
 MAX_RESCUE: Final = 0.5
 """A mask that leaves more than half is no corner, and going back costs more and more."""
 
@@ -189,6 +193,7 @@ class Decoding(BaseModel):
         score: Whether the answer always includes the cost of the constraint.
         hint: Whether a line of the prompt tells the model to use simple words.
         author: What the author asks of the text beyond the list.
+        adapter: The adapter of a constrained request whose model is the base model: ``AUTO_ADAPTER``, a name, or None.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -204,6 +209,7 @@ class Decoding(BaseModel):
     score: bool = False
     hint: bool = False
     author: AuthorControls | None = None
+    adapter: str | None = AUTO_ADAPTER
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:

@@ -29,6 +29,7 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from deployments.contract import AUTO_ADAPTER
 from deployments.keys import DEFAULT_OWNER, Key, digest_of, is_key_name
 from deployments.limits import MAX_NGRAM_SIZE, NO_REPEAT_NGRAM_SIZE, BatchLimits, Limits
 from deployments.rates import IN_MEMORY, Rates
@@ -40,6 +41,8 @@ DEMO_TOKEN: Final = "changeme"  # noqa: S105 - the well-known key of the demo, r
 
 
 _NO_LIMITS: Final = Key()
+
+_ADAPTER_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}")
 
 _ORIGIN: Final = re.compile(r"[a-z][a-z0-9+.-]*://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
 
@@ -122,6 +125,14 @@ class Settings(BaseSettings):
     processor computes in it (AMX or avx512_bf16), else float32, which takes twice the memory and half the time."""
     engine_kwargs: dict[str, Any] = {}
     """Arguments of vLLM's engine, such as ``tensor_parallel_size``."""
+    lora: dict[str, str] = {}
+    """Adapters (LoRA, in peft's format) by the names that clients use: each a folder that every node has at this path,
+    or a Hugging Face id. ``docs/adapters.md`` says which requests have them. Costs the memory of their weights, and on
+    a CPU two thirds of the speed where they are not merged."""
+    lora_merge: Literal["auto"] | bool = "auto"
+    """Merge the adapter into the model's weights, so that it costs no speed and requests without a list have it too.
+    ``auto`` merges where the engine is on a CPU and there is one adapter. Costs a copy of the model in the cache, and
+    the memory of the model while a replica makes it."""
     keep_search_steps: bool | None = None
     """Keep what the engine computed for a step of a search for the step after it, in up to a quarter of its KV cache
     and for up to 30 s. By default on a CPU only, where four beams take two to eight times as long without: vLLM's
@@ -286,6 +297,10 @@ class Settings(BaseSettings):
             raise ValueError(f"secret_token: {DEMO_TOKEN!r} is the demo's key, which everyone knows: set SECRET_TOKEN")
         if len(set(digests)) < len(digests):
             raise ValueError("keys: expected keys that differ from each other and from secret_token")
+        if self.model_id in self.lora:
+            raise ValueError(f"lora: {self.model_id!r} is the model's own name: give the adapter another one")
+        if self.lora_merge is True and len(self.lora) != 1:
+            raise ValueError(f"lora_merge: expected one adapter in lora to merge, and there are {len(self.lora)}")
         has_rates = any(key.has_rates for key in self.keys.values())
         if has_rates and self.ingress_replicas > 1 and self.rates_url == IN_MEMORY:
             raise ValueError(
@@ -311,6 +326,16 @@ class Settings(BaseSettings):
             if name != DEFAULT_OWNER and key.sha256 is None:
                 raise ValueError(f"expected {name}.sha256, the SHA-256 of the key")
         return keys
+
+    @field_validator("lora")
+    @classmethod
+    def _check_adapter_names(cls, lora: dict[str, str]) -> dict[str, str]:
+        for name in lora:
+            if not _ADAPTER_NAME.fullmatch(name) or name == AUTO_ADAPTER:
+                raise ValueError(
+                    f"{name!r}: expected names of 1 to 128 letters, digits, _, -, ., : and /, other than {AUTO_ADAPTER}"
+                )
+        return lora
 
     @field_validator("rates_url")
     @classmethod
@@ -383,6 +408,11 @@ class Settings(BaseSettings):
     def prebuilt_counts(self) -> tuple[int, ...]:
         """The N for which the lists of ``prebuild_langs`` are compiled before the service is ready."""
         return self.prebuild_word_counts or (self.prebuild_prefix,)
+
+    @property
+    def merged_adapter(self) -> str | None:
+        """The adapter that is merged into the model; known when the application has been built."""
+        return next(iter(self.lora)) if self.lora_merge is True and self.lora else None
 
     def is_given(self, key: str) -> bool:
         """Whether a source gives a setting."""

@@ -39,13 +39,13 @@ from deployments.ingress.routes.vocabularies import CHECK_PATH, CHECKS_AT_ONCE, 
 from deployments.ingress.routes.word_tools import TOOL_PATHS, add_word_tools
 from deployments.page.bundle import Bundle
 from deployments.process_setup import set_up_process, watch_event_loop
+from deployments.protocol.adapters import AdapterNames
 from deployments.protocol.generation.generate import GenerateRequestReader, rename, reshaped
 from deployments.protocol.generation.reader import (
     ChatRequest,
     ChatRequestReader,
     CompletionRequestReader,
     check_budget,
-    model_not_found,
 )
 from deployments.protocol.openapi.document import DOCS_PATHS, add_docs
 from deployments.protocol.tokenization import read_detokenize, read_tokenize
@@ -224,22 +224,25 @@ def _add_models(app: FastAPI, settings: Settings, backend: Backend) -> None:
         "max_output_tokens": limits.max_new_tokens,
     }
 
-    async def with_context() -> dict[str, Any]:
+    adapters = AdapterNames.of(settings)
+    of_adapters = [{**card, "id": name, "root": root, "parent": card["id"]} for name, root in settings.lora.items()]
+
+    async def cards() -> list[dict[str, Any]]:
         length = await backend.context_length()
         # Left out, as in OpenAI's card, until a replica has said it.
-        return card if length is None else {**card, "max_model_len": length}
+        context = {} if length is None else {"max_model_len": length}
+        return [{**one, **context} for one in (card, *of_adapters)]
 
     @app.get("/v1/models")
     async def list_models() -> Response:
-        """The model that is served."""
-        return JSONResponse({"object": "list", "data": [await with_context()]})
+        """The model that is served, and its adapters."""
+        return JSONResponse({"object": "list", "data": await cards()})
 
     @app.get("/v1/models/{name:path}")
     async def get_model(name: str) -> Response:
-        """The model of that name: how long its prompts and answers may be."""
-        if name != settings.model_id:
-            raise model_not_found(name)
-        return JSONResponse(await with_context())
+        """The model or adapter of that name: how long its prompts and answers may be."""
+        adapters.check_model(name, settings.model_id)
+        return JSONResponse(next(one for one in await cards() if one["id"] == name))
 
 
 def max_chats(settings: Settings) -> int:
@@ -292,7 +295,8 @@ def _add_generation(app: FastAPI, settings: Settings, backend: Backend, rates: R
 
 
 def _add_tokenization(app: FastAPI, settings: Settings, backend: Backend, backlog: Backlog) -> None:
-    known: dict[str, Any] = {"limits": settings.limits, "model_id": settings.model_id}
+    adapters = AdapterNames.of(settings)
+    known: dict[str, Any] = {"limits": settings.limits, "model_id": settings.model_id, "adapters": adapters}
 
     async def answered(request: Request, read: Callable[..., dict[str, Any]]) -> Response:
         request_id = request.state.request_id

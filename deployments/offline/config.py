@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from deployments.errors import CallerError
 from deployments.protocol.generation.reader import ChatRequestReader
+from deployments.replica.engine.adapters import with_merge_settled
 from deployments.settings import Settings, SettingsError
 from deployments.settings_sources import PREFIX
 
@@ -75,7 +76,7 @@ class OfflineConfig:
         block = args.pop(BLOCK, None) or {}
         # There is no HTTP front here, so any key will do.
         variables = {**(os.environ if environment is None else environment), f"{PREFIX}SECRET_TOKEN": uuid4().hex}
-        settings = Settings.load(args, variables)
+        settings = with_merge_settled(Settings.load(args, variables))
         try:
             config = cls(settings, OfflineSettings.model_validate(block))
         except ValidationError as error:
@@ -105,6 +106,7 @@ class OfflineConfig:
         kwargs = settings.engine_kwargs
         content = {
             "model": [settings.model_name, settings.model_id, settings.torch_dtype],
+            **({"adapters": [settings.lora, settings.lora_merge]} if settings.lora else {}),
             "engine": {name: kwargs[name] for name in _ENGINE_KEYS if name in kwargs},
             "lists": [str(settings.wordlist_dir), settings.mask_engine],
             "defaults": [

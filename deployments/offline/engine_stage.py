@@ -20,6 +20,7 @@ from deployments.offline.replica import OfflineReplica, make_replica, normalized
 from deployments.offline.rows import ANSWER, REQUEST
 from deployments.process_setup import set_up_process
 from deployments.replica.answers.answer_line import LineRequest
+from deployments.replica.engine.adapters import EngineAdapters
 from deployments.replica.engine.dtype import resolved_dtype
 from deployments.replica.engine.engine import is_dead
 from deployments.settings import Settings
@@ -85,6 +86,9 @@ class AnswerStage(vLLMEngineStageUDF):
         set_up_process(settings)
         os.environ[ARTEFACT_DIR_VARIABLE] = str(settings.resolved_artefact_dir())
         os.environ[CACHE_BYTES_VARIABLE] = str(settings.engine_cache_bytes)
+        self._adapters = EngineAdapters.read(settings)
+        if self._adapters.model is not None:
+            kwargs["model"] = str(self._adapters.model)
         super().__init__(data_column, [REQUEST], **kwargs)
         self._settings = settings
         self._coordinator = coordinator
@@ -95,6 +99,7 @@ class AnswerStage(vLLMEngineStageUDF):
     def normalize_engine_kwargs(self, engine_kwargs: dict[str, Any]) -> dict[str, Any]:
         # Here, where the engine runs.
         given = {**engine_kwargs, "dtype": resolved_dtype(engine_kwargs.get("dtype", "auto"))}
+        self._adapters.add_arguments(given)
         return normalized(super().normalize_engine_kwargs(given))
 
     async def udf(self, batch: list[dict[str, Any]]) -> AsyncIterator[dict[str, Any]]:

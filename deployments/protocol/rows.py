@@ -9,10 +9,10 @@ from pydantic import Field, Tag
 
 from deployments.errors import BadRequestError
 from deployments.limits import Limits
-from deployments.protocol.generation.chat import ModelName, TokenId
+from deployments.protocol.adapters import NO_ADAPTERS, AdapterNames
+from deployments.protocol.generation.chat import TokenId
 from deployments.protocol.generation.completion import Prompt, PromptText, PromptTokens
-from deployments.protocol.generation.reader import model_not_found
-from deployments.protocol.validation import INT32_MAX, AtMost, Body, by_kind, checked
+from deployments.protocol.validation import INT32_MAX, AtMost, Body, ModelName, by_kind, checked
 
 DTYPES: Final = ("float32", "float16")
 
@@ -21,7 +21,7 @@ class LogprobsRequest(Body):
     """Asks for the log-probability of every token of the model after each prompt."""
 
     model: ModelName | None = None
-    """The model that is served, the only one there is."""
+    """The model that is served, or one of its adapters; by default the model."""
     prompt: Prompt
     """One text, or its tokens; or several prompts."""
     dtype: Literal["float32", "float16"] | None = None
@@ -36,7 +36,7 @@ class TokenLogprobsRequest(Body):
     """Asks for the log-probability of each of some tokens, after the prompt and the tokens before it."""
 
     model: ModelName | None = None
-    """The model that is served, the only one there is."""
+    """The model that is served, or one of its adapters; by default the model."""
     prompt: Annotated[
         Annotated[PromptText, Tag("a scalar")] | Annotated[PromptTokens, Tag("a list")],
         by_kind,
@@ -48,7 +48,7 @@ class TokenLogprobsRequest(Body):
     """Whether a text gets the tokens that the tokenizer puts before any text, as by default."""
 
 
-def read_logprobs(body: Any, *, limits: Limits, model_id: str) -> dict[str, Any]:
+def read_logprobs(body: Any, *, limits: Limits, model_id: str, adapters: AdapterNames = NO_ADAPTERS) -> dict[str, Any]:
     """Check the parsed body of a request to ``/v1/logprobs``, and return it without what is null, with its ``dtype``.
 
     Whether the tokens are the model's, and the rows not too many bytes, is checked where the model is.
@@ -60,21 +60,22 @@ def read_logprobs(body: Any, *, limits: Limits, model_id: str) -> dict[str, Any]
     # Before the prompts are looked at, of which there may be as many as a body holds.
     if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int) and len(prompt) > limits.max_rows:
         raise BadRequestError(f"'prompt' must be at most {limits.max_rows} prompts: send several requests.", "prompt")
-    given = _read(LogprobsRequest, body, limits, model_id)
+    given = _read(LogprobsRequest, body, limits, model_id, adapters)
     return {"dtype": DTYPES[0], **given}
 
 
-def read_token_logprobs(body: Any, *, limits: Limits, model_id: str) -> dict[str, Any]:
+def read_token_logprobs(
+    body: Any, *, limits: Limits, model_id: str, adapters: AdapterNames = NO_ADAPTERS
+) -> dict[str, Any]:
     """Check the parsed body of a request to ``/v1/token_logprobs``, and return it without what is null.
 
     Raises:
         CallerError: The first fault found; ``param`` names the field.
     """
-    return _read(TokenLogprobsRequest, body, limits, model_id)
+    return _read(TokenLogprobsRequest, body, limits, model_id, adapters)
 
 
-def _read(model: type[Body], body: Any, limits: Limits, model_id: str) -> dict[str, Any]:
+def _read(model: type[Body], body: Any, limits: Limits, model_id: str, adapters: AdapterNames) -> dict[str, Any]:
     given = checked(model, body, limits).model_dump(exclude_none=True)
-    if given.pop("model", model_id) != model_id:
-        raise model_not_found(body["model"])
+    adapters.check_body(given, model_id)
     return given

@@ -6,18 +6,18 @@ from pydantic import Field
 
 from deployments.errors import BadRequestError
 from deployments.limits import Limits
-from deployments.protocol.generation.chat import ModelName, TokenId
+from deployments.protocol.adapters import NO_ADAPTERS, AdapterNames
+from deployments.protocol.generation.chat import TokenId
 from deployments.protocol.generation.messages import Messages
-from deployments.protocol.generation.reader import model_not_found
 from deployments.protocol.generation.structure import Tools
-from deployments.protocol.validation import Body, checked
+from deployments.protocol.validation import Body, ModelName, checked
 
 
 class TokenizeRequest(Body):
     """Asks for the tokens of a ``prompt``, as ``/v1/completions`` reads it, or of ``messages``, as a chat does."""
 
     model: ModelName | None = None
-    """The model that is served, the only one there is."""
+    """The model that is served, or one of its adapters; by default the model."""
     prompt: str | None = None
     messages: Messages | None = None
     add_special_tokens: bool | None = None
@@ -37,14 +37,14 @@ class DetokenizeRequest(Body):
     """Asks for the text of tokens."""
 
     model: ModelName | None = None
-    """The model that is served, the only one there is."""
+    """The model that is served, or one of its adapters; by default the model."""
     tokens: Annotated[list[TokenId], Field(fail_fast=True)]
 
 
 _OF_MESSAGES: Final = ("add_generation_prompt", "continue_final_message", "tools")
 
 
-def read_tokenize(body: Any, *, limits: Limits, model_id: str) -> dict[str, Any]:
+def read_tokenize(body: Any, *, limits: Limits, model_id: str, adapters: AdapterNames = NO_ADAPTERS) -> dict[str, Any]:
     """Check the parsed body of a request to ``/tokenize``, and return it without what is null.
 
     Raises:
@@ -52,7 +52,8 @@ def read_tokenize(body: Any, *, limits: Limits, model_id: str) -> dict[str, Any]
     """
     request = checked(TokenizeRequest, body, limits)
     given = request.model_dump(exclude_none=True)
-    _check_model(given, model_id)
+    # Adapters share the model's tokenizer.
+    adapters.check_model(given.pop("model", model_id), model_id)
     if (request.prompt is None) == (request.messages is None):
         raise BadRequestError("Give either 'prompt' or 'messages', and not both.", "prompt")
     for name in _OF_MESSAGES:
@@ -65,17 +66,14 @@ def read_tokenize(body: Any, *, limits: Limits, model_id: str) -> dict[str, Any]
     return given
 
 
-def read_detokenize(body: Any, *, limits: Limits, model_id: str) -> dict[str, Any]:
+def read_detokenize(
+    body: Any, *, limits: Limits, model_id: str, adapters: AdapterNames = NO_ADAPTERS
+) -> dict[str, Any]:
     """Check the parsed body of a request to ``/detokenize``.
 
     Raises:
         CallerError: The first fault found; ``param`` names the field.
     """
     given = checked(DetokenizeRequest, body, limits).model_dump(exclude_none=True)
-    _check_model(given, model_id)
+    adapters.check_model(given.pop("model", model_id), model_id)
     return given
-
-
-def _check_model(given: dict[str, Any], model_id: str) -> None:
-    if given.get("model", model_id) != model_id:
-        raise model_not_found(given["model"])

@@ -32,6 +32,8 @@ from deployments.limits import Limits
 INT32_MAX: Final = 2**31 - 1
 INT64_MAX: Final = 2**63 - 1
 
+ModelName = Annotated[str, Field(min_length=1, max_length=1024)]
+
 _MAX_LISTED: Final = 30
 """The members of a larger model are not listed in an error."""
 

@@ -8,12 +8,11 @@ from pydantic import Field
 from deployments.contract import VocabularySpec
 from deployments.errors import BadRequestError, printable
 from deployments.limits import Limits
+from deployments.protocol.adapters import NO_ADAPTERS, AdapterNames
 from deployments.protocol.generation.authoring import AuthorMembers
-from deployments.protocol.generation.chat import ModelName
 from deployments.protocol.generation.decoding import DecodingMembers
-from deployments.protocol.generation.reader import model_not_found
 from deployments.protocol.generation.vocabulary import VocabularyFields
-from deployments.protocol.validation import INT32_MAX, INT64_MAX, AtMost, checked, member_names
+from deployments.protocol.validation import INT32_MAX, INT64_MAX, AtMost, ModelName, checked, member_names
 from vocab.marks import APOSTROPHES
 from vocab.text.checking.checker import word_pattern
 
@@ -43,7 +42,7 @@ class NextWordsRequest(VocabularyFields):
     """Asks for the likeliest words of a list after a text."""
 
     model: ModelName | None = None
-    """The model that is served, the only one there is."""
+    """The model that is served, or one of its adapters; by default the model."""
     text: Text
     """What stands before the word; blanks at its end belong to the word. The first word of a line where it is empty."""
     top: Top | None = None
@@ -54,7 +53,7 @@ class SwapRequest(VocabularyFields):
     """Asks for words of a list that could stand in the place of one."""
 
     model: ModelName | None = None
-    """The model that is served, the only one there is."""
+    """The model that is served, or one of its adapters; by default the model."""
     text: Text
     start: Offset
     """Where the word begins in ``text``, in code points."""
@@ -68,7 +67,7 @@ class RewriteRequest(VocabularyFields):
     """Asks for a text in the words of a list."""
 
     model: ModelName | None = None
-    """The model that is served, the only one there is."""
+    """The model that is served, or one of its adapters; by default the model."""
     text: Annotated[str, Field(min_length=1), AtMost("max_tool_chars")]
     keep_names: bool | None = None
     """Whether names that are not listed count as listed, as by default: words with a capital inside a sentence."""
@@ -86,7 +85,8 @@ class RewriteRequest(VocabularyFields):
 
 
 class ToolRequest(NamedTuple):
-    """A checked request: ``body`` without what is null and without the vocabulary, with the defaults.
+    """A checked request: ``body`` without what is null and without the vocabulary, with the defaults and the
+    ``adapter`` that is asked for.
 
     ``list_param`` is the field that names the list, for errors that only the vocabulary deployment finds.
     """
@@ -96,22 +96,22 @@ class ToolRequest(NamedTuple):
     list_param: str
 
 
-def read_next(body: Any, *, limits: Limits, model_id: str) -> ToolRequest:
+def read_next(body: Any, *, limits: Limits, model_id: str, adapters: AdapterNames = NO_ADAPTERS) -> ToolRequest:
     """Check the parsed body of a request to ``/v1/vocabularies/next``.
 
     Raises:
         CallerError: The first fault found; ``param`` names the field.
     """
-    return _read(NextWordsRequest, body, limits, model_id, {"top": min(TOP, limits.max_next_words)})
+    return _read(NextWordsRequest, body, limits, model_id, adapters, {"top": min(TOP, limits.max_next_words)})
 
 
-def read_swap(body: Any, *, limits: Limits, model_id: str) -> ToolRequest:
+def read_swap(body: Any, *, limits: Limits, model_id: str, adapters: AdapterNames = NO_ADAPTERS) -> ToolRequest:
     """Check the parsed body of a request to ``/v1/vocabularies/swap``.
 
     Raises:
         CallerError: The first fault found; ``param`` names the field.
     """
-    request = _read(SwapRequest, body, limits, model_id, {"top": min(TOP, limits.max_next_words)})
+    request = _read(SwapRequest, body, limits, model_id, adapters, {"top": min(TOP, limits.max_next_words)})
     text, start, end = (request.body[name] for name in ("text", "start", "end"))
     if end > len(text):
         raise BadRequestError(f"'end' must be at most {len(text)}, the length of 'text' in code points.", "end")
@@ -124,13 +124,13 @@ def read_swap(body: Any, *, limits: Limits, model_id: str) -> ToolRequest:
     return request
 
 
-def read_rewrite(body: Any, *, limits: Limits, model_id: str) -> ToolRequest:
+def read_rewrite(body: Any, *, limits: Limits, model_id: str, adapters: AdapterNames = NO_ADAPTERS) -> ToolRequest:
     """Check the parsed body of a request to ``/v1/vocabularies/rewrite``.
 
     Raises:
         CallerError: The first fault found; ``param`` names the field.
     """
-    return _read(RewriteRequest, body, limits, model_id, _REWRITE)
+    return _read(RewriteRequest, body, limits, model_id, adapters, _REWRITE)
 
 
 def _is_word(text: str, start: int, end: int) -> bool:
@@ -152,7 +152,12 @@ def _nearest(text: str, start: int) -> str:
 
 
 def _read(
-    model: type[VocabularyFields], body: Any, limits: Limits, model_id: str, defaults: Mapping[str, Any]
+    model: type[VocabularyFields],
+    body: Any,
+    limits: Limits,
+    model_id: str,
+    adapters: AdapterNames,
+    defaults: Mapping[str, Any],
 ) -> ToolRequest:
     request = checked(model, body, limits)
     vocabulary = request.vocabulary()
@@ -167,6 +172,6 @@ def _read(
                     f"'vocab.{name}' is about how an answer is written. Leave it out.", f"vocab.{name}"
                 )
     given = request.model_dump(exclude_none=True, exclude=set(VocabularyFields.model_fields))
-    if given.pop("model", model_id) != model_id:
-        raise model_not_found(body["model"])
-    return ToolRequest({**defaults, **given}, vocabulary, request.list_param)
+    adapters.check_body(given, model_id)
+    adapters.check_asked(request.adapter, given.get("model", model_id), model_id)
+    return ToolRequest({**defaults, **given, "adapter": request.adapter}, vocabulary, request.list_param)

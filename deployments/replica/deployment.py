@@ -33,6 +33,7 @@ from deployments.replica.answers.answer_line import LineAnswer, LineAnswerer, Li
 from deployments.replica.answers.answering import NEEDS_AUTOMATON, ChatAnswerer, Prompts
 from deployments.replica.answers.rows import ROWS_AT_ONCE, RowAnswerer
 from deployments.replica.engine import engine
+from deployments.replica.engine.adapters import EngineAdapters
 from deployments.replica.engine.autoscaling import METRIC
 from deployments.replica.engine.engine import EngineError
 from deployments.replica.engine.engine_watch import EngineWatch
@@ -77,12 +78,20 @@ class Replica(LLMServer):
         tokenizer = await asyncio.to_thread(read_tokenizer, settings)
         settings = with_mask_engine_for(tokenizer, settings)
         engine.settle_dtype(llm_config)
+        adapters = await asyncio.to_thread(EngineAdapters.read, settings)
+        adapters.configure(llm_config)
+        if adapters.merged is not None:
+            logger.info(
+                "%s has the adapter %s in its weights: requests without a list have it too",
+                settings.model_id, adapters.merged,
+            )  # fmt: skip
         facts = await asyncio.to_thread(TokenizerFacts.from_tokenizer, tokenizer)
         prompts = await asyncio.to_thread(Prompts.of, tokenizer, settings)
         # While the engine's processes start, which this one waits for.
         proof = asyncio.get_running_loop().run_in_executor(None, prepare_proof, tokenizer, settings, store)
         await super().__init__(llm_config)
         check_context(settings, engine.context_length(self))
+        await adapters.load(self)
         tells_cost = await prove_enforcement(self, settings, await proof)
         states = EngineCache(settings.resolved_artefact_dir(), facts, settings.engine_cache_bytes)
         engine.install_search(self, states, facts)
@@ -95,7 +104,7 @@ class Replica(LLMServer):
             settings.max_queue_s,
             share_of_key=settings.share_of_key,
         )
-        self._rows = RowAnswerer(self, settings, tokenizer, facts, self._share)
+        self._rows = RowAnswerer(self, settings, tokenizer, facts, self._share, adapters)
         await _bring_prebuilt(self, settings, vocabularies, lists)
         self._settings = settings
         self._chats = ChatAnswerer(
@@ -105,11 +114,13 @@ class Replica(LLMServer):
             prompts,
             tells_cost=tells_cost,
             ends_thinking=engine.can_end_thinking(self),
+            adapters=adapters,
         )
         self._tools = WordTools(
             *(settings, lists, states, facts, self._rows),
             self._chat_in_turn,
             vocabularies.resolve,
+            adapters,
         )
         self._structures = Structures(tokenizer, engine.vocab_size(self), with_tools=compiles_tools(settings))
         self._texts = Share(_TEXTS_AT_ONCE, settings.max_queued_requests, settings.max_queue_s)

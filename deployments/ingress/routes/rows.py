@@ -27,6 +27,7 @@ from deployments.ingress.connections.backlog import Backlog
 from deployments.ingress.connections.room import free_place
 from deployments.ingress.connections.send_ahead import FEW_BYTES, next_piece_bytes, widen_window
 from deployments.ingress.layers.key_limits import num_prompt_tokens, take_tokens
+from deployments.protocol.adapters import AdapterNames
 from deployments.protocol.rows import read_logprobs, read_token_logprobs
 from deployments.rates import Rates
 from deployments.settings import Settings
@@ -47,7 +48,8 @@ _FEWER: Final = ("Send fewer or shorter prompts.", "prompt")
 
 
 def add_rows(app: FastAPI, settings: Settings, backend: Backend, rates: Rates, backlog: Backlog) -> None:
-    known: dict[str, Any] = {"limits": settings.limits, "model_id": settings.model_id}
+    adapters = AdapterNames.of(settings)
+    known: dict[str, Any] = {"limits": settings.limits, "model_id": settings.model_id, "adapters": adapters}
     tables = SingleFlight(1)
 
     async def read(request: Request, reader: Callable[..., dict[str, Any]]) -> dict[str, Any]:
@@ -70,7 +72,9 @@ def add_rows(app: FastAPI, settings: Settings, backend: Backend, rates: Rates, b
                 raise
             rows = Rows(described, _num_bytes(described, body), first, answer, request.state.request_id)
             if "top_logprobs" in body:
-                return RowStream(rows, rows.as_json(settings.model_id), media_type="application/json")
+                return RowStream(
+                    rows, rows.as_json(body.get("model", settings.model_id)), media_type="application/json"
+                )
             num_prompts, num_columns = described["shape"]
             headers = {
                 "Content-Length": str(rows.num_bytes),
@@ -90,7 +94,7 @@ def add_rows(app: FastAPI, settings: Settings, backend: Backend, rates: Rates, b
             return JSONResponse(
                 {
                     "object": "token_logprobs",
-                    "model": settings.model_id,
+                    "model": body.get("model", settings.model_id),
                     "logprobs": told["logprobs"],
                     "usage": _usage(told["prompt_tokens"]),
                 }

@@ -14,6 +14,7 @@ from deployments.ingress.body import read_checked
 from deployments.ingress.connections.backlog import Backlog
 from deployments.ingress.layers.key_limits import CHARS_PER_TOKEN, take_tokens
 from deployments.limits import Limits
+from deployments.protocol.adapters import AdapterNames
 from deployments.protocol.word_tools import ToolRequest, read_next, read_rewrite, read_swap
 from deployments.rates import Rates
 from deployments.settings import Settings
@@ -32,7 +33,7 @@ _SHORTER: Final = ("Send a shorter text.", "text")
 
 def add_word_tools(app: FastAPI, settings: Settings, backend: Backend, rates: Rates, backlog: Backlog) -> None:
     limits = settings.limits
-    known: dict[str, Any] = {"limits": limits, "model_id": settings.model_id}
+    known: dict[str, Any] = {"limits": limits, "model_id": settings.model_id, "adapters": AdapterNames.of(settings)}
 
     async def answered(request: Request, tool: Tool, read: Callable[..., ToolRequest]) -> Response:
         backend.check_room(request.state.owner)

@@ -8,7 +8,7 @@ from deployments.protocol.generation.decoding import DecodingFields
 from deployments.protocol.generation.messages import Messages
 from deployments.protocol.generation.structure import ResponseFormat, StructuredOutputs, ToolChoice, Tools
 from deployments.protocol.generation.vocabulary import VocabularyFields
-from deployments.protocol.validation import INT32_MAX, INT64_MAX, AtMost, Body, by_kind, expected
+from deployments.protocol.validation import INT32_MAX, INT64_MAX, AtMost, Body, ModelName, by_kind, expected
 
 _REFUSED: Final = (
     "add_special_tokens audio chat_template documents echo ec_transfer_params function_call "
@@ -31,7 +31,6 @@ def is_old_name(name: str) -> bool:
     return name.startswith(_REFUSED_PREFIX)
 
 
-ModelName = Annotated[str, Field(min_length=1, max_length=1024)]
 Text = Annotated[str, Field(max_length=1024)]
 Penalty = Annotated[float, Field(ge=-2, le=2)]
 Share = Annotated[float, Field(ge=1e-6, le=1)]
@@ -84,7 +83,7 @@ class SamplingFields(Body):
     """The fields that reach the engine, of chats and of completions."""
 
     model: ModelName | None = None
-    """The model that is served, as ``GET /v1/models`` names it; it may be left out."""
+    """The model that is served or one of its adapters, as ``GET /v1/models`` names them; by default the model."""
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     """By default 1 for free text; with a vocabulary 0.3, or 0.5 where several texts are drawn to choose from."""
     top_p: Share | None = None

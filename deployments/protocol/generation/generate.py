@@ -14,10 +14,10 @@ from pydantic import AfterValidator, ConfigDict, Field
 from deployments.contract import Answer
 from deployments.errors import ApiError, BadRequestError
 from deployments.limits import Limits
-from deployments.protocol.generation.chat import ModelName, NumTokens, Penalty, Share
+from deployments.protocol.generation.chat import NumTokens, Penalty, Share
 from deployments.protocol.generation.reader import ChatRequest, ChatRequestReader
 from deployments.protocol.generation.vocabulary import VocabularyFields
-from deployments.protocol.validation import INT32_MAX, bounded, checked, expected, json_schema
+from deployments.protocol.validation import INT32_MAX, ModelName, bounded, checked, expected, json_schema
 
 _DONE: Final = "[DONE]"
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from deployments.contract import ChatBody, Decoding, ResolvedVocabulary, VocabularySpec, num_prompts
-from deployments.errors import BadRequestError, CallerError, ModelNotFoundError, printable
+from deployments.errors import BadRequestError, printable
 from deployments.limits import Limits
+from deployments.protocol.adapters import NO_ADAPTERS, AdapterNames
 from deployments.protocol.generation import completion
 from deployments.protocol.generation.chat import ChatCompletionRequest, EngineFields, GenerationRequest, is_refused
 from deployments.protocol.generation.completion import CompletionFields, CompletionRequest
@@ -46,8 +47,11 @@ class ChatRequestReader:
     _model: type[GenerationRequest] = ChatCompletionRequest
     _passed_on = frozenset(EngineFields.model_fields)
 
-    def __init__(self, model_id: str, limits: Limits, *, hint: bool = True) -> None:
+    def __init__(
+        self, model_id: str, limits: Limits, *, hint: bool = True, adapters: AdapterNames = NO_ADAPTERS
+    ) -> None:
         self._model_id = model_id
+        self._adapters = adapters
         self._limits = limits
         self._hint = hint
         # Fills both caches; the first request and its error would take 0.2 s of the event loop for it.
@@ -55,7 +59,7 @@ class ChatRequestReader:
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
-        return cls(settings.model_id, settings.limits, hint=settings.hint)
+        return cls(settings.model_id, settings.limits, hint=settings.hint, adapters=AdapterNames.of(settings))
 
     def read(self, body: Any) -> ChatRequest:
         """Check a parsed JSON body.
@@ -84,12 +88,11 @@ class ChatRequestReader:
         return is_refused(name)
 
     def _check_model(self, given: dict[str, Any]) -> None:
-        # There is one model, so a request need not name it.
+        # A request need not name the model: there is one, besides its adapters.
         name = given.setdefault("model", self._model_id)
         if not isinstance(name, str):
             raise BadRequestError("'model' must be a string, or left out.", "model")
-        if name != self._model_id:
-            raise model_not_found(name)
+        self._adapters.check_model(name, self._model_id)
 
     def _assemble(self, request: GenerationRequest) -> ChatRequest:
         fields = request.model_dump(exclude_none=True, exclude={"vocab"})
@@ -111,7 +114,8 @@ class ChatRequestReader:
         if vocabulary is not None:
             body |= sampling_defaults(fields, decoding)
             author = None if request.vocab is None else request.vocab.controls()
-            decoding = decoding.model_copy(update={"author": author})
+            self._adapters.check_asked(request.adapter, body["model"], self._model_id)
+            decoding = decoding.model_copy(update={"author": author, "adapter": request.adapter})
         return ChatRequest(body, vocabulary, decoding, list_param=request.list_param)
 
     def _max_tokens(self, fields: dict[str, Any]) -> int:
@@ -137,7 +141,7 @@ class CompletionRequestReader(ChatRequestReader):
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
-        return cls(settings.model_id, settings.limits, hint=False)
+        return cls(settings.model_id, settings.limits, hint=False, adapters=AdapterNames.of(settings))
 
     def read(self, body: Any) -> ChatRequest:
         request = super().read(body)
@@ -207,10 +211,6 @@ def check_budget(chat: ChatRequest, vocabulary: ResolvedVocabulary) -> None:
         if chat.vocabulary is not None and chat.vocabulary.end == "sentence":
             message += ' An answer that need not end with a sentence may be shorter: {"vocab": {"end": "word"}}.'
         raise BadRequestError(message, "max_tokens")
-
-
-def model_not_found(name: str) -> CallerError:
-    return ModelNotFoundError(f"The model '{printable(name)}' does not exist. GET /v1/models lists what does.", "model")
 
 
 def _unknown(name: str, known: list[str]) -> BadRequestError:

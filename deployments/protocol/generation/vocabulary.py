@@ -7,11 +7,11 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, Field
 
-from deployments.contract import VocabularySpec
+from deployments.contract import AUTO_ADAPTER, VocabularySpec
 from deployments.errors import BadRequestError
 from deployments.protocol.generation.authoring import AuthorMembers
 from deployments.protocol.generation.decoding import DecodingMembers
-from deployments.protocol.validation import INT64_MAX, AtMost, Body, Info, expected
+from deployments.protocol.validation import INT64_MAX, AtMost, Body, Info, ModelName, expected
 from vocab.errors import InvalidWordListError, OptionsError, WordListError
 from vocab.lists.entries import clean_words
 from vocab.lists.levels import BANDS, language_of_level
@@ -88,6 +88,10 @@ class ListMembers(Body):
 
 class Vocabulary(DecodingMembers, AuthorMembers, ListMembers):
     """The words that the answer may consist of, and how such a text is chosen. ``lang`` or ``words`` must be there."""
+
+    adapter: ModelName | None = None
+    """The adapter that writes: ``auto``, one that was trained for such lists, if there is one (the default); its name;
+    or null for none."""
 
     def spec(self) -> VocabularySpec:
         """Return the vocabulary that is asked for.
@@ -238,6 +242,12 @@ class VocabularyFields(Body):
                     f"'{flat[0]}' needs '{name}': add '{name}', or leave both out for free text.", name
                 )
         return VocabularySpec(lang=self.vocab_lang, n_words=self.vocab_n_words) if flat else None
+
+    @property
+    def adapter(self) -> str | None:
+        """The adapter that is asked for. Null is none, and not the same as a member that is missing."""
+        is_given = self.vocab is not None and "adapter" in self.vocab.model_fields_set
+        return self.vocab.adapter if is_given and self.vocab is not None else AUTO_ADAPTER
 
     @property
     def list_param(self) -> str:

@@ -37,6 +37,10 @@ class Model(BaseModel):
     """How long a prompt may be here."""
     max_output_tokens: int
     """How long an answer may be here."""
+    parent: str | None = None
+    """Of an adapter, the model that it belongs to."""
+    root: str | None = None
+    """Of an adapter, where it comes from."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 

@@ -19,6 +19,7 @@ from deployments.replica.answers.completion import answer_form, reader_behind_pr
 from deployments.replica.answers.constrained_answer import AnswerRules, StreamFilter, UnlistedTextError, finish_answer
 from deployments.replica.answers.plain_text import PlainText
 from deployments.replica.engine import engine
+from deployments.replica.engine.adapters import EngineAdapters
 from deployments.replica.engine.engine import EngineError
 from deployments.replica.engine.node_lists import NodeList, NodeLists
 from deployments.replica.prompts import overflow
@@ -109,7 +110,7 @@ class Prompts:
 
 
 class ChatAnswerer:
-    """Answer chat requests with the engine of ``server``.
+    """Answer chat requests with the engine of ``server``, which has these adapters.
 
     ``tells_cost`` is whether the engine was found to report what a word list costs, ``ends_thinking`` whether it can
     end a model's thinking.
@@ -124,6 +125,7 @@ class ChatAnswerer:
         *,
         tells_cost: bool,
         ends_thinking: bool = False,
+        adapters: EngineAdapters,
     ) -> None:
         self._server = server
         self._settings = settings
@@ -131,6 +133,7 @@ class ChatAnswerer:
         self._prompts = prompts
         self._tells_cost = tells_cost
         self._ends_thinking = ends_thinking
+        self._adapters = adapters
 
     async def answer(
         self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, caller: Caller
@@ -139,10 +142,14 @@ class ChatAnswerer:
 
         An error is one item, ``{"error": {…, "status"}}``: the first, or the last of a stream that broke off.
         """
-        body = {**body, "cache_salt": self._settings.cache_salt(caller.owner)}
+        name = body["model"]
+        adapter = self._adapters.choose(name, decoding.adapter, vocabulary)
+        decoding = decoding.model_copy(update={"adapter": adapter})
+        engine_name = self._adapters.engine_name(adapter)
+        body = {**body, "cache_salt": self._settings.cache_salt(caller.owner), "model": engine_name}
         try:
             async for item in self._shortened_where_too_long(body, vocabulary, decoding, caller.request_id):
-                yield item
+                yield item if engine_name == name else _with_model(item, name)
         except Exception as error:
             yield as_refusal(error, caller.request_id).body
 
@@ -266,7 +273,8 @@ class ChatAnswerer:
             reader = await asyncio.to_thread(reader_behind_prompts, reader, body, self._prompts.plain)
         if authored is not None:
             authored = replace(authored, reader=reader)
-        rules = replace(self._rules(body, listed, reader, order), authored=authored)
+        block = {**listed.block, "adapter": decoding.adapter}
+        rules = replace(self._rules(body, listed, reader, order), authored=authored, block=block)
         grammar = listed.grammar(
             max_tokens,
             decoding.no_repeat_ngram_size or None,
@@ -344,6 +352,14 @@ class ChatAnswerer:
             # The client writes all of it, special tokens too, and no template around it could be left.
             return engine.completion_request(body, **args)
         return engine.chat_request(await asyncio.to_thread(self._prompts.made_plain, body), **args)
+
+
+def _with_model(item: Answer, name: str) -> Answer:
+    """Return an item of an answer with the name of the model that the request has."""
+    if isinstance(item, dict):
+        return {**item, "model": name} if "model" in item else item
+    event = engine.parse_event(item)
+    return item if event is None or "model" not in event else engine.write_event({**event, "model": name})
 
 
 def check_supported(decoding: Decoding, settings: Settings, *, is_constrained: bool, tells_cost: bool = True) -> None:

@@ -20,6 +20,7 @@ from vllm.sampling_params import RequestOutputKind, SamplingParams
 from deployments.contract import Answer, Caller, RowsItem, prompts_of
 from deployments.replica.answers.answering import as_refusal
 from deployments.replica.engine import engine
+from deployments.replica.engine.adapters import EngineAdapters, lora_request
 from deployments.replica.engine.engine import EngineError
 from deployments.replica.prompts.tokenization import completion_tokens
 from deployments.settings import Settings
@@ -58,13 +59,20 @@ class RowAnswerer:
     """
 
     def __init__(
-        self, server: LLMServer, settings: Settings, tokenizer: Any, facts: TokenizerFacts, share: Share
+        self,
+        server: LLMServer,
+        settings: Settings,
+        tokenizer: Any,
+        facts: TokenizerFacts,
+        share: Share,
+        adapters: EngineAdapters,
     ) -> None:
         self._server = server
         self._share = share
         self._settings = settings
         self._tokenizer = tokenizer
         self._facts = facts
+        self._adapters = adapters
         self._vocab_size = engine.vocab_size(server)
 
     async def logprobs(self, body: dict[str, Any], caller: Caller, width: int) -> AsyncGenerator[RowsItem, None]:
@@ -74,6 +82,7 @@ class RowAnswerer:
 
         An error is one item, as ``ChatAnswerer.answer`` has it: the first, or the last of rows that broke off.
         """
+        caller = self._with_adapter(caller, body)
         try:
             prompts = await self.read(prompts_of(body), body, caller)
             num_columns = body.get("top_logprobs", self._vocab_size)
@@ -93,6 +102,7 @@ class RowAnswerer:
 
     async def token_logprobs(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[Answer, None]:
         """Yield ``{"logprobs", "prompt_tokens"}``, the latter with ``token_ids``, or an error."""
+        caller = self._with_adapter(caller, body)
         try:
             [prompt] = await self.read([body["prompt"]], body, caller)
             scored: Tokens = body["token_ids"]
@@ -101,6 +111,10 @@ class RowAnswerer:
             yield {"logprobs": logprobs, "prompt_tokens": len(prompt) + len(scored)}
         except Exception as error:
             yield as_refusal(error, caller.request_id).body
+
+    def _with_adapter(self, caller: Caller, body: Mapping[str, Any]) -> Caller:
+        name = body.get("model", self._settings.model_id)
+        return caller._replace(adapter=self._adapters.choose(name, None, None))
 
     async def tokens(self) -> AsyncGenerator[Answer, None]:
         """Yield the bytes of every token of the model, in base64, and which of them are special."""
@@ -264,7 +278,10 @@ class RowAnswerer:
         try:
             # Cancelled, it is aborted in the engine. Prompts of rows are long, and chats would wait for many of them.
             priority = engine.priority_after_chats(self._settings)
-            generated = engine.client(self._server).generate(prompt, params, request_id, priority=priority)
+            lora = lora_request(self._server, caller.adapter)
+            generated = engine.client(self._server).generate(
+                prompt, params, request_id, lora_request=lora, priority=priority
+            )
             outputs = [output async for output in generated]
         except (ValueError, VLLMClientError) as error:
             raise EngineError(400, str(error), param="prompt") from None

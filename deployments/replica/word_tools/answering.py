@@ -5,10 +5,11 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any, Final
 
-from deployments.contract import Answer, Caller, ResolvedVocabulary, Tool, VocabularySpec
+from deployments.contract import AUTO_ADAPTER, Answer, Caller, ResolvedVocabulary, Tool, VocabularySpec
 from deployments.replica.answers.answering import as_refusal
 from deployments.replica.answers.rows import RowAnswerer
 from deployments.replica.engine import engine
+from deployments.replica.engine.adapters import EngineAdapters
 from deployments.replica.engine.engine import EngineError
 from deployments.replica.engine.node_lists import NodeLists
 from deployments.replica.word_tools.next_words import NextWordFinder
@@ -34,8 +35,10 @@ class WordTools:
         rows: RowAnswerer,
         chat: Chat,
         resolve: Resolve,
+        adapters: EngineAdapters,
     ) -> None:
         self._settings = settings
+        self._adapters = adapters
         self._lists = lists
         self._finder = NextWordFinder(settings, lists, states, facts, rows)
         self._swapper = Swapper(lists, self._finder, rows)
@@ -52,6 +55,8 @@ class WordTools:
     ) -> AsyncGenerator[Answer, None]:
         """Yield the one dict of an answer, or its events, ``width`` sequences at most at once in the engine; or an
         error, as ``ChatAnswerer.answer`` has it."""
+        name = body.get("model", self._settings.model_id)
+        caller = caller._replace(adapter=self._adapters.choose(name, body.get("adapter", AUTO_ADAPTER), vocabulary))
         try:
             self._check()
             if tool == "next":
@@ -62,7 +67,7 @@ class WordTools:
                 async with aclosing(self._rewriter.rewrite(body, vocabulary, spec, caller, width)) as parts:
                     async for part in parts:
                         if isinstance(part, dict):
-                            told = {"object": "vocabulary.rewrite", "model": self._settings.model_id, **part}
+                            told = {"object": "vocabulary.rewrite", "model": name, **part}
                             yield engine.write_event(told) if body["stream"] else told
                         elif body["stream"]:
                             yield engine.write_event({"text": part})
@@ -83,13 +88,13 @@ class WordTools:
         found = await self._finder.find(body["text"], vocabulary, caller, top=body["top"], width=width)
         return {
             "object": "vocabulary.next",
-            "model": self._settings.model_id,
+            "model": body.get("model", self._settings.model_id),
             "data": [
                 {"word": word.text, "logprob": word.log_p, "probability": math.exp(word.log_p), "rank": rank}
                 for rank, word in enumerate(found.words, start=1)
             ],
             "remainder": max(1 - math.fsum(math.exp(word.log_p) for word in found.words), 0.0),
-            "vocab": (await self._lists.get(vocabulary)).block,
+            "vocab": {**(await self._lists.get(vocabulary)).block, "adapter": caller.adapter},
             "usage": usage(len(found.tokens), found.num_rows),
         }
 
@@ -100,9 +105,9 @@ class WordTools:
         ranked = await self._swapper.rank(swap, vocabulary, caller, width)
         return {
             "object": "vocabulary.swap",
-            "model": self._settings.model_id,
+            "model": body.get("model", self._settings.model_id),
             **swap_told(swap, ranked, body["top"]),
-            "vocab": (await self._lists.get(vocabulary)).block,
+            "vocab": {**(await self._lists.get(vocabulary)).block, "adapter": caller.adapter},
             "usage": usage(ranked.num_tokens, 0),
         }
 

@@ -125,7 +125,7 @@ class Rewriter:
             ],
             "names": names,
             "coverage": {"before": reports[0].coverage, "after": reports[1].coverage},
-            "vocab": (await self._lists.get(vocabulary)).block,
+            "vocab": {**(await self._lists.get(vocabulary)).block, "adapter": caller.adapter},
             "usage": {
                 "prompt_tokens": written.num_read,
                 "completion_tokens": written.num_drawn,
@@ -209,7 +209,7 @@ class Rewriter:
             **fields,
         }
         caller = plan.caller._replace(request_id=f"{plan.caller.request_id}-t{next(self._numbers)}")
-        async with aclosing(self._chat(asked, plan.vocabulary, Decoding(), caller)) as answer:
+        async with aclosing(self._chat(asked, plan.vocabulary, Decoding(adapter=caller.adapter), caller)) as answer:
             told = await anext(answer, None)
         if not isinstance(told, dict) or "error" in told:
             if isinstance(told, dict) and told["error"].get("code") == "no_chat_template":

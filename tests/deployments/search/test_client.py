@@ -105,7 +105,7 @@ async def test_a_search_gives_one_whole_listed_text_and_its_cost(world: World, n
     engine = world.engine()
     params, order = order_for(world, SEARCHES[name], seed=1)
     client = world.client(engine)
-    [answer] = await outputs_of(client.generate(PROMPT, params, "r", priority=3))
+    [answer] = await outputs_of(client.generate(PROMPT, params, "r", priority=3, lora_request="an adapter"))
     cost = cost_of(client, order)
     [choice] = answer.outputs
     assert (answer.finished, answer.request_id, answer.prompt_token_ids) == (True, "r", PROMPT["prompt_token_ids"])
@@ -117,7 +117,7 @@ async def test_a_search_gives_one_whole_listed_text_and_its_cost(world: World, n
     assert cost.score.num_tokens == len(choice.token_ids) <= cost.num_tokens
     assert cost.score.log_mass < 0
     assert engine.num_running == 0
-    assert all(options == {"priority": 3} for _, _, _, options in engine.requests)
+    assert all(options == {"priority": 3, "lora_request": "an adapter"} for _, _, _, options in engine.requests)
     assert all(ORDER_ARGUMENT not in (params.extra_args or {}) for _, params, _, _ in engine.requests)
 
 

@@ -77,7 +77,7 @@ async def test_a_line_is_answered_whole() -> None:
     [call] = engine.calls
     assert call.vocabulary is not None
     assert (call.vocabulary.lang, call.vocabulary.n_words) == ("en", 500)
-    assert call.caller == ("alice", "line-7")
+    assert call.caller == Caller("alice", "line-7")
     assert call.is_closed
 
 

@@ -10,10 +10,12 @@ import pytest
 from ray.serve.llm.deployment import LLMServer
 from transformers import AutoTokenizer
 
+from deployments.adapters.folder import Adapter, Card
 from deployments.contract import Caller, Decoding, ResolvedVocabulary
 from deployments.replica.answers.answering import ChatAnswerer, Prompts
 from deployments.replica.answers.plain_text import PlainText
 from deployments.replica.deployment import Replica
+from deployments.replica.engine.adapters import EngineAdapters
 from deployments.replica.engine.node_lists import NodeLists
 from deployments.replica.engine.startup_check import check_context
 from deployments.replica.prompts.hint import hint_line
@@ -41,6 +43,7 @@ class ScriptedReplica:
         *,
         prompts: Any = None,
         ends_thinking: bool = False,
+        adapters: EngineAdapters | None = None,
         **args: object,
     ) -> None:
         settings = Settings.load({"secret_token": "k", "model_name": "some/model", **args}, {})
@@ -49,7 +52,13 @@ class ScriptedReplica:
         )
         lists = NodeLists(ArtefactStore(folder, 2**30), self._nowhere, settings.mask_engine)
         self._answerer = ChatAnswerer(
-            cast("LLMServer", self), settings, lists, prompts, tells_cost=True, ends_thinking=ends_thinking
+            cast("LLMServer", self),
+            settings,
+            lists,
+            prompts,
+            tells_cost=True,
+            ends_thinking=ends_thinking,
+            adapters=adapters or EngineAdapters(settings.model_id, {}),
         )
         self._script = script
         self.request: Any = None
@@ -152,8 +161,35 @@ async def test_a_constrained_request_names_its_list_and_budget(
     )
     assert answer["vocab"] == {
         "id": vocabulary.id, "list_id": vocabulary.digest, "lang": "en", "n_words": 3, "unit": "form",
-        "end": "word", "num_words": 3, "num_distinct_words": 3, "max_rank": 3,
+        "end": "word", "adapter": None, "num_words": 3, "num_distinct_words": 3, "max_rank": 3,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("is_merged", [False, True])
+@pytest.mark.parametrize("stream", [False, True])
+async def test_an_answer_has_the_name_that_was_asked_for_and_tells_its_adapter(
+    tmp_path: Path, tokenizer: Any, vocabulary: ResolvedVocabulary, stream: bool, is_merged: bool
+) -> None:
+    card = Card(format=1, languages=("en",))
+    known = {"a": Adapter("a", tmp_path, "", {}, {}, (), card)}
+    adapters = EngineAdapters("m", known, merged="a" if is_merged else None)
+    choice = {"index": 0, "finish_reason": "stop", "stop_reason": None}
+    text = {"role": "assistant", "content": "The cat sat."}
+    chunk = {"model": "the engine's", "choices": [choice | {"delta": text}]}
+    answered = SimpleNamespace(
+        model_dump=lambda **_: {"model": "the engine's", "choices": [choice | {"message": text}]}
+    )
+    script = [[f"data: {json.dumps(chunk)}\n\n", DONE] if stream else answered]
+    requests: list[tuple[str, ResolvedVocabulary | None]] = [("m", vocabulary), ("a", vocabulary), ("a", None)]
+    for model, listed in requests:
+        replica = ScriptedReplica(tmp_path, tokenizer, script, adapters=adapters)
+        answer = await replica.items(listed, model=model, stream=stream)
+        assert replica.request.model == ("m" if is_merged else "a")
+        parts = [json.loads(one.removeprefix("data:")) for one in answer[:-1]] if stream else answer
+        # What vLLM calls as the client does, passes unchanged.
+        assert {part["model"] for part in parts} == {"the engine's" if model == replica.request.model else model}
+        if listed is not None:
+            assert parts[-1]["vocab"]["adapter"] == "a"
 
 
 @pytest.mark.parametrize("stream", [False, True])

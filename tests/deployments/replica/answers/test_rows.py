@@ -18,6 +18,7 @@ from vllm.v1.outputs import LogprobsTensors
 
 from deployments.contract import Caller
 from deployments.replica.answers.rows import LEAST_LOGPROB, ROWS_AT_ONCE, RowAnswerer
+from deployments.replica.engine.adapters import EngineAdapters
 from deployments.replica.engine.engine import EngineError
 from deployments.settings import Settings
 from deployments.share import Share
@@ -100,7 +101,7 @@ class World:
         server = cast("LLMServer", SimpleNamespace(engine=SimpleNamespace(_engine_client=self.engine)))
         facts = TokenizerFacts.from_token_bytes([bytes([number % 256]) for number in range(500)], [0, 2])
         made = Settings.load({"secret_token": "k", "limits": {"max_input_tokens": 32}, **settings}, {})
-        self.rows = RowAnswerer(server, made, tokenizer, facts, self.share)
+        self.rows = RowAnswerer(server, made, tokenizer, facts, self.share, EngineAdapters(made.model_id, {}))
 
     def refusal(self, body: dict[str, Any]) -> dict[str, Any]:
         with pytest.raises(EngineError) as error:

@@ -11,6 +11,7 @@ import pytest
 
 from deployments.contract import Answer, Caller, Decoding, ResolvedVocabulary, Tool, VocabularySpec
 from deployments.replica.answers.rows import RowAnswerer
+from deployments.replica.engine.adapters import EngineAdapters
 from deployments.replica.engine.engine import too_long
 from deployments.replica.engine.node_lists import NodeLists
 from deployments.replica.word_tools.answering import WordTools
@@ -136,6 +137,7 @@ class World:
             cast("RowAnswerer", self.rows),
             self._chat,
             self.resolve,
+            EngineAdapters("google/gemma-3-27b-it", {}),
         )
 
     async def resolve(self, spec: VocabularySpec, owner: str) -> ResolvedVocabulary:
@@ -164,7 +166,7 @@ class World:
         if tool == "rewrite":
             usual = {"keep_names": True, "force": False, "candidates": 0, "temperature": 0.5, "stream": False}
         vocabulary = await self.resolve(spec, "alice")
-        answer = self.tools.answer(tool, usual | body, vocabulary, spec, ALICE, width)
+        answer = self.tools.answer(tool, {"adapter": "auto"} | usual | body, vocabulary, spec, ALICE, width)
         return [item async for item in answer]
 
     async def one(self, tool: Tool, spec: VocabularySpec = SPEC, **body: Any) -> dict[str, Any]:

@@ -1,0 +1,101 @@
+"""The model that an adapter is merged into: a folder in the cache, made once on each node.
+
+An engine on a CPU writes a third of the tokens with vLLM's LoRA, and as many as ever with a merged model.
+"""
+
+import hashlib
+import logging
+import shutil
+import time
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Final
+
+import torch
+from huggingface_hub import snapshot_download
+from transformers import AutoConfig, AutoModelForCausalLM
+
+from deployments.adapters.folder import Adapter, AdapterError, Shape
+
+logger = logging.getLogger("ray.serve")
+
+_WEIGHT_SUFFIXES: Final = frozenset({".safetensors", ".bin", ".pt", ".pth", ".gguf", ".h5", ".msgpack", ".onnx"})
+"""Of files that hold a model's weights; the index of several is JSON beside them."""
+
+
+def base_folder(model: str) -> Path:
+    """Return the folder of a model, fetched from Hugging Face where ``model`` is an id."""
+    return Path(model).expanduser() if Path(model).expanduser().is_dir() else Path(snapshot_download(model))
+
+
+def module_shapes(model: str, *, trust_remote_code: bool = False) -> dict[str, Shape]:
+    """Return the shape of each module of a model that has a weight of two dimensions; reads its configuration only."""
+    config = AutoConfig.from_pretrained(model, trust_remote_code=trust_remote_code)
+    with torch.device("meta"):
+        made = AutoModelForCausalLM.from_config(config, trust_remote_code=trust_remote_code)
+    weights = {name: getattr(module, "weight", None) for name, module in made.named_modules()}
+    return {
+        name: tuple(weight.shape)
+        for name, weight in weights.items()
+        if isinstance(weight, torch.Tensor) and weight.dim() == 2
+    }
+
+
+def merged_model(model: str, adapter: Adapter, cache: Path, *, trust_remote_code: bool = False) -> Path:
+    """Return the folder of a model with an adapter merged into its weights, made where it is not in the cache yet.
+
+    Takes the memory of the model while it is made.
+
+    Raises:
+        AdapterError: peft cannot merge it.
+        OSError: The model cannot be read, or the folder not be written.
+    """
+    base = base_folder(model)
+    target = cache / f"{adapter.name.replace('/', '-')}-{_digest(base, adapter)}"
+    if target.is_dir():
+        return target
+    begun = time.monotonic()
+    cache.mkdir(parents=True, exist_ok=True)
+    made = Path(mkdtemp(prefix=".merging-", dir=cache))
+    try:
+        _merge(base, adapter, made, trust_remote_code=trust_remote_code)
+        _copy_rest(base, made)
+        made.chmod(0o755)
+        try:
+            made.rename(target)
+        except OSError:
+            # Another replica of this node was faster.
+            if not target.is_dir():
+                raise
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+    logger.info("merged the adapter %s into %s in %.0f s: %s", adapter.name, base, time.monotonic() - begun, target)
+    return target
+
+
+def _merge(base: Path, adapter: Adapter, target: Path, *, trust_remote_code: bool) -> None:
+    from peft import PeftModel
+
+    model = AutoModelForCausalLM.from_pretrained(base, dtype="auto", trust_remote_code=trust_remote_code)
+    try:
+        merged = PeftModel.from_pretrained(model, str(adapter.folder)).merge_and_unload(safe_merge=True)
+    except (ValueError, RuntimeError, KeyError) as error:
+        raise AdapterError(f"lora.{adapter.name}: peft cannot merge it into {base} ({error})") from error
+    merged.save_pretrained(target)
+
+
+def _copy_rest(base: Path, target: Path) -> None:
+    """Copy what a model's folder has besides weights and its configuration: the tokenizer, templates, code."""
+    for path in base.iterdir():
+        is_weights = path.suffix in _WEIGHT_SUFFIXES or path.name.endswith(".index.json")
+        if path.is_file() and not is_weights and not (target / path.name).exists():
+            shutil.copy(path, target / path.name)
+
+
+def _digest(base: Path, adapter: Adapter) -> str:
+    """Return a digest of the model's files, by their names, sizes and times, and of the adapter's content."""
+    digest = hashlib.sha256(f"{base.resolve()} {adapter.digest}".encode())
+    for path in sorted(base.iterdir()):
+        if path.is_file():
+            digest.update(f"{path.name} {path.stat().st_size} {path.stat().st_mtime_ns}\n".encode())
+    return digest.hexdigest()[:24]

@@ -1,0 +1,147 @@
+"""What an adapter's folder must hold, and which models it fits."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deployments.adapters.folder import CARD, CONFIG, WEIGHTS, Adapter, AdapterError, Card, choose, smallest_rank
+from deployments.adapters.merging import module_shapes
+from tests.tiny_adapters import write_adapter, write_model
+
+CARD_EN: dict[str, Any] = {"base_model": "some/tiny", "languages": ["en"], "min_words": 300, "max_words": 5000}
+
+
+@pytest.fixture(scope="module")
+def model(smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_model(smollm2_path, tmp_path_factory.mktemp("model") / "tiny")
+
+
+@pytest.fixture(scope="module")
+def saved(model: Path) -> Path:
+    return write_adapter(model, model.parent / "saved", CARD_EN)
+
+
+@pytest.fixture
+def folder(saved: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(saved, tmp_path / "adapter"))
+
+
+def change(folder: Path, file: str, **values: Any) -> None:
+    path = folder / file
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+
+
+def fault(folder: Path, model: Path, max_rank: int | None = 16) -> str:
+    with pytest.raises(AdapterError) as error:
+        Adapter.read("a", str(folder)).check(str(model), module_shapes(str(model)), max_rank)
+    return str(error.value)
+
+
+def test_an_adapter_that_peft_saved_fits_its_model(folder: Path, model: Path) -> None:
+    adapter = Adapter.read("a", str(folder))
+    adapter.check(str(model), module_shapes(str(model)), 16)
+    assert adapter.rank == 4 and len(adapter.shapes) == 6
+    assert adapter.card == Card(format=1, **CARD_EN)
+
+
+def test_the_digest_is_that_of_the_content(folder: Path, tmp_path: Path) -> None:
+    copied = shutil.copytree(folder, tmp_path / "copied")
+    assert Adapter.read("b", str(copied)).digest == Adapter.read("a", str(folder)).digest
+    change(copied, CONFIG, lora_alpha=9)
+    assert Adapter.read("b", str(copied)).digest != Adapter.read("a", str(folder)).digest
+
+
+@pytest.mark.parametrize("file", [CONFIG, WEIGHTS])
+def test_a_missing_file_is_named(folder: Path, file: str) -> None:
+    (folder / file).unlink()
+    with pytest.raises(AdapterError, match=rf"lora\.a: .* has no {file}"):
+        Adapter.read("a", str(folder))
+
+
+@pytest.mark.parametrize(("file", "content"), [(CONFIG, b"{"), (CONFIG, b"[]"), (WEIGHTS, b"no tensors"), (CARD, b"{")])
+def test_a_file_that_cannot_be_read_is_named(folder: Path, file: str, content: bytes) -> None:
+    (folder / file).write_bytes(content)
+    with pytest.raises(AdapterError, match=file):
+        Adapter.read("a", str(folder))
+
+
+def test_a_folder_that_is_not_there_is_not_looked_for_elsewhere(tmp_path: Path) -> None:
+    with pytest.raises(AdapterError, match="there is no folder"):
+        Adapter.read("a", str(tmp_path / "none"))
+
+
+def test_another_kind_of_adapter_is_refused(folder: Path) -> None:
+    change(folder, CONFIG, peft_type="IA3")
+    with pytest.raises(AdapterError, match="'IA3', expected 'LORA'"):
+        Adapter.read("a", str(folder))
+
+
+def test_a_card_of_another_form_is_refused(folder: Path) -> None:
+    change(folder, CARD, format=2)
+    with pytest.raises(AdapterError, match=r"wordbound\.json has a bad format"):
+        Adapter.read("a", str(folder))
+
+
+def test_a_rank_above_the_engines_is_refused_unless_it_is_merged(folder: Path, model: Path) -> None:
+    assert "its rank is 4 and the engine's max_lora_rank 2" in fault(folder, model, 2)
+    Adapter.read("a", str(folder)).check(str(model), module_shapes(str(model)), None)
+
+
+@pytest.mark.parametrize("field", [{"rank_pattern": {"q_proj": 8}}, {"use_dora": True}, {"bias": "all"}])
+def test_what_the_engine_would_not_apply_is_refused(folder: Path, model: Path, field: dict[str, Any]) -> None:
+    change(folder, CONFIG, **field)
+    assert f"the engine applies no {next(iter(field))}" in fault(folder, model)
+
+
+def test_an_adapter_of_the_head_is_refused_unless_it_is_merged(model: Path, tmp_path: Path) -> None:
+    folder = write_adapter(model, tmp_path / "head", target_modules=["q_proj", "lm_head"])
+    assert "the engine applies nothing to lm_head" in fault(folder, model)
+    Adapter.read("a", str(folder)).check(str(model), module_shapes(str(model)), None)
+
+
+def test_the_card_of_another_model_is_refused(folder: Path, model: Path) -> None:
+    change(folder, CARD, base_model="some/other")
+    assert "it was trained for some/other" in fault(folder, model)
+
+
+def test_modules_that_the_model_does_not_have_are_named(folder: Path, model: Path) -> None:
+    modules = {name: shape for name, shape in module_shapes(str(model)).items() if "down_proj" not in name}
+    with pytest.raises(AdapterError, match=r"changes model\.layers\.0\.mlp\.down_proj and 1 more"):
+        Adapter.read("a", str(folder)).check("m/tiny", modules, 16)
+
+
+def test_shapes_that_do_not_fit_are_named(folder: Path, model: Path) -> None:
+    modules = module_shapes(str(model)) | {"model.layers.1.self_attn.q_proj": (96, 64)}
+    with pytest.raises(AdapterError, match=r"1\.self_attn\.q_proj is 96 × 64 in m/tiny and 64 × 64 in the adapter"):
+        Adapter.read("a", str(folder)).check("m/tiny", modules, 16)
+
+
+@pytest.mark.parametrize(("rank", "largest"), [(4, 8), (17, 32), (512, 512)])
+def test_the_engine_gets_the_smallest_rank_that_fits(folder: Path, rank: int, largest: int) -> None:
+    adapter = Adapter.read("a", str(folder))
+    shapes = {"q": {"A": (rank, 64), "B": (64, rank)}}
+    assert smallest_rank([Adapter("b", folder, "", adapter.config, shapes, (), None), adapter]) == largest
+    assert smallest_rank([]) == 16
+
+
+def test_the_narrowest_card_that_fits_a_list_is_chosen() -> None:
+    def card(*languages: str, **bounds: int) -> Card:
+        return Card(format=1, languages=languages, **bounds)
+
+    cards = {
+        "wide": card("en"),
+        "b": card("en-GB", min_words=500, max_words=1000),
+        "a": card("en", "es", min_words=1500, max_words=2000),
+        "c": card("en", min_words=501, max_words=1001),
+        "no card": None,
+    }
+    assert choose(cards, "en", 400) == "wide"
+    assert choose(cards, "en", 700) == "b"
+    assert choose(cards, "en-US", 1001) == "c"
+    assert choose(cards, "es", 1500) == "a"
+    assert choose(cards, "es", 1000) is None
+    assert choose(cards, "de", 1000) is None
+    assert choose(cards, None, 1000) is None

@@ -1,0 +1,227 @@
+"""Two adapters, two lists and the base model in one engine: each text is what transformers writes with peft."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import openai
+import pytest
+import torch
+from peft import PeftModel
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from deployments.demo.process import Demo
+from tests.checker import assert_only_listed_words
+from tests.e2e.own_engine import short_lists
+from tests.e2e.service import KEY, Service, running
+from tests.tiny_adapters import write_adapter, write_model
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+
+MODEL, EN, ES = "tiny", "simple-en", "simple-es"
+NAMES = (MODEL, EN, ES)
+QUESTIONS = ("Tell me a story about a dog.", "What is a house?")
+NUM_TOKENS = 16
+
+
+@dataclass(frozen=True)
+class World:
+    service: Service
+    folder: Path
+
+    def post(self, path: str, **body: Any) -> httpx.Response:
+        headers = {"Authorization": f"Bearer {KEY}"}
+        return httpx.post(self.service.url + path, json=body, headers=headers, timeout=120)
+
+    def chat(self, model: str, question: str, **fields: Any) -> dict[str, Any]:
+        body = {"messages": [{"role": "user", "content": question}], "max_tokens": NUM_TOKENS, "temperature": 0}
+        answer = self.post("/v1/chat/completions", **{"model": model, **body, **fields})
+        assert answer.status_code == 200, answer.text
+        made: dict[str, Any] = answer.json()
+        assert made["model"] == model
+        return made
+
+    def text(self, model: str, vocab: dict[str, Any], **fields: Any) -> tuple[str, str | None]:
+        """Ask for a constrained text; return it with the adapter that its block names."""
+        made = self.chat(model, QUESTIONS[0], vocab=vocab, **fields)
+        return made["choices"][0]["message"]["content"], made["vocab"]["adapter"]
+
+
+@pytest.fixture(scope="module")
+def world(smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    folder = tmp_path_factory.mktemp("adapters")
+    model = write_model(smollm2_path, folder / MODEL)
+    write_adapter(model, folder / EN, {"languages": ["en"], "max_words": 2000})
+    write_adapter(model, folder / ES, {"languages": ["es"], "min_words": 300}, r=12)
+    args = {
+        "lora": {name: str(folder / name) for name in (EN, ES)},
+        "prebuild_langs": [],
+        "wordlist_dir": str(short_lists(folder / "lists", "en", "es")),
+        "torch_dtype": "float32",
+        "engine_kwargs": {"enforce_eager": True, "max_model_len": 1024, "max_num_seqs": 32},
+        "limits": {"max_input_tokens": 512, "max_new_tokens": 256},
+    }
+    with running(Demo(str(model), folder, args)) as service:
+        yield World(service, folder)
+
+
+class Reference:
+    """The same models in transformers and peft."""
+
+    def __init__(self, folder: Path) -> None:
+        self.tokenizer: Any = AutoTokenizer.from_pretrained(folder / MODEL)
+        self._model: Any = PeftModel.from_pretrained(
+            AutoModelForCausalLM.from_pretrained(folder / MODEL), folder / EN, adapter_name=EN
+        )
+        self._model.load_adapter(folder / ES, adapter_name=ES)
+        self._model.eval()
+
+    def logits(self, name: str, tokens: list[int]) -> torch.Tensor:
+        with torch.no_grad():
+            if name == MODEL:
+                with self._model.disable_adapter():
+                    return self._model(torch.tensor([tokens])).logits[0]
+            self._model.set_adapter(name)
+            return self._model(torch.tensor([tokens])).logits[0]
+
+    def prompt(self, question: str) -> list[int]:
+        messages = [{"role": "user", "content": question}]
+        text = self.tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
+        return list(self.tokenizer(text, add_special_tokens=False).input_ids)
+
+    def greedy(self, name: str, prompt: list[int]) -> list[int]:
+        tokens = prompt
+        while len(tokens) < len(prompt) + NUM_TOKENS and tokens[-1] != self.tokenizer.eos_token_id:
+            tokens = [*tokens, int(self.logits(name, tokens)[-1].argmax())]
+        return tokens[len(prompt) :]
+
+
+@pytest.fixture(scope="module")
+def reference(world: World) -> Reference:
+    return Reference(world.folder)
+
+
+def test_the_service_lists_its_adapters(world: World) -> None:
+    with openai.OpenAI(base_url=f"{world.service.url}/v1", api_key=KEY) as client:
+        cards = [card.model_dump() for card in client.models.list().data]
+    assert [(card["id"], card.get("parent")) for card in cards] == [(MODEL, None), (EN, MODEL), (ES, MODEL)]
+
+
+def test_each_request_of_a_batch_has_its_own_adapter(world: World, reference: Reference) -> None:
+    def free(name: str, question: str) -> tuple[list[int], list[int]]:
+        made = world.chat(name, question, return_token_ids=True)
+        return made["prompt_token_ids"], made["choices"][0]["token_ids"]
+
+    lists: dict[str, dict[str, Any]] = {EN: {"lang": "en", "n_words": 1000}, ES: {"lang": "es", "n_words": 500}}
+    with ThreadPoolExecutor(16) as pool:
+        texts = [pool.submit(free, name, question) for question in QUESTIONS for name in NAMES]
+        listed = [pool.submit(world.text, model, lists[model], seed=seed) for model in lists for seed in range(3)]
+        written = [text.result() for text in texts]
+        for made, model in zip(listed, [EN] * 3 + [ES] * 3, strict=True):
+            text, adapter = made.result()
+            assert adapter == model
+            assert_only_listed_words(text, lists[model]["lang"], lists[model]["n_words"], end="sentence")
+    names = NAMES * len(QUESTIONS)
+    expected = [reference.greedy(name, prompt) for name, (prompt, _) in zip(names, written, strict=True)]
+    assert [tokens for _, tokens in written] == expected
+    assert len(set(map(tuple, expected))) == len(expected), "the adapters must differ"
+
+
+@pytest.mark.parametrize(
+    ("vocab", "adapter"),
+    [
+        ({"lang": "en", "n_words": 1000}, EN),
+        ({"lang": "es", "n_words": 1000}, ES),
+        ({"lang": "es", "n_words": 299}, None),
+        ({"lang": "en", "n_words": 1000, "adapter": None}, None),
+        ({"lang": "en", "n_words": 1000, "adapter": ES}, ES),
+    ],
+)
+def test_a_list_has_the_adapter_that_was_trained_for_it(
+    world: World, vocab: dict[str, Any], adapter: str | None
+) -> None:
+    text, named = world.text(MODEL, vocab)
+    assert named == adapter
+    assert_only_listed_words(text, vocab["lang"], vocab["n_words"], end="sentence")
+    without = {name: value for name, value in vocab.items() if name != "adapter"}
+    plain = without | {"adapter": None}
+    assert text == (world.text(MODEL, plain) if adapter is None else world.text(adapter, without))[0]
+    for other in {MODEL, EN, ES} - {adapter or MODEL}:
+        assert text != (world.text(MODEL, plain) if other == MODEL else world.text(other, without))[0]
+
+
+@pytest.mark.parametrize("search", [{"num_beams": 3}, {"best_of": 3, "temperature": 0.5}, {"rescue": True}])
+def test_searches_have_the_adapter_and_share_nothing_with_others(world: World, search: dict[str, Any]) -> None:
+    members = {"rescue": True} if "rescue" in search else {}
+    fields = {name: value for name, value in search.items() if name != "rescue"} | {"seed": 3}
+
+    def ask(adapter: str | None) -> str:
+        vocab = {"lang": "en", "n_words": 800, "adapter": adapter, **members}
+        made = world.chat(MODEL, QUESTIONS[0], vocab=vocab, **fields)
+        assert made["vocab"]["adapter"] == adapter
+        return str(made["choices"][0]["message"]["content"])
+
+    adapters = [None, EN, ES]
+    alone = [ask(adapter) for adapter in adapters]
+    with ThreadPoolExecutor(6) as pool:
+        together = list(pool.map(ask, adapters * 2))
+    assert len(set(alone)) == 3
+    assert together == alone * 2
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_rows_are_those_of_the_adapter(world: World, reference: Reference, name: str) -> None:
+    prompt, scored = reference.prompt(QUESTIONS[1]), [504, 2644, 28]
+    made = world.post("/v1/token_logprobs", model=name, prompt=prompt, token_ids=scored).json()
+    expected = reference.logits(name, [*prompt, *scored]).log_softmax(-1)[len(prompt) - 1 : -1]
+    assert made["model"] == name
+    assert made["logprobs"] == pytest.approx(
+        [float(row[token]) for row, token in zip(expected, scored, strict=True)], abs=0.01
+    )
+    top = world.post("/v1/logprobs", model=name, prompt=[prompt, [*prompt, 504]], top_logprobs=1).json()
+    assert top["model"] == name
+    likeliest = [int(reference.logits(name, tokens)[-1].argmax()) for tokens in (prompt, [*prompt, 504])]
+    assert str(likeliest[0]) in str(top["data"][0]) and str(likeliest[1]) in str(top["data"][1])
+
+
+def test_completions_streams_and_word_tools_take_adapters(world: World) -> None:
+    vocab = {"lang": "en", "n_words": 1000}
+    made = world.post("/v1/completions", model=ES, prompt="A dog", max_tokens=12, temperature=0, vocab=vocab).json()
+    assert (made["model"], made["vocab"]["adapter"]) == (ES, ES)
+    with openai.OpenAI(base_url=f"{world.service.url}/v1", api_key=KEY) as client:
+        chunks = list(
+            client.chat.completions.create(
+                model=MODEL,
+                messages=[{"role": "user", "content": QUESTIONS[0]}],
+                stream=True,
+                max_tokens=12,
+                extra_body={"vocab": vocab},
+            )
+        )
+    assert {chunk.model for chunk in chunks} == {MODEL}
+    assert (chunks[-1].model_extra or {})["vocab"]["adapter"] == EN
+    found = {
+        name: world.post("/v1/vocabularies/next", model=name, text="A dog", vocab=vocab | extra).json()
+        for name, extra in ((MODEL, {"adapter": None}), (EN, {}), (ES, {}))
+    }
+    assert [one["vocab"]["adapter"] for one in found.values()] == [None, EN, ES]
+    assert len({str(one["data"]) for one in found.values()}) == 3
+    rewritten = world.post("/v1/vocabularies/rewrite", model=ES, text="The catastrophe was big.", vocab=vocab).json()
+    assert (rewritten["model"], rewritten["vocab"]["adapter"]) == (ES, ES)
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "param"),
+    [
+        ({"model": "other"}, 404, "model"),
+        ({"vocab": {"lang": "en", "n_words": 500, "adapter": "other"}}, 404, "vocab.adapter"),
+        ({"model": EN, "vocab": {"lang": "en", "n_words": 500, "adapter": ES}}, 400, "vocab.adapter"),
+        ({"model": EN, "vocab": {"lang": "en", "n_words": 500, "adapter": None}}, 400, "vocab.adapter"),
+    ],
+)
+def test_names_that_do_not_hold_are_refused(world: World, fields: dict[str, Any], status: int, param: str) -> None:
+    answer = world.post("/v1/chat/completions", messages=[{"role": "user", "content": "Hello"}], **fields)
+    assert (answer.status_code, answer.json()["error"]["param"]) == (status, param)
