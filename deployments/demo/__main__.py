@@ -9,7 +9,7 @@ import sys
 import urllib.error
 from typing import Final
 
-from deployments.demo.model import DemoModelError, say, smollm2_path
+from deployments.demo.model import ADAPTER, DemoModelError, say, smollm2_path
 from deployments.demo.process import Demo, DemoError
 from deployments.settings import DEMO_TOKEN, Settings, SettingsError, cache_dir
 
@@ -49,8 +49,9 @@ def main() -> int:
     demo: Demo | None = None
     try:
         given = Settings.load({"demo": True, "secret_token": DEMO_TOKEN})
-        model = given.model_name if given.is_given("model_name") else str(smollm2_path())
-        demo = Demo(model, cache_dir() / "demo")
+        has_own_model = given.is_given("model_name")
+        model = given.model_name if has_own_model else str(smollm2_path())
+        demo = Demo(model, cache_dir() / "demo", {} if has_own_model else {"lora": ADAPTER})
         say(f"starting the service on {demo.url}; its log is {demo.log_path}")
         demo.start()
         demo.wait_until_ready()

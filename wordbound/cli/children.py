@@ -31,12 +31,14 @@ def check_installed(command: str, *more: str) -> None:
         raise InputError(f"`wordbound {command}` needs {', '.join(missing)}: pip install {' '.join(missing)}")
 
 
-def run_to_its_end(arguments: Sequence[str], environment: Mapping[str, str]) -> None:
+def run_to_its_end(arguments: Sequence[str], environment: Mapping[str, str], *, explains_errors: bool = False) -> None:
     """Run a program at this terminal until it ends; the keys that end this one end it.
+
+    ``explains_errors`` is whether the program has the exit statuses of a command, and prints what is wrong.
 
     Raises:
         ServiceError: It ended by itself, with an error.
-        typer.Exit: It was interrupted.
+        typer.Exit: It was interrupted, or explained its error.
     """
     stopped: list[int] = []
     children: list[subprocess.Popen[bytes]] = []
@@ -58,5 +60,7 @@ def run_to_its_end(arguments: Sequence[str], environment: Mapping[str, str]) -> 
             signal.signal(number, handler)
     if stopped:
         raise typer.Exit(INTERRUPTED)
+    if status and explains_errors:
+        raise typer.Exit(status)
     if status:
         raise ServiceError(f"the service ended with status {status}; what it wrote above says why")

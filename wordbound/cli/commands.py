@@ -65,6 +65,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     ),
     "serve": Command("wordbound.cli.serve", "Start the service of a YAML file, and serve until Ctrl-C."),
     "compile": Command("wordbound.cli.compiling", "Compile word lists for a model before a service asks for them."),
+    "train": Command("wordbound.cli.train", "Train an adapter for a word list, or a small decoder from nothing."),
     "key": Command("wordbound.cli.key", "Make a key for a service, or check one."),
     "doctor": Command("wordbound.cli.doctor", "Check whether this machine can serve."),
 }

@@ -66,12 +66,12 @@ def _train(config: TrainConfig, folder: Path) -> dict[str, Any]:
             f"{len(chosen)} of {num_written} texts are left, and training needs {_MIN_TEXTS}: write more (--num-texts) "
             "or relax `filters`"
         )
-    examples = encode_examples(tokenizer, _as_messages(config, tokenizer, chosen))
+    examples = encode_examples(tokenizer, _as_messages(tokenizer, chosen))
     if not ray.is_initialized():
-        ray.init(include_dashboard=False, log_to_driver=False)
+        ray.init(include_dashboard=False)
     say(f"training on {len(examples)} texts")
     try:
-        report |= train_adapter(config.model, examples, folder, config.training, say)
+        report |= train_adapter(config.model, examples, folder, config.training)
     except TrainingFailedError as error:
         reason = str(error).strip().splitlines()[-1]
         raise TrainError(f"training failed: {reason}; the same command resumes at the last checkpoint") from error
@@ -94,7 +94,7 @@ def _texts(config: TrainConfig, folder: Path, tokenizer: Any, *, has_gpu: bool) 
     return written, len(written)
 
 
-def _as_messages(config: TrainConfig, tokenizer: Any, chosen: Sequence[Any]) -> list[dict[str, Any]]:
+def _as_messages(tokenizer: Any, chosen: Sequence[Any]) -> list[dict[str, Any]]:
     """Return the texts as conversations, with the line that names the size of the list, as the service writes it."""
     from deployments.replica.prompts.hint import hint_line, takes_system_messages, with_line
 

@@ -80,10 +80,11 @@ def write_texts(config: TrainConfig, folder: Path, *, has_gpu: bool) -> list[Tex
     except (SettingsError, RefusedError) as error:
         raise TrainError(f"the texts cannot be written: {error}") from None
     asked = {line["custom_id"]: line["body"] for line in map(json.loads, requests.read_text().splitlines())}
-    texts = []
-    for part in sorted((folder / ANSWERS / "answers").glob("*.jsonl")):
-        for line in map(json.loads, part.read_text(encoding="utf-8").splitlines()):
-            texts.append(_text_of(asked[line["custom_id"]], line["response"]["body"]))
+    texts = [
+        _text_of(asked[line["custom_id"]], line["response"]["body"])
+        for part in sorted((folder / ANSWERS / "answers").glob("*.jsonl"))
+        for line in map(json.loads, part.read_text(encoding="utf-8").splitlines())
+    ]
     if not texts:
         raise TrainError(f"no text was written; the first reasons: {'; '.join(_errors(folder)) or 'unknown'}")
     # Parts have random names, and an order of their own would give other batches to each run.

@@ -5,7 +5,6 @@ evaluation writes a checkpoint, from which the same call resumes; the adapter is
 """
 
 import json
-import math
 import os
 import random
 import shutil
@@ -137,15 +136,13 @@ def loss_sum(model: Any, batch: LabelledBatch) -> tuple[Any, int]:
     return loss, int(is_labelled.sum())
 
 
-def train_adapter(
-    model: str, examples: Sequence[Example], folder: Path | str, settings: TrainingSettings
-) -> dict[str, Any]:
+def train_adapter(model: str, examples: Sequence[Example], folder: Path, settings: TrainingSettings) -> dict[str, Any]:
     """Train an adapter and return the figures of the run: held-out losses by step, in nats a token.
 
     Args:
         model: Hugging Face id or folder of the base model, readable on every node.
-        folder: Of the run, or a URL of storage that all nodes share. A run that was ended resumes there, and one that is
-            done is read again. The adapter is in ``folder/adapter``.
+        folder: Of the run, on storage that all nodes share. A run that was ended resumes there. The adapter is in
+            ``folder/adapter``.
 
     Raises:
         ray.train.TrainingFailedError: A worker failed.
@@ -202,11 +199,15 @@ class _Run:
         )
         # peft makes the adapter's weights float32 beside a base of lower precision.
         self.adapted = get_peft_model(base, lora)
+        # Of a folder its name: a path means nothing on another machine.
+        self.adapted.peft_config["default"].base_model_name_or_path = (
+            Path(model).name if Path(model).is_dir() else model
+        )
         self.weights = [weight for weight in self.adapted.parameters() if weight.requires_grad]
         self.optimizer = torch.optim.AdamW(self.weights, lr=settings.learning_rate, weight_decay=0.0)
         self.settings = settings
         self.step = 0
-        self.figures: list[dict[str, float]] = []
+        self.figures: list[dict[str, Any]] = []
         self.best: dict[str, Any] = {}
         """The adapter's weights at the lowest held-out loss."""
 
@@ -233,14 +234,13 @@ class _Run:
         self.adapted.save_pretrained(folder / ADAPTER_NAME, state_dict=rounded)
         (folder / "figures.json").write_text(json.dumps({"evaluations": self.figures}, indent=2))
 
-    def record(self, held_out_loss: float, training_loss: float) -> None:
+    def record(self, held_out_loss: float, training_loss: float | None) -> None:
         """Record an evaluation; keep the adapter where its held-out loss is the lowest so far."""
         from peft import get_peft_model_state_dict
 
         if all(held_out_loss < figure["held_out_loss"] for figure in self.figures):
             self.best = {name: weight.clone() for name, weight in get_peft_model_state_dict(self.adapted).items()}
-        figure = {"step": self.step, "held_out_loss": held_out_loss, "training_loss": training_loss}
-        self.figures.append(figure)
+        self.figures.append({"step": self.step, "held_out_loss": held_out_loss, "training_loss": training_loss})
 
     @property
     def is_stuck(self) -> bool:
@@ -283,7 +283,7 @@ def _train_worker(config: dict[str, Any]) -> None:
     steps = [batch for epoch in range(settings.epochs) for batch in batches_of(len(training), settings, epoch)]
     interval = max(len(steps) // (settings.epochs * settings.evaluations), 1)
     if not run.figures:
-        run.record(_mean_loss(model, held_out, run.padding), math.nan)
+        run.record(_mean_loss(model, held_out, run.padding), None)
         _report(run, len(steps), rank)
     total, num_tokens = 0.0, 0
     for batch in steps[run.step :]:
@@ -344,8 +344,4 @@ def _report(run: _Run, num_steps: int, rank: int) -> None:
     with tempfile.TemporaryDirectory() as temporary:
         run.save(Path(temporary))
         ray.train.report(metrics, checkpoint=ray.train.Checkpoint.from_directory(temporary))
-    print(
-        f"step {run.step} of {num_steps}: held-out loss {run.figures[-1]['held_out_loss']:.4f}, "
-        f"training loss {run.figures[-1]['training_loss']:.4f}",
-        flush=True,
-    )
+    print(f"step {run.step} of {num_steps}: held-out loss {metrics['held_out_loss']:.4f}", flush=True)

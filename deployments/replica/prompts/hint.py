@@ -1,8 +1,8 @@
 """One line that asks the model for simple, common words, in the language of the list, and names the list's size.
 
-A model that means to use simple words has less of its wishes masked. The size is for adapters, which learn what it means
-(``wordbound train``). The line never holds words of the list: a list is long, and what the model makes of one it was
-told is not what the mask allows. It holds those few that have to occur.
+A model that means to use simple words has less of its wishes masked. The size is for adapters, which learn what it
+means (``wordbound train``). The line never holds words of the list: a list is long, and what the model makes of one it
+was told is not what the mask allows. It holds those few that have to occur.
 """
 
 from collections.abc import Sequence

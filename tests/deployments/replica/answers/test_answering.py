@@ -447,7 +447,7 @@ async def test_the_model_is_told_of_its_vocabulary_where_that_is_asked_for(
     await replica.items(None, Decoding(hint=True))
     assert replica.request.messages == plain
     assert [message["role"] for message in told] == (["system", "user"] if takes_system else ["user"])
-    assert hint_line("en") in told[0]["content"]
+    assert hint_line("en", vocabulary.n_words) in told[0]["content"]
     assert told[-1]["content"].endswith("Hello")
 
 

@@ -1,0 +1,150 @@
+"""Training with Ray Train and peft, on a model of two layers: batches, resuming after a kill, the adapter's files."""
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from deployments.adapters.folder import Adapter
+from tests.pages import ROOT
+from tests.tiny_adapters import write_model
+from wordbound.train.card import write_card
+from wordbound.train.config import TrainConfig
+from wordbound.train.training import (
+    Example,
+    TrainingSettings,
+    batches_of,
+    collate,
+    encode_examples,
+    learning_rate_at,
+    loss_sum,
+    split_held_out,
+)
+
+SETTINGS = TrainingSettings(rank=2, epochs=2, batch_size=4, learning_rate=3e-3, warmup_steps=2, evaluations=2)
+SENTENCES = [f"The {noun} {verb} in the {place}." for noun in ("dog", "king", "rain") for verb in ("sat", "ran", "was")
+             for place in ("house", "river", "city")]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory, smollm2_path: Path) -> Path:
+    return write_model(smollm2_path, tmp_path_factory.mktemp("model") / "tiny-model")
+
+
+def examples_of(model: Path) -> list[Example]:
+    texts = [{"messages": [{"role": "user", "content": "Go on."}], "text": one, "has_end": True} for one in SENTENCES]
+    return encode_examples(AutoTokenizer.from_pretrained(model), texts)
+
+
+def test_the_loss_is_that_of_the_answers_alone(model: Path) -> None:
+    loaded = AutoModelForCausalLM.from_pretrained(model)
+    examples = [Example([5, 6, 7], [8, 9]), Example([5], [10, 11, 12])]
+    expected = 0.0
+    for prompt, answer in examples:
+        log_p = loaded(torch.tensor([[*prompt, *answer]])).logits[0].log_softmax(-1)
+        expected -= sum(float(log_p[len(prompt) - 1 + place, token]) for place, token in enumerate(answer))
+    loss, num_tokens = loss_sum(loaded, collate(examples, padding=0))
+    assert num_tokens == 5
+    assert math.isclose(float(loss), expected, rel_tol=1e-4)
+
+
+def test_a_text_that_was_cut_teaches_no_end(model: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    asked = {"messages": [{"role": "user", "content": "Hello"}], "text": "A dog."}
+    whole, cut = encode_examples(tokenizer, [{**asked, "has_end": True}, {**asked, "has_end": False}])
+    assert whole.answer == [*cut.answer, tokenizer.eos_token_id]
+    assert whole.prompt == cut.prompt
+    assert tokenizer.decode(cut.answer) == "A dog."
+
+
+def test_each_epoch_has_every_example_once_in_an_order_of_its_own() -> None:
+    first, second = (list(batches_of(8, SETTINGS, epoch)) for epoch in (0, 1))
+    assert sorted(chain(*first)) == sorted(chain(*second)) == list(range(8))
+    assert first == list(batches_of(8, SETTINGS, 0)) != second
+
+
+def test_the_learning_rate_rises_and_falls() -> None:
+    rates = [learning_rate_at(step, 10, SETTINGS) for step in range(10)]
+    assert max(rates) == rates[1] <= SETTINGS.learning_rate
+    assert rates[1:] == sorted(rates[1:], reverse=True)
+
+
+def test_some_examples_are_held_out_and_never_trained_on() -> None:
+    examples = [Example([number], [number]) for number in range(20)]
+    training, held_out = split_held_out(examples, 0.1, 0)
+    assert len(held_out) == 2
+    assert sorted(training + held_out) == examples
+
+
+_PROGRAM = """
+import sys, json, ray
+from pathlib import Path
+from tests.wordbound.train.test_training import SETTINGS, examples_of
+from wordbound.train.training import train_adapter
+from dataclasses import replace
+model, out, num_workers = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+ray.init(num_cpus=2, include_dashboard=False)
+settings = replace(SETTINGS, num_workers=num_workers)
+print("figures", json.dumps(train_adapter(str(model), examples_of(model), out, settings)))
+"""
+
+
+def start(model: Path, out: Path, num_workers: int = 1) -> subprocess.Popen[str]:
+    environment = os.environ | {"RAY_USAGE_STATS_ENABLED": "0", "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(ROOT)}
+    arguments = [sys.executable, "-c", _PROGRAM, str(model), str(out), str(num_workers)]
+    return subprocess.Popen(
+        arguments, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    )
+
+
+def figures_of(process: subprocess.Popen[str]) -> list[dict[str, Any]]:
+    output, _ = process.communicate(timeout=180)
+    [line] = [line for line in output.splitlines() if line.startswith("figures ")] or pytest.fail(output[-3000:])
+    evaluations: list[dict[str, Any]] = json.loads(line.removeprefix("figures "))["evaluations"]
+    return evaluations
+
+
+@pytest.mark.slow
+@pytest.mark.e2e
+def test_a_training_that_is_killed_ends_with_the_same_figures(model: Path, tmp_path: Path) -> None:
+    whole = figures_of(start(model, tmp_path / "whole"))
+    killed = start(model, tmp_path / "killed")
+    deadline = time.monotonic() + 120
+    while not list((tmp_path / "killed").glob("checkpoints/checkpoint_*/figures.json")):
+        assert killed.poll() is None, killed.communicate()[0][-3000:]
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    os.killpg(killed.pid, signal.SIGKILL)
+    killed.communicate()
+    resumed = figures_of(start(model, tmp_path / "killed"))
+    assert json.dumps(resumed) == json.dumps(whole)
+    losses = [one["held_out_loss"] for one in whole]
+    assert losses[-1] < 0.8 * losses[0]
+    folder = tmp_path / "whole" / "adapter"
+    card = TrainConfig(model=str(model), word_counts=(300, 2000))
+    write_card(card, folder, {"evaluations": whole, "num_texts": 27, "num_written": 27})
+    adapter = Adapter.read("words", str(folder))
+    assert adapter.rank == SETTINGS.rank
+    assert adapter.card is not None
+    assert adapter.card.fits("en", 300)
+    assert not adapter.card.fits("en", 2001)
+    assert not adapter.card.fits("es", 300)
+
+
+@pytest.mark.slow
+@pytest.mark.e2e
+def test_two_workers_follow_one(model: Path, tmp_path: Path) -> None:
+    one, two = (figures_of(start(model, tmp_path / str(number), number)) for number in (1, 2))
+    assert [figure["step"] for figure in one] == [figure["step"] for figure in two]
+    for figure, other in zip(one, two, strict=True):
+        assert math.isclose(figure["held_out_loss"], other["held_out_loss"], rel_tol=0.05)
