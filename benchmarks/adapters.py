@@ -1,5 +1,5 @@
-"""What an adapter is worth: the default's texts of a model and of the same model with the adapter merged in, and free
-text beside them, as tables and texts.
+"""What an adapter is worth: the default's texts of a model and of the same model with the adapter, and free text
+beside them, as tables and texts.
 
     python benchmarks/adapters.py [FILE] --model PATH --adapted PATH --judge PATH [--lang en] [--words 1000,3000,500]
                                   [--prompts 40] [--seeds 1000,2000,3000] [--tokens 60]
@@ -103,7 +103,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", type=Path, nargs="?", default=cache_dir() / "adapters.jsonl")
     parser.add_argument("--model", type=Path, required=True, help="the folder of the base model")
-    parser.add_argument("--adapted", type=Path, required=True, help="the folder of the model with the adapter")
+    parser.add_argument("--adapted", type=Path, required=True, help="the folder of the adapter")
     parser.add_argument("--judge", type=Path, required=True, help="the folder of a larger instruct model")
     parser.add_argument("--judge-dtype", default="bfloat16", choices=("bfloat16", "float32"))
     parser.add_argument("--lang", default="en", choices=languages())
@@ -155,9 +155,10 @@ def _measure(
         # The free arm is the same at each N.
         cells += [arm.cell] if arm.cell not in cells else []
     base = cells[0].model
-    folders = {base: arguments.model} | {cell.model: arguments.adapted for cell in cells if cell.model != base}
-    for name, folder in folders.items():
-        _ask(folder, [cell for cell in cells if cell.model == name], asked, records)
+    with_adapter = {"lora": {"adapted": str(arguments.adapted.resolve())}}
+    for name in dict.fromkeys(cell.model for cell in cells):
+        settings = {} if name == base else with_adapter
+        _ask(arguments.model, settings, [cell for cell in cells if cell.model == name], asked, records)
     answers = [answer for cell in cells for answer in answers_of(records, cell, asked)]
     judge = FreeModel(str(arguments.judge), arguments.judge_dtype)
     for name, model in ((base, FreeModel(str(arguments.model))), (judge_name, judge)):
@@ -170,8 +171,10 @@ def _measure(
     say(f"{judge_name}: compared {num_judged} pairs in {time.monotonic() - started:.0f} s")
 
 
-def _ask(folder: Path, cells: Sequence[Cell], asked: Sequence[tuple[str, int]], records: Records) -> None:
-    """Asks the service with a model for all answers that are not known yet."""
+def _ask(
+    folder: Path, settings: dict[str, Any], cells: Sequence[Cell], asked: Sequence[tuple[str, int]], records: Records
+) -> None:
+    """Asks the service with a model and these settings for all answers that are not known yet."""
     wanted = []
     for cell in cells:
         known = {(record["prompt"], record["seed"]) for record in records.of("answer", cell)}
@@ -179,7 +182,7 @@ def _ask(folder: Path, cells: Sequence[Cell], asked: Sequence[tuple[str, int]], 
             wanted.append((cell, unknown))
     if not wanted:
         return
-    with running_service(str(folder.resolve()), cells[0].lang) as client:
+    with running_service(str(folder.resolve()), cells[0].lang, settings) as client:
         model_id = client.models.list().data[0].id
         for cell, questions in wanted:
             warm_up(client, cell._replace(model=model_id))

@@ -74,8 +74,7 @@ def _run(model: str, lines: list[Line], engine: dict[str, Any], reference: str) 
 
     llm = LLM(model=model, dtype="bfloat16", structured_outputs_config={"backend": "xgrammar"}, **engine)
     prompts: list[Any] = [
-        [{"role": "system", "content": hint_line(LANG, NUM_WORDS)}, {"role": "user", "content": line.question}]
-        for line in lines
+        [{"role": "system", "content": hint_line(LANG)}, {"role": "user", "content": line.question}] for line in lines
     ]
     sampling = [
         SamplingParams(

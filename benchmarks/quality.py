@@ -16,11 +16,11 @@ import signal
 import sys
 import tempfile
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import openai
 
@@ -152,9 +152,9 @@ def _serve(
 
 
 @contextmanager
-def running_service(model: str, lang: str) -> Iterator[openai.OpenAI]:
-    """The demo's service, with this model and list."""
-    demo = Demo(model, cache_dir() / "quality", {"prebuild_langs": [lang]})
+def running_service(model: str, lang: str, settings: Mapping[str, Any] | None = None) -> Iterator[openai.OpenAI]:
+    """The demo's service, with this model, list and further settings."""
+    demo = Demo(model, cache_dir() / "quality", {"prebuild_langs": [lang], **(settings or {})})
     say(f"starting the service; its log is {demo.log_path}")
     try:
         demo.start()

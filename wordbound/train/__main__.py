@@ -13,15 +13,19 @@ Each step leaves files in OUT, and the same command resumes after the last of th
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import fields
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any, Final
 
 from wordbound.train.config import TrainConfig, TrainError, write_text
 from wordbound.train.filters import filter_texts
 
 REPORT: Final = "report.json"
+_LOOK_S: Final = 1.0
+
 _MIN_TEXTS: Final = 4
 """One to hold out, and some to learn from."""
 
@@ -52,7 +56,7 @@ def _train(config: TrainConfig, folder: Path) -> dict[str, Any]:
     from transformers import AutoTokenizer
 
     from wordbound.train.card import write_card
-    from wordbound.train.training import ADAPTER_NAME, encode_examples, train_adapter
+    from wordbound.train.training import ADAPTER_NAME, CHECKPOINTS, encode_examples, train_adapter
 
     tokenizer = AutoTokenizer.from_pretrained(config.model)
     if tokenizer.chat_template is None:
@@ -67,11 +71,13 @@ def _train(config: TrainConfig, folder: Path) -> dict[str, Any]:
             "or relax `filters`"
         )
     examples = encode_examples(tokenizer, _as_messages(tokenizer, chosen))
-    if not ray.is_initialized():
-        ray.init(include_dashboard=False)
+    # Anew: the logs of its workers say nothing that the evaluations do not.
+    ray.shutdown()
+    ray.init(include_dashboard=False, log_to_driver=False)
     say(f"training on {len(examples)} texts")
     try:
-        report |= train_adapter(config.model, examples, folder, config.training)
+        with _showing_evaluations(folder / CHECKPOINTS):
+            report |= train_adapter(config.model, examples, folder, config.training)
     except TrainingFailedError as error:
         reason = str(error).strip().splitlines()[-1]
         raise TrainError(f"training failed: {reason}; the same command resumes at the last checkpoint") from error
@@ -103,7 +109,7 @@ def _as_messages(tokenizer: Any, chosen: Sequence[Any]) -> list[dict[str, Any]]:
         {
             "messages": with_line(
                 [{"role": "user", "content": text.prompt}],
-                hint_line(text.lang, text.n_words),
+                hint_line(text.lang, n_words=text.n_words),
                 takes_system=takes_system,
             ),
             "text": text.text,
@@ -111,6 +117,35 @@ def _as_messages(tokenizer: Any, chosen: Sequence[Any]) -> list[dict[str, Any]]:
         }
         for text in chosen
     ]
+
+
+@contextmanager
+def _showing_evaluations(checkpoints: Path) -> Iterator[None]:
+    """Show each evaluation as its checkpoint is written."""
+    has_ended = Event()
+
+    def show() -> None:
+        num_shown = 0
+        while True:
+            is_last = has_ended.wait(_LOOK_S)
+            evaluations: list[dict[str, Any]] = []
+            for path in checkpoints.glob("checkpoint_*/figures.json"):
+                # A checkpoint may be written or deleted at this moment.
+                with suppress(OSError, ValueError):
+                    evaluations = max(evaluations, json.loads(path.read_text())["evaluations"], key=len)
+            for one in evaluations[num_shown:]:
+                say(f"step {one['step']}: held-out loss {one['held_out_loss']:.4f}")
+            num_shown = max(num_shown, len(evaluations))
+            if is_last:
+                return
+
+    thread = Thread(target=show)
+    thread.start()
+    try:
+        yield
+    finally:
+        has_ended.set()
+        thread.join()
 
 
 def say(line: str) -> None:

@@ -44,7 +44,7 @@ class TrainConfig(BaseModel):
     lang: str = "en"
     """The built-in list, and the language of the prompts."""
     word_counts: tuple[int, ...] = Field(default=(300, 500, 1000, 2000, 3000, 5000), min_length=1)
-    """The sizes of list that texts are written for, in turn; the prompt names them, so one adapter serves all of them."""
+    """The sizes of list that texts are written for, in turn; the prompt names them, so one adapter serves them all."""
     num_texts: int = Field(default=240, ge=1)
     """Texts that are written. Costs about one second each on two cores for 135 million weights."""
     max_tokens: tuple[int, ...] = Field(default=(48, 64, 80, 96), min_length=1)

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 ADAPTER_NAME: Final = "adapter"
-"""The folder of the trained adapter, within that of the run."""
+CHECKPOINTS: Final = "checkpoints"
+"""Folders of the trained adapter and of the checkpoints, within that of the run."""
 
 _STATE: Final = "state.pt"
 _IGNORED: Final = -100
@@ -58,6 +59,13 @@ class TrainingSettings:
     dtype: str = "auto"
     num_workers: int = 1
     use_gpu: bool = False
+
+    def __post_init__(self) -> None:
+        if self.batch_size < self.num_workers * self.accumulation:
+            raise ValueError(
+                f"batch_size={self.batch_size}: expected at least a text for each part of {self.accumulation} of each "
+                f"of the {self.num_workers} workers"
+            )
 
 
 class Example(NamedTuple):
@@ -168,7 +176,7 @@ def train_adapter(model: str, examples: Sequence[Example], folder: Path, setting
             resources_per_worker=None if settings.use_gpu else {"CPU": max(num_cpus // settings.num_workers, 1)},
         ),
         run_config=RunConfig(
-            name="checkpoints", storage_path=str(folder), checkpoint_config=CheckpointConfig(num_to_keep=2)
+            name=CHECKPOINTS, storage_path=str(folder), checkpoint_config=CheckpointConfig(num_to_keep=2)
         ),
     )
     result = trainer.fit()
@@ -344,4 +352,3 @@ def _report(run: _Run, num_steps: int, rank: int) -> None:
     with tempfile.TemporaryDirectory() as temporary:
         run.save(Path(temporary))
         ray.train.report(metrics, checkpoint=ray.train.Checkpoint.from_directory(temporary))
-    print(f"step {run.step} of {num_steps}: held-out loss {metrics['held_out_loss']:.4f}", flush=True)

@@ -240,7 +240,10 @@ class ChatAnswerer:
         if vocabulary is None or not decoding.hint:
             return body
         words = () if decoding.author is None else decoding.author.must_use
-        line = hint_line(vocabulary.lang, vocabulary.n_words, [one.word for one in words])
+        card = None if decoding.adapter is None else self._adapters.cards.get(decoding.adapter)
+        knows_size = card is not None and card.fits(vocabulary.lang, vocabulary.n_words)
+        n_words = vocabulary.n_words if knows_size else None
+        line = hint_line(vocabulary.lang, [one.word for one in words], n_words=n_words)
         return self._prompts.with_hint(body, line)
 
     async def _free(self, body: ChatBody, order: SearchOrder | None, request_id: str) -> AsyncIterator[Answer]:

@@ -1,8 +1,9 @@
-"""One line that asks the model for simple, common words, in the language of the list, and names the list's size.
+"""One line that asks the model for simple, common words, in the language of the list.
 
-A model that means to use simple words has less of its wishes masked. The size is for adapters, which learn what it
-means (``wordbound train``). The line never holds words of the list: a list is long, and what the model makes of one it
-was told is not what the mask allows. It holds those few that have to occur.
+A model that means to use simple words has less of its wishes masked. An adapter is told the size of the list too, as it
+was in training (``wordbound train``); a model without one writes worse for it. The line never holds words of the list:
+a list is long, and what the model makes of one it was told is not what the mask allows. It holds those few that have to
+occur.
 """
 
 from collections.abc import Sequence
@@ -90,14 +91,16 @@ USE_WORDS: Final = {
 """By language, what stands before the words that have to occur; English elsewhere."""
 
 
-def hint_line(lang: str | None, n_words: int, must_use: Sequence[str] = ()) -> str:
-    """Return the line for the first ``n_words`` of the list of that name, and the words that have to occur.
+def hint_line(lang: str | None, must_use: Sequence[str] = (), *, n_words: int | None = None) -> str:
+    """Return the line for the list of that name, its size if that is given, and the words that have to occur.
 
     It is English where the list has no language or no line. The size is written as in the names of levels.
     """
     language = language_of(lang or "en")
     language = _ALIASES.get(language, language)
-    line = f"{LINES.get(language, ENGLISH)} (top-{n_words})"
+    line = LINES.get(language, ENGLISH)
+    if n_words is not None:
+        line += f" (top-{n_words})"
     if must_use:
         line += f" {USE_WORDS.get(language, USE_WORDS['en'])} {', '.join(must_use)}."
     return line

@@ -447,8 +447,21 @@ async def test_the_model_is_told_of_its_vocabulary_where_that_is_asked_for(
     await replica.items(None, Decoding(hint=True))
     assert replica.request.messages == plain
     assert [message["role"] for message in told] == (["system", "user"] if takes_system else ["user"])
-    assert hint_line("en", vocabulary.n_words) in told[0]["content"]
+    assert hint_line("en") in told[0]["content"]
     assert told[-1]["content"].endswith("Hello")
+
+
+@pytest.mark.parametrize(("languages", "is_named"), [(("en",), True), (("es",), False), (None, False)])
+async def test_an_adapter_that_was_trained_for_the_list_gets_its_size(
+    tmp_path: Path, tokenizer: Any, vocabulary: ResolvedVocabulary, languages: tuple[str, ...] | None, is_named: bool
+) -> None:
+    card = None if languages is None else Card(format=1, languages=languages)
+    adapters = EngineAdapters("m", {"a": Adapter("a", tmp_path, "", {}, {}, (), card)})
+    replica = ScriptedReplica(tmp_path, tokenizer, [whole("The cat sat.")], adapters=adapters)
+    for model in ("m", "a"):
+        await replica.items(vocabulary, Decoding(hint=True), model=model)
+        has_adapter = model == "a" or languages == ("en",)
+        assert ("(top-3)" in str(replica.request.messages)) == (is_named and has_adapter)
 
 
 PREFILL: dict[str, Any] = {"continue_final_message": True, "add_generation_prompt": False}
