@@ -46,6 +46,7 @@ def examples_of(model: Path) -> list[Example]:
     return encode_examples(AutoTokenizer.from_pretrained(model), texts)
 
 
+@torch.inference_mode()
 def test_the_loss_is_that_of_the_answers_alone(model: Path) -> None:
     loaded = AutoModelForCausalLM.from_pretrained(model)
     examples = [Example([5, 6, 7], [8, 9]), Example([5], [10, 11, 12])]
