@@ -50,7 +50,7 @@ class Engine:
         )
 
     async def generate(
-        self, prompt: Any, params: SamplingParams, request_id: str, *, priority: int
+        self, prompt: Any, params: SamplingParams, request_id: str, *, lora_request: None, priority: int
     ) -> AsyncIterator[RequestOutput]:
         assert priority == 1, "chats would wait for rows"
         self.prompts.append(prompt)
