@@ -39,8 +39,8 @@ class TrainingSettings:
         patience: Evaluations without a lower held-out loss after which training stops.
         held_out: Share of the texts that is held out.
         seed: Of the order of the texts and the first weights.
-        dtype: Of the base model; the adapter's own weights are trained in float32. ``auto`` is bfloat16 on a GPU, and
-            float32 on a CPU, where a step in bfloat16 took ten times as long.
+        dtype: Of the base model; the adapter's own weights are trained in float32. ``auto`` is bfloat16 on a GPU and
+            float32 on a CPU; bfloat16 took 4.2 s a step and float32 5.2 s on two cores that compute in it.
         num_workers: Processes, which share this machine's processors or have one GPU each.
         use_gpu: Whether each has a GPU.
     """
