@@ -50,7 +50,7 @@ GEMMA: Final = Published(
 """Gemma terms of use; only its tokenizer is used: multilingual, 262,144 tokens."""
 
 ADAPTER: Final = {"simple-en": str(Path(__file__).with_name("adapter"))}
-"""The adapter of SmolLM2, for the setting ``lora``; trained by ``wordbound train --config configs/train/demo.yaml``."""
+"""The adapter of SmolLM2, for the setting ``lora``; ``configs/train/demo.yaml`` has its settings."""
 
 _BLOCK_BYTES: Final = 1 << 20
 

@@ -58,7 +58,10 @@ def _train(config: TrainConfig, folder: Path) -> dict[str, Any]:
     from wordbound.train.card import write_card
     from wordbound.train.training import ADAPTER_NAME, CHECKPOINTS, encode_examples, train_adapter
 
-    tokenizer = AutoTokenizer.from_pretrained(config.model)
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(config.model)
+    except (OSError, ValueError) as error:
+        raise TrainError(f"model={config.model!r}: cannot be read: {str(error).splitlines()[0]}") from error
     if tokenizer.chat_template is None:
         raise TrainError(f"{config.model}: has no chat template, so it cannot chat: take an instruction-tuned model")
     texts, num_written = _texts(config, folder, tokenizer, has_gpu=torch.cuda.is_available())

@@ -1,5 +1,6 @@
 """The card of an adapter: what it was trained from and for, as JSON that the service reads and as a page for people."""
 
+import hashlib
 import json
 from collections.abc import Mapping
 from importlib import metadata
@@ -36,8 +37,6 @@ def write_card(config: TrainConfig, adapter: Path, report: Mapping[str, Any]) ->
 
 
 def _digest(words: tuple[str, ...]) -> str:
-    import hashlib
-
     return hashlib.sha256("\n".join(words).encode()).hexdigest()
 
 

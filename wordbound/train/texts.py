@@ -6,10 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from ray.exceptions import RayError
+
 from deployments.offline.config import OfflineConfig
 from deployments.offline.run import run
 from deployments.offline.source import RefusedError
 from deployments.settings import SettingsError
+from vocab.errors import VocabularyError
 from vocab.lists.wordlists import load_word_list
 from vocab.options import ListOptions
 from vocab.text.checking.checker import TextChecker
@@ -79,7 +82,12 @@ def write_texts(config: TrainConfig, folder: Path, *, has_gpu: bool) -> list[Tex
         run(str(requests), str(folder / ANSWERS), offline)
     except (SettingsError, RefusedError) as error:
         raise TrainError(f"the texts cannot be written: {error}") from None
-    asked = {line["custom_id"]: line["body"] for line in map(json.loads, requests.read_text().splitlines())}
+    except RayError as error:
+        reason = str(error).strip().splitlines()[-1]
+        raise TrainError(f"the engine that writes the texts ended: {reason}; the same command resumes") from error
+    asked = {
+        line["custom_id"]: line["body"] for line in map(json.loads, requests.read_text(encoding="utf-8").splitlines())
+    }
     texts = [
         _text_of(asked[line["custom_id"]], line["response"]["body"])
         for part in sorted((folder / ANSWERS / "answers").glob("*.jsonl"))
@@ -122,7 +130,10 @@ def read_own_texts(config: TrainConfig, tokenizer: Any, folder: Path) -> list[Te
     if path is None:
         raise TrainError("texts: name a file")
     sizes = sorted(config.word_counts)
-    checker = TextChecker(load_word_list(config.lang, None), ListOptions(numbers=True), sizes[-1])
+    try:
+        checker = TextChecker(load_word_list(config.lang, None), ListOptions(numbers=True), sizes[-1])
+    except VocabularyError as error:
+        raise TrainError(f"lang={config.lang!r}: {error}") from None
     texts, rejected = [], []
     for prompt, text in _own_texts(path):
         report = checker.check(text)

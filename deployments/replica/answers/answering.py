@@ -240,9 +240,7 @@ class ChatAnswerer:
         if vocabulary is None or not decoding.hint:
             return body
         words = () if decoding.author is None else decoding.author.must_use
-        card = None if decoding.adapter is None else self._adapters.cards.get(decoding.adapter)
-        knows_size = card is not None and card.fits(vocabulary.lang, vocabulary.n_words)
-        n_words = vocabulary.n_words if knows_size else None
+        n_words = vocabulary.n_words if self._adapters.is_trained_for(decoding.adapter, vocabulary) else None
         line = hint_line(vocabulary.lang, [one.word for one in words], n_words=n_words)
         return self._prompts.with_hint(body, line)
 

@@ -112,6 +112,11 @@ class EngineAdapters:
             return asked
         return choose(self.cards, vocabulary.lang, vocabulary.n_words)
 
+    def is_trained_for(self, adapter: str | None, vocabulary: ResolvedVocabulary) -> bool:
+        """Return whether the card of an adapter names lists of this language and length."""
+        card = None if adapter is None else self.cards.get(adapter)
+        return card is not None and card.fits(vocabulary.lang, vocabulary.n_words)
+
     def engine_name(self, adapter: str | None) -> str:
         """Return the model that has the adapter, as vLLM's server names it."""
         return self.model_id if adapter is None or self.merged is not None else adapter

@@ -101,6 +101,16 @@ def test_texts_that_cannot_be_learned_from_say_why(tmp_path: Path, name: str, co
     assert said in str(caught.value)
 
 
+def test_a_model_or_a_list_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    missing = tmp_path / "no-model"
+    assert main([str(tmp_path / "out"), "--model", str(missing)]) == 2
+    assert capsys.readouterr().err.startswith(f"wordbound train: model='{missing}': cannot be read: ")
+    path = tmp_path / "mine.txt"
+    path.write_text("A dog.")
+    with pytest.raises(TrainError, match="lang='xx'"):
+        read_own_texts(config(texts=path, lang="xx"), Words(), tmp_path)
+
+
 def test_a_run_with_other_settings_needs_another_folder(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     config().save(path)
