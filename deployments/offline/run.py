@@ -94,7 +94,7 @@ def run(source: str, output: str, config: OfflineConfig, engines: Engines | None
 def answered(found: Input, done: Done, config: OfflineConfig) -> Iterator[Result]:
     """Start engines, and yield the result of each row that is not done."""
     if not ray.is_initialized():
-        _start_ray()
+        start_ray()
     pieces = [
         {"piece": piece.to_json(), "done": json.dumps(sorted(rows))}
         for piece in found.pieces
@@ -110,13 +110,13 @@ def answered(found: Input, done: Done, config: OfflineConfig) -> Iterator[Result
             yield _result(row)
 
 
-def _start_ray() -> None:
-    """Join the cluster that ``RAY_ADDRESS`` names, or start Ray on this machine."""
+def start_ray(*, log_to_driver: bool = True) -> None:
+    """Join the cluster that ``RAY_ADDRESS`` names, or start Ray on this machine; show the workers' logs or do not."""
     if os.environ.get("RAY_ADDRESS"):
-        ray.init()
+        ray.init(log_to_driver=log_to_driver)
     else:
         # One more than there are, so that rows can be prepared beside engines that take all of them.
-        ray.init(num_cpus=(os.cpu_count() or 1) + 1, include_dashboard=False)
+        ray.init(num_cpus=(os.cpu_count() or 1) + 1, include_dashboard=False, log_to_driver=log_to_driver)
 
 
 def _result(row: dict[str, Any]) -> Result:

@@ -10,7 +10,9 @@ from wordbound.cli.children import check_installed, run_to_its_end
 from wordbound.cli.commands import InputError
 
 _DECODER_ONLY: Final = ("file_path", "vocab_size", "hidden_size", "num_layers", "num_heads", "context")
-_ADAPTER_ONLY: Final = ("config", "model", "name", "lang", "words", "num_texts", "prompts", "texts", "num_workers")
+_ADAPTER_ONLY: Final = (
+    "config", "model", "name", "lang", "words", "num_texts", "rounds", "prompts", "texts", "num_workers",
+)  # fmt: skip
 
 
 def train(
@@ -24,6 +26,7 @@ def train(
     lang: Annotated[str | None, typer.Option(metavar="TAG", help="The list, and the language of the prompts.")] = None,
     words: Annotated[str | None, typer.Option(metavar="N,N", help="Sizes of list that texts are written for.")] = None,
     num_texts: Annotated[int | None, typer.Option(min=1, help="Texts that are written.")] = None,
+    rounds: Annotated[int | None, typer.Option(min=1, help="Of texts and training.")] = None,
     prompts: Annotated[Path | None, typer.Option(metavar="FILE", help="Prompts of your own, one a line.")] = None,
     texts: Annotated[Path | None, typer.Option(metavar="FILE", help="Texts of your own to learn from.")] = None,
     num_workers: Annotated[int | None, typer.Option(min=1, help="Processes that train, one GPU each.")] = None,

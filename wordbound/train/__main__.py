@@ -2,30 +2,32 @@
 
 Each step leaves files in OUT, and the same command resumes after the last of them:
 
-    config.json     the settings; a run with others needs another folder
-    requests.jsonl  what is asked for
-    answers/        the texts, as the offline pipeline writes them
-    checkpoints/    of the training, as Ray Train writes them
-    adapter/        the adapter in peft's format, with its card
-    report.json     how many texts were left out and why, and the losses
+    config.json             the settings; a run with others needs another folder
+    round-N/requests.jsonl  what is asked for in round N
+    round-N/answers/        the texts, as the offline pipeline writes them
+    round-N/checkpoints/    of the training, as Ray Train writes them
+    round-N/adapter/        the adapter in peft's format, with its card
+    round-N/report.json     how many texts were left out and why, and the losses
+    adapter/, report.json   those of the last round
 """
 
 import argparse
 import json
+import logging
+import shutil
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
-from threading import Event, Thread
 from typing import Any, Final
 
-from wordbound.train.config import TrainConfig, TrainError, write_text
-from wordbound.train.filters import filter_texts
+from wordbound.train.config import TrainConfig, TrainError
+from wordbound.train.filters import Text, filter_texts
+from wordbound.train.progress import progress_bar
+from wordbound.train.writing import write_text
 
 REPORT: Final = "report.json"
-_LOOK_S: Final = 1.0
-
 _MIN_TEXTS: Final = 4
 """One to hold out, and some to learn from."""
 
@@ -50,13 +52,10 @@ def train(config: TrainConfig, folder: Path) -> dict[str, Any]:
 
 
 def _train(config: TrainConfig, folder: Path) -> dict[str, Any]:
-    import ray
-    import torch
-    from ray.train import TrainingFailedError
     from transformers import AutoTokenizer
 
-    from wordbound.train.card import write_card
-    from wordbound.train.training import ADAPTER_NAME, CHECKPOINTS, encode_examples, train_adapter
+    from deployments.offline.run import start_ray
+    from wordbound.train.training import ADAPTER_NAME
 
     try:
         tokenizer = AutoTokenizer.from_pretrained(config.model)
@@ -64,33 +63,63 @@ def _train(config: TrainConfig, folder: Path) -> dict[str, Any]:
         raise TrainError(f"model={config.model!r}: cannot be read: {str(error).splitlines()[0]}") from error
     if tokenizer.chat_template is None:
         raise TrainError(f"{config.model}: has no chat template, so it cannot chat: take an instruction-tuned model")
-    texts, num_written = _texts(config, folder, tokenizer, has_gpu=torch.cuda.is_available())
-    chosen, reasons = filter_texts(texts, config.filters)
-    report: dict[str, Any] = {"num_written": num_written, "num_texts": len(chosen), "left_out": dict(reasons)}
-    say(f"{len(chosen)} of {num_written} texts to learn from; left out: {dict(reasons) or 'none'}")
+    # Once for all rounds. Its workers' logs say nothing that the bars do not.
+    logging.getLogger("ray.data").setLevel(logging.WARNING)
+    start_ray(log_to_driver=False)
+    chosen: list[Text] = []
+    for number in range(1, config.rounds + 1):
+        chosen = _run_round(config, folder, number, tokenizer, chosen)
+    last = folder / f"round-{config.rounds}"
+    shutil.copytree(last / ADAPTER_NAME, folder / ADAPTER_NAME, dirs_exist_ok=True)
+    shutil.copy(last / REPORT, folder / REPORT)
+    report: dict[str, Any] = json.loads((folder / REPORT).read_text(encoding="utf-8"))
+    return report
+
+
+def _run_round(config: TrainConfig, folder: Path, number: int, tokenizer: Any, before: Sequence[Text]) -> list[Text]:
+    """Write the texts of a round, and train on them and those of the rounds before; return the texts to learn from."""
+    from ray.train import TrainingFailedError
+
+    from wordbound.train.card import write_card
+    from wordbound.train.scoring import score_texts
+    from wordbound.train.training import ADAPTER_NAME, encode_examples, train_adapter
+
+    adapter = None if number == 1 else folder / f"round-{number - 1}" / ADAPTER_NAME
+    part = folder / f"round-{number}"
+    part.mkdir(exist_ok=True)
+    texts, num_written = _texts(config, part, tokenizer, number, adapter)
+    if adapter is not None:
+        # The engine counted the bits of the model with the adapter.
+        texts = score_texts(config.model, tokenizer, texts, part)
+    passed, reasons = filter_texts(texts, config.filters)
+    chosen = [*before, *passed]
+    say(f"round {number}: {len(passed)} of {num_written} texts to learn from; left out: {dict(reasons) or 'none'}")
     if len(chosen) < _MIN_TEXTS:
         raise TrainError(
             f"{len(chosen)} of {num_written} texts are left, and training needs {_MIN_TEXTS}: write more (--num-texts) "
             "or relax `filters`"
         )
+    if (part / REPORT).exists():
+        return chosen
     examples = encode_examples(tokenizer, _as_messages(tokenizer, chosen))
-    # Anew: the logs of its workers say nothing that the evaluations do not.
-    ray.shutdown()
-    ray.init(include_dashboard=False, log_to_driver=False)
-    say(f"training on {len(examples)} texts")
+    report: dict[str, Any] = {"num_written": num_written, "num_texts": len(chosen), "left_out": dict(reasons)}
     try:
-        with _showing_evaluations(folder / CHECKPOINTS):
-            report |= train_adapter(config.model, examples, folder, config.training)
+        with progress_bar("training", config.training.num_steps(len(examples)), partial(_poll_training, part)):
+            report |= train_adapter(config.model, examples, part, config.training)
     except TrainingFailedError as error:
         reason = str(error).strip().splitlines()[-1]
         raise TrainError(f"training failed: {reason}; the same command resumes at the last checkpoint") from error
-    write_card(config, folder / ADAPTER_NAME, report)
-    write_text(folder / REPORT, json.dumps(report, indent=2))
-    return report
+    write_card(config, part / ADAPTER_NAME, report)
+    write_text(part / REPORT, json.dumps(report, indent=2))
+    return chosen
 
 
-def _texts(config: TrainConfig, folder: Path, tokenizer: Any, *, has_gpu: bool) -> tuple[list[Any], int]:
-    """Return the texts, and how many were written or given."""
+def _texts(
+    config: TrainConfig, folder: Path, tokenizer: Any, number: int, adapter: Path | None
+) -> tuple[list[Text], int]:
+    """Return the texts of a round, and how many were written or given."""
+    import torch
+
     from wordbound.train import texts
 
     if config.texts is not None:
@@ -98,9 +127,21 @@ def _texts(config: TrainConfig, folder: Path, tokenizer: Any, *, has_gpu: bool) 
         num_rejected = len((folder / texts.REJECTED).read_text(encoding="utf-8").splitlines())
         say(f"{num_rejected} texts are not within the list: {folder / texts.REJECTED}")
         return own, len(own) + num_rejected
-    say(f"writing {config.num_texts} texts within lists of {', '.join(map(str, config.word_counts))} words")
-    written = texts.write_texts(config, folder, has_gpu=has_gpu)
+    has_gpu = torch.cuda.is_available()
+    with progress_bar("texts", config.num_texts, lambda: (texts.count_texts(folder), "")):
+        written = texts.write_texts(config, folder, has_gpu=has_gpu, round_number=number, adapter=adapter)
     return written, len(written)
+
+
+def _poll_training(folder: Path) -> tuple[int, str]:
+    """Return the steps that were made, and the last held-out loss."""
+    from wordbound.train.training import PROGRESS
+
+    try:
+        progress = json.loads((folder / PROGRESS).read_text())
+    except FileNotFoundError:
+        return 0, ""
+    return progress["step"], f"held-out loss {progress['held_out_loss']:.4f}"
 
 
 def _as_messages(tokenizer: Any, chosen: Sequence[Any]) -> list[dict[str, Any]]:
@@ -117,38 +158,11 @@ def _as_messages(tokenizer: Any, chosen: Sequence[Any]) -> list[dict[str, Any]]:
             ),
             "text": text.text,
             "has_end": text.has_end,
+            "lang": text.lang,
+            "n_words": text.n_words,
         }
         for text in chosen
     ]
-
-
-@contextmanager
-def _showing_evaluations(checkpoints: Path) -> Iterator[None]:
-    """Show each evaluation as its checkpoint is written."""
-    has_ended = Event()
-
-    def show() -> None:
-        num_shown = 0
-        while True:
-            is_last = has_ended.wait(_LOOK_S)
-            evaluations: list[dict[str, Any]] = []
-            for path in checkpoints.glob("checkpoint_*/figures.json"):
-                # A checkpoint may be written or deleted at this moment.
-                with suppress(OSError, ValueError):
-                    evaluations = max(evaluations, json.loads(path.read_text())["evaluations"], key=len)
-            for one in evaluations[num_shown:]:
-                say(f"step {one['step']}: held-out loss {one['held_out_loss']:.4f}")
-            num_shown = max(num_shown, len(evaluations))
-            if is_last:
-                return
-
-    thread = Thread(target=show)
-    thread.start()
-    try:
-        yield
-    finally:
-        has_ended.set()
-        thread.join()
 
 
 def say(line: str) -> None:
@@ -171,6 +185,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--lang", help="the list, and the language of the prompts")
     parser.add_argument("--words", dest="word_counts", type=_numbers, help="sizes of list, with commas between them")
     parser.add_argument("--num-texts", type=int, help="texts to write")
+    parser.add_argument("--rounds", type=int, help="rounds of texts and training")
     parser.add_argument("--prompts", type=Path, metavar="FILE", help="prompts of your own, one a line")
     parser.add_argument("--texts", type=Path, metavar="FILE", help="texts of your own to learn from")
     for field in fields(TrainingSettings):

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from vocab.lists.wordlists import load_word_list
-from wordbound.train.config import TrainConfig, write_text
+from wordbound.train.config import TrainConfig
+from wordbound.train.writing import write_text
 
 CARD: Final = "wordbound.json"
 _VERSIONS: Final = ("wordbound", "torch", "transformers", "peft", "ray")

@@ -1,16 +1,16 @@
 """The settings of ``wordbound train``, from a YAML file and options of the command line."""
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from wordbound.train.filters import FilterSettings
 from wordbound.train.training import TrainingSettings
+from wordbound.train.writing import write_text
 
 CPU_SERVICE: Final[dict[str, Any]] = {
     "placement_bundles": [{"CPU": 1}],
@@ -46,7 +46,10 @@ class TrainConfig(BaseModel):
     word_counts: tuple[int, ...] = Field(default=(300, 500, 1000, 2000, 3000, 5000), min_length=1)
     """The sizes of list that texts are written for, in turn; the prompt names them, so one adapter serves them all."""
     num_texts: int = Field(default=240, ge=1)
-    """Texts that are written. 1,000 took 22 minutes for 135 million weights, on one core."""
+    """Texts that each round writes. 1,000 took 22 minutes for 135 million weights, on one core."""
+    rounds: int = Field(default=1, ge=1, le=8)
+    """Each after the first has its texts written by the model with the adapter of the round before, and trains anew on
+    the texts of all rounds."""
     max_tokens: tuple[int, ...] = Field(default=(48, 64, 80, 96), min_length=1)
     """Their budgets, drawn at random."""
     teacher: dict[str, Any] = {"num_beams": 4}
@@ -93,10 +96,17 @@ class TrainConfig(BaseModel):
             place = ".".join(map(str, fault["loc"]))
             raise TrainError(f"{place}: {fault['msg']}; `wordbound train --help` names the settings") from None
 
-    def service_settings(self, *, has_gpu: bool) -> dict[str, Any]:
-        """Return the arguments of the service that writes the texts."""
+    @model_validator(mode="after")
+    def _check_rounds(self) -> Self:
+        if self.texts is not None and self.rounds > 1:
+            raise ValueError("rounds write texts, and texts are given: leave one of them out")
+        return self
+
+    def service_settings(self, *, has_gpu: bool, adapter: Path | None = None) -> dict[str, Any]:
+        """Return the arguments of the service that writes the texts, with an adapter or none."""
         defaults = {} if has_gpu else CPU_SERVICE
-        return {"prebuild_langs": [self.lang], **defaults, **self.service, "model_name": self.model}
+        lora = {} if adapter is None else {"lora": {self.adapter_name: str(adapter)}}
+        return {"prebuild_langs": [self.lang], **defaults, **self.service, **lora, "model_name": self.model}
 
     def save(self, path: Path) -> None:
         """Write the settings of a run, or compare them with those of the run that is there.
@@ -114,10 +124,3 @@ class TrainConfig(BaseModel):
                 )
             return
         write_text(path, json.dumps(settings, indent=2))
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)

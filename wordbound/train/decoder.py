@@ -29,6 +29,9 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from transformers.utils import logging
 
+from wordbound.train.config import TrainError
+from wordbound.train.writing import write_bytes
+
 END: Final = "<|endoftext|>"
 """Ends each document, and begins each prompt."""
 
@@ -49,10 +52,6 @@ Windows = npt.NDArray[np.uint16]
 """(n, context + 1): consecutive tokens; a window begins with the last token of the one before it."""
 
 
-class DecoderError(ValueError):
-    """The training cannot start or go on; the message is one sentence that says what to change."""
-
-
 def _option(default: float, text: str) -> Any:
     return field(default=default, metadata={"help": text})
 
@@ -62,7 +61,7 @@ class DecoderConfig:
     """The settings of a training; the help of each is what ``--help`` shows.
 
     Raises:
-        DecoderError: A setting is out of its range.
+        TrainError: A setting is out of its range.
     """
 
     file_path: Path = field(metadata={"help": "a text file in UTF-8; blank lines separate its documents"})
@@ -83,33 +82,33 @@ class DecoderConfig:
     def __post_init__(self) -> None:
         for name in ("num_layers", "num_heads", "context", "epochs", "batch_size", "max_bytes", "sample_tokens"):
             if getattr(self, name) < 1:
-                raise DecoderError(f"{name} must be at least 1, not {getattr(self, name)}")
+                raise TrainError(f"{name} must be at least 1, not {getattr(self, name)}")
         if not 257 <= self.vocab_size <= 1 << 16:
-            raise DecoderError(f"vocab_size must be from 257 (all bytes and {END}) to 65536, not {self.vocab_size}")
+            raise TrainError(f"vocab_size must be from 257 (all bytes and {END}) to 65536, not {self.vocab_size}")
         if self.hidden_size not in [size * self.num_heads for size in _HEAD_SIZES]:
             sizes = ", ".join(str(size * self.num_heads) for size in _HEAD_SIZES[:4])
-            raise DecoderError(f"hidden_size must be {sizes} … for {self.num_heads} heads, not {self.hidden_size}")
+            raise TrainError(f"hidden_size must be {sizes} … for {self.num_heads} heads, not {self.hidden_size}")
         if not (0 < self.held_out <= 0.5 and 0 < self.learning_rate < math.inf and self.seed >= 0):
-            raise DecoderError("held_out must be above 0 to 0.5, learning_rate above 0 and seed at least 0")
+            raise TrainError("held_out must be above 0 to 0.5, learning_rate above 0 and seed at least 0")
 
 
 class _Source:
     """The file, read as a stream and checked to its end.
 
     Raises:
-        DecoderError: It cannot be read, or is no text in UTF-8; of ``documents`` too, where the file is changed.
+        TrainError: It cannot be read, or is no text in UTF-8; of ``documents`` too, where the file is changed.
     """
 
     def __init__(self, path: Path, max_bytes: int) -> None:
         if not path.is_file():
-            raise DecoderError(f"there is no file {path}: give the path of a text file")
+            raise TrainError(f"there is no file {path}: give the path of a text file")
         self.path = path
         self.size = path.stat().st_size
         self.num_bytes = min(self.size, max_bytes)
         digest = hashlib.sha256()
         num_documents = sum(is_end for _, is_end in self.documents(digest.update))
         if not num_documents:
-            raise DecoderError(f"{path} has no text: give a file with some")
+            raise TrainError(f"{path} has no text: give a file with some")
         self.digest = digest.hexdigest()
 
     def documents(self, look: Callable[[bytes], object] = len) -> Iterator[tuple[str, bool]]:
@@ -142,10 +141,10 @@ class _Source:
                 for start in range(0, self.num_bytes, _CHUNK_BYTES):
                     yield start, file.read(min(_CHUNK_BYTES, self.num_bytes - start))
         except OSError as error:
-            raise DecoderError(f"cannot read {self.path}: {error.strerror}") from error
+            raise TrainError(f"cannot read {self.path}: {error.strerror}") from error
 
-    def _binary(self, offset: int, what: str) -> DecoderError:
-        return DecoderError(f"{self.path} is no text in UTF-8: byte {offset} is {what}; convert it to UTF-8 first")
+    def _binary(self, offset: int, what: str) -> TrainError:
+        return TrainError(f"{self.path} is no text in UTF-8: byte {offset} is {what}; convert it to UTF-8 first")
 
 
 def train_decoder(config: DecoderConfig, report: Callable[[str], None] = print) -> Path:
@@ -159,7 +158,7 @@ def train_decoder(config: DecoderConfig, report: Callable[[str], None] = print) 
         The folder: the model, its tokenizer and ``training.json``, the settings and figures.
 
     Raises:
-        DecoderError: The file, the settings, the folder or the disk do not allow it.
+        TrainError: The file, the settings, the folder or the disk do not allow it.
     """
     source = _Source(config.file_path, config.max_bytes)
     settings = dataclasses.asdict(config) | {"file_path": config.file_path.name, "sha256": source.digest}
@@ -185,18 +184,18 @@ def _figures(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
         folder.mkdir(parents=True, exist_ok=True)
         if not path.exists():
             if any(folder.iterdir()):
-                raise DecoderError(f"{folder} has other files: choose an output folder that is empty or new")
-            _write(path, json.dumps(new).encode())
+                raise TrainError(f"{folder} has other files: choose an output folder that is empty or new")
+            write_bytes(path, json.dumps(new).encode())
     try:
         figures: dict[str, Any] = json.loads(path.read_bytes())
         old, epochs = figures["settings"], figures["epochs"]
     except (ValueError, KeyError, TypeError) as error:
-        raise DecoderError(f"{path} is damaged: choose another output folder, or delete this one") from error
+        raise TrainError(f"{path} is damaged: choose another output folder, or delete this one") from error
     if not epochs:
         return new
     if changed := [name for name in settings if settings[name] != old.get(name)]:
         pairs = ", ".join(f"{name} {old.get(name)!r} (now {settings[name]!r})" for name in changed)
-        raise DecoderError(f"{folder} was trained with {pairs}: choose another output folder, or the same settings")
+        raise TrainError(f"{folder} was trained with {pairs}: choose another output folder, or the same settings")
     return figures
 
 
@@ -276,7 +275,7 @@ def _windows(config: DecoderConfig, source: _Source, tokenizer: Tokenizer) -> tu
     is_held_out = np.arange(num_windows) % every == every - 1
     needed = max(every, config.batch_size * 2) * config.context
     if num_windows - is_held_out.sum() < config.batch_size or not is_held_out.any():
-        raise DecoderError(
+        raise TrainError(
             f"{config.file_path} has {len(tokens) - 1:,} tokens, and these settings need about {needed:,}: "
             "give a longer text, or lower batch_size or context"
         )
@@ -327,7 +326,7 @@ def _epoch(
         optimizer.step()
         losses.append(float(loss.detach()))
         if not math.isfinite(losses[-1]):
-            raise DecoderError(
+            raise TrainError(
                 f"the loss is no number any more at step {step} of epoch {number + 1}: lower learning_rate"
             )
         if time.monotonic() > reported + _REPORT_S:
@@ -399,8 +398,8 @@ def _save(folder: Path, model: Any, tokenizer: Tokenizer, optimizer: Any, figure
                 file.replace(folder / file.name)
         finally:
             shutil.rmtree(new, ignore_errors=True)
-        _write(folder / _REPORT, json.dumps(figures, indent=1, ensure_ascii=False).encode())
-        _write(folder / _CHECKPOINT, written.getbuffer())
+        write_bytes(folder / _REPORT, json.dumps(figures, indent=1, ensure_ascii=False).encode())
+        write_bytes(folder / _CHECKPOINT, written.getbuffer())
 
 
 def _load(checkpoint: Path, device: torch.device) -> Any:
@@ -409,16 +408,7 @@ def _load(checkpoint: Path, device: torch.device) -> Any:
     try:
         return torch.load(checkpoint, map_location=device, weights_only=True)
     except Exception as error:
-        raise DecoderError(f"{checkpoint} is damaged: delete it, and the training begins anew") from error
-
-
-def _write(path: Path, data: bytes | memoryview) -> None:
-    new = path.with_name(f"{path.name}.new")
-    try:
-        new.write_bytes(data)
-        new.replace(path)
-    finally:
-        new.unlink(missing_ok=True)
+        raise TrainError(f"{checkpoint} is damaged: delete it, and the training begins anew") from error
 
 
 @contextmanager
@@ -427,7 +417,7 @@ def _writing(folder: Path) -> Iterator[None]:
         yield
     except (OSError, SafetensorError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise DecoderError(
+        raise TrainError(
             f"cannot write into {folder}: {reason}; what it has stays usable, and the same command resumes"
         ) from error
 
@@ -452,7 +442,7 @@ def main(arguments: Sequence[str]) -> int:
     logging.disable_progress_bar()
     try:
         print(train_decoder(DecoderConfig(**config), lambda line: print(line, file=sys.stderr, flush=True)))
-    except DecoderError as error:
+    except TrainError as error:
         print(f"wordbound train: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

@@ -16,9 +16,10 @@ from vocab.errors import VocabularyError
 from vocab.lists.wordlists import load_word_list
 from vocab.options import ListOptions
 from vocab.text.checking.checker import TextChecker
-from wordbound.train.config import TrainConfig, TrainError, write_text
+from wordbound.train.config import TrainConfig, TrainError
 from wordbound.train.filters import Text
 from wordbound.train.prompts import built_in_prompts, languages, shuffle
+from wordbound.train.writing import write_text
 
 REQUESTS: Final = "requests.jsonl"
 ANSWERS: Final = "answers"
@@ -27,6 +28,8 @@ REJECTED: Final = "rejected.jsonl"
 _PLAIN_PROMPT: Final = "Write a text."
 """Of a user's plain text, which says nothing of what it was asked for."""
 _SHOWN_ERRORS: Final = 3
+_MAX_BYTES: Final = 256 << 20
+"""Of a file of prompts or texts: more than an adapter can learn from, and what is read at once."""
 
 
 def read_prompts(config: TrainConfig) -> list[str]:
@@ -49,18 +52,20 @@ def read_prompts(config: TrainConfig) -> list[str]:
     return shuffle(lines, config.seed)
 
 
-def write_requests(config: TrainConfig, folder: Path) -> Path:
-    """Write the requests of a run, where they are not there yet; return their file."""
+def write_requests(config: TrainConfig, folder: Path, round_number: int = 1) -> Path:
+    """Write the requests of a round, where they are not there yet; return their file. Each round takes the prompts
+    after those of the round before."""
     path = folder / REQUESTS
     if not path.exists():
-        prompts, draw = read_prompts(config), random.Random(config.seed)  # noqa: S311
+        prompts, draw = read_prompts(config), random.Random(config.seed + round_number - 1)  # noqa: S311
+        first = config.num_texts * (round_number - 1)
         teacher = dict(config.teacher)
         members = teacher.pop("vocab", {})
         lines = []
         for number in range(config.num_texts):
             n_words = config.word_counts[number % len(config.word_counts)]
             body = {
-                "messages": [{"role": "user", "content": prompts[number % len(prompts)]}],
+                "messages": [{"role": "user", "content": prompts[(first + number) % len(prompts)]}],
                 "max_tokens": draw.choice(config.max_tokens),
                 "vocab": {"lang": config.lang, "n_words": n_words, **members},
                 **teacher,
@@ -70,15 +75,20 @@ def write_requests(config: TrainConfig, folder: Path) -> Path:
     return path
 
 
-def write_texts(config: TrainConfig, folder: Path, *, has_gpu: bool) -> list[Text]:
-    """Have the requests answered, or continue with that; return the texts.
+def write_texts(
+    config: TrainConfig, folder: Path, *, has_gpu: bool, round_number: int = 1, adapter: Path | None = None
+) -> list[Text]:
+    """Have the requests of a round answered, or continue with that; return the texts.
+
+    Args:
+        adapter: Folder of the adapter that writes them; None for the base model.
 
     Raises:
         TrainError: The engine cannot start, or answers nothing.
     """
-    requests = write_requests(config, folder)
+    requests = write_requests(config, folder, round_number)
     try:
-        offline = OfflineConfig.load(config.service_settings(has_gpu=has_gpu))
+        offline = OfflineConfig.load(config.service_settings(has_gpu=has_gpu, adapter=adapter))
         run(str(requests), str(folder / ANSWERS), offline)
     except (SettingsError, RefusedError) as error:
         raise TrainError(f"the texts cannot be written: {error}") from None
@@ -97,6 +107,12 @@ def write_texts(config: TrainConfig, folder: Path, *, has_gpu: bool) -> list[Tex
         raise TrainError(f"no text was written; the first reasons: {'; '.join(_errors(folder)) or 'unknown'}")
     # Parts have random names, and an order of their own would give other batches to each run.
     return sorted(texts, key=lambda text: (text.prompt, text.n_words or 0, text.text))
+
+
+def count_texts(folder: Path) -> int:
+    """Return how many texts are written in a round's folder."""
+    parts = (folder / ANSWERS / "answers").glob("*.jsonl")
+    return sum(part.read_bytes().count(b"\n") for part in parts)
 
 
 def _text_of(body: dict[str, Any], answer: dict[str, Any]) -> Text:
@@ -174,6 +190,11 @@ def _own_texts(path: Path) -> Iterator[tuple[str, str]]:
 
 def _read_lines(path: Path) -> list[str]:
     try:
+        if (size := path.stat().st_size) > _MAX_BYTES:
+            raise TrainError(
+                f"{path}: has {size >> 20:,} MB, and an adapter learns from {_MAX_BYTES >> 20} MB at most: take "
+                "a part of it"
+            )
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise TrainError(f"{path}: {error.strerror}") from None

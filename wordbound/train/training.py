@@ -1,7 +1,9 @@
 """Train a LoRA adapter on texts written within word lists: Ray Train, transformers and peft.
 
-``train_adapter`` runs ``_train_worker`` on each worker of a Ray cluster. The loss is that of the answers alone. Every
-evaluation writes a checkpoint, from which the same call resumes; the adapter is that of the lowest held-out loss.
+``train_adapter`` runs ``_train_worker`` on each worker of a Ray cluster. The loss is the cross entropy of the answers'
+tokens and, times ``mass_weight``, -log of the probability that their lists' masks leave, which is what a text pays for
+being written within a list. Every evaluation writes a checkpoint, from which the same call resumes; the adapter is that
+of the lowest held-out loss.
 """
 
 import json
@@ -14,9 +16,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from wordbound.lm.word_list import WordList
+from wordbound.train.writing import write_text
+
 ADAPTER_NAME: Final = "adapter"
 CHECKPOINTS: Final = "checkpoints"
-"""Folders of the trained adapter and of the checkpoints, within that of the run."""
+PROGRESS: Final = "progress.json"
+"""Of the trained adapter, of the checkpoints and of the steps made so far, within the folder of the run."""
 
 _STATE: Final = "state.pt"
 _IGNORED: Final = -100
@@ -35,6 +41,7 @@ class TrainingSettings:
         accumulation: Parts that each worker computes its share of a step in, to save memory.
         learning_rate: AdamW's, at its peak.
         warmup_steps: Steps until that peak; then it falls linearly to 0.
+        mass_weight: Weight of the masks' part of the loss.
         evaluations: Evaluations on the held-out texts in each epoch; each writes a checkpoint.
         patience: Evaluations without a lower held-out loss after which training stops.
         held_out: Share of the texts that is held out.
@@ -52,6 +59,7 @@ class TrainingSettings:
     accumulation: int = 1
     learning_rate: float = 1e-3
     warmup_steps: int = 10
+    mass_weight: float = 1.0
     evaluations: int = 4
     patience: int = 4
     held_out: float = 0.05
@@ -67,12 +75,20 @@ class TrainingSettings:
                 f"of the {self.num_workers} workers"
             )
 
+    def num_steps(self, num_texts: int) -> int:
+        """Return the optimizer steps of a training on that many texts."""
+        num_training = num_texts - max(round(num_texts * self.held_out), 1)
+        return self.epochs * (num_training // max(min(self.batch_size, num_training), 1))
+
 
 class Example(NamedTuple):
-    """A text as the model sees it, in token ids: the chat prompt, and the answer with or without its end."""
+    """A text as the model sees it, in token ids: the chat prompt, and the answer with or without its end. ``lang`` and
+    ``n_words`` are its list; None for a free text."""
 
     prompt: list[int]
     answer: list[int]
+    lang: str | None = None
+    n_words: int | None = None
 
 
 class LabelledBatch(NamedTuple):
@@ -85,8 +101,54 @@ class LabelledBatch(NamedTuple):
     labels: Any
 
 
+class Losses(NamedTuple):
+    """Sums over the answers' tokens, nats: the cross entropy, -log of the probability that the masks leave, and the
+    number of the tokens."""
+
+    cross_entropy: Any
+    log_mass: Any
+    num_tokens: int
+
+
+class Masks:
+    """The masks of the examples' lists, each compiled on first use."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._tokenizer = tokenizer
+        self._word_lists: dict[tuple[str, int], WordList] = {}
+
+    def forbidden(self, examples: Sequence[Example], vocab_size: int) -> Any:
+        """Return bool (answers' tokens, vocab_size): what the list of each example does not allow at each token.
+
+        From a token on that the list spells otherwise, nothing is forbidden.
+        """
+        import torch
+
+        rows = []
+        for example in examples:
+            row = torch.zeros((len(example.answer), vocab_size), dtype=torch.bool)
+            rows.append(row)
+            if example.lang is None or example.n_words is None:
+                continue
+            words = self._word_list(example.lang, example.n_words)
+            state = words.start
+            for place, token in enumerate(example.answer):
+                mask = words.mask(state)
+                if not mask[token]:
+                    break
+                row[place] = True
+                row[place, : len(mask)] = ~mask
+                state = words.next(state, token)
+        return torch.cat(rows)
+
+    def _word_list(self, lang: str, n_words: int) -> WordList:
+        if (lang, n_words) not in self._word_lists:
+            self._word_lists[lang, n_words] = WordList(lang, n_words, self._tokenizer)
+        return self._word_lists[lang, n_words]
+
+
 def encode_examples(tokenizer: Any, texts: Sequence[dict[str, Any]]) -> list[Example]:
-    """Return the examples of texts, each ``{"messages", "text", "has_end"}``.
+    """Return the examples of texts: ``messages``, ``text``, ``has_end`` and, of a list, ``lang`` and ``n_words``.
 
     ``has_end`` is whether the model shall learn that the text ends here; one that ran into its budget does not.
     """
@@ -95,7 +157,7 @@ def encode_examples(tokenizer: Any, texts: Sequence[dict[str, Any]]) -> list[Exa
         made = tokenizer.apply_chat_template(text["messages"], add_generation_prompt=True, return_dict=True)
         answer = tokenizer(text["text"], add_special_tokens=False)["input_ids"]
         end = [tokenizer.eos_token_id] if text["has_end"] else []
-        examples.append(Example(list(made["input_ids"]), [*answer, *end]))
+        examples.append(Example(list(made["input_ids"]), [*answer, *end], text.get("lang"), text.get("n_words")))
     return examples
 
 
@@ -116,7 +178,7 @@ def collate(examples: Sequence[Example], padding: int) -> LabelledBatch:
     input_ids = torch.full((len(examples), length), padding)
     attention_mask = torch.zeros((len(examples), length), dtype=torch.long)
     labels = torch.full((len(examples), longest), _IGNORED)
-    for row, (prompt, answer) in enumerate(examples):
+    for row, (prompt, answer, *_) in enumerate(examples):
         tokens = torch.tensor([*prompt, *answer])
         input_ids[row, -len(tokens) :] = tokens
         attention_mask[row, -len(tokens) :] = 1
@@ -125,10 +187,11 @@ def collate(examples: Sequence[Example], padding: int) -> LabelledBatch:
     return LabelledBatch(input_ids, attention_mask, position_ids, labels)
 
 
-def loss_sum(model: Any, batch: LabelledBatch) -> tuple[Any, int]:
-    """Return the sum of the loss over the answers' tokens, nats, and the number of these tokens."""
+def loss_sums(model: Any, examples: Sequence[Example], padding: int, masks: Masks | None = None) -> Losses:
+    """Return the losses of examples, in one forward pass; those of the masks are 0 without ``masks``."""
     import torch
 
+    batch = collate(examples, padding)
     num_places = batch.labels.shape[1]
     # The logits of a place are those of the next token; of prompts they are not computed.
     logits = model(
@@ -140,8 +203,14 @@ def loss_sum(model: Any, batch: LabelledBatch) -> tuple[Any, int]:
     ).logits[:, :-1]
     labels = batch.labels.to(logits.device)
     is_labelled = labels != _IGNORED
-    loss = torch.nn.functional.cross_entropy(logits[is_labelled].float(), labels[is_labelled], reduction="sum")
-    return loss, int(is_labelled.sum())
+    rows, targets = logits[is_labelled].float(), labels[is_labelled]
+    log_total = rows.logsumexp(-1)
+    cross_entropy = (log_total - rows.gather(1, targets[:, None])[:, 0]).sum()
+    log_mass = torch.zeros((), device=rows.device)
+    if masks is not None:
+        forbidden = masks.forbidden(examples, rows.shape[1]).to(rows.device)
+        log_mass = (log_total - rows.masked_fill(forbidden, -torch.inf).logsumexp(-1)).sum()
+    return Losses(cross_entropy, log_mass, len(targets))
 
 
 def train_adapter(model: str, examples: Sequence[Example], folder: Path, settings: TrainingSettings) -> dict[str, Any]:
@@ -168,6 +237,7 @@ def train_adapter(model: str, examples: Sequence[Example], folder: Path, setting
             "training": ray.put(training),
             "held_out": ray.put(held_out),
             "settings": asdict(settings),
+            "progress": str(folder / PROGRESS),
         },
         scaling_config=ScalingConfig(
             num_workers=settings.num_workers,
@@ -198,6 +268,7 @@ class _Run:
 
         torch.manual_seed(settings.seed)
         tokenizer = AutoTokenizer.from_pretrained(model)
+        self.masks = Masks(tokenizer)
         self.padding = int(tokenizer.eos_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id)
         automatic = "bfloat16" if settings.use_gpu else "float32"
         dtype = getattr(torch, automatic if settings.dtype == "auto" else settings.dtype)
@@ -242,13 +313,15 @@ class _Run:
         self.adapted.save_pretrained(folder / ADAPTER_NAME, state_dict=rounded)
         (folder / "figures.json").write_text(json.dumps({"evaluations": self.figures}, indent=2))
 
-    def record(self, held_out_loss: float, training_loss: float | None) -> None:
-        """Record an evaluation; keep the adapter where its held-out loss is the lowest so far."""
+    def record(self, cross_entropy: float, log_mass: float, training_loss: float | None) -> None:
+        """Record an evaluation; save the adapter's weights where its held-out loss is the lowest so far."""
         from peft import get_peft_model_state_dict
 
+        held_out_loss = cross_entropy + self.settings.mass_weight * log_mass
         if all(held_out_loss < figure["held_out_loss"] for figure in self.figures):
             self.best = {name: weight.clone() for name, weight in get_peft_model_state_dict(self.adapted).items()}
-        self.figures.append({"step": self.step, "held_out_loss": held_out_loss, "training_loss": training_loss})
+        self.figures.append({"step": self.step, "held_out_loss": held_out_loss, "held_out_cross_entropy": cross_entropy,
+                             "held_out_log_mass": log_mass, "training_loss": training_loss})  # fmt: skip
 
     @property
     def is_stuck(self) -> bool:
@@ -291,10 +364,13 @@ def _train_worker(config: dict[str, Any]) -> None:
     steps = [batch for epoch in range(settings.epochs) for batch in batches_of(len(training), settings, epoch)]
     interval = max(len(steps) // (settings.epochs * settings.evaluations), 1)
     if not run.figures:
-        run.record(_mean_loss(model, held_out, run.padding), None)
+        run.record(*_mean_losses(model, held_out, run), None)
         _report(run, len(steps), rank)
     total, num_tokens = 0.0, 0
     for batch in steps[run.step :]:
+        if rank == 0:
+            progress = {"step": run.step, "num_steps": len(steps), "held_out_loss": run.figures[-1]["held_out_loss"]}
+            write_text(Path(config["progress"]), json.dumps(progress))
         if run.is_stuck:
             break
         for group in run.optimizer.param_groups:
@@ -304,7 +380,7 @@ def _train_worker(config: dict[str, Any]) -> None:
         total, num_tokens = total + loss, num_tokens + tokens
         run.step += 1
         if run.step % interval == 0 or run.step == len(steps):
-            run.record(_mean_loss(model, held_out, run.padding), total / max(num_tokens, 1))
+            run.record(*_mean_losses(model, held_out, run), total / max(num_tokens, 1))
             _report(run, len(steps), rank)
             total, num_tokens = 0.0, 0
 
@@ -313,11 +389,13 @@ def _optimize(model: Any, run: _Run, examples: Sequence[Example]) -> tuple[float
     """Make one optimizer step; return the sum of its loss and the number of its tokens on this worker."""
     import torch
 
-    parts = [examples[part :: run.settings.accumulation] for part in range(run.settings.accumulation)]
+    settings = run.settings
+    masks = run.masks if settings.mass_weight else None
     num_tokens = sum(len(example.answer) for example in examples)
     total = 0.0
-    for part in filter(None, parts):
-        loss, _ = loss_sum(model, collate(part, run.padding))
+    for part in filter(None, (examples[part :: settings.accumulation] for part in range(settings.accumulation))):
+        losses = loss_sums(model, part, run.padding, masks)
+        loss = losses.cross_entropy + settings.mass_weight * losses.log_mass
         (loss / num_tokens).backward()
         total += float(loss.detach())
     torch.nn.utils.clip_grad_norm_(run.weights, 1.0)
@@ -326,19 +404,21 @@ def _optimize(model: Any, run: _Run, examples: Sequence[Example]) -> tuple[float
     return total, num_tokens
 
 
-def _mean_loss(model: Any, examples: Sequence[Example], padding: int, batch_size: int = 8) -> float:
-    """Return the mean loss a token over all examples; every worker computes it, and gets the same."""
+def _mean_losses(model: Any, examples: Sequence[Example], run: _Run, batch_size: int = 8) -> tuple[float, float]:
+    """Return the mean cross entropy and log-mass a token over all examples; every worker computes the same."""
     import torch
 
     model.eval()
-    total, num_tokens = 0.0, 0
+    cross_entropy, log_mass, num_tokens = 0.0, 0.0, 0
     ordered = sorted(examples, key=lambda example: len(example.prompt) + len(example.answer))
     with torch.inference_mode():
         for first in range(0, len(ordered), batch_size):
-            loss, tokens = loss_sum(model, collate(ordered[first : first + batch_size], padding))
-            total, num_tokens = total + float(loss), num_tokens + tokens
+            losses = loss_sums(model, ordered[first : first + batch_size], run.padding, run.masks)
+            cross_entropy += float(losses.cross_entropy)
+            log_mass += float(losses.log_mass)
+            num_tokens += losses.num_tokens
     model.train()
-    return total / num_tokens
+    return cross_entropy / num_tokens, log_mass / num_tokens
 
 
 def _report(run: _Run, num_steps: int, rank: int) -> None:

@@ -64,6 +64,31 @@ def test_a_file_without_prompts_says_what_to_change(tmp_path: Path, content: byt
     assert str(path) in str(caught.value)
 
 
+def test_a_huge_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "texts.txt"
+    with path.open("wb") as file:
+        file.truncate(10_000_000_000)
+    for own in (config(texts=path), config(prompts=path)):
+        with pytest.raises(TrainError, match=r"has 9,536 MB, and an adapter learns from 256 MB at most"):
+            read_prompts(own) if own.prompts else read_own_texts(own, Words(), tmp_path)
+
+
+def test_each_round_takes_the_next_prompts(tmp_path: Path) -> None:
+    asked = config(num_texts=5, rounds=2)
+    rounds = []
+    for number in (1, 2):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        lines = write_requests(asked, folder, number).read_text().splitlines()
+        rounds.append([json.loads(line)["body"]["messages"][0]["content"] for line in lines])
+    assert [*rounds[0], *rounds[1]] == read_prompts(asked)[:10]
+
+
+def test_rounds_need_a_model_that_writes(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="rounds write texts, and texts are given"):
+        config(rounds=2, texts=tmp_path / "texts.txt")
+
+
 def test_a_language_without_built_in_prompts_names_those_that_have_them() -> None:
     with pytest.raises(TrainError, match=r"built-in prompts in .*en"):
         read_prompts(config(lang="fi"))

@@ -18,16 +18,17 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from deployments.adapters.folder import Adapter
 from tests.pages import ROOT
 from tests.tiny_adapters import write_model
+from wordbound.lm.word_list import WordList
 from wordbound.train.card import write_card
 from wordbound.train.config import TrainConfig
 from wordbound.train.training import (
     Example,
+    Masks,
     TrainingSettings,
     batches_of,
-    collate,
     encode_examples,
     learning_rate_at,
-    loss_sum,
+    loss_sums,
     split_held_out,
 )
 
@@ -50,13 +51,46 @@ def examples_of(model: Path) -> list[Example]:
 def test_the_loss_is_that_of_the_answers_alone(model: Path) -> None:
     loaded = AutoModelForCausalLM.from_pretrained(model)
     examples = [Example([5, 6, 7], [8, 9]), Example([5], [10, 11, 12])]
+    expected = -sum(float(row[token]) for example in examples for row, token in rows_of(loaded, example))
+    losses = loss_sums(loaded, examples, padding=0)
+    assert losses.num_tokens == 5
+    assert math.isclose(float(losses.cross_entropy), expected, rel_tol=1e-4)
+    assert float(losses.log_mass) == 0
+
+
+def rows_of(loaded: Any, example: Example) -> list[tuple[torch.Tensor, int]]:
+    """The log-probabilities before each token of an answer, and that token."""
+    log_p = loaded(torch.tensor([[*example.prompt, *example.answer]])).logits[0].log_softmax(-1)
+    return [(log_p[len(example.prompt) - 1 + place], token) for place, token in enumerate(example.answer)]
+
+
+@torch.inference_mode()
+def test_the_masks_part_of_the_loss_is_what_the_list_forbids(model: Path) -> None:
+    loaded, tokenizer = AutoModelForCausalLM.from_pretrained(model), AutoTokenizer.from_pretrained(model)
+    asked = {"messages": [{"role": "user", "content": "Go on."}], "has_end": True, "lang": "en"}
+    texts = [{"text": "The dog sat in the house.", "n_words": 3000}, {"text": "A man.", "n_words": 300}]
+    examples = encode_examples(tokenizer, [asked | text for text in texts])
     expected = 0.0
-    for prompt, answer in examples:
-        log_p = loaded(torch.tensor([[*prompt, *answer]])).logits[0].log_softmax(-1)
-        expected -= sum(float(log_p[len(prompt) - 1 + place, token]) for place, token in enumerate(answer))
-    loss, num_tokens = loss_sum(loaded, collate(examples, padding=0))
-    assert num_tokens == 5
-    assert math.isclose(float(loss), expected, rel_tol=1e-4)
+    for example in examples:
+        words = WordList("en", example.n_words, tokenizer)
+        state = words.start
+        for row, token in rows_of(loaded, example):
+            expected -= words.log_mass(state, row[: words.vocab_size])
+            state = words.next(state, token)
+    losses = loss_sums(loaded, examples, padding=0, masks=Masks(tokenizer))
+    assert math.isclose(float(losses.log_mass), expected, rel_tol=1e-4)
+    assert 0 < expected < float(losses.cross_entropy)
+
+
+def test_nothing_is_forbidden_from_a_word_on_that_is_not_in_the_list(model: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    asked = {"messages": [{"role": "user", "content": "Go on."}], "has_end": True, "lang": "en", "n_words": 300}
+    [example] = encode_examples(tokenizer, [asked | {"text": "The xylophone was there."}])
+    forbidden = Masks(tokenizer).forbidden([example], len(tokenizer))
+    assert forbidden[0].any()
+    assert not forbidden[1:].any()
+    free = example._replace(lang=None)
+    assert not Masks(tokenizer).forbidden([free], len(tokenizer)).any()
 
 
 def test_a_text_that_was_cut_teaches_no_end(model: Path) -> None:
