@@ -1,13 +1,17 @@
 """What an adapter is worth: the default's texts of a model and of the same model with the adapter, and free text
 beside them, as tables and texts.
 
-    python benchmarks/adapters.py [FILE] --model PATH --adapted PATH --judge PATH [--lang en] [--words 1000,3000,500]
+    python benchmarks/adapters.py [FILE] --model PATH --adapted PATH [--judge PATH] [--lang en] [--words 1000,3000,500]
                                   [--prompts 40] [--seeds 1000,2000,3000] [--tokens 60]
-    python benchmarks/adapters.py [FILE] --model PATH --adapted PATH --judge PATH … --report --out PAGE
+    python benchmarks/adapters.py [FILE] --model PATH --adapted PATH … --report --out PAGE
+    python benchmarks/adapters.py --model PATH --adapted PATH --speed
 
 Answers are streamed from the real service, started here with each model, through the ``openai`` package; prompt i has
 the seeds S + i. They are scored afterwards: by the model itself in float32, by the judge in bfloat16. All of it goes
 into FILE as JSON lines, so a run that was ended goes on where it was; a folder whose weights changed is measured anew.
+
+``--speed`` prints tokens per second of a batch of 32 without adapters, with two beside the model, and with one merged,
+and whether the free greedy texts of the model are the same beside the adapters.
 """
 
 import argparse
@@ -30,6 +34,7 @@ sys.path.insert(0, str(ROOT))
 from benchmarks.prose.circles import has_loop, opening_shares  # noqa: E402
 from benchmarks.prose.free_model import FreeModel, bits_key, score_batched  # noqa: E402
 from benchmarks.prose.methods import Method, named  # noqa: E402
+from benchmarks.prose.models import judge_path  # noqa: E402
 from benchmarks.prose.pairs import Verdict, judge_pairs, known_odds, pair_key  # noqa: E402
 from benchmarks.prose.prompts import languages, load_prompts  # noqa: E402
 from benchmarks.prose.records import Cell, Record, Records  # noqa: E402
@@ -65,12 +70,13 @@ LEGEND: Final = """\
 - **loops**: share of the texts in which one content word occurs five times or more within 60 words.
 - **same opening**, **most frequent**: share of the texts whose first four words are those of another text of the row,
   and the share of the most frequent such opening.
-- **Pairs**: answers of two arms to the same prompt, each with the first seed. **first is better** is the share that the
-  judge, asked for the better, more natural of the two, prefers, and **log odds** those of its preference with their
-  standard error; both over the two orders. An unfinished last sentence is cut off before. **same in both orders** says
-  how far to trust it: near 0, it only sees which answer stands first. **fewer bits** is the share to which the judge,
-  not asked, gives fewer bits per character. With 40 pairs, a share of 0.35 to 0.65 is no difference (95%). default
-  against free is the control: a judge that finds little there cannot tell what an adapter brings."""
+- **Pairs**: answers of two arms at the first N to the same prompt, each with the first seed. **first is better** is
+  the share that the judge, asked for the better, more natural of the two, prefers, and **log odds** those of its
+  preference with their standard error; both over the two orders. An unfinished last sentence is cut off before.
+  **same in both orders** says how far to trust it: near 0, it only sees which answer stands first. **fewer bits** is
+  the share to which the judge, not asked, gives fewer bits per character. With 40 pairs, a share of 0.35 to 0.65 is
+  no difference (95%). default against free is the control: a judge that finds little there cannot tell what an
+  adapter brings."""
 
 
 class Arm(NamedTuple):
@@ -84,9 +90,13 @@ def main() -> int:
     # Ended from outside, it ends the service that is running too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))
     arguments = _arguments()
+    if arguments.speed:
+        compare_speed(arguments.model, arguments.adapted, arguments.lang, arguments.tokens)
+        return 0
     records = Records(arguments.file)
     prompts = load_prompts(arguments.lang, arguments.prompts)
     base, adapted = recorded_name(arguments.model), recorded_name(arguments.adapted)
+    arguments.judge = arguments.judge or judge_path()
     judge = f"{arguments.judge.resolve().name} in {arguments.judge_dtype}"
     tables = {n_words: list(_arms(arguments, base, adapted, n_words)) for n_words in arguments.words}
     asked = [(prompt, seed + index) for seed in arguments.seeds for index, prompt in enumerate(prompts)]
@@ -104,7 +114,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("file", type=Path, nargs="?", default=cache_dir() / "adapters.jsonl")
     parser.add_argument("--model", type=Path, required=True, help="the folder of the base model")
     parser.add_argument("--adapted", type=Path, required=True, help="the folder of the adapter")
-    parser.add_argument("--judge", type=Path, required=True, help="the folder of a larger instruct model")
+    parser.add_argument("--judge", type=Path, help="the folder of a larger instruct model; else one is downloaded")
+    parser.add_argument("--speed", action="store_true", help="compare speeds; judge nothing")
     parser.add_argument("--judge-dtype", default="bfloat16", choices=("bfloat16", "float32"))
     parser.add_argument("--lang", default="en", choices=languages())
     parser.add_argument("--words", type=_numbers, default=[1000, 3000, 500], help="each N, with commas between them")
@@ -161,12 +172,19 @@ def _measure(
         _ask(arguments.model, settings, [cell for cell in cells if cell.model == name], asked, records)
     answers = [answer for cell in cells for answer in answers_of(records, cell, asked)]
     judge = FreeModel(str(arguments.judge), arguments.judge_dtype)
-    for name, model in ((base, FreeModel(str(arguments.model))), (judge_name, judge)):
+    adapted = FreeModel(str(arguments.model), adapter=str(arguments.adapted))
+    free = answers_of(records, cells[0], asked)
+    for name, model, to_score in (
+        (base, FreeModel(str(arguments.model)), answers),
+        (cells[-1].model, adapted, free),
+        (judge_name, judge, answers),
+    ):
         started = time.monotonic()
-        num_scored = score_batched(model, name, answers, records)
+        num_scored = score_batched(model, name, to_score, records)
         say(f"{name}: scored {num_scored} texts in {time.monotonic() - started:.0f} s")
     started = time.monotonic()
-    pairs = [pair for arms in tables.values() for two in PAIRED for pair in pairs_of(records, arms, two, asked)]
+    arms = next(iter(tables.values()))
+    pairs = [pair for two in PAIRED for pair in pairs_of(records, arms, two, asked)]
     num_judged = judge_pairs(judge, judge_name, pairs, records)
     say(f"{judge_name}: compared {num_judged} pairs in {time.monotonic() - started:.0f} s")
 
@@ -247,9 +265,10 @@ def report(
     records: Records, tables: dict[int, list[Arm]], asked: Sequence[tuple[str, int]], base: str, judge: str
 ) -> str:
     """The tables and texts, as Markdown."""
-    bits, judge_bits = (
+    adapted = next(iter(tables.values()))[-1].cell.model
+    bits, judge_bits, adapted_bits = (
         {bits_key(record): record["bits"] for record in records.of("bits") if record["scorer"] == scorer}
-        for scorer in (base, judge)
+        for scorer in (base, judge, adapted)
     )
     judged, odds = Judged(bits, judge_bits, {}), known_odds(records)
     parts, preferred = [], []
@@ -273,7 +292,13 @@ def report(
     ]
     n_words, arms = next(iter(tables.items()))
     parts += [f"## Texts: {n_words:,} words", *_texts(pairs_of(records, arms, ("default", "adapted"), asked))]
-    return "\n\n".join([f"Base {base}, adapted {arms[-1].cell.model}, judge {judge}.", *parts])
+    free = answers_of(records, arms[0].cell, asked)
+    itself, changed = (_number(bits_per_char(free, scorer)) for scorer in (bits, adapted_bits))
+    head = (
+        f"Base {base}, adapted {adapted}, judge {judge}. Bits per character of the free texts, which the base wrote: "
+        f"{itself} under the base, {changed} under the adapted model."
+    )
+    return "\n\n".join([head, *parts])
 
 
 def _fewer_bits(pairs: Sequence[tuple[Record, Record]], bits: BitsOf) -> float | None:
@@ -322,6 +347,47 @@ def _texts(pairs: Sequence[tuple[Record, Record]]) -> Iterator[str]:
             " ".join(answer["text"].split()).replace("\\", "\\\\").replace("*", "\\*") for answer in (default, adapted)
         )
         yield "**{}**\n\n- default: {}\n- adapted: {}".format(default["prompt"], *lines)
+
+
+BATCH: Final = 32
+"""Requests at once, of which the last round counts."""
+
+
+def compare_speed(model: Path, adapted: Path, lang: str, num_tokens: int) -> None:
+    """Print the speed of a batch by what is loaded, and by which adapters its requests name."""
+    lists = ({"lang": lang, "n_words": 1000}, {"lang": lang, "n_words": 500})
+    beside = {"lora_merge": False, "lora": {name: str(adapted.resolve()) for name in ("one", "other")}}
+    merged = {"lora_merge": True, "lora": {"one": str(adapted.resolve())}}
+    free: list[list[str]] = []
+    for label, settings, names in (
+        ("no adapter loaded", {}, ("",)),
+        ("two loaded, none used", beside, ("",)),
+        ("two loaded, two lists and the model free", beside, ("one", "other", "")),
+        ("one merged", merged, ("one",)),
+    ):
+        with running_service(str(model.resolve()), lang, settings) as client:
+            model_id = client.models.list().data[0].id
+
+            def ask(number: int, client: Any = client, names: Any = names, model_id: str = model_id) -> tuple[str, int]:
+                name = names[number % len(names)]
+                extra: dict[str, Any] = {"min_tokens": num_tokens}
+                if name:
+                    extra["vocab"] = lists[names.index(name)]
+                answer = client.chat.completions.create(
+                    model=name or model_id, temperature=0, max_tokens=num_tokens, extra_body=extra,
+                    messages=[{"role": "user", "content": load_prompts(lang, BATCH)[number]}],
+                )  # fmt: skip
+                return answer.choices[0].message.content, answer.usage.completion_tokens
+
+            with ThreadPoolExecutor(BATCH) as pool:
+                for _ in range(2):
+                    started = time.monotonic()
+                    answers = list(pool.map(ask, range(BATCH)))
+                    seconds = time.monotonic() - started
+        print(f"{label}: {sum(tokens for _, tokens in answers) / seconds:.0f} tokens/s", flush=True)
+        if names == ("",):
+            free.append([text for text, _ in answers])
+    print(f"free greedy texts the same beside adapters: {sum(map(str.__eq__, *free))} of {BATCH}")
 
 
 if __name__ == "__main__":

@@ -25,11 +25,13 @@ class FreeModel:
     Args:
         path: Its folder or Hugging Face id. Needs a chat template.
         dtype: Of its weights, by torch's name.
+        adapter: Folder of an adapter to merge into them.
     """
 
-    def __init__(self, path: str, dtype: str = "float32") -> None:
+    def __init__(self, path: str, dtype: str = "float32", adapter: str | None = None) -> None:
         self._path = path
         self._dtype = dtype
+        self._adapter = adapter
 
     @cached_property
     def tokenizer(self) -> Any:
@@ -42,7 +44,12 @@ class FreeModel:
         import torch
         from transformers import AutoModelForCausalLM
 
-        return AutoModelForCausalLM.from_pretrained(self._path, dtype=getattr(torch, self._dtype)).eval()
+        model = AutoModelForCausalLM.from_pretrained(self._path, dtype=getattr(torch, self._dtype))
+        if self._adapter is not None:
+            from peft import PeftModel
+
+            model = PeftModel.from_pretrained(model, self._adapter).merge_and_unload()
+        return model.eval()
 
     @cached_property
     def end_tokens(self) -> list[int]:

@@ -57,7 +57,12 @@ _BLOCK_BYTES: Final = 1 << 20
 
 def smollm2_path() -> Path:
     """Return the demo model's folder, made if it is not there: 30 s and 270 MB after the download."""
-    return _cached(SMOLLM2, _convert_model)
+    return model_path(SMOLLM2)
+
+
+def model_path(published: Published) -> Path:
+    """Return the folder of a published model, made if it is not there."""
+    return _cached(published, _convert_model)
 
 
 def gemma_tokenizer_path() -> Path:
