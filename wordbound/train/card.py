@@ -29,7 +29,9 @@ def write_card(config: TrainConfig, adapter: Path, report: Mapping[str, Any]) ->
         "list_digest": _digest(words),
         "teacher": config.teacher if config.texts is None else None,
         "licence": config.licence or None,
-        "settings": json.loads(config.model_dump_json(include={"training", "filters", "seed", "max_tokens"})),
+        "settings": json.loads(
+            config.model_dump_json(include={"training", "filters", "seed", "max_tokens", "word_counts", "rounds"})
+        ),
         "report": dict(report),
         "versions": {package: metadata.version(package) for package in _VERSIONS},
     }
@@ -44,6 +46,7 @@ def _digest(words: tuple[str, ...]) -> str:
 def _page(card: Mapping[str, Any]) -> str:
     report = card["report"]
     first, best = report["evaluations"][0], min(report["evaluations"], key=lambda one: one["held_out_loss"])
+    origin = f"written by the model ({json.dumps(card['teacher'])})" if card["teacher"] else "given"
     return f"""---
 base_model: {card["base_model"]}
 library_name: peft
@@ -55,7 +58,7 @@ language: {json.dumps(card["languages"])}
 A LoRA adapter for {card["base_model"]}, trained by `wordbound train` to write within the {card["min_words"]:,} to
 {card["max_words"]:,} most frequent words of a list ({", ".join(card["languages"])}).
 
-- Texts: {report["num_texts"]} of {report["num_written"]} written by {json.dumps(card["teacher"])}, or given.
+- Texts: {report["num_texts"]} of {report["num_written"]} {origin}.
 - Held-out loss, nats a token: {first["held_out_loss"]:.3f} before, {best["held_out_loss"]:.3f} after.
 - The word list is wordfreq's, under CC BY-SA 4.0, with changes; its SHA-256 is {card["list_digest"]}.
 
