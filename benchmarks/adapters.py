@@ -20,6 +20,7 @@ import signal
 import statistics
 import sys
 import time
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -68,8 +69,8 @@ LEGEND: Final = """\
 - **stray**, **faults**, **distinct-2**, **repeated 4-grams**, **finished**, **unlisted**: as in
   [Quality against cost](quality.md).
 - **loops**: share of the texts in which one content word occurs five times or more within 60 words.
-- **same opening**, **most frequent**: share of the texts whose first four words are those of another text of the row,
-  and the share of the most frequent such opening.
+- **same opening**, **most frequent**: share of the texts whose first four words are those of another prompt's text
+  with the same seed, and the share of the most frequent such opening; means of the seeds.
 - **Pairs**: answers of two arms at the first N to the same prompt, each with the first seed. **first is better** is
   the share that the judge, asked for the better, more natural of the two, prefers, and **log odds** those of its
   preference with their standard error; both over the two orders. An unfinished last sentence is cut off before.
@@ -322,7 +323,12 @@ def _table(arms: Sequence[Arm], found: dict[str, list[Record]], n_words: int, ju
 
 def _cells(name: str, row: Row, length: float | None) -> Iterator[str]:
     texts = [answer["text"] for answer in row.answers]
-    same, most = opening_shares(texts)
+    by_round: dict[int, list[str]] = defaultdict(list)
+    asked: Counter[str] = Counter()
+    for answer in row.answers:
+        by_round[asked[answer["prompt"]]].append(answer["text"])
+        asked[answer["prompt"]] += 1
+    same, most = map(statistics.fmean, zip(*map(opening_shares, by_round.values()), strict=True))
     loops = statistics.fmean(has_loop(text, row.cell.lang) for text in texts)
     yield from (name, str(len(texts)))
     yield from (_number(row.bits_per_char), _number(row.judge_bits_per_char), _number(row.log_mass_per_word))
