@@ -36,9 +36,12 @@ test-fresh: $(READY)
 	    --dist worksteal --hypothesis-profile=fresh --hypothesis-seed=$$seed \
 	  || { echo "The same examples again: make test-fresh SEED=$$seed"; exit 1; }
 
-# Kills, restarts, two nodes, long runs, engines of their own.
+# Kills, restarts, two nodes, long runs, engines of their own. First, in two processes, the files that may run in parallel;
+# vLLM would bind the threads of both engines to the same core.
 test-slow: $(READY)
-	$(BIN)/python -m pytest -m "slow and not stress"
+	OMP_NUM_THREADS=1 VLLM_CPU_OMP_THREADS_BIND=nobind \
+	  $(BIN)/python -m pytest -m "slow and parallel and not stress" -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -m "slow and not parallel and not stress"
 
 # Ten times as many random examples, and what is left out elsewhere: for an hour or two without anybody watching.
 stress: $(READY)

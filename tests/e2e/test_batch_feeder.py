@@ -20,6 +20,7 @@ from tests.e2e.processes import our_processes_named
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.slow,
+    pytest.mark.parallel,
     pytest.mark.filterwarnings("ignore:`ray_remote_args` is deprecated"),
 ]
 
