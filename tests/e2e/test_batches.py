@@ -141,7 +141,7 @@ def test_no_interactive_request_waits_for_the_lines_that_wait(service: Service) 
 
 def test_what_is_not_answered_in_time_expires(service: Service) -> None:
     sent = lines(300, max_tokens=60)
-    batch = start(service, b"\n".join(line.text for line in sent), completion_window="15s")
+    batch = start(service, b"\n".join(line.text for line in sent), completion_window="5s")
     batch = wait(service, batch.id, until=("expired",))
     output, errors = read(service, batch.output_file_id), read(service, batch.error_file_id)
     assert len(output) + len(errors) == 300

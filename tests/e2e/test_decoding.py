@@ -13,7 +13,7 @@ from tests.e2e.service import KEY, MODEL, Service
 
 pytestmark = pytest.mark.e2e
 
-NUM_ANSWERS: Final = 10
+NUM_ANSWERS: Final = 6
 
 METHODS: Final[dict[str, dict[str, Any]]] = {
     "beams": {"num_beams": 4},
