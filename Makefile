@@ -21,8 +21,9 @@ MISMATCHED := torchvision torchaudio torchcodec
 demo: $(READY)
 	@$(BIN)/python -m deployments.demo
 
-# Two processes, with an engine each, which vLLM would bind to the same core; a file's tests stay together.
-WITH_ENGINES := OMP_NUM_THREADS=1 VLLM_CPU_OMP_THREADS_BIND=nobind
+# Two processes, with an engine each, which vLLM would bind to the same core; a file's tests stay together. Ray would have its
+# workers give way to the tests (nice 15), and an event loop that waits for a core looks blocked.
+WITH_ENGINES := OMP_NUM_THREADS=1 VLLM_CPU_OMP_THREADS_BIND=nobind RAY_worker_niceness=0
 BY_FILE := -n 2 --dist loadfile --no-loadscope-reorder
 
 # Every unit test, and the promise on a running application, one for each process.
