@@ -14,6 +14,7 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 
 @pytest.mark.e2e
 @pytest.mark.slow
+@pytest.mark.parallel
 def test_the_poem_is_of_listed_words(smollm2_path: Path) -> None:
     command = [sys.executable, "poem.py", str(smollm2_path), "--max-tokens", "16"]
     done = subprocess.run(command, cwd=EXAMPLES, capture_output=True, text=True, timeout=300, check=False)

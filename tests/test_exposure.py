@@ -112,6 +112,7 @@ def wait_for(client: httpx.Client) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parallel
 @pytest.mark.parametrize(
     ("headers", "status"),
     [({}, 401), ({"Authorization": "Bearer wrong"}, 403), ({"Authorization": f"Bearer {TOKEN}"}, 200)],

@@ -133,13 +133,14 @@ def test_a_checkout_that_is_not_installed_is_told_how_to_be(monkeypatch: pytest.
 
 
 @pytest.mark.slow
+@pytest.mark.parallel
 def test_the_whole_of_it_runs_on_a_cpu_with_a_tiny_model_of_dummy_weights(smollm2_path: Path, tmp_path: Path) -> None:
     record = tmp_path / "run.json"
     options = ["--load-format", "dummy", "--hf-overrides", '{"num_hidden_layers": 1}', "--dtype", "float32"]
     options += ["--mask-words", "50", "1000", "--sequences", "2", "--max-tokens", "8", "--max-model-len", "256"]
     options += ["--rounds", "1", "--enforce-eager", "--debug", "--json", str(record)]
     command = [sys.executable, "-m", "benchmarks.gpu", "--model", str(smollm2_path), *options]
-    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
     assert told.returncode == 0, told.stderr[-3000:]
     run = json.loads(record.read_text())
     assert run["left_out"] == {}

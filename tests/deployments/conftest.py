@@ -30,10 +30,10 @@ def served(request: pytest.FixtureRequest) -> Iterator[Front]:
     server = uvicorn.Server(config)
     thread = threading.Thread(target=asyncio.run, args=(server.serve(),), daemon=True)
     thread.start()
-    wait_until(lambda: server.started, timeout_s=10)
+    wait_until(lambda: server.started)
     yield Front(port=server.servers[0].sockets[0].getsockname()[1], backend=backend, batches=batches)
     server.should_exit = True
-    thread.join(timeout=10)
+    thread.join(timeout=60)
     assert not thread.is_alive()
 
 

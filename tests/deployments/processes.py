@@ -36,7 +36,7 @@ def is_gone(pid: int) -> bool:
     return not psutil.pid_exists(pid)
 
 
-def wait_until(condition: Callable[[], bool], timeout_s: float = 10) -> None:
+def wait_until(condition: Callable[[], bool], timeout_s: float = 60) -> None:
     end = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < end, "it took too long"

@@ -1,5 +1,6 @@
 """Environments for programs whose packages need not agree with the service's."""
 
+import fcntl
 import re
 import subprocess
 import sys
@@ -12,6 +13,14 @@ def interpreter_with(requirement: str) -> Path:
     """Return the Python of an environment with a package, such as ``litellm==1.2``; made once, in the user's cache."""
     name = re.sub(r"[^\w.]+", "-", f"{requirement}-{sys.implementation.cache_tag}")
     folder = cache_dir() / "environments" / name
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    # Another process may be about to make the same one.
+    with folder.with_name(f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return _made(folder, requirement)
+
+
+def _made(folder: Path, requirement: str) -> Path:
     python, made = folder / "bin" / "python", folder / "made"
     if not made.is_file():
         uv = str(Path(sys.executable).with_name("uv"))

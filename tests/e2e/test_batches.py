@@ -47,14 +47,14 @@ def read(service: Service, file_id: str | None) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_five_hundred_lines_are_all_accounted_for(service: Service) -> None:
-    sent = lines(500)
+def test_three_hundred_lines_are_all_accounted_for(service: Service) -> None:
+    sent = lines(300)
     batch = start(service, b"\n".join(line.text for line in sent), metadata={"book": "one"})
     assert batch.status == "validating"
     batch = wait(service, batch.id)
     assert batch.request_counts is not None
     counts = batch.request_counts
-    assert counts.total == 500 == counts.completed + counts.failed
+    assert counts.total == 300 == counts.completed + counts.failed
     assert batch.metadata == {"book": "one"}
     output, errors = read(service, batch.output_file_id), read(service, batch.error_file_id)
     assert (len(output), len(errors)) == (counts.completed, counts.failed)
@@ -141,7 +141,7 @@ def test_no_interactive_request_waits_for_the_lines_that_wait(service: Service) 
 
 def test_what_is_not_answered_in_time_expires(service: Service) -> None:
     sent = lines(300, max_tokens=60)
-    batch = start(service, b"\n".join(line.text for line in sent), completion_window="15s")
+    batch = start(service, b"\n".join(line.text for line in sent), completion_window="5s")
     batch = wait(service, batch.id, until=("expired",))
     output, errors = read(service, batch.output_file_id), read(service, batch.error_file_id)
     assert len(output) + len(errors) == 300

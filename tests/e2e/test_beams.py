@@ -8,7 +8,7 @@ import pytest
 
 from tests.e2e.own_engine import run_program
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.parallel]
 
 
 @pytest.fixture(

@@ -7,7 +7,7 @@ import pytest
 from deployments.demo.process import Demo, DemoError
 from tests.e2e.own_engine import ENVIRONMENT
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.parallel]
 
 
 def test_an_engine_without_the_plugin_is_not_served(smollm2_path: Path, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from vocab.lists.wordlists import load_word_list
 
 pytestmark = pytest.mark.e2e
 
-NUM_ANSWERS = 20
+NUM_ANSWERS = 12
 
 QUESTIONS = (
     "Tell me about the dog of a king.",
@@ -27,8 +27,10 @@ QUESTIONS = (
 )
 
 
-def twenty_answers(service: Service, vocab: dict[str, Any], question: str | None = None) -> list[Answer]:
-    """Half of them streamed, eight at a time, with 8 to 17 tokens."""
+def several_answers(
+    service: Service, vocab: dict[str, Any], question: str | None = None, num_answers: int = NUM_ANSWERS
+) -> list[Answer]:
+    """Half of them streamed, eight at a time, with 8 tokens or more."""
 
     def ask(number: int) -> Answer:
         return service.ask(
@@ -41,14 +43,16 @@ def twenty_answers(service: Service, vocab: dict[str, Any], question: str | None
         )
 
     with ThreadPoolExecutor(8) as pool:
-        return list(pool.map(ask, range(NUM_ANSWERS)))
+        return list(pool.map(ask, range(num_answers)))
 
 
 @pytest.mark.parametrize("name", list(OPTIONS))
 def test_answers_keep_to_the_list_with_each_option(service: Service, name: str) -> None:
     options, own_rules = OPTIONS[name]
     rules: Rules = {"layout": "prose", "punctuation": "standard", "end": "sentence", **own_rules}
-    answers = twenty_answers(service, {"lang": "en-school", "n_words": 1200, **options})
+    # More of those of which not each has what the option allows.
+    num_answers = 20 if name in ("numbers", "lines") else NUM_ANSWERS
+    answers = several_answers(service, {"lang": "en-school", "n_words": 1200, **options}, num_answers=num_answers)
     for answer in answers:
         assert_only_listed_words(answer.text, "en-school", 1200, SCHOOL, **rules)
         block = answer.vocab
@@ -93,7 +97,7 @@ def test_lemmas_bring_their_forms(service: Service) -> None:
     assert "comió" in allowed
     assert "comió" not in forms
     vocab = {"lang": "es", "unit": "lemma", "n_words": n_words}
-    for answer in twenty_answers(service, vocab, "¿Qué comió el perro de tu casa?"):
+    for answer in several_answers(service, vocab, "¿Qué comió el perro de tu casa?"):
         assert_only_listed_words(answer.text, "es", len(allowed), allowed, layout="prose")
         assert answer.vocab is not None
         assert (answer.vocab["unit"], answer.vocab["max_rank"] <= n_words) == ("lemma", True)
@@ -117,18 +121,18 @@ def forced(service: Service, word: str, vocab: dict[str, Any]) -> list[str]:
 
 def test_a_list_of_ones_own_needs_no_name(service: Service) -> None:
     words = ["dog", "king", "in front of", "well-known", "the", "is", "says", "Paris", "don't", "rock & roll"]
-    for answer in twenty_answers(service, {"words": words}):
+    for answer in several_answers(service, {"words": words}):
         assert_only_listed_words(answer.text, "und", len(words), words, case="sentence", layout="prose")
         assert answer.vocab is not None
         assert (answer.vocab["lang"], answer.vocab["n_words"]) == (None, len(words))
     first = words[:3]
-    for answer in twenty_answers(service, {"words": words, "n_words": 3}):
+    for answer in several_answers(service, {"words": words, "n_words": 3}):
         assert_only_listed_words(answer.text, "und", 3, first, case="sentence", layout="prose")
 
 
 def test_a_language_gives_ones_own_list_its_rules(service: Service) -> None:
     words = ["l'", "homme", "est", "là", "un", "chien", "d'", "eau", "aujourd'hui"]
-    for answer in twenty_answers(service, {"words": words, "lang": "fr"}, "Raconte une histoire."):
+    for answer in several_answers(service, {"words": words, "lang": "fr"}, "Raconte une histoire."):
         assert_only_listed_words(answer.text, "fr", len(words), words, layout="prose")
 
 
@@ -159,7 +163,7 @@ def test_small_changes_compile_no_list_again(service: Service) -> None:
 @pytest.mark.parametrize("name", ["en-odd", "fr-odd"])
 def test_a_list_file_with_phrases_keeps_to_it(service: Service, name: str) -> None:
     words = LISTS[name]
-    for answer in twenty_answers(service, {"lang": name, "end": "sentence"}):
+    for answer in several_answers(service, {"lang": name, "end": "sentence"}):
         assert_only_listed_words(answer.text, name, len(words), words, end="sentence")
 
 
@@ -221,7 +225,7 @@ def test_both_forms_of_a_vocabulary_together_are_refused(service: Service) -> No
 
 
 def test_words_made_of_operators_are_written_as_they_are(service: Service) -> None:
-    for answer in twenty_answers(service, {"words": ODD_WORDS, "case": "listed"}):
+    for answer in several_answers(service, {"words": ODD_WORDS, "case": "listed"}):
         assert not unlisted_words(answer.text, "und", len(ODD_WORDS), ODD_WORDS, case="listed")
 
 

@@ -19,7 +19,7 @@ from vocab.matching.matcher import Matcher
 from vocab.matching.reference import GrammarReference
 from vocab.options import ListOptions
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.parallel]
 
 MAX_TOKENS: Final = 12
 TOLERANCE: Final = 2e-4

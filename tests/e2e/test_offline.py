@@ -21,7 +21,7 @@ from tests.e2e.processes import our_processes_named
 from tests.pages import ROOT, blocks_run_by
 from tools.docs.examples import commands
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.parallel]
 
 COMMAND, PROGRAM = blocks_run_by(__file__, "docs/batch.md")
 

@@ -17,7 +17,7 @@ from schemathesis.schemas import BaseSchema
 
 from tests.e2e.service import KEY, MODEL, Service
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+pytestmark = pytest.mark.e2e
 
 MAX_ANSWER_S: Final = 5.0
 

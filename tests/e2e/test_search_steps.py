@@ -13,7 +13,7 @@ from vocab.automaton.speller import load_speller
 from vocab.matching.reference import GrammarReference
 from vocab.options import ListOptions
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.parallel]
 
 Results = dict[str, dict[str, Any]]
 ALL = ["short", "long", "given up", "stranger", *(f"fork {i}" for i in range(WIDTH))]

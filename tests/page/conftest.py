@@ -12,8 +12,8 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_play
 from tests.e2e.service import KEY
 from tests.page.browser import ARGUMENTS, CHROMIUM, DESKTOP, NEEDED, Faults, View
 
-# A small model on two cores writes three sentences in this time.
-expect.set_options(timeout=20_000)
+# A small model writes three sentences in this time, also where another one writes beside it.
+expect.set_options(timeout=60_000)
 
 
 @pytest.fixture(scope="session")

@@ -79,6 +79,7 @@ def test_lists_are_compiled_and_followed_without_the_service() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parallel
 def test_a_wheel_brings_what_the_commands_need(tmp_path: Path) -> None:
     # A copy, for setuptools builds beside what it builds from, and packs what an earlier build left there.
     unneeded = shutil.ignore_patterns(".*", "build", "tests", "benchmarks", "*.egg-info", "__pycache__")

@@ -94,12 +94,12 @@ def test_an_empty_body_is_refused(front: Front, body: bytes) -> None:
 
 def test_a_body_that_trickles_is_cut_off_at_its_deadline_and_others_are_served(front: Front) -> None:
     head = raw_request(CHAT, b"Content-Type: application/json", b"Content-Length: 1000", method="POST")
-    with socket.create_connection(("127.0.0.1", front.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", front.port), timeout=60) as connection:
         connection.sendall(head)
         start = time.monotonic()
         connection.sendall(b"{")
         assert front.chat().status_code == 200
         answer = connection.recv(65536)
         assert answer.startswith(b"HTTP/1.1 408 ")
-        assert LIMITS.max_body_s * 0.9 < time.monotonic() - start < LIMITS.max_body_s + 2
+        assert LIMITS.max_body_s * 0.9 < time.monotonic() - start < LIMITS.max_body_s + 20
     assert len(front.backend.calls) == 1

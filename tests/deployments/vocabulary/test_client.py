@@ -78,7 +78,7 @@ def client_of(deployment: Any, max_resolved: int = 4) -> VocabularyClient:
 
 
 async def resolved(client: VocabularyClient, spec: VocabularySpec = ENGLISH) -> ResolvedVocabulary:
-    return await asyncio.wait_for(client.resolve(spec), 5)
+    return await asyncio.wait_for(client.resolve(spec), 60)
 
 
 async def test_who_is_there_is_asked_each_time(deployment: Deployment) -> None:
@@ -120,7 +120,7 @@ async def test_who_asked_before_it_died_is_answered_too(deployment: Deployment) 
     waiting = [asyncio.create_task(resolved(client, spec)) for spec in (ENGLISH, VocabularySpec(lang="es"))]
     await asyncio.sleep(0.01)
     deployment.replicas.clear()
-    first, second = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 5)
+    first, second = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 60)
     assert first == known
     assert isinstance(second, OverloadedError)
     assert len(deployment.cancelled) == 2

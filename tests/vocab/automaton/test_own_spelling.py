@@ -183,6 +183,7 @@ def test_a_tokenizer_may_draw_the_end_of_an_elision_into_the_word_behind_it(lang
 
 
 @pytest.mark.slow
+@pytest.mark.parallel
 @pytest.mark.parametrize("name", SHA256)
 def test_the_own_spelling_of_other_models_tokenizers_is_allowed(name: str) -> None:
     try:

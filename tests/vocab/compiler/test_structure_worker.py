@@ -77,7 +77,8 @@ def _spin() -> str:
 def _grow() -> str:
     parts = []
     while True:
-        parts.append(bytearray(2**24))
+        # Never written, so that the limit on memory is met long before that on processor time, on any machine.
+        parts.append(bytes(2**24))
 
 
 def _fault() -> str:

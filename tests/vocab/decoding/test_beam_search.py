@@ -68,7 +68,7 @@ class Counting:
 
 async def test_the_places_of_a_step_are_expanded_together() -> None:
     generator = Counting(num_together=3)
-    found = await asyncio.wait_for(search_beams(generator, BeamRules(3), 4, num_texts=2), 5)
+    found = await asyncio.wait_for(search_beams(generator, BeamRules(3), 4, num_texts=2), 60)
     assert [beam.continuation.text for beam in found] == ["0000", "0001"]
     assert [(len(place.tokens), number, budget) for place, number, budget in generator.asked] == [
         (0, 6, 4), *[(1, 6, 3)] * 3, *[(2, 6, 2)] * 3, *[(3, 6, 1)] * 3
@@ -86,7 +86,7 @@ async def test_a_failing_expansion_ends_the_others_and_is_the_error() -> None:
 async def test_a_cancelled_search_cancels_its_expansions() -> None:
     generator = Counting(num_together=99)
     search: asyncio.Task[Any] = asyncio.create_task(search_beams(generator, BeamRules(4), 4))
-    await asyncio.wait_for(generator.are_four.wait(), 5)
+    await asyncio.wait_for(generator.are_four.wait(), 60)
     search.cancel()
     with pytest.raises(asyncio.CancelledError):
         await search

@@ -45,6 +45,6 @@ async def test_a_seed_repeats_the_choice() -> None:
 async def test_cancelling_the_request_cancels_its_draws() -> None:
     generator = ScriptedGenerator([[draw("a"), None, None]])
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(choose_candidates(generator, 9, num_candidates=3), 0.02)
+        await asyncio.wait_for(choose_candidates(generator, 9, num_candidates=3), 0.5)
     assert generator.num_open == 0
     assert len(generator.asked) == 3

@@ -87,7 +87,7 @@ async def test_parts_come_as_soon_as_they_are_chosen() -> None:
 async def test_cancelling_the_request_cancels_the_draws_of_the_step() -> None:
     generator = ScriptedGenerator([[draw("A.", "sentence"), draw("A.", "sentence")], [None, None]])
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(parts_of(generator), 0.02)
+        await asyncio.wait_for(parts_of(generator), 0.5)
     assert (len(generator.asked), generator.num_open) == (4, 0)
 
 

@@ -173,6 +173,7 @@ def test_many_threads_may_ask_at_once(folder: ArtefactFolder, listed: Words) -> 
 
 
 @pytest.mark.slow
+@pytest.mark.parallel
 def test_ten_thousand_lists_keep_memory_and_files_within_bounds(folder: ArtefactFolder, listed: Words) -> None:
     max_bytes = 8 * 2**20
     lists = cache(folder, max_bytes)

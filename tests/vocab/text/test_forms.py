@@ -158,6 +158,7 @@ def test_forms_are_nfc_distinct_and_in_rank_order(world: World) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parallel
 def test_a_whole_list_has_its_forms() -> None:
     """Takes 2.5 s on one core of the design's machine; no time is asserted, for other tests may run beside it."""
     word_list = load_word_list("en", None, source="wordfreq")

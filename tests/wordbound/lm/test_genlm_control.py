@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[3]
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.parallel,
     pytest.mark.skipif(FOLDER is None, reason="GENLM_CONTROL names no folder with genlm-control"),
 ]
 

@@ -82,6 +82,7 @@ def test_of_vocabularies_all_pass_of_tokenizers_that_are_here(found: dict[str, d
 
 
 @pytest.mark.slow
+@pytest.mark.parallel
 def test_of_models_all_pass_within_a_ten_thousandth(tmp_path: Path, smollm2_path: Path) -> None:
     # They ask for equal bits, of batches that are padded as theirs are.
     replaced = {GPT2: str(smollm2_path), "max_rel_err == 0": "max_rel_err < 1e-4"}
@@ -89,6 +90,7 @@ def test_of_models_all_pass_within_a_ten_thousandth(tmp_path: Path, smollm2_path
 
 
 @pytest.mark.slow
+@pytest.mark.parallel
 def test_of_adapters_all_pass_on_a_cpu(tmp_path: Path) -> None:
     model = save_model(tmp_path / "model")
     adapter = save_adapter(model, tmp_path / "adapter")

@@ -30,6 +30,7 @@ def test_a_model_without_a_tokenizer_is_refused_with_what_to_do(tmp_path: Path) 
 
 
 @pytest.mark.slow
+@pytest.mark.parallel
 def test_a_mock_has_the_vocabulary_of_the_model_whose_name_it_has(smollm2_path: Path) -> None:
     lm = load_model_by_name(str(smollm2_path), backend="mock", llm_opts={"cache_size": 3})
     assert isinstance(lm, MockAsyncLM)

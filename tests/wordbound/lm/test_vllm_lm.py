@@ -17,7 +17,7 @@ from vocab.matching.reference import GrammarReference
 from vocab.options import DEFAULT_OPTIONS
 from wordbound.lm import WordList
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.parallel]
 
 WORDS = ["the", "cat", "sat", "on", "a", "mat", "dog", "ran", "and", "saw", "it"]
 NUM_PREFIXES = 150

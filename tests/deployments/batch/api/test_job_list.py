@@ -147,10 +147,10 @@ def test_a_list_is_taken_only_if_it_is_one(content: bytes) -> None:
 
 @pytest.mark.parametrize("content", [b'["' + b'\\"' * 2**20, b"[" * 2**20, b'[{"' * 2**19, b'["a",' * 2**19])
 def test_a_hostile_list_takes_no_more_time_than_its_size(content: bytes) -> None:
-    started_at = time.monotonic()
+    start = time.process_time()
     with pytest.raises(BadRequestError):
         lines(content)
-    assert time.monotonic() - started_at < 5
+    assert time.process_time() - start < 5
 
 
 def test_no_more_than_an_item_is_held() -> None:

@@ -176,6 +176,7 @@ def recorder(url: str, what: str) -> "subprocess.Popen[bytes]":
 
 
 @pytest.mark.slow
+@pytest.mark.parallel
 def test_processes_that_are_killed_at_any_time_leave_no_line_twice_and_none_half(
     store: Store, database_url: str
 ) -> None:

@@ -94,7 +94,7 @@ def test_the_routes_are_as_others_are(front: Front, path: str) -> None:
 def test_a_client_that_leaves_ends_the_work(front: Front, path: str) -> None:
     with front.client() as client, pytest.raises(httpx.ReadTimeout):
         place = {"start": 0, "end": 6} if path == SWAP else {}
-        client.post(path, json={"vocab": EN, **GOOD[path], "text": "please stall", **place}, timeout=0.2)
+        client.post(path, json={"vocab": EN, **GOOD[path], "text": "please stall", **place}, timeout=1)
     [call] = front.backend.calls
     wait_until(lambda: call.is_closed)
 

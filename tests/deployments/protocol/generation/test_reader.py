@@ -235,9 +235,9 @@ def test_ten_thousand_faults_get_one_short_answer() -> None:
 def test_a_million_faults_are_refused_at_the_first(fields: dict[str, Any]) -> None:
     times = []
     for _ in range(5):
-        started_at = time.monotonic()
+        start = time.process_time()
         fault(**fields)
-        times.append(time.monotonic() - started_at)
+        times.append(time.process_time() - start)
     assert min(times) < 0.05
 
 
