@@ -21,14 +21,9 @@ MISMATCHED := torchvision torchaudio torchcodec
 demo: $(READY)
 	@$(BIN)/python -m deployments.demo
 
-# Two processes, with an engine each, which vLLM would bind to the same core; a file's tests stay together. Ray would have its
-# workers give way to the tests (nice 15), and an event loop that waits for a core looks blocked.
-WITH_ENGINES := OMP_NUM_THREADS=1 VLLM_CPU_OMP_THREADS_BIND=nobind RAY_worker_niceness=0
-BY_FILE := -n 2 --dist loadfile --no-loadscope-reorder
-
-# Every unit test, and the promise on a running application, one for each process.
+# Every unit test, and the promise on one running application.
 test: unit
-	$(WITH_ENGINES) $(BIN)/python -m pytest -m "e2e and not slow and not stress" $(BY_FILE)
+	$(BIN)/python -m pytest -m "e2e and not slow and not stress"
 
 # Two processes, whose libraries start no threads of their own: they would take each other's cores.
 unit: $(READY)
@@ -41,9 +36,11 @@ test-fresh: $(READY)
 	    --dist worksteal --hypothesis-profile=fresh --hypothesis-seed=$$seed \
 	  || { echo "The same examples again: make test-fresh SEED=$$seed"; exit 1; }
 
-# Kills, restarts, two nodes, long runs, engines of their own; those first that may run in parallel.
+# Kills, restarts, two nodes, long runs, engines of their own. First those that may run in two processes, whose engines vLLM
+# would bind to one core; Ray would have its workers give way to the tests (nice 15).
 test-slow: $(READY)
-	$(WITH_ENGINES) $(BIN)/python -m pytest -m "slow and parallel and not stress" $(BY_FILE)
+	OMP_NUM_THREADS=1 VLLM_CPU_OMP_THREADS_BIND=nobind RAY_worker_niceness=0 \
+	  $(BIN)/python -m pytest -m "slow and parallel and not stress" -n 2 --dist loadfile --no-loadscope-reorder
 	$(BIN)/python -m pytest -m "slow and not parallel and not stress"
 
 # Ten times as many random examples, and what is left out elsewhere: for an hour or two without anybody watching.

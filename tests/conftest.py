@@ -1,11 +1,10 @@
 """What all tests share: how much hypothesis tries, the demo's model and a large tokenizer, fetched once, and the real
-application, started once by each test process: Ray Serve, vLLM on the CPU and the demo's model."""
+application, started once: Ray Serve, vLLM on the CPU and the demo's model."""
 
 from __future__ import annotations
 
 import fcntl
 import functools
-import os
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -65,18 +64,6 @@ def smollm2_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def gemma_tokenizer_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of Gemma 3's tokenizer: 262,144 tokens."""
     return _one_at_a_time(demo_model.gemma_tokenizer_path, tmp_path_factory.getbasetemp().parent)
-
-
-@pytest.fixture(autouse=True)
-def _turn(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Has the other of two processes wait while a test runs that asserts durations."""
-    if "PYTEST_XDIST_WORKER" not in os.environ or request.node.get_closest_marker("e2e") is None:
-        yield
-        return
-    is_alone = request.node.get_closest_marker("alone") is not None
-    with (tmp_path_factory.getbasetemp().parent / "turn.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX if is_alone else fcntl.LOCK_SH)
-        yield
 
 
 @pytest.fixture(scope="session")

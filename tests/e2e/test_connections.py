@@ -16,7 +16,7 @@ import pytest
 from tests.e2e.processes import our_processes_named
 from tests.e2e.service import KEY, KEYS, MODEL, Service
 
-pytestmark = [pytest.mark.e2e, pytest.mark.alone]
+pytestmark = pytest.mark.e2e
 
 MIB = 2**20
 IN_KERNELS = 16 * MIB

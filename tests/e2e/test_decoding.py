@@ -80,7 +80,6 @@ def test_every_answer_has_listed_words_only_and_says_what_it_cost(service: Servi
         list(pool.map(check, range(first, first + NUM_ANSWERS)))
 
 
-@pytest.mark.alone
 def test_beams_find_the_same_texts_again_and_no_text_twice(service: Service) -> None:
     fields = {"num_beams": 4, "vocab": {"lang": "en", "n_words": 1000}}
     # A cached prefix changes the last digits of the logits, so both have one.

@@ -8,7 +8,7 @@ import pytest
 from tests.e2e.service import KEY, KEYS, Service
 from tests.vocab.documents.books import HOSTILE, STORY, docx, slow_pdf
 
-pytestmark = [pytest.mark.e2e, pytest.mark.alone]
+pytestmark = pytest.mark.e2e
 
 DAMAGED = "The file cannot be read: the file is damaged; save it anew, or as plain text."
 

@@ -26,7 +26,7 @@ from tests.e2e.service import free_port
 from tests.pages import ROOT, blocks_run_by
 from tools.docs.examples import commands, typed_text
 
-pytestmark = [pytest.mark.slow, pytest.mark.parallel]
+pytestmark = [pytest.mark.slow]
 
 STARTING, TOKEN = blocks_run_by(__file__, "docs/deploying.md")
 TYPED: Final = [shlex.split(command.text, comments=True) for command in commands(STARTING)]

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from tests.e2e.service import KEY, MODEL, Service
 from tests.e2e.test_batches import read, start, wait
 
-pytestmark = [pytest.mark.e2e, pytest.mark.alone]
+pytestmark = pytest.mark.e2e
 
 LONG = {"$ref": "#" + "/a" * 10_000}
 CYCLE = {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}

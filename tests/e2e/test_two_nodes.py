@@ -21,7 +21,7 @@ from tests.e2e.own_engine import short_lists
 from tests.e2e.service import KEY, MODEL, Service, free_port
 from tests.e2e.two_nodes import READY
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.parallel]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 START_S = 600
 

@@ -18,7 +18,7 @@ from tests.e2e.service import LISTS, MODEL, Service, running
 from tests.e2e.test_service import QUESTIONS
 from tests.slow_tokenizer import write_slow_tokenizer
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.parallel]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module", params=[pytest.param("set", marks=pytest.mark.stress), "taken"])
