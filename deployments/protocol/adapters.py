@@ -1,7 +1,7 @@
 """The adapters that a request may name, as its ``model`` or as ``vocab.adapter``; and the requests that load them."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, Final, Self, TypeVar
 
 from pydantic import Field
 
@@ -33,22 +33,15 @@ class UnloadLoraAdapterRequest(Body):
     lora_name: ModelName
 
 
-def read_load(body: Any, limits: Limits) -> LoadLoraAdapterRequest:
-    """Check the parsed body of a request to ``/v1/load_lora_adapter``; CallerError names the first fault."""
-    _check_supported(body)
-    return checked(LoadLoraAdapterRequest, body, limits)
+Change = TypeVar("Change", LoadLoraAdapterRequest, UnloadLoraAdapterRequest)
 
 
-def read_unload(body: Any, limits: Limits) -> UnloadLoraAdapterRequest:
-    """Check the parsed body of a request to ``/v1/unload_lora_adapter``; CallerError names the first fault."""
-    _check_supported(body)
-    return checked(UnloadLoraAdapterRequest, body, limits)
-
-
-def _check_supported(body: Any) -> None:
+def read_change(model: type[Change], body: Any, limits: Limits) -> Change:
+    """Check the parsed body of a request that loads or unloads an adapter; CallerError names the first fault."""
     for name in _UNSUPPORTED:
         if isinstance(body, dict) and name in body:
             raise BadRequestError(f"'{name}' of vLLM is not supported here. Leave it out.", name)
+    return checked(model, body, limits)
 
 
 @dataclass(frozen=True)

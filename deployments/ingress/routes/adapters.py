@@ -8,11 +8,10 @@ from fastapi import FastAPI, Request
 from starlette.responses import PlainTextResponse, Response
 
 from deployments.adapters.loader import AdapterLoader
-from deployments.errors import ApiError, ForbiddenError, to_api_error
-from deployments.ingress.answers import ClientLeft
+from deployments.errors import ForbiddenError
 from deployments.ingress.backend import Backend
 from deployments.ingress.body import read_checked
-from deployments.protocol.adapters import read_load, read_unload
+from deployments.protocol.adapters import LoadLoraAdapterRequest, UnloadLoraAdapterRequest, read_change
 from deployments.settings import Settings
 
 LOAD_PATHS: Final = (b"/v1/load_lora_adapter", b"/v1/unload_lora_adapter")
@@ -23,18 +22,11 @@ def add_adapters(app: FastAPI, settings: Settings, backend: Backend) -> None:
     limits = settings.limits
     changes = set[asyncio.Task[None]]()
 
-    async def done(request: Request, change: Coroutine[None, None, None]) -> None:
+    async def done(change: Coroutine[None, None, None]) -> None:
         """Make a change to its end, whether the client waits for it or not."""
-        task = asyncio.create_task(change)
-        changes.add(task)
+        changes.add(task := asyncio.create_task(change))
         task.add_done_callback(changes.discard)
-        try:
-            await asyncio.shield(task)
-        except (ApiError, ClientLeft):
-            raise
-        except Exception as error:
-            # Here and not further out: Serve adds a handler of its own for some of them to the application.
-            raise to_api_error(error, request.state.request_id) from error
+        await asyncio.shield(task)
 
     def check_operator(request: Request) -> None:
         if not settings.key(request.state.owner).operator:
@@ -44,14 +36,14 @@ def add_adapters(app: FastAPI, settings: Settings, backend: Backend) -> None:
     async def load_lora_adapter(request: Request) -> Response:
         """Load an adapter into every replica, those that start later too; with a key of an operator."""
         check_operator(request)
-        asked = await read_checked(request, limits, lambda body: read_load(body, limits))
-        await done(request, loader.load(asked.lora_name, asked.lora_path, replaces=bool(asked.load_inplace)))
+        asked = await read_checked(request, limits, lambda body: read_change(LoadLoraAdapterRequest, body, limits))
+        await done(loader.load(asked.lora_name, asked.lora_path, replaces=bool(asked.load_inplace)))
         return PlainTextResponse(f"Success: LoRA adapter '{asked.lora_name}' added successfully.")
 
     @app.post("/v1/unload_lora_adapter")
     async def unload_lora_adapter(request: Request) -> Response:
         """Unload an adapter that was loaded so; with a key of an operator."""
         check_operator(request)
-        asked = await read_checked(request, limits, lambda body: read_unload(body, limits))
-        await done(request, loader.unload(asked.lora_name))
+        asked = await read_checked(request, limits, lambda body: read_change(UnloadLoraAdapterRequest, body, limits))
+        await done(loader.unload(asked.lora_name))
         return PlainTextResponse(f"Success: LoRA adapter '{asked.lora_name}' removed successfully.")

@@ -56,7 +56,7 @@ class LoadedAdapters:
             async with self._lock:
                 await self._add(name, registered)
         except AdapterError as error:
-            return f"{str(error)[:1].upper()}{str(error)[1:]}."
+            return str(error)
         return None
 
     async def sync(self) -> None:

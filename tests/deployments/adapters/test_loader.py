@@ -104,7 +104,7 @@ async def test_another_one_takes_its_place_only_when_asked_to(service: Service, 
 @pytest.mark.parametrize(
     ("answers", "kind", "message"),
     [
-        ([None, "Adapter poet: it is bad."], BadRequestError, "Adapter poet: it is bad."),
+        ([None, "adapter poet: it is bad"], BadRequestError, "Adapter poet: it is bad."),
         ([None, TimeoutError()], OverloadedError, "A replica did not load it in time"),
         ([], OverloadedError, "No replica runs"),
         ([ActorDiedError(), ActorDiedError()], OverloadedError, "No replica runs"),

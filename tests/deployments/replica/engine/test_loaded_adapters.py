@@ -167,8 +167,8 @@ async def test_a_replica_that_starts_has_what_is_registered_or_does_not_start(tm
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("refused", {}, "Adapter refused: the engine does not take it: no room."),
-        ("large", {"r": 32}, "Adapter large: its rank is 32 and the engine's max_lora_rank 16: raise max_lora_rank, "),
+        ("refused", {}, "adapter refused: the engine does not take it: no room"),
+        ("large", {"r": 32}, "adapter large: its rank is 32 and the engine's max_lora_rank 16: raise max_lora_rank, "),
     ],
 )
 async def test_one_that_cannot_be_loaded_leaves_nothing(
