@@ -1,6 +1,7 @@
 """Adapters, lists and the base model in two engines behind two ingresses: each text is what transformers writes with
 peft, and adapters that are loaded at run time are everywhere or nowhere, whatever they make the model want to write."""
 
+import json
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -292,7 +293,21 @@ ATTACKS: list[dict[str, Any]] = [
     {"best_of": 3, "temperature": 1},
     {"temperature": 1, "logit_bias": {str(token): 100 for token in range(500, 540)}},
     {"temperature": 1, "max_tokens": 3},
+    {"temperature": 1, "stream": True},
 ]
+
+
+def texts_of(answer: httpx.Response) -> list[str] | None:
+    """Return the texts of a chat, or of its stream; None for an error."""
+    if "text/event-stream" not in answer.headers["content-type"]:
+        made = answer.json()
+        return None if "error" in made else [choice["message"]["content"] or "" for choice in made["choices"]]
+    parts = [part.removeprefix("data: ") for part in answer.text.split("\n\n") if part]
+    events = [json.loads(part) for part in parts if part != "[DONE]"]
+    if "error" in events[-1]:
+        assert not any(choice["delta"].get("content") for event in events[:-1] for choice in event["choices"])
+        return None
+    return ["".join(choice["delta"].get("content") or "" for event in events for choice in event["choices"])]
 
 
 @pytest.mark.parametrize("std", [30.0, 1e18], ids=["large weights", "weights that overflow"])
@@ -307,14 +322,13 @@ def test_no_adapter_brings_a_word_that_is_not_listed(world: World, tmp_path: Pat
         vocab = {"lang": "es", "n_words": n_words} | ({"rescue": True} if has_rescue else {})
         body = {"max_tokens": NUM_TOKENS, "seed": 1, **fields, "messages": [{"role": "user", "content": QUESTIONS[0]}]}
         answer = world.post("/v1/chat/completions", model=model, vocab=vocab, **body)
-        if answer.status_code != 200:
+        if (texts := texts_of(answer)) is None:
             # Numbers that are none make no text: an error, and never a free one.
-            assert std > 100 and answer.status_code == 500, answer.text
+            assert std > 100 and '"server_error"' in answer.text, answer.text
             return 0
-        made = answer.json()
-        assert made["vocab"]["adapter"] == "hostile"
-        for choice in made["choices"]:
-            assert_only_listed_words(choice["message"]["content"], "es", n_words)
+        assert '"adapter":"hostile"' in answer.text
+        for text in texts:
+            assert_only_listed_words(text, "es", n_words)
         return 1
 
     try:
