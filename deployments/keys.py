@@ -30,6 +30,8 @@ class Key(BaseModel):
     use: Literal["all", "chat", "batches"] = "all"
     """``chat`` for interactive requests alone, ``batches`` for files, batches and jobs alone. Models may be listed in
     any case."""
+    operator: bool = False
+    """Whether the key may load and unload adapters (``lora_dir``)."""
     requests_per_minute: int | None = Field(default=None, ge=1)
     """Requests of any kind."""
     tokens_per_minute: int | None = Field(default=None, ge=1)

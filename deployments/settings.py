@@ -131,8 +131,13 @@ class Settings(BaseSettings):
     a CPU two thirds of the speed where they are not merged."""
     lora_merge: Literal["auto"] | bool = "auto"
     """Merge the adapter into the model's weights, so that it costs no speed and requests without a list have it too.
-    ``auto`` merges where the engine is on a CPU and there is one adapter. Costs a copy of the model in the cache, and
-    the memory of the model while a replica makes it."""
+    ``auto`` merges where the engine is on a CPU, there is one adapter, and no ``lora_dir``. Costs a copy of the model
+    in the cache, and the memory of the model while a replica makes it."""
+    lora_dir: Path | None = None
+    """A folder that all nodes share, for adapters that keys of operators load at run time
+    (``POST /v1/load_lora_adapter``): they are copied there, and are loaded again when the service is. The engine has
+    LoRA from its start then, for ``engine_kwargs.max_lora_rank`` (by default that of ``lora``, at least 16) and
+    ``max_loras`` (by default 4 to 8): memory for so many adapters of that rank, and on a CPU time for every request."""
     keep_search_steps: bool | None = None
     """Keep what the engine computed for a step of a search for the step after it, in up to a quarter of its KV cache
     and for up to 30 s. By default on a CPU only, where four beams take two to eight times as long without: vLLM's
@@ -331,7 +336,7 @@ class Settings(BaseSettings):
     @classmethod
     def _check_adapter_names(cls, lora: dict[str, str]) -> dict[str, str]:
         for name in lora:
-            if not _ADAPTER_NAME.fullmatch(name) or name == AUTO_ADAPTER:
+            if not is_adapter_name(name):
                 raise ValueError(
                     f"{name!r}: expected names of 1 to 128 letters, digits, _, -, ., : and /, other than {AUTO_ADAPTER}"
                 )
@@ -468,6 +473,11 @@ class Settings(BaseSettings):
                 value = {name: "**********" if SECRET_NAME.search(name) else one for name, one in value.items()}
             lines.append(f"{key} = {json.dumps(value, ensure_ascii=False)} ({', over '.join(sources)})")
         return "\n".join(lines)
+
+
+def is_adapter_name(name: str) -> bool:
+    """Return whether an adapter may have that name."""
+    return _ADAPTER_NAME.fullmatch(name) is not None and name != AUTO_ADAPTER
 
 
 def cache_dir() -> Path:

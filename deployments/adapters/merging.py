@@ -9,13 +9,13 @@ import shutil
 import time
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Final
+from typing import Any, Final
 
 import torch
 from huggingface_hub import snapshot_download
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from deployments.adapters.folder import Adapter, AdapterError, Shape
+from vocab.adapters import Adapter, AdapterError
 
 logger = logging.getLogger("ray.serve")
 
@@ -28,17 +28,24 @@ def base_folder(model: str) -> Path:
     return Path(model).expanduser() if Path(model).expanduser().is_dir() else Path(snapshot_download(model))
 
 
-def module_shapes(model: str, *, trust_remote_code: bool = False) -> dict[str, Shape]:
-    """Return the shape of each module of a model that has a weight of two dimensions; reads its configuration only."""
+def outline(model: str, *, trust_remote_code: bool = False) -> Any:
+    """Return a model of transformers without its weights; reads its configuration only."""
     config = AutoConfig.from_pretrained(model, trust_remote_code=trust_remote_code)
     with torch.device("meta"):
-        made = AutoModelForCausalLM.from_config(config, trust_remote_code=trust_remote_code)
-    weights = {name: getattr(module, "weight", None) for name, module in made.named_modules()}
-    return {
-        name: tuple(weight.shape)
-        for name, weight in weights.items()
-        if isinstance(weight, torch.Tensor) and weight.dim() == 2
-    }
+        return AutoModelForCausalLM.from_config(config, trust_remote_code=trust_remote_code)
+
+
+def linear_names(model: Any) -> list[str]:
+    """Return the last parts of the names of a model's linear layers, without its head and its embeddings."""
+    head = model.get_output_embeddings()
+    return sorted(
+        {
+            name.rsplit(".", 1)[-1]
+            for name, module in model.named_modules()
+            # GPT-2's have sizes of other names.
+            if module is not head and (isinstance(module, torch.nn.Linear) or type(module).__name__ == "Conv1D")
+        }
+    )
 
 
 def merged_model(model: str, adapter: Adapter, cache: Path, *, trust_remote_code: bool = False) -> Path:
@@ -80,7 +87,7 @@ def _merge(base: Path, adapter: Adapter, target: Path, *, trust_remote_code: boo
     try:
         merged = PeftModel.from_pretrained(model, str(adapter.folder)).merge_and_unload(safe_merge=True)
     except (ValueError, RuntimeError, KeyError) as error:
-        raise AdapterError(f"lora.{adapter.name}: peft cannot merge it into {base} ({error})") from error
+        raise AdapterError(f"adapter {adapter.name}: peft cannot merge it into {base} ({error})") from error
     merged.save_pretrained(target)
 
 

@@ -11,6 +11,7 @@ from contextlib import aclosing
 from typing import Any, Final, Protocol
 
 from ray import serve
+from ray.serve.exceptions import DeploymentUnavailableError
 from ray.serve.handle import DeploymentHandle
 
 from deployments.contract import (
@@ -40,6 +41,9 @@ _STATUS_TIMEOUT_S: Final = 0.5
 """A probe waits so long for the controller. Kubernetes takes one for failed after a second."""
 
 _CONTEXT_TIMEOUT_S: Final = 5.0
+
+_CALL_ALL_S: Final = 120.0
+"""The slowest replica has so long: to load an adapter over a network."""
 
 _FULL_S: Final = 0.2
 """For so long after a key was refused its requests are refused here. A refusal by a replica costs this process ten
@@ -79,6 +83,9 @@ class Backend(Protocol):
         """Do something with a text and a word list; ``spec`` is the list as it was asked for. Items are as of
         ``answer``."""
 
+    async def call_all(self, method: str, *arguments: Any) -> list[Any]:
+        """Call a method of every replica; return what each returned or raised, which is nothing where none runs."""
+
     def check_room(self, owner: str) -> None:
         """Raise ``OverloadedError`` where a request of that key is as good as refused."""
 
@@ -94,6 +101,7 @@ class HandleBackend:
 
     def __init__(self, replica: DeploymentHandle, vocabulary: DeploymentHandle, settings: Settings) -> None:
         self._replica = replica.options(stream=True)
+        self._replicas = replica
         self._ask_context_length: Callable[[], Awaitable[int]] = lambda: replica.context_length.remote()
         # The engine's own is the same for as long as the application runs.
         known = settings.engine_kwargs.get("max_model_len")
@@ -147,6 +155,15 @@ class HandleBackend:
         self, tool: Tool, body: dict[str, Any], vocabulary: ResolvedVocabulary, spec: VocabularySpec, caller: Caller
     ) -> AsyncGenerator[Answer]:
         return self._items(self._replica.word_tool.remote(tool, body, vocabulary, spec, caller), caller.owner)
+
+    async def call_all(self, method: str, *arguments: Any) -> list[Any]:
+        try:
+            response = self._replicas.broadcast(method, *arguments)
+            return list(await response.results_async(timeout_s=_CALL_ALL_S, return_exceptions=True))
+        except TimeoutError as error:
+            return [error]
+        except DeploymentUnavailableError:
+            return []
 
     async def _items(self, response: Any, owner: str | None) -> AsyncGenerator[Any]:
         """Yield what a replica yields; a refusal is remembered for the key ``owner``."""

@@ -4,6 +4,7 @@ A request passes, from the outside in: origin (where web pages may ask), request
 of the key, then a handler here.
 """
 
+import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
 from functools import partial
@@ -27,6 +28,7 @@ from deployments.ingress.layers.auth import Authentication
 from deployments.ingress.layers.key_limits import KeyLimits, num_tokens, take_tokens
 from deployments.ingress.layers.request_id import Envelope
 from deployments.ingress.layers.routing import Gate, MaxConcurrent, Routes, check_host, header_check, route_check
+from deployments.ingress.routes.adapters import LOAD_PATHS, add_adapters
 from deployments.ingress.routes.documents import (
     DOCUMENT_PATH,
     DOCUMENT_TEXT_PATH,
@@ -39,7 +41,7 @@ from deployments.ingress.routes.vocabularies import CHECK_PATH, CHECKS_AT_ONCE, 
 from deployments.ingress.routes.word_tools import TOOL_PATHS, add_word_tools
 from deployments.page.bundle import Bundle
 from deployments.process_setup import set_up_process, watch_event_loop
-from deployments.protocol.adapters import AdapterNames
+from deployments.protocol.adapters import AdapterNames, model_not_found
 from deployments.protocol.generation.generate import GenerateRequestReader, rename, reshaped
 from deployments.protocol.generation.reader import (
     ChatRequest,
@@ -67,6 +69,7 @@ ROUTES: Final[Routes] = {
     b"/v1/models": ("GET",),
     b"/v1/models/": ("GET",),
     **dict.fromkeys(_PATHS_OF_ENGINE, ("POST",)),
+    **dict.fromkeys(LOAD_PATHS, ("POST",)),
     b"/v1/tokens": ("GET",),
     **LIST_ROUTES,
     DOCUMENT_PATH: ("POST",),
@@ -102,6 +105,7 @@ def create_app(
     app.add_exception_handler(HTTPException, _not_found)
     _add_health(app, backend)
     _add_models(app, settings, backend)
+    add_adapters(app, settings, backend)
     rates = Rates(settings.rates_url)
     backlog = Backlog(settings.limits)
     _add_generation(app, settings, backend, rates, backlog)
@@ -225,9 +229,11 @@ def _add_models(app: FastAPI, settings: Settings, backend: Backend) -> None:
     }
 
     adapters = AdapterNames.of(settings)
-    of_adapters = [{**card, "id": name, "root": root, "parent": card["id"]} for name, root in settings.lora.items()]
 
     async def cards() -> list[dict[str, Any]]:
+        loaded = {} if adapters.register is None else await asyncio.to_thread(adapters.register.read)
+        roots = settings.lora | {name: one.source for name, one in loaded.items() if name not in settings.lora}
+        of_adapters = [{**card, "id": name, "root": root, "parent": card["id"]} for name, root in roots.items()]
         length = await backend.context_length()
         # Left out, as in OpenAI's card, until a replica has said it.
         context = {} if length is None else {"max_model_len": length}
@@ -241,8 +247,10 @@ def _add_models(app: FastAPI, settings: Settings, backend: Backend) -> None:
     @app.get("/v1/models/{name:path}")
     async def get_model(name: str) -> Response:
         """The model or adapter of that name: how long its prompts and answers may be."""
-        adapters.check_model(name, settings.model_id)
-        return JSONResponse(next(one for one in await cards() if one["id"] == name))
+        for one in await cards():
+            if one["id"] == name:
+                return JSONResponse(one)
+        raise model_not_found(name)
 
 
 def max_chats(settings: Settings) -> int:

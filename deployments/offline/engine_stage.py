@@ -99,7 +99,7 @@ class AnswerStage(vLLMEngineStageUDF):
     def normalize_engine_kwargs(self, engine_kwargs: dict[str, Any]) -> dict[str, Any]:
         # Here, where the engine runs.
         given = {**engine_kwargs, "dtype": resolved_dtype(engine_kwargs.get("dtype", "auto"))}
-        self._adapters.add_arguments(given)
+        given |= self._adapters.arguments
         return normalized(super().normalize_engine_kwargs(given))
 
     async def udf(self, batch: list[dict[str, Any]]) -> AsyncIterator[dict[str, Any]]:

@@ -1,30 +1,69 @@
-"""The adapters that a request may name, as its ``model`` or as ``vocab.adapter``."""
+"""The adapters that a request may name, as its ``model`` or as ``vocab.adapter``; and the requests that load them."""
 
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Annotated, Any, Final, Self, TypeVar
 
+from pydantic import Field
+
+from deployments.adapters.register import Register
 from deployments.contract import AUTO_ADAPTER
 from deployments.errors import BadRequestError, ModelNotFoundError, printable
+from deployments.limits import Limits
+from deployments.protocol.validation import Body, ModelName, checked
 from deployments.settings import Settings
 
 _PARAM: Final = "vocab.adapter"
+_UNSUPPORTED: Final = ("is_3d_lora_weight", "lora_int_id")
+
+
+class LoadLoraAdapterRequest(Body):
+    """Loads an adapter, with a key of an operator."""
+
+    lora_name: ModelName
+    """What requests call it: as their ``model``, or as ``vocab.adapter``."""
+    lora_path: Annotated[str, Field(min_length=1, max_length=4096)]
+    """Its folder, where the service runs, or its id at Hugging Face."""
+    load_inplace: bool | None = None
+    """Whether it takes the place of one of that name; by default that is an error."""
+
+
+class UnloadLoraAdapterRequest(Body):
+    """Unloads an adapter that was loaded at run time, with a key of an operator."""
+
+    lora_name: ModelName
+
+
+Change = TypeVar("Change", LoadLoraAdapterRequest, UnloadLoraAdapterRequest)
+
+
+def read_change(model: type[Change], body: Any, limits: Limits) -> Change:
+    """Check the parsed body of a request that loads or unloads an adapter; CallerError names the first fault."""
+    for name in _UNSUPPORTED:
+        if isinstance(body, dict) and name in body:
+            raise BadRequestError(f"'{name}' of vLLM is not supported here. Leave it out.", name)
+    return checked(model, body, limits)
 
 
 @dataclass(frozen=True)
 class AdapterNames:
-    """The adapters of the model ``model_id``; ``merged`` is the one that is part of its weights, if any."""
+    """The adapters of the model ``model_id``: those of the settings, and those in the register, which is read when
+    another name is asked for; ``merged`` is the one that is part of the weights, if any."""
 
     names: tuple[str, ...] = ()
     merged: str | None = None
+    register: Register | None = None
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
-        return cls(tuple(settings.lora), settings.merged_adapter)
+        return cls(tuple(settings.lora), settings.merged_adapter, Register.of(settings))
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names or (self.register is not None and name in self.register.read())
 
     def check_model(self, name: Any, model_id: str) -> None:
         """Raise ``ModelNotFoundError`` where ``name`` is neither the model nor an adapter."""
-        if name != model_id and name not in self.names:
-            raise _not_found("model", str(name), "model")
+        if name != model_id and name not in self:
+            raise model_not_found(str(name))
 
     def check_body(self, given: dict[str, Any], model_id: str) -> None:
         """Check the model that a body names, and remove it unless it is an adapter.
@@ -45,8 +84,8 @@ class AdapterNames:
         """
         if adapter == AUTO_ADAPTER:
             return
-        if adapter is not None and adapter not in self.names:
-            raise _not_found("adapter", adapter, _PARAM)
+        if adapter is not None and adapter not in self:
+            raise model_not_found(adapter, "adapter", _PARAM)
         if adapter is None and self.merged is not None:
             raise BadRequestError(
                 f"'{_PARAM}' cannot be null here, for the adapter '{self.merged}' is merged into the model: leave it "
@@ -62,5 +101,5 @@ class AdapterNames:
 NO_ADAPTERS: Final = AdapterNames()
 
 
-def _not_found(kind: str, name: str, param: str) -> ModelNotFoundError:
+def model_not_found(name: str, kind: str = "model", param: str = "model") -> ModelNotFoundError:
     return ModelNotFoundError(f"The {kind} '{printable(name)}' does not exist. GET /v1/models lists what does.", param)

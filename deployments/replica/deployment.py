@@ -14,6 +14,7 @@ from ray.serve.llm import LLMConfig
 from ray.serve.llm.deployment import LLMServer
 from transformers import AutoTokenizer
 
+from deployments.adapters.register import Registered
 from deployments.contract import (
     BEGUN,
     ENGINE_START_S,
@@ -37,6 +38,7 @@ from deployments.replica.engine.adapters import EngineAdapters
 from deployments.replica.engine.autoscaling import METRIC
 from deployments.replica.engine.engine import EngineError
 from deployments.replica.engine.engine_watch import EngineWatch
+from deployments.replica.engine.loaded_adapters import LoadedAdapters
 from deployments.replica.engine.node_lists import NodeLists
 from deployments.replica.engine.startup_check import check_context, prepare_proof, prove_enforcement
 from deployments.replica.engine.structures import Structures, compiles_tools
@@ -78,12 +80,12 @@ class Replica(LLMServer):
         tokenizer = await asyncio.to_thread(read_tokenizer, settings)
         settings = with_mask_engine_for(tokenizer, settings)
         engine.settle_dtype(llm_config)
-        adapters = await asyncio.to_thread(EngineAdapters.read, settings)
-        adapters.configure(llm_config)
-        if adapters.merged is not None:
+        start = await asyncio.to_thread(EngineAdapters.read, settings)
+        start.configure(llm_config)
+        if start.merged is not None:
             logger.info(
                 "%s has the adapter %s in its weights: requests without a list have it too",
-                settings.model_id, adapters.merged,
+                settings.model_id, start.merged,
             )  # fmt: skip
         facts = await asyncio.to_thread(TokenizerFacts.from_tokenizer, tokenizer)
         prompts = await asyncio.to_thread(Prompts.of, tokenizer, settings)
@@ -91,7 +93,8 @@ class Replica(LLMServer):
         proof = asyncio.get_running_loop().run_in_executor(None, prepare_proof, tokenizer, settings, store)
         await super().__init__(llm_config)
         check_context(settings, engine.context_length(self))
-        await adapters.load(self)
+        self._adapters = adapters = LoadedAdapters(self, start)
+        await adapters.load()
         tells_cost = await prove_enforcement(self, settings, await proof)
         states = EngineCache(settings.resolved_artefact_dir(), facts, settings.engine_cache_bytes)
         engine.install_search(self, states, facts)
@@ -130,6 +133,7 @@ class Replica(LLMServer):
             Share(self._num_batch_sequences(settings)),
         )
         self._watch = asyncio.create_task(self._watch_engine(settings))
+        self._follower = asyncio.create_task(adapters.keep_in_sync())
         watch_event_loop()
         logger.info("%s is ready; its engine keeps to word lists", settings.model_id)
 
@@ -187,6 +191,14 @@ class Replica(LLMServer):
         async with aclosing(self._in_turn(self._texts, 1, caller, self._rows.tokens())) as items:
             async for item in items:
                 yield item
+
+    async def preload_adapter(self, name: str, registered: Registered) -> str | None:
+        """As ``LoadedAdapters.preload``; called by ``AdapterLoader``."""
+        return await self._adapters.preload(name, registered)
+
+    async def sync_adapters(self) -> None:
+        """As ``LoadedAdapters.sync``; called by ``AdapterLoader``."""
+        await self._adapters.sync()
 
     async def _rows_in_turn(
         self, body: dict[str, Any], caller: Caller, answer: AsyncGenerator[Item, None]

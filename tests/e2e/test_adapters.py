@@ -1,5 +1,8 @@
-"""Two adapters, two lists and the base model in one engine: each text is what transformers writes with peft."""
+"""Adapters, lists and the base model in two engines behind two ingresses: each text is what transformers writes with
+peft, and adapters that are loaded at run time are everywhere or nowhere, whatever they make the model want to write."""
 
+import json
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -17,12 +20,15 @@ from deployments.demo.process import Demo
 from tests.checker import assert_only_listed_words
 from tests.e2e.own_engine import short_lists
 from tests.e2e.service import KEY, Service, running
-from tests.tiny_adapters import write_adapter, write_model
+from tests.tiny_adapters import DAMAGES, damaged, write_adapter, write_model
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 MODEL, EN, ES = "tiny", "simple-en", "simple-es"
 NAMES = (MODEL, EN, ES)
+TIMES = 8
+"""So often is something asked that has to be so in every process; each request comes to either."""
+
 QUESTIONS = ("Tell me a story about a dog.", "What is a house?")
 NUM_TOKENS = 16
 
@@ -44,6 +50,16 @@ class World:
         assert made["model"] == model
         return made
 
+    def load(self, name: str, folder: Path, **fields: Any) -> httpx.Response:
+        return self.post("/v1/load_lora_adapter", lora_name=name, lora_path=str(folder), **fields)
+
+    def unload(self, name: str) -> httpx.Response:
+        return self.post("/v1/unload_lora_adapter", lora_name=name)
+
+    def names(self) -> list[str]:
+        with openai.OpenAI(base_url=f"{self.service.url}/v1", api_key=KEY) as client:
+            return [card.id for card in client.models.list().data]
+
     def text(self, model: str, vocab: dict[str, Any], **fields: Any) -> tuple[str, str | None]:
         """Ask for a constrained text; return it with the adapter that its block names."""
         made = self.chat(model, QUESTIONS[0], vocab=vocab, **fields)
@@ -58,6 +74,11 @@ def world(smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
     write_adapter(model, folder / ES, {"languages": ["es"], "min_words": 300}, r=12)
     args = {
         "lora": {name: str(folder / name) for name in (EN, ES)},
+        "lora_dir": str(folder / "lora"),
+        "keys": {"default": {"operator": True}},
+        "ingress_replicas": 2,
+        "autoscaling": {"min_replicas": 2, "max_replicas": 2},
+        "placement_bundles": [{"CPU": 0.5}],
         "prebuild_langs": [],
         "wordlist_dir": str(short_lists(folder / "lists", "en", "es")),
         "torch_dtype": "float32",
@@ -76,7 +97,10 @@ class Reference:
         self._model: Any = PeftModel.from_pretrained(
             AutoModelForCausalLM.from_pretrained(folder / MODEL), folder / EN, adapter_name=EN
         )
-        self._model.load_adapter(folder / ES, adapter_name=ES)
+        self.add(ES, folder / ES)
+
+    def add(self, name: str, folder: Path) -> None:
+        self._model.load_adapter(folder, adapter_name=name)
         self._model.eval()
 
     def logits(self, name: str, tokens: list[int]) -> torch.Tensor:
@@ -225,3 +249,96 @@ def test_completions_streams_and_word_tools_take_adapters(world: World) -> None:
 def test_names_that_do_not_hold_are_refused(world: World, fields: dict[str, Any], status: int, param: str) -> None:
     answer = world.post("/v1/chat/completions", messages=[{"role": "user", "content": "Hello"}], **fields)
     assert (answer.status_code, answer.json()["error"]["param"]) == (status, param)
+
+
+def test_what_is_loaded_while_others_write_is_everywhere_and_what_replaces_it_too(
+    world: World, reference: Reference, tmp_path: Path
+) -> None:
+    few = {"lang": "es", "n_words": 250}
+    prompt = reference.prompt(QUESTIONS[1])
+    with ThreadPoolExecutor(4 + TIMES) as pool:
+        others = [pool.submit(world.text, EN, {"lang": "en", "n_words": 900}, max_tokens=128) for _ in range(4)]
+        for name, fields in (("first", {}), ("second", {"load_inplace": True})):
+            folder = write_adapter(world.folder / MODEL, tmp_path / name, {"languages": ["es"], "max_words": 299}, r=8)
+            loaded = world.load("poet", folder, **fields)
+            assert (loaded.status_code, loaded.text) == (200, "Success: LoRA adapter 'poet' added successfully.")
+            reference.add(name, folder)
+            expected = reference.greedy(name, prompt)
+            made = list(pool.map(lambda _: world.chat("poet", QUESTIONS[1], return_token_ids=True), range(TIMES)))
+            assert [one["choices"][0]["token_ids"] for one in made] == [expected] * TIMES
+            assert list(pool.map(lambda _: world.names(), range(TIMES))) == [[*NAMES, "poet"]] * TIMES
+            assert {adapter for _, adapter in pool.map(lambda _: world.text(MODEL, few), range(TIMES))} == {"poet"}
+        assert world.load("poet", folder).status_code == 400
+        assert world.unload("poet").status_code == 200
+        gone = list(pool.map(lambda _: world.post("/v1/completions", model="poet", prompt="A"), range(TIMES)))
+        assert [answer.status_code for answer in gone] == [404] * TIMES
+        assert {adapter for _, adapter in pool.map(lambda _: world.text(MODEL, few), range(TIMES))} == {None}
+        assert {other.result()[1] for other in others} == {EN}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_one_that_does_not_fit_is_refused_in_a_sentence_and_is_nowhere(world: World, tmp_path: Path, name: str) -> None:
+    damage, message = DAMAGES[name]
+    answer = world.load("poet", damaged(world.folder / EN, tmp_path / "damaged", damage))
+    assert answer.status_code == 400, answer.text
+    assert re.search(message, answer.json()["error"]["message"])
+    assert world.names() == list(NAMES)
+
+
+ATTACKS: list[dict[str, Any]] = [
+    {"temperature": 0},
+    {"temperature": 2, "top_p": 1.0},
+    {"temperature": 1, "n": 3},
+    {"num_beams": 3},
+    {"best_of": 3, "temperature": 1},
+    {"temperature": 1, "logit_bias": {str(token): 100 for token in range(500, 540)}},
+    {"temperature": 1, "max_tokens": 3},
+    {"temperature": 1, "stream": True},
+]
+
+
+def texts_of(answer: httpx.Response) -> list[str] | None:
+    """Return the texts of a chat, or of its stream; None for an error."""
+    if "text/event-stream" not in answer.headers["content-type"]:
+        made = answer.json()
+        return None if "error" in made else [choice["message"]["content"] or "" for choice in made["choices"]]
+    parts = [part.removeprefix("data: ") for part in answer.text.split("\n\n") if part]
+    events = [json.loads(part) for part in parts if part != "[DONE]"]
+    if "error" in events[-1]:
+        assert not any(choice["delta"].get("content") for event in events[:-1] for choice in event["choices"])
+        return None
+    return ["".join(choice["delta"].get("content") or "" for event in events for choice in event["choices"])]
+
+
+@pytest.mark.parametrize("std", [30.0, 1e18], ids=["large weights", "weights that overflow"])
+def test_no_adapter_brings_a_word_that_is_not_listed(world: World, tmp_path: Path, std: float) -> None:
+    everywhere = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
+    card = {"languages": ["es"], "max_words": 299}
+    folder = write_adapter(world.folder / MODEL, tmp_path / "hostile", card, std=std, target_modules=everywhere)
+    assert world.load("hostile", folder).status_code == 200
+
+    def ask(case: tuple[str, int, dict[str, Any], bool]) -> int:
+        model, n_words, fields, has_rescue = case
+        vocab = {"lang": "es", "n_words": n_words} | ({"rescue": True} if has_rescue else {})
+        body = {"max_tokens": NUM_TOKENS, "seed": 1, **fields, "messages": [{"role": "user", "content": QUESTIONS[0]}]}
+        answer = world.post("/v1/chat/completions", model=model, vocab=vocab, **body)
+        if (texts := texts_of(answer)) is None:
+            # Numbers that are none make no text: an error, and never a free one.
+            assert std > 100 and '"server_error"' in answer.text, answer.text
+            return 0
+        assert '"adapter":"hostile"' in answer.text
+        for text in texts:
+            assert_only_listed_words(text, "es", n_words)
+        return 1
+
+    try:
+        models = (MODEL, "hostile")
+        cases = [(model, n_words, fields, False) for model in models for n_words in (20, 250) for fields in ATTACKS]
+        cases += [(model, 250, {"temperature": 1}, True) for model in models]
+        with ThreadPoolExecutor(8) as pool:
+            num_written = sum(pool.map(ask, cases))
+        assert num_written == len(cases) or std > 100
+        # Others write as before.
+        assert world.text(EN, {"lang": "en", "n_words": 900})[1] == EN
+    finally:
+        assert world.unload("hostile").status_code == 200

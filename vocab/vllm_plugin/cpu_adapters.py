@@ -23,9 +23,12 @@ _EXPAND_SLICE: Final = (
 )
 
 
-def install() -> None:
-    """Mask them in the operations of a CPU, under both names that vLLM has for them. Harmless to repeat."""
-    install_patches(
+def install() -> bool:
+    """Mask them in the operations of a CPU, under both names that vLLM has for them; return whether that is done.
+
+    Harmless to repeat.
+    """
+    return install_patches(
         [
             Patch(f"{module}:{name}", signature, _without_others)
             for module in (_OPS, _WRAPPER)

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 import torch
 
-from wordbound.lm.adapters import Adapter, read_adapter
+from vocab.adapters import Adapter
 from wordbound.lm.cache import OutputCache
 from wordbound.lm.gathering import Gatherer, Ids, Key
 from wordbound.lm.sampling import ListOfWords, Sampler
@@ -288,7 +288,7 @@ class AsyncLM(ABC):
                 f"or merge {str(lora_path)!r} into the model"
             )
         loaded_name = f"adapter{next(self._adapter_numbers)}"
-        self.load_adapter(read_adapter(str(lora_path)), loaded_name)
+        self.load_adapter(Adapter.read(str(lora_path), str(lora_path)), loaded_name)
         replaced = self._adapters.get(lora_name)
         self._adapters[lora_name] = loaded_name
         self._unload(replaced)

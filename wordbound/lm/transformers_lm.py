@@ -9,7 +9,7 @@ from typing import Any, Final, Self
 
 import torch
 
-from wordbound.lm.adapters import CONFIG, Adapter
+from vocab.adapters import CONFIG, WEIGHTS, Adapter, module_shapes
 from wordbound.lm.base import REMOVED_ADAPTER, AsyncLM
 from wordbound.lm.forwards.kept_tokens import KeptTokens, TokenNode
 from wordbound.lm.forwards.packed import can_pack, packed_logits
@@ -241,14 +241,16 @@ class AsyncTransformer(AsyncLM):
     def load_adapter(self, adapter: Adapter, loaded_name: str) -> None:
         try:
             from peft import PeftConfig
+            from safetensors.torch import load_file
         except ModuleNotFoundError as error:
             raise ImportError("adapters need peft: install wordbound[lm]", name="peft") from error
         with self._changing_adapters():
-            adapter.check_modules(self.model)
+            adapter.check_model(module_shapes(self.model))
+            adapter.check_engine()
             config = PeftConfig.from_pretrained(str(adapter.folder))
             try:
                 found = self.model.load_adapter(
-                    adapter_name=loaded_name, peft_config=config, adapter_state_dict=dict(adapter.weights)
+                    adapter_name=loaded_name, peft_config=config, adapter_state_dict=load_file(adapter.folder / WEIGHTS)
                 )
                 # Those of other adapters are missing too. Else these would be random, or left out, with a warning.
                 missing = {key for key in found.missing_keys if f".{loaded_name}." in key}

@@ -27,9 +27,9 @@ from vllm.v1.engine.llm_engine import LLMEngine
 from vllm.v1.executor import Executor
 
 from deployments.replica.engine.dtype import resolved_dtype
+from vocab.adapters import Adapter, module_shapes
 from vocab.vllm_plugin.kv_fork import TRANSFER_CONFIG, ForkHint
 from vocab.vllm_plugin.rows import rows_args, rows_of
-from wordbound.lm.adapters import Adapter
 from wordbound.lm.base import REMOVED_ADAPTER, AsyncLM
 from wordbound.lm.gathering import Ids
 
@@ -157,11 +157,7 @@ class AsyncVirtualLM(AsyncLM):
         config = self._lora_config
         if config is None:
             raise ValueError("this engine was started without adapters: give engine_opts={'enable_lora': True}")
-        if adapter.rank > config.max_lora_rank:
-            raise ValueError(
-                f"adapter {adapter.folder} has rank {adapter.rank}, and this engine takes {config.max_lora_rank} at "
-                "most: raise max_lora_rank in engine_opts"
-            )
+        adapter.check_engine(config.max_lora_rank)
         if len(self._lora_requests) >= config.max_cpu_loras:
             # The engine would forget one, and read its files again when it is used.
             raise ValueError(
@@ -169,7 +165,7 @@ class AsyncVirtualLM(AsyncLM):
             )
         # vLLM leaves out weights whose module it does not have, and those that are too small leave others in place.
         if (outline := _outline(self._hf_config)) is not None:
-            adapter.check_modules(outline)
+            adapter.check_model(module_shapes(outline))
         request = LoRARequest(loaded_name, next(self._lora_ids), str(adapter.folder))
         try:
             self._worker.call(lambda engine: engine.add_lora(request))

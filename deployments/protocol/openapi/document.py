@@ -17,6 +17,7 @@ from pydantic.json_schema import models_json_schema
 from starlette.responses import FileResponse, HTMLResponse, Response
 
 from deployments.limits import Limits
+from deployments.protocol.adapters import LoadLoraAdapterRequest, UnloadLoraAdapterRequest
 from deployments.protocol.batches import MAX_BATCHES_LISTED, MAX_FILES_LISTED, PARAMETERS, BatchRequest
 from deployments.protocol.documents import DOCX, DocumentRequest
 from deployments.protocol.generation.chat import ChatCompletionRequest
@@ -39,6 +40,7 @@ list, which `vocab` names. Errors have OpenAI's shape; a message says what to ch
 
 _BYTES: Final = "application/octet-stream"
 _BINARY: Final = {"type": "string", "format": "binary"}
+_TEXT: Final = {"type": "string"}
 _AFTER: Final = {"after": {"type": "string", "description": "The id of the last object that is already known."}}
 _UPLOAD: Final = {
     "type": "object",
@@ -80,6 +82,8 @@ def document(app: FastAPI, limits: Limits) -> Schema:
         "POST /v1/vocabularies/rewrite": bounded(RewriteRequest, limits),
         "POST /v1/documents": bounded(DocumentRequest, limits),
         "POST /v1/batches": BatchRequest,
+        "POST /v1/load_lora_adapter": LoadLoraAdapterRequest,
+        "POST /v1/unload_lora_adapter": UnloadLoraAdapterRequest,
     }
     models: list[type[BaseModel]] = [*requests.values(), Error, *dict.fromkeys(ANSWERS.values())]
     _, schemas = models_json_schema(
@@ -94,6 +98,7 @@ def document(app: FastAPI, limits: Limits) -> Schema:
     }
     answers = {name: ("application/json", _ref(model)) for name, model in ANSWERS.items()} | {
         "GET /v1/files/{file_id}/content": (_BYTES, _BINARY),
+        **dict.fromkeys(("POST /v1/load_lora_adapter", "POST /v1/unload_lora_adapter"), ("text/plain", _TEXT)),
         "POST /v1/documents": (DOCX, _BINARY),
         "GET /v1/batch/jobs/{job_id}/results": ("application/json", _RESULTS),
     }

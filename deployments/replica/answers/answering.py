@@ -19,8 +19,8 @@ from deployments.replica.answers.completion import answer_form, reader_behind_pr
 from deployments.replica.answers.constrained_answer import AnswerRules, StreamFilter, UnlistedTextError, finish_answer
 from deployments.replica.answers.plain_text import PlainText
 from deployments.replica.engine import engine
-from deployments.replica.engine.adapters import EngineAdapters
 from deployments.replica.engine.engine import EngineError
+from deployments.replica.engine.loaded_adapters import LoadedAdapters, name_of
 from deployments.replica.engine.node_lists import NodeList, NodeLists
 from deployments.replica.prompts import overflow
 from deployments.replica.prompts.hint import hint_line, takes_system_messages, text_of, with_line
@@ -125,7 +125,7 @@ class ChatAnswerer:
         *,
         tells_cost: bool,
         ends_thinking: bool = False,
-        adapters: EngineAdapters,
+        adapters: LoadedAdapters,
     ) -> None:
         self._server = server
         self._settings = settings
@@ -143,11 +143,11 @@ class ChatAnswerer:
         An error is one item, ``{"error": {…, "status"}}``: the first, or the last of a stream that broke off.
         """
         name = body["model"]
-        adapter = self._adapters.choose(name, decoding.adapter, vocabulary)
-        decoding = decoding.model_copy(update={"adapter": adapter})
-        engine_name = self._adapters.engine_name(adapter)
-        body = {**body, "cache_salt": self._settings.cache_salt(caller.owner), "model": engine_name}
         try:
+            adapter = await self._adapters.choose(name, decoding.adapter, vocabulary)
+            decoding = decoding.model_copy(update={"adapter": adapter})
+            engine_name = self._adapters.engine_name(adapter)
+            body = {**body, "cache_salt": self._settings.cache_salt(caller.owner), "model": engine_name}
             async for item in self._shortened_where_too_long(body, vocabulary, decoding, caller.request_id):
                 yield item if engine_name == name else _with_model(item, name)
         except Exception as error:
@@ -274,7 +274,7 @@ class ChatAnswerer:
             reader = await asyncio.to_thread(reader_behind_prompts, reader, body, self._prompts.plain)
         if authored is not None:
             authored = replace(authored, reader=reader)
-        block = {**listed.block, "adapter": decoding.adapter}
+        block = {**listed.block, "adapter": name_of(decoding.adapter)}
         rules = replace(self._rules(body, listed, reader, order), authored=authored, block=block)
         grammar = listed.grammar(
             max_tokens,

@@ -20,8 +20,8 @@ from vllm.sampling_params import RequestOutputKind, SamplingParams
 from deployments.contract import Answer, Caller, RowsItem, prompts_of
 from deployments.replica.answers.answering import as_refusal
 from deployments.replica.engine import engine
-from deployments.replica.engine.adapters import EngineAdapters, lora_request
 from deployments.replica.engine.engine import EngineError
+from deployments.replica.engine.loaded_adapters import LoadedAdapters
 from deployments.replica.prompts.tokenization import completion_tokens
 from deployments.settings import Settings
 from deployments.share import Share
@@ -65,7 +65,7 @@ class RowAnswerer:
         tokenizer: Any,
         facts: TokenizerFacts,
         share: Share,
-        adapters: EngineAdapters,
+        adapters: LoadedAdapters,
     ) -> None:
         self._server = server
         self._share = share
@@ -82,8 +82,8 @@ class RowAnswerer:
 
         An error is one item, as ``ChatAnswerer.answer`` has it: the first, or the last of rows that broke off.
         """
-        caller = self._with_adapter(caller, body)
         try:
+            caller = await self._with_adapter(caller, body)
             prompts = await self.read(prompts_of(body), body, caller)
             num_columns = body.get("top_logprobs", self._vocab_size)
             yield {
@@ -102,8 +102,8 @@ class RowAnswerer:
 
     async def token_logprobs(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[Answer, None]:
         """Yield ``{"logprobs", "prompt_tokens"}``, the latter with ``token_ids``, or an error."""
-        caller = self._with_adapter(caller, body)
         try:
+            caller = await self._with_adapter(caller, body)
             [prompt] = await self.read([body["prompt"]], body, caller)
             scored: Tokens = body["token_ids"]
             self._check_scored(len(prompt) + len(scored))
@@ -112,9 +112,9 @@ class RowAnswerer:
         except Exception as error:
             yield as_refusal(error, caller.request_id).body
 
-    def _with_adapter(self, caller: Caller, body: Mapping[str, Any]) -> Caller:
+    async def _with_adapter(self, caller: Caller, body: Mapping[str, Any]) -> Caller:
         name = body.get("model", self._settings.model_id)
-        return caller._replace(adapter=self._adapters.choose(name, None, None))
+        return caller._replace(adapter=await self._adapters.choose(name, None, None))
 
     async def tokens(self) -> AsyncGenerator[Answer, None]:
         """Yield the bytes of every token of the model, in base64, and which of them are special."""
@@ -278,7 +278,7 @@ class RowAnswerer:
         try:
             # Cancelled, it is aborted in the engine. Prompts of rows are long, and chats would wait for many of them.
             priority = engine.priority_after_chats(self._settings)
-            lora = lora_request(self._server, caller.adapter)
+            lora = self._adapters.lora_request(caller.adapter)
             generated = engine.client(self._server).generate(
                 prompt, params, request_id, lora_request=lora, priority=priority
             )

@@ -1,74 +1,113 @@
-"""Adapters in an engine: merged into the model that it loads, or loaded beside it by vLLM.
+"""Adapters in an engine that is about to start: merged into the model that it loads, or to be loaded beside it by vLLM.
 
-Touches the private parts of Ray's server and vLLM's that this needs, as ``engine`` does for the rest.
+``loaded_adapters`` has those of an engine that runs.
 """
 
-import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
 
+import vllm
 from ray.serve.llm import LLMConfig
-from ray.serve.llm.deployment import LLMServer
-from vllm.entrypoints.serve.lora.protocol import LoadLoRAAdapterRequest
 from vllm.platforms import current_platform
 
-from deployments.adapters.folder import Adapter, AdapterError, Card, choose, smallest_rank
-from deployments.adapters.merging import merged_model, module_shapes
-from deployments.contract import AUTO_ADAPTER, ResolvedVocabulary
+from deployments.adapters.merging import linear_names, merged_model, outline
+from deployments.adapters.register import Register
 from deployments.settings import Settings, cache_dir
+from vocab.adapters import Adapter, AdapterError, Shape, module_shapes, smallest_rank
+from vocab.vllm_plugin import cpu_adapters
 
 _MOST_AT_ONCE: Final = 8
 """Adapters in one step of the engine; each costs memory for the largest rank, whether it is used or not."""
+
+_LEAST_AT_ONCE: Final = 4
+"""Where some may be loaded at run time."""
+
+_READ_AT_ONCE: Final = 16
+"""Adapters in the memory of an engine's node, where some may be loaded at run time. vLLM reads one that it has dropped
+from its folder again."""
 
 
 def with_merge_settled(settings: Settings) -> Settings:
     """Return the settings with ``lora_merge`` decided; every process of the service has to see the same."""
     if settings.lora_merge != "auto":
         return settings
-    merges = len(settings.lora) == 1 and current_platform.is_cpu()
+    merges = len(settings.lora) == 1 and settings.lora_dir is None and current_platform.is_cpu()
     return settings.model_copy(update={"lora_merge": merges})
 
 
 @dataclass(frozen=True)
 class EngineAdapters:
-    """The adapters of one engine, and which of them a request has.
+    """The adapters of one engine.
 
     Attributes:
         model_id: The name of the base model.
-        adapters: By name.
+        adapters: Those of the settings, by name.
         merged: The adapter that is part of the model's weights, if any.
         model: The folder of the model with that adapter.
+        register: Those that are loaded at run time; None where none are.
+        arguments: vLLM's, where there are any that are not merged.
+        model_name: The model's Hugging Face id or folder.
+        modules: The shape of each module of the model that has a weight.
     """
 
     model_id: str
     adapters: Mapping[str, Adapter]
     merged: str | None = None
     model: Path | None = None
+    register: Register | None = None
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    model_name: str = ""
+    modules: Mapping[str, Shape] = field(default_factory=dict)
 
     @classmethod
     def read(cls, settings: Settings) -> Self:
         """Read and check the adapters of the settings on this node, and merge the one that is to be merged.
 
         Raises:
-            AdapterError: One cannot be served.
+            AdapterError: One cannot be served, or this vLLM serves none.
         """
         adapters = {name: Adapter.read(name, source) for name, source in settings.lora.items()}
-        merged, model = settings.merged_adapter, None
-        if adapters:
-            trust = settings.trust_remote_code
-            modules = module_shapes(settings.model_name, trust_remote_code=trust)
-            kwargs = dict(settings.engine_kwargs)
-            if merged is None:
-                _add_lora(kwargs, adapters)
-            for adapter in adapters.values():
-                max_rank = None if merged else int(kwargs["max_lora_rank"])
-                adapter.check(settings.model_name, modules, max_rank)
-            if merged is not None:
-                cache = cache_dir() / "merged"
-                model = merged_model(settings.model_name, adapters[merged], cache, trust_remote_code=trust)
-        return cls(settings.model_id, adapters, merged, model)
+        merged, register = settings.merged_adapter, Register.of(settings)
+        if not adapters and register is None:
+            return cls(settings.model_id, adapters)
+        trust = settings.trust_remote_code
+        base = outline(settings.model_name, trust_remote_code=trust)
+        modules = module_shapes(base)
+        if merged is not None:
+            adapters[merged].check_model(modules, settings.model_name)
+            cache = cache_dir() / "merged"
+            model = merged_model(settings.model_name, adapters[merged], cache, trust_remote_code=trust)
+            return cls(settings.model_id, adapters, merged, model)
+        _check_platform()
+        arguments = lora_arguments(settings, adapters.values(), None if register is None else linear_names(base))
+        made = cls(
+            settings.model_id,
+            adapters,
+            register=register,
+            arguments=arguments,
+            model_name=settings.model_name,
+            modules=modules,
+        )
+        for adapter in adapters.values():
+            made.check(adapter)
+        return made
+
+    def check(self, adapter: Adapter) -> None:
+        """Check that the engine can apply an adapter beside its model.
+
+        Raises:
+            AdapterError: It cannot.
+        """
+        adapter.check_model(self.modules, self.model_name)
+        adapter.check_engine(int(self.arguments["max_lora_rank"]))
+        names = self.arguments["lora_target_modules"]
+        if others := [module for module in sorted(adapter.shapes) if module.rsplit(".", 1)[-1] not in names]:
+            raise AdapterError(
+                f"adapter {adapter.name}: the engine applies nothing to {others[0]}: train one of linear layers "
+                f"({', '.join(names)})"
+            )
 
     def configure(self, config: LLMConfig) -> None:
         """Have the engine of a configuration load the merged model, or take adapters."""
@@ -77,73 +116,37 @@ class EngineAdapters:
             config.model_loading_config.model_source = engine.hf_model_id = str(self.model)
         # Ray made the second copy where the application was built, which may be another machine.
         for kwargs in (config.engine_kwargs, engine.engine_kwargs):
-            self.add_arguments(kwargs)
-
-    def add_arguments(self, engine_kwargs: dict[str, Any]) -> None:
-        """Add vLLM's arguments for adapters, where there are any that are not merged."""
-        if self.adapters and self.merged is None:
-            _add_lora(engine_kwargs, self.adapters)
-
-    async def load(self, server: LLMServer) -> None:
-        """Load the adapters that are not merged into a running engine.
-
-        Raises:
-            AdapterError: The engine does not take one.
-        """
-        if self.merged is not None:
-            return
-        models = server.engine._oai_models
-        for name, adapter in self.adapters.items():
-            request = LoadLoRAAdapterRequest(
-                lora_name=name, lora_path=str(await asyncio.to_thread(adapter.folder.resolve))
-            )
-            loaded = await models.load_lora_adapter(request)
-            if not isinstance(loaded, str):
-                raise AdapterError(f"lora.{name}: the engine does not take it: {loaded.error.message}")
-
-    def choose(self, model: str, asked: str | None, vocabulary: ResolvedVocabulary | None) -> str | None:
-        """Return the adapter of a request, or None: ``model`` is the one that it names, ``asked`` that of its
-        vocabulary. Free requests of the base model have none but what is merged."""
-        if model in self.adapters:
-            return model
-        if vocabulary is None or self.merged is not None:
-            return self.merged
-        if asked != AUTO_ADAPTER:
-            return asked
-        return choose(self.cards, vocabulary.lang, vocabulary.n_words)
-
-    def is_trained_for(self, adapter: str | None, vocabulary: ResolvedVocabulary) -> bool:
-        """Return whether the card of an adapter names lists of this language and length."""
-        card = None if adapter is None else self.cards.get(adapter)
-        return card is not None and card.fits(vocabulary.lang, vocabulary.n_words)
-
-    def engine_name(self, adapter: str | None) -> str:
-        """Return the model that has the adapter, as vLLM's server names it."""
-        return self.model_id if adapter is None or self.merged is not None else adapter
-
-    @property
-    def cards(self) -> dict[str, Card | None]:
-        return {name: adapter.card for name, adapter in self.adapters.items()}
+            kwargs.update(self.arguments)
 
 
-def lora_request(server: LLMServer, adapter: str | None) -> Any:
-    """Return vLLM's ``LoRARequest`` of an adapter; None where it is merged, and for none."""
-    return None if adapter is None else server.engine._oai_models.lora_requests.get(adapter)
-
-
-def _add_lora(engine_kwargs: dict[str, Any], adapters: Mapping[str, Adapter]) -> None:
-    """Add vLLM's arguments for adapters; those that the settings give stay.
+def lora_arguments(settings: Settings, adapters: Collection[Adapter], targets: list[str] | None) -> dict[str, Any]:
+    """Return vLLM's arguments for adapters; those that the settings give stay. ``targets`` are the layers that adapters
+    may change which are loaded at run time; None where none are.
 
     Raises:
         AdapterError: The rank of one is larger than vLLM takes.
     """
-    engine_kwargs["enable_lora"] = True
-    # vLLM 0.29 would also wrap the language model's head, and then fails on a request for the log-probabilities of its
-    # prompt: on a CPU the engine dies of a wrong shape.
-    engine_kwargs["lora_target_modules"] = sorted(
-        {module.rsplit(".", 1)[-1] for adapter in adapters.values() for module in adapter.shapes}
-    )
-    engine_kwargs.setdefault("max_loras", min(len(adapters), _MOST_AT_ONCE))
-    # vLLM reads one that it has dropped from its folder again.
-    engine_kwargs.setdefault("max_cpu_loras", max(len(adapters), engine_kwargs["max_loras"]))
-    engine_kwargs.setdefault("max_lora_rank", smallest_rank(adapters.values()))
+    loads = targets is not None
+    given = settings.engine_kwargs
+    largest = smallest_rank(adapters)
+    most = given.get("max_loras") or min(max(len(adapters), _LEAST_AT_ONCE if loads else 1), _MOST_AT_ONCE)
+    arguments = {
+        "enable_lora": True,
+        # vLLM 0.29 would also wrap the language model's head, and then fails on a request for the log-probabilities of
+        # its prompt: on a CPU the engine dies of a wrong shape.
+        "lora_target_modules": targets
+        or sorted({module.rsplit(".", 1)[-1] for adapter in adapters for module in adapter.shapes}),
+        "max_loras": most,
+        # vLLM reads one that it has dropped from its folder again.
+        "max_cpu_loras": max(len(adapters), most, _READ_AT_ONCE if loads else 1),
+        "max_lora_rank": max(largest, smallest_rank(())) if loads else largest,
+    }
+    return arguments | {name: given[name] for name in arguments.keys() & given.keys() - {"lora_target_modules"}}
+
+
+def _check_platform() -> None:
+    if current_platform.is_cpu() and not cpu_adapters.install():
+        raise AdapterError(
+            f"lora: vLLM {vllm.__version__} cannot keep adapters away from requests that have none on a CPU: install "
+            f"{' or '.join(sorted(cpu_adapters.TRIED_ON))}, or serve one adapter with lora_merge: true"
+        )

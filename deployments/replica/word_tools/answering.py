@@ -9,8 +9,8 @@ from deployments.contract import AUTO_ADAPTER, Answer, Caller, ResolvedVocabular
 from deployments.replica.answers.answering import as_refusal
 from deployments.replica.answers.rows import RowAnswerer
 from deployments.replica.engine import engine
-from deployments.replica.engine.adapters import EngineAdapters
 from deployments.replica.engine.engine import EngineError
+from deployments.replica.engine.loaded_adapters import LoadedAdapters, name_of
 from deployments.replica.engine.node_lists import NodeLists
 from deployments.replica.word_tools.next_words import NextWordFinder
 from deployments.replica.word_tools.rewrite import Chat, Resolve, Rewriter
@@ -35,7 +35,7 @@ class WordTools:
         rows: RowAnswerer,
         chat: Chat,
         resolve: Resolve,
-        adapters: EngineAdapters,
+        adapters: LoadedAdapters,
     ) -> None:
         self._settings = settings
         self._adapters = adapters
@@ -56,8 +56,9 @@ class WordTools:
         """Yield the one dict of an answer, or its events, ``width`` sequences at most at once in the engine; or an
         error, as ``ChatAnswerer.answer`` has it."""
         name = body.get("model", self._settings.model_id)
-        caller = caller._replace(adapter=self._adapters.choose(name, body.get("adapter", AUTO_ADAPTER), vocabulary))
         try:
+            asked = body.get("adapter", AUTO_ADAPTER)
+            caller = caller._replace(adapter=await self._adapters.choose(name, asked, vocabulary))
             self._check()
             if tool == "next":
                 yield await self._next(body, vocabulary, caller, width)
@@ -94,7 +95,7 @@ class WordTools:
                 for rank, word in enumerate(found.words, start=1)
             ],
             "remainder": max(1 - math.fsum(math.exp(word.log_p) for word in found.words), 0.0),
-            "vocab": {**(await self._lists.get(vocabulary)).block, "adapter": caller.adapter},
+            "vocab": {**(await self._lists.get(vocabulary)).block, "adapter": name_of(caller.adapter)},
             "usage": usage(len(found.tokens), found.num_rows),
         }
 
@@ -107,7 +108,7 @@ class WordTools:
             "object": "vocabulary.swap",
             "model": body.get("model", self._settings.model_id),
             **swap_told(swap, ranked, body["top"]),
-            "vocab": {**(await self._lists.get(vocabulary)).block, "adapter": caller.adapter},
+            "vocab": {**(await self._lists.get(vocabulary)).block, "adapter": name_of(caller.adapter)},
             "usage": usage(ranked.num_tokens, 0),
         }
 

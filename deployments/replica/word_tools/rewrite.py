@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 from deployments.contract import Answer, Caller, Decoding, ResolvedVocabulary, VocabularySpec
 from deployments.replica.answers.rows import RowAnswerer
 from deployments.replica.engine.engine import EngineError
+from deployments.replica.engine.loaded_adapters import name_of
 from deployments.replica.engine.node_lists import NodeLists
 from deployments.replica.word_tools.next_words import NextWordFinder
 from deployments.replica.word_tools.swap import Swap, Swapper
@@ -125,7 +126,7 @@ class Rewriter:
             ],
             "names": names,
             "coverage": {"before": reports[0].coverage, "after": reports[1].coverage},
-            "vocab": {**(await self._lists.get(vocabulary)).block, "adapter": caller.adapter},
+            "vocab": {**(await self._lists.get(vocabulary)).block, "adapter": name_of(caller.adapter)},
             "usage": {
                 "prompt_tokens": written.num_read,
                 "completion_tokens": written.num_drawn,

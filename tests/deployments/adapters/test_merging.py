@@ -7,9 +7,9 @@ import torch
 from peft import PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from deployments.adapters.folder import Adapter, AdapterError
 from deployments.adapters.merging import merged_model
 from tests.tiny_adapters import write_adapter, write_model
+from vocab.adapters import Adapter, AdapterError
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +47,6 @@ def test_one_that_cannot_be_merged_leaves_nothing(model: Path, tmp_path: Path) -
     adapter = Adapter.read("a", str(write_adapter(model, tmp_path / "a")))
     larger = write_adapter(model, tmp_path / "b", r=8)
     (tmp_path / "a" / "adapter_model.safetensors").write_bytes((larger / "adapter_model.safetensors").read_bytes())
-    with pytest.raises(AdapterError, match=r"lora\.a: peft cannot merge it"):
+    with pytest.raises(AdapterError, match=r"adapter a: peft cannot merge it"):
         merged_model(str(model), adapter, tmp_path / "cache")
     assert not list((tmp_path / "cache").iterdir())

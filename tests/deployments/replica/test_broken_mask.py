@@ -48,6 +48,7 @@ from deployments.replica.answers.answering import ChatAnswerer, Prompts
 from deployments.replica.answers.rows import RowAnswerer
 from deployments.replica.engine import engine
 from deployments.replica.engine.adapters import EngineAdapters
+from deployments.replica.engine.loaded_adapters import LoadedAdapters
 from deployments.replica.engine.node_lists import NodeLists
 from deployments.replica.prompts.tokenization import install_tokenization
 from deployments.replica.word_tools.answering import WordTools
@@ -259,7 +260,7 @@ class World:
         settings = Settings.load({"secret_token": "k", "model_name": str(model), "model_id": MODEL}, {})
         prompts = Prompts.of(self.tokenizer, settings)
         node_lists = NodeLists(store, self._nowhere, "automaton")
-        adapters = EngineAdapters(MODEL, {})
+        adapters = LoadedAdapters(server, EngineAdapters(MODEL, {}))
         self.chats = ChatAnswerer(server, settings, node_lists, prompts, tells_cost=True, adapters=adapters)
         rows = cast("RowAnswerer", Rows(self.engine))
         self.tools = WordTools(

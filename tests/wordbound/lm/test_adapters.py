@@ -9,7 +9,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, MistralConfig, MistralForCausalLM
 
-from tests.wordbound.lm.small_adapters import DAMAGES, damaged, merged, row_of, save_adapter, save_model, with_weights
+from tests.tiny_adapters import DAMAGES, damaged, merged, row_of, with_weights, write_adapter, write_model
 from wordbound.lm import AsyncTransformer
 
 PREFIX = [5, 6, 7, 8, 9, 10, 11]
@@ -17,13 +17,13 @@ PREFIX = [5, 6, 7, 8, 9, 10, 11]
 
 @pytest.fixture(scope="module")
 def model_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_model(tmp_path_factory.mktemp("model"))
+    return write_model(None, tmp_path_factory.mktemp("model"))
 
 
 @pytest.fixture(scope="module")
 def adapters(model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     folder = tmp_path_factory.mktemp("adapters")
-    return [save_adapter(model_path, folder / str(seed), seed=seed, rank=4 + seed) for seed in range(2)]
+    return [write_adapter(model_path, folder / str(number), r=4 + number) for number in range(2)]
 
 
 @pytest.fixture
@@ -194,7 +194,7 @@ def test_weights_that_are_not_those_of_the_configuration_are_refused(
     change: Any,
 ) -> None:
     folder = damaged(adapters[0], tmp_path / "damaged", with_weights(change))
-    with pytest.raises(ValueError, match=r"are not those of its adapter_config.json|does not fit"):
+    with pytest.raises(ValueError, match=r"are not those of its adapter_config.json|no matching pair"):
         lm.add_new_lora(str(folder))
     assert is_close(lm.next_token_logprobs_uncached(PREFIX), expected[None])
     load(lm, adapters)
@@ -204,7 +204,7 @@ def test_weights_that_are_not_those_of_the_configuration_are_refused(
 
 def test_a_name_that_nobody_has_is_refused(lm: AsyncTransformer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    with pytest.raises(ValueError, match="nobody/nothing is no folder, and no adapter at the Hugging Face Hub"):
+    with pytest.raises(ValueError, match="'nobody/nothing' is no folder, and cannot be fetched from Hugging Face"):
         lm.add_new_lora("nobody/nothing")
 
 
@@ -213,7 +213,7 @@ def test_models_with_windows_have_adapters_too(tmp_path: Path) -> None:
     sizes = {"hidden_size": 24, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2}
     config = MistralConfig(vocab_size=50, num_key_value_heads=1, sliding_window=4, initializer_range=0.3, **sizes)
     MistralForCausalLM(config).save_pretrained(tmp_path / "model")
-    adapter = save_adapter(tmp_path / "model", tmp_path / "adapter")
+    adapter = write_adapter(tmp_path / "model", tmp_path / "adapter")
     lm = AsyncTransformer(AutoModelForCausalLM.from_pretrained(tmp_path / "model"), None)
     assert not lm._packs
     before = lm.next_token_logprobs_sync(PREFIX)

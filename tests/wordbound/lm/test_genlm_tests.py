@@ -7,8 +7,8 @@ from typing import Final
 
 import pytest
 
+from tests.tiny_adapters import byte_tokenizer, merged, write_adapter, write_model
 from tests.wordbound.lm.genlm_tests import outcomes
-from tests.wordbound.lm.small_adapters import byte_tokenizer, merged, save_adapter, save_model
 
 GPT2: Final = "openai-community/gpt2"
 
@@ -92,8 +92,8 @@ def test_of_models_all_pass_within_a_ten_thousandth(tmp_path: Path, smollm2_path
 @pytest.mark.slow
 @pytest.mark.parallel
 def test_of_adapters_all_pass_on_a_cpu(tmp_path: Path) -> None:
-    model = save_model(tmp_path / "model")
-    adapter = save_adapter(model, tmp_path / "adapter")
+    model = write_model(None, tmp_path / "model")
+    adapter = write_adapter(model, tmp_path / "adapter")
     merged(model, adapter).save_pretrained(tmp_path / "merged")
     byte_tokenizer().save_pretrained(tmp_path / "merged")
     # Models and adapters of hubs, for which these stand; and marks of tests that need no GPU here.

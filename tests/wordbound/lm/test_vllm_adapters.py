@@ -8,7 +8,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from tests.e2e.own_engine import run_program
-from tests.wordbound.lm.small_adapters import DAMAGES, damaged, merged, row_of, save_adapter, save_model
+from tests.tiny_adapters import DAMAGES, damaged, merged, row_of, write_adapter, write_model
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -19,10 +19,10 @@ PREFIX = [5, 6, 7, 8, 9, 10, 11, *range(20, 60)]
 def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], dict[str | None, torch.Tensor]]:
     """What the program found, and by adapter the row of merged weights."""
     folder = tmp_path_factory.mktemp("adapters")
-    model = save_model(folder / "model")
-    first = save_adapter(model, folder / "first", seed=0)
-    second = save_adapter(model, folder / "second", seed=1, target_modules=["o_proj", "gate_proj"])
-    large = save_adapter(model, folder / "large", rank=32)
+    model = write_model(None, folder / "model")
+    first = write_adapter(model, folder / "first")
+    second = write_adapter(model, folder / "second", target_modules=["o_proj", "gate_proj"])
+    large = write_adapter(model, folder / "large", r=32)
     (folder / "damaged").mkdir()
     for name, (damage, _) in DAMAGES.items():
         if name != "no folder":
@@ -70,7 +70,7 @@ def test_who_waits_for_a_removed_adapter_gets_an_error(
 def test_errors_say_what_to_change(world: tuple[dict[str, Any], dict[str | None, torch.Tensor]]) -> None:
     errors = world[0]["errors"]
     assert "give engine_opts={'enable_lora': True}" in errors["not enabled"]
-    assert "has rank 32, and this engine takes 16 at most: raise max_lora_rank" in errors["rank"]
+    assert "its rank is 32 and the engine's max_lora_rank 16: raise max_lora_rank" in errors["rank"]
     assert "2 adapters are loaded already: remove one, or raise max_cpu_loras" in errors["too many"]
 
 

@@ -10,18 +10,19 @@ import pytest
 from ray.serve.llm.deployment import LLMServer
 from transformers import AutoTokenizer
 
-from deployments.adapters.folder import Adapter, Card
 from deployments.contract import Caller, Decoding, ResolvedVocabulary
 from deployments.replica.answers.answering import ChatAnswerer, Prompts
 from deployments.replica.answers.plain_text import PlainText
 from deployments.replica.deployment import Replica
 from deployments.replica.engine.adapters import EngineAdapters
+from deployments.replica.engine.loaded_adapters import LoadedAdapters
 from deployments.replica.engine.node_lists import NodeLists
 from deployments.replica.engine.startup_check import check_context
 from deployments.replica.prompts.hint import hint_line
 from deployments.search.order import AnswerCost
 from deployments.settings import Settings
 from tests.vocab.toys import toy_speller, toy_tokenizer, word_list
+from vocab.adapters import Adapter, Card
 from vocab.artefacts.artefact import ArtefactFolder
 from vocab.artefacts.store import ArtefactStore
 from vocab.automaton.words import build_words
@@ -58,7 +59,7 @@ class ScriptedReplica:
             prompts,
             tells_cost=True,
             ends_thinking=ends_thinking,
-            adapters=adapters or EngineAdapters(settings.model_id, {}),
+            adapters=LoadedAdapters(cast("LLMServer", self), adapters or EngineAdapters("m", {})),
         )
         self._script = script
         self.request: Any = None
@@ -170,7 +171,7 @@ async def test_a_constrained_request_names_its_list_and_budget(
 async def test_an_answer_has_the_name_that_was_asked_for_and_tells_its_adapter(
     tmp_path: Path, tokenizer: Any, vocabulary: ResolvedVocabulary, stream: bool, is_merged: bool
 ) -> None:
-    card = Card(format=1, languages=("en",))
+    card = Card(languages=("en",))
     known = {"a": Adapter("a", tmp_path, "", {}, {}, (), card)}
     adapters = EngineAdapters("m", known, merged="a" if is_merged else None)
     choice = {"index": 0, "finish_reason": "stop", "stop_reason": None}
@@ -455,7 +456,7 @@ async def test_the_model_is_told_of_its_vocabulary_where_that_is_asked_for(
 async def test_an_adapter_that_was_trained_for_the_list_gets_its_size(
     tmp_path: Path, tokenizer: Any, vocabulary: ResolvedVocabulary, languages: tuple[str, ...] | None, is_named: bool
 ) -> None:
-    card = None if languages is None else Card(format=1, languages=languages)
+    card = None if languages is None else Card(languages=languages)
     adapters = EngineAdapters("m", {"a": Adapter("a", tmp_path, "", {}, {}, (), card)})
     replica = ScriptedReplica(tmp_path, tokenizer, [whole("The cat sat.")], adapters=adapters)
     for model in ("m", "a"):

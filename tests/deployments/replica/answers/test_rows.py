@@ -20,6 +20,7 @@ from deployments.contract import Caller
 from deployments.replica.answers.rows import LEAST_LOGPROB, ROWS_AT_ONCE, RowAnswerer
 from deployments.replica.engine.adapters import EngineAdapters
 from deployments.replica.engine.engine import EngineError
+from deployments.replica.engine.loaded_adapters import LoadedAdapters
 from deployments.settings import Settings
 from deployments.share import Share
 from vocab.automaton.tokenizer import TokenizerFacts
@@ -101,7 +102,8 @@ class World:
         server = cast("LLMServer", SimpleNamespace(engine=SimpleNamespace(_engine_client=self.engine)))
         facts = TokenizerFacts.from_token_bytes([bytes([number % 256]) for number in range(500)], [0, 2])
         made = Settings.load({"secret_token": "k", "limits": {"max_input_tokens": 32}, **settings}, {})
-        self.rows = RowAnswerer(server, made, tokenizer, facts, self.share, EngineAdapters(made.model_id, {}))
+        adapters = LoadedAdapters(server, EngineAdapters(made.model_id, {}))
+        self.rows = RowAnswerer(server, made, tokenizer, facts, self.share, adapters)
 
     def refusal(self, body: dict[str, Any]) -> dict[str, Any]:
         with pytest.raises(EngineError) as error:

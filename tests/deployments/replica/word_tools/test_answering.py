@@ -8,11 +8,13 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+from ray.serve.llm.deployment import LLMServer
 
 from deployments.contract import Answer, Caller, Decoding, ResolvedVocabulary, Tool, VocabularySpec
 from deployments.replica.answers.rows import RowAnswerer
 from deployments.replica.engine.adapters import EngineAdapters
 from deployments.replica.engine.engine import too_long
+from deployments.replica.engine.loaded_adapters import LoadedAdapters
 from deployments.replica.engine.node_lists import NodeLists
 from deployments.replica.word_tools.answering import WordTools
 from deployments.settings import Settings
@@ -137,7 +139,7 @@ class World:
             cast("RowAnswerer", self.rows),
             self._chat,
             self.resolve,
-            EngineAdapters("google/gemma-3-27b-it", {}),
+            LoadedAdapters(cast("LLMServer", None), EngineAdapters("google/gemma-3-27b-it", {})),
         )
 
     async def resolve(self, spec: VocabularySpec, owner: str) -> ResolvedVocabulary:

@@ -1,15 +1,27 @@
 """What an adapter's folder must hold, and which models it fits."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from deployments.adapters.folder import CARD, CONFIG, WEIGHTS, Adapter, AdapterError, Card, choose, smallest_rank
-from deployments.adapters.merging import module_shapes
-from tests.tiny_adapters import write_adapter, write_model
+from deployments.adapters.merging import linear_names, outline
+from tests.tiny_adapters import DAMAGES, damaged, write_adapter, write_model
+from vocab.adapters import (
+    CARD,
+    CONFIG,
+    WEIGHTS,
+    Adapter,
+    AdapterError,
+    Card,
+    Shape,
+    choose,
+    module_shapes,
+    smallest_rank,
+)
 
 CARD_EN: dict[str, Any] = {"base_model": "some/tiny", "languages": ["en"], "min_words": 300, "max_words": 5000}
 
@@ -17,6 +29,11 @@ CARD_EN: dict[str, Any] = {"base_model": "some/tiny", "languages": ["en"], "min_
 @pytest.fixture(scope="module")
 def model(smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_model(smollm2_path, tmp_path_factory.mktemp("model") / "tiny")
+
+
+@pytest.fixture(scope="module")
+def modules(model: Path) -> dict[str, Shape]:
+    return module_shapes(outline(str(model)))
 
 
 @pytest.fixture(scope="module")
@@ -34,17 +51,23 @@ def change(folder: Path, file: str, **values: Any) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | values))
 
 
-def fault(folder: Path, model: Path, max_rank: int | None = 16) -> str:
+def fault(folder: Path, modules: dict[str, Shape], max_rank: int = 16) -> str:
     with pytest.raises(AdapterError) as error:
-        Adapter.read("a", str(folder)).check(str(model), module_shapes(str(model)), max_rank)
+        check(Adapter.read("a", str(folder)), modules, max_rank)
     return str(error.value)
 
 
-def test_an_adapter_that_peft_saved_fits_its_model(folder: Path, model: Path) -> None:
+def check(adapter: Adapter, modules: dict[str, Shape], max_rank: int | None = None) -> None:
+    adapter.check_model(modules, "m/tiny")
+    adapter.check_engine(max_rank)
+
+
+def test_an_adapter_that_peft_saved_fits_its_model(folder: Path, modules: dict[str, Shape]) -> None:
     adapter = Adapter.read("a", str(folder))
-    adapter.check(str(model), module_shapes(str(model)), 16)
+    check(adapter, modules, 16)
+    check(adapter, modules)
     assert adapter.rank == 4 and len(adapter.shapes) == 6
-    assert adapter.card == Card(format=1, **CARD_EN)
+    assert adapter.card == Card(**{**CARD_EN, "languages": ("en",)})
 
 
 def test_the_digest_is_that_of_the_content(folder: Path, tmp_path: Path) -> None:
@@ -57,7 +80,7 @@ def test_the_digest_is_that_of_the_content(folder: Path, tmp_path: Path) -> None
 @pytest.mark.parametrize("file", [CONFIG, WEIGHTS])
 def test_a_missing_file_is_named(folder: Path, file: str) -> None:
     (folder / file).unlink()
-    with pytest.raises(AdapterError, match=rf"lora\.a: .* has no {file}"):
+    with pytest.raises(AdapterError, match=rf"adapter a: .* has no {file}"):
         Adapter.read("a", str(folder))
 
 
@@ -79,44 +102,63 @@ def test_another_kind_of_adapter_is_refused(folder: Path) -> None:
         Adapter.read("a", str(folder))
 
 
-def test_a_card_of_another_form_is_refused(folder: Path) -> None:
-    change(folder, CARD, format=2)
-    with pytest.raises(AdapterError, match=r"wordbound\.json has a bad format"):
+@pytest.mark.parametrize(
+    "member", [{"format": 2}, {"languages": "en"}, {"min_words": 0}, {"max_words": True}, {"base_model": 3}]
+)
+def test_a_card_of_another_form_is_refused(folder: Path, member: dict[str, Any]) -> None:
+    change(folder, CARD, **member)
+    with pytest.raises(AdapterError, match=rf"wordbound\.json has a bad {next(iter(member))}"):
         Adapter.read("a", str(folder))
 
 
-def test_a_rank_above_the_engines_is_refused_unless_it_is_merged(folder: Path, model: Path) -> None:
-    assert "its rank is 4 and the engine's max_lora_rank 2" in fault(folder, model, 2)
-    Adapter.read("a", str(folder)).check(str(model), module_shapes(str(model)), None)
+@pytest.mark.parametrize("name", DAMAGES)
+def test_a_damaged_one_is_refused_in_one_sentence(
+    folder: Path, modules: dict[str, Shape], tmp_path: Path, name: str
+) -> None:
+    damage, message = DAMAGES[name]
+    told = fault(damaged(folder, tmp_path / "damaged", damage), modules)
+    assert re.search(message, told)
+    assert "\n" not in told
+
+
+def test_a_rank_above_the_engines_is_refused(folder: Path, modules: dict[str, Shape]) -> None:
+    assert "its rank is 4 and the engine's max_lora_rank 2: raise max_lora_rank" in fault(folder, modules, 2)
 
 
 @pytest.mark.parametrize("field", [{"rank_pattern": {"q_proj": 8}}, {"use_dora": True}, {"bias": "all"}])
-def test_what_the_engine_would_not_apply_is_refused(folder: Path, model: Path, field: dict[str, Any]) -> None:
+def test_what_the_engine_would_not_apply_is_refused(
+    folder: Path, modules: dict[str, Shape], field: dict[str, Any]
+) -> None:
     change(folder, CONFIG, **field)
-    assert f"the engine applies no {next(iter(field))}" in fault(folder, model)
+    assert f"the engine applies no {next(iter(field))}" in fault(folder, modules)
 
 
-def test_an_adapter_of_the_head_is_refused_unless_it_is_merged(model: Path, tmp_path: Path) -> None:
+def test_an_adapter_of_the_head_is_refused_beside_vllms_model(
+    model: Path, modules: dict[str, Shape], tmp_path: Path
+) -> None:
     folder = write_adapter(model, tmp_path / "head", target_modules=["q_proj", "lm_head"])
-    assert "the engine applies nothing to lm_head" in fault(folder, model)
-    Adapter.read("a", str(folder)).check(str(model), module_shapes(str(model)), None)
+    assert "the engine applies nothing to lm_head" in fault(folder, modules)
+    check(Adapter.read("a", str(folder)), modules)
 
 
-def test_the_card_of_another_model_is_refused(folder: Path, model: Path) -> None:
+def test_the_card_of_another_model_is_refused(folder: Path, modules: dict[str, Shape]) -> None:
     change(folder, CARD, base_model="some/other")
-    assert "it was trained for some/other" in fault(folder, model)
+    assert "it was trained for some/other" in fault(folder, modules)
 
 
-def test_modules_that_the_model_does_not_have_are_named(folder: Path, model: Path) -> None:
-    modules = {name: shape for name, shape in module_shapes(str(model)).items() if "down_proj" not in name}
-    with pytest.raises(AdapterError, match=r"changes model\.layers\.0\.mlp\.down_proj and 1 more"):
-        Adapter.read("a", str(folder)).check("m/tiny", modules, 16)
+def test_modules_that_the_model_does_not_have_are_named(folder: Path, modules: dict[str, Shape]) -> None:
+    fewer = {name: shape for name, shape in modules.items() if "down_proj" not in name}
+    assert "changes model.layers.0.mlp.down_proj and 1 more" in fault(folder, fewer)
 
 
-def test_shapes_that_do_not_fit_are_named(folder: Path, model: Path) -> None:
-    modules = module_shapes(str(model)) | {"model.layers.1.self_attn.q_proj": (96, 64)}
-    with pytest.raises(AdapterError, match=r"1\.self_attn\.q_proj is 96 × 64 in m/tiny and 64 × 64 in the adapter"):
-        Adapter.read("a", str(folder)).check("m/tiny", modules, 16)
+def test_shapes_that_do_not_fit_are_named(folder: Path, modules: dict[str, Shape]) -> None:
+    others = modules | {"model.layers.1.self_attn.q_proj": (96, 64)}
+    assert "1.self_attn.q_proj is 96 × 64 in the model and 64 × 64 in the adapter" in fault(folder, others)
+
+
+def test_the_layers_that_an_engine_may_have_to_change_are_named(model: Path) -> None:
+    names = ["down_proj", "gate_proj", "k_proj", "o_proj", "q_proj", "up_proj", "v_proj"]
+    assert linear_names(outline(str(model))) == names
 
 
 @pytest.mark.parametrize(("rank", "largest"), [(4, 8), (17, 32), (512, 512)])
@@ -128,8 +170,8 @@ def test_the_engine_gets_the_smallest_rank_that_fits(folder: Path, rank: int, la
 
 
 def test_the_narrowest_card_that_fits_a_list_is_chosen() -> None:
-    def card(*languages: str, **bounds: int) -> Card:
-        return Card(format=1, languages=languages, **bounds)
+    def card(*languages: str, **bounds: Any) -> Card:
+        return Card(languages=languages, **bounds)
 
     cards = {
         "wide": card("en"),
