@@ -64,8 +64,8 @@ class TrainingSettings:
     accumulation: int = 1
     learning_rate: float = 1e-3
     warmup_steps: int = 10
-    mass_weight: float = 2.0
-    repeat_weight: float = 5.0
+    mass_weight: float = 1.0
+    repeat_weight: float = 1.0
     evaluations: int = 4
     patience: int = 4
     held_out: float = 0.05
