@@ -1,10 +1,9 @@
 """Train a LoRA adapter on texts written within word lists: Ray Train, transformers and peft.
 
 ``train_adapter`` runs ``_train_worker`` on each worker of a Ray cluster. The loss is the cross entropy of the answers'
-tokens; times ``mass_weight``, -log of the probability that their lists' masks leave, which is what a text pays for
-being written within a list; and, times ``repeat_weight``, the unlikelihood of words that came before (Welleck et al.
-2019, arXiv:1908.04319), which keeps sampled texts from loops. Every evaluation writes a checkpoint, from which the
-same call resumes; the adapter is that of the lowest held-out loss.
+tokens and, times ``mass_weight``, -log of the probability that their lists' masks leave, which is what a text pays for
+being written within a list. Every evaluation writes a checkpoint, from which the same call resumes; the adapter is that
+of the lowest held-out loss.
 """
 
 import json
@@ -18,7 +17,6 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from wordbound.lm.word_list import WordList
-from wordbound.train.filters import LOOP_WORD_CHARS
 from wordbound.train.writing import write_text
 
 ADAPTER_NAME: Final = "adapter"
@@ -29,8 +27,6 @@ PROGRESS: Final = "progress.json"
 _STATE: Final = "state.pt"
 _IGNORED: Final = -100
 """The label that torch's cross entropy leaves out."""
-_MOST_P: Final = 0.999
-"""Of a token whose unlikelihood is computed: -log(1 - p) has no bound."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +42,6 @@ class TrainingSettings:
         learning_rate: AdamW's, at its peak.
         warmup_steps: Steps until that peak; then it falls linearly to 0.
         mass_weight: Weight of the masks' part of the loss.
-        repeat_weight: Weight of the part that words which came before have.
         evaluations: Evaluations on the held-out texts in each epoch; each writes a checkpoint.
         patience: Evaluations without a lower held-out loss after which training stops.
         held_out: Share of the texts that is held out.
@@ -65,7 +60,6 @@ class TrainingSettings:
     learning_rate: float = 1e-3
     warmup_steps: int = 10
     mass_weight: float = 1.0
-    repeat_weight: float = 1.0
     evaluations: int = 4
     patience: int = 4
     held_out: float = 0.05
@@ -108,17 +102,12 @@ class LabelledBatch(NamedTuple):
 
 
 class Losses(NamedTuple):
-    """Sums over the answers' tokens, nats: the cross entropy, -log of the probability that the masks leave, the
-    unlikelihood of the words that came before, and the number of the tokens."""
+    """Sums over the answers' tokens, nats: the cross entropy, -log of the probability that the masks leave, and the
+    number of the tokens."""
 
     cross_entropy: Any
     log_mass: Any
-    unlikelihood: Any
     num_tokens: int
-
-    def total(self, settings: TrainingSettings) -> Any:
-        """Return the sum of the loss."""
-        return self.cross_entropy + settings.mass_weight * self.log_mass + settings.repeat_weight * self.unlikelihood
 
 
 class Masks:
@@ -127,7 +116,6 @@ class Masks:
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
         self._word_lists: dict[tuple[str, int], WordList] = {}
-        self._are_words: dict[int, bool] = {}
 
     def forbidden(self, examples: Sequence[Example], vocab_size: int) -> Any:
         """Return bool (answers' tokens, vocab_size): what the list of each example does not allow at each token.
@@ -152,29 +140,6 @@ class Masks:
                 row[place, : len(mask)] = ~mask
                 state = words.next(state, token)
         return torch.cat(rows)
-
-    def repeats(self, examples: Sequence[Example]) -> tuple[list[int], list[int]]:
-        """Return (places, tokens): at each of the answers' tokens, each other token before it that is a word or the
-        beginning of one, of four letters or more."""
-        places: list[int] = []
-        tokens: list[int] = []
-        num_places = 0
-        for example in examples:
-            before: dict[int, None] = {}
-            for token in example.answer:
-                repeated = [other for other in before if other != token]
-                places += [num_places] * len(repeated)
-                tokens += repeated
-                num_places += 1
-                if self._is_word(token):
-                    before[token] = None
-        return places, tokens
-
-    def _is_word(self, token: int) -> bool:
-        if token not in self._are_words:
-            text = self._tokenizer.decode([token]).strip()
-            self._are_words[token] = len(text) >= LOOP_WORD_CHARS and text.isalpha()
-        return self._are_words[token]
 
     def _word_list(self, lang: str, n_words: int) -> WordList:
         if (lang, n_words) not in self._word_lists:
@@ -241,17 +206,11 @@ def loss_sums(model: Any, examples: Sequence[Example], padding: int, masks: Mask
     rows, targets = logits[is_labelled].float(), labels[is_labelled]
     log_total = rows.logsumexp(-1)
     cross_entropy = (log_total - rows.gather(1, targets[:, None])[:, 0]).sum()
-    log_mass = unlikelihood = torch.zeros((), device=rows.device)
+    log_mass = torch.zeros((), device=rows.device)
     if masks is not None:
         forbidden = masks.forbidden(examples, rows.shape[1]).to(rows.device)
-        allowed = rows.masked_fill(forbidden, -torch.inf)
-        log_allowed = allowed.logsumexp(-1)
-        log_mass = (log_total - log_allowed).sum()
-        # Of the probabilities that the masks leave, from which a text is sampled.
-        places, tokens = (torch.tensor(one, dtype=torch.long, device=rows.device) for one in masks.repeats(examples))
-        p_repeated = (allowed[places, tokens] - log_allowed[places]).exp()
-        unlikelihood = -torch.log1p(-p_repeated.clamp(max=_MOST_P)).sum()
-    return Losses(cross_entropy, log_mass, unlikelihood, len(targets))
+        log_mass = (log_total - rows.masked_fill(forbidden, -torch.inf).logsumexp(-1)).sum()
+    return Losses(cross_entropy, log_mass, len(targets))
 
 
 def train_adapter(model: str, examples: Sequence[Example], folder: Path, settings: TrainingSettings) -> dict[str, Any]:
@@ -354,17 +313,15 @@ class _Run:
         self.adapted.save_pretrained(folder / ADAPTER_NAME, state_dict=rounded)
         (folder / "figures.json").write_text(json.dumps({"evaluations": self.figures}, indent=2))
 
-    def record(self, losses: Losses, training_loss: float | None) -> None:
+    def record(self, cross_entropy: float, log_mass: float, training_loss: float | None) -> None:
         """Record an evaluation; save the adapter's weights where its held-out loss is the lowest so far."""
         from peft import get_peft_model_state_dict
 
-        cross_entropy, log_mass, unlikelihood = (float(loss) / losses.num_tokens for loss in losses[:3])
-        held_out_loss = float(losses.total(self.settings)) / losses.num_tokens
+        held_out_loss = cross_entropy + self.settings.mass_weight * log_mass
         if all(held_out_loss < figure["held_out_loss"] for figure in self.figures):
             self.best = {name: weight.clone() for name, weight in get_peft_model_state_dict(self.adapted).items()}
         self.figures.append({"step": self.step, "held_out_loss": held_out_loss, "held_out_cross_entropy": cross_entropy,
-                             "held_out_log_mass": log_mass, "held_out_unlikelihood": unlikelihood,
-                             "training_loss": training_loss})  # fmt: skip
+                             "held_out_log_mass": log_mass, "training_loss": training_loss})  # fmt: skip
 
     @property
     def is_stuck(self) -> bool:
@@ -407,7 +364,7 @@ def _train_worker(config: dict[str, Any]) -> None:
     steps = [batch for epoch in range(settings.epochs) for batch in batches_of(len(training), settings, epoch)]
     interval = max(len(steps) // (settings.epochs * settings.evaluations), 1)
     if not run.figures:
-        run.record(_losses_of(model, held_out, run), None)
+        run.record(*_mean_losses(model, held_out, run), None)
         _report(run, len(steps), rank)
     total, num_tokens = 0.0, 0
     for batch in steps[run.step :]:
@@ -423,7 +380,7 @@ def _train_worker(config: dict[str, Any]) -> None:
         total, num_tokens = total + loss, num_tokens + tokens
         run.step += 1
         if run.step % interval == 0 or run.step == len(steps):
-            run.record(_losses_of(model, held_out, run), total / max(num_tokens, 1))
+            run.record(*_mean_losses(model, held_out, run), total / max(num_tokens, 1))
             _report(run, len(steps), rank)
             total, num_tokens = 0.0, 0
 
@@ -433,11 +390,12 @@ def _optimize(model: Any, run: _Run, examples: Sequence[Example]) -> tuple[float
     import torch
 
     settings = run.settings
-    masks = run.masks if settings.mass_weight or settings.repeat_weight else None
+    masks = run.masks if settings.mass_weight else None
     num_tokens = sum(len(example.answer) for example in examples)
     total = 0.0
     for part in filter(None, (examples[part :: settings.accumulation] for part in range(settings.accumulation))):
-        loss = loss_sums(model, part, run.padding, masks).total(settings)
+        losses = loss_sums(model, part, run.padding, masks)
+        loss = losses.cross_entropy + settings.mass_weight * losses.log_mass
         (loss / num_tokens).backward()
         total += float(loss.detach())
     torch.nn.utils.clip_grad_norm_(run.weights, 1.0)
@@ -446,19 +404,21 @@ def _optimize(model: Any, run: _Run, examples: Sequence[Example]) -> tuple[float
     return total, num_tokens
 
 
-def _losses_of(model: Any, examples: Sequence[Example], run: _Run, batch_size: int = 8) -> Losses:
-    """Return the losses of all examples; every worker computes the same."""
+def _mean_losses(model: Any, examples: Sequence[Example], run: _Run, batch_size: int = 8) -> tuple[float, float]:
+    """Return the mean cross entropy and log-mass a token over all examples; every worker computes the same."""
     import torch
 
     model.eval()
+    cross_entropy, log_mass, num_tokens = 0.0, 0.0, 0
     ordered = sorted(examples, key=lambda example: len(example.prompt) + len(example.answer))
     with torch.inference_mode():
-        parts = [
-            loss_sums(model, ordered[first : first + batch_size], run.padding, run.masks)
-            for first in range(0, len(ordered), batch_size)
-        ]
+        for first in range(0, len(ordered), batch_size):
+            losses = loss_sums(model, ordered[first : first + batch_size], run.padding, run.masks)
+            cross_entropy += float(losses.cross_entropy)
+            log_mass += float(losses.log_mass)
+            num_tokens += losses.num_tokens
     model.train()
-    return Losses(*map(sum, zip(*parts, strict=True)))
+    return cross_entropy / num_tokens, log_mass / num_tokens
 
 
 def _report(run: _Run, num_steps: int, rank: int) -> None:

@@ -82,24 +82,6 @@ def test_the_masks_part_of_the_loss_is_what_the_list_forbids(model: Path) -> Non
     assert 0 < expected < float(losses.cross_entropy)
 
 
-@torch.inference_mode()
-def test_the_unlikelihood_is_of_words_that_came_before(model: Path) -> None:
-    loaded, tokenizer = AutoModelForCausalLM.from_pretrained(model), AutoTokenizer.from_pretrained(model)
-    asked = {"messages": [{"role": "user", "content": "Go on."}], "has_end": False, "lang": "en", "n_words": 300}
-    [example] = encode_examples(tokenizer, [asked | {"text": "They were there before they were there."}])
-    words, expected, before = WordList("en", 300, tokenizer), 0.0, set[int]()
-    state = words.start
-    for row, token in rows_of(loaded, example):
-        p = row[: words.vocab_size].masked_fill(~words.mask(state), -math.inf).softmax(-1)
-        expected -= sum(math.log1p(-float(p[other])) for other in before - {token})
-        state = words.next(state, token)
-        before |= {token} if len(tokenizer.decode([token]).strip()) > 3 else set()
-    assert len(before) == 5
-    losses = loss_sums(loaded, [example, example], padding=0, masks=Masks(tokenizer))
-    assert float(losses.unlikelihood) == pytest.approx(2 * expected, rel=1e-4)
-    assert expected > 0
-
-
 def test_nothing_is_forbidden_from_a_word_on_that_is_not_in_the_list(model: Path) -> None:
     tokenizer = AutoTokenizer.from_pretrained(model)
     asked = {"messages": [{"role": "user", "content": "Go on."}], "has_end": True, "lang": "en", "n_words": 300}
