@@ -18,7 +18,6 @@ LOAD_PATHS: Final = (b"/v1/load_lora_adapter", b"/v1/unload_lora_adapter")
 
 
 def add_adapters(app: FastAPI, settings: Settings, backend: Backend) -> None:
-    loader = AdapterLoader(settings, backend.call_all)
     limits = settings.limits
     changes = set[asyncio.Task[None]]()
 
@@ -27,6 +26,9 @@ def add_adapters(app: FastAPI, settings: Settings, backend: Backend) -> None:
         changes.add(task := asyncio.create_task(change))
         task.add_done_callback(changes.discard)
         await asyncio.shield(task)
+
+    def loader() -> AdapterLoader:
+        return AdapterLoader(settings, backend.call_all)
 
     def check_operator(request: Request) -> None:
         if not settings.key(request.state.owner).operator:
@@ -37,7 +39,7 @@ def add_adapters(app: FastAPI, settings: Settings, backend: Backend) -> None:
         """Load an adapter into every replica, those that start later too; with a key of an operator."""
         check_operator(request)
         asked = await read_checked(request, limits, lambda body: read_change(LoadLoraAdapterRequest, body, limits))
-        await done(loader.load(asked.lora_name, asked.lora_path, replaces=bool(asked.load_inplace)))
+        await done(loader().load(asked.lora_name, asked.lora_path, replaces=bool(asked.load_inplace)))
         return PlainTextResponse(f"Success: LoRA adapter '{asked.lora_name}' added successfully.")
 
     @app.post("/v1/unload_lora_adapter")
@@ -45,5 +47,5 @@ def add_adapters(app: FastAPI, settings: Settings, backend: Backend) -> None:
         """Unload an adapter that was loaded so; with a key of an operator."""
         check_operator(request)
         asked = await read_checked(request, limits, lambda body: read_change(UnloadLoraAdapterRequest, body, limits))
-        await done(loader.unload(asked.lora_name))
+        await done(loader().unload(asked.lora_name))
         return PlainTextResponse(f"Success: LoRA adapter '{asked.lora_name}' removed successfully.")
