@@ -16,7 +16,7 @@ _GROUPS: Final = {
     "Word lists, word tools and documents": ("vocabularies", "documents"),
     "Batches": ("files", "batches", "batch"),
     "Tokens and next-token rows": ("tokenize", "detokenize", "logprobs", "token_logprobs", "tokens"),
-    "The model, its adapters and the service": ("models", "load_lora_adapter", "unload_lora_adapter", "health", "ready"),
+    "Models and the service": ("models", "load_lora_adapter", "unload_lora_adapter", "health", "ready"),
 }
 """Headings, and the tags of the routes below each."""
 
