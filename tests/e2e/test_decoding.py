@@ -82,8 +82,8 @@ def test_every_answer_has_listed_words_only_and_says_what_it_cost(service: Servi
 
 def test_beams_find_the_same_texts_again_and_no_text_twice(service: Service) -> None:
     fields = {"num_beams": 4, "vocab": {"lang": "en", "n_words": 1000}}
-    # A cached prefix changes the last digits of the logits, so all have one. So does what shares a step, which depends on
-    # when the beams come to the engine: beams that are as likely may change places.
+    # A cached prefix changes the last digits of the logits, so all have one. What shares a step changes them too, and
+    # depends on when the beams come to the engine: beams that are as likely may change places.
     service.ask("Tell me about the sea.", ("en", 1000), max_tokens=4)
     first, *others = (
         service.start("Tell me about the sea.", max_tokens=12, n=4, temperature=0, extra_body=fields) for _ in range(4)
