@@ -2,10 +2,14 @@
 peft, and adapters that are loaded at run time are everywhere or nowhere, whatever they make the model want to write."""
 
 import json
+import os
 import re
+import signal
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +23,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from deployments.demo.process import Demo
 from tests.checker import assert_only_listed_words
 from tests.e2e.own_engine import short_lists
+from tests.e2e.processes import our_processes_named
 from tests.e2e.service import KEY, Service, running
 from tests.tiny_adapters import DAMAGES, damaged, write_adapter, write_model
 from wordbound.lm.word_list import WordList
@@ -309,17 +314,28 @@ ATTACKS: list[dict[str, Any]] = [
 ]
 
 
+ASKED: dict[str, dict[str, Any]] = {
+    "/v1/chat/completions": {"messages": [{"role": "user", "content": QUESTIONS[0]}]},
+    "/v1/completions": {"prompt": QUESTIONS[0]},
+}
+"""What is asked on each route that writes."""
+
+
 def texts_of(answer: httpx.Response) -> list[str] | None:
-    """Return the texts of a chat, or of its stream; None for an error."""
+    """Return the texts of an answer, or of its stream; None for an error."""
+
+    def text_of(choice: dict[str, Any], member: str) -> str:
+        return str(choice["text"] if "text" in choice else choice[member].get("content") or "")
+
     if "text/event-stream" not in answer.headers["content-type"]:
         made = answer.json()
-        return None if "error" in made else [choice["message"]["content"] or "" for choice in made["choices"]]
+        return None if "error" in made else [text_of(choice, "message") for choice in made["choices"]]
     parts = [part.removeprefix("data: ") for part in answer.text.split("\n\n") if part]
     events = [json.loads(part) for part in parts if part != "[DONE]"]
     if "error" in events[-1]:
-        assert not any(choice["delta"].get("content") for event in events[:-1] for choice in event["choices"])
+        assert not any(text_of(choice, "delta") for event in events[:-1] for choice in event["choices"])
         return None
-    return ["".join(choice["delta"].get("content") or "" for event in events for choice in event["choices"])]
+    return ["".join(text_of(choice, "delta") for event in events for choice in event["choices"])]
 
 
 @pytest.mark.parametrize("std", [30.0, 1e18], ids=["large weights", "weights that overflow"])
@@ -329,11 +345,11 @@ def test_no_adapter_brings_a_word_that_is_not_listed(world: World, tmp_path: Pat
     folder = write_adapter(world.folder / MODEL, tmp_path / "hostile", card, std=std, target_modules=everywhere)
     assert world.load("hostile", folder).status_code == 200
 
-    def ask(case: tuple[str, int, dict[str, Any], bool]) -> int:
-        model, n_words, fields, has_rescue = case
+    def ask(case: tuple[str, str, int, dict[str, Any], bool]) -> int:
+        path, model, n_words, fields, has_rescue = case
         vocab = {"lang": "es", "n_words": n_words} | ({"rescue": True} if has_rescue else {})
-        body = {"max_tokens": NUM_TOKENS, "seed": 1, **fields, "messages": [{"role": "user", "content": QUESTIONS[0]}]}
-        answer = world.post("/v1/chat/completions", model=model, vocab=vocab, **body)
+        body = {"max_tokens": NUM_TOKENS, "seed": 1, **fields}
+        answer = world.post(path, model=model, vocab=vocab, **ASKED[path], **body)
         if (texts := texts_of(answer)) is None:
             # Numbers that are none make no text: an error, and never a free one.
             assert std > 100 and '"server_error"' in answer.text, answer.text
@@ -345,8 +361,8 @@ def test_no_adapter_brings_a_word_that_is_not_listed(world: World, tmp_path: Pat
 
     try:
         models = (MODEL, "hostile")
-        cases = [(model, n_words, fields, False) for model in models for n_words in (20, 250) for fields in ATTACKS]
-        cases += [(model, 250, {"temperature": 1}, True) for model in models]
+        cases = [(*one, False) for one in product(ASKED, models, (20, 250), ATTACKS)]
+        cases += [(path, model, 250, {"temperature": 1}, True) for path, model in product(ASKED, models)]
         with ThreadPoolExecutor(8) as pool:
             num_written = sum(pool.map(ask, cases))
         assert num_written == len(cases) or std > 100
@@ -354,3 +370,22 @@ def test_no_adapter_brings_a_word_that_is_not_listed(world: World, tmp_path: Pat
         assert world.text(EN, {"lang": "en", "n_words": 900})[1] == EN
     finally:
         assert world.unload("hostile").status_code == 200
+
+
+def test_replicas_that_start_later_have_what_was_loaded(world: World, reference: Reference, tmp_path: Path) -> None:
+    folder = write_adapter(world.folder / MODEL, tmp_path / "late", {"languages": ["es"], "max_words": 299}, r=8)
+    assert world.load("late", folder).status_code == 200
+    reference.add("late", folder)
+    expected = reference.greedy("late", reference.prompt(QUESTIONS[1]))
+    killed = our_processes_named("ray::ServeReplica:wordbound:Replica")
+    assert len(killed) == 2
+    for process in killed:
+        os.kill(process, signal.SIGKILL)
+    body = {"model": "late", "messages": [{"role": "user", "content": QUESTIONS[1]}], "max_tokens": NUM_TOKENS}
+    deadline = time.monotonic() + 180
+    while (answer := world.post("/v1/chat/completions", **body, temperature=0)).status_code != 200:
+        assert answer.status_code in (500, 502, 503) and time.monotonic() < deadline, answer.text
+        time.sleep(1)
+    made = [world.chat("late", QUESTIONS[1], return_token_ids=True) for _ in range(TIMES)]
+    assert [one["choices"][0]["token_ids"] for one in made] == [expected] * TIMES
+    assert world.unload("late").status_code == 200
