@@ -9,6 +9,7 @@ import ctypes
 import fcntl
 import json
 import os
+import random
 import re
 import signal
 import socket
@@ -43,6 +44,9 @@ END_MARGIN_S: Final = 20
 
 MAX_RUNS: Final = 8
 """Folders of one name that are looked at. Each run takes 4 GB of memory."""
+
+_PORTS: Final = range(20_000, 32_000)
+"""Above those of Ray's workers, and below those that Linux and others give out."""
 
 _MILESTONES: Final = (
     (r"Started a local Ray instance", "Ray is up"),
@@ -86,7 +90,7 @@ class Demo:
         self.settings = Settings.load(settings)
         # Another run may be about to take the usual one.
         usual = int(self._config["http_options"]["port"])
-        self.port = _free_port(usual if self._folder == folder else 0)
+        self.port = free_port(*([usual] if self._folder == folder else []))
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -279,13 +283,20 @@ def _report(lines: str) -> None:
                 say(found.expand(words))
 
 
-def _free_port(wanted: int) -> int:
-    for number in (wanted, 0):
+def free_port(*wanted: int) -> int:
+    """Return the first of the wanted ports that is free on 127.0.0.1, else another one.
+
+    The system gives none of these to a process that names none, so no process of Ray takes it before the service does.
+
+    Raises:
+        DemoError: There is none.
+    """
+    for number in (*wanted, *random.sample(_PORTS, 64)):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind(("127.0.0.1", number))
             except OSError:
                 continue
-            return int(probe.getsockname()[1])
+            return number
     raise DemoError("no port is free on 127.0.0.1")

@@ -20,9 +20,9 @@ import psutil
 import pytest
 import yaml
 
+from deployments.demo.process import free_port
 from deployments.ingress.connections.proxy_callback import CALLBACK, CALLBACK_VARIABLE
 from tests.deployments.front import CHAT, KEY, MODEL, assert_error, chat_body
-from tests.e2e.service import free_port
 from tests.pages import ROOT
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]

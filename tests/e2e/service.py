@@ -1,7 +1,6 @@
 """What the tests of the real application share: its lists, a client, and one way to ask."""
 
 import re
-import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +12,7 @@ from typing import Any
 import openai
 import wordfreq
 
-from deployments.demo.process import Demo
+from deployments.demo.process import Demo, free_port
 from deployments.process_setup import BLOCKED
 
 KEY = "changeme"
@@ -99,12 +98,6 @@ class Service:
             if found >= at_least or time.monotonic() > deadline:
                 return found
             time.sleep(0.2)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextmanager

@@ -22,7 +22,7 @@ import psutil
 import pytest
 import yaml
 
-from tests.e2e.service import free_port
+from deployments.demo.process import free_port
 from tests.pages import ROOT, blocks_run_by
 from tools.docs.examples import commands, typed_text
 

@@ -15,10 +15,10 @@ import openai
 import pytest
 import yaml
 
-from deployments.demo.process import CONFIG
+from deployments.demo.process import CONFIG, free_port
 from tests.checker import assert_only_listed_words
 from tests.e2e.own_engine import short_lists
-from tests.e2e.service import KEY, MODEL, Service, free_port
+from tests.e2e.service import KEY, MODEL, Service
 from tests.e2e.two_nodes import READY
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
