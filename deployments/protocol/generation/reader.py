@@ -112,7 +112,7 @@ class ChatRequestReader:
             vocabulary = without_bad_words(vocabulary, bad_words)
         decoding = decoding_of(fields, request.vocab, has_vocabulary=vocabulary is not None, hint=self._hint)
         if vocabulary is not None:
-            body |= sampling_defaults(fields, decoding)
+            body = {**sampling_defaults(fields, decoding), **body}
             author = None if request.vocab is None else request.vocab.controls()
             self._adapters.check_asked(request.adapter, body["model"], self._model_id)
             decoding = decoding.model_copy(update={"author": author, "adapter": request.adapter})

@@ -41,7 +41,7 @@ def test_a_completion_reaches_the_replica_in_its_keys_name(front: Front) -> None
             assert client.post(COMPLETIONS, json=body).status_code == 200
     assert [call.caller.owner for call in front.backend.calls] == ["default", *KEYS]
     call = front.backend.calls[0]
-    assert call.body == completion_body([1, 2], max_tokens=16, temperature=0.3, min_p=0.1)
+    assert call.body == completion_body([1, 2], max_tokens=16, temperature=0.3, min_p=0.1, presence_penalty=1.0)
     assert call.vocabulary is not None
     assert call.vocabulary.n_words == 1000
 

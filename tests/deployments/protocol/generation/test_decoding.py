@@ -45,7 +45,8 @@ def test_a_request_that_says_nothing_gets_one_plain_sample() -> None:
     assert decoding(vocab=LIST).is_plain
 
 
-SAMPLING = ("temperature", "top_p", "top_k", "min_p")
+SAMPLING = ("temperature", "top_p", "top_k", "min_p", "presence_penalty")
+ALONE = {"temperature": 0.3, "min_p": 0.1, "presence_penalty": 1.0}
 
 
 @pytest.mark.parametrize(
@@ -53,15 +54,18 @@ SAMPLING = ("temperature", "top_p", "top_k", "min_p")
     [
         ({}, {}),
         ({"best_of": 4}, {}),
-        ({"vocab": LIST}, {"temperature": 0.3, "min_p": 0.1}),
-        ({"vocab_lang": "es", "vocab_n_words": 9}, {"temperature": 0.3, "min_p": 0.1}),
-        ({"vocab": LIST, "best_of": 1, "num_beams": 1}, {"temperature": 0.3, "min_p": 0.1}),
+        ({"vocab": LIST}, ALONE),
+        ({"vocab_lang": "es", "vocab_n_words": 9}, ALONE),
+        ({"vocab": LIST, "best_of": 1, "num_beams": 1}, ALONE),
         ({"vocab": LIST, "best_of": 4}, {"temperature": 0.5}),
         (SENTENCES, {"temperature": 0.5}),
         (RESCUED, {"temperature": 0.3, "min_p": 0.1}),
         ({"vocab": LIST, "num_beams": 4}, {}),
-        ({"vocab": LIST, "temperature": None}, {"temperature": 0.3, "min_p": 0.1}),
-        *[({"vocab": LIST, name: 1}, {name: 1}) for name in SAMPLING],
+        ({"vocab": LIST, "temperature": None}, ALONE),
+        *[({"vocab": LIST, name: 1}, {name: 1}) for name in SAMPLING[:4]],
+        ({"vocab": LIST, "presence_penalty": 0}, ALONE | {"presence_penalty": 0}),
+        ({"vocab": LIST, "presence_penalty": 0.5, "frequency_penalty": 0.1}, ALONE | {"presence_penalty": 0.5}),
+        (RESCUED | {"presence_penalty": 0}, {"temperature": 0.3, "min_p": 0.1, "presence_penalty": 0}),
         ({"vocab": LIST, "temperature": 0}, {"temperature": 0}),
         ({"vocab": LIST, "best_of": 4, "top_p": 0.9}, {"top_p": 0.9}),
     ],
