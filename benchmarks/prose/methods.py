@@ -48,6 +48,7 @@ METHODS: Final[tuple[Method, ...]] = (
     Method("free-greedy", "free", {"temperature": 0}),
     Method("free-sampled-0.7", "free", {"temperature": 0.7}),
     Method("default", "service", {}, SCORE),
+    Method("default-no-penalty", "service", {"presence_penalty": 0}, SCORE),
     Method("default-no-hint", "service", {}, SCORE | NO_HINT),
     Method("default-raw-list", "service", {}, SCORE | {"source": "wordfreq"}),
     Method("default-end-word", "service", {}, SCORE | {"end": "word"}),

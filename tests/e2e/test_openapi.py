@@ -81,7 +81,9 @@ def prepare(case: Case, known: dict[str, str]) -> None:
     if not isinstance(case.body, dict) or case.media_type != "application/json":
         return
     body: dict[str, Any] = bounded(case.body)
-    if case.path in LENGTHS and not body.keys() & {"max_tokens", "max_completion_tokens", "max_new_tokens"}:
+    # Null is as good as none, and means all that the service allows.
+    lengths = ("max_tokens", "max_completion_tokens", "max_new_tokens")
+    if case.path in LENGTHS and all(body.get(name) is None for name in lengths):
         body[LENGTHS[case.path]] = 4
     if known:
         body |= {"model": MODEL} if "model" in body else {}
