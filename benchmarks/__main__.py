@@ -16,6 +16,7 @@ NAMES = {
     "lm_rows": "--model",
     "fairness": "--model",
     "kills": "--model",
+    "lane": "--model",
 }
 """Each benchmark, and its option for the model."""
 

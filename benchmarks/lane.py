@@ -1,0 +1,263 @@
+"""What carries the tokens: the service beside vLLM's own server, with a model so small that the way is all that counts.
+
+    python -m benchmarks lane [--streams 1,8,32,128,256] [--rounds 3] [--demo-model] [--systems vllm,wordbound]
+
+Both systems run in turn in one run, with the same engine arguments and environment. The model has two layers of 64 and
+random weights, with the demo's tokenizer; with ``--demo-model`` it is the demo's. ``free`` has no word list,
+``constrained`` the first 1,000 English words; ``whole`` is not streamed. Each stream asks again as soon as it has its
+answer. Tokens are those that the answers count. First token and the time between pieces that arrive are medians
+and 99th percentiles in milliseconds; the CPU time of each kind of process is in milliseconds for each token. The client
+takes its share of the machine from both.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import aiohttp
+import psutil
+
+from deployments.demo.process import Demo, free_port
+from deployments.settings import DEMO_TOKEN
+from tests.tiny_adapters import write_model
+
+NUM_TOKENS: Final = 64
+VOCAB: Final = {"lang": "en", "n_words": 1000}
+ANSWERS: Final = {1: 12, 8: 6, 32: 3}
+"""Answers of each stream in a round, by the number of streams; 1 for more of them."""
+
+ENGINE: Final = {"enforce_eager": True, "max_model_len": 1024, "max_num_seqs": 256, "dtype": "bfloat16"}
+ENVIRONMENT: Final = {
+    "VLLM_CPU_KVCACHE_SPACE": "2",
+    "OMP_NUM_THREADS": "1",
+    "TORCH_COMPILE_DISABLE": "1",
+    "VLLM_CPU_NUM_OF_RESERVED_CPU": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+}
+
+ROLES: Final = (
+    ("engine", r"VLLM::"),
+    ("replica", r"ray::ServeReplica:wordbound:Replica"),
+    ("ingress", r"ray::ServeReplica:wordbound:(Wordbound)?Ingress"),
+    ("vocabulary", r"ray::ServeReplica:wordbound:Vocabulary"),
+    ("other deployments", r"ray::ServeReplica"),
+    ("proxy", r"ray::ProxyActor|\S*haproxy"),
+    ("controller", r"ray::ServeController"),
+    ("API server", r".*vllm\.entrypoints"),
+    ("Ray", r".*(raylet|gcs_server|ray::|/ray/)"),
+)
+"""Kinds of processes by the beginning of their command lines; the first that fits."""
+
+
+HEAD: Final = (
+    "| streams | | tokens/s by round | first p50 · p99 | between p50 · p99 | tokens a piece | CPU ms a token |"
+)
+
+
+@dataclass
+class Load:
+    """What a round of answers took; times in seconds."""
+
+    num_tokens: int = 0
+    num_pieces: int = 0
+    first: list[float] = field(default_factory=list)
+    between: list[float] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class System:
+    """A server that runs."""
+
+    url: str
+    model: str
+    processes: Callable[[], list[int]]
+    headers: dict[str, str]
+
+
+def main() -> None:
+    arguments = _arguments()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        model = arguments.model if arguments.demo_model else write_model(arguments.model, folder / "tiny")
+        starts: dict[str, Any] = {"vllm": vllm_server, "wordbound": service}
+        for name in arguments.systems:
+            with starts[name](model, folder) as system:
+                asyncio.run(_measure(name, system, arguments))
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", type=Path, required=True, help="the folder of the demo's model")
+    parser.add_argument("--demo-model", action="store_true", help="measure that model, in place of the tiny one")
+    parser.add_argument(
+        "--streams", type=lambda text: [int(part) for part in text.split(",")], default=[1, 8, 32, 128, 256]
+    )
+    parser.add_argument("--systems", type=lambda text: text.split(","), default=["vllm", "wordbound"])
+    parser.add_argument("--rounds", type=int, default=3)
+    return parser.parse_args()
+
+
+@contextmanager
+def vllm_server(model: Path, folder: Path) -> Iterator[System]:
+    """vLLM's own server."""
+    port = free_port()
+    options = [f"--{name.replace('_', '-')}" + ("" if value is True else f"={value}") for name, value in ENGINE.items()]
+    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model), "--port", str(port)]
+    log_path = folder / "vllm.log"
+    with log_path.open("wb") as log:
+        server = psutil.Popen(
+            [*command, "--host", "127.0.0.1", *options], stdout=log, stderr=subprocess.STDOUT,
+            env=os.environ | ENVIRONMENT | {"HF_HUB_OFFLINE": "1"},
+        )  # fmt: skip
+    processes = lambda: [server.pid, *(child.pid for child in server.children(recursive=True))]  # noqa: E731
+    url = f"http://127.0.0.1:{port}"
+    try:
+        asyncio.run(_wait_until_ready(f"{url}/health", server, log_path))
+        yield System(url, str(model), processes, {})
+    finally:
+        server.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            server.wait(20)
+
+
+async def _wait_until_ready(url: str, server: psutil.Popen, log_path: Path, timeout_s: float = 300) -> None:
+    deadline = time.monotonic() + timeout_s
+    async with aiohttp.ClientSession() as session:
+        while time.monotonic() < deadline and server.poll() is None:
+            with suppress(aiohttp.ClientError):
+                async with session.get(url) as answer:
+                    if answer.status == 200:
+                        return
+            await asyncio.sleep(1)
+    raise SystemExit(f"vLLM's server did not start; its log is {log_path}")
+
+
+@contextmanager
+def service(model: Path, folder: Path) -> Iterator[System]:
+    """Our service, with the demo's settings."""
+    settings = {
+        "max_sequences": 256,
+        "max_queued_requests": 512,
+        "torch_dtype": ENGINE["dtype"],
+        "limits": {"max_input_tokens": 512, "max_new_tokens": 256},
+        "engine_kwargs": {name: value for name, value in ENGINE.items() if name != "dtype"},
+        "replica_env": ENVIRONMENT,
+    }
+    demo = Demo(str(model), folder / "service", settings)
+    try:
+        demo.start()
+        demo.wait_until_ready()
+        yield System(demo.url, demo.model_id(), demo.processes, {"Authorization": f"Bearer {DEMO_TOKEN}"})
+    finally:
+        demo.stop()
+
+
+async def _measure(name: str, system: System, arguments: argparse.Namespace) -> None:
+    arms: dict[str, dict[str, Any]] = {"free": {}, "free, whole": {"stream": False}}
+    if name == "wordbound":
+        arms |= {"constrained": {"vocab": VOCAB}, "constrained, whole": {"vocab": VOCAB, "stream": False}}
+    connector = aiohttp.TCPConnector(limit=0)
+    timeout = aiohttp.ClientTimeout(total=300)
+    async with aiohttp.ClientSession(
+        system.url, headers=system.headers, connector=connector, timeout=timeout
+    ) as session:
+        for fields in arms.values():
+            await _answer(session, system.model, fields, 0, Load())
+        print(f"\n{name}\n\n{HEAD}\n|---:|---|---|---|---|---:|---|", flush=True)
+        for num_streams in arguments.streams:
+            for arm, fields in arms.items():
+                await _row(session, system, num_streams, arm, fields, arguments.rounds)
+
+
+async def _row(
+    session: aiohttp.ClientSession, system: System, num_streams: int, arm: str, fields: dict[str, Any], rounds: int
+) -> None:
+    load, speeds = Load(), []
+    before = _cpu_times(system.processes())
+    for _ in range(rounds):
+        tokens, started = load.num_tokens, time.monotonic()
+        await asyncio.gather(
+            *(_stream(session, system, fields, number, num_streams, load) for number in range(num_streams))
+        )
+        speeds.append((load.num_tokens - tokens) / (time.monotonic() - started))
+    after = _cpu_times(system.processes())
+    spent = {role: 1000 * (after[role] - before.get(role, 0.0)) / load.num_tokens for role in sorted(after)}
+    shown = " · ".join(f"{role} {ms:.2f}" for role, ms in spent.items())
+    pieces = f"{load.num_tokens / load.num_pieces:.1f}" if load.num_pieces else "–"
+    outside = sum(ms for role, ms in spent.items() if role != "engine")
+    print(
+        f"| {num_streams} | {arm} | {', '.join(f'{speed:.0f}' for speed in speeds)} | {_percentiles(load.first)} | "
+        f"{_percentiles(load.between)} | {pieces} | "
+        f"**{outside:.2f}** outside the engine: {shown} |",
+        flush=True,
+    )
+
+
+def _percentiles(seconds: list[float]) -> str:
+    if not seconds:
+        return "–"
+    ordered = sorted(seconds)
+    p50, p99 = (ordered[min(len(ordered) - 1, int(share * len(ordered)))] for share in (0.5, 0.99))
+    return f"{1000 * p50:.0f} · {1000 * p99:.0f}"
+
+
+def _cpu_times(processes: list[int]) -> dict[str, float]:
+    """Return the seconds of CPU time that the processes have used so far, by role."""
+    spent: dict[str, float] = {}
+    for pid in processes:
+        with suppress(psutil.Error):
+            process = psutil.Process(pid)
+            line = " ".join(process.cmdline())
+            times = process.cpu_times()
+            role = next((role for role, begins in ROLES if re.match(begins, line)), "other")
+            spent[role] = spent.get(role, 0.0) + times.user + times.system
+    return spent
+
+
+async def _stream(
+    session: aiohttp.ClientSession, system: System, fields: dict[str, Any], number: int, num_streams: int, load: Load
+) -> None:
+    for turn in range(ANSWERS.get(num_streams, 1)):
+        await _answer(session, system.model, fields, 1000 * turn + number, load)
+
+
+async def _answer(session: aiohttp.ClientSession, model: str, fields: dict[str, Any], number: int, load: Load) -> None:
+    """Ask once, and add what it took to ``load``."""
+    is_stream = fields.get("stream", True)
+    body = {
+        "model": model,
+        "messages": [{"role": "user", "content": f"Tell me story {number}."}],
+        "max_tokens": NUM_TOKENS, "min_tokens": NUM_TOKENS, "temperature": 1.0, "seed": number, "stream": is_stream,
+    } | fields  # fmt: skip
+    if is_stream:
+        body["stream_options"] = {"include_usage": True}
+    last = started = time.monotonic()
+    async with session.post("/v1/chat/completions", json=body) as answer:
+        if answer.status != 200:
+            raise SystemExit(f"{answer.status}: {await answer.text()}")
+        if not is_stream:
+            load.num_tokens += (await answer.json())["usage"]["completion_tokens"]
+            return
+        async for line in answer.content:
+            if b'"usage":{' in line:
+                load.num_tokens += json.loads(line[6:])["usage"]["completion_tokens"]
+            elif b'"content":"' in line and b'"content":""' not in line:
+                now = time.monotonic()
+                (load.first if last == started else load.between).append(now - last)
+                load.num_pieces += 1
+                last = now
+
+
+if __name__ == "__main__":
+    main()
