@@ -1,4 +1,4 @@
-"""What carries the tokens: the service beside vLLM's own server, with a model so small that the way is all that counts.
+"""What it costs to carry tokens from engine to client: the service beside vLLM's own server, with a very small model.
 
     python -m benchmarks lane [--streams 1,8,32,128,256] [--rounds 3] [--demo-model] [--systems vllm,wordbound]
 
@@ -49,7 +49,7 @@ ENVIRONMENT: Final = {
 ROLES: Final = (
     ("engine", r"VLLM::"),
     ("replica", r"ray::ServeReplica:wordbound:Replica"),
-    ("ingress", r"ray::ServeReplica:wordbound:(Wordbound)?Ingress"),
+    ("ingress", r"ray::ServeReplica:wordbound:Ingress"),
     ("vocabulary", r"ray::ServeReplica:wordbound:Vocabulary"),
     ("other deployments", r"ray::ServeReplica"),
     ("proxy", r"ray::ProxyActor|\S*haproxy"),
@@ -58,7 +58,6 @@ ROLES: Final = (
     ("Ray", r".*(raylet|gcs_server|ray::|/ray/)"),
 )
 """Kinds of processes by the beginning of their command lines; the first that fits."""
-
 
 HEAD: Final = (
     "| streams | | tokens/s by round | first p50 · p99 | between p50 · p99 | tokens a piece | CPU ms a token |"
@@ -120,7 +119,10 @@ def vllm_server(model: Path, folder: Path) -> Iterator[System]:
             [*command, "--host", "127.0.0.1", *options], stdout=log, stderr=subprocess.STDOUT,
             env=os.environ | ENVIRONMENT | {"HF_HUB_OFFLINE": "1"},
         )  # fmt: skip
-    processes = lambda: [server.pid, *(child.pid for child in server.children(recursive=True))]  # noqa: E731
+
+    def processes() -> list[int]:
+        return [server.pid, *(child.pid for child in server.children(recursive=True))]
+
     url = f"http://127.0.0.1:{port}"
     try:
         asyncio.run(_wait_until_ready(f"{url}/health", server, log_path))

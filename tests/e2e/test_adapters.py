@@ -356,7 +356,9 @@ def test_no_adapter_brings_a_word_that_is_not_listed(world: World, tmp_path: Pat
             return 0
         assert '"adapter":"hostile"' in answer.text
         for text in texts:
-            assert_only_listed_words(text, "es", n_words)
+            # Of such numbers the engine takes the first token, which ends a completion.
+            if text or std < 100 or path != "/v1/completions":
+                assert_only_listed_words(text, "es", n_words)
         return 1
 
     try:

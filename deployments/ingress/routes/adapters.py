@@ -21,7 +21,7 @@ def add_adapters(app: FastAPI, settings: Settings, backend: Backend) -> None:
     limits = settings.limits
     changes = set[asyncio.Task[None]]()
 
-    async def done(change: Coroutine[None, None, None]) -> None:
+    async def finish(change: Coroutine[None, None, None]) -> None:
         """Make a change to its end, whether the client waits for it or not."""
         changes.add(task := asyncio.create_task(change))
         task.add_done_callback(changes.discard)
@@ -39,7 +39,7 @@ def add_adapters(app: FastAPI, settings: Settings, backend: Backend) -> None:
         """Load an adapter into every replica, those that start later too; with a key of an operator."""
         check_operator(request)
         asked = await read_checked(request, limits, lambda body: read_change(LoadLoraAdapterRequest, body, limits))
-        await done(loader().load(asked.lora_name, asked.lora_path, replaces=bool(asked.load_inplace)))
+        await finish(loader().load(asked.lora_name, asked.lora_path, replaces=bool(asked.load_inplace)))
         return PlainTextResponse(f"Success: LoRA adapter '{asked.lora_name}' added successfully.")
 
     @app.post("/v1/unload_lora_adapter")
@@ -47,5 +47,5 @@ def add_adapters(app: FastAPI, settings: Settings, backend: Backend) -> None:
         """Unload an adapter that was loaded so; with a key of an operator."""
         check_operator(request)
         asked = await read_checked(request, limits, lambda body: read_change(UnloadLoraAdapterRequest, body, limits))
-        await done(loader().unload(asked.lora_name))
+        await finish(loader().unload(asked.lora_name))
         return PlainTextResponse(f"Success: LoRA adapter '{asked.lora_name}' removed successfully.")
