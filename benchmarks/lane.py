@@ -1,9 +1,10 @@
 """What it costs to carry tokens from engine to client: the service beside vLLM's own server, with a very small model.
 
-    python -m benchmarks lane [--streams 1,8,32,128,256] [--rounds 3] [--demo-model] [--systems vllm,wordbound]
+    python -m benchmarks lane [--streams 1,8,32,128,256] [--rounds 3] [--demo-model] [--systems vllm,wordbound,stand-in]
 
 Both systems run in turn in one run, with the same engine arguments and environment. The model has two layers of 64 and
-random weights, with the demo's tokenizer; with ``--demo-model`` it is the demo's. ``free`` has no word list,
+random weights, with the demo's tokenizer; with ``--demo-model`` it is the demo's. ``stand-in`` is the service with an
+engine that computes nothing and writes 20,000 tokens a second (``stand_in``). ``free`` has no word list,
 ``constrained`` the first 1,000 English words; ``whole`` is not streamed. Each stream asks again as soon as it has its
 answer. Tokens are those that the answers count. First token and the time between pieces that arrive are medians
 and 99th percentiles in milliseconds; the CPU time of each kind of process is in milliseconds for each token. The client
@@ -20,7 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -36,6 +37,8 @@ NUM_TOKENS: Final = 64
 VOCAB: Final = {"lang": "en", "n_words": 1000}
 ANSWERS: Final = {1: 12, 8: 6, 32: 3}
 """Answers of each stream in a round, by the number of streams; 1 for more of them."""
+
+IDLE_S: Final = 20
 
 ENGINE: Final = {"enforce_eager": True, "max_model_len": 1024, "max_num_seqs": 256, "dtype": "bfloat16"}
 ENVIRONMENT: Final = {
@@ -89,7 +92,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         model = arguments.model if arguments.demo_model else write_model(arguments.model, folder / "tiny")
-        starts: dict[str, Any] = {"vllm": vllm_server, "wordbound": service}
+        starts: dict[str, Any] = {"vllm": vllm_server, "wordbound": service, "stand-in": stand_in}
         for name in arguments.systems:
             with starts[name](model, folder) as system:
                 asyncio.run(_measure(name, system, arguments))
@@ -146,7 +149,7 @@ async def _wait_until_ready(url: str, server: psutil.Popen, log_path: Path, time
 
 
 @contextmanager
-def service(model: Path, folder: Path) -> Iterator[System]:
+def service(model: Path, folder: Path, import_path: str = "deployments.app:build") -> Iterator[System]:
     """Our service, with the demo's settings."""
     settings = {
         "max_sequences": 256,
@@ -156,7 +159,7 @@ def service(model: Path, folder: Path) -> Iterator[System]:
         "engine_kwargs": {name: value for name, value in ENGINE.items() if name != "dtype"},
         "replica_env": ENVIRONMENT,
     }
-    demo = Demo(str(model), folder / "service", settings)
+    demo = Demo(str(model), folder / "service", settings, import_path=import_path)
     try:
         demo.start()
         demo.wait_until_ready()
@@ -165,9 +168,14 @@ def service(model: Path, folder: Path) -> Iterator[System]:
         demo.stop()
 
 
+def stand_in(model: Path, folder: Path) -> AbstractContextManager[System]:
+    """Our service with an engine that computes nothing."""
+    return service(model, folder, "benchmarks.stand_in:build")
+
+
 async def _measure(name: str, system: System, arguments: argparse.Namespace) -> None:
     arms: dict[str, dict[str, Any]] = {"free": {}, "free, whole": {"stream": False}}
-    if name == "wordbound":
+    if name != "vllm":
         arms |= {"constrained": {"vocab": VOCAB}, "constrained, whole": {"vocab": VOCAB, "stream": False}}
     connector = aiohttp.TCPConnector(limit=0)
     timeout = aiohttp.ClientTimeout(total=300)
@@ -176,10 +184,21 @@ async def _measure(name: str, system: System, arguments: argparse.Namespace) -> 
     ) as session:
         for fields in arms.values():
             await _answer(session, system.model, fields, 0, Load())
-        print(f"\n{name}\n\n{HEAD}\n|---:|---|---|---|---|---:|---|", flush=True)
+        await _report_idle(name, system)
+        print(f"\n{HEAD}\n|---:|---|---|---|---|---:|---|", flush=True)
         for num_streams in arguments.streams:
             for arm, fields in arms.items():
                 await _row(session, system, num_streams, arm, fields, arguments.rounds)
+
+
+async def _report_idle(name: str, system: System) -> None:
+    await asyncio.sleep(5)
+    before = _cpu_times(system.processes())
+    await asyncio.sleep(IDLE_S)
+    after = _cpu_times(system.processes())
+    spent = {role: 100 * (after[role] - before.get(role, 0.0)) / IDLE_S for role in sorted(after)}
+    shown = " · ".join(f"{role} {percent:.1f}" for role, percent in spent.items())
+    print(f"\n{name}: without requests **{sum(spent.values()):.1f}%** of a core: {shown}", flush=True)
 
 
 async def _row(

@@ -16,6 +16,7 @@ from ray.serve.llm import build_llm_deployment
 from deployments.batch.api.routes import mount_batches
 from deployments.batch.deployment import Batches
 from deployments.ingress.deployment import Ingress, max_chats
+from deployments.process_setup import SERVE_ENVIRONMENT
 from deployments.replica.deployment import Replica
 from deployments.replica.engine.adapters import with_merge_settled
 from deployments.replica.engine.engine import engine_config
@@ -39,6 +40,11 @@ def build(args: Mapping[str, Any]) -> serve.Application:
     Raises:
         SettingsError: A setting is unknown, bad, or unsafe where the service would listen.
     """
+    return build_with(args, Replica)
+
+
+def build_with(args: Mapping[str, Any], replica_class: type[Replica]) -> serve.Application:
+    """As ``build``, which Serve calls with one argument, with another class of replicas."""
     settings = with_merge_settled(Settings.load(args))
     print(f"wordbound settings, all others by default:\n{settings.as_text()}", flush=True)
     for warning in settings.warnings:
@@ -55,19 +61,21 @@ def build(args: Mapping[str, Any]) -> serve.Application:
         "graceful_shutdown_timeout_s": settings.drain_s + END_MARGIN_S,
     }
 
+    helper = {"num_cpus": NUM_CPUS_OF_HELPERS, "runtime_env": {"env_vars": SERVE_ENVIRONMENT}}
+
     vocabulary = serve.deployment(
         VocabularyDeployment,
         name="Vocabulary",
         num_replicas=1,
         max_ongoing_requests=1000,
         max_queued_requests=settings.max_queued_requests,
-        ray_actor_options={"num_cpus": NUM_CPUS_OF_HELPERS, "resources": settings.vocabulary_resources},
+        ray_actor_options={**helper, "resources": settings.vocabulary_resources},
         **life,
     ).bind(settings)
 
     replica = build_llm_deployment(
         engine_config(settings),
-        deployment_cls=Replica,
+        deployment_cls=replica_class,
         bind_kwargs={"settings": settings, "vocabulary": vocabulary},
         override_serve_options={"name": "Replica"},
     )
@@ -81,7 +89,7 @@ def build(args: Mapping[str, Any]) -> serve.Application:
             num_replicas=1,
             max_ongoing_requests=100,
             max_queued_requests=settings.max_queued_requests,
-            ray_actor_options={"num_cpus": NUM_CPUS_OF_HELPERS, "resources": settings.batch.resources},
+            ray_actor_options={**helper, "resources": settings.batch.resources},
             **life,
         ).bind(settings, replica)
 
@@ -91,7 +99,7 @@ def build(args: Mapping[str, Any]) -> serve.Application:
         num_replicas=settings.ingress_replicas,
         max_ongoing_requests=max_requests,
         max_queued_requests=max_requests,
-        ray_actor_options={"num_cpus": NUM_CPUS_OF_HELPERS},
+        ray_actor_options=helper,
         **life,
     ).bind(settings, replica, vocabulary, batches, mount_batches)
 

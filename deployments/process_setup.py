@@ -20,6 +20,15 @@ logger = logging.getLogger("ray.serve.wordbound")
 
 HF_TOKEN = "HF_TOKEN"  # noqa: S105 - the name of the variable
 
+SERVE_ENVIRONMENT: Final = {
+    # One event loop for Serve and the code here: each piece of a stream would change threads twice in each process.
+    "RAY_SERVE_RUN_USER_CODE_IN_SEPARATE_THREAD": "0",
+    "RAY_SERVE_RUN_ROUTER_IN_SEPARATE_LOOP": "0",
+    # By default each process exports its metrics ten times a second, requests or not.
+    "RAY_SERVE_METRICS_EXPORT_INTERVAL_MS": "2000",
+}
+"""Ray Serve's own variables in the processes of the deployments, which read them before any code here runs."""
+
 BLOCKED_S: Final = 0.5
 """A callback that runs for so long keeps every other request of its process waiting."""
 

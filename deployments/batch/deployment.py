@@ -95,8 +95,8 @@ class Batches:
     get_job = _method(BatchService.get_job)
     job_results = _method(BatchService.job_results)
 
-    def check_health(self) -> None:
-        """Called by Serve, which replaces a replica that raises."""
+    async def check_health(self) -> None:
+        """Called by Serve, which replaces a replica that raises. It would start a thread for a function."""
         if not self._runner.is_alive():
             raise RuntimeError("the runner of batches has ended")
 

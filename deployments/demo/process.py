@@ -73,16 +73,21 @@ class Demo:
     """One run of the service as a child of this process.
 
     ``folder`` is for the log, the configuration as it is used, and the state of batches; where another run has it, this
-    one takes ``folder-2`` or the next that is free. ``args`` replace settings of the configuration.
+    one takes ``folder-2`` or the next that is free. ``args`` replace settings of the configuration, ``import_path`` its
+    function that builds the application.
     """
 
-    def __init__(self, model: str, folder: Path, args: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, model: str, folder: Path, args: Mapping[str, Any] | None = None, *, import_path: str | None = None
+    ) -> None:
         self._model = model
         self._mark = uuid.uuid4().hex
         self._folder, self._lock = _take_folder(folder)
         self.log_path = self._folder / "serve.log"
         self._config = yaml.safe_load(CONFIG.read_text())
         self._config["applications"][0]["args"] |= args or {}
+        if import_path is not None:
+            self._config["applications"][0]["import_path"] = import_path
         # Batches of an earlier run in this folder are resumed.
         settings = self._config["applications"][0]["args"]
         settings["batch"] = {"state_dir": str(self._folder / "state"), **settings.get("batch", {})}

@@ -20,6 +20,7 @@ from deployments.contract import Decoding
 from deployments.search.generator import EngineGenerator, KeptSteps, end_tokens, sentence_tokens
 from deployments.search.listed_logprobs import ListedLogprobs
 from deployments.search.order import ORDER_ARGUMENT, AnswerCost, SearchOrder
+from deployments.search.pacing import StreamPacer
 from deployments.search.rescued import EngineWriter, RescuedText, joined, merged
 from deployments.search.tokens import CUT_CHARACTER, Constraint, scores_of
 from vocab.automaton.tokenizer import TokenizerFacts
@@ -47,6 +48,7 @@ class SearchClient:
         self._textless = facts.textless
         self._costs: WeakKeyDictionary[SearchOrder, AnswerCost] = WeakKeyDictionary()
         self._unused_names: list[str] = []
+        self._pacer = StreamPacer()
         transfer = client.vllm_config.kv_transfer_config
         self._keeps_steps = transfer is not None and transfer.kv_connector == TRANSFER_CONFIG["kv_connector"]
 
@@ -83,7 +85,10 @@ class SearchClient:
         options: Mapping[str, Any],
     ) -> AsyncGenerator[RequestOutput, None]:
         if order is None:
-            return self._listed(self._client.generate(prompt, sampling_params, request_id, **options), sampling_params)
+            answer = self._client.generate(prompt, sampling_params, request_id, **options)
+            if sampling_params.output_kind == RequestOutputKind.DELTA:
+                answer = self._pacer.pace(answer)
+            return self._listed(answer, sampling_params)
         params = sampling_params.clone()
         params.extra_args = extra_args or None
         decoding = order.decoding
@@ -258,7 +263,8 @@ class SearchClient:
         if is_delta:
             # Where vLLM joins parts that were not read in time, it forgets what the mask left.
             params.output_kind = RequestOutputKind.CUMULATIVE
-        async with aclosing(self._client.generate(prompt, params, request_id, **options)) as answer:
+        outputs = self._client.generate(prompt, params, request_id, **options)
+        async with aclosing(self._pacer.pace(outputs) if is_delta else outputs) as answer:
             async for output in answer:
                 for completion in output.outputs:
                     if is_delta:

@@ -117,8 +117,12 @@ def running(demo: Demo, *, timeout_s: float = 300) -> Iterator[Service]:
 
 
 def assert_no_loop_was_blocked(log_path: Path) -> None:
-    """Fails where one request kept all others of a process waiting, whichever test sent it."""
-    blocked = [line for line in log_path.read_text(errors="replace").splitlines() if BLOCKED in line]
+    """Fails where one request kept all others of a process waiting, whichever test sent it.
+
+    Ray's own code that used no CPU time meanwhile waited for a processor.
+    """
+    lines = [line for line in log_path.read_text(errors="replace").splitlines() if BLOCKED in line]
+    blocked = [line for line in lines if re.search(r"/(deployments|vocab)/", line) or "(0.00 s of CPU)" not in line]
     assert not blocked, "\n".join(blocked)
 
 

@@ -321,53 +321,51 @@ ASKED: dict[str, dict[str, Any]] = {
 """What is asked on each route that writes."""
 
 
-def texts_of(answer: httpx.Response) -> list[str] | None:
-    """Return the texts of an answer, or of its stream; None for an error."""
+def texts_of(answer: httpx.Response) -> list[str]:
+    """Return the texts of an answer, or of its stream."""
 
     def text_of(choice: dict[str, Any], member: str) -> str:
         return str(choice["text"] if "text" in choice else choice[member].get("content") or "")
 
     if "text/event-stream" not in answer.headers["content-type"]:
-        made = answer.json()
-        return None if "error" in made else [text_of(choice, "message") for choice in made["choices"]]
+        return [text_of(choice, "message") for choice in answer.json()["choices"]]
     parts = [part.removeprefix("data: ") for part in answer.text.split("\n\n") if part]
     events = [json.loads(part) for part in parts if part != "[DONE]"]
-    if "error" in events[-1]:
-        assert not any(text_of(choice, "delta") for event in events[:-1] for choice in event["choices"])
-        return None
     return ["".join(text_of(choice, "delta") for event in events for choice in event["choices"])]
 
 
-@pytest.mark.parametrize("std", [30.0, 1e18], ids=["large weights", "weights that overflow"])
-def test_no_adapter_brings_a_word_that_is_not_listed(world: World, tmp_path: Path, std: float) -> None:
+def hostile_adapter(world: World, folder: Path, std: float) -> Path:
     everywhere = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
     card = {"languages": ["es"], "max_words": 299}
-    folder = write_adapter(world.folder / MODEL, tmp_path / "hostile", card, std=std, target_modules=everywhere)
-    assert world.load("hostile", folder).status_code == 200
+    return write_adapter(world.folder / MODEL, folder / "hostile", card, std=std, target_modules=everywhere)
 
-    def ask(case: tuple[str, str, int, dict[str, Any], bool]) -> int:
+
+def test_one_whose_weights_overflow_is_refused_and_is_nowhere(world: World, tmp_path: Path) -> None:
+    answer = world.load("hostile", hostile_adapter(world, tmp_path, std=1e18))
+    assert (answer.status_code, world.names()) == (400, list(NAMES)), answer.text
+    assert "adapter hostile: its weights overflow" in answer.json()["error"]["message"]
+    # What it left in the engine's cache is nobody else's.
+    assert world.text(MODEL, {"lang": "es", "n_words": 250})[1] is None
+
+
+def test_no_adapter_brings_a_word_that_is_not_listed(world: World, tmp_path: Path) -> None:
+    assert world.load("hostile", hostile_adapter(world, tmp_path, std=30.0)).status_code == 200
+
+    def ask(case: tuple[str, str, int, dict[str, Any], bool]) -> None:
         path, model, n_words, fields, has_rescue = case
         vocab = {"lang": "es", "n_words": n_words} | ({"rescue": True} if has_rescue else {})
         body = {"max_tokens": NUM_TOKENS, "seed": 1, **fields}
         answer = world.post(path, model=model, vocab=vocab, **ASKED[path], **body)
-        if (texts := texts_of(answer)) is None:
-            # Numbers that are none make no text: an error, and never a free one.
-            assert std > 100 and '"server_error"' in answer.text, answer.text
-            return 0
-        assert '"adapter":"hostile"' in answer.text
-        for text in texts:
-            # Of such numbers the engine takes the first token, which ends a completion.
-            if text or std < 100 or path != "/v1/completions":
-                assert_only_listed_words(text, "es", n_words)
-        return 1
+        assert '"adapter":"hostile"' in answer.text, answer.text
+        for text in texts_of(answer):
+            assert_only_listed_words(text, "es", n_words)
 
     try:
         models = (MODEL, "hostile")
         cases = [(*one, False) for one in product(ASKED, models, (20, 250), ATTACKS)]
         cases += [(path, model, 250, {"temperature": 1}, True) for path, model in product(ASKED, models)]
         with ThreadPoolExecutor(8) as pool:
-            num_written = sum(pool.map(ask, cases))
-        assert num_written == len(cases) or std > 100
+            list(pool.map(ask, cases))
         # Others write as before.
         assert world.text(EN, {"lang": "en", "n_words": 900})[1] == EN
     finally:

@@ -5,6 +5,7 @@ Turns settings into an engine configuration and a checked body into the engine's
 """
 
 import json
+import math
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from typing import Any, Final, TypeAlias, TypeVar
@@ -23,6 +24,7 @@ from vllm.v1.metrics.loggers import StatLoggerBase
 from vllm.v1.metrics.stats import IterationStats, SchedulerStats
 
 from deployments.contract import Answer, ChatBody
+from deployments.process_setup import SERVE_ENVIRONMENT
 from deployments.replica.engine.autoscaling import autoscaling_config
 from deployments.replica.engine.dtype import resolved_dtype
 from deployments.search.client import SearchClient
@@ -178,8 +180,11 @@ def engine_config(settings: Settings) -> LLMConfig:
             # The engine's bundle has the processors; the replica itself only passes requests on.
             "ray_actor_options": {"num_cpus": 0},
         },
-        runtime_env={"env_vars": {**OFFLINE_STATISTICS, **settings.replica_env}},
+        runtime_env={"env_vars": {**SERVE_ENVIRONMENT, **OFFLINE_STATISTICS, **settings.replica_env}},
         callback_config={"callback_class": NodeInit},
+        # Ray would hold each token back for 50 ms; ``deployments.search.pacing`` has parts of streams wait where there
+        # are many.
+        experimental_configs={"stream_batching_interval_ms": 0},
     )
 
 
@@ -421,6 +426,19 @@ async def complete(server: LLMServer, prompt: str, *, grammar: str, max_tokens: 
     if text is None:
         raise EngineError(500, "the engine answered nothing")
     return text
+
+
+async def has_finite_logprobs(server: LLMServer, lora_request: Any) -> bool:
+    """Return whether the model's log-probabilities are numbers with an adapter, by those of one token.
+
+    Weights that are finite may still overflow when they are applied.
+    """
+    params = SamplingParams(max_tokens=1, temperature=0.0, logprobs=0)
+    finite = False
+    async for answer in client(server).generate("A", params, f"own-{uuid4().hex}", lora_request=lora_request):
+        [first] = answer.outputs[0].logprobs[0].values()
+        finite = math.isfinite(first.logprob)
+    return finite
 
 
 def refusal(

@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ray.serve.llm.deployment import LLMServer
-from vllm.entrypoints.serve.lora.protocol import LoadLoRAAdapterRequest
+from vllm.entrypoints.serve.lora.protocol import LoadLoRAAdapterRequest, UnloadLoRAAdapterRequest
 
 from deployments.adapters.register import Registered
 from deployments.contract import AUTO_ADAPTER, ResolvedVocabulary
 from deployments.errors import printable
+from deployments.replica.engine import engine
 from deployments.replica.engine.adapters import EngineAdapters
 from deployments.replica.engine.engine import EngineError
 from vocab.adapters import Adapter, AdapterError, choose
@@ -146,10 +147,17 @@ class LoadedAdapters:
         if key in self._requests:
             # A request of somebody who still had it: the engine reads it again where it has dropped it.
             return
+        models = self._server.engine._oai_models
         request = LoadLoRAAdapterRequest(lora_name=key, lora_path=str(await asyncio.to_thread(adapter.folder.resolve)))
-        loaded = await self._server.engine._oai_models.load_lora_adapter(request)
+        loaded = await models.load_lora_adapter(request)
         if not isinstance(loaded, str):
             raise AdapterError(f"adapter {adapter.name}: the engine does not take it: {loaded.error.message}")
+        if not await engine.has_finite_logprobs(self._server, self._requests[key]):
+            await models.unload_lora_adapter(UnloadLoRAAdapterRequest(lora_name=key))
+            raise AdapterError(
+                f"adapter {adapter.name}: its weights overflow, the model computes no probabilities with them: train "
+                "it again with a smaller learning rate"
+            )
 
     @property
     def _requests(self) -> Mapping[str, Any]:

@@ -50,9 +50,9 @@ async def test_it_keeps_what_it_is_given_and_runs_it_also_after_a_new_start(tmp_
         assert batch["request_counts"] == {"total": 3, "completed": 0, "failed": 3}
         errors = await second.read_file("default", batch["error_file_id"], 0, 10_000)
         assert errors["value"].count(b"\n") == 3
-        second.check_health()
+        await second.check_health()
     with pytest.raises(RuntimeError):
-        second.check_health()
+        await second.check_health()
 
 
 async def test_a_refusal_is_given_back(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """Which adapters a running engine has, and which of them a request gets."""
 
+import math
 import shutil
+from collections.abc import AsyncIterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -27,7 +29,7 @@ def vocabulary(lang: str | None, n_words: int = 500) -> ResolvedVocabulary:
 
 
 class Engine:
-    """vLLM's table of adapters; it refuses those of the name ``refused``."""
+    """vLLM's table of adapters; it refuses those of the name ``refused``, and ``overflowing`` makes no numbers."""
 
     def __init__(self, refused: str = "") -> None:
         self.lora_requests: dict[str, Any] = {}
@@ -39,9 +41,17 @@ class Engine:
         self.lora_requests[request.lora_name] = request
         return "Success"
 
+    async def unload_lora_adapter(self, request: Any) -> None:
+        del self.lora_requests[request.lora_name]
+
+    async def generate(self, prompt: str, params: Any, request_id: str, lora_request: Any) -> AsyncIterator[Any]:
+        overflows = lora_request.lora_name.startswith("overflowing@")
+        logprobs = [{0: SimpleNamespace(logprob=math.nan if overflows else -1.0)}]
+        yield SimpleNamespace(outputs=[SimpleNamespace(logprobs=logprobs)])
+
     @property
     def server(self) -> LLMServer:
-        return cast("LLMServer", SimpleNamespace(engine=SimpleNamespace(_oai_models=self)))
+        return cast("LLMServer", SimpleNamespace(engine=SimpleNamespace(_oai_models=self, _engine_client=self)))
 
 
 def beside() -> LoadedAdapters:
@@ -168,6 +178,7 @@ async def test_a_replica_that_starts_has_what_is_registered_or_does_not_start(tm
     ("name", "options", "message"),
     [
         ("refused", {}, "adapter refused: the engine does not take it: no room"),
+        ("overflowing", {}, "adapter overflowing: its weights overflow, the model computes no probabilities with them"),
         ("large", {"r": 32}, "adapter large: its rank is 32 and the engine's max_lora_rank 16: raise max_lora_rank, "),
     ],
 )

@@ -1,0 +1,87 @@
+"""The service with an engine that computes nothing: what a replica and all after it carry when the engine is fast.
+
+``build`` stands for ``deployments.app:build``. vLLM starts as always and proves that it keeps to lists; then
+each text is words of the first thousand English ones, one token each, at ``TOKENS_PER_S`` for all streams together.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from itertools import count
+from typing import Any, Final
+
+from ray import serve
+from vllm.outputs import CompletionOutput, RequestOutput
+from vllm.sampling_params import SamplingParams
+from vllm.v1.engine.output_processor import RequestOutputCollector
+
+from deployments.app import build_with
+from deployments.replica.deployment import Replica
+from deployments.replica.engine import engine
+
+TOKENS_PER_S: Final = 20_000
+WORDS: Final = (" the", " house", " and", " water")
+TOKEN: Final = 260
+_STEP_S: Final = 0.005
+
+
+class StandInReplica(Replica):
+    async def __init__(self, *args: Any, **kwargs: Any) -> None:  # type: ignore[misc]  # Serve awaits a constructor
+        await super().__init__(*args, **kwargs)
+        engine.client(self).generate = StandIn().generate
+
+
+class StandIn:
+    """Gives each open stream its next token in turn, and hands outputs over as vLLM does."""
+
+    def __init__(self) -> None:
+        self._streams: list[tuple[RequestOutputCollector, SamplingParams, list[int], Any]] = []
+        self._task: asyncio.Task[None] | None = None
+
+    async def generate(
+        self, prompt: Any, params: SamplingParams, request_id: str, **_: Any
+    ) -> AsyncGenerator[RequestOutput, None]:
+        queue = RequestOutputCollector(params.output_kind, request_id)
+        stream = queue, params, [0], prompt
+        self._streams.append(stream)
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run())
+        finished = False
+        try:
+            while not finished:
+                output: Any = queue.get_nowait() or await queue.get()
+                finished = output.finished
+                yield output
+        finally:
+            if stream in self._streams:
+                self._streams.remove(stream)
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        turns = count()
+        num_made = 0
+        while self._streams:
+            num_due = int((loop.time() - started) * TOKENS_PER_S) - num_made
+            # One that was held up makes up for no more than a step.
+            for _ in range(min(num_due, len(self._streams))):
+                if not self._streams:
+                    break
+                self._write(self._streams[next(turns) % len(self._streams)])
+            num_made += num_due
+            await asyncio.sleep(_STEP_S)
+
+    def _write(self, stream: tuple[RequestOutputCollector, SamplingParams, list[int], Any]) -> None:
+        queue, params, num_tokens, prompt = stream
+        number = num_tokens[0]
+        num_tokens[0] += 1
+        is_last = num_tokens[0] >= (params.max_tokens or 1)
+        text = "." if is_last and number else (WORDS[number % len(WORDS)] if number else "The")
+        completion = CompletionOutput(0, text, [TOKEN], None, None, "length" if is_last else None)
+        ids = prompt.get("prompt_token_ids", [1]) if isinstance(prompt, Mapping) else [1]
+        queue.put(RequestOutput(queue.request_id, None, ids, None, [completion], is_last, num_cached_tokens=0))
+        if is_last:
+            self._streams.remove(stream)
+
+
+def build(args: Mapping[str, Any]) -> serve.Application:
+    return build_with(args, StandInReplica)
