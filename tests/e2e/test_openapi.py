@@ -19,7 +19,8 @@ from tests.e2e.service import KEY, MODEL, Service
 
 pytestmark = pytest.mark.e2e
 
-MAX_ANSWER_S: Final = 5.0
+MAX_ANSWER_S: Final = 15.0
+"""For what hangs: an answer takes 2 s at most, on a busy machine several times as long."""
 
 NUM_TRIES: Final = 4
 """Of a late answer: for the first request for a list tables are made, and others may take the machine's cores."""
