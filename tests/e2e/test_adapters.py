@@ -343,7 +343,7 @@ def hostile_adapter(world: World, folder: Path, std: float) -> Path:
 def test_one_whose_weights_overflow_is_refused_and_is_nowhere(world: World, tmp_path: Path) -> None:
     answer = world.load("hostile", hostile_adapter(world, tmp_path, std=1e18))
     assert (answer.status_code, world.names()) == (400, list(NAMES)), answer.text
-    assert "adapter hostile: its weights overflow" in answer.json()["error"]["message"]
+    assert "Adapter hostile: its weights overflow" in answer.json()["error"]["message"]
     # What it left in the engine's cache is nobody else's.
     assert world.text(MODEL, {"lang": "es", "n_words": 250})[1] is None
 
