@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ray import serve
 from vllm.outputs import CompletionOutput, RequestOutput
-from vllm.sampling_params import SamplingParams
+from vllm.sampling_params import RequestOutputKind, SamplingParams
 from vllm.v1.engine.output_processor import RequestOutputCollector
 
 from deployments.app import build_with
@@ -75,12 +75,26 @@ class StandIn:
         number = num_tokens[0]
         num_tokens[0] += 1
         is_last = num_tokens[0] >= (params.max_tokens or 1)
-        text = "." if is_last and number else (WORDS[number % len(WORDS)] if number else "The")
-        completion = CompletionOutput(0, text, [TOKEN], None, None, "length" if is_last else None)
+        numbers = range(number, number + 1)
+        if params.output_kind != RequestOutputKind.DELTA:
+            # vLLM gives such a request its whole text, when it has ended.
+            if not is_last:
+                return
+            numbers = range(num_tokens[0])
+        text = "".join(_word(one, is_last=is_last and one == number) for one in numbers)
+        completion = CompletionOutput(
+            0, text, [TOKEN] * len(numbers), None, None, finish_reason="length" if is_last else None
+        )
         ids = prompt.get("prompt_token_ids", [1]) if isinstance(prompt, Mapping) else [1]
         queue.put(RequestOutput(queue.request_id, None, ids, None, [completion], is_last, num_cached_tokens=0))
         if is_last:
             self._streams.remove(stream)
+
+
+def _word(number: int, *, is_last: bool) -> str:
+    if number == 0:
+        return "The"
+    return "." if is_last else WORDS[number % len(WORDS)]
 
 
 def build(args: Mapping[str, Any]) -> serve.Application:

@@ -17,7 +17,7 @@ NUM_OTHERS = 400
 
 def token(number: int) -> RequestOutput:
     is_last = number == NUM_TOKENS - 1
-    completion = CompletionOutput(0, f"{number} ", [number], None, None, "length" if is_last else None)
+    completion = CompletionOutput(0, f"{number} ", [number], None, None, finish_reason="length" if is_last else None)
     return RequestOutput("r", None, [1], None, [completion], is_last)
 
 
