@@ -1,7 +1,8 @@
 """The service with an engine that computes nothing: what a replica and all after it carry when the engine is fast.
 
 ``build`` stands for ``deployments.app:build``. vLLM starts as always and proves that it keeps to lists; then
-each text is words of the first thousand English ones, one token each, at ``TOKENS_PER_S`` for all streams together.
+each text is words of the first thousand English ones, one token each, at most ``TOKENS_PER_S`` for all
+streams together and one each 5 ms for each stream.
 """
 
 import asyncio

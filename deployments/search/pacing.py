@@ -27,7 +27,7 @@ class StreamPacer:
         self._num_open = 0
 
     async def pace(self, outputs: AsyncGenerator[RequestOutput, None]) -> AsyncGenerator[RequestOutput, None]:
-        """Yield the outputs of one stream; the first and the last without delay. Closes ``outputs``."""
+        """Yield the outputs of one stream, the first without delay. Closes ``outputs``."""
         loop = asyncio.get_running_loop()
         self._num_open += 1
         try:
