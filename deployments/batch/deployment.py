@@ -96,7 +96,7 @@ class Batches:
     job_results = _method(BatchService.job_results)
 
     async def check_health(self) -> None:
-        """Called by Serve, which replaces a replica that raises. It would start a thread for a function."""
+        """Called by Serve, which replaces a replica that raises; it calls what is no coroutine in a thread."""
         if not self._runner.is_alive():
             raise RuntimeError("the runner of batches has ended")
 
