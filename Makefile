@@ -17,6 +17,8 @@ MISMATCHED := torchvision torchaudio torchcodec
 .PHONY: lists page check-page docs demo test unit test-fresh test-slow test-optimized stress test-postgres lint types constraints \
   check-constraints bench bench-masks bench-gpu bench-quality clean
 .DEFAULT_GOAL := demo
+# The tests start Python some hundred times, and pytest rewrites each of their files: both are cached in __pycache__.
+unexport PYTHONDONTWRITEBYTECODE
 
 demo: $(READY)
 	@$(BIN)/python -m deployments.demo

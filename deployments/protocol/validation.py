@@ -161,7 +161,15 @@ def bounded(model: type[Model], limits: Limits) -> type[Model]:
         )
         for name, field in model.model_fields.items()
     }
-    return create_model(model.__name__, __base__=model, __doc__=model.__doc__, __module__=model.__module__, **fields)
+    return create_model(
+        model.__name__,
+        __base__=model,
+        __doc__=model.__doc__,
+        __module__=model.__module__,
+        # The fields have their descriptions; pydantic would search every loaded module for the class's source.
+        __cls_kwargs__={"use_attribute_docstrings": False},
+        **fields,
+    )
 
 
 def _bounded_type(kind: Any, limits: Limits) -> Any:
