@@ -34,9 +34,7 @@ ENV PATH=/opt/wordbound/bin:$PATH \
     WORDBOUND_STATE=/var/lib/wordbound \
     # Where the huggingface_hub library looks for a token; there need be none.
     HF_TOKEN_PATH=/run/secrets/HF_TOKEN \
-    SECRETS_DIR=/run/secrets \
-    # Before Ray starts: without it the ingress does not start.
-    RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH=deployments.proxy:middlewares
+    SECRETS_DIR=/run/secrets
 
 # The package, in a virtual environment that is copied whole; neither pip's cache nor the sources stay in an image.
 FROM base AS sources

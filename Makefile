@@ -31,7 +31,7 @@ test: unit
 unit: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not e2e and not slow and not stress" -n 2 --dist worksteal
 
-# The property tests alone, with examples that no run had before, for about two minutes. A failure says how to repeat it.
+# The property tests alone, with examples that no run had before, for about a minute. A failure says how to repeat it.
 test-fresh: $(READY)
 	@seed=$${SEED:-$$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')}; \
 	  OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "hypothesis and not e2e and not slow and not stress" -n 2 \

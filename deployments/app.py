@@ -16,7 +16,6 @@ from ray.serve.llm import build_llm_deployment
 from deployments.batch.api.routes import mount_batches
 from deployments.batch.deployment import Batches
 from deployments.ingress.deployment import Ingress, max_chats
-from deployments.process_setup import SERVE_ENVIRONMENT
 from deployments.replica.deployment import Replica
 from deployments.replica.engine.adapters import with_merge_settled
 from deployments.replica.engine.engine import engine_config
@@ -61,7 +60,7 @@ def build_with(args: Mapping[str, Any], replica_class: type[Replica]) -> serve.A
         "graceful_shutdown_timeout_s": settings.drain_s + END_MARGIN_S,
     }
 
-    helper = {"num_cpus": NUM_CPUS_OF_HELPERS, "runtime_env": {"env_vars": SERVE_ENVIRONMENT}}
+    helper = {"num_cpus": NUM_CPUS_OF_HELPERS}
 
     vocabulary = serve.deployment(
         VocabularyDeployment,

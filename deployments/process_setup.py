@@ -5,13 +5,13 @@ to them as arguments.
 """
 
 import asyncio
-import inspect
 import logging
 import os
 import sys
 import threading
 import time
 import traceback
+from pathlib import Path
 from typing import Final
 
 from deployments.settings import Settings
@@ -20,14 +20,28 @@ logger = logging.getLogger("ray.serve.wordbound")
 
 HF_TOKEN = "HF_TOKEN"  # noqa: S105 - the name of the variable
 
+CALLBACK_VARIABLE: Final = "RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH"
+CALLBACK: Final = "deployments.proxy:middlewares"
+
 SERVE_ENVIRONMENT: Final = {
+    CALLBACK_VARIABLE: CALLBACK,
+    # From ingress to proxy each piece of a stream would be an object of Ray's.
+    "RAY_SERVE_PROXY_USE_GRPC": "1",
     # One event loop for Serve and the code here: each piece of a stream would change threads twice in each process.
     "RAY_SERVE_RUN_USER_CODE_IN_SEPARATE_THREAD": "0",
     "RAY_SERVE_RUN_ROUTER_IN_SEPARATE_LOOP": "0",
-    # By default each process exports its metrics ten times a second, requests or not.
+    # By default each process exports its metrics, and the controller looks at its deployments, ten times a second.
     "RAY_SERVE_METRICS_EXPORT_INTERVAL_MS": "2000",
+    "RAY_SERVE_CONTROL_LOOP_INTERVAL_S": "0.5",
+    # With variables of its own a proxy is a new process, which on a busy machine does not start within Serve's 5 s.
+    "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "60",
+    # Of requests with gRPC, and of each piece of their answers; gRPC's own is 4 MiB.
+    "RAY_SERVE_REPLICA_GRPC_MAX_MESSAGE_LENGTH": "268435456",
 }
-"""Ray Serve's own variables in the processes of the deployments, which read them before any code here runs."""
+"""Ray Serve's own variables, in its controller and in the proxies and replicas that it starts.
+
+``controller_options`` of the YAML files have them; Serve's processes read them before any code here runs.
+"""
 
 BLOCKED_S: Final = 0.5
 """A callback that runs for so long keeps every other request of its process waiting."""
@@ -36,7 +50,14 @@ BLOCKED: Final = "event loop blocked for"
 """Begins the log line of each."""
 
 _PING_S: Final = 0.1
+_SAMPLE_S: Final = 0.05
 _MAX_FRAMES: Final = 8
+
+
+def set_serve_environment() -> None:
+    """Have the Ray that this process starts give ``SERVE_ENVIRONMENT`` to its processes, whatever the YAML file has."""
+    for name, value in SERVE_ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
 
 
 def set_up_process(settings: Settings) -> None:
@@ -51,26 +72,19 @@ def set_up_process(settings: Settings) -> None:
 def watch_event_loop(blocked_s: float = BLOCKED_S) -> threading.Thread:
     """Log where the running event loop is each time that one callback holds it for ``blocked_s``, until it is closed.
 
+    Time in which the loop's thread was ready to run and had no processor is not counted: a busy machine blocks no loop.
     Called when a process is ready: what it imports and loads before that blocks nobody.
     """
-    args = asyncio.get_running_loop(), threading.get_ident(), _num_idle_frames(), blocked_s
+    args = asyncio.get_running_loop(), threading.get_ident(), threading.get_native_id(), blocked_s
     thread = threading.Thread(target=_watch, args=args, name="event loop watch", daemon=True)
     thread.start()
     return thread
 
 
-def _num_idle_frames() -> int:
-    """Return how many frames this thread has while its loop waits: those below the first coroutine, at most."""
-    frames = traceback.walk_stack(sys._getframe())
-    in_coroutine = [bool(frame.f_code.co_flags & inspect.CO_COROUTINE) for frame, _ in frames]
-    return in_coroutine[::-1].index(True) if True in in_coroutine else 0
-
-
-def _watch(loop: asyncio.AbstractEventLoop, loop_thread: int, num_idle_frames: int, blocked_s: float) -> None:
+def _watch(loop: asyncio.AbstractEventLoop, loop_thread: int, native_id: int, blocked_s: float) -> None:
     has_run = threading.Event()
     while True:
         has_run.clear()
-        start = time.monotonic()
         try:
             cpu_clock = time.pthread_getcpuclockid(loop_thread)
             cpu_start = time.clock_gettime(cpu_clock)
@@ -78,18 +92,26 @@ def _watch(loop: asyncio.AbstractEventLoop, loop_thread: int, num_idle_frames: i
         except (RuntimeError, OSError):
             # Closed, or its thread has ended.
             return
-        if not has_run.wait(blocked_s):
-            frame = sys._current_frames().get(loop_thread)
-            stack = traceback.extract_stack(frame) if frame is not None else []
-            while not has_run.wait(1.0) and not loop.is_closed():
-                pass
+        busy_s = asleep_s = 0.0
+        was_asleep, sampled_at = True, time.monotonic()
+        stack: list[traceback.FrameSummary] = []
+        while not has_run.wait(_SAMPLE_S):
             if loop.is_closed():
                 return
-            # With fewer frames it waited for a processor, and no callback ran.
-            if len(stack) > num_idle_frames:
-                busy_s = time.clock_gettime(cpu_clock) - cpu_start
-                places = " < ".join(
-                    f"{one.name} ({one.filename}:{one.lineno})" for one in stack[: -_MAX_FRAMES - 1 : -1]
-                )
-                logger.warning("%s %.2f s (%.2f s of CPU): %s", BLOCKED, time.monotonic() - start, busy_s, places)
+            before_s, busy_s = busy_s, time.clock_gettime(cpu_clock) - cpu_start
+            is_asleep, now = _is_asleep(native_id), time.monotonic()
+            if is_asleep and was_asleep:
+                asleep_s += max(0.0, now - sampled_at - (busy_s - before_s))
+            was_asleep, sampled_at = is_asleep, now
+            if not stack and busy_s + asleep_s >= blocked_s:
+                stack = traceback.extract_stack(sys._current_frames().get(loop_thread))
+        if stack:
+            places = " < ".join(f"{one.name} ({one.filename}:{one.lineno})" for one in stack[: -_MAX_FRAMES - 1 : -1])
+            logger.warning("%s %.2f s (%.2f s of CPU): %s", BLOCKED, busy_s + asleep_s, busy_s, places)
         time.sleep(_PING_S)
+
+
+def _is_asleep(native_id: int) -> bool:
+    """Return whether a thread of this process waits for a call to return, and not for a processor."""
+    stat = Path(f"/proc/self/task/{native_id}/stat").read_bytes()
+    return stat[stat.rindex(b")") + 2 :][:1] != b"R"

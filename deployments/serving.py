@@ -21,6 +21,8 @@ from ray.serve.exceptions import RayServeException
 from ray.serve.schema import ServeDeploySchema
 from ray.serve.scripts import cli
 
+from deployments.process_setup import set_serve_environment
+
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _ONE_SIGNAL_S: Final = 0.2
 
@@ -73,6 +75,7 @@ def main() -> None:
     path = sys.argv[1]
     applications = ServeDeploySchema.model_validate(yaml.safe_load(Path(path).read_text())).applications
     set_signals()
+    set_serve_environment()
     try:
         cli(["run", "--non-blocking", path], standalone_mode=False)
         wait_for_signal()

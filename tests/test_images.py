@@ -7,7 +7,6 @@ import subprocess
 import sys
 import tomllib
 from fnmatch import fnmatch
-from importlib import import_module
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
@@ -107,11 +106,6 @@ def test_health_is_asked_of_routes_that_need_no_key() -> None:
     routes = [re.findall(r"http://127\.0\.0\.1:8000(/\w+)'", command) for command in asked]
     assert routes == [["/health"], ["/ready"], ["/ready"]]
     assert all(route.encode() in OPEN_PATHS for [route] in routes)
-
-
-def test_serves_proxy_has_its_guard() -> None:
-    module, _, name = environment()["RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH"].partition(":")
-    assert callable(getattr(import_module(module), name))
 
 
 def test_folders_that_become_volumes_belong_to_the_user_of_the_container() -> None:

@@ -14,6 +14,7 @@ from ray import serve
 from ray._common.utils import import_attr
 from ray.serve.schema import ServeDeploySchema
 
+from deployments.process_setup import set_serve_environment
 from deployments.serving import set_signals, stop, wait_for_signal
 
 
@@ -37,6 +38,7 @@ def run(config: ServeDeploySchema) -> None:
 def main() -> None:
     config = ServeDeploySchema.model_validate(yaml.safe_load(Path(sys.argv[1]).read_text()))
     set_signals()
+    set_serve_environment()
     try:
         run(config)
         wait_for_signal()

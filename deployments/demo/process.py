@@ -27,7 +27,6 @@ import psutil
 import yaml
 
 from deployments.demo.model import say
-from deployments.ingress.connections.proxy_callback import CALLBACK, CALLBACK_VARIABLE
 from deployments.settings import DEMO_TOKEN, Settings
 
 CONFIG: Final = Path(__file__).parents[2] / "configs" / "demo.yaml"
@@ -120,7 +119,6 @@ class Demo:
             "MODEL_NAME": self._model,
             MARK: self._mark,
             "PYTHONUNBUFFERED": "1",
-            CALLBACK_VARIABLE: CALLBACK,
             "DO_NOT_TRACK": "1",
             "RAY_USAGE_STATS_ENABLED": "0",
             "VLLM_NO_USAGE_STATS": "1",

@@ -102,7 +102,7 @@ class HandleBackend:
     def __init__(self, replica: DeploymentHandle, vocabulary: DeploymentHandle, settings: Settings) -> None:
         self._replica = replica.options(stream=True)
         # By gRPC: a piece of a stream as an object of Ray's costs each side twice as much.
-        self._answers = replica.options(stream=True, _by_reference=False)
+        self._streams = replica.options(stream=True, _by_reference=False)
         self._replicas = replica
         self._ask_context_length: Callable[[], Awaitable[int]] = lambda: replica.context_length.remote()
         # The engine's own is the same for as long as the application runs.
@@ -133,7 +133,8 @@ class HandleBackend:
     async def answer(
         self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, caller: Caller
     ) -> AsyncGenerator[Answer]:
-        response = self._answers.answer.remote(body, vocabulary, decoding, caller)
+        replica = self._streams if body.get("stream") else self._replica
+        response = replica.answer.remote(body, vocabulary, decoding, caller)
         async with aclosing(self._items(response, caller.owner)) as items:
             async for item in items:
                 yield item

@@ -11,6 +11,7 @@ from ray.serve._private.build_app import build_app
 from ray.serve.schema import ServeDeploySchema
 
 from deployments.app import END_MARGIN_S, HEALTH_CHECK_S, build, check_demo
+from deployments.process_setup import SERVE_ENVIRONMENT
 from deployments.settings import Settings, SettingsError
 
 ROOT = Path(__file__).parent.parent.parent
@@ -43,6 +44,8 @@ def test_a_configuration_is_valid_and_builds(path: Path) -> None:
     config = ServeDeploySchema.model_validate(read(path))
     [application] = config.applications
     assert application.import_path == "deployments.app:build"
+    assert config.controller_options is not None
+    assert config.controller_options.runtime_env == {"env_vars": SERVE_ENVIRONMENT}
     assert build(application.args) is not None
 
 

@@ -3,6 +3,8 @@
 import asyncio
 import logging
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -10,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from deployments.process_setup import BLOCKED, set_up_process, watch_event_loop
+from deployments.process_setup import BLOCKED, BLOCKED_S, set_up_process, watch_event_loop
 from deployments.settings import Settings
 
 
@@ -72,6 +74,41 @@ async def test_a_callback_that_blocks_the_event_loop_is_logged_with_its_place(
             break
     assert caplog.messages[0].startswith(BLOCKED)
     assert "test_a_callback_that_blocks" in caplog.messages[0]
+
+
+STARVED = """
+import asyncio, logging, os, subprocess, sys, time
+from deployments.process_setup import watch_event_loop
+
+def compute_for(cpu_s):
+    end = time.thread_time() + cpu_s
+    while time.thread_time() < end:
+        pass
+
+async def main():
+    logging.basicConfig(stream=sys.stdout)
+    watch_event_loop()
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(3)]
+    try:
+        os.nice(19)
+        start = time.monotonic()
+        compute_for(0.04)
+        print("took", time.monotonic() - start, flush=True)
+        await asyncio.sleep(0.5)
+    finally:
+        for process in busy:
+            process.kill()
+
+asyncio.run(main())
+"""
+
+
+def test_a_callback_that_waits_for_a_processor_blocks_nothing() -> None:
+    ran = subprocess.run([sys.executable, "-c", STARVED], capture_output=True, text=True, timeout=120, check=True)
+    word, seconds = ran.stdout.split()
+    assert word == "took", "something was logged"
+    assert float(seconds) > BLOCKED_S, "it did not wait"
 
 
 def test_the_watch_ends_with_its_event_loop() -> None:

@@ -21,7 +21,6 @@ import pytest
 import yaml
 
 from deployments.demo.process import free_port
-from deployments.ingress.connections.proxy_callback import CALLBACK, CALLBACK_VARIABLE
 from tests.deployments.front import CHAT, KEY, MODEL, assert_error, chat_body
 from tests.pages import ROOT
 
@@ -44,7 +43,7 @@ class Served:
         path.write_text(yaml.safe_dump(config))
         self._log = folder / "log"
         environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-        environment |= {CALLBACK_VARIABLE: CALLBACK, "RAY_USAGE_STATS_ENABLED": "0", "PYTHONPATH": str(ROOT)}
+        environment |= {"RAY_USAGE_STATS_ENABLED": "0", "PYTHONPATH": str(ROOT)}
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "deployments.serving", str(path)],

@@ -71,13 +71,17 @@ def test_required_words_come(service: Service, fields: dict[str, Any]) -> None:
 def test_sentences_are_as_long_and_as_many_as_asked(service: Service) -> None:
     for answer in answers(service, {"max_sentence_words": 6, "min_sentences": 2, "max_sentences": 3}):
         assert answer.vocab is not None
-        lengths = [len(re.findall(r"[\w'’-]+", sentence)) for sentence in sentences(answer.text)]
+        lengths = [len(re.findall(r"\w[\w'’-]*", sentence)) for sentence in sentences(answer.text)]
         assert max(lengths) <= 6 and 2 <= len(lengths) <= 3, answer.text
         assert (answer.vocab["num_sentences"], answer.vocab["longest_sentence"]) == (len(lengths), max(lengths))
 
 
 def test_a_search_by_sentences_keeps_to_the_wishes(service: Service) -> None:
-    vocab = {"search": {"width": 2}, "max_sentence_words": 8, "max_sentences": 2, "must_use": [{"word": "kitten"}]}
+    # Without dashes and brackets: of `and...") - (or...) - and` the block may count more sentences than the engine.
+    vocab = {
+        "search": {"width": 2}, "max_sentence_words": 8, "max_sentences": 2, "must_use": [{"word": "kitten"}],
+        "punctuation": "basic",
+    }  # fmt: skip
     [answer] = answers(service, vocab, 1)
     assert answer.vocab is not None
     assert answer.vocab["num_sentences"] == 2

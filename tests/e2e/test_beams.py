@@ -17,11 +17,11 @@ pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.parallel]
     ids=["work kept", "work not kept"],
 )
 def pairs(
-    request: pytest.FixtureRequest, smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, shallow_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> list[dict[str, Any]]:
     folder = tmp_path_factory.mktemp("beams")
     results, log = folder / "run.json", folder / "run.log"
-    arguments = ("--model", str(smollm2_path), "--prompts", "4", "--tokens", "16", "--rounds", "0")
+    arguments = ("--model", str(shallow_path), "--prompts", "4", "--tokens", "16", "--rounds", "0")
     run_program("benchmarks.beams", *arguments, "--json", str(results), *request.param, log=log)
     found: list[dict[str, Any]] = json.loads(results.read_text())["pairs"]
     return found

@@ -10,9 +10,9 @@ from tests.e2e.own_engine import ENVIRONMENT
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.parallel]
 
 
-def test_an_engine_without_the_plugin_is_not_served(smollm2_path: Path, tmp_path: Path) -> None:
+def test_an_engine_without_the_plugin_is_not_served(shallow_path: Path, tmp_path: Path) -> None:
     environment = ENVIRONMENT | {"VLLM_PLUGINS": "none", "OMP_NUM_THREADS": "1"}
-    demo = Demo(str(smollm2_path), tmp_path, {"replica_env": environment, "prebuild_langs": []})
+    demo = Demo(str(shallow_path), tmp_path, {"replica_env": environment, "prebuild_langs": []})
     demo.start()
     try:
         with pytest.raises(DemoError):

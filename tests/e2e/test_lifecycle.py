@@ -81,14 +81,14 @@ def new_list() -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def world(smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def world(shallow_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("lifecycle")
     args = {
         "wordlist_dir": str(short_lists(folder / "lists", "en")),
         "drain_s": DRAIN_S,
         "limits": {"max_input_tokens": 128, "max_new_tokens": LONG},
     }
-    demo = Demo(str(smollm2_path), folder, args)
+    demo = Demo(str(shallow_path), folder, args)
     headers = {"Authorization": f"Bearer {KEY}"}
     limits = httpx.Limits(max_keepalive_connections=0)
     with (

@@ -51,7 +51,7 @@ def test_answers_keep_to_the_list_with_each_option(service: Service, name: str) 
     options, own_rules = OPTIONS[name]
     rules: Rules = {"layout": "prose", "punctuation": "standard", "end": "sentence", **own_rules}
     # More of those of which not each has what the option allows.
-    num_answers = 20 if name in ("numbers", "lines") else NUM_ANSWERS
+    num_answers = 20 if name == "numbers" else NUM_ANSWERS
     answers = several_answers(service, {"lang": "en-school", "n_words": 1200, **options}, num_answers=num_answers)
     for answer in answers:
         assert_only_listed_words(answer.text, "en-school", 1200, SCHOOL, **rules)
@@ -68,8 +68,6 @@ def test_answers_keep_to_the_list_with_each_option(service: Service, name: str) 
         assert block["max_rank"] <= 1200
     if name == "numbers":
         assert any(char.isdigit() for answer in answers for char in answer.text)
-    if name == "lines":
-        assert any("\n" in answer.text for answer in answers)
 
 
 def test_every_budget_gives_whole_sentences(service: Service) -> None:

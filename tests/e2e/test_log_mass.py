@@ -74,16 +74,16 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def world(smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory) -> World:
-    return World(smollm2_path, tmp_path_factory.mktemp("artefacts"))
+def world(shallow_path: Path, tmp_path_factory: pytest.TempPathFactory) -> World:
+    return World(shallow_path, tmp_path_factory.mktemp("artefacts"))
 
 
 @pytest.fixture(scope="module")
-def reports(world: World, smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+def reports(world: World, shallow_path: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     folder = tmp_path_factory.mktemp("engine")
     asked, told, log = folder / "requests.json", folder / "reports.json", folder / "engine.log"
     asked.write_text(json.dumps(list(world.requests.values())))
-    arguments = (str(smollm2_path), str(asked), str(told))
+    arguments = (str(shallow_path), str(asked), str(told))
     run_program("tests.e2e.measured_engine", *arguments, log=log, artefacts=world.folder)
     return dict(zip(world.requests, json.loads(told.read_text()), strict=True))
 

@@ -93,12 +93,12 @@ def write_config(path: Path, model: Path, **settings: Any) -> None:
 
 
 @pytest.mark.stress
-def test_an_engine_without_the_plugin_answers_nothing(smollm2_path: Path, tmp_path: Path) -> None:
+def test_an_engine_without_the_plugin_answers_nothing(shallow_path: Path, tmp_path: Path) -> None:
     source, out = tmp_path / "in.parquet", tmp_path / "out"
     write_table(source)
     environment = ENVIRONMENT | {"VLLM_PLUGINS": "none", "OMP_NUM_THREADS": "1"}
     settings = {"placement_bundles": [{"CPU": 1}], "vocabulary_resources": {}, "replica_env": environment}
-    write_config(tmp_path / "offline.yaml", smollm2_path, **settings)
+    write_config(tmp_path / "offline.yaml", shallow_path, **settings)
     command = [sys.executable, "-m", "deployments.offline", str(source), str(out), "--config"]
     ended = subprocess.run(
         [*command, str(tmp_path / "offline.yaml")], capture_output=True, text=True, timeout=300, check=False
@@ -108,8 +108,8 @@ def test_an_engine_without_the_plugin_answers_nothing(smollm2_path: Path, tmp_pa
     assert not rows_of(out)["answers"]
 
 
-def test_a_program_has_a_dataset_answered(smollm2_path: Path, tmp_path: Path) -> None:
-    write_config(tmp_path / "offline.yaml", smollm2_path, placement_bundles=[{"CPU": 1}], vocabulary_resources={})
+def test_a_program_has_a_dataset_answered(shallow_path: Path, tmp_path: Path) -> None:
+    write_config(tmp_path / "offline.yaml", shallow_path, placement_bundles=[{"CPU": 1}], vocabulary_resources={})
     config = yaml.safe_load((tmp_path / "offline.yaml").read_text())
     # The column "number" is not of the request, and stays.
     fields = ("messages", "max_tokens", "vocab_lang", "vocab_n_words")
@@ -148,11 +148,11 @@ def test_a_program_has_a_dataset_answered(smollm2_path: Path, tmp_path: Path) ->
         assert json.loads(row["completion"])["vocab"]["n_words"] == 300 + row["number"]
 
 
-def test_a_run_that_is_killed_goes_on_and_is_complete(smollm2_path: Path, tmp_path: Path, address: str) -> None:
+def test_a_run_that_is_killed_goes_on_and_is_complete(shallow_path: Path, tmp_path: Path, address: str) -> None:
     source, out = tmp_path / "in.parquet", tmp_path / "out"
     write_table(source)
     lists = short_lists(tmp_path / "word lists", "en", "es", "de", "fr", "it")
-    write_config(tmp_path / "offline.yaml", smollm2_path, wordlist_dir=str(lists))
+    write_config(tmp_path / "offline.yaml", shallow_path, wordlist_dir=str(lists))
     [typed] = commands(COMMAND)
     python, *how, _, _, option, config = typed.text.split()
     assert (python, config) == ("python", "configs/offline/one-gpu.yaml")

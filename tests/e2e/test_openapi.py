@@ -1,7 +1,6 @@
-"""Requests made from ``/openapi.json``, right and wrong ones: none fails, none is answered late, and each answer is one
-that the document describes."""
+"""Requests made from ``/openapi.json``, right and wrong ones: none fails or hangs, and each answer is one that the
+document describes."""
 
-import time
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -19,20 +18,17 @@ from tests.e2e.service import KEY, MODEL, Service
 
 pytestmark = pytest.mark.e2e
 
-MAX_ANSWER_S: Final = 15.0
-"""For what hangs. With 5 s a rewrite was late four times on a slow machine."""
+ANSWER_TIMEOUT_S: Final = 60
+"""For what hangs: a rewrite takes 5 s on a slow machine."""
 
-NUM_TRIES: Final = 4
-"""Of a late answer: for the first request for a list tables are made, and others may take the machine's cores."""
-
-NUM_EXAMPLES: Final = settings().max_examples // 2
+NUM_EXAMPLES: Final = settings().max_examples // 4
 """Of right and of wrong requests each, for each operation."""
 
 MOST: Final = {
     "max_tokens": 4, "max_completion_tokens": 4, "max_new_tokens": 4, "min_tokens": 2, "n": 2, "best_of": 2,
     "num_beams": 2, "width": 2, "min_sentences": 1, "candidates": 1, "top": 3,
 }  # fmt: skip
-"""What a request may ask for here, so that 5 s are enough on two cores. Smaller values and other types stay."""
+"""What a request may ask for here, so that it is soon answered on two cores. Smaller values and other types stay."""
 
 LENGTHS: Final = {"/v1/chat/completions": "max_tokens", "/v1/completions": "max_tokens", "/generate": "max_new_tokens"}
 """What bounds an answer, and may be left out of a request."""
@@ -98,7 +94,7 @@ def prepare(case: Case, known: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("mode", GenerationMode, ids=lambda mode: mode.value)
-def test_no_request_fails_and_none_is_answered_late(
+def test_no_request_fails_or_hangs(
     schema: BaseSchema, session: requests.Session, known: dict[str, str], mode: GenerationMode, subtests: Any
 ) -> None:
     checks = CHECKS.get_by_names(["response_schema_conformance", "content_type_conformance"])
@@ -116,15 +112,10 @@ def test_no_request_fails_and_none_is_answered_late(
         def ask(case: Case, names: dict[str, str]) -> None:
             nonlocal num_asked
             prepare(case, names)
-            for _ in range(NUM_TRIES):
-                began = time.monotonic()
-                answer = case.call(session=session, timeout=60)
-                num_asked += 1
-                assert answer.status_code < 500, answer.text
-                case.validate_response(answer, checks=checks)
-                if time.monotonic() - began <= MAX_ANSWER_S:
-                    return
-            raise AssertionError(f"answered {NUM_TRIES} times after more than {MAX_ANSWER_S:g} s: {case.body}"[:2000])
+            answer = case.call(session=session, timeout=ANSWER_TIMEOUT_S)
+            num_asked += 1
+            assert answer.status_code < 500, answer.text
+            case.validate_response(answer, checks=checks)
 
         with subtests.test(operation=operation.label):
             try:

@@ -49,7 +49,7 @@ def steps_of(block: Block) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("page", PROGRAMS, ids=lambda page: page[0].page)
-def test_the_programs_of_a_page_run(service: Service, smollm2_path: Path, tmp_path: Path, page: list[Block]) -> None:
+def test_the_programs_of_a_page_run(service: Service, shallow_path: Path, tmp_path: Path, page: list[Block]) -> None:
     steps = [step for block in page if block.language in RUN for step in steps_of(block)]
     given = json.dumps(steps)
     for address in ADDRESSES:
@@ -58,7 +58,7 @@ def test_the_programs_of_a_page_run(service: Service, smollm2_path: Path, tmp_pa
     where = {"WORDBOUND_URL": service.url, "WORDBOUND_API_KEY": KEY, "KEY": KEY, "PATH": path, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         [sys.executable, str(ROOT / "tests" / "e2e" / "page_runner.py")],
-        input=given.replace(MODEL_ID, str(smollm2_path)),
+        input=given.replace(MODEL_ID, str(shallow_path)),
         env={**os.environ, **where},
         cwd=tmp_path,
         capture_output=True,

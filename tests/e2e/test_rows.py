@@ -32,14 +32,14 @@ def http(service: Service) -> Iterator[httpx.Client]:
 
 
 @pytest.fixture(scope="module")
-def tokenizer(smollm2_path: Path) -> Any:
-    return AutoTokenizer.from_pretrained(smollm2_path)
+def tokenizer(shallow_path: Path) -> Any:
+    return AutoTokenizer.from_pretrained(shallow_path)
 
 
 @pytest.fixture(scope="module")
-def expected(smollm2_path: Path, tokenizer: Any) -> list[Any]:
+def expected(shallow_path: Path, tokenizer: Any) -> list[Any]:
     """Of each text, the log-softmax of the model's logits after each of its tokens, in float32."""
-    model = AutoModelForCausalLM.from_pretrained(smollm2_path, dtype=torch.float32)
+    model = AutoModelForCausalLM.from_pretrained(shallow_path, dtype=torch.float32)
     with torch.no_grad():
         return [
             model(torch.tensor([tokenizer.encode(text)])).logits[0].float().log_softmax(-1).numpy() for text in TEXTS

@@ -20,14 +20,14 @@ ALL = ["short", "long", "given up", "stranger", *(f"fork {i}" for i in range(WID
 
 
 @pytest.fixture(scope="module")
-def found(smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def found(shallow_path: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What the program ``searching_engine`` found."""
     folder = tmp_path_factory.mktemp("engine")
-    words = save_short_list(folder, load_speller(str(smollm2_path)))
+    words = save_short_list(folder, load_speller(str(shallow_path)))
     grammar = GrammarReference(words.digest, ListOptions(punctuation="full"), 1000, 400).to_ebnf()
     results = folder / "results.json"
     run_program(
-        "tests.e2e.searching_engine", str(smollm2_path), str(folder), grammar, str(results),
+        "tests.e2e.searching_engine", str(shallow_path), str(folder), grammar, str(results),
         log=folder / "engine.log", artefacts=folder,
     )  # fmt: skip
     told: dict[str, Any] = json.loads(results.read_text())

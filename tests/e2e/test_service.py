@@ -33,9 +33,9 @@ def assert_counts_are_plausible(answer: Answer, lang: str, n_words: int) -> None
     assert len(answer.vocab["id"]) == 64
 
 
-def test_a_hundred_answers_have_listed_words_only_and_whole(service: Service) -> None:
+def test_answers_have_listed_words_only_and_whole(service: Service) -> None:
     randomness = random.Random(2)
-    cases = (list(itertools.product(QUESTIONS, (100, 1000, 20000), (False, True), (0.0, 1.0))) * 3)[:100]
+    cases = list(itertools.product(QUESTIONS, (100, 1000, 20000), (False, True), (0.0, 1.0)))
     budgets = [randomness.randint(5, 60) for _ in cases]
 
     def ask(number: int) -> None:

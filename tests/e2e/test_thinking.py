@@ -23,9 +23,9 @@ QUESTION = "Tell me a story about a dog."
 
 
 @pytest.fixture(scope="module")
-def thinker(smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def thinker(shallow_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     folder = tmp_path_factory.mktemp("thinker")
-    write_thinking_model(smollm2_path, folder / MODEL)
+    write_thinking_model(shallow_path, folder / MODEL)
     engine_kwargs = {
         "enforce_eager": True, "max_model_len": 2048, "max_num_seqs": 16, "reasoning_parser": THINKING,
     }  # fmt: skip

@@ -53,9 +53,9 @@ class Cluster:
 
 
 @pytest.fixture(scope="module")
-def cluster(smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(shallow_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     folder, port = tmp_path_factory.mktemp("nodes"), free_port()
-    own = {"model_name": str(smollm2_path), "wordlist_dir": str(short_lists(folder / "lists", "en", "es", "it", "tr"))}
+    own = {"model_name": str(shallow_path), "wordlist_dir": str(short_lists(folder / "lists", "en", "es", "it", "tr"))}
     args = yaml.safe_load(CONFIG.read_text())["applications"][0]["args"] | own | SETTINGS
     caches = [folder / "vocabulary", folder / "engine"]
     command = [sys.executable, "-m", "tests.e2e.two_nodes", str(port), *map(str, caches), json.dumps(args)]

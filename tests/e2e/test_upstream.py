@@ -31,8 +31,8 @@ def run(program: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_seed_and_a_prompt_of_several_steps_end_vllms_engine(smollm2_path: Path, tmp_path: Path) -> None:
-    done = run(SEED.text.replace("HuggingFaceTB/SmolLM2-135M-Instruct", str(smollm2_path)), tmp_path)
+def test_a_seed_and_a_prompt_of_several_steps_end_vllms_engine(shallow_path: Path, tmp_path: Path) -> None:
+    done = run(SEED.text.replace("HuggingFaceTB/SmolLM2-135M-Instruct", str(shallow_path)), tmp_path)
     assert done.returncode != 0
     assert "CPU Generator does not use offset" in done.stdout + done.stderr
 

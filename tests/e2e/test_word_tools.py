@@ -68,10 +68,10 @@ def enumerated(path: Path, text: str, words: tuple[str, ...]) -> dict[str, float
     return found
 
 
-def test_the_next_words_are_those_of_a_full_enumeration(http: httpx.Client, smollm2_path: Path) -> None:
+def test_the_next_words_are_those_of_a_full_enumeration(http: httpx.Client, shallow_path: Path) -> None:
     """Within 1e-3 where the service computes in float32; in bfloat16 as well as that can."""
     words = load_word_list("en", None).words[:NUM_WORDS]
-    expected = enumerated(smollm2_path, TEXT, words)
+    expected = enumerated(shallow_path, TEXT, words)
     answer = told(http, "next", text=TEXT)
     within = 1e-3 if resolved_dtype("auto") == "float32" else 2e-2
     found = {entry["word"]: entry["probability"] for entry in answer["data"]}

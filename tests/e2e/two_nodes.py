@@ -7,7 +7,6 @@ Says on its standard output when it is ready.
 """
 
 import json
-import os
 import sys
 
 import ray
@@ -15,21 +14,21 @@ from ray import serve
 from ray.cluster_utils import Cluster
 
 from deployments.app import build
-from deployments.ingress.connections.proxy_callback import CALLBACK, CALLBACK_VARIABLE
+from deployments.process_setup import SERVE_ENVIRONMENT
 
 READY = "two nodes are ready"
 
 
 def main() -> None:
     port, vocabulary_cache, engine_cache, args = sys.argv[1:]
-    os.environ[CALLBACK_VARIABLE] = CALLBACK
     cluster = Cluster()
     # A node's processes inherit these variables.
     cluster.add_node(num_cpus=1, resources={"vocabulary": 1}, env_vars={"WORDBOUND_CACHE": vocabulary_cache})
     cluster.add_node(num_cpus=2, resources={"engine": 1}, env_vars={"WORDBOUND_CACHE": engine_cache})
     ray.init(address=cluster.address)
     try:
-        serve.start(http_options={"host": "127.0.0.1", "port": int(port)})
+        options = {"runtime_env": {"env_vars": SERVE_ENVIRONMENT}}
+        serve.start(http_options={"host": "127.0.0.1", "port": int(port)}, controller_options=options)
         serve.run(build(json.loads(args)), name="wordbound", route_prefix="/")
         print(READY, flush=True)
         sys.stdin.read()

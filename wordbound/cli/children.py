@@ -12,9 +12,6 @@ import typer
 from wordbound.cli import packages
 from wordbound.cli.commands import INTERRUPTED, InputError, ServiceError
 
-CALLBACK: Final[Mapping[str, str]] = {"RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH": "deployments.proxy:middlewares"}
-"""``deployments.ingress.connections.proxy_callback`` guards Serve's proxy; the service does not start without it."""
-
 TO_INSTALL: Final = "in a clone: make demo; for GPUs: pip install -c constraints-gpu.txt '.[gpu]'"
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 import typer
 
 import wordbound
-from wordbound.cli.children import CALLBACK, check_installed, run_to_its_end
+from wordbound.cli.children import check_installed, run_to_its_end
 from wordbound.cli.commands import NOT_AS_ASKED, InputError
 from wordbound.cli.configuration import Configuration
 from wordbound.cli.doctor import findings
@@ -43,7 +43,7 @@ def serve(
             note(str(found))
         if failed:
             raise typer.Exit(NOT_AS_ASKED)
-    run_to_its_end(["-m", "deployments.serving", str(config)], os.environ | CALLBACK)
+    run_to_its_end(["-m", "deployments.serving", str(config)], os.environ)
 
 
 def demo() -> None:

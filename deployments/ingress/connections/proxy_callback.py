@@ -4,8 +4,8 @@ bound.
 Serve takes the request id, a deadline, "do not stop when I leave", a model and a session to route by from the client,
 keeps a router entry for each model and session for ever, and tells its routes without a key. While the application is
 started, replaced or ended, it answers in its own words or not at all. The proxy calls
-``middlewares`` when ``RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH`` in the environment of the Ray node is
-``deployments.proxy:middlewares``; the ingress does not start on a node without it.
+``middlewares`` when ``RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH`` in its environment is
+``deployments.proxy:middlewares``; the ingress, which Serve's controller gives the same, does not start without it.
 """
 
 import os
@@ -24,10 +24,7 @@ from deployments.errors import ApiError, NotFoundError, OverloadedError
 from deployments.ingress.connections.idle_connections import TIMEOUT_S, IdleConnections
 from deployments.ingress.connections.read_ahead import limit_client
 from deployments.ingress.connections.send_ahead import CONFIRM_BYTES, CONFIRMS, Reader
-from deployments.process_setup import watch_event_loop
-
-CALLBACK_VARIABLE: Final = "RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH"
-CALLBACK: Final = "deployments.proxy:middlewares"
+from deployments.process_setup import CALLBACK, CALLBACK_VARIABLE, watch_event_loop
 
 _TRUSTED_BY_SERVE: Final = frozenset(
     name.lower().replace("_", "-").encode()
@@ -65,11 +62,12 @@ def middlewares() -> list[Middleware]:
 
 
 def check_guarded(environment: Mapping[str, str] = os.environ) -> None:
-    """Raise ``RuntimeError`` where this node's proxy would have no guard."""
+    """Raise ``RuntimeError`` where Serve's proxies have no guard."""
     if environment.get(CALLBACK_VARIABLE) != CALLBACK:
         raise RuntimeError(
-            f"Serve's proxy on this node is not guarded against its clients: set {CALLBACK_VARIABLE}={CALLBACK} on "
-            "every node before Ray starts there (in the shell of `ray start`, or of `serve run` where that starts Ray)"
+            "Serve's proxy is not guarded against its clients. The YAML file needs the controller_options of "
+            f"serve_config.yaml, among them {CALLBACK_VARIABLE}: {CALLBACK}. Serve reads them when it starts; `serve "
+            "shutdown` ends one that runs. Without a file, set the variable on every node before Ray starts"
         )
 
 

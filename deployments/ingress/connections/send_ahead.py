@@ -23,10 +23,10 @@ from deployments.limits import Limits
 logger = logging.getLogger("ray.serve.wordbound")
 
 FEW_BYTES: Final = 64 * 1024
-"""Of each answer. Ray sends less than 100 KB without its object store."""
+"""Of each answer."""
 
-MANY_BYTES: Final = 4 * 2**20
-"""Of an answer that is read fast. A file of 200 MB takes 1.2 s in such pieces, and 8 s in pieces of 256 KiB."""
+MANY_BYTES: Final = 2**20
+"""Of an answer that is read fast. What is under way may become one message to the proxy, of which there are copies."""
 
 SHARED_BYTES: Final = 24 * 2**20
 """What all answers of one ingress may have beyond ``FEW_BYTES`` each, so that clients that read fast and then stop hold

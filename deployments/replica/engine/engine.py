@@ -24,7 +24,6 @@ from vllm.v1.metrics.loggers import StatLoggerBase
 from vllm.v1.metrics.stats import IterationStats, SchedulerStats
 
 from deployments.contract import Answer, ChatBody
-from deployments.process_setup import SERVE_ENVIRONMENT
 from deployments.replica.engine.autoscaling import autoscaling_config
 from deployments.replica.engine.dtype import resolved_dtype
 from deployments.search.client import SearchClient
@@ -180,7 +179,7 @@ def engine_config(settings: Settings) -> LLMConfig:
             # The engine's bundle has the processors; the replica itself only passes requests on.
             "ray_actor_options": {"num_cpus": 0},
         },
-        runtime_env={"env_vars": {**SERVE_ENVIRONMENT, **OFFLINE_STATISTICS, **settings.replica_env}},
+        runtime_env={"env_vars": {**OFFLINE_STATISTICS, **settings.replica_env}},
         callback_config={"callback_class": NodeInit},
         # Ray would hold each token back for 50 ms; ``deployments.search.pacing`` has parts of streams wait where there
         # are many.

@@ -20,8 +20,8 @@ from ray import serve
 
 from deployments.contract import BEGUN, Answer, Caller, ChatBody, Decoding, ResolvedVocabulary, RowsItem, VocabularySpec
 from deployments.ingress.backend import HandleBackend
-from deployments.ingress.connections.proxy_callback import CALLBACK, CALLBACK_VARIABLE
 from deployments.ingress.deployment import Ingress
+from deployments.process_setup import SERVE_ENVIRONMENT
 from deployments.replica.engine.autoscaling import autoscaling_config
 from deployments.scaling import Autoscaling
 from deployments.settings import Settings
@@ -61,6 +61,9 @@ class VocabularyStandIn:
 LARGE_ROWS, LARGE_V = 12, 2**20
 """48 MiB, each row an object of Ray's."""
 
+LARGE_PIECE = 5 * 2**20
+"""More than gRPC takes by itself, in bytes."""
+
 
 class ReplicaStandIn:
     """The first starts at once, any later one as slowly as a model that is loaded."""
@@ -74,9 +77,14 @@ class ReplicaStandIn:
     async def answer(
         self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, caller: Caller
     ) -> AsyncGenerator[Answer]:
-        if body["messages"][-1]["content"] == "please die":
+        content = body["messages"][-1]["content"]
+        if content == "please die":
             os._exit(1)
         yield BEGUN
+        if content == "a large piece":
+            text = "a" * LARGE_PIECE
+            yield f"data: {text}\n\n" if body.get("stream") else {"text": text}
+            return
         async for item in self._stand_in.answer(body, vocabulary, decoding, caller):
             yield item
 
@@ -107,11 +115,10 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     started = tmp_path_factory.mktemp("replica") / "started"
-    patch = pytest.MonkeyPatch()
-    patch.setenv(CALLBACK_VARIABLE, CALLBACK)
     ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
     try:
-        serve.start(http_options={"host": "127.0.0.1", "port": port})
+        options = {"runtime_env": {"env_vars": SERVE_ENVIRONMENT}}
+        serve.start(http_options={"host": "127.0.0.1", "port": port}, controller_options=options)
         settings = Settings(model_id=MODEL, secret_token=KEY, limits=LIMITS)
         serve.run(
             Ingress.options(ray_actor_options=FREE).bind(settings, Replica.bind(started), Vocabulary.bind()),
@@ -122,7 +129,6 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
     finally:
         serve.shutdown()
         ray.shutdown()
-        patch.undo()
 
 
 def num_open() -> int:
@@ -141,6 +147,11 @@ def test_an_answer_crosses_the_handles(front: Front) -> None:
     whole = front.chat(vocab_lang="en", vocab_n_words=10)
     assert whole.json()["choices"][0]["message"]["content"] == "".join(WORDS)
     assert front.chat(stream=True).text.endswith("data: [DONE]\n\n")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_large_piece_of_an_answer_crosses_the_handles(front: Front, stream: bool) -> None:
+    assert front.chat(text="a large piece", stream=stream).text.count("a") >= LARGE_PIECE
 
 
 def test_rows_cross_the_handles_and_a_client_that_reads_slowly_holds_little_of_them(front: Front) -> None:

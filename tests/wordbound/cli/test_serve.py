@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from deployments.ingress.connections import proxy_callback
 from tests.wordbound.cli.conftest import Run, assert_refused
 from wordbound.cli import children, packages, serve
 from wordbound.cli.commands import DONE, INTERRUPTED, NOT_AS_ASKED, WRONG_INPUT, ServiceError
@@ -33,11 +32,10 @@ def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Started:
     return programs
 
 
-def test_a_service_starts_with_its_proxy_guarded(started: Started, run: Run) -> None:
+def test_a_service_starts_in_this_environment(started: Started, run: Run) -> None:
     assert run("serve").exit_code == DONE
     [(arguments, environment)] = started
     assert arguments == ["-m", "deployments.serving", "serve_config.yaml"]
-    assert environment.items() >= {proxy_callback.CALLBACK_VARIABLE: proxy_callback.CALLBACK}.items()
     assert environment["SECRET_TOKEN"] == "s3cret"
 
 

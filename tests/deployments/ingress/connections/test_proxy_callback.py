@@ -6,13 +6,8 @@ import pytest
 from uvicorn.config import HTTP_PROTOCOLS, Config
 
 from deployments.ingress.connections.header_limits import LimitedHttpToolsProtocol
-from deployments.ingress.connections.proxy_callback import (
-    CALLBACK,
-    CALLBACK_VARIABLE,
-    ProxyGuard,
-    check_guarded,
-    middlewares,
-)
+from deployments.ingress.connections.proxy_callback import ProxyGuard, check_guarded, middlewares
+from deployments.process_setup import CALLBACK, CALLBACK_VARIABLE
 
 
 def headers_behind(*headers: tuple[bytes, bytes]) -> list[tuple[bytes, bytes]]:
@@ -71,7 +66,7 @@ def test_servers_that_start_afterwards_limit_headers(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("environment", [{}, {CALLBACK_VARIABLE: ""}, {CALLBACK_VARIABLE: "other:middlewares"}])
 def test_an_ingress_does_not_start_without_the_guard(environment: dict[str, str]) -> None:
-    with pytest.raises(RuntimeError, match=f"set {CALLBACK_VARIABLE}={CALLBACK} on every node before Ray starts"):
+    with pytest.raises(RuntimeError, match=f"{CALLBACK_VARIABLE}: {CALLBACK}"):
         check_guarded(environment)
     check_guarded({CALLBACK_VARIABLE: CALLBACK})
 
