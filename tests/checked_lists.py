@@ -7,6 +7,7 @@ from the caller.
 import json
 import lzma
 import re
+import threading
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
@@ -96,6 +97,9 @@ class Listing(NamedTuple):
     case: str
 
 
+_making = threading.Lock()
+
+
 def listing_of(lang: str, n_words: int, words: Sequence[str] | None, rules: Rules) -> Listing:
     base = re.split("[-_]", lang)[0]
     punctuation = rules.get("punctuation", "full")
@@ -104,18 +108,21 @@ def listing_of(lang: str, n_words: int, words: Sequence[str] | None, rules: Rule
         "basic": BASIC_PUNCTUATION + BASIC_PUNCTUATION_OF.get(base, ""),
         "none": " \n",
     }
-    listing = _listing(
-        lang,
-        n_words,
-        None if words is None else tuple(words),
-        tuple(rules.get("extra_words", ())),
-        tuple(rules.get("exclude_words", ())),
-    )
+    # Threads that ask for the same would each make it.
+    with _making:
+        is_any_case = words is not None or not _has_capitals(lang)
+        listing = _listing(
+            lang,
+            n_words,
+            None if words is None else tuple(words),
+            tuple(rules.get("extra_words", ())),
+            tuple(rules.get("exclude_words", ())),
+        )
     return listing._replace(
         marks=marks.get(punctuation, PUNCTUATION),
         sentence_marks=SENTENCE_MARKS + (";" if (base, punctuation) == ("el", "standard") else ""),
         numbers=rules.get("numbers", False),
-        case=rules.get("case", "sentence" if words is None and _has_capitals(lang) else "any"),
+        case=rules.get("case", "any" if is_any_case else "sentence"),
     )
 
 
@@ -156,9 +163,14 @@ def wordfreq_words(lang: str, n_words: int) -> list[str]:
 
 def built_in_words(lang: str, n_words: int) -> list[str]:
     """The first words of the list that a language's name stands for: cleaned, with its capitals, and safe."""
+    return _built_in_words(lang)[:n_words]
+
+
+@lru_cache(maxsize=8)
+def _built_in_words(lang: str) -> list[str]:
     file = DATA / f"{lang}.xz"
     if not file.is_file():
-        return wordfreq_words(lang, n_words)
+        return wordfreq_words(lang, 10**9)
     values = json.loads(lzma.decompress(file.read_bytes()))
     raw, unsafe = wordfreq_words(lang, 10**9), set(values["unsafe"])
     added: dict[int, list[str]] = {}
@@ -166,7 +178,7 @@ def built_in_words(lang: str, n_words: int) -> list[str]:
         added.setdefault(place, []).append(word)
     spelled = [*_verdicts(raw, values["verdicts"], values["respelled"], lang), ""]
     found = chain.from_iterable((*added.get(place, ()), word) for place, word in enumerate(spelled))
-    return _distinct((word for word in found if word and word not in unsafe), n_words)
+    return _distinct((word for word in found if word and word not in unsafe), 10**9)
 
 
 def _verdicts(raw: list[str], verdicts: str, respelled: list[str], lang: str) -> Iterator[str]:

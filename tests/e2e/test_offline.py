@@ -69,7 +69,7 @@ def write_table(path: Path) -> None:
 def write_config(path: Path, model: Path, **settings: Any) -> None:
     config: dict[str, Any] = {
         "model_name": str(model),
-        "torch_dtype": "bfloat16",
+        "torch_dtype": "auto",
         "limits": {"max_input_tokens": 256, "max_new_tokens": 64},
         "placement_bundles": [{"CPU": 1, "engine": 1}],
         "vocabulary_resources": {"lists": 1},
@@ -101,7 +101,7 @@ def test_an_engine_without_the_plugin_answers_nothing(shallow_path: Path, tmp_pa
     write_config(tmp_path / "offline.yaml", shallow_path, **settings)
     command = [sys.executable, "-m", "deployments.offline", str(source), str(out), "--config"]
     ended = subprocess.run(
-        [*command, str(tmp_path / "offline.yaml")], capture_output=True, text=True, timeout=300, check=False
+        [*command, str(tmp_path / "offline.yaml")], capture_output=True, text=True, timeout=900, check=False
     )
     assert ended.returncode == 1
     assert "has not loaded the vLLM plugin 'wordbound'" in ended.stderr
@@ -109,7 +109,9 @@ def test_an_engine_without_the_plugin_answers_nothing(shallow_path: Path, tmp_pa
 
 
 def test_a_program_has_a_dataset_answered(shallow_path: Path, tmp_path: Path) -> None:
-    write_config(tmp_path / "offline.yaml", shallow_path, placement_bundles=[{"CPU": 1}], vocabulary_resources={})
+    lists = str(short_lists(tmp_path / "word lists", "en"))
+    settings = {"placement_bundles": [{"CPU": 1}], "vocabulary_resources": {}, "wordlist_dir": lists}
+    write_config(tmp_path / "offline.yaml", shallow_path, **settings)
     config = yaml.safe_load((tmp_path / "offline.yaml").read_text())
     # The column "number" is not of the request, and stays.
     fields = ("messages", "max_tokens", "vocab_lang", "vocab_n_words")
@@ -133,7 +135,7 @@ def test_a_program_has_a_dataset_answered(shallow_path: Path, tmp_path: Path) ->
     program = f"{init}{PROGRAM.text}json.dump(dataset.take_all(), open({str(rows_path)!r}, 'w'))\n"
     ended = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True, text=True, timeout=300, check=False,
+        capture_output=True, text=True, timeout=900, check=False,
     )  # fmt: skip
     assert ended.returncode == 0, ended.stderr[-4000:]
     rows = json.loads(rows_path.read_text())
@@ -173,7 +175,7 @@ def test_a_run_that_is_killed_goes_on_and_is_complete(shallow_path: Path, tmp_pa
 
     assert (tmp_path / "first.log").read_text(errors="replace").count("its engine keeps to word lists") == 2
 
-    second = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=400, check=False)
+    second = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900, check=False)
     assert second.returncode == 0, second.stdout[-2000:] + second.stderr[-4000:]
     assert f"{NUM_ROWS} rows: " in second.stdout
     summary = json.loads((out / "_summary.json").read_text())

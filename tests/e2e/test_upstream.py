@@ -10,7 +10,8 @@ import pytest
 from tests.e2e.own_engine import ENVIRONMENT
 from tests.pages import blocks_run_by
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.parallel]
+# What vLLM does by itself changes with its version only.
+pytestmark = [pytest.mark.e2e, pytest.mark.stress]
 
 SEED, ADAPTERS, TEMPERATURES, SANITIZER, BITMASK = blocks_run_by(__file__, "docs/upstream.md")
 

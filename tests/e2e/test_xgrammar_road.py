@@ -18,10 +18,10 @@ from tests.e2e.service import LISTS, MODEL, Service, running
 from tests.e2e.test_service import QUESTIONS
 from tests.slow_tokenizer import write_slow_tokenizer
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+pytestmark = [pytest.mark.e2e, pytest.mark.stress]
 
 
-@pytest.fixture(scope="module", params=[pytest.param("set", marks=pytest.mark.stress), "taken"])
+@pytest.fixture(scope="module", params=["set", "taken"])
 def own_service(
     request: pytest.FixtureRequest, shallow_path: Path, wordlist_dir: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Service]:

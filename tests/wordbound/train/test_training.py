@@ -176,7 +176,7 @@ def test_a_training_that_is_killed_ends_with_the_same_figures(model: Path, tmp_p
     assert not adapter.card.fits("es", 300)
 
 
-@pytest.mark.slow
+@pytest.mark.stress
 @pytest.mark.e2e
 def test_two_workers_follow_one(model: Path, tmp_path: Path) -> None:
     one, two = (figures_of(start(model, tmp_path / str(number), number)) for number in (1, 2))
