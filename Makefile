@@ -13,6 +13,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 WANTED := -c constraints-cpu.txt -e ".[cpu,demo,dev]"
 # vLLM asks for these three, whose public builds do not match the CPU build of torch and break `import transformers`.
 MISMATCHED := torchvision torchaudio torchcodec
+# The files with tests that need the stack: reading the nine thousand others takes half a minute each time.
+STACK_TESTS = $(shell grep -rlE 'pytest\.mark\.(e2e|slow)' tests --include='test_*.py' | sort)
 
 .PHONY: lists page check-page docs demo test unit test-fresh test-slow test-optimized stress test-postgres lint types constraints \
   check-constraints bench bench-masks bench-gpu bench-quality clean
@@ -25,7 +27,7 @@ demo: $(READY)
 
 # Every unit test, and the promise on one running application.
 test: unit
-	$(BIN)/python -m pytest -m "e2e and not slow and not stress"
+	$(BIN)/python -m pytest -m "e2e and not slow and not stress" $(STACK_TESTS)
 
 # Two processes, whose libraries start no threads of their own: they would take each other's cores.
 unit: $(READY)
@@ -42,8 +44,8 @@ test-fresh: $(READY)
 # would bind to one core; Ray would have its workers give way to the tests (nice 15).
 test-slow: $(READY)
 	OMP_NUM_THREADS=1 VLLM_CPU_OMP_THREADS_BIND=nobind RAY_worker_niceness=0 \
-	  $(BIN)/python -m pytest -m "slow and parallel and not stress" -n 2 --dist loadfile --no-loadscope-reorder
-	$(BIN)/python -m pytest -m "slow and not parallel and not stress"
+	  $(BIN)/python -m pytest -m "slow and parallel and not stress" -n 2 --dist loadfile --no-loadscope-reorder $(STACK_TESTS)
+	$(BIN)/python -m pytest -m "slow and not parallel and not stress" $(STACK_TESTS)
 
 # Ten times as many random examples, and what is left out elsewhere: for an hour or two without anybody watching.
 stress: $(READY)

@@ -149,7 +149,7 @@ def figures_of(process: subprocess.Popen[str]) -> list[dict[str, Any]]:
     return evaluations
 
 
-@pytest.mark.slow
+@pytest.mark.stress
 @pytest.mark.e2e
 def test_a_training_that_is_killed_ends_with_the_same_figures(model: Path, tmp_path: Path) -> None:
     whole = figures_of(start(model, tmp_path / "whole"))
