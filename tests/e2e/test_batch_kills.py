@@ -65,7 +65,7 @@ class Story:
 
 
 @pytest.fixture(scope="module", params=PLANS, ids="-".join)
-def story(request: pytest.FixtureRequest, shallow_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Story:
+def story(request: pytest.FixtureRequest, smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Story:
     plan: tuple[Victim, Victim, Victim] = request.param
     folder = tmp_path_factory.mktemp("kills")
     args = {
@@ -81,7 +81,7 @@ def story(request: pytest.FixtureRequest, shallow_path: Path, tmp_path_factory: 
     lists: list[list[str]] = []
     num_compiles: list[int] = []
     for run in range(1 + plan.count("service")):
-        demo = Demo(str(shallow_path), folder / f"run-{run}", args)
+        demo = Demo(str(smollm2_path), folder / f"run-{run}", args)
         with running(demo, timeout_s=60) as service:
             answers = [service.ask("Hello", vocab, max_tokens=9) for vocab in QUESTIONS]
             lists.append([(answer.vocab or {})["id"] for answer in answers])

@@ -79,8 +79,8 @@ class World:
 
 
 @pytest.fixture
-async def world(tmp_path: Path, shallow_path: Path) -> AsyncIterator[World]:
-    world = World(tmp_path / "artefacts", shallow_path)
+async def world(tmp_path: Path, smollm2_path: Path) -> AsyncIterator[World]:
+    world = World(tmp_path / "artefacts", smollm2_path)
     await world.start()
     yield world
     await world.vocabulary.close()

@@ -16,16 +16,16 @@ from tests.checker import assert_only_listed_words, unlisted_words
 from tests.e2e.service import MODEL, Service, running
 from tests.thinking_model import END, THINKING, write_thinking_model
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.parallel]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 LISTED: dict[str, Any] = {"lang": "en", "n_words": 1000}
 QUESTION = "Tell me a story about a dog."
 
 
 @pytest.fixture(scope="module")
-def thinker(shallow_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def thinker(smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     folder = tmp_path_factory.mktemp("thinker")
-    write_thinking_model(shallow_path, folder / MODEL)
+    write_thinking_model(smollm2_path, folder / MODEL)
     engine_kwargs = {
         "enforce_eager": True, "max_model_len": 2048, "max_num_seqs": 16, "reasoning_parser": THINKING,
     }  # fmt: skip

@@ -23,18 +23,18 @@ pytestmark = [pytest.mark.e2e, pytest.mark.stress]
 
 @pytest.fixture(scope="module", params=["set", "taken"])
 def own_service(
-    request: pytest.FixtureRequest, shallow_path: Path, wordlist_dir: Path, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, smollm2_path: Path, wordlist_dir: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Service]:
     """An application with the mask engine xgrammar: with the demo's model, and with a slow tokenizer in its folder."""
     folder = tmp_path_factory.mktemp("service")
     args: dict[str, Any] = {"wordlist_dir": str(wordlist_dir), "prebuild_langs": []}
     if request.param == "set":
-        model = shallow_path
+        model = smollm2_path
         args["mask_engine"] = "xgrammar"
     else:
         model = folder / MODEL
         model.mkdir()
-        for path in shallow_path.iterdir():
+        for path in smollm2_path.iterdir():
             if not path.name.startswith("tokenizer"):
                 (model / path.name).symlink_to(path)
         write_slow_tokenizer(model)
