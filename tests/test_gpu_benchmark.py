@@ -132,8 +132,7 @@ def test_a_checkout_that_is_not_installed_is_told_how_to_be(monkeypatch: pytest.
         check_constraint()
 
 
-@pytest.mark.slow
-@pytest.mark.parallel
+@pytest.mark.stress
 def test_the_whole_of_it_runs_on_a_cpu_with_a_tiny_model_of_dummy_weights(smollm2_path: Path, tmp_path: Path) -> None:
     record = tmp_path / "run.json"
     options = ["--load-format", "dummy", "--hf-overrides", '{"num_hidden_layers": 1}', "--dtype", "float32"]

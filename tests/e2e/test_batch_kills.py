@@ -22,14 +22,14 @@ from tests.e2e.processes import processes_named
 from tests.e2e.service import MODEL, Service, running
 from tests.e2e.test_batches import read, start
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.stress]
 
 Victim = Literal["replica", "worker", "feeder", "service"]
 
 VICTIMS: tuple[Victim, ...] = ("replica", "worker", "service", "feeder")
 PLANS = [
-    pytest.param(("replica", "worker", "service"), marks=pytest.mark.slow),
-    *(pytest.param((victim,) * 3, marks=pytest.mark.stress) for victim in VICTIMS),
+    ("replica", "worker", "service"),
+    *((victim,) * 3 for victim in VICTIMS),
 ]
 
 MOMENTS = (0.1, 0.5, 0.9)
