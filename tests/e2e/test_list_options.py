@@ -68,6 +68,14 @@ def test_answers_keep_to_the_list_with_each_option(service: Service, name: str) 
         assert block["max_rank"] <= 1200
     if name == "numbers":
         assert any(char.isdigit() for answer in answers for char in answer.text)
+    if name == "lines":
+        # By itself this model writes none.
+        headers = {"X-API-Key": KEY}
+        tokens = httpx.post(f"{service.url}/tokenize", json={"prompt": "\n"}, headers=headers).json()["tokens"]
+        vocab = {"lang": "en-school", "n_words": 1200, **options}
+        answer = service.ask(QUESTIONS[0], vocab, logit_bias={str(tokens[-1]): 20}, max_tokens=40)
+        assert_only_listed_words(answer.text, "en-school", 1200, SCHOOL, **rules)
+        assert "\n" in answer.text.strip()
 
 
 def test_every_budget_gives_whole_sentences(service: Service) -> None:
