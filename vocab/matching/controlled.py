@@ -96,6 +96,7 @@ class ControlledStates:
         if controls.new_words is not None and controls.new_words.n_words > states.n_words:
             self._wide = states.variant(controls.new_words.n_words, ends=states)
         self._paths: dict[frozenset[int], _Paths] = {}
+        self._to_new_sentence: dict[int, frozenset[int]] = {}
         self._scratch = np.zeros((states.words.num_tokens + 31) // 32, dtype=np.int32)
         self._roots = frozenset((self.words if self.overlay is None else self.overlay).roots.values())
         self._blanks = frozenset(states.child(root, self.frame.blank) for root in self._roots)
@@ -131,7 +132,7 @@ class ControlledStates:
         may_stop = self._may_stop(after) and self._can_stop(progress, readings)
         for course in self._courses(progress, after, budget):
             self._fill(out, course, readings, budget)
-            self._rest(out, course, progress, after, readings)
+            self._discourage(out, course, progress, after, readings)
             if may_stop and not course.is_forced:
                 set_token_bits(out, stops, True)
             if out.any():
@@ -145,9 +146,9 @@ class ControlledStates:
         may_stop = self._may_stop(after) and self._can_stop(progress, readings)
         for course in self._courses(progress, after, budget):
             found = self._target(course, readings, token, budget)
-            if found and token in self._resting_tokens(course, progress, after, readings):
+            if found and token in self._unwanted_tokens(course, progress, after, readings):
                 self._fill(self._scratch, course, readings, budget)
-                self._rest(self._scratch, course, progress, after, readings)
+                self._discourage(self._scratch, course, progress, after, readings)
                 if not self._scratch[token >> 5] >> np.int32(token & 31) & 1:
                     return ()
             if found:
@@ -214,7 +215,9 @@ class ControlledStates:
                 rank for one, num in zip(controls.must_use, missing, strict=True) if num for rank in one.ranks
             )
             wanted = self._paths_of(ranks)
-            num_words = self._words_of_due(missing, budget)
+            words_left = controls.max_sentence_words - after.num_words
+            is_last_place = after.num_sentences >= controls.max_sentences and words_left <= sum(missing)
+            num_words = NO_WORDS if is_last_place else self._words_of_due(missing, budget)
             if num_words is not None:
                 if num_words == NO_WORDS:
                     yield _Course(inside, states.variant(states.n_words, opens), wanted, is_forced=True)
@@ -303,9 +306,11 @@ class ControlledStates:
         if tokens:
             set_token_bits(out, np.asarray([token for token, _ in tokens], dtype=np.int32), True)
 
-    def _rest(self, out: Int32Array, course: _Course, progress: Progress, after: Progress, readings: State) -> None:
-        """Take the ends of resting words from a mask, unless nothing would be left."""
-        tokens = self._resting_tokens(course, progress, after, readings)
+    def _discourage(
+        self, out: Int32Array, course: _Course, progress: Progress, after: Progress, readings: State
+    ) -> None:
+        """Take the unwanted tokens from a mask, unless nothing would be left."""
+        tokens = self._unwanted_tokens(course, progress, after, readings)
         if not tokens:
             return
         before = out.copy()
@@ -313,23 +318,44 @@ class ControlledStates:
         if not out.any():
             out[:] = before
 
-    def _resting_tokens(self, course: _Course, progress: Progress, after: Progress, readings: State) -> frozenset[int]:
-        """Return the tokens with which words end that rest; ``after`` holds for words that begin now."""
+    def _unwanted_tokens(self, course: _Course, progress: Progress, after: Progress, readings: State) -> frozenset[int]:
+        """Return the tokens with which words end that rest, and those that end the last sentence before every required
+        word came; ``after`` holds for words that begin now."""
         if course.is_forced or not self._all_used:
             return frozenset()
         now, behind = self._resting(progress), self._resting(after)
+        is_last = after.num_sentences >= self._controls.max_sentences and any(self._missing(after))
         nodes: list[tuple[_Paths, int, int]] = []
+        tokens: set[int] = set()
         for reading in readings:
             if reading >= 0 and now is not None:
                 nodes.append((now, reading >> 32, reading & _NODE))
-            if behind is not None and (gap := self._gap_behind(course, reading)) is not None:
-                nodes += ((behind, context, node) for node, context in course.begin.ways(gap))
-        return frozenset(
+            if (behind is not None or is_last) and (gap := self._gap_behind(course, reading)) is not None:
+                if behind is not None:
+                    nodes += ((behind, context, node) for node, context in course.begin.ways(gap))
+                if is_last:
+                    tokens |= self._tokens_to_new_sentence(-1 - gap)
+        tokens.update(
             token
             for paths, context, node in nodes
             for token, child in paths[self.frame.modes[context]].children.get(node, ())
             if self._leads_only_to(paths[self.frame.modes[context]], child)
         )
+        return frozenset(tokens)
+
+    def _tokens_to_new_sentence(self, frame_state: int) -> frozenset[int]:
+        """Return the tokens between words behind which every word starts a sentence."""
+        known = self._to_new_sentence.get(frame_state)
+        if known is None:
+            edges = slice(self.frame.edge_start[frame_state], self.frame.edge_start[frame_state + 1])
+            tokens, targets = self.frame.tokens[edges].tolist(), self.frame.targets[edges].tolist()
+            known = frozenset(token for token, target in zip(tokens, targets, strict=True) if self._only_starts(target))
+            self._to_new_sentence[frame_state] = known
+        return known
+
+    def _only_starts(self, frame_state: int) -> bool:
+        modes = [self.frame.modes[way.context] & SENTENCE for way in self.frame.ways[frame_state]]
+        return bool(modes) and all(modes)
 
     def _leads_only_to(self, paths: ModePaths, node: int) -> bool:
         """Whether a word that has come to a node ends as one of these, or goes on behind it."""

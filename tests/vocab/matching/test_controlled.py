@@ -180,6 +180,15 @@ def test_required_words_come_within_the_budget() -> None:
         assert isinstance(states, ControlledStates) and states.num_missing(matcher.state) == 0
 
 
+def test_required_words_come_before_the_last_sentence_ends() -> None:
+    controls = Controls(must_use=(RequiredWord((RANK["dog"],)),), max_sentence_words=8, max_sentences=2, num_tokens=40)
+    for seed in range(60):
+        text, _ = drawn(controls, 40, seed, stop=0.1)
+        assert "dog" in words_of(text), text
+        lengths = [len(words_of(sentence)) for sentence in sentences_of(text)]
+        assert len(lengths) <= 2 and max(lengths) <= 8, text
+
+
 def test_a_text_with_too_few_tokens_for_its_required_words_still_ends() -> None:
     controls = Controls(must_use=tuple(RequiredWord((rank,), 3) for rank in (9, 10)), num_tokens=12)
     for seed in range(30):
