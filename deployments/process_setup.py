@@ -72,7 +72,8 @@ def set_up_process(settings: Settings) -> None:
 def watch_event_loop(blocked_s: float = BLOCKED_S) -> threading.Thread:
     """Log where the running event loop is each time that one callback holds it for ``blocked_s``, until it is closed.
 
-    Time in which the loop's thread was ready to run and had no processor is not counted: a busy machine blocks no loop.
+    Time in which the loop's thread, or one that it waits for, was ready to run and had no processor is not counted: a
+    busy machine blocks no loop.
     Called when a process is ready: what it imports and loads before that blocks nobody.
     """
     args = asyncio.get_running_loop(), threading.get_ident(), threading.get_native_id(), blocked_s
@@ -87,7 +88,7 @@ def _watch(loop: asyncio.AbstractEventLoop, loop_thread: int, native_id: int, bl
         has_run.clear()
         try:
             cpu_clock = time.pthread_getcpuclockid(loop_thread)
-            cpu_start = time.clock_gettime(cpu_clock)
+            cpu_start, process_cpu_s = time.clock_gettime(cpu_clock), time.process_time()
             loop.call_soon_threadsafe(has_run.set)
         except (RuntimeError, OSError):
             # Closed, or its thread has ended.
@@ -100,8 +101,11 @@ def _watch(loop: asyncio.AbstractEventLoop, loop_thread: int, native_id: int, bl
                 return
             before_s, busy_s = busy_s, time.clock_gettime(cpu_clock) - cpu_start
             is_asleep, now = _is_asleep(native_id), time.monotonic()
+            before_cpu_s, process_cpu_s = process_cpu_s, time.process_time()
             if is_asleep and was_asleep:
-                asleep_s += max(0.0, now - sampled_at - (busy_s - before_s))
+                # Where this thread is late too, another one has the GIL: it blocks both as far as it computes.
+                counted_s = min(now - sampled_at, max(_SAMPLE_S, process_cpu_s - before_cpu_s))
+                asleep_s += max(0.0, counted_s - (busy_s - before_s))
             was_asleep, sampled_at = is_asleep, now
             if not stack and busy_s + asleep_s >= blocked_s:
                 stack = traceback.extract_stack(sys._current_frames().get(loop_thread))

@@ -66,6 +66,13 @@ def test_and_where_it_is_nowhere_the_reader_is_told_what_to_do(tmp_path: Path) -
     assert "make TORCH_INDEX=<address>" in done.stdout
 
 
+def test_uv_comes_by_pip_which_installs_the_rest_where_it_did_not_come(tmp_path: Path) -> None:
+    done, commands = installed(tmp_path, "torch==", f"UV={tmp_path}/venv/bin/uv")
+    assert done.returncode == 0, done.stderr
+    assert commands[1] == "install --quiet -c constraints-cpu.txt uv"
+    assert commands[2] == "install -c constraints-cpu.txt -e .[cpu,demo,dev]"
+
+
 @pytest.mark.parametrize("status", [0, 1])
 def test_uv_installs_the_rest_where_it_is_and_pip_where_it_fails(tmp_path: Path, status: int) -> None:
     uv = tmp_path / "uv"

@@ -104,8 +104,30 @@ asyncio.run(main())
 """
 
 
-def test_a_callback_that_waits_for_a_processor_blocks_nothing() -> None:
-    ran = subprocess.run([sys.executable, "-c", STARVED], capture_output=True, text=True, timeout=120, check=True)
+STOPPED = """
+import asyncio, logging, os, subprocess, sys, time
+from deployments.process_setup import watch_event_loop
+
+async def main():
+    logging.basicConfig(stream=sys.stdout)
+    watch_event_loop()
+    await asyncio.sleep(0.3)
+    start = time.monotonic()
+    command = f"sleep 0.1; kill -STOP {os.getpid()}; sleep 1.5; kill -CONT {os.getpid()}"
+    stops = subprocess.Popen(["sh", "-c", command])
+    # It sleeps for 0.3 s of this, and is stopped for the rest.
+    time.sleep(1.8)
+    print("took", time.monotonic() - start, flush=True)
+    await asyncio.sleep(0.5)
+    stops.wait()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("program", [STARVED, STOPPED], ids=["starved", "stopped"])
+def test_a_callback_that_waits_for_a_processor_blocks_nothing(program: str) -> None:
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
     word, seconds = ran.stdout.split()
     assert word == "took", "something was logged"
     assert float(seconds) > BLOCKED_S, "it did not wait"

@@ -130,6 +130,7 @@ def test_an_end_finishes_what_is_short_and_tells_what_is_long(served: Served) ->
     assert psutil.wait_procs(family, 10)[1] == []
 
 
+@pytest.mark.stress
 def test_a_second_signal_ends_everything_at_once(served: Served) -> None:
     family = served.family()
     with ThreadPoolExecutor(1) as pool:
