@@ -47,7 +47,8 @@ def run_program(module: str, *arguments: str, log: Path, artefacts: Path | None 
     with log.open("w") as output:
         done = subprocess.run(
             [sys.executable, "-m", module, *arguments],
-            env=os.environ | ENVIRONMENT | lists,
+            # One process, where vLLM would start two others, which import all of it again.
+            env=os.environ | ENVIRONMENT | lists | {"VLLM_ENABLE_V1_MULTIPROCESSING": "0"},
             stdout=output,
             stderr=subprocess.STDOUT,
             timeout=timeout_s,

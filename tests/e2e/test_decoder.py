@@ -12,7 +12,7 @@ from tests.checker import assert_only_listed_words
 from tests.e2e.service import running
 from wordbound.train.decoder import DecoderConfig, train_decoder
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.parallel]
 
 N_WORDS = 500
 CONTEXT = 128

@@ -17,7 +17,7 @@ from tests.e2e.service import KEY
 from tests.pages import ROOT, blocks_run_by
 from tools.docs.examples import commands
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.parallel]
 
 [README] = blocks_run_by(__file__, "README.md")
 [TUTORIAL] = blocks_run_by(__file__, "docs/tutorials/first-text.md")

@@ -89,7 +89,10 @@ async def world(tmp_path: Path, smollm2_path: Path) -> AsyncIterator[World]:
 
 @pytest.mark.parametrize(
     "num_lists",
-    [pytest.param(200, marks=pytest.mark.slow), pytest.param(10_000, marks=pytest.mark.stress)],
+    [
+        pytest.param(200, marks=[pytest.mark.slow, pytest.mark.parallel]),
+        pytest.param(10_000, marks=pytest.mark.stress),
+    ],
 )
 async def test_many_lists_stay_within_all_bounds(world: World, num_lists: int) -> None:
     words = load_word_list("en", None).words[:20_000]

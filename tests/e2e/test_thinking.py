@@ -16,7 +16,7 @@ from tests.checker import assert_only_listed_words, unlisted_words
 from tests.e2e.service import MODEL, Service, running
 from tests.thinking_model import END, THINKING, write_thinking_model
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.parallel]
 
 LISTED: dict[str, Any] = {"lang": "en", "n_words": 1000}
 QUESTION = "Tell me a story about a dog."

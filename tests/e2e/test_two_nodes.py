@@ -21,7 +21,8 @@ from tests.e2e.own_engine import short_lists
 from tests.e2e.service import KEY, MODEL, Service
 from tests.e2e.two_nodes import READY
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+# An offline run on two nodes is among the others (`test_offline`).
+pytestmark = [pytest.mark.e2e, pytest.mark.stress]
 
 START_S = 600
 

@@ -10,7 +10,7 @@ from transformers import AutoModelForCausalLM
 from tests.e2e.own_engine import run_program
 from tests.tiny_adapters import DAMAGES, damaged, merged, row_of, write_adapter, write_model
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.parallel]
 
 PREFIX = [5, 6, 7, 8, 9, 10, 11, *range(20, 60)]
 

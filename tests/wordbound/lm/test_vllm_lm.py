@@ -24,26 +24,26 @@ NUM_PREFIXES = 150
 
 
 @pytest.fixture(scope="module")
-def texts(smollm2_path: Path) -> list[list[int]]:
+def texts(shallow_path: Path) -> list[list[int]]:
     """Texts of fifty tokens, whose beginnings are the prefixes."""
-    tokenizer = AutoTokenizer.from_pretrained(smollm2_path)
+    tokenizer = AutoTokenizer.from_pretrained(shallow_path)
     page = " ".join((Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8").split())
     tokens = tokenizer.encode(page)
     return [tokens[start : start + 50] for start in range(0, NUM_PREFIXES, 50)]
 
 
 @pytest.fixture(scope="module")
-def expected(smollm2_path: Path, texts: list[list[int]]) -> torch.Tensor:
+def expected(shallow_path: Path, texts: list[list[int]]) -> torch.Tensor:
     """float32 (prefixes, V), by transformers."""
-    model = AutoModelForCausalLM.from_pretrained(smollm2_path, dtype=torch.float32)
+    model = AutoModelForCausalLM.from_pretrained(shallow_path, dtype=torch.float32)
     with torch.no_grad():
         return model(torch.tensor(texts)).logits.log_softmax(-1).flatten(0, 1)
 
 
 @pytest.fixture(scope="module")
-def found(smollm2_path: Path, texts: list[list[int]], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def found(shallow_path: Path, texts: list[list[int]], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("rows")
-    speller = Speller.from_tokenizer(AutoTokenizer.from_pretrained(smollm2_path))
+    speller = Speller.from_tokenizer(AutoTokenizer.from_pretrained(shallow_path))
     words = build_words(inline_word_list(WORDS, "en"), speller)
     ArtefactFolder(folder).save(words)
     grammar = GrammarReference(words.digest, DEFAULT_OPTIONS, len(WORDS), 40).to_ebnf()
@@ -53,7 +53,7 @@ def found(smollm2_path: Path, texts: list[list[int]], tmp_path_factory: pytest.T
     (folder / "prefixes").write_text(json.dumps([prefixes[i] for i in order]))
     run_program(
         "tests.wordbound.lm.rows_engine",
-        str(smollm2_path),
+        str(shallow_path),
         grammar,
         str(folder / "prefixes"),
         str(folder / "found"),
@@ -71,8 +71,8 @@ def test_rows_are_the_models_own_beside_constrained_texts(found: dict[str, Any],
     assert float((found["rows"] - expected)[matters].abs().max()) < 1e-3
 
 
-def test_the_texts_beside_them_keep_to_their_list(found: dict[str, Any], smollm2_path: Path) -> None:
-    words = WordList("en", None, AutoTokenizer.from_pretrained(smollm2_path), words=WORDS)
+def test_the_texts_beside_them_keep_to_their_list(found: dict[str, Any], shallow_path: Path) -> None:
+    words = WordList("en", None, AutoTokenizer.from_pretrained(shallow_path), words=WORDS)
     assert len(found["texts"]) == 16
     for tokens in found["texts"]:
         state = words.start
