@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import aiohttp
 import psutil
@@ -48,6 +48,9 @@ ENVIRONMENT: Final = {
     "VLLM_CPU_NUM_OF_RESERVED_CPU": "1",
     "VLLM_NO_USAGE_STATS": "1",
 }
+
+CpuTimes: TypeAlias = dict[int, tuple[str, float]]
+"""By process id: its role, and seconds of CPU time."""
 
 ROLES: Final = (
     ("engine", r"VLLM::"),
@@ -196,7 +199,7 @@ async def _report_idle(name: str, system: System) -> None:
     before = _cpu_times(system.processes())
     await asyncio.sleep(IDLE_S)
     after = _cpu_times(system.processes())
-    spent = {role: 100 * (after[role] - before.get(role, 0.0)) / IDLE_S for role in sorted(after)}
+    spent = {role: 100 * seconds / IDLE_S for role, seconds in _spent(before, after).items()}
     shown = " · ".join(f"{role} {percent:.1f}" for role, percent in spent.items())
     print(f"\n{name}: without requests **{sum(spent.values()):.1f}%** of a core: {shown}", flush=True)
 
@@ -213,7 +216,7 @@ async def _row(
         )
         speeds.append((load.num_tokens - tokens) / (time.monotonic() - started))
     after = _cpu_times(system.processes())
-    spent = {role: 1000 * (after[role] - before.get(role, 0.0)) / load.num_tokens for role in sorted(after)}
+    spent = {role: 1000 * seconds / load.num_tokens for role, seconds in _spent(before, after).items()}
     shown = " · ".join(f"{role} {ms:.2f}" for role, ms in spent.items())
     pieces = f"{load.num_tokens / load.num_pieces:.1f}" if load.num_pieces else "–"
     outside = sum(ms for role, ms in spent.items() if role != "engine")
@@ -233,17 +236,25 @@ def _percentiles(seconds: list[float]) -> str:
     return f"{1000 * p50:.0f} · {1000 * p99:.0f}"
 
 
-def _cpu_times(processes: list[int]) -> dict[str, float]:
-    """Return the seconds of CPU time that the processes have used so far, by role."""
-    spent: dict[str, float] = {}
+def _cpu_times(processes: list[int]) -> CpuTimes:
+    """Return the role of each process, and the seconds of CPU time that it has used so far."""
+    times: CpuTimes = {}
     for pid in processes:
         with suppress(psutil.Error):
             process = psutil.Process(pid)
             line = " ".join(process.cmdline())
-            times = process.cpu_times()
             role = next((role for role, begins in ROLES if re.match(begins, line)), "other")
-            spent[role] = spent.get(role, 0.0) + times.user + times.system
-    return spent
+            used = process.cpu_times()
+            times[pid] = role, used.user + used.system
+    return times
+
+
+def _spent(before: CpuTimes, after: CpuTimes) -> dict[str, float]:
+    """Return the seconds between the two, by role; what a process used that has ended since is not known."""
+    spent: dict[str, float] = {}
+    for pid, (role, seconds) in after.items():
+        spent[role] = spent.get(role, 0.0) + seconds - before.get(pid, (role, 0.0))[1]
+    return dict(sorted(spent.items()))
 
 
 async def _stream(
