@@ -2,16 +2,17 @@
 
     python -m benchmarks kills [--only vocabulary controller ...] [--streams 50] [--drain 15]
 
-Starts the demo's application twice. In the first, vocabulary, ingress, proxy and controller are killed with SIGKILL,
-one after another, while a client of each kind asks once a second; then it is ended by SIGINT, and the second by
-SIGTERM, with so many streams under way, of which every second one is longer than the drain. Takes less than ten
-minutes.
+Starts the demo's application twice. In the first, its parts are killed with SIGKILL, one after another, while a client
+of each kind asks once a second; then it is ended by SIGINT, and the second by SIGTERM, with ``--streams`` streams under
+way, of which every second one is longer than the drain. ``HAProxy`` runs, and is killed, with
+``RAY_SERVE_ENABLE_HA_PROXY=1`` in the environment. Takes about ten minutes.
 """
 
 import argparse
 import asyncio
 import itertools
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -30,11 +31,14 @@ from deployments.demo.model import smollm2_path
 from deployments.demo.process import Demo
 
 VICTIMS: Final = {
-    "vocabulary": "ray::ServeReplica:wordbound:Vocabulary",
-    "ingress": "ray::ServeReplica:wordbound:Ingress",
-    "proxy": "ray::ProxyActor",
-    "controller": "ray::ServeController",
+    "vocabulary": r"ray::ServeReplica:wordbound:Vocabulary",
+    "ingress": r"ray::ServeReplica:wordbound:Ingress",
+    "replica": r"ray::ServeReplica:wordbound:Replica",
+    "proxy": r"ray::ProxyActor",
+    "HAProxy": r"\S*/haproxy ",
+    "controller": r"ray::ServeController",
 }
+"""What the command lines of its processes begin with."""
 SIGNALS: Final = {"SIGINT": signal.SIGINT, "SIGTERM": signal.SIGTERM}
 
 WATCH_S: Final = 80
@@ -183,18 +187,19 @@ def by_second(seen: Iterable[Seen]) -> str:
     return "; ".join(told)
 
 
-def pids_of(demo: Demo, name: str) -> list[int]:
+def pids_of(demo: Demo, pattern: str) -> list[int]:
     found = []
     for pid in demo.processes():
         with suppress(psutil.NoSuchProcess):
-            if " ".join(psutil.Process(pid).cmdline()).startswith(name):
+            if re.match(pattern, " ".join(psutil.Process(pid).cmdline())):
                 found.append(pid)
     return found
 
 
 async def kill(demo: Demo, victim: str) -> list[str]:
+    if not (pids := pids_of(demo, VICTIMS[victim])):
+        return []
     client = Client(demo)
-    pids = pids_of(demo, VICTIMS[victim])
     # Each kind once before, so that what is known is known.
     for ask in client.kinds.values():
         with suppress(httpx.TransportError):

@@ -1,6 +1,7 @@
 """What it costs to carry tokens from engine to client: the service beside vLLM's own server, with a very small model.
 
-    python -m benchmarks lane [--streams 1,8,32,128,256] [--rounds 3] [--demo-model] [--systems vllm,wordbound,stand-in]
+    python -m benchmarks lane [--streams 1,8,32,128,256] [--rounds 3] [--demo-model] [--replicas 1]
+        [--systems vllm,wordbound,stand-in]
 
 Both systems run in turn in one run, with the same engine arguments and environment. The model has two layers of 64 and
 random weights, with the demo's tokenizer; with ``--demo-model`` it is the demo's. ``stand-in`` is the service with an
@@ -21,8 +22,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -95,7 +97,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         model = arguments.model if arguments.demo_model else write_model(arguments.model, folder / "tiny")
-        starts: dict[str, Any] = {"vllm": vllm_server, "wordbound": service, "stand-in": stand_in}
+        starts: dict[str, Any] = {
+            "vllm": vllm_server,
+            "wordbound": partial(service, num_replicas=arguments.replicas),
+            "stand-in": partial(service, num_replicas=arguments.replicas, import_path="benchmarks.stand_in:build"),
+        }
         for name in arguments.systems:
             with starts[name](model, folder) as system:
                 asyncio.run(_measure(name, system, arguments))
@@ -110,6 +116,7 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--systems", type=lambda text: text.split(","), default=["vllm", "wordbound"])
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--replicas", type=int, default=1, help="of the service: ingresses, and engines")
     return parser.parse_args()
 
 
@@ -152,9 +159,13 @@ async def _wait_until_ready(url: str, server: psutil.Popen, log_path: Path, time
 
 
 @contextmanager
-def service(model: Path, folder: Path, import_path: str = "deployments.app:build") -> Iterator[System]:
-    """Our service, with the demo's settings."""
+def service(
+    model: Path, folder: Path, *, num_replicas: int = 1, import_path: str = "deployments.app:build"
+) -> Iterator[System]:
+    """Our service, with the demo's settings and ``num_replicas`` of ingress and engine each."""
     settings = {
+        "ingress_replicas": num_replicas,
+        "autoscaling": {"min_replicas": num_replicas, "max_replicas": num_replicas},
         "max_sequences": 256,
         "max_queued_requests": 512,
         "torch_dtype": ENGINE["dtype"],
@@ -169,11 +180,6 @@ def service(model: Path, folder: Path, import_path: str = "deployments.app:build
         yield System(demo.url, demo.model_id(), demo.processes, {"Authorization": f"Bearer {DEMO_TOKEN}"})
     finally:
         demo.stop()
-
-
-def stand_in(model: Path, folder: Path) -> AbstractContextManager[System]:
-    """Our service with an engine that computes nothing."""
-    return service(model, folder, "benchmarks.stand_in:build")
 
 
 async def _measure(name: str, system: System, arguments: argparse.Namespace) -> None:

@@ -69,7 +69,7 @@ def test_thoughts_are_free_and_every_answer_is_whole_sentences_of_the_list(think
 
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(one, range(24)))
-    assert sum(bool(text) for _, text, _ in answers) >= 20
+    assert sum(bool(text) for _, text, _ in answers) > len(answers) / 2
     assert any(unlisted_words(thoughts, "en", 1000) for thoughts, _, _ in answers)
     assert any(was_cut for _, _, was_cut in answers)
 
