@@ -38,11 +38,11 @@ class SingleFlight:
         make: Callable[[], Coroutine[Any, Any, T]],
         is_there: Callable[[T], Awaitable[bool]] | None = None,
         *,
-        kept_errors: type[Exception] | tuple[()] = (),
+        cached_errors: type[Exception] | tuple[()] = (),
     ) -> T:
         """Return the result of ``make``, called once however many ask, and again only where ``is_there`` denies it.
 
-        A failed call raises for all who wait for it, and is forgotten unless its error is one of ``kept_errors``.
+        A failed call raises for all who wait for it, and is forgotten unless its error is one of ``cached_errors``.
         """
         task = self._tasks.get(key)
         if is_there and task and task.done() and not task.exception() and not await is_there(task.result()):
@@ -51,7 +51,7 @@ class SingleFlight:
             task = None if now is task else now
         if task is None:
             task = asyncio.create_task(make())
-            task.add_done_callback(lambda done: self._settle(key, done, kept_errors))
+            task.add_done_callback(lambda done: self._settle(key, done, cached_errors))
         self._tasks[key] = task
         self._num_waiting[task] += 1
         try:
@@ -80,9 +80,9 @@ class SingleFlight:
                 del self._tasks[key]
             task.cancel()
 
-    def _settle(self, key: Hashable, task: asyncio.Task[Any], kept_errors: type[Exception] | tuple[()]) -> None:
+    def _settle(self, key: Hashable, task: asyncio.Task[Any], cached_errors: type[Exception] | tuple[()]) -> None:
         # Asking for the error also marks it as retrieved; all callers may be gone.
-        failed = task.cancelled() or ((error := task.exception()) is not None and not isinstance(error, kept_errors))
+        failed = task.cancelled() or ((error := task.exception()) is not None and not isinstance(error, cached_errors))
         if failed and self._tasks.get(key) is task:
             del self._tasks[key]
         self._on_made()

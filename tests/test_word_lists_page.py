@@ -11,7 +11,7 @@ import pytest
 from deployments.contract import VocabularySpec
 from deployments.limits import Limits
 from deployments.protocol.generation.vocabulary import ListMembers, VocabularyFields
-from deployments.protocol.validation import checked
+from deployments.protocol.validation import validate
 from vocab.lists.lemmas import group_by_lemma
 from vocab.lists.wordlists import AskedSource, Unit, WordList, inline_word_list, load_word_list
 from vocab.options import ListOptions
@@ -96,7 +96,7 @@ def test_the_page_describes_every_member_with_its_default() -> None:
 def test_the_request_on_the_page_is_accepted() -> None:
     [request] = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
     body = json.loads(request)
-    spec = checked(VocabularyFields, {"vocab": body["vocab"]}, Limits()).vocabulary()
+    spec = validate(VocabularyFields, {"vocab": body["vocab"]}, Limits()).vocabulary()
     assert spec is not None
     assert (spec.lang, spec.n_words, spec.end) == ("en", 1000, "word")
 

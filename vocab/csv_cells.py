@@ -15,10 +15,10 @@ _QUOTED: Final = re.compile('[",\r\n]')
 def write_csv(rows: Iterable[Sequence[object]]) -> str:
     """Return a table; ``'`` stands before a text that would be a formula, and ``read_cell`` takes it away."""
     # Not by the package csv, which leaves a carriage return bare where lines end in a line feed (3.11).
-    return "".join((",".join(map(_written, row)) or '""') + "\n" for row in rows)
+    return "".join((",".join(map(_write_cell, row)) or '""') + "\n" for row in rows)
 
 
-def _written(cell: object) -> str:
+def _write_cell(cell: object) -> str:
     text = "" if cell is None else str(cell)
     if isinstance(cell, str) and _FORMULA.match(text):
         text = f"'{text}"

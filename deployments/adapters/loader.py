@@ -63,7 +63,7 @@ class AdapterLoader:
             try:
                 added = await asyncio.to_thread(register.add_copy, name, source)
             except AdapterError as error:
-                raise _refused(str(error)) from error
+                raise _refusal(str(error)) from error
             try:
                 await self._preload(name, added)
                 await asyncio.to_thread(register.write, {**known, name: added})
@@ -115,7 +115,7 @@ class AdapterLoader:
         # A replica that has just died reads the register when it is started again.
         others = [error for error in errors if not isinstance(root_cause(error), UNAVAILABLE)]
         if faults:
-            raise _refused(faults[0])
+            raise _refusal(faults[0])
         if others and not isinstance(others[0], TimeoutError):
             raise others[0]
         if others or len(errors) == len(answers):
@@ -129,5 +129,5 @@ class AdapterLoader:
                 logger.warning("a replica has not taken up the change of adapters yet: %r", answer)
 
 
-def _refused(fault: str) -> BadRequestError:
+def _refusal(fault: str) -> BadRequestError:
     return BadRequestError(f"{fault[:1].upper()}{fault[1:]}.", "lora_path")

@@ -48,7 +48,7 @@ def linear_names(model: Any) -> list[str]:
     )
 
 
-def merged_model(model: str, adapter: Adapter, cache: Path, *, trust_remote_code: bool = False) -> Path:
+def merge_model(model: str, adapter: Adapter, cache: Path, *, trust_remote_code: bool = False) -> Path:
     """Return the folder of a model with an adapter merged into its weights, made where it is not in the cache yet.
 
     Takes the memory of the model while it is made.

@@ -62,15 +62,15 @@ def smollm2_path() -> Path:
 
 def model_path(published: Published) -> Path:
     """Return the folder of a published model, made if it is not there."""
-    return _cached(published, _convert_model)
+    return _fetch_converted(published, _convert_model)
 
 
 def gemma_tokenizer_path() -> Path:
     """Return the folder of Gemma's tokenizer, made if it is not there."""
-    return _cached(GEMMA, _convert_tokenizer)
+    return _fetch_converted(GEMMA, _convert_tokenizer)
 
 
-def _cached(published: Published, convert: Callable[[Path, Path], None]) -> Path:
+def _fetch_converted(published: Published, convert: Callable[[Path, Path], None]) -> Path:
     folder = cache_dir() / "models" / published.name
     if (folder / "tokenizer.json").is_file():
         return folder

@@ -56,7 +56,7 @@ class Backend(Protocol):
     async def resolve(self, spec: VocabularySpec, owner: str) -> ResolvedVocabulary:
         """Make sure that the vocabulary's artefact exists. Raises the errors of ``vocab.errors``."""
 
-    async def tell(self, question: Question, owner: str) -> bytes:
+    async def ask(self, question: Question, owner: str) -> bytes:
         """Say which lists there are, what one has, or which words of a text are listed: the bytes of an answer. Raises
         the errors of ``vocab.errors``, and ``OverloadedError``."""
 
@@ -65,7 +65,7 @@ class Backend(Protocol):
     ) -> AsyncGenerator[Answer]:
         """Generate an answer; closing the generator stops the work."""
 
-    def tokenized(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[Answer]:
+    def tokenize(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[Answer]:
         """Give the tokens of a text, or the text of tokens, as one dict."""
 
     def logprobs(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[RowsItem]:
@@ -127,8 +127,8 @@ class HandleBackend:
     async def resolve(self, spec: VocabularySpec, owner: str) -> ResolvedVocabulary:
         return await self._vocabulary.resolve(spec, owner)
 
-    async def tell(self, question: Question, owner: str) -> bytes:
-        return await self._vocabulary.tell(question, owner)
+    async def ask(self, question: Question, owner: str) -> bytes:
+        return await self._vocabulary.ask(question, owner)
 
     async def answer(
         self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, caller: Caller
@@ -139,9 +139,9 @@ class HandleBackend:
             async for item in items:
                 yield item
 
-    async def tokenized(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[Answer]:
+    async def tokenize(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[Answer]:
         # Its refusals say nothing of the room for chats.
-        async with aclosing(self._items(self._replica.tokenized.remote(body, caller), None)) as items:
+        async with aclosing(self._items(self._replica.tokenize.remote(body, caller), None)) as items:
             async for item in items:
                 yield item
 

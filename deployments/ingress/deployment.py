@@ -42,7 +42,7 @@ from deployments.ingress.routes.word_tools import TOOL_PATHS, add_word_tools
 from deployments.page.bundle import Bundle
 from deployments.process_setup import set_up_process, watch_event_loop
 from deployments.protocol.adapters import AdapterNames, model_not_found
-from deployments.protocol.generation.generate import GenerateRequestReader, rename, reshaped
+from deployments.protocol.generation.generate import GenerateRequestReader, rename, reshape_answer
 from deployments.protocol.generation.reader import (
     ChatRequest,
     ChatRequestReader,
@@ -296,7 +296,7 @@ def _add_generation(app: FastAPI, settings: Settings, backend: Backend, rates: R
         """A prompt, answered as a chat of one message, in the form of servers built on transformers."""
         chat = await read(request, prompts)
         try:
-            return await answered(request, chat, reshaped)
+            return await answered(request, chat, reshape_answer)
         except ApiError as error:
             rename(error)
             raise
@@ -310,7 +310,7 @@ def _add_tokenization(app: FastAPI, settings: Settings, backend: Backend, backlo
         request_id = request.state.request_id
         body = await read_checked(request, settings.limits, partial(read, **known))
         try:
-            answer = backend.tokenized(body, Caller(request.state.owner, request_id))
+            answer = backend.tokenize(body, Caller(request.state.owner, request_id))
             return await respond(request, answer, is_stream=False, request_id=request_id, backlog=backlog)
         except (ApiError, ClientLeft):
             raise

@@ -49,15 +49,15 @@ class Coordinator:
         self._vocabulary = SingleFlight(1)
 
     async def resolve(self, spec: VocabularySpec) -> ResolvedVocabulary:
-        return await (await self._made()).resolve(spec)
+        return await (await self._get_vocabulary()).resolve(spec)
 
     async def resolve_or_refuse(
         self, spec: VocabularySpec, owner: str = NO_OWNER
     ) -> ResolvedVocabulary | VocabularyError:
-        return await (await self._made()).resolve_or_refuse(spec, owner)
+        return await (await self._get_vocabulary()).resolve_or_refuse(spec, owner)
 
     async def fetch(self, digest: str) -> bytes:
-        return await (await self._made()).fetch(digest)
+        return await (await self._get_vocabulary()).fetch(digest)
 
     async def begin_new(self, rows: Collection[str]) -> dict[str, int]:
         return self._attempts.begin_new(rows)
@@ -68,7 +68,7 @@ class Coordinator:
     async def end(self, rows: Collection[str]) -> None:
         self._attempts.end(rows)
 
-    async def _made(self) -> Vocabulary:
+    async def _get_vocabulary(self) -> Vocabulary:
         """Return the vocabulary, made at the first call: an actor's constructor cannot await."""
         return await self._vocabulary.get("vocabulary", lambda: Vocabulary.create(self._settings))
 

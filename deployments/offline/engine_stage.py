@@ -21,7 +21,7 @@ from deployments.offline.rows import ANSWER, REQUEST
 from deployments.process_setup import set_up_process
 from deployments.replica.answers.answer_line import LineRequest
 from deployments.replica.engine.adapters import EngineAdapters
-from deployments.replica.engine.dtype import resolved_dtype
+from deployments.replica.engine.dtype import resolve_dtype
 from deployments.replica.engine.engine import is_dead
 from deployments.settings import Settings
 from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIABLE
@@ -98,7 +98,7 @@ class AnswerStage(vLLMEngineStageUDF):
 
     def normalize_engine_kwargs(self, engine_kwargs: dict[str, Any]) -> dict[str, Any]:
         # Here, where the engine runs.
-        given = {**engine_kwargs, "dtype": resolved_dtype(engine_kwargs.get("dtype", "auto"))}
+        given = {**engine_kwargs, "dtype": resolve_dtype(engine_kwargs.get("dtype", "auto"))}
         given |= self._adapters.arguments
         return normalized(super().normalize_engine_kwargs(given))
 
@@ -131,7 +131,7 @@ class AnswerStage(vLLMEngineStageUDF):
             return {self.IDX_IN_BATCH_COLUMN: index, ANSWER: json.dumps(request["answer"])}
         num_attempts = suspects.get(request["id"], 0)
         if num_attempts >= self._max_attempts:
-            answer = _given_up(num_attempts)
+            answer = _failure(num_attempts)
         elif num_attempts:
             async with self._turns.alone():
                 await self._coordinator.begin.remote(request["id"])
@@ -160,7 +160,7 @@ class AnswerStage(vLLMEngineStageUDF):
         os._exit(1)
 
 
-def _given_up(num_attempts: int) -> dict[str, Any]:
+def _failure(num_attempts: int) -> dict[str, Any]:
     error = UpstreamError(
         500,
         f"The engine died {num_attempts} times with this row under way, so it is not tried again.",

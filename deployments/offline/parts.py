@@ -90,7 +90,7 @@ class Parts:
         """
         for folder in self._folders():
             is_answer = folder.path.endswith(f"/{ANSWERS}")
-            for path in self._listed(folder):
+            for path in self._list_files(folder):
                 if posixpath.splitext(path)[1] not in FORMATS:
                     continue
                 try:
@@ -112,7 +112,7 @@ class Parts:
     def _folders(self) -> tuple[Location, Location]:
         return self._folder.child(ANSWERS), self._folder.child(ERRORS)
 
-    def _listed(self, folder: Location) -> list[str]:
+    def _list_files(self, folder: Location) -> list[str]:
         folder.filesystem.invalidate_cache()
         return sorted(folder.filesystem.find(folder.path)) if folder.filesystem.isdir(folder.path) else []
 

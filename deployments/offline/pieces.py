@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from deployments.errors import BadRequestError
 from deployments.json_lines import raw_lines
 from deployments.offline.config import OfflineConfig
-from deployments.offline.rows import REQUEST, custom_id_of, refused, to_request
+from deployments.offline.rows import REQUEST, custom_id_of, refusal, to_request
 from deployments.offline.source import Format, RefusedError, Source, SourceFile, check_footer
 from deployments.protocol.strict_json import JsonError, loads
 from deployments.storage import Location
@@ -139,7 +139,7 @@ def _parquet(file: SourceFile, found: Input, config: OfflineConfig) -> Iterator[
         table = pq.ParquetFile(stream)
         schema = table.schema_arrow
         _check_columns(schema, file, config)
-        found.kept = _united(found.kept, _kept_columns(schema), file)
+        found.kept = _unify(found.kept, _select_columns(schema), file)
         column = config.offline.columns.get("custom_id", "custom_id")
         first = 1
         for group in range(table.num_row_groups):
@@ -153,7 +153,7 @@ def _parquet(file: SourceFile, found: Input, config: OfflineConfig) -> Iterator[
             first += num_rows
 
 
-def _kept_columns(schema: pa.Schema) -> pa.Schema:
+def _select_columns(schema: pa.Schema) -> pa.Schema:
     """Return the columns of one plain value each that are not the request."""
     return pa.schema(
         [column.remove_metadata() for column in schema if _is_simple(column.type) and column.name not in _NOT_KEPT]
@@ -177,7 +177,7 @@ def _check_columns(schema: pa.Schema, file: SourceFile, config: OfflineConfig) -
         )
 
 
-def _united(schema: pa.Schema, other: pa.Schema, file: SourceFile) -> pa.Schema:
+def _unify(schema: pa.Schema, other: pa.Schema, file: SourceFile) -> pa.Schema:
     try:
         return pa.unify_schemas([schema, other])
     except pa.ArrowException as error:
@@ -240,7 +240,7 @@ def _row(
         }
     except BadRequestError as error:
         unit = "Line" if piece.format == "jsonl" else "Row"
-        request = refused(BadRequestError(f"{unit} {number}: {error.message}", error.param, error.code))
+        request = refusal(BadRequestError(f"{unit} {number}: {error.message}", error.param, error.code))
     return {
         "file": piece.file,
         "row": number,
@@ -258,10 +258,10 @@ def _json_rows(
     for line in raw_lines(stream, limits.max_body_bytes, start=piece.start, number=piece.first_row):
         if line.number >= piece.first_row + piece.num_rows:
             return
-        yield line.number, _parsed(line.text, limits.max_body_bytes, limits.max_json_depth)
+        yield line.number, _parse_row(line.text, limits.max_body_bytes, limits.max_json_depth)
 
 
-def _parsed(text: bytes | None, max_bytes: int, max_depth: int) -> Mapping[str, Any] | BadRequestError:
+def _parse_row(text: bytes | None, max_bytes: int, max_depth: int) -> Mapping[str, Any] | BadRequestError:
     if text is None:
         return BadRequestError(f"it is longer than {max_bytes} bytes.")
     if not text.strip():
@@ -279,7 +279,7 @@ def _parquet_rows(stream: Any, piece: Piece, config: OfflineConfig) -> Iterator[
     stream.seek(0)
     table = pq.ParquetFile(stream)
     schema = table.schema_arrow
-    wanted = {*_kept_columns(schema).names, *_NOT_KEPT, *config.offline.columns.values()}
+    wanted = {*_select_columns(schema).names, *_NOT_KEPT, *config.offline.columns.values()}
     if not config.offline.columns and "body" not in schema.names:
         wanted |= set(schema.names)
     columns = [name for name in schema.names if name in wanted]

@@ -45,10 +45,10 @@ def to_request(row: Mapping[str, Any], config: OfflineConfig, *, is_table: bool)
         BadRequestError: The row holds no request.
     """
     try:
-        body = _mapped(row, config.offline.columns) if config.offline.columns else _given(row, config)
+        body = _map_columns(row, config.offline.columns) if config.offline.columns else _request_body(row, config)
         if is_table:
             body = _without_nulls(body)
-        body = {"model": config.settings.model_id, **_merged(config.offline.request, body)}
+        body = {"model": config.settings.model_id, **_merge_defaults(config.offline.request, body)}
         if body.get("stream"):
             raise BadRequestError("'stream' must be false: a row is answered whole.", "stream")
         text = json.dumps(body, ensure_ascii=False, allow_nan=False)
@@ -79,11 +79,11 @@ def request_of(row: Mapping[str, Any], config: OfflineConfig, request_id: str) -
     try:
         request = {"id": request_id, "body": to_request(row, config, is_table=True).body}
     except BadRequestError as error:
-        request = refused(error)
+        request = refusal(error)
     return json.dumps(request, ensure_ascii=False)
 
 
-def refused(error: BadRequestError) -> dict[str, Any]:
+def refusal(error: BadRequestError) -> dict[str, Any]:
     """Return the value of ``REQUEST``, before it is JSON, for a row that is no request."""
     return {"answer": {"status": error.status, "body": error.to_json().decode()}}
 
@@ -98,7 +98,7 @@ def with_result(row: dict[str, Any]) -> dict[str, Any]:
     return row | {"answer": text, "completion": body, "error": None, "status": status}
 
 
-def _given(row: Mapping[str, Any], config: OfflineConfig) -> dict[str, Any]:
+def _request_body(row: Mapping[str, Any], config: OfflineConfig) -> dict[str, Any]:
     if row.get("body") is not None:
         for name, expected in (("method", "POST"), ("url", ENDPOINT)):
             if row.get(name) is not None and row[name] != expected:
@@ -120,7 +120,7 @@ def _given(row: Mapping[str, Any], config: OfflineConfig) -> dict[str, Any]:
     )
 
 
-def _mapped(row: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, Any]:
+def _map_columns(row: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, Any]:
     body: dict[str, Any] = {}
     for target, column in columns.items():
         if target in ("prompt", "system", "custom_id") or (value := _plain(row.get(column))) is None:
@@ -141,7 +141,7 @@ def _mapped(row: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, Any
     return {**body, "messages": messages}
 
 
-def _merged(defaults: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
+def _merge_defaults(defaults: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
     """Return the body over the defaults, less defaults that it sets under another name."""
     defaults = dict(defaults)
     if body.get("max_completion_tokens") is not None:

@@ -156,10 +156,10 @@ def _format_of(name: str) -> Format | None:
 
 def _names_extension(encoded: bytes) -> bool:
     # Bytes of the length may look like base64 too, so each of the four possible offsets is tried.
-    return any(_EXTENSION in _decoded(encoded[start:]) for start in range(4))
+    return any(_EXTENSION in _decode_base64(encoded[start:]) for start in range(4))
 
 
-def _decoded(encoded: bytes) -> bytes:
+def _decode_base64(encoded: bytes) -> bytes:
     usable = len(encoded) - len(encoded) % 4
     try:
         return base64.b64decode(encoded[:usable])

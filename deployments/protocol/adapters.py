@@ -9,7 +9,7 @@ from deployments.adapters.register import Register
 from deployments.contract import AUTO_ADAPTER
 from deployments.errors import BadRequestError, ModelNotFoundError, printable
 from deployments.limits import Limits
-from deployments.protocol.validation import Body, ModelName, checked
+from deployments.protocol.validation import Body, ModelName, validate
 from deployments.settings import Settings
 
 _PARAM: Final = "vocab.adapter"
@@ -41,7 +41,7 @@ def read_change(model: type[Change], body: Any, limits: Limits) -> Change:
     for name in _UNSUPPORTED:
         if isinstance(body, dict) and name in body:
             raise BadRequestError(f"'{name}' of vLLM is not supported here. Leave it out.", name)
-    return checked(model, body, limits)
+    return validate(model, body, limits)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field
 from deployments.errors import BadRequestError
 from deployments.limits import Limits
 from deployments.protocol.generation.vocabulary import ChangedWords, Word
-from deployments.protocol.validation import AtMost, Body, checked, expected
+from deployments.protocol.validation import AtMost, Body, expected_error, validate
 from vocab.errors import InvalidWordListError
 from vocab.lists.entries import clean_words
 
@@ -32,14 +32,14 @@ def _check_language(tag: str) -> str:
     try:
         Language.get(tag)
     except LanguageTagError:
-        raise expected(_LANGUAGE) from None
+        raise expected_error(_LANGUAGE) from None
     return tag
 
 
 def _check_characters(text: str) -> str:
     if found := _NOT_IN_XML.search(text):
         code = f"U+{ord(found[0]):04X}"
-        raise expected(f"without {code} (at {found.start()}), which a document cannot hold: leave it out")
+        raise expected_error(f"without {code} (at {found.start()}), which a document cannot hold: leave it out")
     return text
 
 
@@ -47,9 +47,9 @@ def _check_text(text: str) -> str:
     # A page break or a vertical tab ends a line here.
     _check_characters(text.replace("\x0b", "\n").replace("\x0c", "\n"))
     if text.isspace():
-        raise expected("a text, and it is blank")
+        raise expected_error("a text, and it is blank")
     if text.count("\n") + text.count("\r") > MAX_PARAGRAPHS and len(paragraphs(text)) > MAX_PARAGRAPHS:
-        raise expected(f"of at most {MAX_PARAGRAPHS} paragraphs: send the document in parts")
+        raise expected_error(f"of at most {MAX_PARAGRAPHS} paragraphs: send the document in parts")
     return text
 
 
@@ -92,7 +92,7 @@ def read_document(body: Any, *, limits: Limits) -> DocumentRequest:
     Raises:
         BadRequestError: The first fault found; ``param`` names the field.
     """
-    request = checked(DocumentRequest, body, limits)
+    request = validate(DocumentRequest, body, limits)
     try:
         new_words = clean_words(request.new_words or (), "new_words")
     except InvalidWordListError as error:

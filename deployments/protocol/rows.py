@@ -12,7 +12,7 @@ from deployments.limits import Limits
 from deployments.protocol.adapters import NO_ADAPTERS, AdapterNames
 from deployments.protocol.generation.chat import TokenId
 from deployments.protocol.generation.completion import Prompt, PromptText, PromptTokens
-from deployments.protocol.validation import INT32_MAX, AtMost, Body, ModelName, by_kind, checked
+from deployments.protocol.validation import INT32_MAX, AtMost, Body, ModelName, by_kind, validate
 
 DTYPES: Final = ("float32", "float16")
 
@@ -76,6 +76,6 @@ def read_token_logprobs(
 
 
 def _read(model: type[Body], body: Any, limits: Limits, model_id: str, adapters: AdapterNames) -> dict[str, Any]:
-    given = checked(model, body, limits).model_dump(exclude_none=True)
+    given = validate(model, body, limits).model_dump(exclude_none=True)
     adapters.check_body(given, model_id)
     return given

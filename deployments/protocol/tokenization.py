@@ -10,7 +10,7 @@ from deployments.protocol.adapters import NO_ADAPTERS, AdapterNames
 from deployments.protocol.generation.chat import TokenId
 from deployments.protocol.generation.messages import Messages
 from deployments.protocol.generation.structure import Tools
-from deployments.protocol.validation import Body, ModelName, checked
+from deployments.protocol.validation import Body, ModelName, validate
 
 
 class TokenizeRequest(Body):
@@ -50,7 +50,7 @@ def read_tokenize(body: Any, *, limits: Limits, model_id: str, adapters: Adapter
     Raises:
         CallerError: The first fault found; ``param`` names the field.
     """
-    request = checked(TokenizeRequest, body, limits)
+    request = validate(TokenizeRequest, body, limits)
     given = request.model_dump(exclude_none=True)
     # Adapters share the model's tokenizer.
     adapters.check_model(given.pop("model", model_id), model_id)
@@ -74,6 +74,6 @@ def read_detokenize(
     Raises:
         CallerError: The first fault found; ``param`` names the field.
     """
-    given = checked(DetokenizeRequest, body, limits).model_dump(exclude_none=True)
+    given = validate(DetokenizeRequest, body, limits).model_dump(exclude_none=True)
     adapters.check_model(given.pop("model", model_id), model_id)
     return given

@@ -1,7 +1,7 @@
 """The base of all models of requests, and the translation of pydantic's errors into ours.
 
-Models are written once, with ``AtMost("max_n")`` where a bound is one of the service's limits; ``bounded`` makes the
-model of one service. Errors are described by the field's JSON schema, which the OpenAPI document shows too, so that
+Models are written once, with ``AtMost("max_n")`` where a bound is one of the service's limits; ``bound_model`` makes
+the model of one service. Errors are described by the field's JSON schema, which the OpenAPI document shows too, so that
 what is checked, published and answered cannot differ.
 """
 
@@ -48,7 +48,7 @@ Info: TypeAlias = "ValidationInfo[Limits]"
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def _kept(function: Function) -> Function:
+def _cached(function: Function) -> Function:
     # Keeps the function's type; under ``cache`` mypy does not take a class for hashable.
     return cast("Function", cache(function))
 
@@ -107,12 +107,12 @@ class Loose(Body):
 Model = TypeVar("Model", bound=Body)
 
 
-@_kept
+@_cached
 def member_names(model: type[BaseModel]) -> list[str]:
     return [field.alias or name for name, field in model.model_fields.items()]
 
 
-def expected(text: str, path: str = "") -> PydanticCustomError:
+def expected_error(text: str, path: str = "") -> PydanticCustomError:
     """Return an error for validators to raise: "'field' must be " and the text.
 
     ``path`` is the path inside the field, such as ``.name``.
@@ -120,7 +120,7 @@ def expected(text: str, path: str = "") -> PydanticCustomError:
     return PydanticCustomError("expected", "{expected}", {"expected": text, "path": path})
 
 
-def checked(model: type[Model], value: Any, limits: Limits, name: str = "") -> Model:
+def validate(model: type[Model], value: Any, limits: Limits, name: str = "") -> Model:
     """Validate a value that came as JSON; ``name`` is its path in the request, empty for a whole body.
 
     The model's ``AtMost`` bounds are those of ``limits``, which its validators get as their context.
@@ -130,7 +130,7 @@ def checked(model: type[Model], value: Any, limits: Limits, name: str = "") -> M
     """
     if not name and not isinstance(value, dict):
         raise BadRequestError("The body must be a JSON object.")
-    model = bounded(model, limits)
+    model = bound_model(model, limits)
     try:
         return model.model_validate(value, context=limits)
     except ValidationError as error:
@@ -150,13 +150,13 @@ def unknown_name(name: str, known: Collection[str], path: str = "") -> BadReques
     return BadRequestError(message, f"{path}.{shown}" if path else shown)
 
 
-@_kept
-def bounded(model: type[Model], limits: Limits) -> type[Model]:
+@_cached
+def bound_model(model: type[Model], limits: Limits) -> type[Model]:
     """Return the model with the numbers of ``limits`` in place of its ``AtMost``, also in the models inside."""
     hints = get_type_hints(model, include_extras=True)
     fields: dict[str, Any] = {
         name: (
-            _bounded_type(hints[name], limits),
+            _bound_type(hints[name], limits),
             Field(default=field.default, alias=field.alias, description=field.description),
         )
         for name, field in model.model_fields.items()
@@ -172,17 +172,17 @@ def bounded(model: type[Model], limits: Limits) -> type[Model]:
     )
 
 
-def _bounded_type(kind: Any, limits: Limits) -> Any:
+def _bound_type(kind: Any, limits: Limits) -> Any:
     if isinstance(kind, type) and issubclass(kind, Body):
-        return bounded(kind, limits)
+        return bound_model(kind, limits)
     origin, args = get_origin(kind), get_args(kind)
     if origin is None or origin is Literal:
         return kind
     if origin is Annotated:
         inner, *metadata = args
         marks = [_bounds(mark, inner, limits) if isinstance(mark, AtMost) else [mark] for mark in metadata]
-        return Annotated[(_bounded_type(inner, limits), *chain.from_iterable(marks))]
-    inside = tuple(_bounded_type(part, limits) for part in args)
+        return Annotated[(_bound_type(inner, limits), *chain.from_iterable(marks))]
+    inside = tuple(_bound_type(part, limits) for part in args)
     return Union[inside] if origin in (Union, UnionType) else origin[inside]  # noqa: UP007
 
 
@@ -202,7 +202,7 @@ def _bounds(mark: AtMost, kind: Any, limits: Limits) -> list[Any]:
     return [Field(max_length=largest, fail_fast=True), BeforeValidator(check_size)]
 
 
-@_kept
+@_cached
 def json_schema(model: type[BaseModel]) -> Schema:
     return model.model_json_schema()
 

@@ -10,7 +10,7 @@ from deployments.limits import Limits
 from deployments.protocol.generation.authoring import AuthorMembers
 from deployments.protocol.generation.decoding import DecodingMembers
 from deployments.protocol.generation.vocabulary import ChangedWords, VocabularyFields
-from deployments.protocol.validation import AtMost, checked
+from deployments.protocol.validation import AtMost, validate
 from vocab.errors import InvalidWordListError
 from vocab.lists.entries import clean_words
 from vocab.text.checking.formats import Format
@@ -46,7 +46,7 @@ def read_check(body: Any, *, limits: Limits) -> CheckedText:
     Raises:
         CallerError: The first fault found; ``param`` names the field.
     """
-    request = checked(CheckRequest, body, limits)
+    request = validate(CheckRequest, body, limits)
     spec = request.vocabulary()
     if spec is None:
         raise BadRequestError("'vocab' is missing: it must name the list that the text is checked against.", "vocab")

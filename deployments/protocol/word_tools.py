@@ -12,7 +12,7 @@ from deployments.protocol.adapters import NO_ADAPTERS, AdapterNames
 from deployments.protocol.generation.authoring import AuthorMembers
 from deployments.protocol.generation.decoding import DecodingMembers
 from deployments.protocol.generation.vocabulary import VocabularyFields
-from deployments.protocol.validation import INT32_MAX, INT64_MAX, AtMost, ModelName, checked, member_names
+from deployments.protocol.validation import INT32_MAX, INT64_MAX, AtMost, ModelName, member_names, validate
 from vocab.marks import APOSTROPHES
 from vocab.text.checking.checker import word_pattern
 
@@ -159,7 +159,7 @@ def _read(
     adapters: AdapterNames,
     defaults: Mapping[str, Any],
 ) -> ToolRequest:
-    request = checked(model, body, limits)
+    request = validate(model, body, limits)
     vocabulary = request.vocabulary()
     if vocabulary is None:
         raise BadRequestError(

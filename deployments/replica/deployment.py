@@ -95,7 +95,7 @@ class Replica(LLMServer):
         check_context(settings, engine.context_length(self))
         self._adapters = adapters = LoadedAdapters(self, start)
         await adapters.load()
-        tells_cost = await prove_enforcement(self, settings, await proof)
+        reports_cost = await prove_enforcement(self, settings, await proof)
         states = EngineCache(settings.resolved_artefact_dir(), facts, settings.engine_cache_bytes)
         engine.install_search(self, states, facts)
         vocabularies = VocabularyClient(vocabulary, settings.max_cached_vocabularies)
@@ -115,7 +115,7 @@ class Replica(LLMServer):
             settings,
             lists,
             prompts,
-            tells_cost=tells_cost,
+            reports_cost=reports_cost,
             ends_thinking=engine.can_end_thinking(self),
             adapters=adapters,
         )
@@ -157,9 +157,9 @@ class Replica(LLMServer):
             async for item in items:
                 yield item
 
-    async def tokenized(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[Answer, None]:
-        """Yield ``BEGUN`` when the request's turn has come, then what ``ChatAnswerer.tokenized`` yields."""
-        answer = self._chats.tokenized(body, caller.request_id)
+    async def tokenize(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[Answer, None]:
+        """Yield ``BEGUN`` when the request's turn has come, then what ``ChatAnswerer.tokenize`` yields."""
+        answer = self._chats.tokenize(body, caller.request_id)
         async with aclosing(self._in_turn(self._texts, 1, caller, answer)) as items:
             async for item in items:
                 yield item
@@ -276,7 +276,7 @@ class Replica(LLMServer):
                 code="answer_timeout",
             ).body
         except ShareFullError as full:
-            yield _refused("The service has no capacity for this request now.", "overloaded", full.retry_after_s)
+            yield _refusal("The service has no capacity for this request now.", "overloaded", full.retry_after_s)
 
     async def answer_line(self, request: LineRequest) -> LineAnswer:
         return await self._lines.answer(request)
@@ -326,10 +326,10 @@ async def within(seconds: float, answer: AsyncGenerator[Item]) -> AsyncGenerator
 
 
 def _engine_dead() -> Answer:
-    return _refused("The engine of this replica has ended.", "engine_dead", ENGINE_START_S)
+    return _refusal("The engine of this replica has ended.", "engine_dead", ENGINE_START_S)
 
 
-def _refused(message: str, code: str, retry_after_s: int) -> Answer:
+def _refusal(message: str, code: str, retry_after_s: int) -> Answer:
     return EngineError(503, f"{message} Try again in a moment.", code=code, retry_after_s=retry_after_s).body
 
 

@@ -21,7 +21,7 @@ from deployments.search.generator import EngineGenerator, KeptSteps, end_tokens,
 from deployments.search.listed_logprobs import ListedLogprobs
 from deployments.search.order import ORDER_ARGUMENT, AnswerCost, SearchOrder
 from deployments.search.pacing import StreamPacer
-from deployments.search.rescued import EngineWriter, RescuedText, joined, merged
+from deployments.search.rescued import EngineWriter, RescuedText, join_parts, merge
 from deployments.search.tokens import CUT_CHARACTER, Constraint, scores_of
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.decoding.beams import BeamRules, search_beams
@@ -71,7 +71,7 @@ class SearchClient:
         """
         extra_args = dict(sampling_params.extra_args or {})
         order: SearchOrder | None = extra_args.pop(ORDER_ARGUMENT, None)
-        return self._behind_prefill(
+        return self._after_prefill(
             self._generate(prompt, sampling_params, request_id, order, extra_args, options), sampling_params
         )
 
@@ -88,17 +88,21 @@ class SearchClient:
             answer = self._client.generate(prompt, sampling_params, request_id, **options)
             if sampling_params.output_kind == RequestOutputKind.DELTA:
                 answer = self._pacer.pace(answer)
-            return self._listed(answer, sampling_params)
+            return self._without_unlisted_logprobs(answer, sampling_params)
         params = sampling_params.clone()
         params.extra_args = extra_args or None
         decoding = order.decoding
         if decoding.rescue:
-            return self._listed(self._rescued(prompt, params, request_id, order, options), sampling_params)
+            return self._without_unlisted_logprobs(
+                self._rescue(prompt, params, request_id, order, options), sampling_params
+            )
         if max(decoding.num_beams, decoding.best_of, decoding.search_width) == 1:
-            return self._listed(self._scored(prompt, params, request_id, order, options), sampling_params)
-        return self._searched(prompt, params, request_id, order, options)
+            return self._without_unlisted_logprobs(
+                self._score(prompt, params, request_id, order, options), sampling_params
+            )
+        return self._search(prompt, params, request_id, order, options)
 
-    async def _searched(
+    async def _search(
         self, prompt: Any, params: SamplingParams, request_id: str, order: SearchOrder, options: Mapping[str, Any]
     ) -> AsyncGenerator[RequestOutput, None]:
         [generator] = await self._generators(EngineGenerator, prompt, params, request_id, options)
@@ -115,7 +119,7 @@ class SearchClient:
         finally:
             await generator.close()
 
-    async def _rescued(
+    async def _rescue(
         self, prompt: Any, params: SamplingParams, request_id: str, order: SearchOrder, options: Mapping[str, Any]
     ) -> AsyncGenerator[RequestOutput, None]:
         """Yield each part of each text as soon as it stays where the answer is a stream, else the whole texts."""
@@ -126,7 +130,7 @@ class SearchClient:
         parts: dict[int, list[CompletionOutput]] = {index: [] for index in range(params.n)}
         num_open = params.n
         try:
-            async with aclosing(merged([text.parts() for text in texts])) as found:
+            async with aclosing(merge([text.parts() for text in texts])) as found:
                 async for part in found:
                     self._costs[order] = AnswerCost(texts[0].score, sum(writer.num_tokens for writer in writers))
                     num_open -= part.finished()
@@ -135,7 +139,7 @@ class SearchClient:
                     else:
                         parts[part.index].append(part)
             if params.output_kind != RequestOutputKind.DELTA:
-                yield outputs.of([joined(of_text) for of_text in parts.values()], finished=True)
+                yield outputs.of([join_parts(of_text) for of_text in parts.values()], finished=True)
         finally:
             for writer in writers:
                 await writer.close()
@@ -187,9 +191,9 @@ class SearchClient:
                 if params.output_kind == RequestOutputKind.DELTA:
                     yield outputs.part(part)
         if params.output_kind != RequestOutputKind.DELTA:
-            yield outputs.joined(parts)
+            yield outputs.join_parts(parts)
 
-    def _behind_prefill(
+    def _after_prefill(
         self, answer: AsyncGenerator[RequestOutput, None], params: SamplingParams
     ) -> AsyncGenerator[RequestOutput, None]:
         """Return the answer, refused where no text fits behind what the client wrote; else that is known beforehand."""
@@ -215,7 +219,7 @@ class SearchClient:
             async for output in answer:
                 yield output
 
-    def _listed(
+    def _without_unlisted_logprobs(
         self, answer: AsyncGenerator[RequestOutput, None], params: SamplingParams
     ) -> AsyncGenerator[RequestOutput, None]:
         """Return the answer, without logprobs of tokens that its word list forbids."""
@@ -249,7 +253,7 @@ class SearchClient:
         # A list less some words takes a while to make.
         return Constraint(reference, await asyncio.to_thread(self._lists.for_text, reference))
 
-    async def _scored(
+    async def _score(
         self, prompt: Any, params: SamplingParams, request_id: str, order: SearchOrder, options: Mapping[str, Any]
     ) -> AsyncGenerator[RequestOutput, None]:
         """Yield the engine's own answer, and record what it cost."""
@@ -270,7 +274,7 @@ class SearchClient:
                     if is_delta:
                         sent[completion.index] = _keep_new(completion, *sent.get(completion.index, (0, 0)))
                     if completion.index == 0 and completion.token_ids:
-                        score = _added(score if is_delta else TextScore(), completion, is_masked=is_masked)
+                        score = _add_score(score if is_delta else TextScore(), completion, is_masked=is_masked)
                     num_tokens += len(completion.token_ids)
                     if is_silent:
                         completion.logprobs = completion.cumulative_logprob = None
@@ -303,7 +307,7 @@ def _keep_new(completion: CompletionOutput, num_tokens: int, num_characters: int
     return len(tokens), len(text)
 
 
-def _added(score: TextScore, completion: CompletionOutput, *, is_masked: bool) -> TextScore:
+def _add_score(score: TextScore, completion: CompletionOutput, *, is_masked: bool) -> TextScore:
     drawn = scores_of(completion, is_masked=is_masked)
     return TextScore(
         score.log_p + math.fsum(one.log_p for one in drawn),
@@ -333,7 +337,7 @@ class _Outputs:
         """Return part of the only choice; the last one unless it ends with a sentence."""
         return self.of([self._completion(0, part)], finished=part.finish != "sentence")
 
-    def joined(self, parts: Sequence[Continuation]) -> RequestOutput:
+    def join_parts(self, parts: Sequence[Continuation]) -> RequestOutput:
         last = self._completion(0, parts[-1])
         last.text = "".join(part.text for part in parts)
         last.token_ids = [token for part in parts for token in part.tokens]

@@ -181,7 +181,7 @@ class RescuedText:
         return own | {token: Logprob(log_p, rank) for rank, (token, log_p) in enumerate(likeliest, 1)}
 
 
-def joined(parts: Sequence[CompletionOutput]) -> CompletionOutput:
+def join_parts(parts: Sequence[CompletionOutput]) -> CompletionOutput:
     """Return the whole text of these parts."""
     whole = parts[-1]
     whole.text = "".join(part.text for part in parts)
@@ -196,7 +196,7 @@ class _End:
     error: Exception | None = None
 
 
-async def merged(streams: Sequence[AsyncGenerator[T, None]]) -> AsyncGenerator[T, None]:
+async def merge(streams: Sequence[AsyncGenerator[T, None]]) -> AsyncGenerator[T, None]:
     """Yield the items of several streams as they come; closing it closes them all.
 
     Raises:

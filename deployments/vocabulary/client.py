@@ -52,13 +52,13 @@ class VocabularyClient:
         self._resolved[key] = resolved
         return resolved
 
-    async def tell(self, question: Question, owner: str) -> bytes:
+    async def ask(self, question: Question, owner: str) -> bytes:
         """Ask about lists or a text, in a turn of ``owner``.
 
         Raises:
-            VocabularyError, OverloadedError: Those of ``Lists.tell``, and where the deployment cannot be reached.
+            VocabularyError, OverloadedError: Those of ``Lists.answer``, and where the deployment cannot be reached.
         """
-        told: bytes | Exception = await self._ask("tell_or_refuse", question, owner)
+        told: bytes | Exception = await self._ask("answer_or_refuse", question, owner)
         if isinstance(told, Exception):
             raise told
         return told

@@ -96,14 +96,14 @@ class Compiler:
             CompileError: It could not be compiled, or its process died.
             ArtefactError: The artefact could not be written, or the one to start from is gone.
         """
-        reply = await self._done(self._short if _is_short(job) else self._long, job, owner)
+        reply = await self._ask(self._short if _is_short(job) else self._long, job, owner)
         if reply.compiled is None:
             raise CompileError("the compile process answered without a list")
         return reply.compiled
 
     async def measure(self, job: MeasureTexts, owner: str = NO_OWNER) -> int | None:
         """Return how many tokens the shortest text has; None where there is no text. Raises as ``compile``."""
-        return (await self._done(self._short, job, owner)).fewest_tokens
+        return (await self._ask(self._short, job, owner)).fewest_tokens
 
     def pids(self) -> list[int]:
         return [lane.pid for lane in (self._short, self._long) if lane.pid is not None]
@@ -112,7 +112,7 @@ class Compiler:
         """End all processes at once; jobs under way fail."""
         await asyncio.gather(self._short.close(), self._long.close())
 
-    async def _done(self, lane: "Lane", job: Job, owner: str) -> Reply:
+    async def _ask(self, lane: "Lane", job: Job, owner: str) -> Reply:
         reply = await lane.ask(job, owner)
         if reply.error is not None:
             raise reply.error

@@ -100,7 +100,7 @@ class Vocabulary:
         n_words = spec.n_words or base.num_ranks
         measure = MeasureTexts(base.digest, changes, spec.options, min(n_words, base.num_ranks))
         fewest = await self._measured.get(
-            measure, lambda: self._compiler.measure(measure, owner), kept_errors=WordListError
+            measure, lambda: self._compiler.measure(measure, owner), cached_errors=WordListError
         )
         if fewest is None:
             raise EmptyWordListError(
@@ -148,7 +148,7 @@ class Vocabulary:
     async def _list(self, spec: VocabularySpec, owner: str) -> Compiled:
         if spec.words is not None or spec.lang is None:
             words = spec.words or ()
-            return await self._compiled(("inline", spec.lang, _digest(words)), CompileList(spec.lang, words), owner)
+            return await self._compile(("inline", spec.lang, _digest(words)), CompileList(spec.lang, words), owner)
         name = (spec.lang, spec.unit)
         stamp = await asyncio.to_thread(stamp_of, spec.lang, spec.source, self._settings.wordlist_dir)
         # Of a file all is made at once: it may be replaced before the rest is asked for.
@@ -156,11 +156,11 @@ class Vocabulary:
         is_whole = stamp is not None or n_words is None or n_words > FIRST_WORDS
         job = CompileList(spec.lang, unit=spec.unit, source=spec.source, safe=spec.safe, is_whole=is_whole)
         try:
-            compiled = await self._compiled(("list", job, stamp), job, owner)
+            compiled = await self._compile(("list", job, stamp), job, owner)
             if not is_whole and n_words is not None and n_words > compiled.num_ranks_here:
                 # Some of the first words cannot be spelled, and later ones have moved up.
                 whole = replace(job, is_whole=True)
-                compiled = await self._compiled(("list", whole, stamp), whole, owner)
+                compiled = await self._compile(("list", whole, stamp), whole, owner)
         except WordListError as error:
             good = self._last_good.get(name)
             if stamp is None or good is None or not await self._is_there(good.compiled):
@@ -179,16 +179,16 @@ class Vocabulary:
             return None
         job = ChangeList(base.digest, spec.extra_words, spec.exclude_words)
         key = ("changes", base.digest, _digest(spec.extra_words), _digest(spec.exclude_words))
-        return (await self._compiled(key, job, owner)).digest or None
+        return (await self._compile(key, job, owner)).digest or None
 
-    async def _compiled(self, key: Hashable, job: CompileList | ChangeList, owner: str) -> Compiled:
+    async def _compile(self, key: Hashable, job: CompileList | ChangeList, owner: str) -> Compiled:
         if key not in self._known:
             await self._count(owner)
 
         async def make() -> Compiled:
-            return self._counted(await self._compiler.compile(job, owner))
+            return self._count_compiled(await self._compiler.compile(job, owner))
 
-        return await self._known.get(key, make, self._is_there, kept_errors=WordListError)
+        return await self._known.get(key, make, self._is_there, cached_errors=WordListError)
 
     async def _count(self, owner: str) -> None:
         """Count a list towards those that the owner may have compiled.
@@ -207,7 +207,7 @@ class Vocabulary:
                 error.retry_after_s,
             ) from None
 
-    def _counted(self, compiled: Compiled) -> Compiled:
+    def _count_compiled(self, compiled: Compiled) -> Compiled:
         self._counts["num_loaded" if compiled.was_stored else "num_compiles"] += 1
         if not compiled.was_stored:
             logger.info(
@@ -240,8 +240,8 @@ class VocabularyDeployment:
     async def fetch(self, digest: str) -> bytes:
         return await self._vocabulary.fetch(digest)
 
-    async def tell_or_refuse(self, question: Question, owner: str) -> bytes | Exception:
-        return await self._lists.tell_or_refuse(question, owner)
+    async def answer_or_refuse(self, question: Question, owner: str) -> bytes | Exception:
+        return await self._lists.answer_or_refuse(question, owner)
 
 
 def _digest(words: tuple[str, ...]) -> bytes:

@@ -170,7 +170,7 @@ class Lists:
         self._share = Share(THREADS, MAX_WAITING, MAX_WAIT_S, share_of_key=1 / THREADS)
         self._cache = _Cache(MAX_CACHED_BYTES)
 
-    async def tell(self, question: Question, owner: str = NO_OWNER) -> bytes:
+    async def answer(self, question: Question, owner: str = NO_OWNER) -> bytes:
         """Return the answer as it is sent, in a turn of the key ``owner``.
 
         Raises:
@@ -180,7 +180,7 @@ class Lists:
         """
         try:
             async with self._share.take(1, owner):
-                told = asyncio.wrap_future(self._pool.submit(self._told, question, owner))
+                told = asyncio.wrap_future(self._pool.submit(self._answer, question, owner))
                 try:
                     return await asyncio.shield(told)
                 finally:
@@ -191,14 +191,14 @@ class Lists:
                 "Too many texts are being checked. Try again in a moment.", full.retry_after_s
             ) from None
 
-    async def tell_or_refuse(self, question: Question, owner: str) -> bytes | Exception:
-        """Like ``tell``, but return the error: one that is raised fills Serve's log with tracebacks."""
+    async def answer_or_refuse(self, question: Question, owner: str) -> bytes | Exception:
+        """Like ``answer``, but return the error: one that is raised fills Serve's log with tracebacks."""
         try:
-            return await self.tell(question, owner)
+            return await self.answer(question, owner)
         except (VocabularyError, OverloadedError) as error:
             return error.with_traceback(None)
 
-    def _told(self, question: Question, owner: str) -> bytes:
+    def _answer(self, question: Question, owner: str) -> bytes:
         if isinstance(question, AskCheck):
             return self._check(question, owner)
         return _json(self._words(question, owner) if isinstance(question, AskWords) else self._vocabularies())
@@ -222,7 +222,7 @@ class Lists:
         return {"object": "list", "data": data}
 
     def _words(self, asked: AskWords, owner: str) -> dict[str, Any]:
-        word_list = self._listed(VocabularySpec(lang=asked.name), owner).word_list
+        word_list = self._load(VocabularySpec(lang=asked.name), owner).word_list
         found = words_with(word_list, asked.query)
         lemmas = KnownLemmas.of_language(word_list.language)
         end = asked.offset + asked.limit
@@ -238,7 +238,7 @@ class Lists:
 
     def _check(self, asked: AskCheck, owner: str) -> bytes:
         spec = asked.spec.resolved(self._folder)
-        listed = self._listed(spec, owner)
+        listed = self._load(spec, owner)
         word_list, forms = listed.word_list, listed.forms()
         spec.changes.check(word_list.language)
         n_words = spec.n_words or word_list.num_ranks
@@ -246,7 +246,7 @@ class Lists:
         report = checker.check(asked.text, with_lemmas=asked.with_words)
         return written([NamedReport(None, report)], asked.form).encode()
 
-    def _listed(self, spec: VocabularySpec, owner: str) -> _Listed:
+    def _load(self, spec: VocabularySpec, owner: str) -> _Listed:
         """Return a list, read if it is not known."""
         if spec.words is not None or spec.lang is None:
             return _Listed(inline_word_list(spec.words or (), spec.lang), spec.options)

@@ -92,12 +92,12 @@ class StandIn:
             fewest_tokens=FEWEST_TOKENS,
         )
 
-    async def tell(self, question: Question, owner: str) -> bytes:
+    async def ask(self, question: Question, owner: str) -> bytes:
         """What the built-in lists say."""
         if isinstance(question, AskCheck) and question.text.startswith("please "):
             async for _ in _failing(question.text):
                 break
-        return await self.lists.tell(question, owner)
+        return await self.lists.answer(question, owner)
 
     async def answer(
         self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, caller: Caller
@@ -106,7 +106,7 @@ class StandIn:
             async for item in items:
                 yield item
 
-    async def tokenized(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[Answer]:
+    async def tokenize(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[Answer]:
         """A token for each character."""
         async with aclosing(self._record(Call(body, None, Decoding(), caller))) as items:
             async for item in items:

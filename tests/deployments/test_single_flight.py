@@ -42,10 +42,10 @@ async def test_a_result_that_is_gone_is_made_once_again() -> None:
 async def test_a_failure_is_forgotten_unless_it_is_to_be_kept() -> None:
     flight, maker = SingleFlight(2), Maker(KeyError(), ValueError())
     with pytest.raises(ValueError):
-        await flight.get("a", maker.make, kept_errors=KeyError)
+        await flight.get("a", maker.make, cached_errors=KeyError)
     for _ in range(2):
         with pytest.raises(KeyError):
-            await flight.get("a", maker.make, kept_errors=KeyError)
+            await flight.get("a", maker.make, cached_errors=KeyError)
     assert maker.num_calls == 2
     assert flight.results() == []
 

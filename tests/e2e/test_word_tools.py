@@ -13,7 +13,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from deployments.replica.engine.dtype import resolved_dtype
+from deployments.replica.engine.dtype import resolve_dtype
 from tests.e2e.service import KEY, Service
 from vocab.lists.wordlists import load_word_list
 from vocab.options import ListOptions
@@ -73,7 +73,7 @@ def test_the_next_words_are_those_of_a_full_enumeration(http: httpx.Client, shal
     words = load_word_list("en", None).words[:NUM_WORDS]
     expected = enumerated(shallow_path, TEXT, words)
     answer = told(http, "next", text=TEXT)
-    within = 1e-3 if resolved_dtype("auto") == "float32" else 2e-2
+    within = 1e-3 if resolve_dtype("auto") == "float32" else 2e-2
     found = {entry["word"]: entry["probability"] for entry in answer["data"]}
     assert [entry["rank"] for entry in answer["data"]] == list(range(1, 21))
     assert found == pytest.approx({word: expected[word] for word in found}, abs=within)

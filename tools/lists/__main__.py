@@ -106,7 +106,7 @@ def build(language: str, packages: Path) -> Row:
     )
     data = differences.to_bytes()
     (FOLDER / f"{language}.xz").write_bytes(data)
-    words = differences.applied(raw, language, safe=True)
+    words = differences.apply(raw, language, safe=True)
     return Row(language, len(raw), len(words), len(data), reasons, examples, differences)
 
 

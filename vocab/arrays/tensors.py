@@ -40,7 +40,7 @@ def write_tensors(arrays: dict[str, Array], metadata: dict[str, Any]) -> bytes:
     head = len(spelled).to_bytes(8, "little") + spelled
     body = b"".join(np.ascontiguousarray(array).tobytes() for _, array in ordered)
     checksum = _checksum(np.frombuffer(head, dtype=np.uint8), np.frombuffer(body, dtype=np.uint8))
-    return head.replace(_spelled_checksum(_NO_CHECKSUM), _spelled_checksum(checksum), 1) + body
+    return head.replace(_checksum_entry(_NO_CHECKSUM), _checksum_entry(checksum), 1) + body
 
 
 def read_tensors(data: Any) -> tuple[dict[str, Array], dict[str, Any]]:
@@ -71,7 +71,7 @@ def _read(data: Any) -> tuple[dict[str, Array], dict[str, Any]]:
 def _check(data: Any, begin: int, checksum: str) -> None:
     """Compare the checksum, computed with its own digits as zeros."""
     head = bytes(data[:begin])
-    blank = head.replace(_spelled_checksum(checksum), _spelled_checksum(_NO_CHECKSUM), 1)
+    blank = head.replace(_checksum_entry(checksum), _checksum_entry(_NO_CHECKSUM), 1)
     if len(blank) != begin:
         raise ValueError("its checksum is of another length")
     if _checksum(np.frombuffer(blank, dtype=np.uint8), np.frombuffer(data, dtype=np.uint8, offset=begin)) != checksum:
@@ -82,7 +82,7 @@ def _checksum(head: Uint8Array, body: Uint8Array) -> str:
     return f"{_hash_bytes(body, np.uint64(_hash_bytes(head, _SEED))):016x}"
 
 
-def _spelled_checksum(checksum: str) -> bytes:
+def _checksum_entry(checksum: str) -> bytes:
     return f'"{_CHECKSUM_KEY}": "{checksum}"'.encode()
 
 

@@ -131,7 +131,7 @@ def words_from_bytes(data: Any) -> Words:
     Raises:
         ArtefactError: It is something else, or of another version.
     """
-    return _checked(data, _read_words)
+    return _read_checked(data, _read_words)
 
 
 def overlay_to_bytes(overlay: Overlay) -> bytes:
@@ -150,10 +150,10 @@ def overlay_to_bytes(overlay: Overlay) -> bytes:
 
 def overlay_from_bytes(data: Any) -> Overlay:
     """Read what ``overlay_to_bytes`` wrote; raises as ``words_from_bytes``."""
-    return _checked(data, _read_overlay)
+    return _read_checked(data, _read_overlay)
 
 
-def _checked(data: Any, read: Callable[[dict[str, Array], dict[str, Any]], T]) -> T:
+def _read_checked(data: Any, read: Callable[[dict[str, Array], dict[str, Any]], T]) -> T:
     try:
         arrays, metadata = read_tensors(data)
         if metadata["format"] != FORMAT_VERSION:

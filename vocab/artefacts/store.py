@@ -114,11 +114,11 @@ class ArtefactStore:
 
     def save(self, words: Words) -> Path:
         """Write a trie, to be sent with the next ``share``; raise ``ArtefactError`` if it cannot be written."""
-        return self._written(words.digest, lambda: self._folder.save(words), is_new=True)
+        return self._write(words.digest, lambda: self._folder.save(words), is_new=True)
 
     def write_bytes(self, digest: str, data: bytes, *, is_new: bool = False) -> Path:
         """Write the file of an artefact, to be shared if it ``is_new``; raise ``ArtefactError`` if that fails."""
-        return self._written(digest, lambda: self._folder.write_bytes(digest, data), is_new=is_new)
+        return self._write(digest, lambda: self._folder.write_bytes(digest, data), is_new=is_new)
 
     def read_bytes(self, digest: str) -> bytes:
         """Read the file of an artefact, here or in the shared store; raise ``ArtefactError`` if neither has it."""
@@ -146,7 +146,7 @@ class ArtefactStore:
         """Return the size of the folder, temporary files included."""
         return sum(file.num_bytes for file in self._files())
 
-    def _written(self, digest: str, write: Callable[[], Path], *, is_new: bool) -> Path:
+    def _write(self, digest: str, write: Callable[[], Path], *, is_new: bool) -> Path:
         try:
             path = write()
         except OSError as error:

@@ -211,7 +211,7 @@ class _Builder:
         # There are some hundred different ones, and 90,000 in the frame of a list with many runs of marks.
         known_ways: dict[Way, Way] = {}
         complete: list[bool] = []
-        for state, read in enumerate(self._reached(has_places=has_places)):
+        for state, read in enumerate(self._iterate_states(has_places=has_places)):
             if len(self._states) > MAX_STATES or len(self._items) > MAX_ITEMS or len(self._roots) > MAX_ROOTS:
                 raise too_many_runs()
             items: list[_Item] = []
@@ -242,7 +242,7 @@ class _Builder:
             places=np.asarray(self._places, dtype=np.int32),
         )
 
-    def _reached(self, *, has_places: bool) -> Iterator[_Items | _Inside]:
+    def _iterate_states(self, *, has_places: bool) -> Iterator[_Items | _Inside]:
         """Yield the states while what follows them is added, and then those of places, the same way."""
         number = 0
         for is_last in (False, True) if has_places else (True,):
@@ -324,12 +324,12 @@ class _Builder:
         key = mode, context, index if root.tail else -1, root.kind
         if key not in self._context_of:
             word, possessable, elision = (
-                self._state([self._behind(index, kind, context)]) for kind in (WORD, POSSESSABLE, ELISION)
+                self._state([self._item_after(index, kind, context)]) for kind in (WORD, POSSESSABLE, ELISION)
             )
             self._context_of[key] = self._contexts[mode, word, possessable, elision]
         return self._context_of[key]
 
-    def _behind(self, index: int, kind: int, context: int) -> _Item:
+    def _item_after(self, index: int, kind: int, context: int) -> _Item:
         root = self._roots[index]
         if root.tail:
             return _Tail(index, context, 0)

@@ -66,9 +66,9 @@ def build_overlay(words: Words, changes: ListChanges, speller: Speller) -> Overl
     """Apply changes to a trie; ``exclude_words`` are entries of its list, as they stand there."""
     paths = _Paths(words)
     modes = list(range(NUM_MODES))
-    for row in _spelled(words.listed.lang, changes.exclude_words, speller)[0]:
+    for row in _spell(words.listed.lang, changes.exclude_words, speller)[0]:
         paths.put(row, _NEVER, modes)
-    added, lost = _spelled(words.listed.lang, changes.extra_words, speller)
+    added, lost = _spell(words.listed.lang, changes.extra_words, speller)
     kept = tuple(word for word in changes.extra_words if word not in lost)
     ranks = {word: -rank for rank, word in enumerate(kept, start=1)}
     for row in added:
@@ -83,7 +83,7 @@ def build_overlay(words: Words, changes: ListChanges, speller: Speller) -> Overl
     )
 
 
-def _spelled(lang: str, entries: tuple[str, ...], speller: Speller) -> tuple[list[SpelledForm], set[str]]:
+def _spell(lang: str, entries: tuple[str, ...], speller: Speller) -> tuple[list[SpelledForm], set[str]]:
     if not entries:
         return [], set()
     return spell_forms(forms_of(WordList(lang, entries, "inline")), speller, possessive=False, max_work=MAX_OWN_WORK)

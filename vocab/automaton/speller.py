@@ -39,7 +39,7 @@ class Speller:
         self._encode = encode
         # Tokenizers with a dummy prefix put a blank before a text that has none.
         [probe] = encode(["a"])
-        self._before = "" if self._joined(probe) == b"a" else _PROBE
+        self._before = "" if self._join(probe) == b"a" else _PROBE
         self._num_before = len(encode([self._before])[0]) if self._before else 0
 
     @classmethod
@@ -102,7 +102,7 @@ class Speller:
         """Return the tokens of each text; None where they do not spell it, byte by byte."""
         rows = self._encode([self._before + text for text in texts]) if self._before else self._encode(texts)
         spelled = (row[self._num_before :] for row in rows)
-        return [row if self._joined(row) == text.encode() else None for text, row in zip(texts, spelled, strict=True)]
+        return [row if self._join(row) == text.encode() else None for text, row in zip(texts, spelled, strict=True)]
 
     @cached_property
     def leads(self) -> dict[str, frozenset[bytes]]:
@@ -162,15 +162,15 @@ class Speller:
         mark = min(OPEN_MARKS, key=lambda lead: len(self.leads.get(lead, ())))
         [alone] = self.spell([mark])
 
-        def missed(words: dict[int, str]) -> frozenset[int]:
+        def find_missed(words: dict[int, str]) -> frozenset[int]:
             rows = self.spell([mark + word for word in words.values()])
             return frozenset(token for token, row in zip(words, rows, strict=True) if row != [*(alone or ()), token])
 
         few = self._words_among_tokens(_NUM_TRIED)
-        lone = missed(few)
+        lone = find_missed(few)
         # Tokens that are never used tell nothing.
         is_used = any(self.spell([few[token]]) == [[token]] for token in lone)
-        return missed(self._words_among_tokens(len(self.facts))) if is_used else frozenset()
+        return find_missed(self._words_among_tokens(len(self.facts))) if is_used else frozenset()
 
     def _words_among_tokens(self, num_tried: int) -> dict[int, str]:
         """Return tokens of two or more letters and nothing else, out of so many tokens from all over the vocabulary."""
@@ -206,7 +206,7 @@ class Speller:
             found[apostrophe] = frozenset(ends), tuple(sorted(set(map(len, ends))))
         return found
 
-    def _joined(self, row: Sequence[int]) -> bytes:
+    def _join(self, row: Sequence[int]) -> bytes:
         return b"".join(map(self.facts.token_bytes.__getitem__, row))
 
 

@@ -270,7 +270,7 @@ def spell_forms(
             elided = root._replace(is_elided=True)
             rows.append(SpelledForm(form.text, elided, row, form.listed_rank, form.capital_rank, kind))
 
-    def spell_behind(lead: str, places: Sequence[int]) -> list[list[int] | None]:
+    def spell_after(lead: str, places: Sequence[int]) -> list[list[int] | None]:
         """Spell the cores of entries; add those whose ending the tokenizer draws into their last token ("qu'")."""
         spelled = spell([lead + cut[i][1] for i in places])
         longer = [(i, row, end) for i, row in zip(places, spelled, strict=True) if i in endings for end in endings[i]]
@@ -284,11 +284,11 @@ def spell_forms(
                 add(i, Root(lead, head, "", kind if head else NO_KIND), whole, kind)
         return spelled
 
-    bare = spell_behind("", range(len(forms)))
+    bare = spell_after("", range(len(forms)))
     has_no_head = [i for i, root in enumerate(groups) if not root.head]
     # Behind a blank they have about as many tokens as alone: most lists that are too large are refused here.
     check(work + sum(len(cut[i][1]) + len(bare[i] or ()) for i in has_no_head))
-    blank = dict(zip(has_no_head, spell_behind(BLANK, has_no_head), strict=True))
+    blank = dict(zip(has_no_head, spell_after(BLANK, has_no_head), strict=True))
     for i, root in enumerate(groups):
         add(i, root, bare[i], forms[i].kind)
         if i in blank:
@@ -304,7 +304,7 @@ def spell_forms(
         drawn = [i for i in places if cut[i][1][0] in drawn_letters or i in lone]
         # Only what is spelled differently there: all else follows the mark as it follows any other.
         alone = speller.spell([lead])[0]
-        for i, tokens in zip(drawn, spell_behind(lead, drawn), strict=True):
+        for i, tokens in zip(drawn, spell_after(lead, drawn), strict=True):
             apart = bare[i]
             if apart is None or alone is None or tokens != [*alone, *apart]:
                 add(i, groups[i]._replace(lead=lead), tokens, forms[i].kind)

@@ -152,7 +152,7 @@ def read_reply(line: bytes) -> Reply:
     try:
         values = json.loads(line)
         return Reply(
-            compiled=_compiled(values["compiled"]),
+            compiled=_read_compiled(values["compiled"]),
             fewest_tokens=values["fewest_tokens"],
             error=_error(values["error"]),
             resident_bytes=int(values["resident_bytes"]),
@@ -161,7 +161,7 @@ def read_reply(line: bytes) -> Reply:
         raise ValueError(f"no reply: {error}") from None
 
 
-def _compiled(values: dict[str, Any] | None) -> Compiled | None:
+def _read_compiled(values: dict[str, Any] | None) -> Compiled | None:
     if values is None:
         return None
     return Compiled(dropped_words=tuple(values.pop("dropped_words")), **values)

@@ -70,11 +70,11 @@ class ListCompiler:
 
     def _run(self, job: Job) -> Reply:
         if isinstance(job, CompileList):
-            return Reply(self._compiled(self._word_list(job), is_whole=job.is_whole))
+            return Reply(self._compile(self._word_list(job), is_whole=job.is_whole))
         words = self._words(job.digest)
         try:
             if isinstance(job, ChangeList):
-                return Reply(self._changed(words, ListChanges(job.extra_words, job.exclude_words)))
+                return Reply(self._change(words, ListChanges(job.extra_words, job.exclude_words)))
             return Reply(fewest_tokens=self._fewest_tokens(words, job))
         except ListTooLargeError as error:
             if isinstance(job, MeasureTexts) and job.changes is None:
@@ -90,7 +90,7 @@ class ListCompiler:
         if word_list is None or (job.source == "auto" and self._is_file(name)):
             word_list = load_word_list(name, self._wordlist_dir, source=job.source, safe=job.safe)
             if job.unit == "lemma":
-                word_list = grouped_by_lemma(word_list, self._store)
+                word_list = group_list_by_lemma(word_list, self._store)
             if word_list.source != "file":
                 self._lists[key] = word_list
         return word_list
@@ -99,7 +99,7 @@ class ListCompiler:
         folder = self._wordlist_dir
         return folder is not None and folder.is_dir() and any(path.stem == name for path in folder.iterdir())
 
-    def _compiled(self, word_list: WordList, *, is_whole: bool) -> Compiled:
+    def _compile(self, word_list: WordList, *, is_whole: bool) -> Compiled:
         has_capitals, num_ranks = word_list.has_capitals, word_list.num_ranks
         if not is_whole:
             word_list = word_list.up_to(FIRST_WORDS)
@@ -120,7 +120,7 @@ class ListCompiler:
             was_stored=was_stored,
         )
 
-    def _changed(self, words: Words, asked: ListChanges) -> Compiled:
+    def _change(self, words: Words, asked: ListChanges) -> Compiled:
         left_out = entries_left_out(words.listed.word_list, asked.exclude_words)
         changes = ListChanges(asked.extra_words, left_out)
         if not changes:
@@ -157,7 +157,7 @@ class ListCompiler:
         return words
 
 
-def grouped_by_lemma(word_list: WordList, store: ArtefactStore) -> WordList:
+def group_list_by_lemma(word_list: WordList, store: ArtefactStore) -> WordList:
     """Rank a list by lemma, from its file, or now with ``group_by_lemma`` and stored.
 
     Raises:

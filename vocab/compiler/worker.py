@@ -45,7 +45,7 @@ def main(arguments: Sequence[str]) -> None:
     logging.basicConfig(level=logging.INFO, format="wordbound compiler: %(message)s")
     shared = SharedStore(options.shared_url, options.shared_bytes) if options.shared_url else None
     store = ArtefactStore(options.folder, options.max_bytes, shared)
-    speller = _stored_tokenizer(options.tokenizer, store)
+    speller = _load_tokenizer(options.tokenizer, store)
     if speller is None:
         _store_and_start_again(options, store)
     else:
@@ -103,7 +103,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _stored_tokenizer(digest: str | None, store: ArtefactStore) -> Speller | None:
+def _load_tokenizer(digest: str | None, store: ArtefactStore) -> Speller | None:
     return None if digest is None else store.find(digest, lambda name: load_stored_tokenizer(name, store))
 
 

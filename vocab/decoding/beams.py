@@ -175,10 +175,10 @@ class BeamSearch:
             ]
         found.sort(key=lambda candidate: -candidate.sum_log_p)
         if self._rules.merge_equal_texts:
-            found = self._merged(found)
+            found = self._merge(found)
         return found[: self._num_candidates]
 
-    def _merged(self, candidates: list[_Candidate]) -> list[_Candidate]:
+    def _merge(self, candidates: list[_Candidate]) -> list[_Candidate]:
         """Keep the first of those with equal texts, as many as are needed."""
         kept: dict[tuple[bool, State | None, str | tuple[int, ...]], _Candidate] = {}
         budget = self.budget

@@ -152,7 +152,7 @@ class Rescue:
         self._open = [self._with_work(one, step) for one in best.steps]
         return self._last
 
-    def settled(self) -> list[Step]:
+    def take_settled(self) -> list[Step]:
         """Return the steps that can no longer be taken back, each once."""
         settled, self._settled = self._settled, []
         return settled
@@ -237,7 +237,7 @@ async def rescue_words(
             place = None
             async for step in steps:
                 place = rescue.take(step)
-                if settled := rescue.settled():
+                if settled := rescue.take_settled():
                     yield settled
                 if place is not None:
                     break

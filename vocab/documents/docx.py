@@ -4,7 +4,7 @@ what the author deleted."""
 import posixpath
 from typing import Final
 
-from vocab.documents.zipped import Zipped, tidied
+from vocab.documents.zipped import Zipped, normalize_text
 from vocab.errors import DocumentError
 
 _NAMESPACES: Final = (
@@ -24,7 +24,7 @@ def text_of_docx(zipped: Zipped) -> str:
     document = _document(zipped)
     folder = posixpath.dirname(document)
     parts = [document, *(posixpath.join(folder, name) for name in ("footnotes.xml", "endnotes.xml"))]
-    return tidied("".join(_Part(zipped, name).text for name in parts if name == document or name in zipped))
+    return normalize_text("".join(_Part(zipped, name).text for name in parts if name == document or name in zipped))
 
 
 def _document(zipped: Zipped) -> str:

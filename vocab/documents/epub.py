@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 from typing import Final
 from urllib.parse import unquote
 
-from vocab.documents.zipped import Zipped, decode_xml, tidied
+from vocab.documents.zipped import Zipped, decode_xml, normalize_text
 from vocab.errors import DocumentError
 
 _SKIPPED: Final = frozenset({"head", "script", "style", "rt", "rp", "svg", "math"})
@@ -29,9 +29,9 @@ def text_of_epub(zipped: Zipped) -> str:
         DocumentError: It cannot be read, or is encrypted.
     """
     chapters = _chapters(zipped)
-    if _encrypted(zipped) & set(chapters):
+    if _encrypted_parts(zipped) & set(chapters):
         raise DocumentError("the book is encrypted (DRM), and cannot be read")
-    return tidied("\n".join(_Chapter(decode_xml(zipped.read(name), "replace")).text for name in chapters))
+    return normalize_text("\n".join(_Chapter(decode_xml(zipped.read(name), "replace")).text for name in chapters))
 
 
 def _chapters(zipped: Zipped) -> list[str]:
@@ -58,7 +58,7 @@ def _chapters(zipped: Zipped) -> list[str]:
     return [posixpath.normpath(posixpath.join(folder, items[name])) for name in spine if name in items]
 
 
-def _encrypted(zipped: Zipped) -> set[str]:
+def _encrypted_parts(zipped: Zipped) -> set[str]:
     """Return the names of the parts that are encrypted; fonts are in many books, which harms no text."""
     names: set[str] = set()
 

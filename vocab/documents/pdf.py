@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from vocab.documents.zipped import tidied
+from vocab.documents.zipped import normalize_text
 from vocab.errors import DocumentError
 from vocab.marks import APOSTROPHES, CLOSING_QUOTES, SENTENCE_MARKS
 
@@ -51,7 +51,7 @@ def text_of_pdf(data: bytes) -> str:
         raise DocumentError("the file is encrypted; save it without a password")
     if not any(map(str.strip, lines)):
         raise DocumentError("there is no text in it, perhaps only pictures of pages")
-    return tidied(joined(lines))
+    return normalize_text(join_lines(lines))
 
 
 def _lines_of(reader: "PdfReader") -> Iterator[str]:
@@ -64,7 +64,7 @@ def _lines_of(reader: "PdfReader") -> Iterator[str]:
         yield from text.splitlines()
 
 
-def joined(lines: Sequence[str]) -> str:
+def join_lines(lines: Sequence[str]) -> str:
     """Put the lines of a text together: with a blank where a sentence goes on, and without where a word does.
 
     A hyphen at the end of a line stays where the word is written with it elsewhere in the text and not without.

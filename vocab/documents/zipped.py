@@ -123,7 +123,7 @@ def decode_xml(data: bytes, errors: str = "strict") -> str:
     return data.decode(encoding, errors)
 
 
-def tidied(text: str) -> str:
+def normalize_text(text: str) -> str:
     """Return text as a reader sees it: without soft hyphens and marks of byte order, letters in NFC, ligatures as
     letters."""
     for char, seen in _SEEN.items():

@@ -61,7 +61,7 @@ class Differences:
             tuple(values["unsafe"]),
         )
 
-    def applied(self, raw: Sequence[str], lang: str, *, safe: bool) -> tuple[str, ...]:
+    def apply(self, raw: Sequence[str], lang: str, *, safe: bool) -> tuple[str, ...]:
         """Return the cleaned list.
 
         Args:

@@ -130,12 +130,12 @@ def load_word_list(
         return WordList(lang, words_of_file(path), "file")
     pack = wordfreq.available_languages("best").get(lang)
     if pack is None:
-        raise _unknown(lang, wordlist_dir if source == "auto" else None)
+        raise _unknown_language(lang, wordlist_dir if source == "auto" else None)
     raw = tuple(dict.fromkeys(_words_of_wordfreq(pack, lang)))
     differences = differences_of(lang) if source == "auto" else None
     if differences is None:
         return WordList(lang, raw, "wordfreq")
-    return WordList(lang, differences.applied(raw, lang, safe=safe), "cleaned")
+    return WordList(lang, differences.apply(raw, lang, safe=safe), "cleaned")
 
 
 def inline_word_list(words: Sequence[str], lang: str | None) -> WordList:
@@ -184,10 +184,10 @@ def check_known(lang: str, wordlist_dir: Path | None) -> None:
     """Raise what ``load_word_list`` would raise for an unknown or unsupported name, without reading a list."""
     check_spaced(lang)
     if lang not in known_languages(wordlist_dir):
-        raise _unknown(lang, wordlist_dir)
+        raise _unknown_language(lang, wordlist_dir)
 
 
-def _unknown(lang: str, wordlist_dir: Path | None) -> UnknownLanguageError:
+def _unknown_language(lang: str, wordlist_dir: Path | None) -> UnknownLanguageError:
     shown = lang if len(lang) <= 40 else lang[:40] + "…"
     return UnknownLanguageError(
         f"There is no word list {shown!r}. Known languages: {', '.join(known_languages(wordlist_dir))}."

@@ -119,7 +119,7 @@ class ControlledStates:
     def progress(self, state: State) -> Progress:
         """Return what counts of a text in this state, its last word as if it ended here."""
         progress, readings = self._split(state)
-        return self._behind_word(progress, readings)
+        return self._after_word(progress, readings)
 
     def num_missing(self, state: State) -> int:
         """Return how many required words a text in this state lacks."""
@@ -128,7 +128,7 @@ class ControlledStates:
     def fill(self, out: Int32Array, state: State, budget: int, stops: Int32Array = NO_TOKENS) -> None:
         """As ``ListStates.fill``."""
         progress, readings = self._split(state)
-        after = self._behind_word(progress, readings)
+        after = self._after_word(progress, readings)
         may_stop = self._may_stop(after) and self._can_stop(progress, readings)
         for course in self._courses(progress, after, budget):
             self._fill(out, course, readings, budget)
@@ -142,7 +142,7 @@ class ControlledStates:
     def target(self, state: State, token: int, budget: int) -> State:
         """As ``ListStates.target``."""
         progress, readings = self._split(state)
-        after = self._behind_word(progress, readings)
+        after = self._after_word(progress, readings)
         may_stop = self._may_stop(after) and self._can_stop(progress, readings)
         for course in self._courses(progress, after, budget):
             found = self._target(course, readings, token, budget)
@@ -281,7 +281,7 @@ class ControlledStates:
     def _force(self, out: Int32Array, course: _Course, reading: int, budget: int) -> None:
         """Allow the words asked for, behind a word or within one of them; any other word ends as it may."""
         context, node = reading >> 32, reading & _NODE
-        behind = self._gap_behind(course, reading)
+        behind = self._gap_after(course, reading)
         tokens = list(self._besides_in(course, context, node, budget)) if reading >= 0 else []
         if behind is not None:
             tokens += self._besides_begun(course, behind, budget)
@@ -293,7 +293,7 @@ class ControlledStates:
             out |= one
 
     def _add_besides(self, out: Int32Array, course: _Course, reading: int, budget: int) -> None:
-        behind = self._gap_behind(course, reading)
+        behind = self._gap_after(course, reading)
         tokens: list[tuple[int, int]] = []
         if reading >= 0:
             tokens += self._besides_in(course, reading >> 32, reading & _NODE, budget)
@@ -330,7 +330,7 @@ class ControlledStates:
         for reading in readings:
             if reading >= 0 and now is not None:
                 nodes.append((now, reading >> 32, reading & _NODE))
-            if (behind is not None or is_last) and (gap := self._gap_behind(course, reading)) is not None:
+            if (behind is not None or is_last) and (gap := self._gap_after(course, reading)) is not None:
                 if behind is not None:
                     nodes += ((behind, context, node) for node, context in course.begin.ways(gap))
                 if is_last:
@@ -383,7 +383,7 @@ class ControlledStates:
                 found.update(self._target(replace(course, inside=self._states), readings, token, budget))
             found.update(found or course.begin.target(readings, token, budget, course.inside))
         for reading in readings if course.besides is not None else ():
-            behind = self._gap_behind(course, reading)
+            behind = self._gap_after(course, reading)
             nodes: list[tuple[int, int]] = []
             if reading >= 0:
                 nodes += self._besides_in(course, reading >> 32, reading & _NODE, budget)
@@ -396,7 +396,7 @@ class ControlledStates:
             found.update(one for by, one in nodes if by == token)
         return tuple(sorted(found)[:MAX_READINGS])
 
-    def _gap_behind(self, course: _Course, reading: int) -> int | None:
+    def _gap_after(self, course: _Course, reading: int) -> int | None:
         """Return the reading between words that a reading is, if its word ends there; None where it does not."""
         if reading < 0:
             return reading
@@ -433,7 +433,7 @@ class ControlledStates:
     def _can_stop(self, progress: Progress, readings: State) -> bool:
         course = _Course(self._inside(progress), self._states, self._known_besides(progress))
         return any(
-            (behind := self._gap_behind(course, reading)) is not None and self.frame.is_complete[-1 - behind]
+            (behind := self._gap_after(course, reading)) is not None and self.frame.is_complete[-1 - behind]
             for reading in readings
         )
 
@@ -447,14 +447,14 @@ class ControlledStates:
 
     # Counting.
 
-    def _behind_word(self, progress: Progress, readings: State) -> Progress:
+    def _after_word(self, progress: Progress, readings: State) -> Progress:
         """Return the progress if the last word ends here: the one of the best rank, if there are several."""
         inside, besides = self._inside(progress), self._known_besides(progress)
         course = _Course(inside, self._states, besides)
         ranks = [
             inside.rank(reading >> 32, reading & _NODE)
             for reading in readings
-            if reading >= 0 and self._gap_behind(course, reading) is not None
+            if reading >= 0 and self._gap_after(course, reading) is not None
         ]
         if not ranks:
             return progress

@@ -16,13 +16,13 @@ _BETWEEN: Final = re.escape("".join(sorted(_MARKS)))
 _PARTS: Final = re.compile(f"[^{_BETWEEN}]+|[{_BETWEEN}]")
 
 
-def place_behind(text: str, gaps: GapAutomaton, language: str) -> int:
+def place_after(text: str, gaps: GapAutomaton, language: str) -> int:
     """Return the state of the gap automaton behind a text whose last word, if it ends with one, is whole."""
     place = gaps.start
     for part in _PARTS.findall(text):
         is_dash = part in SPACED_DASHES and part in gaps.states[place].transitions
         is_mark = is_dash or part in _MARKS
-        place = _behind_mark(part, place, gaps) if is_mark else _behind_word(part, place, gaps, language)
+        place = _after_mark(part, place, gaps) if is_mark else _after_word(part, place, gaps, language)
     return place
 
 
@@ -33,7 +33,7 @@ def last_word(text: str) -> str:
     return "" if part in _MARKS else part[begins:]
 
 
-def _behind_word(word: str, place: int, gaps: GapAutomaton, language: str) -> int:
+def _after_word(word: str, place: int, gaps: GapAutomaton, language: str) -> int:
     if word in SPACED_DASHES:
         # Of a list of points, or where the list's texts have no dashes.
         return place
@@ -42,7 +42,7 @@ def _behind_word(word: str, place: int, gaps: GapAutomaton, language: str) -> in
     return ends.after_elision if is_elided else ends.after_word
 
 
-def _behind_mark(mark: str, place: int, gaps: GapAutomaton) -> int:
+def _after_mark(mark: str, place: int, gaps: GapAutomaton) -> int:
     state = gaps.states[place]
     if mark in state.transitions:
         return state.transitions[mark]

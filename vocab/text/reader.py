@@ -17,7 +17,7 @@ from vocab.text.changes import NO_CHANGES, ListChanges, ranks_left_out
 from vocab.text.elisions import follows_elision, is_elision
 from vocab.text.form_ranks import FormRanks
 from vocab.text.gaps import build_gap_automaton
-from vocab.text.prefill import last_word, place_behind
+from vocab.text.prefill import last_word, place_after
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class TextReader:
         """The state of the gap automaton behind the text that another wrote; None where texts begin anew."""
         return None if self._start == self._gaps.start else self._start
 
-    def behind(self, text: str, *, is_whole: bool = False) -> Self:
+    def after(self, text: str, *, is_whole: bool = False) -> Self:
         """Return a reader of the texts that go on behind one that another wrote, of whatever words.
 
         ``is_whole`` is whether its last word is known to be whole.
@@ -105,7 +105,7 @@ class TextReader:
         if not is_whole and self._words.is_begun(last_word(text)):
             raise PrefillError(f"the text breaks off inside a word: {last_word(text)[:80]!r}")
         reader = copy.copy(self)
-        reader._start = place_behind(text, self._gaps, self._language)
+        reader._start = place_after(text, self._gaps, self._language)
         return reader
 
     def anew(self) -> Self:
@@ -272,7 +272,7 @@ class _Words:
         self._extra_words = WordList(word_list.lang, changes.extra_words, "inline")
         self._extra = FormRanks(self._extra_words, replace(options, case="sentence"))
         # "Ana" may be written in a way that only the added word has, and counts as the listed word all the same.
-        self._names = [self._listed_word(word, False) or -i for i, word in self._extra_words.ranked()]
+        self._names = [self._rank_of(word, False) or -i for i, word in self._extra_words.ranked()]
         self._lengths = sorted({*self._listed.lengths, *self._extra.lengths})
         self.max_length = max(*self._lengths, marks.MAX_NUMBER_CHARS)
 
@@ -310,13 +310,13 @@ class _Words:
         return found
 
     def _word(self, text: str, starts_sentence: bool) -> int | None:
-        listed = self._listed_word(text, starts_sentence)
+        listed = self._rank_of(text, starts_sentence)
         if listed is not None:
             return listed
         extra = self._extra.rank(text, starts_sentence=starts_sentence)
         return None if extra is None else self._names[extra - 1]
 
-    def _listed_word(self, text: str, starts_sentence: bool) -> int | None:
+    def _rank_of(self, text: str, starts_sentence: bool) -> int | None:
         ranks = self._listed.ranks(text, starts_sentence=starts_sentence)
         return min((rank for rank in ranks if rank <= self._n_words and rank not in self._left_out), default=None)
 

@@ -47,7 +47,7 @@ def install_patches(patches: Sequence[Patch], *, lost: str, vllm_versions: Colle
     try:
         if vllm_versions and _minor(vllm.__version__) not in vllm_versions:
             raise PatchError(f"vLLM is {vllm.__version__}, and this was tried on {', '.join(sorted(vllm_versions))}")
-        targets = [_checked(patch) for patch in patches]
+        targets = [_check(patch) for patch in patches]
     except (ImportError, AttributeError, PatchError) as error:
         logger.warning("%s: %s", lost, error)
         return False
@@ -64,7 +64,7 @@ def signature_of(target: Callable[..., Any]) -> str:
     return str(signature.replace(parameters=bare, return_annotation=signature.empty))
 
 
-def _checked(patch: Patch) -> tuple[Any, str]:
+def _check(patch: Patch) -> tuple[Any, str]:
     module, _, path = patch.target.partition(":")
     parent, _, name = path.rpartition(".")
     owner = pkgutil.resolve_name(f"{module}:{parent}")

@@ -85,10 +85,10 @@ class NamedWords:
             "extra_words": added or None,
             "exclude_words": words_in(self.exclude_words) if self.exclude_words else None,
         }
-        return given(members)
+        return drop_none(members)
 
 
-def given(members: Mapping[str, Any]) -> dict[str, Any]:
+def drop_none(members: Mapping[str, Any]) -> dict[str, Any]:
     """Return the members that have a value."""
     return {name: value for name, value in members.items() if value is not None}
 

@@ -64,14 +64,14 @@ class Painter:
         # Of the last word the next piece may bring more.
         end = max(text.rfind(" "), text.rfind("\n")) + 1
         self._held = text[end:]
-        return self._painted(text[:end])
+        return self._paint(text[:end])
 
     def rest(self) -> "Text":
         """Return what was held, at the end of a text."""
         text, self._held = self._held, ""
-        return self._painted(text)
+        return self._paint(text)
 
-    def _painted(self, text: str) -> "Text":
+    def _paint(self, text: str) -> "Text":
         from rich.text import Text
 
         painted, done = Text(), 0

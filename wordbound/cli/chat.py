@@ -20,7 +20,7 @@ from wordbound.cli.asking import (
     QualityOption,
     UrlOption,
     WordsOption,
-    given,
+    drop_none,
     search_of,
 )
 from wordbound.cli.commands import CommandError, InputError
@@ -58,7 +58,7 @@ def chat(
     named = NamedWords(lang, words, list_file, names, extra_words, exclude_words, level)
     is_terminal = sys.stdin.isatty()
     with Service(url) as service:
-        body = given({"max_tokens": max_tokens})
+        body = drop_none({"max_tokens": max_tokens})
         talk = Talk(service, named, body, search_of(quality), shows_ranks=not plain and sys.stdout.isatty())
         if is_terminal:
             note(HELP)
@@ -119,7 +119,7 @@ class Talk:
         return command == "/quit"
 
     def _take(self, named: NamedWords) -> None:
-        self._vocab = named.members() | given({"search": self.search})
+        self._vocab = named.members() | drop_none({"search": self.search})
         self.named = named
         if self.shows_ranks:
             self._load_ranks()

@@ -25,8 +25,8 @@ from wordbound.cli.lists import (
     SourceOption,
     UnitOption,
     WordsOption,
-    named_changes,
-    named_list,
+    load_changes,
+    load_named_list,
     num_words,
 )
 
@@ -71,8 +71,8 @@ def check(
     if sum(flags.values()) > 1:
         raise typer.BadParameter("choose one of --json, --csv and --html")
     try:
-        word_list = named_list(lang, list_file, source, safe, unit, level, folder)
-        changes = named_changes(extra_words, exclude_words)
+        word_list = load_named_list(lang, list_file, source, safe, unit, level, folder)
+        changes = load_changes(extra_words, exclude_words)
         changes.check(word_list.language)
         new = () if new_words is None else _new_words(new_words)
         checker = TextChecker(word_list, ListOptions(numbers=numbers), num_words(word_list, words, level), changes, new)

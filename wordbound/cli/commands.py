@@ -102,14 +102,14 @@ class LazyCommands(TyperGroup):
         try:
             return super().invoke(ctx)
         except CommandError as error:
-            _tell(f"wordbound {ctx.invoked_subcommand}", error)
+            _print_error(f"wordbound {ctx.invoked_subcommand}", error)
             raise typer.Exit(error.exit_code) from None
         except _UsageError as error:
             if not _message(error):
                 # No argument at all, for which the help is shown.
                 raise
             context: Any = getattr(error, "ctx", None) or ctx
-            _tell(context.command_path, f"{_message(error)} (see {context.command_path} --help)")
+            _print_error(context.command_path, f"{_message(error)} (see {context.command_path} --help)")
             raise typer.Exit(WRONG_INPUT) from None
 
 
@@ -133,5 +133,5 @@ def _message(error: Exception) -> str:
     return " ".join(message.replace("Value error, ", "").split()).rstrip(".")
 
 
-def _tell(who: str, what: object) -> None:
+def _print_error(who: str, what: object) -> None:
     print(f"{who}: {what}", file=sys.stderr)

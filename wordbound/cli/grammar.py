@@ -20,8 +20,8 @@ from wordbound.cli.lists import (
     SourceOption,
     UnitOption,
     WordsOption,
-    named_changes,
-    named_list,
+    load_changes,
+    load_named_list,
     num_words,
 )
 
@@ -54,9 +54,9 @@ def grammar(
     A list file has one word a line, the most frequent first; empty lines and lines with # are left out.
     """
     try:
-        word_list = named_list(lang, list_file, source, safe, unit, level, folder)
+        word_list = load_named_list(lang, list_file, source, safe, unit, level, folder)
         options = ListOptions(case, layout, numbers, punctuation, end)
-        changes = named_changes(extra_words, exclude_words)
+        changes = load_changes(extra_words, exclude_words)
         text = write_grammar(word_list, options, num_words(word_list, words, level), changes, dialect)
         if output is None:
             sys.stdout.write(text)

@@ -47,7 +47,7 @@ ExcludeWordsOption: TypeAlias = Annotated[
 ]
 
 
-def named_list(
+def load_named_list(
     lang: str | None,
     path: Path | None,
     source: AskedSource,
@@ -93,7 +93,7 @@ def num_words(word_list: WordList, words: int | None, level: str | None) -> int:
     return words or BANDS.get(level or "") or word_list.num_ranks
 
 
-def named_changes(extra_words: Path | None, exclude_words: Path | None) -> ListChanges:
+def load_changes(extra_words: Path | None, exclude_words: Path | None) -> ListChanges:
     """Return the changes whose words are in files."""
     return ListChanges(_words(extra_words), _words(exclude_words))
 

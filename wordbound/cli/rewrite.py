@@ -19,7 +19,7 @@ from wordbound.cli.asking import (
     SeedOption,
     UrlOption,
     WordsOption,
-    given,
+    drop_none,
     read_text,
 )
 from wordbound.cli.commands import NOT_AS_ASKED, ServiceError
@@ -54,10 +54,10 @@ def rewrite(
     """
     text = read_text(file)
     vocab = NamedWords(lang, words, list_file, names, extra_words, exclude_words, level).members()
-    body = given({"text": text, "vocab": vocab, "seed": seed, "keep_names": None if keep_names else False})
+    body = drop_none({"text": text, "vocab": vocab, "seed": seed, "keep_names": None if keep_names else False})
     is_shown = out is None and not as_json and sys.stdout.isatty()
     with Service(url) as service, whole_file(out) as output:
-        whole = _streamed(service, body, output if is_shown else None)
+        whole = _stream(service, body, output if is_shown else None)
         if as_json:
             output.write(json.dumps(whole, ensure_ascii=False, indent=1) + "\n")
         elif not is_shown:
@@ -76,7 +76,7 @@ def rewrite(
         raise typer.Exit(NOT_AS_ASKED)
 
 
-def _streamed(service: Service, body: Mapping[str, Any], output: Any) -> dict[str, Any]:
+def _stream(service: Service, body: Mapping[str, Any], output: Any) -> dict[str, Any]:
     """Show sentences as they are done, where there is an ``output``; return the whole answer."""
     num_done = 0
     with Waiting("rewriting") as waiting:
@@ -86,7 +86,7 @@ def _streamed(service: Service, body: Mapping[str, Any], output: Any) -> dict[st
                     output.write("\n")
                 return event
             num_done += 1
-            waiting.tell(f"rewriting: {_count(num_done, 'sentence')}")
+            waiting.update(f"rewriting: {_count(num_done, 'sentence')}")
             if output is not None:
                 waiting.stop()
                 output.write(event["text"])

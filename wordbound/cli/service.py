@@ -115,7 +115,7 @@ class Service:
                 data = line.removeprefix("data:").strip()
                 if data == "[DONE]":
                     return
-                event = self._parsed(data)
+                event = self._parse(data)
                 if "error" in event:
                     raise ServiceError(f"the answer broke off: {_message(event)}")
                 yield event
@@ -123,7 +123,7 @@ class Service:
 
     def _whole(self, method: str, path: str, **options: Any) -> dict[str, Any]:
         with self._answer(method, path, **options) as answer:
-            return self._parsed(answer.read().decode("utf-8", "replace"))
+            return self._parse(answer.read().decode("utf-8", "replace"))
 
     @contextmanager
     def _answer(
@@ -168,7 +168,7 @@ class Service:
             return AwayError(f"the service at {self.url} is busy: {message}")
         return ServiceError(message) if status in _REFUSED or status >= 500 else InputError(message)
 
-    def _parsed(self, text: str) -> dict[str, Any]:
+    def _parse(self, text: str) -> dict[str, Any]:
         try:
             parsed = json.loads(text)
         except ValueError:
@@ -190,7 +190,7 @@ class _Told:
 
     def read(self, size: int = -1) -> bytes:
         data: bytes = self._file.read(size)
-        self._told(self._file.tell())
+        self._told(self._file.update())
         return data
 
     def __getattr__(self, name: str) -> Any:

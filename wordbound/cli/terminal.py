@@ -28,7 +28,7 @@ class Waiting:
             self._status = Console(stderr=True).status(what)
             self._status.start()
 
-    def tell(self, what: str) -> None:
+    def update(self, what: str) -> None:
         """Change the line, while it is there."""
         if self._status is not None:
             self._status.update(what)

@@ -16,7 +16,7 @@ from wordbound.cli.lists import (
     SafeOption,
     SourceOption,
     UnitOption,
-    named_list,
+    load_named_list,
     num_words,
 )
 
@@ -38,7 +38,7 @@ def words(
     A line each: rank, word and lemma, with tabs between them. With --find those that begin so come first.
     """
     try:
-        word_list = named_list(lang, list_file, source, safe, unit, level, folder)
+        word_list = load_named_list(lang, list_file, source, safe, unit, level, folder)
     except (VocabularyError, OSError) as error:
         raise InputError(str(error)) from None
     found = words_with(word_list.up_to(num_words(word_list, None, level)), find)

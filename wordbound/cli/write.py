@@ -22,7 +22,7 @@ from wordbound.cli.asking import (
     SeedOption,
     UrlOption,
     WordsOption,
-    given,
+    drop_none,
     must_use_of,
     new_words_of,
     read_text,
@@ -88,7 +88,7 @@ def write(
     1 where a word of --must-use is missing.
     """
     vocab = NamedWords(lang, words, list_file, names, extra_words, exclude_words, level).members()
-    vocab |= given(
+    vocab |= drop_none(
         {
             "must_use": must_use_of(must_use, any_form=any_form),
             "new_words": new_words_of(new_words),
@@ -102,8 +102,8 @@ def write(
         raise InputError("a glossary lists the words of --new-words: add it, such as --new-words 3000:2:10")
     if any_form and not must_use:
         raise InputError("--any-form is about the words of --must-use: add one")
-    messages = [{"role": "user", "content": _asked(prompt, brief)}]
-    body = given({"messages": messages, "vocab": vocab, "max_tokens": max_tokens, "seed": seed})
+    messages = [{"role": "user", "content": _read_prompt(prompt, brief)}]
+    body = drop_none({"messages": messages, "vocab": vocab, "max_tokens": max_tokens, "seed": seed})
     # A file that cannot be written is told before anything is asked for.
     with Service(url) as service, whole_file(out) as output, _words_file(new_words_file) as new_words_output:
         if as_json:
@@ -114,7 +114,7 @@ def write(
             told = {"text": text, "finish_reason": reason, "model": answer.get("model"), "vocab": block}
             output.write(json.dumps(told, ensure_ascii=False, indent=1) + "\n")
         else:
-            text, block, reason = streamed(service, body, output)
+            text, block, reason = stream_answer(service, body, output)
             output.write("\n")
             if glossary:
                 output.write("".join(f"{line}\n" for line in glossary_of(block)))
@@ -127,7 +127,7 @@ def write(
         raise typer.Exit(NOT_AS_ASKED)
 
 
-def streamed(service: Service, body: Mapping[str, Any], output: Any) -> tuple[str, Block, str | None]:
+def stream_answer(service: Service, body: Mapping[str, Any], output: Any) -> tuple[str, Block, str | None]:
     """Write a chat's answer as it comes; return its text, its block ``vocab`` and why it ended."""
     text, reason = "", None
     block: Block = {}
@@ -185,7 +185,7 @@ def _words_file(path: Path | None) -> AbstractContextManager[Any]:
     return nullcontext() if path is None else whole_file(path)
 
 
-def _asked(prompt: str | None, brief: str | None) -> str:
+def _read_prompt(prompt: str | None, brief: str | None) -> str:
     if prompt is None and brief is None:
         raise InputError('say what to write: wordbound write "A story about a dog", or --brief FILE')
     parts = [read_text(brief)] if brief is not None else []

@@ -333,7 +333,7 @@ class AsyncLM(ABC):
 
     async def compute_batch(self, prefixes: Sequence[Ids], lora_name: str | None) -> list[torch.Tensor]:
         """Compute and keep rows; the gatherers call it."""
-        return self._remembered(prefixes, await self.compute_rows(prefixes, lora_name), lora_name)
+        return self._remember(prefixes, await self.compute_rows(prefixes, lora_name), lora_name)
 
     async def _rows(self, keys: list[Key]) -> list[torch.Tensor]:
         found = self._cached(keys)
@@ -348,7 +348,7 @@ class AsyncLM(ABC):
         for start in range(0, len(missing), self.batch_size):
             chunk = missing[start : start + self.batch_size]
             prefixes, lora_name = [ids for _, ids in chunk], chunk[0][0]
-            rows = self._remembered(prefixes, self.compute_rows_sync(prefixes, lora_name), lora_name)
+            rows = self._remember(prefixes, self.compute_rows_sync(prefixes, lora_name), lora_name)
             found |= dict(zip(chunk, rows, strict=True))
         return [found[key] for key in keys]
 
@@ -366,7 +366,7 @@ class AsyncLM(ABC):
         with self._lock:
             return {key: self.cache[key] for key in keys if key in self.cache}
 
-    def _remembered(self, prefixes: Sequence[Ids], rows: torch.Tensor, lora_name: str | None) -> list[torch.Tensor]:
+    def _remember(self, prefixes: Sequence[Ids], rows: torch.Tensor, lora_name: str | None) -> list[torch.Tensor]:
         if rows.shape != (len(prefixes), self.vocab_size):
             raise RuntimeError(
                 f"{type(self).__name__} made rows of {tuple(rows.shape)}, not of {(len(prefixes), self.vocab_size)}"
@@ -383,7 +383,7 @@ class AsyncLM(ABC):
 
     def _key(self, token_ids: Sequence[int], lora_name: str | None) -> Key:
         loaded_name = self.loaded_name(lora_name)
-        ids = self.checked_ids(token_ids)
+        ids = self.check_ids(token_ids)
         if not ids:
             raise ValueError("token ids must not be empty: give at least one, such as the tokenizer's bos_token_id")
         if self.max_prefix_len is not None and len(ids) > self.max_prefix_len:
@@ -404,7 +404,7 @@ class AsyncLM(ABC):
     def _scored(
         self, prompt_ids: Sequence[int], token_ids: Sequence[int], lora_name: str | None
     ) -> tuple[Ids, Ids, str | None]:
-        ids = self.checked_ids(token_ids)
+        ids = self.check_ids(token_ids)
         loaded_name, prompt = self._key(prompt_ids, lora_name)
         # The last token is scored, and nothing is asked after it.
         if self.max_prefix_len is not None and len(prompt) + len(ids) - 1 > self.max_prefix_len:
@@ -421,7 +421,7 @@ class AsyncLM(ABC):
                 return operator.index(token)
         raise ValueError(f"token ids must be ints from 0 to {self.vocab_size - 1}, not {token!r}")
 
-    def checked_ids(self, token_ids: Sequence[int]) -> Ids:
+    def check_ids(self, token_ids: Sequence[int]) -> Ids:
         """Return ids as a tuple of ints; ValueError where one is none, or not of this model."""
         if hasattr(token_ids, "tolist"):
             token_ids = token_ids.tolist()

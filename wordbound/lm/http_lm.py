@@ -113,10 +113,10 @@ class HTTPLM(AsyncLM):
         return cls(model=model_name, **options)
 
     async def compute_rows(self, prefixes: Sequence[Ids], lora_name: str | None) -> torch.Tensor:  # noqa: ARG002
-        return self._rows_of(await self._ask_async("/v1/logprobs", self._asked(prefixes)), len(prefixes))
+        return self._rows_of(await self._ask_async("/v1/logprobs", self._body(prefixes)), len(prefixes))
 
     def compute_rows_sync(self, prefixes: Sequence[Ids], lora_name: str | None) -> torch.Tensor:  # noqa: ARG002
-        return self._rows_of(self._ask("POST", "/v1/logprobs", self._asked(prefixes)), len(prefixes))
+        return self._rows_of(self._ask("POST", "/v1/logprobs", self._body(prefixes)), len(prefixes))
 
     async def token_logprobs(
         self, prompt_ids: Sequence[int], token_ids: Sequence[int], lora_name: str | None = None
@@ -155,7 +155,7 @@ class HTTPLM(AsyncLM):
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
-    def _asked(self, prefixes: Sequence[Ids]) -> dict[str, Any]:
+    def _body(self, prefixes: Sequence[Ids]) -> dict[str, Any]:
         return {"prompt": [list(ids) for ids in prefixes], "dtype": self.dtype}
 
     def _rows_of(self, answer: httpx.Response, num_rows: int) -> torch.Tensor:
@@ -179,7 +179,7 @@ class HTTPLM(AsyncLM):
             if (wait_s := self._wait_s(answer, attempt)) is None:
                 break
             time.sleep(wait_s)
-        return self._checked(answer)
+        return self._check(answer)
 
     async def _ask_async(self, path: str, body: Mapping[str, Any]) -> httpx.Response:
         for attempt in range(self._max_retries + 1):
@@ -190,7 +190,7 @@ class HTTPLM(AsyncLM):
             if (wait_s := self._wait_s(answer, attempt)) is None:
                 break
             await asyncio.sleep(wait_s)
-        return self._checked(answer)
+        return self._check(answer)
 
     def _client_of_loop(self) -> httpx.AsyncClient:
         loop = asyncio.get_running_loop()
@@ -217,7 +217,7 @@ class HTTPLM(AsyncLM):
             f"{self.base_url} cannot be reached ({type(error).__name__}: {error}): give base_url, or set {URL_VARIABLE}"
         )
 
-    def _checked(self, answer: httpx.Response) -> httpx.Response:
+    def _check(self, answer: httpx.Response) -> httpx.Response:
         if answer.status_code < 400:
             return answer
         try:

@@ -84,7 +84,7 @@ class Sampler(Generic[_State]):
         """Draw the next token from a row, float32 (V,) of log p."""
         row = row.cpu()
         if self._vocab is not None:
-            row = row.masked_fill(~self._allowed(self._vocab, row), -math.inf)
+            row = row.masked_fill(~self._mask(self._vocab, row), -math.inf)
         token = self._drawn(row)
         if token in self._ends:
             self._ended = True
@@ -93,7 +93,7 @@ class Sampler(Generic[_State]):
         if self._vocab is not None:
             self._state = self._vocab.next(self._state, token)
 
-    def _allowed(self, vocab: ListOfWords[_State], row: torch.Tensor) -> torch.Tensor:
+    def _mask(self, vocab: ListOfWords[_State], row: torch.Tensor) -> torch.Tensor:
         mask = vocab.mask(self._state, self._max_tokens - len(self.ids)).cpu()
         if mask.shape != row.shape:
             raise ValueError(

@@ -26,7 +26,7 @@ from vllm.sampling_params import RequestOutputKind, SamplingParams
 from vllm.v1.engine.llm_engine import LLMEngine
 from vllm.v1.executor import Executor
 
-from deployments.replica.engine.dtype import resolved_dtype
+from deployments.replica.engine.dtype import resolve_dtype
 from vocab.adapters import Adapter, module_shapes
 from vocab.vllm_plugin.kv_fork import TRANSFER_CONFIG, ForkHint
 from vocab.vllm_plugin.rows import rows_args, rows_of
@@ -104,7 +104,7 @@ class AsyncVirtualLM(AsyncLM):
         arguments |= engine_opts or {}
         if arguments.get("enable_lora"):
             arguments.setdefault("max_cpu_loras", max(_MAX_ADAPTERS, arguments.get("max_loras", 1)))
-        arguments["dtype"] = resolved_dtype(arguments.get("dtype", "auto"))
+        arguments["dtype"] = resolve_dtype(arguments.get("dtype", "auto"))
         try:
             config = EngineArgs(**arguments).create_engine_config()
         except TypeError as error:

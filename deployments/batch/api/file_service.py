@@ -113,14 +113,14 @@ class FileService:
         order: str = "desc",
     ) -> dict[str, Any]:
         """Return at most ``limit`` files, newest first unless ``order`` is ``asc``."""
-        limit = limited(limit, MAX_FILES_LISTED, MAX_FILES_LISTED)
+        limit = check_limit(limit, MAX_FILES_LISTED, MAX_FILES_LISTED)
         if order not in ("asc", "desc"):
             raise BadRequestError("'order' must be 'asc' or 'desc'.", "order")
         if purpose not in (None, "batch", "batch_output"):
             raise BadRequestError("'purpose' must be 'batch' or 'batch_output'.", "purpose")
         try:
             files, has_more = self._store.files(
-                owner, purpose=purpose, after=checked_cursor(after), limit=limit, newest_first=order == "desc"
+                owner, purpose=purpose, after=check_cursor(after), limit=limit, newest_first=order == "desc"
             )
         except UnknownCursorError:
             raise unknown_cursor() from None
@@ -224,7 +224,7 @@ def is_id(text: str) -> bool:
     return _ID.fullmatch(text) is not None
 
 
-def limited(limit: int | None, default: int, most: int) -> int:
+def check_limit(limit: int | None, default: int, most: int) -> int:
     if limit is None:
         return default
     if not 1 <= limit <= most:
@@ -232,7 +232,7 @@ def limited(limit: int | None, default: int, most: int) -> int:
     return limit
 
 
-def checked_cursor(after: str | None) -> str | None:
+def check_cursor(after: str | None) -> str | None:
     if after is not None and not is_id(after):
         raise unknown_cursor()
     return after

@@ -7,7 +7,14 @@ from typing import Any, Final, cast
 from uuid import uuid4
 
 from deployments.batch.api import objects
-from deployments.batch.api.file_service import FileService, checked_cursor, is_id, limited, new_file_id, unknown_cursor
+from deployments.batch.api.file_service import (
+    FileService,
+    check_cursor,
+    check_limit,
+    is_id,
+    new_file_id,
+    unknown_cursor,
+)
 from deployments.batch.api.job_list import to_lines
 from deployments.batch.state.contents import Contents
 from deployments.batch.state.records import BatchRecord, FileRecord, Kind
@@ -70,9 +77,9 @@ class BatchService(FileService):
 
     def list_batches(self, owner: str, after: str | None = None, limit: int | None = None) -> dict[str, Any]:
         """Return at most ``limit`` batches, newest first."""
-        limit = limited(limit, _BATCHES_LISTED, MAX_BATCHES_LISTED)
+        limit = check_limit(limit, _BATCHES_LISTED, MAX_BATCHES_LISTED)
         try:
-            batches, has_more = self._store.batches(owner, "batch", after=checked_cursor(after), limit=limit)
+            batches, has_more = self._store.batches(owner, "batch", after=check_cursor(after), limit=limit)
         except UnknownCursorError:
             raise unknown_cursor() from None
         return objects.list_object([objects.batch_object(batch) for batch in batches], has_more=has_more)

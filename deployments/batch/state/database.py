@@ -143,7 +143,7 @@ class Database:
     """
 
     def __init__(self, url: str) -> None:
-        parsed = _parsed(url)
+        parsed = _parse_url(url)
         self._password = str(parsed.password or "")
         with self._errors():
             self._engine = _engine(parsed)
@@ -198,7 +198,7 @@ class Database:
             raise StoreError(message[:500]) from None
 
 
-def _parsed(url: str) -> URL:
+def _parse_url(url: str) -> URL:
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError):

@@ -232,7 +232,7 @@ class Store:
                 return 0
             # The batch is locked, so no result is added between the look and the insertion.
             new = {result.line: result for result in reversed(results)}
-            for line in _recorded_among(connection, row["number"], sorted(new)):
+            for line in _select_recorded(connection, row["number"], sorted(new)):
                 del new[line]
             if new:
                 rows = [{"batch": row["number"], **result.model_dump()} for result in new.values()]
@@ -385,7 +385,7 @@ def _upsert(connection: Connection, table: Table, key: Sequence[str], changes: M
     return into.on_conflict_do_update(index_elements=list(key), set_=dict(changes))
 
 
-def _recorded_among(connection: Connection, number: int, lines: Sequence[int]) -> Iterator[int]:
+def _select_recorded(connection: Connection, number: int, lines: Sequence[int]) -> Iterator[int]:
     of = database.results.c
     for start in range(0, len(lines), _CHUNK):
         query = select(of.line).where(of.batch == number, of.line.in_(lines[start : start + _CHUNK]))

@@ -35,7 +35,7 @@ def line_id(batch_id: str, line: int) -> str:
     return f"batch_req_{sha256(f'{batch_id}/{line}'.encode()).hexdigest()[:32]}"
 
 
-def answered(batch: BatchRecord, line: Line, status: int, body: str) -> LineResult:
+def answer_result(batch: BatchRecord, line: Line, status: int, body: str) -> LineResult:
     """Return the result of a line with an answer: 200 and a chat completion, or another status and OpenAI's error."""
     value = json.loads(body)
     if status == 200:
@@ -52,7 +52,7 @@ def faulty(batch: BatchRecord, fault: LineFault) -> LineResult:
     return _result(batch, fault.number, fault.custom_id, None, error)
 
 
-def given_up(batch: BatchRecord, line: Line, num_attempts: int) -> LineResult:
+def failure_result(batch: BatchRecord, line: Line, num_attempts: int) -> LineResult:
     """Return the result of a line on which the engine failed, or during which it died, each time."""
     times = "once" if num_attempts == 1 else f"{num_attempts} times, the last with no other of the batch beside it"
     message = (
@@ -62,7 +62,7 @@ def given_up(batch: BatchRecord, line: Line, num_attempts: int) -> LineResult:
     return _result(batch, line.number, line.custom_id, None, _error(ENGINE_FAILED, message, line.number))
 
 
-def unanswered(batch: BatchRecord, number: int, custom_id: str | None, why: Unanswered) -> LineResult:
+def unanswered_result(batch: BatchRecord, number: int, custom_id: str | None, why: Unanswered) -> LineResult:
     code, message = _UNANSWERED[why]
     return _result(batch, number, custom_id, None, _error(code, f"Line {number}: {message}", number))
 

@@ -135,7 +135,9 @@ class Round:
                     elif answer["status"] >= 500:
                         failed.add(number)
                     elif answer["status"] != NOT_STARTED:
-                        ready.append(results.answered(self._batch, line_of[number], answer["status"], answer["body"]))
+                        ready.append(
+                            results.answer_result(self._batch, line_of[number], answer["status"], answer["body"])
+                        )
                 num_recorded += self._store.record(self._batch.id, ready)
         except FeederDiedError as error:
             logger.warning("%s of %s goes on where it was: %s", self._batch.id, self._batch.owner, error)
@@ -155,7 +157,7 @@ class Round:
         if answer is not None and answer["status"] == NOT_STARTED:
             return False
         if answer is not None and answer["status"] < 500 and answer["status"] != ENGINE_DIED:
-            result = results.answered(self._batch, line, answer["status"], answer["body"])
+            result = results.answer_result(self._batch, line, answer["status"], answer["body"])
             self._store.record(self._batch.id, [result])
             return True
         logger.warning("%s of %s: an engine failed on line %d alone", self._batch.id, self._batch.owner, line.number)
@@ -184,7 +186,7 @@ class Round:
             yield is_ours
 
     def _give_up(self, lines: Sequence[Line], num_attempts: int) -> None:
-        self._store.record(self._batch.id, [results.given_up(self._batch, line, num_attempts) for line in lines])
+        self._store.record(self._batch.id, [results.failure_result(self._batch, line, num_attempts) for line in lines])
 
     def _request(self, line: Line) -> LineRequest:
         return {

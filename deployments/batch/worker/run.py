@@ -125,7 +125,7 @@ def _give_up(context: RunContext, batch: BatchRecord, why: results.Unanswered) -
         if isinstance(item, LineFault):
             chunk.append(results.faulty(batch, item))
         elif item.number not in recorded:
-            chunk.append(results.unanswered(batch, item.number, item.custom_id, why))
+            chunk.append(results.unanswered_result(batch, item.number, item.custom_id, why))
         if len(chunk) >= CHUNK:
             context.store.record(batch.id, chunk)
             chunk.clear()

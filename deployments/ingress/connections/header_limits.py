@@ -43,7 +43,7 @@ class LimitedHttpToolsProtocol(HttpToolsProtocol):
         super().on_message_begin()
         self._header_bytes = self._num_headers = 0
         if len(self.pipeline) >= MAX_PIPELINED:
-            raise self._refused(BadRequestError(f"There are more than {MAX_PIPELINED} requests in a row."))
+            raise self._refuse(BadRequestError(f"There are more than {MAX_PIPELINED} requests in a row."))
 
     def on_url(self, url: bytes) -> None:
         self._count(len(url))
@@ -52,7 +52,7 @@ class LimitedHttpToolsProtocol(HttpToolsProtocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         self._num_headers += 1
         if self._num_headers > MAX_HEADERS:
-            raise self._refused(HeadersTooLargeError(f"There are more than {MAX_HEADERS} headers."))
+            raise self._refuse(HeadersTooLargeError(f"There are more than {MAX_HEADERS} headers."))
         self._count(len(name) + len(value))
         super().on_header(name, value)
 
@@ -81,9 +81,9 @@ class LimitedHttpToolsProtocol(HttpToolsProtocol):
     def _count(self, num_bytes: int) -> None:
         self._header_bytes += num_bytes
         if self._header_bytes > MAX_BYTES:
-            raise self._refused(_too_many_bytes())
+            raise self._refuse(_too_many_bytes())
 
-    def _refused(self, error: ApiError) -> ApiError:
+    def _refuse(self, error: ApiError) -> ApiError:
         self._refusal = error
         return error
 

@@ -42,7 +42,7 @@ def limit_client(receive: Receive) -> Receive:
         else:
             has_room.set()
 
-    async def limited() -> Message:
+    async def receive_limited() -> Message:
         nonlocal last_bytes
         await has_room.wait()
         message = _Counted(await receive())
@@ -52,7 +52,7 @@ def limit_client(receive: Receive) -> Receive:
         weakref.finalize(message, update, -last_bytes).atexit = False
         return message
 
-    return limited
+    return receive_limited
 
 
 def limit_fetching(receive: Receive) -> Receive:
@@ -82,7 +82,7 @@ def limit_fetching(receive: Receive) -> Receive:
             has_room.clear()
         return messages
 
-    async def counted() -> Message:
+    async def receive_counted() -> Message:
         nonlocal unread_bytes
         message: Message = await proxy()
         # Pickled, a message is a little longer than its body.
@@ -92,4 +92,4 @@ def limit_fetching(receive: Receive) -> Receive:
         return message
 
     proxy._receive_asgi_messages = fetch_with_room
-    return counted
+    return receive_counted

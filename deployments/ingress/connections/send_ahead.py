@@ -93,13 +93,13 @@ class Reader:
     async def receive(self) -> Message:
         """Return what the client sent next, or a confirmation of what it took."""
         if self._next is None:
-            self._next = asyncio.create_task(_awaited(self._receive))
+            self._next = asyncio.create_task(_receive_next(self._receive))
             self._next.add_done_callback(lambda _: self._has_news.set())
         await self._has_news.wait()
         self._has_news.clear()
         if self._next.done():
             done, self._next = self._next, None
-            self._tell()
+            self._notify()
             return done.result()
         num_bytes, self._unconfirmed_bytes = self._unconfirmed_bytes, 0
         return {"type": _CONFIRMED, "num_bytes": num_bytes}
@@ -117,13 +117,13 @@ class Reader:
                 more = message.get("more_body", False) or end < len(body)
                 await self._send_part({**message, "body": body[start:end], "more_body": more})
         self._unconfirmed_bytes += len(body)
-        self._tell()
+        self._notify()
 
     def close(self) -> None:
         if self._next is not None:
             self._next.cancel()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         if self._unconfirmed_bytes >= CONFIRM_BYTES:
             self._has_news.set()
 
@@ -246,7 +246,7 @@ class SendAhead:
         window = scope[_WINDOW] = Window(self._shared)
         _Queue.replace(proxy, window.take)
 
-        async def limited(message: Message) -> None:
+        async def send_limited(message: Message) -> None:
             if message["type"] == "http.response.start":
                 message = {**message, _READ_LIMITS: self._read_limits}
             for part in _parts(message, window):
@@ -256,7 +256,7 @@ class SendAhead:
                 await send(part)
 
         try:
-            yield limited
+            yield send_limited
         finally:
             window.close()
 
@@ -293,5 +293,5 @@ def _parts(message: Message, window: Window) -> Iterator[Message]:
     yield {**message, "body": body[start:]} if start else message
 
 
-async def _awaited(receive: Receive) -> Message:
+async def _receive_next(receive: Receive) -> Message:
     return await receive()

@@ -86,7 +86,7 @@ async def _take(rates: Rates, scope: Scope, kind: RateKind, limit: int, cost: in
     try:
         state = await rates.take(kind, limit, scope["state"]["owner"], cost)
     except RateExceededError as error:
-        _tell(scope, kind, error.state)
+        _add_rate_headers(scope, kind, error.state)
         raise RateLimitError(
             f"This key may use {limit} {kind} a minute; {error.state.remaining} are left and this request needs {cost}."
             f" Try again in {error.retry_after_s} s.",
@@ -94,10 +94,10 @@ async def _take(rates: Rates, scope: Scope, kind: RateKind, limit: int, cost: in
             error.retry_after_s,
         ) from None
     if state is not None:
-        _tell(scope, kind, state)
+        _add_rate_headers(scope, kind, state)
 
 
-def _tell(scope: Scope, kind: RateKind, state: RateState) -> None:
+def _add_rate_headers(scope: Scope, kind: RateKind, state: RateState) -> None:
     add_headers(
         scope,
         {

@@ -111,7 +111,7 @@ class _Readers:
             TooManyRequestsError: Its files took more processor time than it has.
         """
         most = self._limits.max_file_s_per_minute
-        over_s = self._used(owner) - most
+        over_s = self._used_seconds(owner) - most
         if over_s >= 0:
             raise TooManyRequestsError(
                 f"The files of this key took more than {most:g} s of a processor within a minute. Try again later.",
@@ -135,19 +135,19 @@ class _Readers:
                 status, used_s, said = await self._run(data, name)
             finally:
                 used_s = time.monotonic() - started if used_s is None else used_s
-                self._used_s[owner] = self._used(owner) + used_s, time.monotonic()
+                self._used_s[owner] = self._used_seconds(owner) + used_s, time.monotonic()
         if status == 0:
             return said
         if status == REFUSED:
-            raise _refused(said)
+            raise _refusal(said)
         if status == -signal.SIGXCPU:
             raise self._too_slow()
         if status > 0:
             logger.error("%s: the process that reads files ended with status %d", request_id, status)
             raise InternalError(request_id)
-        raise _refused(DAMAGED)
+        raise _refusal(DAMAGED)
 
-    def _used(self, owner: str) -> float:
+    def _used_seconds(self, owner: str) -> float:
         """Return the processor seconds that count for a key now; they are forgotten at the rate that it has."""
         used_s, when = self._used_s.get(owner, (0.0, 0.0))
         return max(0.0, used_s - (time.monotonic() - when) * self._limits.max_file_s_per_minute / 60)
@@ -177,8 +177,8 @@ class _Readers:
         return status, float(used) if is_whole else None, said.decode()
 
     def _too_slow(self) -> BadRequestError:
-        return _refused(f"it takes more than {self._limits.max_file_s:g} s to read; send a part of it")
+        return _refusal(f"it takes more than {self._limits.max_file_s:g} s to read; send a part of it")
 
 
-def _refused(reason: str) -> BadRequestError:
+def _refusal(reason: str) -> BadRequestError:
     return BadRequestError(f"The file cannot be read: {reason}.")

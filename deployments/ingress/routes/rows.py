@@ -64,7 +64,7 @@ def add_rows(app: FastAPI, settings: Settings, backend: Backend, rates: Rates, b
         """The log-probability of every token of the model after each prompt, or of the likeliest."""
         body = await read(request, read_logprobs)
         with _errors(request):
-            answer = _held(backend.logprobs(body, _caller(request)), backlog, request.state.owner, body)
+            answer = _hold_rows(backend.logprobs(body, _caller(request)), backlog, request.state.owner, body)
             try:
                 described, first = await unless_client_leaves(request.receive, _begin(answer, request))
             except BaseException:
@@ -211,7 +211,7 @@ class RowStream(Response):
         await send({"type": "http.response.body", "body": piece, "more_body": False})
 
 
-async def _held(
+async def _hold_rows(
     answer: AsyncGenerator[RowsItem], backlog: Backlog, owner: str, body: dict[str, Any]
 ) -> AsyncGenerator[RowsItem]:
     """Yield the items of an answer, whose rows are counted until this is closed."""

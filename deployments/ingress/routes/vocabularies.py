@@ -45,7 +45,7 @@ def add_vocabularies(app: FastAPI, settings: Settings, backend: Backend, backlog
 
     async def told(request: Request, question: Question, list_param: str = "vocab_lang") -> bytes:
         try:
-            return await unless_client_leaves(request.receive, backend.tell(question, request.state.owner))
+            return await unless_client_leaves(request.receive, backend.ask(question, request.state.owner))
         except (ApiError, ClientLeft):
             raise
         except Exception as error:

@@ -73,13 +73,13 @@ class AuthorMembers(Body):
                 )
             update["reach"] = self.new_words.n_words
         if self.must_use:
-            words = self._cleaned()
+            words = self._clean_must_use()
             update["extra_words"] = tuple(dict.fromkeys((*spec.extra_words, *words)))
         return spec.model_copy(update=update)
 
     def controls(self) -> AuthorControls | None:
         """Return what is asked; None where nothing is."""
-        words = self._cleaned() if self.must_use else ()
+        words = self._clean_must_use() if self.must_use else ()
         new = self.new_words
         asked = AuthorControls(
             new_words=None if new is None else NewWordsAsked(new.n_words, new.per_100 or 2, new.max),
@@ -93,7 +93,7 @@ class AuthorMembers(Body):
         )
         return None if asked == AuthorControls() else asked
 
-    def _cleaned(self) -> tuple[str, ...]:
+    def _clean_must_use(self) -> tuple[str, ...]:
         """Return the required words as a list has them."""
         asked = self.must_use or []
         if sum(one.count or 1 for one in asked) > MAX_USES:

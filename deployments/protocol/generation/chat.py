@@ -8,7 +8,7 @@ from deployments.protocol.generation.decoding import DecodingFields
 from deployments.protocol.generation.messages import Messages
 from deployments.protocol.generation.structure import ResponseFormat, StructuredOutputs, ToolChoice, Tools
 from deployments.protocol.generation.vocabulary import VocabularyFields
-from deployments.protocol.validation import INT32_MAX, INT64_MAX, AtMost, Body, ModelName, by_kind, expected
+from deployments.protocol.validation import INT32_MAX, INT64_MAX, AtMost, Body, ModelName, by_kind, expected_error
 
 _REFUSED: Final = (
     "add_special_tokens audio chat_template documents echo ec_transfer_params function_call "
@@ -61,9 +61,9 @@ def _check_switches(switches: dict[str, Any]) -> dict[str, Any]:
     given = {name: value for name, value in switches.items() if value is not None}
     for name, value in given.items():
         if not isinstance(value, bool | int | float | str) or max(len(name), len(str(value))) > 1024:
-            raise expected(_SWITCHES)
+            raise expected_error(_SWITCHES)
     if len(given) > _MAX_SWITCHES:
-        raise expected(_SWITCHES)
+        raise expected_error(_SWITCHES)
     return given
 
 

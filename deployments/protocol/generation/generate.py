@@ -17,7 +17,7 @@ from deployments.limits import Limits
 from deployments.protocol.generation.chat import NumTokens, Penalty, Share
 from deployments.protocol.generation.reader import ChatRequest, ChatRequestReader
 from deployments.protocol.generation.vocabulary import VocabularyFields
-from deployments.protocol.validation import INT32_MAX, ModelName, bounded, checked, expected, json_schema
+from deployments.protocol.validation import INT32_MAX, ModelName, bound_model, expected_error, json_schema, validate
 
 _DONE: Final = "[DONE]"
 
@@ -30,7 +30,7 @@ _PROMPT: Final = "a text that is not blank"
 
 def _check_some_text(text: str) -> str:
     if not text.strip():
-        raise expected(_PROMPT)
+        raise expected_error(_PROMPT)
     return text
 
 
@@ -70,7 +70,7 @@ class GenerateRequestReader:
         self._chats = chats
         self._limits = limits
         # As for chats: the first request should not wait for it.
-        json_schema(bounded(GenerateRequest, limits))
+        json_schema(bound_model(GenerateRequest, limits))
 
     def read(self, body: Any) -> ChatRequest:
         """Check a parsed JSON body and return the chat request that stands for it.
@@ -81,7 +81,7 @@ class GenerateRequestReader:
         if not isinstance(body, dict):
             raise BadRequestError("The body must be a JSON object.")
         given = {name: value for name, value in body.items() if value is not None}
-        prompt = checked(GenerateRequest, given, self._limits).prompt
+        prompt = validate(GenerateRequest, given, self._limits).prompt
         chat = {name: value for name, value in given.items() if name not in ("prompt", "max_new_tokens")}
         chat["messages"] = [{"role": "user", "content": prompt}]
         if "max_new_tokens" in given:
@@ -97,16 +97,16 @@ class GenerateRequestReader:
 
 def rename(error: ApiError) -> None:
     """Give an error of a chat the names of this route."""
-    error.message, error.param = _renamed(error.message), _NAMES.get(error.param or "", error.param)
+    error.message, error.param = _rename_fields(error.message), _NAMES.get(error.param or "", error.param)
 
 
-def _renamed(message: str) -> str:
+def _rename_fields(message: str) -> str:
     for name, here in _NAMES.items():
         message = message.replace(f"'{name}'", f"'{here}'")
     return message.replace("shorten the messages", "shorten it")
 
 
-async def reshaped(answer: AsyncGenerator[Answer]) -> AsyncGenerator[Answer]:
+async def reshape_answer(answer: AsyncGenerator[Answer]) -> AsyncGenerator[Answer]:
     """Yield the answer to a chat in the form of this route.
 
     A whole answer is ``{"generated_text", "token_count", "finish_reason"}``, with ``vocab`` and ``input_overflow``
@@ -117,7 +117,7 @@ async def reshaped(answer: AsyncGenerator[Answer]) -> AsyncGenerator[Answer]:
     async with aclosing(answer):
         async for item in answer:
             if isinstance(item, dict) and isinstance(item.get("error"), dict):
-                yield {"error": _renamed_item(item["error"])}
+                yield {"error": _rename_error(item["error"])}
             elif isinstance(item, dict):
                 _take(end, item, "message")
                 yield end
@@ -128,10 +128,10 @@ async def reshaped(answer: AsyncGenerator[Answer]) -> AsyncGenerator[Answer]:
                 yield _event({"text": part})
 
 
-def _renamed_item(error: dict[str, Any]) -> dict[str, Any]:
+def _rename_error(error: dict[str, Any]) -> dict[str, Any]:
     message, param = error.get("message"), error.get("param")
     changed = {**error, "param": _NAMES.get(param or "", param)}
-    return {**changed, "message": _renamed(message)} if isinstance(message, str) else changed
+    return {**changed, "message": _rename_fields(message)} if isinstance(message, str) else changed
 
 
 def _take(end: dict[str, Any], item: dict[str, Any], name: str) -> str:

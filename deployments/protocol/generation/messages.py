@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from deployments.protocol.strict_json import JsonError, loads
-from deployments.protocol.validation import AtMost, Body, Info, Loose, by_kind, expected
+from deployments.protocol.validation import AtMost, Body, Info, Loose, by_kind, expected_error
 
 Name = Annotated[str, Field(min_length=1, max_length=256)]
 
@@ -36,7 +36,7 @@ class TextPart(Body):
     def _check_text(cls, value: Any) -> Any:
         is_text = isinstance(value, dict) and value.keys() == {"type", "text"} and value["type"] == "text"
         if not is_text or not isinstance(value["text"], str):
-            raise expected('{"type": "text", "text": …}: this service reads text only')
+            raise expected_error('{"type": "text", "text": …}: this service reads text only')
         return value
 
 
@@ -50,9 +50,9 @@ def _json_object(text: str, info: Info) -> str:
     try:
         if isinstance(loads(text.encode() or b"{}", info.context.max_json_depth), dict):
             return text
-        raise expected("a JSON object, written in a string")
+        raise expected_error("a JSON object, written in a string")
     except JsonError as error:
-        raise expected(f"a JSON object, written in a string ({error})") from None
+        raise expected_error(f"a JSON object, written in a string ({error})") from None
 
 
 class CalledFunction(Loose):
@@ -99,7 +99,7 @@ class Message(Body):
     @model_validator(mode="after")
     def _check_content(self) -> "Message":
         if self.content is None and getattr(self, "tool_calls", None) is None:
-            raise expected("a text or a list of text parts", ".content")
+            raise expected_error("a text or a list of text parts", ".content")
         return self
 
     @model_serializer(mode="wrap")
@@ -144,7 +144,7 @@ def _role(value: Any) -> str:
 
 def _check_some_text(messages: list[Message]) -> list[Message]:
     if not any(text.strip() for message in messages for text in message.texts()):
-        raise expected("messages of which at least one has a text that is not blank")
+        raise expected_error("messages of which at least one has a text that is not blank")
     return messages
 
 

@@ -15,7 +15,7 @@ from deployments.protocol.generation.chat import ChatCompletionRequest, EngineFi
 from deployments.protocol.generation.completion import CompletionFields, CompletionRequest
 from deployments.protocol.generation.decoding import COMBINABLE, decoding_of, sampling_defaults
 from deployments.protocol.generation.vocabulary import VocabularyFields, without_bad_words
-from deployments.protocol.validation import bounded, checked, json_schema, member_names, unknown_name
+from deployments.protocol.validation import bound_model, json_schema, member_names, unknown_name, validate
 from deployments.settings import Settings
 
 _VOCABULARY: Final = member_names(VocabularyFields)
@@ -55,7 +55,7 @@ class ChatRequestReader:
         self._limits = limits
         self._hint = hint
         # Fills both caches; the first request and its error would take 0.2 s of the event loop for it.
-        json_schema(bounded(self._model, limits))
+        json_schema(bound_model(self._model, limits))
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
@@ -72,7 +72,7 @@ class ChatRequestReader:
         known = member_names(self._model)
         for name in body:
             if name not in known and not self._is_refused(name):
-                raise _unknown(name, known)
+                raise _unknown_field(name, known)
         given = {name: value for name, value in body.items() if value is not None}
         self._check_model(given)
         has_vocabulary = bool(given.keys() & set(_VOCABULARY))
@@ -82,7 +82,7 @@ class ChatRequestReader:
             raise BadRequestError(f"'{printable(name)}' is not supported here. Leave it out.", printable(name))
         if has_vocabulary and given.get("continue_final_message"):
             _check_prefill(given)
-        return self._assemble(checked(self._model, given, self._limits))
+        return self._assemble(validate(self._model, given, self._limits))
 
     def _is_refused(self, name: str) -> bool:
         return is_refused(name)
@@ -213,7 +213,7 @@ def check_budget(chat: ChatRequest, vocabulary: ResolvedVocabulary) -> None:
         raise BadRequestError(message, "max_tokens")
 
 
-def _unknown(name: str, known: list[str]) -> BadRequestError:
+def _unknown_field(name: str, known: list[str]) -> BadRequestError:
     if name.lower().startswith("vocab"):
         shown, fields = printable(name), ", ".join(_VOCABULARY)
         return BadRequestError(f"Unknown vocabulary field: '{shown}'. The vocabulary fields are {fields}.", shown)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from deployments.errors import printable
 from deployments.limits import Limits
-from deployments.protocol.validation import expected
+from deployments.protocol.validation import expected_error
 
 DEFINITIONS: Final = ("$defs", "definitions")
 """Members that references may lead to. The second is what OpenAI's client for JavaScript and pydantic 1 write."""
@@ -52,16 +52,18 @@ def check_size(value: Any, limits: Limits) -> None:
             num_chars += sum(map(len, part))
             for name, member in part.items():
                 if name in _REFUSED and isinstance(member, _REFUSED[name]):
-                    raise expected(f"a JSON schema without {name!r}, which is not supported here")
+                    raise expected_error(f"a JSON schema without {name!r}, which is not supported here")
                 if name in _COUNTS and type(member) in (int, float):
                     num_repeated += max(member, 0)
             rest.extend(part.values())
         if num_parts > limits.max_schema_parts:
-            raise expected(f"a JSON schema of at most {limits.max_schema_parts} names and values")
+            raise expected_error(f"a JSON schema of at most {limits.max_schema_parts} names and values")
         if num_chars > limits.max_schema_chars:
-            raise expected(f"a JSON schema whose names and strings have at most {limits.max_schema_chars} characters")
+            raise expected_error(
+                f"a JSON schema whose names and strings have at most {limits.max_schema_chars} characters"
+            )
         if num_repeated > limits.max_schema_repeats:
-            raise expected(
+            raise expected_error(
                 f"a JSON schema whose {', '.join(sorted(_COUNTS))} are at most {limits.max_schema_repeats} together"
             )
 
@@ -83,7 +85,7 @@ def check_references(schema: dict[str, Any]) -> None:
     ends = _finite(schema, nodes)
     for node in references:
         if id(node.schema) not in ends:
-            raise expected(f"a JSON schema that a finite answer fits: {node.shown} leads back to where it stands")
+            raise expected_error(f"a JSON schema that a finite answer fits: {node.shown} leads back to where it stands")
 
 
 @dataclass
@@ -122,7 +124,7 @@ def _target(schema: dict[str, Any], node: _Node) -> Any:
     hash_mark, _, rest = reference.partition("/")
     folder, _, name = rest.partition("/")
     if hash_mark != "#" or folder not in DEFINITIONS or "/" in name or len(name) > MAX_REFERENCE_CHARS:
-        raise expected(
+        raise expected_error(
             f"a JSON schema whose '$ref' are '#' or '#/$defs/<name>', the name of at most {MAX_REFERENCE_CHARS} "
             f"characters: {node.shown} is neither"
         )
@@ -130,7 +132,7 @@ def _target(schema: dict[str, Any], node: _Node) -> Any:
     # As the engine reads it: escapes of JSON pointers and of URLs are part of the name.
     target = found.get(name) if isinstance(found, dict) else None
     if not isinstance(target, dict | bool):
-        raise expected(f"a JSON schema that defines what it names: {node.shown} leads to nothing in '{folder}'")
+        raise expected_error(f"a JSON schema that defines what it names: {node.shown} leads to nothing in '{folder}'")
     return target
 
 

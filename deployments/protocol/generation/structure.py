@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag,
 from deployments.protocol.generation.messages import Name
 from deployments.protocol.generation.schemas import check_references, check_size
 from deployments.protocol.strict_json import JsonError, loads
-from deployments.protocol.validation import AtMost, Body, Info, Loose, by_kind, expected
+from deployments.protocol.validation import AtMost, Body, Info, Loose, by_kind, expected_error
 
 _KINDS: Final = ("json", "choice", "json_object")
 
@@ -24,13 +24,13 @@ def _check_schema(schema: dict[str, Any], info: Info) -> dict[str, Any]:
     return schema
 
 
-def _parsed(schema: Any, info: Info) -> Any:
+def _parse_schema(schema: Any, info: Info) -> Any:
     if not isinstance(schema, str):
         return schema
     try:
         return loads(schema.encode(), info.context.max_json_depth)
     except JsonError as error:
-        raise expected(f"a JSON schema ({error})") from None
+        raise expected_error(f"a JSON schema ({error})") from None
 
 
 JsonSchema = Annotated[dict[str, Any], AfterValidator(_check_schema)]
@@ -72,15 +72,15 @@ ResponseFormat = Annotated[
 
 def _check_choices(choices: list[str], info: Info) -> list[str]:
     if sum(map(len, choices)) > info.context.max_schema_chars:
-        raise expected(f"choices of at most {info.context.max_schema_chars} characters together")
+        raise expected_error(f"choices of at most {info.context.max_schema_chars} characters together")
     return choices
 
 
 class StructuredOutputs(Body):
     """vLLM's structured outputs: exactly one of ``json``, ``choice`` and ``json_object``."""
 
-    json_: Annotated[JsonSchema, BeforeValidator(_parsed, json_schema_input_type=dict[str, Any] | str)] | None = Field(
-        default=None, alias="json"
+    json_: Annotated[JsonSchema, BeforeValidator(_parse_schema, json_schema_input_type=dict[str, Any] | str)] | None = (
+        Field(default=None, alias="json")
     )
     """A JSON schema, as an object or as JSON in a string."""
     choice: (
@@ -105,7 +105,7 @@ class StructuredOutputs(Body):
         given = {name: member for name, member in value.items() if member is not None}
         switches = {"disable_any_whitespace", "disable_additional_properties"}
         if not given.keys() <= {*_KINDS, *switches} or len(given.keys() & set(_KINDS)) != 1:
-            raise expected(
+            raise expected_error(
                 f"an object with exactly one of {', '.join(_KINDS)}: other structured outputs are not supported here"
             )
         return given

@@ -11,7 +11,7 @@ from deployments.contract import AUTO_ADAPTER, VocabularySpec
 from deployments.errors import BadRequestError
 from deployments.protocol.generation.authoring import AuthorMembers
 from deployments.protocol.generation.decoding import DecodingMembers
-from deployments.protocol.validation import INT64_MAX, AtMost, Body, Info, ModelName, expected
+from deployments.protocol.validation import INT64_MAX, AtMost, Body, Info, ModelName, expected_error
 from vocab.errors import InvalidWordListError, OptionsError, WordListError
 from vocab.lists.entries import clean_words
 from vocab.lists.levels import BANDS, language_of_level
@@ -30,13 +30,13 @@ _POSSESSIVES: Final = tuple(mark + POSSESSIVE_LETTER for mark in APOSTROPHES)
 
 def _check_printable(name: str) -> str:
     if not name.isprintable():
-        raise expected(_LIST_NAME)
+        raise expected_error(_LIST_NAME)
     return name
 
 
 def _check_bytes(words: list[str], info: Info) -> list[str]:
     if len("".join(words).encode()) > info.context.max_list_bytes:
-        raise expected(f"a list of words of at most {info.context.max_list_bytes} bytes together")
+        raise expected_error(f"a list of words of at most {info.context.max_list_bytes} bytes together")
     return words
 
 
@@ -118,7 +118,7 @@ class Vocabulary(DecodingMembers, AuthorMembers, ListMembers):
             except WordListError as error:
                 raise BadRequestError(str(error), "vocab.lang", "invalid_vocabulary") from None
         members = {name: getattr(self, name) for name in ListMembers.model_fields}
-        given = {name: _cleaned(name, value) for name, value in members.items() if value is not None}
+        given = {name: _clean_words(name, value) for name, value in members.items() if value is not None}
         if self.level is not None:
             try:
                 given["lang"] = language_of_level(self.level, self.lang)
@@ -168,7 +168,7 @@ class Vocabulary(DecodingMembers, AuthorMembers, ListMembers):
             )
 
 
-def _cleaned(name: str, value: Any) -> Any:
+def _clean_words(name: str, value: Any) -> Any:
     if not isinstance(value, list):
         return value
     try:

@@ -26,7 +26,7 @@ from deployments.protocol.generation.generate import GenerateRequest
 from deployments.protocol.openapi.answers import ANSWERS, Error
 from deployments.protocol.rows import LogprobsRequest, TokenLogprobsRequest
 from deployments.protocol.tokenization import DetokenizeRequest, TokenizeRequest
-from deployments.protocol.validation import Schema, bounded, json_schema
+from deployments.protocol.validation import Schema, bound_model, json_schema
 from deployments.protocol.vocabularies import CheckRequest
 from deployments.protocol.word_tools import NextWordsRequest, RewriteRequest, SwapRequest
 
@@ -67,20 +67,20 @@ _RESULTS: Final = {
 
 def document(app: FastAPI, limits: Limits) -> Schema:
     """Return the OpenAPI document of an application's routes, with the bounds of ``limits``."""
-    chat = bounded(ChatCompletionRequest, limits)
+    chat = bound_model(ChatCompletionRequest, limits)
     requests: dict[str, type[BaseModel]] = {
         "POST /v1/chat/completions": chat,
-        "POST /v1/completions": bounded(CompletionRequest, limits),
-        "POST /generate": bounded(GenerateRequest, limits),
-        "POST /tokenize": bounded(TokenizeRequest, limits),
-        "POST /detokenize": bounded(DetokenizeRequest, limits),
-        "POST /v1/logprobs": bounded(LogprobsRequest, limits),
-        "POST /v1/token_logprobs": bounded(TokenLogprobsRequest, limits),
-        "POST /v1/vocabularies/next": bounded(NextWordsRequest, limits),
-        "POST /v1/vocabularies/check": bounded(CheckRequest, limits),
-        "POST /v1/vocabularies/swap": bounded(SwapRequest, limits),
-        "POST /v1/vocabularies/rewrite": bounded(RewriteRequest, limits),
-        "POST /v1/documents": bounded(DocumentRequest, limits),
+        "POST /v1/completions": bound_model(CompletionRequest, limits),
+        "POST /generate": bound_model(GenerateRequest, limits),
+        "POST /tokenize": bound_model(TokenizeRequest, limits),
+        "POST /detokenize": bound_model(DetokenizeRequest, limits),
+        "POST /v1/logprobs": bound_model(LogprobsRequest, limits),
+        "POST /v1/token_logprobs": bound_model(TokenLogprobsRequest, limits),
+        "POST /v1/vocabularies/next": bound_model(NextWordsRequest, limits),
+        "POST /v1/vocabularies/check": bound_model(CheckRequest, limits),
+        "POST /v1/vocabularies/swap": bound_model(SwapRequest, limits),
+        "POST /v1/vocabularies/rewrite": bound_model(RewriteRequest, limits),
+        "POST /v1/documents": bound_model(DocumentRequest, limits),
         "POST /v1/batches": BatchRequest,
         "POST /v1/load_lora_adapter": LoadLoraAdapterRequest,
         "POST /v1/unload_lora_adapter": UnloadLoraAdapterRequest,

@@ -102,7 +102,7 @@ class LineAnswerer:
                 await self._sleep(_REPLACED_WAIT_S)
                 return {"status": NOT_STARTED, "body": "null"}
             if isinstance(refusal := await self._engine.refusal(chat.body), dict):
-                return _refused(from_error_item(refusal, request["request_id"]))
+                return _refusal(from_error_item(refusal, request["request_id"]))
             async with self._share.take(chat.decoding.num_sequences(chat.body), request["owner"]):
                 if self._engine.is_dead():
                     await self._sleep(_REPLACED_WAIT_S)
@@ -115,7 +115,7 @@ class LineAnswerer:
             error = to_api_error(exception, request["request_id"], list_param)
             if isinstance(error, InternalError):
                 logger.exception("line %s failed", request["request_id"])
-            return _refused(error)
+            return _refusal(error)
 
     async def _vocabulary(self, chat: ChatRequest) -> ResolvedVocabulary | None:
         if chat.vocabulary is None:
@@ -142,10 +142,10 @@ class LineAnswerer:
                 if isinstance(item, dict) and "error" not in item:
                     return {"status": 200, "body": json.dumps(item, ensure_ascii=False, separators=(",", ":"))}
                 if isinstance(item, dict):
-                    return _refused(from_error_item(item, caller.request_id))
+                    return _refusal(from_error_item(item, caller.request_id))
                 break
-        return _refused(InternalError(caller.request_id))
+        return _refusal(InternalError(caller.request_id))
 
 
-def _refused(error: ApiError) -> LineAnswer:
+def _refusal(error: ApiError) -> LineAnswer:
     return {"status": error.status, "body": error.to_json().decode()}

@@ -14,8 +14,8 @@ from ray.serve.llm.deployment import LLMServer
 
 from deployments.contract import ENGINE_START_S, Answer, Caller, ChatBody, Decoding, ResolvedVocabulary
 from deployments.errors import OverloadedError, printable
-from deployments.replica.answers.authoring import AUTHOR_FIELDS, AuthoredText, asked_controls
-from deployments.replica.answers.completion import answer_form, reader_behind_prompts, reader_behind_text
+from deployments.replica.answers.authoring import AUTHOR_FIELDS, AuthoredText, requested_fields
+from deployments.replica.answers.completion import answer_form, reader_after_prompts, reader_after_text
 from deployments.replica.answers.constrained_answer import AnswerRules, StreamFilter, UnlistedTextError, finish_answer
 from deployments.replica.answers.plain_text import PlainText
 from deployments.replica.engine import engine
@@ -25,7 +25,7 @@ from deployments.replica.engine.node_lists import NodeList, NodeLists
 from deployments.replica.prompts import overflow
 from deployments.replica.prompts.hint import hint_line, takes_system_messages, text_of, with_line
 from deployments.replica.prompts.template_switches import template_switches
-from deployments.replica.prompts.tokenization import tokenized
+from deployments.replica.prompts.tokenization import tokenize
 from deployments.search.order import AnswerCost, SearchOrder
 from deployments.settings import Settings
 from vocab.errors import VocabularyError
@@ -105,14 +105,14 @@ class Prompts:
     def with_hint(self, body: ChatBody, line: str) -> ChatBody:
         return {**body, "messages": with_line(body["messages"], line, takes_system=self.takes_system)}
 
-    def made_plain(self, body: ChatBody) -> ChatBody:
+    def neutralize_special_tokens(self, body: ChatBody) -> ChatBody:
         return {key: self.plain.of_json(value) if key in _PROMPT_FIELDS else value for key, value in body.items()}
 
 
 class ChatAnswerer:
     """Answer chat requests with the engine of ``server``, which has these adapters.
 
-    ``tells_cost`` is whether the engine was found to report what a word list costs, ``ends_thinking`` whether it can
+    ``reports_cost`` is whether the engine was found to report what a word list costs, ``ends_thinking`` whether it can
     end a model's thinking.
     """
 
@@ -123,7 +123,7 @@ class ChatAnswerer:
         lists: NodeLists,
         prompts: Prompts,
         *,
-        tells_cost: bool,
+        reports_cost: bool,
         ends_thinking: bool = False,
         adapters: LoadedAdapters,
     ) -> None:
@@ -131,7 +131,7 @@ class ChatAnswerer:
         self._settings = settings
         self._lists = lists
         self._prompts = prompts
-        self._tells_cost = tells_cost
+        self._reports_cost = reports_cost
         self._ends_thinking = ends_thinking
         self._adapters = adapters
 
@@ -148,12 +148,12 @@ class ChatAnswerer:
             decoding = decoding.model_copy(update={"adapter": adapter})
             engine_name = self._adapters.engine_name(adapter)
             body = {**body, "cache_salt": self._settings.cache_salt(caller.owner), "model": engine_name}
-            async for item in self._shortened_where_too_long(body, vocabulary, decoding, caller.request_id):
+            async for item in self._answer_truncated(body, vocabulary, decoding, caller.request_id):
                 yield item if engine_name == name else _with_model(item, name)
         except Exception as error:
             yield as_refusal(error, caller.request_id).body
 
-    async def _shortened_where_too_long(
+    async def _answer_truncated(
         self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, request_id: str
     ) -> AsyncIterator[Answer]:
         """Answer the request; where the settings say so, without the oldest turns of a conversation too long."""
@@ -172,11 +172,11 @@ class ChatAnswerer:
                 asked = self._with_hint({**body, "messages": fewer}, vocabulary, decoding)
                 return await engine.has_room(self._server, await self._request(asked, request_id, None))
 
-            if (fewer := await overflow.shortened(messages, fits)) is None:
+            if (fewer := await overflow.drop_oldest_turns(messages, fits)) is None:
                 raise
         num_dropped: int | None = len(messages) - len(fewer)
         async for item in self._answer({**body, "messages": fewer}, vocabulary, decoding, request_id):
-            yield item if num_dropped is None else overflow.told(item, num_dropped)
+            yield item if num_dropped is None else overflow.annotate(item, num_dropped)
             num_dropped = None
 
     def _answer(
@@ -189,7 +189,9 @@ class ChatAnswerer:
             self._check_completion()
         if vocabulary is not None:
             _check_fields(body, self._settings)
-        check_supported(decoding, self._settings, is_constrained=vocabulary is not None, tells_cost=self._tells_cost)
+        check_supported(
+            decoding, self._settings, is_constrained=vocabulary is not None, reports_cost=self._reports_cost
+        )
         if decoding.no_repeat_ngram_size is None:
             has_default = vocabulary is not None and self._settings.mask_engine == "automaton"
             default = self._settings.no_repeat_ngram_size if has_default else 0
@@ -197,16 +199,16 @@ class ChatAnswerer:
         body = self._with_hint(body, vocabulary, decoding)
         order = None if decoding.is_plain else SearchOrder(decoding)
         if vocabulary is None:
-            return self._free(body, order, request_id)
-        return self._constrained(body, vocabulary, decoding, order, request_id)
+            return self._answer_free(body, order, request_id)
+        return self._answer_constrained(body, vocabulary, decoding, order, request_id)
 
-    async def tokenized(self, body: dict[str, Any], request_id: str) -> AsyncGenerator[Answer, None]:
+    async def tokenize(self, body: dict[str, Any], request_id: str) -> AsyncGenerator[Answer, None]:
         """Yield the tokens of a text or of messages, or the text of tokens, as one dict; or an error as ``answer``."""
         try:
             if "messages" in body:
                 self._check_template()
-                body = await asyncio.to_thread(self._prompts.made_plain, body)
-            yield await tokenized(self._server, body)
+                body = await asyncio.to_thread(self._prompts.neutralize_special_tokens, body)
+            yield await tokenize(self._server, body)
         except Exception as error:
             yield as_refusal(error, request_id).body
 
@@ -244,13 +246,13 @@ class ChatAnswerer:
         line = hint_line(vocabulary.lang, [one.word for one in words], n_words=n_words)
         return self._prompts.with_hint(body, line)
 
-    async def _free(self, body: ChatBody, order: SearchOrder | None, request_id: str) -> AsyncIterator[Answer]:
+    async def _answer_free(self, body: ChatBody, order: SearchOrder | None, request_id: str) -> AsyncIterator[Answer]:
         request = await self._request(body, request_id, order)
         async for item in engine.answer(self._server, request):
             if not isinstance(item, AnswerCost):
                 yield item
 
-    async def _constrained(
+    async def _answer_constrained(
         self,
         body: ChatBody,
         vocabulary: ResolvedVocabulary,
@@ -269,9 +271,9 @@ class ChatAnswerer:
         reader = listed.reader if authored is None else authored.reader
         if body.get("continue_final_message"):
             begun = text_of(body["messages"][-1]["content"])
-            reader = await asyncio.to_thread(reader_behind_text, reader, begun, "messages")
+            reader = await asyncio.to_thread(reader_after_text, reader, begun, "messages")
         elif "prompt" in body:
-            reader = await asyncio.to_thread(reader_behind_prompts, reader, body, self._prompts.plain)
+            reader = await asyncio.to_thread(reader_after_prompts, reader, body, self._prompts.plain)
         if authored is not None:
             authored = replace(authored, reader=reader)
         block = {**listed.block, "adapter": name_of(decoding.adapter)}
@@ -352,7 +354,7 @@ class ChatAnswerer:
         if "prompt" in body:
             # The client writes all of it, special tokens too, and no template around it could be left.
             return engine.completion_request(body, **args)
-        return engine.chat_request(await asyncio.to_thread(self._prompts.made_plain, body), **args)
+        return engine.chat_request(await asyncio.to_thread(self._prompts.neutralize_special_tokens, body), **args)
 
 
 def _with_model(item: Answer, name: str) -> Answer:
@@ -363,8 +365,8 @@ def _with_model(item: Answer, name: str) -> Answer:
     return item if event is None or "model" not in event else engine.write_event({**event, "model": name})
 
 
-def check_supported(decoding: Decoding, settings: Settings, *, is_constrained: bool, tells_cost: bool = True) -> None:
-    """Refuse what this engine cannot do; ``tells_cost`` is whether it reports what a word list costs.
+def check_supported(decoding: Decoding, settings: Settings, *, is_constrained: bool, reports_cost: bool = True) -> None:
+    """Refuse what this engine cannot do; ``reports_cost`` is whether it reports what a word list costs.
 
     Raises:
         EngineError: With status 400; it names the field and the setting.
@@ -372,7 +374,7 @@ def check_supported(decoding: Decoding, settings: Settings, *, is_constrained: b
     asked = _fields_of(decoding)
     if settings.mask_engine == "xgrammar" and is_constrained:
         _refuse(asked, NEEDS_AUTOMATON, _XGRAMMAR)
-    if not tells_cost and is_constrained:
+    if not reports_cost and is_constrained:
         _refuse(asked, _NEEDS_SCORES, "with a vocabulary, for this service's engine does not say what a list costs")
     if engine.has_reasoning_parser(settings):
         _refuse(asked, _NEEDS_SCORES, "for the model of this service thinks before it answers")
@@ -397,7 +399,7 @@ def _fields_of(decoding: Decoding) -> list[str]:
         "vocab.rescue": decoding.rescue > 0,
         "no_repeat_ngram_size": bool(decoding.no_repeat_ngram_size),
         "vocab.score": decoding.score,
-        **({} if decoding.author is None else dict.fromkeys(asked_controls(decoding.author), True)),
+        **({} if decoding.author is None else dict.fromkeys(requested_fields(decoding.author), True)),
     }
     return [name for name, is_asked in asked.items() if is_asked]
 

@@ -21,7 +21,7 @@ BIAS: Final = 4.0
 character, without such words 0.72 (``benchmarks/authoring.py``); where the mask alone brings them in, 1.02."""
 
 
-def asked_controls(author: AuthorControls) -> list[str]:
+def requested_fields(author: AuthorControls) -> list[str]:
     """Return the names of the fields that ask for something."""
     return [f"vocab.{name}" for name, value in author._asdict().items() if value]
 
@@ -62,7 +62,7 @@ class AuthoredText:
             new_words = NewWords(new.n_words, NewWords.spacing_of(new.per_100), new.max_words or UNLIMITED)
         controls = Controls(
             new_words,
-            tuple(_required(one, index, listed) for index, one in enumerate(author.must_use)),
+            tuple(_required_word(one, index, listed) for index, one in enumerate(author.must_use)),
             author.max_sentence_words or UNLIMITED,
             author.min_sentences or 0,
             author.max_sentences or UNLIMITED,
@@ -150,7 +150,7 @@ class AuthoredText:
         return word.number > self.n_words and word.number not in self.added
 
 
-def _required(asked: AskedWord, index: int, listed: NodeList) -> RequiredWord:
+def _required_word(asked: AskedWord, index: int, listed: NodeList) -> RequiredWord:
     numbers = set(listed.reader.numbers(asked.word))
     if asked.any_form and listed.lang is not None:
         lemmas = KnownLemmas.of_language(language_of(listed.lang))

@@ -16,15 +16,15 @@ _LOGPROBS: Final = ("tokens", "token_logprobs", "top_logprobs", "text_offset")
 """The members of a completion's ``logprobs``: lists with one entry for each token."""
 
 
-def reader_behind_text(reader: TextReader, text: str, param: str, *, is_whole: bool = False) -> TextReader:
+def reader_after_text(reader: TextReader, text: str, param: str, *, is_whole: bool = False) -> TextReader:
     """Return the reader of what follows a text that the client wrote in the field ``param``; ``is_whole`` as in
-    ``TextReader.behind``.
+    ``TextReader.after``.
 
     Raises:
         EngineError: With status 400: it breaks off inside a word.
     """
     try:
-        return reader.behind(text, is_whole=is_whole)
+        return reader.after(text, is_whole=is_whole)
     except PrefillError as error:
         raise EngineError(
             400,
@@ -34,13 +34,13 @@ def reader_behind_text(reader: TextReader, text: str, param: str, *, is_whole: b
         ) from None
 
 
-def reader_behind_prompts(reader: TextReader, body: ChatBody, plain: PlainText) -> TextReader:
+def reader_after_prompts(reader: TextReader, body: ChatBody, plain: PlainText) -> TextReader:
     """Return the reader of what follows the prompts of a completion.
 
     Raises:
         EngineError: With status 400: a prompt breaks off inside a word, or they do not end alike.
     """
-    first, *others = (reader_behind_text(reader, plain.tail(prompt), "prompt") for prompt in prompts_of(body))
+    first, *others = (reader_after_text(reader, plain.tail(prompt), "prompt") for prompt in prompts_of(body))
     if any(other.place != first.place for other in others):
         raise EngineError(
             400,

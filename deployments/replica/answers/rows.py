@@ -171,7 +171,7 @@ class RowAnswerer:
 
     async def _scores(self, prompt: Tokens, scored: Tokens, request_id: str, caller: Caller) -> list[float]:
         params = SamplingParams(prompt_logprobs=0, **_ONE_TOKEN)
-        output = await self._generated([*prompt, *scored], params, request_id, caller)
+        output = await self._generate([*prompt, *scored], params, request_id, caller)
         told = output.prompt_logprobs[len(prompt) :]
         values = [entry[token].logprob for entry, token in zip(told, scored, strict=True)]
         return [max(value, LEAST_LOGPROB) for value in values]
@@ -260,7 +260,7 @@ class RowAnswerer:
     async def _row(self, tokens: Tokens, request_id: str, caller: Caller) -> torch.Tensor:
         params = SamplingParams(extra_args=rows_args(), **_ONE_TOKEN)
         try:
-            row = rows_of(await self._generated(tokens, params, request_id, caller))
+            row = rows_of(await self._generate(tokens, params, request_id, caller))
         except RowsMissingError:
             raise EngineError(
                 501,
@@ -271,7 +271,7 @@ class RowAnswerer:
             raise EngineError(500, f"a row has the shape {tuple(row.shape)}")
         return row[0]
 
-    async def _generated(self, tokens: Tokens, params: SamplingParams, request_id: str, caller: Caller) -> Any:
+    async def _generate(self, tokens: Tokens, params: SamplingParams, request_id: str, caller: Caller) -> Any:
         prompt = TokensPrompt(prompt_token_ids=tokens)
         if (salt := self._settings.cache_salt(caller.owner)) is not None:
             prompt["cache_salt"] = salt

@@ -12,7 +12,7 @@ import vllm
 from ray.serve.llm import LLMConfig
 from vllm.platforms import current_platform
 
-from deployments.adapters.merging import linear_names, merged_model, outline
+from deployments.adapters.merging import linear_names, merge_model, outline
 from deployments.adapters.register import Register
 from deployments.settings import Settings, cache_dir
 from vocab.adapters import Adapter, AdapterError, Shape, module_shapes, smallest_rank
@@ -78,7 +78,7 @@ class EngineAdapters:
         if merged is not None:
             adapters[merged].check_model(modules, settings.model_name)
             cache = cache_dir() / "merged"
-            model = merged_model(settings.model_name, adapters[merged], cache, trust_remote_code=trust)
+            model = merge_model(settings.model_name, adapters[merged], cache, trust_remote_code=trust)
             return cls(settings.model_id, adapters, merged, model)
         _check_platform()
         arguments = lora_arguments(settings, adapters.values(), None if register is None else linear_names(base))

@@ -44,7 +44,7 @@ def processor_flags(cpuinfo: Path = _CPUINFO) -> frozenset[str]:
     )
 
 
-def resolved_dtype(given: Any) -> Any:
+def resolve_dtype(given: Any) -> Any:
     """Return the dtype of an engine on this machine, and log what was chosen where that was left open."""
     if given != "auto" or not current_platform.is_cpu():
         return given

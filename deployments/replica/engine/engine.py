@@ -25,7 +25,7 @@ from vllm.v1.metrics.stats import IterationStats, SchedulerStats
 
 from deployments.contract import Answer, ChatBody
 from deployments.replica.engine.autoscaling import autoscaling_config
-from deployments.replica.engine.dtype import resolved_dtype
+from deployments.replica.engine.dtype import resolve_dtype
 from deployments.search.client import SearchClient
 from deployments.search.generator import MAX_STEP_TOKENS
 from deployments.search.order import ORDER_ARGUMENT, AnswerCost, SearchOrder
@@ -200,7 +200,7 @@ def _placement(settings: Settings) -> dict[str, Any] | None:
 
 def settle_dtype(config: LLMConfig) -> None:
     """Choose the dtype on the node of the engine, where the settings leave it to the processor."""
-    chosen = resolved_dtype(config.engine_kwargs["dtype"])
+    chosen = resolve_dtype(config.engine_kwargs["dtype"])
     # Ray made the second copy where the application was built, which may be another machine.
     for kwargs in (config.engine_kwargs, config.get_engine_config().engine_kwargs):
         kwargs["dtype"] = chosen
@@ -320,7 +320,7 @@ def chat_request(
     Raises:
         EngineError: The body is not one that vLLM takes.
     """
-    return _made(_ChatRequest, body, request_id, max_input_tokens, grammar, order)
+    return _build_request(_ChatRequest, body, request_id, max_input_tokens, grammar, order)
 
 
 def completion_request(
@@ -332,10 +332,10 @@ def completion_request(
     order: SearchOrder | None = None,
 ) -> _CompletionRequest:
     """As ``chat_request``, for a completion."""
-    return _made(_CompletionRequest, body, request_id, max_input_tokens, grammar, order)
+    return _build_request(_CompletionRequest, body, request_id, max_input_tokens, grammar, order)
 
 
-def _made(
+def _build_request(
     kind: type[AnyRequest],
     body: ChatBody,
     request_id: str,

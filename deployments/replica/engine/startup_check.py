@@ -52,16 +52,16 @@ async def prove_enforcement(server: LLMServer, settings: Settings, listed: NodeL
         raise EngineProofError(_explain("it wrote nothing"))
     if listed.reader.whole_prefix_length(text) != len(text):
         raise EngineProofError(_explain(f"it wrote {text!r}"))
-    tells_cost = await tells_log_mass(engine.client(server), listed.grammar(_MAX_TOKENS))
-    if not tells_cost:
+    reports_cost = await reports_log_mass(engine.client(server), listed.grammar(_MAX_TOKENS))
+    if not reports_cost:
         logger.warning(
             "the engine does not say what a word list costs, so with a vocabulary nothing can be searched or scored: "
             "its vLLM is not one that the plugin knows, or logprobs_mode is not raw_logprobs"
         )
-    return tells_cost
+    return reports_cost
 
 
-async def tells_log_mass(client: Any, grammar: str) -> bool:
+async def reports_log_mass(client: Any, grammar: str) -> bool:
     """Return whether the engine reports p and not q, with what the mask left of the model's probability."""
     params = SamplingParams(
         temperature=0.0, max_tokens=1, logprobs=0, structured_outputs=StructuredOutputsParams(grammar=grammar)

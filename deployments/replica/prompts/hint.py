@@ -126,17 +126,17 @@ def with_line(messages: Messages, line: str, *, takes_system: bool) -> Messages:
     """
     first = messages[0]
     if first["role"] in ("system", "developer"):
-        return [{**first, "content": _joined(first["content"], line)}, *messages[1:]]
+        return [{**first, "content": _join(first["content"], line)}, *messages[1:]]
     if takes_system:
         return [{"role": "system", "content": line}, *messages]
     for index, message in enumerate(messages):
         if message["role"] == "user":
-            told = {**message, "content": _joined(line, message["content"], between="\n\n")}
+            told = {**message, "content": _join(line, message["content"], between="\n\n")}
             return [*messages[:index], told, *messages[index + 1 :]]
     return messages
 
 
-def _joined(first: Any, second: Any, between: str = "\n") -> str:
+def _join(first: Any, second: Any, between: str = "\n") -> str:
     return between.join(text for text in map(text_of, (first, second)) if text)
 
 

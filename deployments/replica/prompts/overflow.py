@@ -16,7 +16,7 @@ FIELD = "input_overflow"
 """Of an answer to such a conversation: of a whole one, and of the first chunk of a stream."""
 
 
-async def shortened(messages: Messages, fits: Callable[[Messages], Awaitable[bool]]) -> Messages | None:
+async def drop_oldest_turns(messages: Messages, fits: Callable[[Messages], Awaitable[bool]]) -> Messages | None:
     """Return the conversation without as few of its oldest turns as make it fit; None where none is left to go.
 
     ``fits`` is asked about eleven times for a thousand turns.
@@ -34,7 +34,7 @@ async def shortened(messages: Messages, fits: Callable[[Messages], Awaitable[boo
     return _without(messages, turns[:most])
 
 
-def told(item: Answer, num_dropped: int) -> Answer:
+def annotate(item: Answer, num_dropped: int) -> Answer:
     """Return the first item of an answer with the number of messages that were left out."""
     block = {FIELD: {"dropped_messages": num_dropped}}
     if isinstance(item, dict):

@@ -14,8 +14,7 @@ from deployments.replica.engine.loaded_adapters import LoadedAdapters, name_of
 from deployments.replica.engine.node_lists import NodeLists
 from deployments.replica.word_tools.next_words import NextWordFinder
 from deployments.replica.word_tools.rewrite import Chat, Resolve, Rewriter
-from deployments.replica.word_tools.swap import Swap, Swapper
-from deployments.replica.word_tools.swap import told as swap_told
+from deployments.replica.word_tools.swap import Swap, Swapper, render_swap
 from deployments.settings import Settings
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.matching.engine_cache import EngineCache
@@ -107,7 +106,7 @@ class WordTools:
         return {
             "object": "vocabulary.swap",
             "model": body.get("model", self._settings.model_id),
-            **swap_told(swap, ranked, body["top"]),
+            **render_swap(swap, ranked, body["top"]),
             "vocab": {**(await self._lists.get(vocabulary)).block, "adapter": name_of(caller.adapter)},
             "usage": usage(ranked.num_tokens, 0),
         }

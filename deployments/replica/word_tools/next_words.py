@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from deployments.contract import Caller, ResolvedVocabulary
 from deployments.errors import printable
-from deployments.replica.answers.completion import reader_behind_text
+from deployments.replica.answers.completion import reader_after_text
 from deployments.replica.answers.rows import RowAnswerer, Tokens
 from deployments.replica.engine import engine
 from deployments.replica.engine.engine import EngineError
@@ -65,7 +65,7 @@ class NextWordFinder:
             before, is_whole = _BEFORE_A_TEXT, True
         elif len(before) < len(text):
             is_whole = True
-        behind = await asyncio.to_thread(reader_behind_text, reader, before, "text", is_whole=is_whole)
+        behind = await asyncio.to_thread(reader_after_text, reader, before, "text", is_whole=is_whole)
         [tokens] = await self.tokens([before], caller)
         search = await asyncio.to_thread(self._search, vocabulary, behind.place, top)
         num_rows = 0

@@ -20,7 +20,7 @@ from deployments.replica.engine.node_lists import NodeLists
 from deployments.replica.word_tools.next_words import NextWordFinder
 from deployments.replica.word_tools.swap import Swap, Swapper
 from deployments.settings import Settings
-from vocab.text.changes import folded
+from vocab.text.changes import fold
 from vocab.text.checking.checker import TextChecker
 from vocab.text.checking.report import CheckedWord
 from vocab.text.checking.rewriting import Change, changes_between, names_in
@@ -109,7 +109,7 @@ class Rewriter:
         changes: list[Change] = []
         for start, end in sentence_spans(text):
             sentence = await self._sentence(text[start:end], plan, written)
-            changes += [change.moved(start) for change in changes_between(text[start:end], sentence)]
+            changes += [change.shift(start) for change in changes_between(text[start:end], sentence)]
             part = text[done:start] + sentence
             written.text += part
             done = end
@@ -140,16 +140,16 @@ class Rewriter:
         """Return the names of a text that can be added to its list."""
         listed, limits = await self._lists.get(vocabulary), self._settings.limits
         report = await asyncio.to_thread(checker.check, text)
-        left_out = {folded(word, listed.language) for word in spec.exclude_words}
+        left_out = {fold(word, listed.language) for word in spec.exclude_words}
         names = [
             name
             for name in names_in(text, report, frozenset(listed.listed.word_list.words))
-            if folded(name, listed.language) not in left_out and len(name) <= limits.max_word_chars
+            if fold(name, listed.language) not in left_out and len(name) <= limits.max_word_chars
         ]
         return names[: max(limits.max_changed_words - len(spec.extra_words), 0)]
 
     async def _sentence(self, sentence: str, plan: _Plan, written: Written) -> str:
-        if not await _unlisted(sentence, plan) and not plan.body["force"]:
+        if not await _unlisted_words(sentence, plan) and not plan.body["force"]:
             return sentence
         if len(sentence) > _MAX_SENTENCE:
             raise EngineError(
@@ -157,8 +157,11 @@ class Rewriter:
                 f"'text' has a sentence of more than {_MAX_SENTENCE} characters: cut it in two, or end it with a mark.",
                 param="text",
             )
-        told = [await self._swapped(sentence, plan, written), *await self._told(sentence, plan, written)]
-        candidates = [one for one in dict.fromkeys(told) if one and not await _unlisted(one, plan)]
+        told = [
+            await self._swap_words(sentence, plan, written),
+            *await self._generate_candidates(sentence, plan, written),
+        ]
+        candidates = [one for one in dict.fromkeys(told) if one and not await _unlisted_words(one, plan)]
         if plan.body["force"] and len(candidates) > 1:
             candidates = [one for one in candidates if one != sentence]
         if not candidates:
@@ -169,11 +172,11 @@ class Rewriter:
             )
         return candidates[0] if len(candidates) == 1 else await self._likeliest(sentence, candidates, plan, written)
 
-    async def _swapped(self, sentence: str, plan: _Plan, written: Written) -> str:
+    async def _swap_words(self, sentence: str, plan: _Plan, written: Written) -> str:
         """Return a sentence with other words for those that are not listed, without symbols; empty where a word has
         none."""
         done = 0
-        while rest := [word for word in await _unlisted(sentence, plan) if word.start >= done]:
+        while rest := [word for word in await _unlisted_words(sentence, plan) if word.start >= done]:
             first = rest[0]
             if first.is_symbol:
                 # No word takes the place of an emoji.
@@ -191,7 +194,7 @@ class Rewriter:
             done = first.start + len(word)
         return sentence
 
-    async def _told(self, sentence: str, plan: _Plan, written: Written) -> list[str]:
+    async def _generate_candidates(self, sentence: str, plan: _Plan, written: Written) -> list[str]:
         """Return what the model writes for a sentence; none where it has no chat template."""
         num_candidates: int = plan.body["candidates"]
         if not num_candidates:
@@ -215,7 +218,7 @@ class Rewriter:
         if not isinstance(told, dict) or "error" in told:
             if isinstance(told, dict) and told["error"].get("code") == "no_chat_template":
                 return []
-            raise _failed(told)
+            raise _failure(told)
         self._count(written, told["usage"]["prompt_tokens"], told["usage"]["completion_tokens"])
         return [" ".join((choice["message"]["content"] or "").split()) for choice in told["choices"]]
 
@@ -240,12 +243,12 @@ class Rewriter:
             )
 
 
-async def _unlisted(text: str, plan: _Plan) -> list[CheckedWord]:
+async def _unlisted_words(text: str, plan: _Plan) -> list[CheckedWord]:
     # The first time, it looks for what is near words of the list.
     return (await asyncio.to_thread(plan.checker.check, text)).not_allowed
 
 
-def _failed(told: Any) -> EngineError:
+def _failure(told: Any) -> EngineError:
     if not isinstance(told, dict):
         return EngineError(500, "The engine failed on this request; it can be sent again.", code="engine_error")
     error = told["error"]

@@ -200,7 +200,7 @@ def _as_written(words: Iterable[str], swap: Swap, listed: "_NearWords") -> Itera
             yield written
 
 
-def told(swap: Swap, ranked: Ranked, top: int) -> dict[str, Any]:
+def render_swap(swap: Swap, ranked: Ranked, top: int) -> dict[str, Any]:
     """Return the members of an answer."""
     before, behind = swap.sentence
     return {

@@ -7,7 +7,7 @@ import torch
 from peft import PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from deployments.adapters.merging import merged_model
+from deployments.adapters.merging import merge_model
 from tests.tiny_adapters import write_adapter, write_model
 from vocab.adapters import Adapter, AdapterError
 
@@ -19,7 +19,7 @@ def model(smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_merged_model_is_a_whole_one_and_computes_what_peft_does(model: Path, tmp_path: Path) -> None:
     adapter = Adapter.read("some/a", str(write_adapter(model, tmp_path / "a")))
-    folder = merged_model(str(model), adapter, tmp_path / "cache")
+    folder = merge_model(str(model), adapter, tmp_path / "cache")
     tokens = AutoTokenizer.from_pretrained(folder)("Once upon a time", return_tensors="pt").input_ids
     base = AutoModelForCausalLM.from_pretrained(model)
     with torch.no_grad():
@@ -35,11 +35,11 @@ def test_it_is_made_once_for_each_content(model: Path, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     first = Adapter.read("a", str(write_adapter(model, tmp_path / "a")))
     other = Adapter.read("a", str(write_adapter(model, tmp_path / "other")))
-    made = merged_model(str(model), first, cache)
+    made = merge_model(str(model), first, cache)
     stamp = (made / "model.safetensors").stat().st_mtime_ns
-    assert merged_model(str(model), first, cache) == made
+    assert merge_model(str(model), first, cache) == made
     assert (made / "model.safetensors").stat().st_mtime_ns == stamp
-    assert merged_model(str(model), other, cache) != made
+    assert merge_model(str(model), other, cache) != made
     assert len(list(cache.iterdir())) == 2
 
 
@@ -48,5 +48,5 @@ def test_one_that_cannot_be_merged_leaves_nothing(model: Path, tmp_path: Path) -
     larger = write_adapter(model, tmp_path / "b", r=8)
     (tmp_path / "a" / "adapter_model.safetensors").write_bytes((larger / "adapter_model.safetensors").read_bytes())
     with pytest.raises(AdapterError, match=r"adapter a: peft cannot merge it"):
-        merged_model(str(model), adapter, tmp_path / "cache")
+        merge_model(str(model), adapter, tmp_path / "cache")
     assert not list((tmp_path / "cache").iterdir())

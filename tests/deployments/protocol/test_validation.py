@@ -9,7 +9,7 @@ from deployments.errors import BadRequestError
 from deployments.limits import Limits
 from deployments.protocol.generation.chat import ChatCompletionRequest
 from deployments.protocol.generation.reader import ChatRequestReader
-from deployments.protocol.validation import bounded, checked, json_schema
+from deployments.protocol.validation import bound_model, json_schema, validate
 from tests.deployments.front import LIMITS, MODEL, chat_body
 
 CANARY = "canary"
@@ -54,10 +54,10 @@ def test_an_error_names_the_place_and_what_is_expected(fields: dict[str, Any], m
 def test_each_service_has_its_own_bounds() -> None:
     for most in (2, 5):
         limits = Limits(max_n=most)
-        assert json_schema(bounded(ChatCompletionRequest, limits))["properties"]["n"]["anyOf"][0]["maximum"] == most
-        assert checked(ChatCompletionRequest, chat_body(n=most), limits).n == most
+        assert json_schema(bound_model(ChatCompletionRequest, limits))["properties"]["n"]["anyOf"][0]["maximum"] == most
+        assert validate(ChatCompletionRequest, chat_body(n=most), limits).n == most
         with pytest.raises(BadRequestError, match=f"from 1 to {most}"):
-            checked(ChatCompletionRequest, chat_body(n=most + 1), limits)
+            validate(ChatCompletionRequest, chat_body(n=most + 1), limits)
 
 
 def test_a_reader_and_what_it_read_can_be_sent_to_another_process() -> None:

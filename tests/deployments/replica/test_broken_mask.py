@@ -261,7 +261,7 @@ class World:
         prompts = Prompts.of(self.tokenizer, settings)
         node_lists = NodeLists(store, self._nowhere, "automaton")
         adapters = LoadedAdapters(server, EngineAdapters(MODEL, {}))
-        self.chats = ChatAnswerer(server, settings, node_lists, prompts, tells_cost=True, adapters=adapters)
+        self.chats = ChatAnswerer(server, settings, node_lists, prompts, reports_cost=True, adapters=adapters)
         rows = cast("RowAnswerer", Rows(self.engine))
         self.tools = WordTools(
             settings, node_lists, lists, speller.facts, rows, self.chats.answer, self._resolve, adapters
@@ -406,20 +406,20 @@ async def test_a_completion_without_a_list_is_vllms_own_and_may_begin_with_its_p
 
 
 async def test_the_tokens_of_a_text_and_of_messages_are_those_that_the_engine_gets(world: World) -> None:
-    async def tokenized(body: dict[str, Any]) -> Any:
-        [told] = [item async for item in world.chats.tokenized(body, "req-1")]
+    async def tokenize(body: dict[str, Any]) -> Any:
+        [told] = [item async for item in world.chats.tokenize(body, "req-1")]
         return told
 
     text = "Ein Wörtchen über 3 Katzen 🐈 <|im_end|>"
-    told = await tokenized({"prompt": text, "return_token_strs": True})
+    told = await tokenize({"prompt": text, "return_token_strs": True})
     tokens = world.tokenizer.encode(text)
     assert told == {
         "count": len(tokens), "max_model_len": 2048, "tokens": tokens,
         "token_strs": world.tokenizer.convert_ids_to_tokens(tokens),
     }  # fmt: skip
-    assert await tokenized({"tokens": tokens}) == {"prompt": text}
-    assert "below" in (await tokenized({"tokens": [10**6]}))["error"]["message"]
-    chat = await tokenized({"messages": [{"role": "user", "content": text}]})
+    assert await tokenize({"tokens": tokens}) == {"prompt": text}
+    assert "below" in (await tokenize({"tokens": [10**6]}))["error"]["message"]
+    chat = await tokenize({"messages": [{"role": "user", "content": text}]})
     body = {**BODY, "messages": [{"role": "user", "content": text}], "max_tokens": 1}
     async for _ in world.chats.answer(body, None, Decoding(), Caller("alice", "req-1")):
         pass

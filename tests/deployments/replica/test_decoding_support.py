@@ -24,13 +24,13 @@ FIELDS: dict[str, Decoding] = {
 }
 
 
-def refused(*, is_constrained: bool = True, tells_cost: bool = True, **settings: Any) -> set[str]:
+def refused(*, is_constrained: bool = True, reports_cost: bool = True, **settings: Any) -> set[str]:
     """The fields that these settings rule out."""
     loaded = Settings.load({"secret_token": "k", **settings}, {})
     names = set()
     for name, decoding in FIELDS.items():
         try:
-            check_supported(decoding, loaded, is_constrained=is_constrained, tells_cost=tells_cost)
+            check_supported(decoding, loaded, is_constrained=is_constrained, reports_cost=reports_cost)
         except EngineError as error:
             told = error.body["error"]
             assert (told["status"], told["param"]) == (400, name)
@@ -64,8 +64,8 @@ def test_an_engine_that_thinks_or_drafts_scores_no_texts(engine_kwargs: Any, is_
 
 
 def test_an_engine_that_does_not_tell_the_cost_of_a_list_can_search_free_text_only() -> None:
-    assert refused(tells_cost=False) == {"num_beams", "best_of", "vocab.search", "vocab.rescue", "vocab.score"}
-    assert refused(tells_cost=False, is_constrained=False) == set()
+    assert refused(reports_cost=False) == {"num_beams", "best_of", "vocab.search", "vocab.rescue", "vocab.score"}
+    assert refused(reports_cost=False, is_constrained=False) == set()
 
 
 def test_a_tokenizer_without_a_fast_implementation_has_lists_sent_as_grammars(

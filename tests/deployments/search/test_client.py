@@ -27,7 +27,7 @@ from vocab.matching.engine_cache import EngineCache
 from vocab.matching.reference import GrammarReference
 from vocab.options import ListOptions
 from vocab.text.gaps import build_gap_automaton
-from vocab.text.prefill import place_behind
+from vocab.text.prefill import place_after
 from vocab.vllm_plugin.kv_fork import ForkHint
 
 WORDS = ("the", "cat", "sat", "on", "a", "mat", "and", "slept")
@@ -199,7 +199,7 @@ async def test_a_step_names_the_state_and_what_is_left_of_the_budget(world: Worl
 @pytest.mark.parametrize("name", [*SEARCHES, None])
 async def test_a_text_that_was_begun_must_fit_into_its_budget(world: World, name: str | None) -> None:
     options = ListOptions(punctuation="standard", end="sentence")
-    place = place_behind('Zoe said: "', build_gap_automaton(options, "en"), "en")
+    place = place_after('Zoe said: "', build_gap_automaton(options, "en"), "en")
     reference = replace(world.reference, options=options, place=place)
     for max_tokens, begins in ((1, None), (BUDGET, True)):
         params, _ = order_for(world, SEARCHES.get(name or "", Decoding()), max_tokens=max_tokens, seed=2)

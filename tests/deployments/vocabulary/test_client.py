@@ -86,7 +86,7 @@ async def test_who_is_there_is_asked_each_time(deployment: Deployment) -> None:
     client = client_of(deployment)
     assert await resolved(client) == await resolved(client)
     assert deployment.num_calls == 2
-    assert await client.tell(AskVocabularies(), "one") == b"told"
+    assert await client.ask(AskVocabularies(), "one") == b"told"
     with pytest.raises(UnknownLanguageError):
         await client.resolve(VocabularySpec(lang="xx"))
     with pytest.raises(ArtefactError):
@@ -102,7 +102,7 @@ async def test_what_was_resolved_serves_while_nobody_is_there_and_all_else_is_re
     assert await resolved(client) == known
     for asked in (
         resolved(client, VocabularySpec(lang="es")),
-        client.tell(AskVocabularies(), "one"),
+        client.ask(AskVocabularies(), "one"),
         client.fetch("d"),
     ):
         with pytest.raises(OverloadedError, match="cannot be reached") as refused:

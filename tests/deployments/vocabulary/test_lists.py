@@ -34,7 +34,7 @@ def lists(folder: Path) -> Lists:
 
 
 async def told(lists: Lists, question: lists_module.Question) -> Any:
-    return json.loads(await lists.tell(question))
+    return json.loads(await lists.answer(question))
 
 
 async def words(lists: Lists, name: str = "en_school", offset: int = 0, limit: int = 100, query: str = "") -> Any:
@@ -128,7 +128,7 @@ async def test_what_cannot_be_told_is_an_error(lists: Lists, folder: Path) -> No
         (AskCheck(spec("zh"), "a", "json"), WordListError),
         (AskCheck(spec(extra_words=("a",), exclude_words=("a",)), "a", "json"), OptionsError),
     ):
-        assert isinstance(await lists.tell_or_refuse(question, "alice"), error)
+        assert isinstance(await lists.answer_or_refuse(question, "alice"), error)
 
 
 async def test_so_many_wait_and_more_of_the_key_with_the_most_are_refused(
@@ -136,15 +136,15 @@ async def test_so_many_wait_and_more_of_the_key_with_the_most_are_refused(
 ) -> None:
     monkeypatch.setattr(lists_module, "MAX_WAITING", 3)
     lists, may_go_on = Lists(folder, Limits()), threading.Event()
-    monkeypatch.setattr(lists, "_told", lambda question, owner: may_go_on.wait() and owner.encode())
+    monkeypatch.setattr(lists, "_answer", lambda question, owner: may_go_on.wait() and owner.encode())
 
     def asked(owner: str) -> asyncio.Task[bytes]:
-        return asyncio.create_task(lists.tell(AskVocabularies(), owner))
+        return asyncio.create_task(lists.answer(AskVocabularies(), owner))
 
     # One of each key has a thread, and three wait.
     louds, other = [asked("loud") for _ in range(4)], asked("other")
     await asyncio.sleep(0)
-    refused = await lists.tell_or_refuse(AskVocabularies(), "loud")
+    refused = await lists.answer_or_refuse(AskVocabularies(), "loud")
     assert isinstance(refused, OverloadedError)
     third = asked("third")
     await asyncio.sleep(0.01)
@@ -169,7 +169,7 @@ async def test_a_list_is_read_once_for_all_who_ask_meanwhile(lists: Lists, monke
         return read(lang, *args, **options)
 
     monkeypatch.setattr(lists_module, "load_word_list", slow)
-    asked = [asyncio.create_task(lists.tell(AskWords("en_school", 0, 1, ""), owner)) for owner in ("loud", "other")]
+    asked = [asyncio.create_task(lists.answer(AskWords("en_school", 0, 1, ""), owner)) for owner in ("loud", "other")]
     await asyncio.sleep(0.05)
     assert lists._share.num_taken == 2
     may_go_on.set()
@@ -192,10 +192,10 @@ async def test_who_looks_through_many_lists_loses_its_own_and_not_anothers(
         return read(lang, *args, **options)
 
     monkeypatch.setattr(lists_module, "load_word_list", noted)
-    await lists.tell(AskWords("en_school", 0, 1, ""), "other")
+    await lists.answer(AskWords("en_school", 0, 1, ""), "other")
     for name in names * 2:
-        await lists.tell(AskWords(name, 0, 1, ""), "loud")
-    await lists.tell(AskWords("en_school", 0, 1, ""), "other")
+        await lists.answer(AskWords(name, 0, 1, ""), "loud")
+    await lists.answer(AskWords("en_school", 0, 1, ""), "other")
     assert reads == ["en_school", *names * 2]
     assert sum(one.result().num_bytes for _, one in lists._cache._lists.values()) <= 4 * size
 

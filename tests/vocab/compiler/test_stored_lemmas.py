@@ -4,7 +4,7 @@ import pytest
 
 from vocab.artefacts.store import ArtefactStore
 from vocab.compiler import list_compiler
-from vocab.compiler.list_compiler import grouped_by_lemma
+from vocab.compiler.list_compiler import group_list_by_lemma
 from vocab.errors import NoLemmasError
 from vocab.lists.lemmas import group_by_lemma
 from vocab.lists.wordlists import WordList
@@ -23,28 +23,28 @@ def refuse_to_group(word_list: WordList) -> WordList:
 
 
 def test_a_list_is_grouped_once(store: ArtefactStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    grouped = grouped_by_lemma(SPANISH, store)
+    grouped = group_list_by_lemma(SPANISH, store)
     assert grouped == group_by_lemma(SPANISH)
     assert grouped.ranks == (1, 1, 2, 2, 3)
     monkeypatch.setattr(list_compiler, "group_by_lemma", refuse_to_group)
-    assert grouped_by_lemma(SPANISH, store) == grouped
+    assert group_list_by_lemma(SPANISH, store) == grouped
     with pytest.raises(RuntimeError, match="grouped again"):
-        grouped_by_lemma(OTHER, store)
+        group_list_by_lemma(OTHER, store)
 
 
 def test_a_damaged_or_foreign_file_is_made_again(store: ArtefactStore, tmp_path: Path) -> None:
-    grouped_by_lemma(SPANISH, store)
+    group_list_by_lemma(SPANISH, store)
     (path,) = tmp_path.iterdir()
-    grouped_by_lemma(OTHER, store)
+    group_list_by_lemma(OTHER, store)
     (foreign,) = set(tmp_path.iterdir()) - {path}
     whole = path.read_bytes()
     for bad in (whole[:-5], foreign.read_bytes(), b""):
         path.write_bytes(bad)
-        assert grouped_by_lemma(SPANISH, store) == group_by_lemma(SPANISH)
+        assert group_list_by_lemma(SPANISH, store) == group_by_lemma(SPANISH)
         assert path.read_bytes() == whole
 
 
 def test_a_language_without_lemmas_leaves_no_file(store: ArtefactStore, tmp_path: Path) -> None:
     with pytest.raises(NoLemmasError):
-        grouped_by_lemma(WordList("ko", ("집",), "file"), store)
+        group_list_by_lemma(WordList("ko", ("집",), "file"), store)
     assert not list(tmp_path.iterdir())

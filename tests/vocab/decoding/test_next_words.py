@@ -49,7 +49,7 @@ class World:
         return row
 
     def search(self, text: str, *, top: int = 20, max_rows: int = 1000, at_once: int = 4) -> list[NextWord]:
-        place = self.reader.behind(text).place
+        place = self.reader.after(text).place
         search = NextWordSearch(self.states, self.n_words, self.tokens, place, top=top, max_rows=max_rows)
         while prefixes := search.prefixes(at_once):
             assert len(prefixes) <= at_once
@@ -142,7 +142,7 @@ def test_a_word_with_a_mark_at_its_end_is_not_the_word_without_it_and_one_at_its
 
 def test_a_word_that_cannot_end_is_not_found() -> None:
     world = World(words=("a",), pieces=())
-    place = world.reader.behind("a").place
+    place = world.reader.after("a").place
     search = NextWordSearch(world.states, 1, world.tokens, place, top=1, max_rows=9)
     going_on = np.where(world.tokens.ends, -np.inf, -1.0).astype(np.float32)
     while prefixes := search.prefixes(9):

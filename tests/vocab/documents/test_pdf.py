@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from vocab.documents.pdf import joined
+from vocab.documents.pdf import join_lines
 
 
 @pytest.mark.parametrize(
@@ -31,4 +31,4 @@ from vocab.documents.pdf import joined
     ],
 )
 def test_lines_are_put_together(lines: Sequence[str], expected: str) -> None:
-    assert joined(lines) == expected
+    assert join_lines(lines) == expected

@@ -170,7 +170,7 @@ class TestDifferences:
     def test_each_verdict_does_what_it_says(self) -> None:
         raw = ("the", "ve", "london", "usa", "iphone", "i")
         differences = Differences(digest_of(raw), ".-TURT", ("iPhone",), ((0, "so-called"), (6, "X-ray")), ("the",))
-        assert differences.applied(raw, "en", safe=False) == (
+        assert differences.apply(raw, "en", safe=False) == (
             "so-called",
             "the",
             "London",
@@ -179,13 +179,13 @@ class TestDifferences:
             "I",
             "X-ray",
         )
-        assert differences.applied(raw, "en", safe=True) == ("so-called", "London", "USA", "iPhone", "I", "X-ray")
-        assert differences.applied(raw, "tr", safe=True)[-2] == "İ"
+        assert differences.apply(raw, "en", safe=True) == ("so-called", "London", "USA", "iPhone", "I", "X-ray")
+        assert differences.apply(raw, "tr", safe=True)[-2] == "İ"
 
     def test_a_word_counts_once_at_its_best_rank(self) -> None:
         raw = ("will", "may")
         differences = Differences(digest_of(raw), "..", (), ((1, "may"), (2, "Will")), ())
-        assert differences.applied(raw, "en", safe=True) == ("will", "may", "Will")
+        assert differences.apply(raw, "en", safe=True) == ("will", "may", "Will")
 
     def test_they_come_back_from_their_file(self) -> None:
         differences = Differences("0" * 16, ".-", ("Straße",), ((1, "peut-être"),), ("merde",))
@@ -194,7 +194,7 @@ class TestDifferences:
     def test_another_version_of_wordfreqs_list_is_refused(self) -> None:
         differences = Differences(digest_of(("a",)), ".", (), (), ())
         with pytest.raises(InvalidWordListError, match="'en' was made for another version of wordfreq"):
-            differences.applied(("b",), "en", safe=True)
+            differences.apply(("b",), "en", safe=True)
 
     def test_languages_without_a_file_have_none(self) -> None:
         assert differences_of("uk") is None

@@ -10,7 +10,7 @@ from vocab.matching.reference import GrammarReference
 from vocab.matching.states import ListStates
 from vocab.options import End, ListOptions, Punctuation
 from vocab.text.gaps import build_gap_automaton
-from vocab.text.prefill import place_behind
+from vocab.text.prefill import place_after
 from vocab.text.reader import TextReader
 
 STATES, TOKENIZER = toy_states(["sol", "mar"], ["sol", " mar", "ma"])
@@ -119,7 +119,7 @@ def test_a_text_goes_on_behind_what_another_wrote() -> None:
     states, tokenizer = toy_states(["sol", "mar"], ["sol", " mar", "ma"], has_places=True)
     gaps = build_gap_automaton(FULL, "es")
     for before, bare, behind_blank in (("Ana", False, True), ("Ana ", True, False), ("Ana.\n", True, False)):
-        reference = GrammarReference("0" * 64, FULL, 2, place=place_behind(before, gaps, "es"))
+        reference = GrammarReference("0" * 64, FULL, 2, place=place_after(before, gaps, "es"))
         allowed = allowed_tokens(Matcher.of(reference, states, [STOP]), len(tokenizer))
         assert (tokenizer.token_bytes.index(b"sol") in allowed, tokenizer.token_bytes.index(b" mar") in allowed) == (
             bare,
@@ -170,7 +170,7 @@ def test_what_is_written_behind_another_text_is_what_can_be_read_there(punctuati
     num_capitals = 0
     for seed, before in enumerate(PREFILLS * 8):
         drawn = random.Random(seed)
-        behind = reader.behind(before)
+        behind = reader.after(before)
         reference = GrammarReference(
             "0" * 64, options, len(WORDS), 12, place=behind.place, min_tokens=drawn.randint(0, 6)
         )
@@ -194,7 +194,7 @@ def test_an_elision_that_another_wrote_is_joined_by_the_next_word() -> None:
     states, tokenizer = toy_states(
         words, ["ami", " ami", " chien", "chien"], lang="fr", options=options, has_places=True
     )
-    behind = TextReader(WordList("fr", words, "file"), options, len(words)).behind("Voici qu'")
+    behind = TextReader(WordList("fr", words, "file"), options, len(words)).after("Voici qu'")
     matcher = Matcher.of(GrammarReference("0" * 64, options, 4, place=behind.place), states, [STOP])
     pieces = {tokenizer.token_bytes[chosen] for chosen in allowed_tokens(matcher, len(tokenizer))}
     assert b"ami" in pieces

@@ -22,7 +22,7 @@ def mask(states: ListStates, state: State, budget: int = NO_BUDGET) -> set[int]:
     return tokens_of(row)
 
 
-def behind(states: ListStates, *pieces: bytes) -> State:
+def after(states: ListStates, *pieces: bytes) -> State:
     state = states.start
     for piece in pieces:
         state = states.target(state, token(piece), NO_BUDGET)
@@ -30,7 +30,7 @@ def behind(states: ListStates, *pieces: bytes) -> State:
 
 
 def test_a_mask_has_exactly_the_tokens_that_lead_somewhere() -> None:
-    for state in (STATES.start, behind(STATES, b"sol"), behind(STATES, b"m"), behind(STATES, b"sol", b" ")):
+    for state in (STATES.start, after(STATES, b"sol"), after(STATES, b"m"), after(STATES, b"sol", b" ")):
         for budget in (NO_BUDGET, 0, 1, 2, 99):
             leading = {i for i in range(1, len(TOKENIZER)) if STATES.target(state, i, budget)}
             assert mask(STATES, state, budget) - {STOP} == leading
@@ -41,11 +41,11 @@ def test_only_the_tokenizers_own_spelling_of_a_word_is_allowed() -> None:
     # "sol" and " sol" are tokens; "mar" is spelled by letters, but for the token with the blank.
     assert {token(b"sol"), token(b" sol"), token(b" mar"), token(b"m")} <= start
     assert token(b"s") not in start
-    assert not STATES.target(behind(STATES, b"sol", b" "), token(b"m"), NO_BUDGET)
+    assert not STATES.target(after(STATES, b"sol", b" "), token(b"m"), NO_BUDGET)
 
 
 def test_stop_tokens_are_in_the_mask_of_complete_texts_only() -> None:
-    sol = behind(STATES, b"sol")
+    sol = after(STATES, b"sol")
     assert STATES.can_stop(sol)
     assert STOP in mask(STATES, sol)
     assert not STATES.can_stop(STATES.start)
@@ -60,7 +60,7 @@ def test_a_stop_token_that_words_are_spelled_with_is_kept_out_of_words() -> None
 
 def test_a_stop_token_without_a_bit_is_passed_over() -> None:
     row, stops = np.zeros(9, dtype=np.int32), np.asarray([9 * 32, 2**31 - 1], dtype=np.int32)
-    sol = behind(STATES, b"sol")
+    sol = after(STATES, b"sol")
     STATES.fill(row, sol, NO_BUDGET, stops)
     assert tokens_of(row) == mask(STATES, sol) - {STOP}
 
@@ -150,14 +150,14 @@ def test_a_mask_shorter_than_the_vocabulary_is_refused() -> None:
 
 def test_bits_past_the_vocabulary_are_cleared() -> None:
     row = np.full(100, -1, dtype=np.int32)
-    for state in (STATES.start, behind(STATES, b"m")):
+    for state in (STATES.start, after(STATES, b"m")):
         STATES.fill(row, state, NO_BUDGET, STOPS)
         assert max(tokens_of(row)) < len(TOKENIZER)
 
 
 def test_a_state_of_another_list_is_refused() -> None:
     STATES.check(STATES.start)
-    STATES.check(behind(STATES, b"m"))
+    STATES.check(after(STATES, b"m"))
     for reading in (-1 - STATES.frame.num_states, STATES.words.num_nodes, len(STATES.frame.modes) << 32, 2**63):
         with pytest.raises(ValueError, match="no reading"):
             STATES.check((reading,))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from vocab.errors import OptionsError
 from vocab.lists.wordlists import WordList, load_word_list
-from vocab.text.changes import NO_CHANGES, ListChanges, entries_left_out, folded, ranks_left_out
+from vocab.text.changes import NO_CHANGES, ListChanges, entries_left_out, fold, ranks_left_out
 
 
 def left_out(words: tuple[str, ...], *excluded: str, lang: str = "en") -> tuple[str, ...]:
@@ -53,11 +53,11 @@ def test_on_a_real_list_it_finds_what_folding_each_word_finds(lang: str) -> None
     word_list = load_word_list(lang, None).up_to(3_000)
     by_folding: dict[str, list[str]] = {}
     for word in word_list.words:
-        by_folding.setdefault(folded(word, lang), []).append(word)
+        by_folding.setdefault(fold(word, lang), []).append(word)
     for word in word_list.words[::50]:
         capital = word.upper() if lang != "tr" else word
         assert word in entries_left_out(word_list, (word,))
-        assert list(entries_left_out(word_list, (capital,))) == by_folding.get(folded(capital, lang), [])
+        assert list(entries_left_out(word_list, (capital,))) == by_folding.get(fold(capital, lang), [])
 
 
 @given(
@@ -66,7 +66,7 @@ def test_on_a_real_list_it_finds_what_folding_each_word_finds(lang: str) -> None
 )
 def test_the_quick_look_misses_nothing(words: list[str], lang: str) -> None:
     listed = tuple(dict.fromkeys(unicodedata.normalize("NFC", word) for word in words))
-    expected = tuple(word for word in listed if folded(word, lang) == folded(listed[0], lang))
+    expected = tuple(word for word in listed if fold(word, lang) == fold(listed[0], lang))
     assert left_out(listed, listed[0], lang=lang) == expected
 
 

@@ -11,7 +11,7 @@ from vocab.lists.wordlists import WordList
 from vocab.options import Layout, ListOptions, Punctuation
 from vocab.text.changes import ListChanges
 from vocab.text.gaps import build_gap_automaton
-from vocab.text.prefill import place_behind
+from vocab.text.prefill import place_after
 from vocab.text.reader import TextReader
 
 WORDS = ("the", "dog", "sat", "don't", "time", "Anna", "well-known", "a", "elephant")
@@ -48,7 +48,7 @@ def reader(options: ListOptions | None = None, *, words: WordList = EN, n_words:
     ],
 )
 def test_blanks_capitals_and_pairs_go_on_where_they_were(before: str, follows: str, does_not_follow: list[str]) -> None:
-    behind = reader().behind(before)
+    behind = reader().after(before)
     assert behind.is_text(follows)
     for text in does_not_follow:
         assert not behind.is_text(text), text
@@ -57,38 +57,38 @@ def test_blanks_capitals_and_pairs_go_on_where_they_were(before: str, follows: s
 @pytest.mark.parametrize("text", ["the do", "Once upon a ti", "don", "don’", "An", "WELL-", "an eleph", '"Ti'])
 def test_a_text_that_breaks_off_inside_a_word_cannot_go_on(text: str) -> None:
     with pytest.raises(PrefillError, match="inside a word"):
-        reader().behind(text)
+        reader().after(text)
 
 
 @pytest.mark.parametrize(
     "text", ["a", "the dog", "THE", "the dog's", "Zebedee", "do ", "ti.", "an elephant", "7", "---", "ti-", "time*"]
 )
 def test_words_of_the_client_need_not_be_listed(text: str) -> None:
-    assert reader().behind(text).place is not None
+    assert reader().after(text).place is not None
 
 
 def test_a_word_beyond_n_is_whole_unless_it_begins_one_that_counts() -> None:
     words = WordList("en", ("think", "dog", "thin"), "file")
-    assert reader(words=words, n_words=3).behind("was thin")
+    assert reader(words=words, n_words=3).after("was thin")
     with pytest.raises(PrefillError):
-        reader(words=words, n_words=2).behind("was thin")
+        reader(words=words, n_words=2).after("was thin")
 
 
 def test_a_word_that_is_added_may_be_begun_too() -> None:
     options = ListOptions(case="sentence", end="word")
     with pytest.raises(PrefillError):
-        TextReader(EN, options, 8, changes=ListChanges(("Zorro",))).behind("Zor")
+        TextReader(EN, options, 8, changes=ListChanges(("Zorro",))).after("Zor")
 
 
 def test_an_elision_joins_what_follows() -> None:
     french = reader(words=WordList("fr", ("ami", "l'", "chien"), "file"), n_words=3)
-    assert french.behind("Voici l'").is_text("ami")
-    assert french.behind("Voici qu'").is_text("ami")
-    assert not french.behind("Voici l'").is_text(" ami")
+    assert french.after("Voici l'").is_text("ami")
+    assert french.after("Voici qu'").is_text("ami")
+    assert not french.after("Voici l'").is_text(" ami")
 
 
 def test_only_what_follows_is_counted_and_cut() -> None:
-    behind = reader().behind("Zebedee saw the")
+    behind = reader().after("Zebedee saw the")
     assert behind.coverage(" dog. The dog sat").num_words == 4
     assert behind.coverage(".").num_words == 0
     assert behind.whole_prefix_length(" dog. The dogma") == len(" dog. The")
@@ -99,7 +99,7 @@ def test_only_what_follows_is_counted_and_cut() -> None:
 
 
 def test_a_reader_forgets_what_stood_before() -> None:
-    behind = reader().behind("Ana saw")
+    behind = reader().after("Ana saw")
     assert behind.anew().is_text("The dog")
     assert behind.anew().place is None
 
@@ -116,9 +116,9 @@ OPTIONS = st.builds(
 @given(OPTIONS, st.text("xb .,!?\n\"'()«»“”—–-:;1*¿ü", max_size=20), st.sampled_from(["en", "es", "fr", "de"]))
 def test_every_text_can_go_on(options: ListOptions, text: str, language: str) -> None:
     gaps = build_gap_automaton(options, language)
-    place = place_behind(text, gaps, language)
+    place = place_after(text, gaps, language)
     words = WordList(language, ("ami",), "file")
-    behind = TextReader(words, options, 1).behind(text)
+    behind = TextReader(words, options, 1).after(text)
     assert behind.place in (place, None)
     assert any(behind.is_text(start + "ami" + end) for start in ("", " ") for end in ("", *closings(text))), text
 

@@ -90,7 +90,7 @@ class TextChecker:
         self._new = FormRanks(new, replace(options, case="sentence")) if new.words else None
         self._new_words = new.words
         self._left_out = ranks_left_out(word_list, changes.exclude_words)
-        self._phrases = _merged(forms.phrases, _phrases((*added.words, *new.words)))
+        self._phrases = _merge(forms.phrases, _phrases((*added.words, *new.words)))
         num_compared = max(min(n_words, len(word_list.words)), 1)
         self._max_noted = min(MAX_NOTED, MAX_COMPARED // num_compared)
         self._nearest = NearestWords(word_list, n_words, self._left_out, changes.extra_words)
@@ -335,7 +335,7 @@ def _phrases(entries: Iterable[str]) -> Phrases:
     return {word: _longest_first(shapes) for word, shapes in found.items()}
 
 
-def _merged(phrases: Phrases, others: Phrases) -> Phrases:
+def _merge(phrases: Phrases, others: Phrases) -> Phrases:
     return {**phrases, **{word: _longest_first({*phrases.get(word, ()), *shapes}) for word, shapes in others.items()}}
 
 

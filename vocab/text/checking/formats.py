@@ -82,7 +82,7 @@ def _json_line(named: NamedReport) -> str:
         "coverage_with_new": report.coverage_with_new,
         "has_exactly_the_new_words": report.has_exactly_the_new_words,
         "bands": [band._asdict() for band in report.bands],
-        "allowed": list(_allowed(report)),
+        "allowed": list(_allowed_rows(report)),
         "not_allowed": [_word(report, places, word) for word in report.not_allowed[:MAX_PLACES]],
         "num_not_allowed": len(report.not_allowed),
         "new": [_word(report, places, word) for word in report.new[:MAX_PLACES]],
@@ -102,7 +102,7 @@ def _json_line(named: NamedReport) -> str:
     return json.dumps(told, ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
-def _allowed(report: TextReport) -> Iterator[dict[str, Any]]:
+def _allowed_rows(report: TextReport) -> Iterator[dict[str, Any]]:
     """Yield the spellings that are allowed, in the order of the text, with their rank, why, and how often."""
     counts = Counter((report.written(word), word.rank, word.reason) for word in report.words if word.reason in ALLOWED)
     for (spelling, rank, reason), count in counts.items():
@@ -174,7 +174,7 @@ def _page(checked: Sequence[NamedReport]) -> Iterator[str]:
         yield f"<h1>{html.escape(name)}</h1>\n" if name else ""
         yield from _figures(report)
         yield '<div class="t" dir="auto">'
-        yield from _marked(report)
+        yield from _mark_words(report)
         yield "</div>\n"
     yield "</body>\n</html>\n"
 
@@ -208,7 +208,7 @@ def _figures(report: TextReport) -> Iterator[str]:
     yield "</table>\n"
 
 
-def _marked(report: TextReport) -> Iterator[str]:
+def _mark_words(report: TextReport) -> Iterator[str]:
     """Yield the text with each of its words in an element."""
     done = 0
     for word in report.words:

@@ -41,7 +41,7 @@ class Change(NamedTuple):
     before: str
     after: str
 
-    def moved(self, offset: int) -> "Change":
+    def shift(self, offset: int) -> "Change":
         """Return it as of a text in which there is so much more before it."""
         return self._replace(start=self.start + offset, end=self.end + offset)
 

@@ -92,7 +92,7 @@ def _text_rules(spelled: Marks, options: ListOptions) -> dict[str, str]:
     """
     blank, breaks = string(marks.BLANK), f"{string(marks.LINE_BREAK)}{{1,{marks.MAX_LINE_BREAKS}}}"
     closing = "close " if spelled.close else ""
-    before_break = _kept(spelled.close, marks.SENTENCE_MARKS + marks.COLON)
+    before_break = _retain(spelled.close, marks.SENTENCE_MARKS + marks.COLON)
 
     start_gaps = []
     if spelled.sentence:
@@ -134,7 +134,7 @@ def _run_with(needed: str, close: str) -> str:
 
 def _run_ending(spelled: Marks) -> str:
     """Write a run of closing marks whose last sentence mark has only quotes and brackets behind it, by its position."""
-    quotes = _kept(spelled.close, marks.CLOSING_QUOTES)
+    quotes = _retain(spelled.close, marks.CLOSING_QUOTES)
     behind = [f"{one_of(quotes)}?"] if quotes else []
     return " | ".join(
         " ".join(
@@ -208,7 +208,7 @@ def _run_of(characters: str, most: int) -> str:
     return f"{one_of(characters)}{{0,{most}}}"
 
 
-def _kept(characters: str, kept: str) -> str:
+def _retain(characters: str, kept: str) -> str:
     return "".join(char for char in characters if char in kept)
 
 

@@ -73,7 +73,7 @@ class _Writer:
         """Write phrases of which the last closes the pairs ``closing``."""
 
         def link(kind: str, place: str) -> str:
-            return self._named("phrase", around, (), place, kind)
+            return self._rule("phrase", around, (), place, kind)
 
         def last(place: str) -> str:
             return self._phrase(around, closing, place, then)
@@ -82,21 +82,21 @@ class _Writer:
             return f"{link('link', place)}* ({last(place)})"
         within, over = link("within", "inner"), link("over", "inner")
         if place == "inner":
-            return f"{within}* ({last('inner')} | {over} {self._named('text', around, closing, 'start', then)})"
+            return f"{within}* ({last('inner')} | {over} {self._rule('text', around, closing, 'start', then)})"
         sentence = f"{link('over', 'start')} | {link('within', 'start')} {within}* {over}"
         return f"({sentence})* ({last('start')} | {link('within', 'start')} {within}* ({last('inner')}))"
 
     def _phrase(self, around: _Pairs, closing: _Pairs, place: str, then: str) -> str:
         unit = "start-unit" if place == "start" and self.starts_differ else "unit"
-        kinds = [f"{unit} {self._named_tail(closing, then)}"]
+        kinds = [f"{unit} {self._tail_rule(closing, then)}"]
         if len(around) < marks.MAX_OPEN_PAIRS:
             for pair in self.own.pairs:
                 if pair not in around:
-                    inside = self._named("text", (*around, pair), (*closing, pair), place, then)
+                    inside = self._rule("text", (*around, pair), (*closing, pair), place, then)
                     kinds.append(f"{string(pair[0])} {inside}")
         return f"inverted? ({' | '.join(kinds)})" if self.own.inverted else " | ".join(kinds)
 
-    def _named(self, kind: str, around: _Pairs, closing: _Pairs, place: str, then: str) -> str:
+    def _rule(self, kind: str, around: _Pairs, closing: _Pairs, place: str, then: str) -> str:
         """Return the name of a rule, which is written if it is not there."""
         numbers = [str(self.own.pairs.index(pair)) for pair in around]
         if len(around) == marks.MAX_OPEN_PAIRS:
@@ -109,7 +109,7 @@ class _Writer:
             self.rules[name] = body(around, closing, place, then)
         return name
 
-    def _named_tail(self, closing: _Pairs, then: str) -> str:
+    def _tail_rule(self, closing: _Pairs, then: str) -> str:
         name = "-".join(["tail", *(str(self.own.pairs.index(pair)) for pair in closing), then])
         parts = []
         for gap, endings in self._gaps(then).items():

@@ -45,7 +45,7 @@ class TrieArrays:
     @classmethod
     def of(cls, words: Sequence[Any]) -> Self:
         """Build the trie of words: of bytes by byte, and of others by the letters that they are iterated for."""
-        numbers, lengths, letters = _spelled(words)
+        numbers, lengths, letters = _letters(words)
         parents, labels, last_nodes, num_prefixes = _prefixes_of(numbers, lengths, len(letters))
         # Numbered from the empty prefix on, they are turned round.
         root = len(words) + len(parents) - 1
@@ -91,7 +91,7 @@ def refuse_duplicates(words: Sequence[Any]) -> None:
         seen.add(key)
 
 
-def _spelled(words: Sequence[Any]) -> tuple[Int64Array, Int64Array, list[Any]]:
+def _letters(words: Sequence[Any]) -> tuple[Int64Array, Int64Array, list[Any]]:
     """Return the letters of all words by number, int64, the length of each word, int64, and the letters by number.
 
     A byte is its own number; words of other letters than bytes are iterated for them.

@@ -30,14 +30,14 @@ def test_the_id_of_a_result_is_its_lines_own_and_always_the_same() -> None:
 def test_an_answer_and_a_refusal_have_the_members_of_openais_output() -> None:
     body = {"object": "chat.completion"}
     name = results.line_id(BATCH.id, 7)
-    assert recorded(results.answered(BATCH, LINE, 200, json.dumps(body))) == {
+    assert recorded(results.answer_result(BATCH, LINE, 200, json.dumps(body))) == {
         "id": name,
         "custom_id": "a",
         "response": {"status_code": 200, "request_id": name, "body": body},
         "error": None,
     }
     envelope = NotFoundError("No such list.", "vocab.lang", "invalid_vocabulary").to_dict()
-    refused = recorded(results.answered(BATCH, LINE, 404, json.dumps(envelope)))
+    refused = recorded(results.answer_result(BATCH, LINE, 404, json.dumps(envelope)))
     assert refused["response"] == {"status_code": 404, "request_id": name, "body": envelope}
     assert refused["error"] == {
         "code": "invalid_vocabulary",
@@ -49,7 +49,7 @@ def test_an_answer_and_a_refusal_have_the_members_of_openais_output() -> None:
 
 
 def test_whatever_a_replica_gave_is_openais_envelope() -> None:
-    failed = recorded(results.answered(BATCH, LINE, 400, "null"))
+    failed = recorded(results.answer_result(BATCH, LINE, 400, "null"))
     assert failed["response"]["body"]["error"]["code"] == failed["error"]["code"] == "engine_error"
 
 
@@ -57,10 +57,10 @@ def test_a_line_without_an_answer_has_an_error_alone() -> None:
     faulty = recorded(results.faulty(BATCH, LineFault(7, None, "blank_line", "Line 7: it is blank.")))
     assert (faulty["response"], faulty["custom_id"]) == (None, None)
     assert faulty["error"] == {"code": "blank_line", "message": "Line 7: it is blank.", "line": 7, "param": None}
-    expired = recorded(results.unanswered(BATCH, 3, "a", "expired"))
-    cancelled = recorded(results.unanswered(BATCH, 3, "a", "cancelled"))
+    expired = recorded(results.unanswered_result(BATCH, 3, "a", "expired"))
+    cancelled = recorded(results.unanswered_result(BATCH, 3, "a", "cancelled"))
     assert (expired["error"]["code"], cancelled["error"]["code"]) == ("batch_expired", "batch_cancelled")
-    given_up = recorded(results.given_up(BATCH, LINE, 3))
+    given_up = recorded(results.failure_result(BATCH, LINE, 3))
     assert results.line_id(BATCH.id, 7) in given_up["error"]["message"]
     kinds = [results.job_result(record)["error"]["type"] for record in (faulty, expired, cancelled, given_up)]
     assert kinds == ["invalid_request_error", "server_error", "server_error", "server_error"]
@@ -68,7 +68,7 @@ def test_a_line_without_an_answer_has_an_error_alone() -> None:
 
 
 def test_a_result_is_the_completion() -> None:
-    answer = recorded(results.answered(BATCH, LINE, 200, '{"choices": []}'))
+    answer = recorded(results.answer_result(BATCH, LINE, 200, '{"choices": []}'))
     assert results.job_result(answer) == {"choices": []}
 
 

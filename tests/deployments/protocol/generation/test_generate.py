@@ -10,7 +10,7 @@ import pytest
 from deployments.contract import Answer
 from deployments.errors import ApiError, BadRequestError
 from deployments.protocol.generation.decoding import SAMPLE
-from deployments.protocol.generation.generate import GenerateRequestReader, reshaped
+from deployments.protocol.generation.generate import GenerateRequestReader, reshape_answer
 from deployments.protocol.generation.reader import ChatRequest, ChatRequestReader
 from tests.deployments.front import KEYS, LIMITS, MODEL, Front, assert_error, chat_body
 from tests.deployments.stand_in import FEWEST_TOKENS, WORDS
@@ -84,7 +84,7 @@ async def items(*answer: Answer) -> list[Any]:
         for item in answer:
             yield item
 
-    return [item async for item in reshaped(given())]
+    return [item async for item in reshape_answer(given())]
 
 
 async def test_the_last_event_of_a_stream_has_all_that_a_whole_answer_has() -> None:
@@ -129,7 +129,7 @@ async def test_an_answer_that_nobody_reads_any_more_is_closed() -> None:
         finally:
             closed.set()
 
-    answer = reshaped(given())
+    answer = reshape_answer(given())
     assert "One " in str(await anext(answer))
     await answer.aclose()
     assert closed.is_set()

@@ -57,7 +57,7 @@ class ScriptedReplica:
             settings,
             lists,
             prompts,
-            tells_cost=True,
+            reports_cost=True,
             ends_thinking=ends_thinking,
             adapters=LoadedAdapters(cast("LLMServer", self), adapters or EngineAdapters("m", {})),
         )

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from deployments.contract import AskedWord, AuthorControls, NewWordsAsked, ResolvedVocabulary
-from deployments.replica.answers.authoring import AuthoredText, asked_controls
+from deployments.replica.answers.authoring import AuthoredText, requested_fields
 from deployments.replica.answers.constrained_answer import AnswerRules, UnlistedTextError, finish_answer
 from deployments.replica.engine.engine import EngineError
 from deployments.replica.engine.node_lists import NodeList, NodeLists
@@ -130,4 +130,4 @@ def test_the_answer_counts_its_sentences(listed: NodeList) -> None:
 
 
 def test_only_what_was_asked_is_named() -> None:
-    assert asked_controls(AuthorControls(max_sentences=3)) == ["vocab.max_sentences"]
+    assert requested_fields(AuthorControls(max_sentences=3)) == ["vocab.max_sentences"]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from transformers import AutoTokenizer
 
-from deployments.replica.answers.completion import CompletionForm, reader_behind_prompts
+from deployments.replica.answers.completion import CompletionForm, reader_after_prompts
 from deployments.replica.answers.plain_text import PlainText
 from deployments.replica.engine.engine import EngineError
 from vocab.lists.wordlists import WordList
@@ -26,9 +26,9 @@ def plain(tokenizer: Any) -> PlainText:
     return PlainText(tokenizer)
 
 
-def behind(prompt: Any, plain: PlainText) -> TextReader:
+def after(prompt: Any, plain: PlainText) -> TextReader:
     reader = TextReader(WORDS, ListOptions(case="sentence", end="word"), 5)
-    return reader_behind_prompts(reader, {"prompt": prompt}, plain)
+    return reader_after_prompts(reader, {"prompt": prompt}, plain)
 
 
 @pytest.mark.parametrize(
@@ -47,8 +47,8 @@ def test_prompts_of_text_and_of_tokens_go_on_alike(
 ) -> None:
     tokens = tokenizer.encode(prompt)
     for asked in (prompt, [prompt], [prompt, prompt], *([tokens, [tokens], [tokens, tokens]] if tokens else [])):
-        assert behind(asked, plain).is_text(follows)
-        assert not behind(asked, plain).is_text(does_not_follow)
+        assert after(asked, plain).is_text(follows)
+        assert not after(asked, plain).is_text(does_not_follow)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_a_prompt_inside_a_word_and_prompts_that_end_differently_are_refused(
     plain: PlainText, prompt: Any, says: str
 ) -> None:
     with pytest.raises(EngineError) as refused:
-        behind(prompt, plain)
+        after(prompt, plain)
     error = refused.value.body["error"]
     assert (error["status"], error["param"], says in error["message"]) == (400, "prompt", True)
 

@@ -10,7 +10,7 @@ import pytest
 from vllm.platforms import current_platform
 
 from deployments.replica.engine import dtype
-from deployments.replica.engine.dtype import cpu_dtype, processor_flags, resolved_dtype
+from deployments.replica.engine.dtype import cpu_dtype, processor_flags, resolve_dtype
 from deployments.replica.engine.engine import engine_config, settle_dtype
 from deployments.settings import Settings
 
@@ -59,7 +59,7 @@ def test_what_was_chosen_and_why_is_logged(caplog: pytest.LogCaptureFixture, mon
     # Serve's logger passes on nothing, or all twice, as what ran before has left it.
     monkeypatch.setattr(dtype, "logger", logging.getLogger("tests"))
     caplog.set_level(logging.INFO, "tests")
-    assert resolved_dtype("auto") == "float32"
+    assert resolve_dtype("auto") == "float32"
     [record] = caplog.records
     assert record.getMessage().startswith("torch_dtype auto: float32, for the processor has none of")
 
@@ -67,13 +67,13 @@ def test_what_was_chosen_and_why_is_logged(caplog: pytest.LogCaptureFixture, mon
 @pytest.mark.usefixtures("plain_processor")
 @pytest.mark.parametrize("given", ["bfloat16", "float16", "float32"])
 def test_a_format_that_is_named_stays(given: str) -> None:
-    assert resolved_dtype(given) == given
+    assert resolve_dtype(given) == given
 
 
 @pytest.mark.usefixtures("plain_processor")
 def test_on_a_gpu_the_model_says_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(current_platform, "is_cpu", lambda: False)
-    assert resolved_dtype("auto") == "auto"
+    assert resolve_dtype("auto") == "auto"
 
 
 @pytest.mark.usefixtures("plain_processor")

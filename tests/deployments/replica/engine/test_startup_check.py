@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from deployments.replica.engine.startup_check import tells_log_mass
+from deployments.replica.engine.startup_check import reports_log_mass
 from vocab.matching.log_mass import pack
 
 
@@ -32,11 +32,11 @@ class Client:
 
 async def test_an_engine_that_reports_masses_tells_the_cost() -> None:
     client = Client(pack(-0.5, -0.5))
-    assert await tells_log_mass(client, "the grammar")
+    assert await reports_log_mass(client, "the grammar")
     assert client.params.structured_outputs.grammar == "the grammar"
     assert (client.params.max_tokens, client.params.logprobs) == (1, 0)
 
 
 @pytest.mark.parametrize("client", [Client(1), Client(None), Client(), Client(error=ValueError("no logprobs"))])
 async def test_any_other_does_not(client: Client) -> None:
-    assert not await tells_log_mass(client, "the grammar")
+    assert not await reports_log_mass(client, "the grammar")

@@ -9,7 +9,7 @@ import pytest
 from vllm.exceptions import VLLMValidationError
 
 from deployments.contract import Caller, Decoding, ResolvedVocabulary
-from deployments.replica.prompts.overflow import shortened
+from deployments.replica.prompts.overflow import drop_oldest_turns
 from tests.deployments.replica.answers import test_answering
 from tests.deployments.replica.answers.test_answering import DONE, ScriptedReplica, event, whole
 
@@ -52,7 +52,7 @@ async def test_as_few_of_the_oldest_turns_go_as_make_it_fit(most: int, left: lis
     async def fits(messages: Any) -> bool:
         return num_chars(messages) <= most
 
-    assert await shortened(TALK, fits) == (None if left is None else [TALK[number] for number in left])
+    assert await drop_oldest_turns(TALK, fits) == (None if left is None else [TALK[number] for number in left])
 
 
 async def test_system_messages_stay_wherever_they_are_and_so_does_what_follows_the_last_question() -> None:
@@ -60,9 +60,9 @@ async def test_system_messages_stay_wherever_they_are_and_so_does_what_follows_t
         return True
 
     talk = [assistant("hello"), user("one"), SYSTEM, assistant("two"), user("three"), tool("four")]
-    assert await shortened(talk, always) == talk[1:]
-    assert await shortened([SYSTEM, user("one"), tool("two"), assistant("three")], always) is None
-    assert await shortened([assistant("hello")], always) is None
+    assert await drop_oldest_turns(talk, always) == talk[1:]
+    assert await drop_oldest_turns([SYSTEM, user("one"), tool("two"), assistant("three")], always) is None
+    assert await drop_oldest_turns([assistant("hello")], always) is None
 
 
 async def test_a_thousand_turns_are_looked_at_few_times() -> None:
@@ -73,7 +73,7 @@ async def test_a_thousand_turns_are_looked_at_few_times() -> None:
         asked.append(len(messages))
         return len(messages) <= 100
 
-    assert await shortened(talk, fits) == [SYSTEM, *talk[-99:]]
+    assert await drop_oldest_turns(talk, fits) == [SYSTEM, *talk[-99:]]
     assert len(asked) <= 11
 
 

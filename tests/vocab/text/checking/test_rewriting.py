@@ -38,7 +38,7 @@ def test_each_run_of_other_words_is_a_change() -> None:
 
 
 def test_a_change_may_be_that_of_a_longer_text() -> None:
-    assert Change(3, 12, "purchased", "bought").moved(10) == Change(13, 22, "purchased", "bought")
+    assert Change(3, 12, "purchased", "bought").shift(10) == Change(13, 22, "purchased", "bought")
 
 
 def test_words_may_be_added_at_the_end_and_marks_do_not_count() -> None:
