@@ -1,4 +1,4 @@
-"""Read the parameters behind the ``?`` of a path; one that is unknown or there twice is an error, as in a body."""
+"""Read the parameters after the ``?`` of a path; one that is unknown or there twice is an error, as in a body."""
 
 from collections.abc import Collection
 

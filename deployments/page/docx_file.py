@@ -37,7 +37,7 @@ _AFTER_SIZE: Final = (
     *("w:highlight", "w:u", "w:effect", "w:bdr", "w:shd", "w:fitText", "w:vertAlign", "w:rtl", "w:cs", "w:em"),
     *("w:lang", "w:eastAsianLayout", "w:specVanish", "w:oMath"),
 )
-"""What the schema puts behind ``w:szCs``."""
+"""What the schema puts after ``w:szCs``."""
 
 _MAX_PROPERTY_CHARS: Final = 255
 """python-docx's limit for the document's own title."""

@@ -196,7 +196,7 @@ class SearchClient:
     def _after_prefill(
         self, answer: AsyncGenerator[RequestOutput, None], params: SamplingParams
     ) -> AsyncGenerator[RequestOutput, None]:
-        """Return the answer, refused where no text fits behind what the client wrote; else that is known beforehand."""
+        """Return the answer, refused where no text fits after what the client wrote; else that is known beforehand."""
         grammar = None if params.structured_outputs is None else params.structured_outputs.grammar
         reference = None if grammar is None else GrammarReference.parse(grammar)
         return answer if reference is None or reference.place is None else self._fitting(answer, params)

@@ -62,7 +62,7 @@ class ListedLogprobs:
 
 
 class _FollowedText:
-    """A text as the engine's matcher follows it; behind a token that its mask forbids, nothing more is allowed."""
+    """A text as the engine's matcher follows it; after a token that its mask forbids, nothing more is allowed."""
 
     def __init__(self, constraint: Constraint, end_tokens: Collection[int]) -> None:
         self._matcher = Matcher.of(constraint.reference, constraint.states, end_tokens)

@@ -61,7 +61,7 @@ class AskVocabularies(NamedTuple):
 
 
 class AskWords(NamedTuple):
-    """Words of a list: ``limit`` of those that have ``query`` in them, behind the first ``offset``."""
+    """Words of a list: ``limit`` of those that have ``query`` in them, after the first ``offset``."""
 
     name: str
     offset: int

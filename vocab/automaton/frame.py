@@ -88,12 +88,12 @@ class Way(NamedTuple):
 
     Attributes:
         root: Index of the root.
-        is_behind_blank: The blank was a token of its own, so the words begin at the root's child by that token.
+        is_after_blank: The blank was a token of its own, so the words begin at the root's child by that token.
         context: Index of what holds for these words.
     """
 
     root: int
-    is_behind_blank: bool
+    is_after_blank: bool
     context: int
 
 
@@ -108,7 +108,7 @@ class Frame:
         ways: The ways of each state into words.
         is_complete: uint8 (states,), whether a text may end there.
         modes: int32 (contexts,), which words may have capitals.
-        after: int32 (contexts, 3), the state behind a word, by its kind.
+        after: int32 (contexts, 3), the state after a word, by its kind.
         blank: The token of a lone blank; -1 for none.
         places: int32 (states of the gap automaton,), the state where a text goes on at each of them; empty unless
             asked for.
@@ -140,7 +140,7 @@ def build_frame(
 ) -> Frame:
     """Build the machine for words with these roots; ``case`` is resolved, that of ``options`` is ignored.
 
-    ``has_places`` adds states, behind all others, for texts that go on behind a text that is not known. Not for every
+    ``has_places`` adds states, after all others, for texts that go on after a text that is not known. Not for every
     text: at some of them no word of a list may stand, and where a state leads nowhere masks take longer.
 
     Raises:
@@ -150,11 +150,11 @@ def build_frame(
 
 
 class _Gap(NamedTuple):
-    """At a state of the gap automaton, perhaps right behind a blank, or behind the tail of an entry."""
+    """At a state of the gap automaton, perhaps right after a blank, or after the tail of an entry."""
 
     state: int
-    is_behind_blank: bool = False
-    is_behind_tail: bool = False
+    is_after_blank: bool = False
+    is_after_tail: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,7 @@ class _Head:
 
 @dataclass(frozen=True, slots=True)
 class _Tail:
-    """Inside the tail of entries, with the context of the gap automaton that holds behind them."""
+    """Inside the tail of entries, with the context of the gap automaton that holds after them."""
 
     root: int
     context: int
@@ -181,7 +181,7 @@ _Items: TypeAlias = tuple[int, ...]
 
 
 class _Inside(NamedTuple):
-    """Inside a character: the bytes that may end it, and the state behind each."""
+    """Inside a character: the bytes that may end it, and the state after each."""
 
     ends: tuple[tuple[bytes, int], ...]
 
@@ -250,14 +250,14 @@ class _Builder:
                 yield self._states.in_order[number]
                 number += 1
             if not is_last:
-                # A blank before them is not known as a token, so words stand bare behind it.
+                # A blank before them is not known as a token, so words stand bare after it.
                 self._places = [self._state([_Gap(place)]) for place in range(len(self._gaps.states))]
 
     def _state(self, items: Iterable[_Item]) -> int:
         return self._states[tuple(sorted({self._items[item] for item in items}))]
 
     def _first_bytes(self, ends: Iterable[tuple[bytes, int]]) -> Iterator[tuple[int, int]]:
-        """Yield the first bytes of characters, and the state behind each."""
+        """Yield the first bytes of characters, and the state after each."""
         inside: dict[int, list[tuple[bytes, int]]] = {}
         for spelled, target in ends:
             if len(spelled) == 1:
@@ -269,7 +269,7 @@ class _Builder:
             yield byte, self._states[_Inside(tuple(rest))]
 
     def _moves(self, items: Iterable[_Item]) -> dict[str, list[_Item]]:
-        """Return by character what may have been read behind it."""
+        """Return by character what may have been read after it."""
         moves: dict[str, list[_Item]] = {}
         for item in items:
             for character, target in self._moves_of(item):
@@ -280,10 +280,10 @@ class _Builder:
         if isinstance(item, _Gap):
             state = self._gaps.states[item.state]
             for character, target in state.transitions.items():
-                # The possessive is spelled from its root, but behind a mark they may share a token ("Mr.'s").
-                if item.is_behind_tail or character not in APOSTROPHES or not self._is_possessable(item.state):
+                # The possessive is spelled from its root, but after a mark they may share a token ("Mr.'s").
+                if item.is_after_tail or character not in APOSTROPHES or not self._is_possessable(item.state):
                     yield character, _Gap(target, character == BLANK)
-            if state.word_may_start and not state.is_behind_elision:
+            if state.word_may_start and not state.is_after_elision:
                 for index, mark in self._headed:
                     yield mark, _Head(index, item.state, 1)
         elif isinstance(item, _Head):
@@ -293,7 +293,7 @@ class _Builder:
         else:
             root = self._roots[item.root]
             done = item.num_read + 1 == len(root.tail)
-            behind = _Gap(self._after(item.context, root.kind), is_behind_tail=True)
+            behind = _Gap(self._after(item.context, root.kind), is_after_tail=True)
             yield root.tail[item.num_read], behind if done else replace(item, num_read=item.num_read + 1)
 
     def _ways(self, items: Sequence[_Item], moves: dict[str, list[_Item]]) -> Iterator[Way]:
@@ -301,22 +301,22 @@ class _Builder:
             if isinstance(item, _Head) and item.num_read == len(self._roots[item.root].head):
                 yield Way(item.root, False, self._context(item.state, item.root))
         gaps = [item for item in items if isinstance(item, _Gap)]
-        is_behind_blank = any(gap.is_behind_blank for gap in gaps)
+        is_after_blank = any(gap.is_after_blank for gap in gaps)
         for (lead, is_elided), indices in self._headless.items():
             if lead == POSSESSIVE.lead:
                 starts = [gap.state for gap in gaps if self._is_possessable(gap.state)]
-            elif is_behind_blank:
+            elif is_after_blank:
                 starts = self._starts(is_elided, gaps) if lead == BLANK else []
             else:
                 starts = self._starts(is_elided, moves.get(lead, []) if lead else gaps)
             for state in starts:
                 for index in indices:
-                    yield Way(index, is_behind_blank and lead == BLANK, self._context(state, index))
+                    yield Way(index, is_after_blank and lead == BLANK, self._context(state, index))
 
     def _starts(self, is_elided: bool, items: Iterable[_Item]) -> list[int]:
         """Return the states of the gap automaton where words may begin that have no head."""
         reached = [(item.state, self._gaps.states[item.state]) for item in items if isinstance(item, _Gap)]
-        return [number for number, state in reached if state.word_may_start and state.is_behind_elision == is_elided]
+        return [number for number, state in reached if state.word_may_start and state.is_after_elision == is_elided]
 
     def _context(self, state: int, index: int) -> int:
         """Return the context of words that begin at a state of the gap automaton."""
@@ -363,7 +363,7 @@ class _Builder:
 
 @kernel
 def _run_tokens(table: Int32Array, spelled: Uint8Array, lengths: Int32Array) -> Int32Array:
-    """Return the state behind each token, by the state before it, int32 (states, tokens)."""
+    """Return the state after each token, by the state before it, int32 (states, tokens)."""
     reached = np.empty((len(table), len(lengths)), np.int32)
     for source in range(len(table)):
         for token in range(len(lengths)):

@@ -38,7 +38,7 @@ _VERSION: Final = 2
 
 @dataclass(frozen=True)
 class Overlay(TrieArrays):
-    """New nodes, numbered behind those of the trie; edges may lead to nodes of both.
+    """New nodes, numbered after those of the trie; edges may lead to nodes of both.
 
     The roots are those of the trie in its order, then new ones. There are four modes: where a sentence starts, added
     words have capitals whatever the list's words have.

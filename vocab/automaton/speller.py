@@ -126,7 +126,7 @@ class Speller:
 
     @cached_property
     def possessives(self) -> tuple[tuple[int, ...], ...]:
-        """The tokens of the English 's behind a word, with either apostrophe, as far as they are separate tokens."""
+        """The tokens of the English 's after a word, with either apostrophe, as far as they are separate tokens."""
         found = []
         for apostrophe in APOSTROPHES:
             for word in _PROBE_WORDS:
@@ -137,9 +137,9 @@ class Speller:
         return tuple(found)
 
     def _leads_that_cut(self) -> dict[str, set[str]]:
-        """Return the marks behind which words are cut in other places, with first letters of such words, by trial.
+        """Return the marks after which words are cut in other places, with first letters of such words, by trial.
 
-        Some tokenizers take a mark and the letters of English alone behind it together, or what looks like "'re".
+        Some tokenizers take a mark and the letters of English alone after it together, or what looks like "'re".
         """
         words = list(self._words_among_tokens(_NUM_TRIED).values())
         mixed = [word for word in words if word[0].isascii() and not word.isascii()]
@@ -155,7 +155,7 @@ class Speller:
 
     @cached_property
     def lone_tokens(self) -> frozenset[int]:
-        """The tokens of whole words that the tokenizer does not find behind a mark.
+        """The tokens of whole words that the tokenizer does not find after a mark.
 
         Some tokenizers look up a word as a whole before they put its parts together, which may lead elsewhere.
         """
@@ -181,7 +181,7 @@ class Speller:
         return {token: text for token, text in texts if len(text) > 1 and text.isalpha()}
 
     def drawn_possessives(self, word: str) -> tuple[str, ...]:
-        """Return the forms of the English 's that the tokenizer may draw into a word, or spell otherwise behind it."""
+        """Return the forms of the English 's that the tokenizer may draw into a word, or spell otherwise after it."""
         behind, ends_in_mark = BLANK + word, not word[-1].isalnum()
         return tuple(
             apostrophe + POSSESSIVE_LETTER
@@ -211,7 +211,7 @@ class Speller:
 
 
 def byte_speller(stop: int = 0) -> Speller:
-    """Return the speller of a tokenizer whose tokens are a stop token, with that id, and the 256 bytes behind it."""
+    """Return the speller of a tokenizer whose tokens are a stop token, with that id, and the 256 bytes after it."""
     tokens = [bytes([byte]) for byte in range(256)]
     facts = TokenizerFacts.from_token_bytes([*tokens[:stop], b"", *tokens[stop:]])
 

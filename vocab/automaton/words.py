@@ -1,7 +1,7 @@
 """The words of a list as a trie over the tokens that its tokenizer spells them with: one per (list, tokenizer), any N.
 
 A model has seen words only as its tokenizer cuts them, so only that spelling of a word is allowed. It depends on what
-stands to the left: behind a blank most tokenizers put the blank into the word's first token, and some draw a mark in.
+stands to the left: after a blank most tokenizers put the blank into the word's first token, and some draw a mark in.
 So the trie has a root for each kind of left neighbour. Marks at the edges of an entry ("Mr.", "l'") may share tokens
 with the marks of the text around them; they are the frame's (``vocab.automaton.frame``), and only what lies between
 them is in the trie, below a root of its own.
@@ -50,7 +50,7 @@ MAX_OWN_NODES: Final = 1 << 20
 as a body of 1 MiB holds, have 130,000 to 440,000 with a tokenizer of 49,152 tokens."""
 
 MAX_OWN_WORK: Final = 3_800_000
-"""Characters that the tokenizer is asked to spell of a request's own list, behind everything that may stand before
+"""Characters that the tokenizer is asked to spell of a request's own list, after everything that may stand before
 them, and tokens that it answers: 4 s of one core. The same languages need up to 3.1 million."""
 
 MAX_ROOTS: Final = 512
@@ -213,7 +213,7 @@ class SpelledForm(NamedTuple):
 def spell_forms(
     forms: Sequence[_Form], speller: Speller, *, possessive: bool, max_work: int | None = None
 ) -> tuple[list[SpelledForm], set[str]]:
-    """Spell forms behind everything that may stand before them; also return the texts that cannot be spelled.
+    """Spell forms after everything that may stand before them; also return the texts that cannot be spelled.
 
     ``max_work`` is that of a request's own words, ``MAX_OWN_WORK``.
 
@@ -238,7 +238,7 @@ def spell_forms(
                 f"every mark, have more than {max_work} characters and tokens. Send fewer or shorter words."
             )
 
-    # Nearly all are spelled by themselves and behind a blank: some lists are refused before anything is spelled.
+    # Nearly all are spelled by themselves and after a blank: some lists are refused before anything is spelled.
     check(2 * sum(len(form.text) for form in forms))
     cut = [_edges(form.text) for form in forms]
     if max_work is not None and len({(head, tail) for head, _, tail in cut}) > MAX_ROOTS:
@@ -250,7 +250,7 @@ def spell_forms(
         Root("", head, tail, form.kind if head or tail else NO_KIND)
         for form, (head, _, tail) in zip(forms, cut, strict=True)
     ]
-    # What may stand directly behind an entry's core, in the word's last token: its own tail, or else an English 's.
+    # What may stand directly after an entry's core, in the word's last token: its own tail, or else an English 's.
     endings = {
         i: (tail,) if tail else speller.drawn_possessives(form.text)
         for i, (form, (_, _, tail)) in enumerate(zip(forms, cut, strict=True))
@@ -286,7 +286,7 @@ def spell_forms(
 
     bare = spell_after("", range(len(forms)))
     has_no_head = [i for i, root in enumerate(groups) if not root.head]
-    # Behind a blank they have about as many tokens as alone: most lists that are too large are refused here.
+    # After a blank they have about as many tokens as alone: most lists that are too large are refused here.
     check(work + sum(len(cut[i][1]) + len(bare[i] or ()) for i in has_no_head))
     blank = dict(zip(has_no_head, spell_after(BLANK, has_no_head), strict=True))
     for i, root in enumerate(groups):

@@ -1,4 +1,4 @@
-"""The likeliest next words of a list behind a text, by the model's own probabilities: exact for the words returned.
+"""The likeliest next words of a list after a text, by the model's own probabilities: exact for the words returned.
 
 The probability of a word is that of its tokens, times the share of the next token that ends it: one that begins with
 no letter, digit, apostrophe or hyphen. So "cat" is not "cats", "category" or "cat's". Words are found best first in
@@ -25,7 +25,7 @@ Row: TypeAlias = npt.NDArray[np.float32]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
 _GOES_ON: Final = APOSTROPHES + "-"
-"""A word may go on behind them, as in "don't" and "well-known"."""
+"""A word may go on after them, as in "don't" and "well-known"."""
 
 _FIRST_BYTES_OF_MARKS: Final = (0xC2, 0xE2, 0xF0)
 """With them begin the code points of U+0080 to U+00BF, U+2000 to U+2FFF (marks) and from U+10000 (emoji): what a token
@@ -68,7 +68,7 @@ class WordTokens:
 
 
 def ends_word(token: bytes) -> bool:
-    """Return whether a token ends the word that it stands behind. Those without a text, as the end of a text, do."""
+    """Return whether a token ends the word that it stands after. Those without a text, as the end of a text, do."""
     if not token:
         return True
     # The first character has four bytes at most, and may break off.
@@ -87,7 +87,7 @@ class NextWordSearch:
     Args:
         states: Of the list's first ``n_words`` words.
         tokens: Of its tokenizer.
-        place: The state of the gap automaton behind the text, None for the beginning of one.
+        place: The state of the gap automaton after the text, None for the beginning of one.
         top: How many words.
         max_rows: At most so many rows are asked for. Where that ends the search, there may be fewer words; those found
             are the likeliest all the same.
@@ -116,7 +116,7 @@ class NextWordSearch:
         self._found: dict[str, float] = {}
 
     def prefixes(self, most: int) -> list[Tokens]:
-        """Return the tokens behind the text after which rows are needed next, ``most`` at once; none at the end."""
+        """Return the tokens after the text after which rows are needed next, ``most`` at once; none at the end."""
         least = self._least()
         chosen: list[Tokens] = []
         while self._open and len(chosen) < min(most, self._rows_left) and -self._open[0][0] > least:
@@ -125,7 +125,7 @@ class NextWordSearch:
         return chosen
 
     def add(self, prefix: Tokens, row: Row) -> None:
-        """Take the log-probabilities of all tokens behind the text and a prefix, float32 (V,)."""
+        """Take the log-probabilities of all tokens after the text and a prefix, float32 (V,)."""
         log_p, readings = self._log_p.pop(prefix), self._readings.pop(prefix)
         row = row[: len(self._tokens.token_bytes)]
         if prefix:
@@ -161,7 +161,7 @@ class NextWordSearch:
         return heapq.nlargest(self._top, self._found.values())[-1]
 
     def _add_words(self, prefix: Tokens, log_p: float, readings: Iterable[_Reading], row: Row) -> None:
-        """Add the words that end behind a prefix."""
+        """Add the words that end after a prefix."""
         spelled = b"".join(self._tokens.token_bytes[token] for token in prefix)
         try:
             text = spelled.decode().removeprefix(BLANK)
@@ -200,14 +200,14 @@ class _Tries:
         self._n_words = n_words
 
     def readings_at(self, frame_state: int) -> list[_Reading]:
-        """Return where words begin in a state of the frame, behind a blank or nothing."""
+        """Return where words begin in a state of the frame, after a blank or nothing."""
         roots = list((self._words if self._overlay is None else self._overlay).roots.items())
         ways = [(*roots[way.root], way) for way in self._frame.ways[frame_state]]
-        # Others begin behind marks of an entry or of the text, and would be a mark and a word.
+        # Others begin after marks of an entry or of the text, and would be a mark and a word.
         readings = (
             _Reading(root, int(self._frame.modes[way.context]), node)
             for root, node, way in ways
-            if root.lead in ("", BLANK) and not root.head and not way.is_behind_blank
+            if root.lead in ("", BLANK) and not root.head and not way.is_after_blank
         )
         return list(dict.fromkeys(readings))
 

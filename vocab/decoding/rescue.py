@@ -159,7 +159,7 @@ class Rescue:
 
     @property
     def _num_to_lose(self) -> int:
-        # The open word, and the token that came with the mask behind it.
+        # The open word, and the token that came with the mask after it.
         return len(self._open) + 1
 
     @property

@@ -16,7 +16,7 @@ _INLINE: Final = re.compile(
     "a|abbr|b|bd[io]|big|cite|code|data|del|dfn|em|font|i|img|ins|kbd|mark|q|ruby|rb|s|samp|small|span|strike|strong|"
     "su[bp]|time|tt|u|var|wbr"
 )
-"""Elements within a line; before and behind all others a line ends."""
+"""Elements within a line; before and after all others a line ends."""
 
 _BLANKS: Final = re.compile(r"[ \t\r\n\f]+")
 _LINE_ENDS: Final = re.compile(r" *\n[ \n]*")

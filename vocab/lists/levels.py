@@ -31,7 +31,7 @@ class Family:
     """Levels of one source.
 
     Attributes:
-        name: Also of its file, behind the language.
+        name: Also of its file, after the language.
         title: Whose it is.
         languages: That it is published for; empty for any.
         levels: Ascending, as its file has them; empty where the whole list is one level.

@@ -79,7 +79,7 @@ class WordList:
         return replace(self, words=self.words[:num_words], ranks=self.ranks[:num_words])
 
     def without(self, words: Container[str]) -> "WordList":
-        """Return the list without some words; those behind them move up."""
+        """Return the list without some words; those after them move up."""
         kept = [(rank, word) for rank, word in self.ranked() if word not in words]
         if self.ranks is None:
             return replace(self, words=tuple(word for _, word in kept))
@@ -272,7 +272,7 @@ def _is_word(entry: str) -> bool:
 # any word and the list has it; when it is the name of a letter or an abbreviation besides ("c", "m", "com"), that use
 # is the rarer one. Left out: stems of one word that is listed whole (French "aujourd", "prud"), letters that only
 # slang elides ("p'tit", "v'là"), misspellings ("parcequ", Italian "cel", "qual"), words of another language (Catalan
-# "c" and "qu" are French), Catalan's clitics behind a verb ("veure'l", listed whole), and stems that are everyday
+# "c" and "qu" are French), Catalan's clitics after a verb ("veure'l", listed whole), and stems that are everyday
 # words without an apostrophe (French "grand", Italian "buon", "nessun", "alcun", "cent"). Italian "po'", "di'", "fa'"
 # are cut short, not elided: they end a word, so they stay "po", "di", "fa".
 _STEMS: Final = {

@@ -1,6 +1,6 @@
 """The states of a text that an author controls: which list holds for the next word, by what was written so far.
 
-A state is one of ``vocab.matching.states`` behind a few counts (``Progress``), in one tuple, so that it is followed,
+A state is one of ``vocab.matching.states`` after a few counts (``Progress``), in one tuple, so that it is followed,
 kept and sent like any other. At each step the next word comes from all of the list, from more of it (new words), or
 from less (required words, the end of a sentence). What an author asks never leaves a text without an end: where it
 would empty a mask, it is loosened.
@@ -107,7 +107,7 @@ class ControlledStates:
         return _state(self._first, self._states.start)
 
     def begin(self, place: int | None) -> State:
-        """As ``ListStates.begin``; behind the beginning of a sentence that sentence counts."""
+        """As ``ListStates.begin``; after the beginning of a sentence that sentence counts."""
         readings = self._states.begin(place)
         starts = any(self.frame.modes[context] & SENTENCE for _, context in self._states.ways(readings[0]))
         return _state(self._first._replace(num_sentences=int(not starts)), readings)
@@ -279,7 +279,7 @@ class ControlledStates:
                 self._add_besides(out, course, reading, budget)
 
     def _force(self, out: Int32Array, course: _Course, reading: int, budget: int) -> None:
-        """Allow the words asked for, behind a word or within one of them; any other word ends as it may."""
+        """Allow the words asked for, after a word or within one of them; any other word ends as it may."""
         context, node = reading >> 32, reading & _NODE
         behind = self._gap_after(course, reading)
         tokens = list(self._besides_in(course, context, node, budget)) if reading >= 0 else []
@@ -344,7 +344,7 @@ class ControlledStates:
         return frozenset(tokens)
 
     def _tokens_to_new_sentence(self, frame_state: int) -> frozenset[int]:
-        """Return the tokens between words behind which every word starts a sentence."""
+        """Return the tokens between words after which every word starts a sentence."""
         known = self._to_new_sentence.get(frame_state)
         if known is None:
             edges = slice(self.frame.edge_start[frame_state], self.frame.edge_start[frame_state + 1])
@@ -358,7 +358,7 @@ class ControlledStates:
         return bool(modes) and all(modes)
 
     def _leads_only_to(self, paths: ModePaths, node: int) -> bool:
-        """Whether a word that has come to a node ends as one of these, or goes on behind it."""
+        """Whether a word that has come to a node ends as one of these, or goes on after it."""
         while node not in paths.ends:
             children = self._states.children(node)
             if len(children) != 1:
@@ -413,7 +413,7 @@ class ControlledStates:
         return int(self.overlay.kinds[node - num_base]) if self.overlay is not None else 0
 
     def _besides_in(self, course: _Course, context: int, node: int, budget: int) -> Iterator[tuple[int, int]]:
-        """Yield the tokens that go on with a word that may come besides, each with the reading behind it."""
+        """Yield the tokens that go on with a word that may come besides, each with the reading after it."""
         if course.besides is None:
             return
         paths = course.besides[self.frame.modes[context]]
@@ -469,7 +469,7 @@ class ControlledStates:
         return progress._replace(since_new=0, introduced=(*progress.introduced, rank))
 
     def _next(self, progress: Progress, after: Progress, before: State, token: int, found: State) -> Progress:
-        """Return the progress behind a token that leads from readings to others."""
+        """Return the progress after a token that leads from readings to others."""
         going_on = {self._states.child(node, token) for node in map(self._node, before) if node >= 0}
         in_word = [reading for reading in found if self._node(reading) >= 0]
         if any(reading & _NODE in going_on for reading in in_word):

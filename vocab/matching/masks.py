@@ -1,7 +1,7 @@
 """Masks and steps in compiled code: a list, changes, a frame and N as one table of numbers and addresses.
 
 A row is in xgrammar's layout: int32 words, token t at bit t % 32 of word t // 32. The rows of frame states are made
-once per N (and per budget, near the end of one); a mask within a word is a copy of the row of the frame state behind
+once per N (and per budget, near the end of one); a mask within a word is a copy of the row of the frame state after
 it, if it may end there, with the word's few own tokens added.
 
 A *reading* of what was written is one integer: between words -1 - f, in frame state f, and within a word the node of
@@ -107,7 +107,7 @@ class Bound:
         way_start, nodes, contexts = [0], [], []
         for ways in frame.ways:
             for way in ways:
-                node = self.child(roots[way.root], frame.blank) if way.is_behind_blank else roots[way.root]
+                node = self.child(roots[way.root], frame.blank) if way.is_after_blank else roots[way.root]
                 kind = STARTING if frame.modes[way.context] & SENTENCE else CONTINUING
                 if node >= 0 and self._opens & kind:
                     nodes.append(node)
@@ -190,7 +190,7 @@ class RowTable:
         set_token_bits(out, stops, any(is_complete(word, reading) for reading in readings))
 
     def step(self, found: npt.NDArray[np.int64], reading: int, token: int, inside: "RowTable | None" = None) -> int:
-        """Write the readings behind a token to ``found``; return their number. The same one may come twice."""
+        """Write the readings after a token to ``found``; return their number. The same one may come twice."""
         num: int = _step(found, self._table if inside is None else inside._table, self._table, reading, token)
         return num
 
@@ -269,7 +269,7 @@ def _make_row(row: Int32Array, table: AddressTable, frame_state: int) -> None:
 
 @kernel
 def _step(found: npt.NDArray[np.int64], inside: AddressTable, table: AddressTable, reading: int, token: int) -> int:
-    """Write the readings behind a token to ``found``; return their number; tables as of ``_fill_mask``."""
+    """Write the readings after a token to ``found``; return their number; tables as of ``_fill_mask``."""
     num = 0
     if reading >= 0:
         num = _step_in_word(found, num, inside, reading >> 32, reading & 0xFFFFFFFF, token)
@@ -296,7 +296,7 @@ def _step(found: npt.NDArray[np.int64], inside: AddressTable, table: AddressTabl
 
 @kernel
 def frame_state_of(table: AddressTable, reading: int) -> int:
-    """Return the frame state of a reading: its own, or the one behind the word that ends there; -1 for none."""
+    """Return the frame state of a reading: its own, or the one after the word that ends there; -1 for none."""
     if reading < 0:
         return -1 - reading
     context, node = reading >> 32, reading & 0xFFFFFFFF
@@ -377,7 +377,7 @@ def _kind(table: AddressTable, node: int) -> int:
 
 @kernel
 def distance(table: AddressTable, reading: int) -> int:
-    """Return how few tokens complete a text behind a reading, ``NEVER_ENDS`` or more where none do."""
+    """Return how few tokens complete a text after a reading, ``NEVER_ENDS`` or more where none do."""
     if reading < 0:
         return int(int32_at(table[_FRAME_DISTANCES])[-1 - reading])
     return _word_distance(table, reading >> 32, reading & 0xFFFFFFFF)

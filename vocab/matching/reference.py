@@ -43,7 +43,7 @@ class GrammarReference:
         no_repeat: How many tokens in a row may not come twice; None for any number.
         seen: The tokens before ``start``, or the last of them, for ``no_repeat``.
         min_tokens: The text does not end before, counted from ``start``, unless nothing else may come.
-        place: The state of the gap automaton behind what the client wrote, where the text begins; None where nothing
+        place: The state of the gap automaton after what the client wrote, where the text begins; None where nothing
             stands before it.
         controls: What its author asks beyond the list; None for nothing.
     """

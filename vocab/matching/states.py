@@ -115,7 +115,7 @@ class ListStates:
 
     @property
     def longest_end(self) -> int:
-        """How many tokens a text has at most behind a word, if it ends as soon as it may."""
+        """How many tokens a text has at most after a word, if it ends as soon as it may."""
         return self._bound.longest_end
 
     def variant(self, n_words: int, opens: int = ANY_WORDS, ends: "ListStates | None" = None) -> "ListStates":
@@ -179,11 +179,11 @@ class ListStates:
         return any(reading & _NODE in children for reading in target if reading >= 0)
 
     def ends_word(self, reading: int) -> bool:
-        """Whether a reading is a whole word, behind which the text may go on between words."""
+        """Whether a reading is a whole word, after which the text may go on between words."""
         return reading >= 0 and frame_state_of(self._bound.table, reading) >= 0
 
     def ways(self, reading: int) -> Iterator[tuple[int, int]]:
-        """Yield the nodes where words begin behind a reading, each with its context."""
+        """Yield the nodes where words begin after a reading, each with its context."""
         frame_state = frame_state_of(self._bound.table, reading)
         return self._bound.ways(frame_state) if frame_state >= 0 else iter(())
 
@@ -220,7 +220,7 @@ class ListStates:
         return None if fewest >= NEVER_ENDS else int(fewest)
 
     def begin(self, place: int | None) -> State:
-        """Return the state at a state of the gap automaton, behind what a client wrote; None for the text's start.
+        """Return the state at a state of the gap automaton, after what a client wrote; None for the text's start.
 
         Raises:
             ValueError: There is none: the frame has no places, or not this one.
@@ -261,7 +261,7 @@ class ListStates:
 def frame_for(
     words: Words, overlay: Overlay | None, options: ListOptions, tokens: FrameTokens, *, has_places: bool = False
 ) -> Frame:
-    """Build the frame of a list with its changes, with places for texts that begin behind another if asked."""
+    """Build the frame of a list with its changes, with places for texts that begin after another if asked."""
     roots = tuple((words if overlay is None else overlay).roots)
     return build_frame(
         options, case_of(options, has_capitals=words.has_capitals), words.language, roots, tokens, has_places=has_places

@@ -20,7 +20,7 @@ class ModePaths:
     """The nodes on the ways to some words, in one mode.
 
     Attributes:
-        children: By node, the tokens that lead on to one of these words, each with the node behind it.
+        children: By node, the tokens that lead on to one of these words, each with the node after it.
         ends: Where one of these words ends, and its rank.
         to_end: By node, how few tokens complete one of them.
     """

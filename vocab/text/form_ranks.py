@@ -25,7 +25,7 @@ class FormRanks:
         self._case = resolve_case(word_list, options)
         self._has_possessive = has_possessives(word_list)
         self._spelled = _RanksByText()
-        # Forms whose first letter has melted with the mark behind it: "i̇" gives "İ".
+        # Forms whose first letter has melted with the mark after it: "i̇" gives "İ".
         self._melted = _RanksByText()
         self._small_letters: dict[str, set[str]] = {}
         capitals = Capitals(word_list.language)

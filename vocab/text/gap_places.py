@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 from vocab import marks
 
 NO_MARK, COLON, SENTENCE, END = 0, 1, 2, 3
-"""What a run of closing marks has seen; ``END`` is a sentence mark with nothing but quotes and brackets behind it."""
+"""What a run of closing marks has seen; ``END`` is a sentence mark with nothing but quotes and brackets after it."""
 
 OPENING, CLOSING = "opening", "closing"
 """Stand for a mark that opens a pair, and for the one that must close the innermost."""
@@ -66,7 +66,7 @@ def possessive_steps(place: Place) -> Iterator[Step]:
 
 
 def number_steps(place: Place) -> Iterator[Step]:
-    # ``run`` counts the characters of a number: behind a joint there must be room for a digit.
+    # ``run`` counts the characters of a number: after a joint there must be room for a digit.
     kind, run, _ = place
     if kind in BEFORE_UNIT:
         yield marks.DIGITS, Place("digits", 1)

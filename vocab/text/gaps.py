@@ -2,7 +2,7 @@
 
 The rules form a nondeterministic automaton (a blank may be a space or the beginning of " - "; a dash may join or open;
 "3." may go on as a number), made deterministic by subset construction. With ``punctuation: standard`` each state is
-there once for each way in which pairs of quotation marks and brackets can be open, behind a word as before it.
+there once for each way in which pairs of quotation marks and brackets can be open, after a word as before it.
 """
 
 from collections.abc import Iterable
@@ -30,7 +30,7 @@ class GapState:
         is_complete: Whether a text may stop here.
         word_may_start: Whether a word may start here.
         starts_sentence: Whether it would start a sentence.
-        is_behind_elision: Whether it stands directly behind an elision, where only some words may start.
+        is_after_elision: Whether it stands directly after an elision, where only some words may start.
         context: Which pairs are open, an index of ``GapAutomaton.contexts``.
     """
 
@@ -38,7 +38,7 @@ class GapState:
     is_complete: bool
     word_may_start: bool
     starts_sentence: bool
-    is_behind_elision: bool
+    is_after_elision: bool
     context: int
 
 
@@ -130,7 +130,7 @@ def _build_unpaired(rules: GapRules, starts: Iterable[Place]) -> tuple[list[int]
                 is_complete=any(map(rules.is_complete, places)),
                 word_may_start=bool(open_to_words),
                 starts_sentence=any(place.seen == SENTENCE for place in open_to_words),
-                is_behind_elision=any(place.kind == "elision" for place in open_to_words),
+                is_after_elision=any(place.kind == "elision" for place in open_to_words),
                 context=0,
             )
         )

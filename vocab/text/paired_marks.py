@@ -1,6 +1,6 @@
 """What may stand between words with ``punctuation: standard``: few marks, and quotation marks and brackets in pairs.
 
-One character never stands for two marks, even one that opens and closes: it opens before a word, and closes behind one.
+One character never stands for two marks, even one that opens and closes: it opens before a word, and closes after one.
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ _BEFORE_MARKS: Final = frozenset({"word", "possessable", "digits"})
 """Closing marks of pairs may have come; they change nothing but what is open."""
 
 _ENDED: Final = frozenset({"stop", "question", "exclamation", "ended", "closed_end"})
-"""Behind a sentence mark: the first three may be the first of several; behind the last, a pair has closed."""
+"""After a sentence mark: the first three may be the first of several; after the last, a pair has closed."""
 
 _AFTER_UNIT: Final = _BEFORE_MARKS | _ENDED | {"pause", "colon"}
 
@@ -108,6 +108,6 @@ class PairedMarks(NamedTuple):
         if kind == "dash":
             yield marks.BLANK, Place("space")
         if kind == "break":
-            # Behind the last line break it is as behind a blank.
+            # After the last line break it is as after a blank.
             is_last = run + 1 == marks.MAX_LINE_BREAKS
             yield marks.LINE_BREAK, Place("space", 0, seen) if is_last else Place("break", run + 1, seen)

@@ -1,4 +1,4 @@
-"""Where the text of a list goes on behind a text that is not held to it: what a client wrote of an answer itself.
+"""Where the text of a list goes on after a text that is not held to it: what a client wrote of an answer itself.
 
 Only what such a text leaves behind counts: whether a blank must come, whether a sentence starts, which pairs are open.
 Its words are any words, and marks that the list's texts do not have are passed over.
@@ -17,7 +17,7 @@ _PARTS: Final = re.compile(f"[^{_BETWEEN}]+|[{_BETWEEN}]")
 
 
 def place_after(text: str, gaps: GapAutomaton, language: str) -> int:
-    """Return the state of the gap automaton behind a text whose last word, if it ends with one, is whole."""
+    """Return the state of the gap automaton after a text whose last word, if it ends with one, is whole."""
     place = gaps.start
     for part in _PARTS.findall(text):
         is_dash = part in SPACED_DASHES and part in gaps.states[place].transitions
@@ -46,14 +46,14 @@ def _after_mark(mark: str, place: int, gaps: GapAutomaton) -> int:
     state = gaps.states[place]
     if mark in state.transitions:
         return state.transitions[mark]
-    behind_word = gaps.states[gaps.contexts[state.context].after_word].transitions
+    after_word = gaps.states[gaps.contexts[state.context].after_word].transitions
     if mark == LINE_BREAK:
-        # Behind any text a line may break; what begins is a sentence.
+        # After any text a line may break; what begins is a sentence.
         for end in SENTENCE_MARKS:
-            if end in behind_word and LINE_BREAK in (behind_end := gaps.states[behind_word[end]].transitions):
-                return behind_end[LINE_BREAK]
-        return behind_word.get(BLANK, place)
+            if end in after_word and LINE_BREAK in (after_end := gaps.states[after_word[end]].transitions):
+                return after_end[LINE_BREAK]
+        return after_word.get(BLANK, place)
     if mark == BLANK:
         return place
-    opened = gaps.states[behind_word[BLANK]].transitions
-    return behind_word.get(mark, opened.get(mark, place))
+    opened = gaps.states[after_word[BLANK]].transitions
+    return after_word.get(mark, opened.get(mark, place))

@@ -59,7 +59,7 @@ _NEVER_IN_WORDS: Final = frozenset(marks.BLANK + marks.LINE_BREAK + marks.CLOSE_
 """Ends a word, unless a listed entry has it inside. Hyphen and apostrophes do not."""
 
 _BEHIND_WORDS: Final = frozenset(marks.BLANK + marks.LINE_BREAK + marks.CLOSE_MARKS + marks.JOINING_DASH)
-"""Begins a gap; behind an elision, which ends in an apostrophe, stands the next word."""
+"""Begins a gap; after an elision, which ends in an apostrophe, stands the next word."""
 
 _NUMBER: Final = re.compile(f"[{marks.DIGITS}]+(?:[{marks.NUMBER_JOINTS}][{marks.DIGITS}]+)*")
 
@@ -91,11 +91,11 @@ class TextReader:
 
     @property
     def place(self) -> int | None:
-        """The state of the gap automaton behind the text that another wrote; None where texts begin anew."""
+        """The state of the gap automaton after the text that another wrote; None where texts begin anew."""
         return None if self._start == self._gaps.start else self._start
 
     def after(self, text: str, *, is_whole: bool = False) -> Self:
-        """Return a reader of the texts that go on behind one that another wrote, of whatever words.
+        """Return a reader of the texts that go on after one that another wrote, of whatever words.
 
         ``is_whole`` is whether its last word is known to be whole.
 
@@ -159,7 +159,7 @@ class TextReader:
         """Return the length of the longest prefix of ``text`` that is a complete text and cuts no word short; or 0.
 
         With ``end: sentence`` such a prefix ends with a whole sentence, and where marks are paired it leaves none open.
-        ``following`` is what was written behind the text: "the c" is cut to "the" when "at" follows, even if "c" is a
+        ``following`` is what was written after the text: "the c" is cut to "the" when "at" follows, even if "c" is a
         word.
         """
         whole = text + following[: self._words.max_length]
@@ -201,7 +201,7 @@ class TextReader:
                 state = self._gaps.states[place]
                 if state.word_may_start:
                     for end, word in self._words.starting_at(text, position, state.starts_sentence):
-                        if state.is_behind_elision and not follows_elision(text[position:end], self._language):
+                        if state.is_after_elision and not follows_elision(text[position:end], self._language):
                             continue
                         words.add((position, end))
                         behind = self._gaps.contexts[state.context]

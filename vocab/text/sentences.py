@@ -1,6 +1,6 @@
 """Where the sentences of any text are: for tools that take a text sentence by sentence.
 
-A sentence ends behind a sentence mark, with the quotation marks and brackets that close there, where no small letter
+A sentence ends after a sentence mark, with the quotation marks and brackets that close there, where no small letter
 follows: ``"Why?" she said.`` is one. Blank lines end one, and so do line breaks, but for those of a text that is
 wrapped at some width.
 """

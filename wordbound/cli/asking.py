@@ -122,7 +122,7 @@ def must_use_of(options: Sequence[str] | None, *, any_form: bool = False) -> lis
     With ``any_form`` every form of the same lemma counts.
 
     Raises:
-        InputError: There is no word, or no number behind a colon.
+        InputError: There is no word, or no number after a colon.
     """
     made = []
     for option in options or ():

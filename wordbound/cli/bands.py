@@ -1,4 +1,4 @@
-"""Show how frequent each word of a text is while it grows: by a colour, and by a mark behind the word for whoever sees
+"""Show how frequent each word of a text is while it grows: by a colour, and by a mark after the word for whoever sees
 no colours."""
 
 from collections.abc import Iterator

@@ -52,7 +52,7 @@ def chat(
 ) -> None:
     """Talk with a running service in the words of a list.
 
-    On a terminal each word shows by its colour and a mark behind it how frequent it is. Lines of standard input are
+    On a terminal each word shows by its colour and a mark after it how frequent it is. Lines of standard input are
     what is said; /words N changes how many words are used, /new begins anew, /quit ends.
     """
     named = NamedWords(lang, words, list_file, names, extra_words, exclude_words, level)

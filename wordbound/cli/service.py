@@ -43,7 +43,7 @@ class Service:
     """A service at ``url``, asked with ``key``.
 
     Args:
-        url: Its address, with or without ``/v1`` behind it.
+        url: Its address, with or without ``/v1`` after it.
         key: By default ``WORDBOUND_API_KEY``; on this machine the demo's.
         sleep: Waits; called with seconds.
     """

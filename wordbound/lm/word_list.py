@@ -127,7 +127,7 @@ class WordList:
         return self.mask(state, tokens_left).nonzero().flatten()
 
     def next(self, state: State, token: int) -> State:
-        """Return the state behind a token; ``ended`` behind the end of the text.
+        """Return the state after a token; ``ended`` after the end of the text.
 
         Raises:
             ValueError: The list does not allow the token here.

@@ -166,7 +166,7 @@ class EngineFields(SamplingFields):
     add_generation_prompt: bool | None = None
     """Whether the chat template begins a message of the assistant."""
     continue_final_message: bool | None = None
-    """Go on behind the last message, which is the assistant's."""
+    """Go on after the last message, which is the assistant's."""
     chat_template_kwargs: (
         Annotated[dict[str, Any], Field(json_schema_extra={"x-expected": _SWITCHES}), AfterValidator(_check_switches)]
         | None

@@ -310,7 +310,7 @@ class ChatAnswerer:
                     yield engine.write_event(form.from_chat(passed))
 
     def _with_thoughts(self, body: ChatBody, vocabulary: ResolvedVocabulary) -> ChatBody:
-        """Return the body with room for an answer behind what the model thinks.
+        """Return the body with room for an answer after what the model thinks.
 
         vLLM would take ``include_reasoning: false`` for leave not to think, and call what was written thoughts.
         """

@@ -1,4 +1,4 @@
-"""What is peculiar to completions: where the text of a list goes on behind a prompt, and the form of their answers.
+"""What is peculiar to completions: where the text of a list goes on after a prompt, and the form of their answers.
 
 An answer with a vocabulary is read and trimmed in the form of a chat's (``constrained_answer``), which knows one text
 and one list of entries for each choice.

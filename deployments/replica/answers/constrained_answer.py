@@ -149,7 +149,7 @@ class StreamFilter:
 
     def __init__(self, rules: AnswerRules) -> None:
         self._rules = rules
-        # A text may go on behind what the client wrote, but its later sentences do not.
+        # A text may go on after what the client wrote, but its later sentences do not.
         self._anew = rules.reader.anew()
         self._choices: dict[int, _ChoiceText] = {}
         self._held: dict[str, Any] | None = None

@@ -48,7 +48,7 @@ class PlainText:
         return text if self._pattern is None else self._pattern.sub(rf"\1{self._separator}", text)
 
     def tail(self, prompt: str | list[int]) -> str:
-        """Return what a prompt, a text or tokens, has behind its last special token, as text."""
+        """Return what a prompt, a text or tokens, has after its last special token, as text."""
         if isinstance(prompt, str):
             ends = (prompt.rfind(text) + len(text) for text in self._special_texts if text in prompt)
             return prompt[max(ends, default=0) :]

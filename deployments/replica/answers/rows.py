@@ -229,7 +229,7 @@ class RowAnswerer:
 
     @property
     def max_scored_tokens(self) -> int:
-        """How many tokens a prompt and the tokens that are scored behind it may be together."""
+        """How many tokens a prompt and the tokens that are scored after it may be together."""
         limit = self._settings.limits.max_scored_bytes // (4 * self._vocab_size)
         return min(engine.context_length(self._server) - 1, limit)
 

@@ -1,4 +1,4 @@
-"""The likeliest next words of a list behind a text: a search (``vocab.decoding.next_words``) over the engine's rows."""
+"""The likeliest next words of a list after a text: a search (``vocab.decoding.next_words``) over the engine's rows."""
 
 import asyncio
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from vocab.matching.engine_cache import EngineCache
 from vocab.matching.reference import GrammarReference
 
 _BEFORE_A_TEXT: Final = LINE_BREAK
-"""What an empty text stands for: models have no row for nothing, and behind a line break a text begins."""
+"""What an empty text stands for: models have no row for nothing, and after a line break a text begins."""
 
 
 class Found(NamedTuple):
@@ -54,7 +54,7 @@ class NextWordFinder:
     async def find(
         self, text: str, vocabulary: ResolvedVocabulary, caller: Caller, *, top: int, width: int, is_whole: bool = False
     ) -> Found:
-        """Return the ``top`` likeliest words behind a text; ``is_whole`` is whether its last word is known to be whole.
+        """Return the ``top`` likeliest words after a text; ``is_whole`` is whether its last word is known to be whole.
 
         Raises:
             EngineError: The text is too long, or breaks off inside a word; or the engine has no rows, or failed.

@@ -30,7 +30,7 @@ Chat = Callable[[dict[str, Any], ResolvedVocabulary, Decoding, Caller], AsyncGen
 Resolve = Callable[[VocabularySpec, str], Awaitable[ResolvedVocabulary]]
 
 _MAX_DRAFT: Final = 600
-"""Characters of what has been written that the next sentence is written behind."""
+"""Characters of what has been written that the next sentence is written after."""
 
 _MAX_SENTENCE: Final = 1_500
 """Characters of a sentence; a longer one is told to be cut."""
@@ -41,7 +41,7 @@ _PROMPT: Final = (
 _DRAFT: Final = "\nIt comes after: {}\n"
 
 _TOLD: Final = "{candidate} In other words, "
-"""Behind it the source is scored."""
+"""After it the source is scored."""
 
 _TOKENS_BEYOND: Final = 16
 """A sentence in simpler words may be half as long again, and so many tokens more."""
@@ -223,7 +223,7 @@ class Rewriter:
         return [" ".join((choice["message"]["content"] or "").split()) for choice in told["choices"]]
 
     async def _likeliest(self, sentence: str, candidates: list[str], plan: _Plan, written: Written) -> str:
-        """Return the candidate behind which the sentence is likeliest."""
+        """Return the candidate after which the sentence is likeliest."""
         [source] = await self._rows.read([sentence], {"add_special_tokens": False}, plan.caller)
         prompts = await self._finder.tokens([_TOLD.format(candidate=one) for one in candidates], plan.caller)
         self._count(written, sum(len(prompt) + len(source) for prompt in prompts), 0)

@@ -1,6 +1,6 @@
 """Other words of a list for a word of a text, ranked by the model.
 
-Candidates are the likeliest next words behind the text before the word, those that the model thinks mean the same, and
+Candidates are the likeliest next words after the text before the word, those that the model thinks mean the same, and
 forms of the word and words that are spelled like it. Each is scored by the log-probability of the candidate and the
 rest of its sentence, so that what does not go with the words around it ("a" before "apple") is behind what does.
 """
@@ -42,10 +42,10 @@ _LOG_P_OF_NEAR: Final = -6.0
 """What forms of the lemma, and words that are only spelled alike, count as answers to that question."""
 
 _MAX_BEFORE: Final = 600
-"""Characters before the sentence that count; each candidate is read behind them."""
+"""Characters before the sentence that count; each candidate is read after them."""
 
 _MAX_BEHIND: Final = 300
-"""Characters of the sentence behind the word that count."""
+"""Characters of the sentence after the word that count."""
 
 
 class Swap(NamedTuple):
@@ -53,8 +53,8 @@ class Swap(NamedTuple):
 
     Attributes:
         before: What counts of the text before the word.
-        behind: What counts of the sentence behind it.
-        sentence: Before and behind the word in its sentence.
+        behind: What counts of the sentence after it.
+        sentence: Before and after the word in its sentence.
         starts_sentence: Whether the word does.
     """
 
@@ -153,7 +153,7 @@ class Swapper:
         return self._near[key]
 
     async def _scores(self, swap: Swap, words: Sequence[str], caller: Caller, width: int) -> tuple[list[float], int]:
-        """Return log p of each word with what stands behind it, after what stands before it; and the tokens read."""
+        """Return log p of each word with what stands after it, after what stands before it; and the tokens read."""
         texts = await self._finder.tokens([swap.before + word + swap.behind for word in words], caller)
         columns = enumerate(zip(*texts, strict=False))
         shared = next((place for place, column in columns if len(set(column)) > 1), min(map(len, texts)))

@@ -122,7 +122,7 @@ class TextChecker:
         }
 
     def _words(self, text: str) -> Iterator[CheckedWord]:
-        done = num_tries = behind_word = 0
+        done = num_tries = after_word = 0
         for match in unit_pattern().finditer(text):
             start, end = match.span()
             if start < done:
@@ -130,7 +130,7 @@ class TextChecker:
                 continue
             word = match[0]
             # A symbol between a sentence and the next one is no word of either.
-            starts = not behind_word or self._starts_sentence(text[behind_word:start])
+            starts = not after_word or self._starts_sentence(text[after_word:start])
             if self._phrases and (shapes := self._phrases.get(_plain(word))):
                 num_tries += len(shapes)
                 if num_tries > MAX_TRIES:
@@ -140,14 +140,14 @@ class TextChecker:
                     )
                 if (phrase := self._phrase(text, start, shapes, starts)) and phrase.start >= done:
                     yield phrase
-                    done = behind_word = phrase.end
+                    done = after_word = phrase.end
                     continue
             found = self._known.get((word, starts)) or self._find(word, starts)
             done = end
             if match.lastgroup == SYMBOL:
                 yield CheckedWord(start, end, *found)
                 continue
-            behind_word = end
+            after_word = end
             if found.reason in ALLOWED:
                 yield CheckedWord(start, end, *found)
                 continue

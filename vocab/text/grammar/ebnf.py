@@ -133,7 +133,7 @@ def _run_with(needed: str, close: str) -> str:
 
 
 def _run_ending(spelled: Marks) -> str:
-    """Write a run of closing marks whose last sentence mark has only quotes and brackets behind it, by its position."""
+    """Write a run of closing marks whose last sentence mark has only quotes and brackets after it, by its position."""
     quotes = _retain(spelled.close, marks.CLOSING_QUOTES)
     behind = [f"{one_of(quotes)}?"] if quotes else []
     return " | ".join(

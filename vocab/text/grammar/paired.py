@@ -3,8 +3,8 @@
 Pairs are nested rules here, and a string of open pairs in ``vocab.text.gaps``; they share no code. No
 rule is recursive, so that the whole can also be read as one regular expression.
 
-A *phrase* is a word or a number with the marks and the gap behind it. It may open pairs; a *text* inside of them is a
-row of phrases of which the last closes them. So what stands behind a closing mark (a comma? a line break?) is written
+A *phrase* is a word or a number with the marks and the gap after it. It may open pairs; a *text* inside of them is a
+row of phrases of which the last closes them. So what stands after a closing mark (a comma? a line break?) is written
 where it is known what stood before it, and a parser that follows all alternatives at once, as llama.cpp's, has few of
 them: of 1,000 English words 400 outside of pairs, where ``full`` has 200, and 1,800 inside of two. With rules by how a
 text in a pair ends there were 60,000 inside of one.
@@ -24,7 +24,7 @@ _Pairs = tuple[str, ...]
 
 _UNENDED: Final = ("bare", "pause", "colon")
 _ENDINGS: Final = (*_UNENDED, "end")
-"""How marks behind a word end: not at all, with a comma and its like, with a colon, or with a sentence mark."""
+"""How marks after a word end: not at all, with a comma and its like, with a colon, or with a sentence mark."""
 
 _LAST: Final = "last"
 """Instead of a gap: nothing follows."""
@@ -132,7 +132,7 @@ class _Writer:
 
     def _runs(self, closing: _Pairs, ending: str) -> list[str]:
         """Write the closing marks of these pairs with at most one other mark among them, or with an ``end`` and a pause
-        behind a pair that closes on it."""
+        after a pair that closes on it."""
         closed = [string(pair[1]) for pair in reversed(closing)]
         if ending == "bare":
             return [" ".join(closed)]
