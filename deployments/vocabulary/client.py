@@ -58,10 +58,10 @@ class VocabularyClient:
         Raises:
             VocabularyError, OverloadedError: Those of ``Lists.answer``, and where the deployment cannot be reached.
         """
-        told: bytes | Exception = await self._ask("answer_or_refuse", question, owner)
-        if isinstance(told, Exception):
-            raise told
-        return told
+        answer: bytes | Exception = await self._ask("answer_or_refuse", question, owner)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
     async def fetch(self, digest: str) -> bytes:
         """Return the file of an artefact.

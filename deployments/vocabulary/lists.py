@@ -180,12 +180,12 @@ class Lists:
         """
         try:
             async with self._share.take(1, owner):
-                told = asyncio.wrap_future(self._pool.submit(self._answer, question, owner))
+                future = asyncio.wrap_future(self._pool.submit(self._answer, question, owner))
                 try:
-                    return await asyncio.shield(told)
+                    return await asyncio.shield(future)
                 finally:
                     # Work whose client has left counts until its thread has ended it.
-                    await asyncio.wait({told})
+                    await asyncio.wait({future})
         except ShareFullError as full:
             raise OverloadedError(
                 "Too many texts are being checked. Try again in a moment.", full.retry_after_s
@@ -280,5 +280,5 @@ def stamp_of(lang: str, source: AskedSource, wordlist_dir: Path | None) -> Stamp
     return None
 
 
-def _json(told: dict[str, Any]) -> bytes:
-    return (json.dumps(told, ensure_ascii=False, separators=(",", ":")) + "\n").encode()
+def _json(value: dict[str, Any]) -> bytes:
+    return (json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n").encode()

@@ -138,8 +138,8 @@ class HTTPLM(AsyncLM):
 
     def ask(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """Return the answer to a request in JSON. Waits for it, also inside an event loop."""
-        told: dict[str, Any] = self._ask("POST", path, body).json()
-        return told
+        result: dict[str, Any] = self._ask("POST", path, body).json()
+        return result
 
     async def aclose(self) -> None:
         """Close the connections of this event loop, and do what ``cleanup`` does."""
@@ -204,8 +204,8 @@ class HTTPLM(AsyncLM):
         """Return how long to wait before a request is sent again; None where it is not."""
         if answer.status_code not in _RETRIED or attempt == self._max_retries:
             return None
-        told = answer.headers.get("retry-after", "")
-        wait_s = float(told) if told.isdecimal() else 1.0
+        header = answer.headers.get("retry-after", "")
+        wait_s = float(header) if header.isdecimal() else 1.0
         # Longer is a rate that is used up for now: who asked should know.
         return wait_s if wait_s <= _LONGEST_WAIT_S else None
 

@@ -92,16 +92,16 @@ class ServeLM(AsyncLM):
         prompt, ids, _ = self._scored(prompt_ids, token_ids, lora_name)
         if not ids:
             return torch.empty(0)
-        told = await self._one("token_logprobs", {"prompt": list(prompt), "token_ids": list(ids)})
-        return torch.tensor(told["logprobs"], dtype=torch.float32)
+        result = await self._one("token_logprobs", {"prompt": list(prompt), "token_ids": list(ids)})
+        return torch.tensor(result["logprobs"], dtype=torch.float32)
 
     async def _length(self, app_name: str) -> int:
         return int(await serve.get_deployment_handle(_DEPLOYMENT, app_name=app_name).context_length.remote())
 
     async def _one(self, method: str, *args: Mapping[str, Any]) -> dict[str, Any]:
         [item] = await self._items(method, *args)
-        told: dict[str, Any] = item
-        return told
+        result: dict[str, Any] = item
+        return result
 
     async def _items(self, method: str, *args: Mapping[str, Any]) -> list[Any]:
         """Return what a replica answers to a request, which is sent again where there was no room for it."""

@@ -90,13 +90,13 @@ def add_rows(app: FastAPI, settings: Settings, backend: Backend, rates: Rates, b
         body = await read(request, read_token_logprobs)
         with _errors(request):
             answer = backend.token_logprobs(body, _caller(request))
-            told = await unless_client_leaves(request.receive, _one(answer, request))
+            result = await unless_client_leaves(request.receive, _one(answer, request))
             return JSONResponse(
                 {
                     "object": "token_logprobs",
                     "model": body.get("model", settings.model_id),
-                    "logprobs": told["logprobs"],
-                    "usage": _usage(told["prompt_tokens"]),
+                    "logprobs": result["logprobs"],
+                    "usage": _usage(result["prompt_tokens"]),
                 }
             )
 

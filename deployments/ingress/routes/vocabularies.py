@@ -43,7 +43,7 @@ _PAGE_HEADERS: Final = {
 def add_vocabularies(app: FastAPI, settings: Settings, backend: Backend, backlog: Backlog) -> None:
     limits = settings.limits
 
-    async def told(request: Request, question: Question, list_param: str = "vocab_lang") -> bytes:
+    async def ask(request: Request, question: Question, list_param: str = "vocab_lang") -> bytes:
         try:
             return await unless_client_leaves(request.receive, backend.ask(question, request.state.owner))
         except (ApiError, ClientLeft):
@@ -59,7 +59,7 @@ def add_vocabularies(app: FastAPI, settings: Settings, backend: Backend, backlog
     async def list_vocabularies(request: Request) -> Response:
         """The word lists that ``vocab.lang`` may name."""
         read_query(request, ())
-        return Response(await told(request, AskVocabularies()), media_type="application/json")
+        return Response(await ask(request, AskVocabularies()), media_type="application/json")
 
     @app.get("/v1/vocabularies/{list_id}/words")
     async def list_words(request: Request, list_id: str) -> Response:
@@ -72,13 +72,13 @@ def add_vocabularies(app: FastAPI, settings: Settings, backend: Backend, backlog
         if len(looked_for := query.get("q", "")) > MAX_QUERY_CHARS:
             raise BadRequestError(f"'q' must be at most {MAX_QUERY_CHARS} characters.", "q")
         question = AskWords(list_id, whole_number(query, "offset") or 0, limit, looked_for)
-        return Response(await told(request, question), media_type="application/json")
+        return Response(await ask(request, question), media_type="application/json")
 
     @app.post("/v1/vocabularies/check")
     async def check_text(request: Request) -> Response:
         """Which words of a text are in a list, and where those are that are not: what ``wordbound check`` writes."""
         asked = await read_checked(request, limits, partial(read_check, limits=limits), limits.max_check_bytes)
         question = AskCheck(asked.spec, asked.text, asked.form, asked.new_words, asked.with_words)
-        answer = await told(request, question, asked.list_param)
+        answer = await ask(request, question, asked.list_param)
         headers = _PAGE_HEADERS if asked.form == "html" else None
         return WholeAnswer(answer, _MEDIA_TYPES[asked.form], backlog, headers)

@@ -172,8 +172,8 @@ class RowAnswerer:
     async def _scores(self, prompt: Tokens, scored: Tokens, request_id: str, caller: Caller) -> list[float]:
         params = SamplingParams(prompt_logprobs=0, **_ONE_TOKEN)
         output = await self._generate([*prompt, *scored], params, request_id, caller)
-        told = output.prompt_logprobs[len(prompt) :]
-        values = [entry[token].logprob for entry, token in zip(told, scored, strict=True)]
+        entries = output.prompt_logprobs[len(prompt) :]
+        values = [entry[token].logprob for entry, token in zip(entries, scored, strict=True)]
         return [max(value, LEAST_LOGPROB) for value in values]
 
     def check(self, body: Mapping[str, Any]) -> None:
@@ -306,8 +306,8 @@ class RowAnswerer:
 def _end_tokens(server: LLMServer, tokenizer: Any) -> list[int]:
     """Return the tokens that end a text: the tokenizer's, and those of the model's generation config."""
     configured = engine.client(server).model_config.try_get_generation_config().get("eos_token_id")
-    told = configured if isinstance(configured, list) else [configured]
-    return sorted({token for token in (*told, tokenizer.eos_token_id) if token is not None})
+    eos_ids = configured if isinstance(configured, list) else [configured]
+    return sorted({token for token in (*eos_ids, tokenizer.eos_token_id) if token is not None})
 
 
 async def _together(work: Sequence[Coroutine[Any, Any, Item]]) -> list[Item]:

@@ -131,8 +131,8 @@ def with_line(messages: Messages, line: str, *, takes_system: bool) -> Messages:
         return [{"role": "system", "content": line}, *messages]
     for index, message in enumerate(messages):
         if message["role"] == "user":
-            told = {**message, "content": _join(line, message["content"], between="\n\n")}
-            return [*messages[:index], told, *messages[index + 1 :]]
+            hinted = {**message, "content": _join(line, message["content"], between="\n\n")}
+            return [*messages[:index], hinted, *messages[index + 1 :]]
     return messages
 
 

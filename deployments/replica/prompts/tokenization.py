@@ -48,8 +48,8 @@ async def tokenize(server: LLMServer, body: Mapping[str, Any]) -> dict[str, Any]
     async for item in items:
         if hasattr(item, "error"):
             raise engine.refusal(item.error.model_dump())
-        told: dict[str, Any] = item.model_dump(mode="json")
-        return told
+        result: dict[str, Any] = item.model_dump(mode="json")
+        return result
     raise EngineError(500, "the engine answered nothing")
 
 

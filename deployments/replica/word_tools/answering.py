@@ -67,8 +67,8 @@ class WordTools:
                 async with aclosing(self._rewriter.rewrite(body, vocabulary, spec, caller, width)) as parts:
                     async for part in parts:
                         if isinstance(part, dict):
-                            told = {"object": "vocabulary.rewrite", "model": name, **part}
-                            yield engine.write_event(told) if body["stream"] else told
+                            result = {"object": "vocabulary.rewrite", "model": name, **part}
+                            yield engine.write_event(result) if body["stream"] else result
                         elif body["stream"]:
                             yield engine.write_event({"text": part})
                 if body["stream"]:

@@ -109,8 +109,8 @@ def _add(search: NextWordSearch, prefixes: Sequence[tuple[int, ...]], rows: Sequ
 
 def _of_text(error: EngineError) -> EngineError:
     """Return the refusal of a prompt as that of the field ``text``."""
-    told = error.body["error"]
-    if told["param"] != "prompt":
+    refusal = error.body["error"]
+    if refusal["param"] != "prompt":
         return error
-    message = printable(told["message"].replace("the prompt", "the text").replace("The prompt", "The text"))
-    return EngineError(told["status"], message.replace("'prompt'", "'text'"), param="text", code=told["code"])
+    message = printable(refusal["message"].replace("the prompt", "the text").replace("The prompt", "The text"))
+    return EngineError(refusal["status"], message.replace("'prompt'", "'text'"), param="text", code=refusal["code"])

@@ -157,11 +157,11 @@ class Rewriter:
                 f"'text' has a sentence of more than {_MAX_SENTENCE} characters: cut it in two, or end it with a mark.",
                 param="text",
             )
-        told = [
+        drafts = [
             await self._swap_words(sentence, plan, written),
             *await self._generate_candidates(sentence, plan, written),
         ]
-        candidates = [one for one in dict.fromkeys(told) if one and not await _unlisted_words(one, plan)]
+        candidates = [one for one in dict.fromkeys(drafts) if one and not await _unlisted_words(one, plan)]
         if plan.body["force"] and len(candidates) > 1:
             candidates = [one for one in candidates if one != sentence]
         if not candidates:
@@ -214,13 +214,13 @@ class Rewriter:
         }
         caller = plan.caller._replace(request_id=f"{plan.caller.request_id}-t{next(self._numbers)}")
         async with aclosing(self._chat(asked, plan.vocabulary, Decoding(adapter=caller.adapter), caller)) as answer:
-            told = await anext(answer, None)
-        if not isinstance(told, dict) or "error" in told:
-            if isinstance(told, dict) and told["error"].get("code") == "no_chat_template":
+            item = await anext(answer, None)
+        if not isinstance(item, dict) or "error" in item:
+            if isinstance(item, dict) and item["error"].get("code") == "no_chat_template":
                 return []
-            raise _failure(told)
-        self._count(written, told["usage"]["prompt_tokens"], told["usage"]["completion_tokens"])
-        return [" ".join((choice["message"]["content"] or "").split()) for choice in told["choices"]]
+            raise _failure(item)
+        self._count(written, item["usage"]["prompt_tokens"], item["usage"]["completion_tokens"])
+        return [" ".join((choice["message"]["content"] or "").split()) for choice in item["choices"]]
 
     async def _likeliest(self, sentence: str, candidates: list[str], plan: _Plan, written: Written) -> str:
         """Return the candidate after which the sentence is likeliest."""
@@ -248,9 +248,9 @@ async def _unlisted_words(text: str, plan: _Plan) -> list[CheckedWord]:
     return (await asyncio.to_thread(plan.checker.check, text)).not_allowed
 
 
-def _failure(told: Any) -> EngineError:
-    if not isinstance(told, dict):
+def _failure(item: Any) -> EngineError:
+    if not isinstance(item, dict):
         return EngineError(500, "The engine failed on this request; it can be sent again.", code="engine_error")
-    error = told["error"]
+    error = item["error"]
     # What it says of its own fields, the client has not sent.
     return EngineError(error["status"], error["message"], param="text", code=error.get("code"))

@@ -69,7 +69,7 @@ def why(word: CheckedWord) -> str:
 def _json_line(named: NamedReport) -> str:
     report = named.report
     places = Places(report.text)
-    told: dict[str, Any] = {
+    record: dict[str, Any] = {
         "object": "vocabulary.report",
         "file": named.name,
         "num_words": report.num_words,
@@ -89,7 +89,7 @@ def _json_line(named: NamedReport) -> str:
         "new_words": [{"word": word, "count": count} for word, count in report.num_of_declared.items()],
     }
     if report.lemmas is not None:
-        told["words"] = [
+        record["words"] = [
             {
                 "start": word.start,
                 "end": word.end,
@@ -99,7 +99,7 @@ def _json_line(named: NamedReport) -> str:
             }
             for word in report.words[:MAX_PLACES]
         ]
-    return json.dumps(told, ensure_ascii=False, separators=(",", ":")) + "\n"
+    return json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
 def _allowed_rows(report: TextReport) -> Iterator[dict[str, Any]]:
@@ -131,9 +131,9 @@ def _csv(checked: Sequence[NamedReport]) -> str:
         places = Places(report.text)
         rows = (word for word in report.words if not word.is_allowed)
         for word in islice(rows, MAX_PLACES):
-            told = _word(report, places, word)
-            nearest = "; ".join(listed["word"] for listed in told.pop("nearest"))
-            table.append((name, *told.values(), nearest))
+            record = _word(report, places, word)
+            nearest = "; ".join(listed["word"] for listed in record.pop("nearest"))
+            table.append((name, *record.values(), nearest))
     return write_csv(table)
 
 
