@@ -13,7 +13,7 @@ from typing import Any, Self
 from uuid import uuid4
 
 from benchmarks.beam_search.found import Found, Task
-from deployments.search.generator import MAX_STEP_TOKENS, EngineGenerator, KeptSteps
+from deployments.search.generator import MAX_STEP_TOKENS, CachedSteps, EngineGenerator
 from deployments.search.tokens import Constraint
 from vocab.decoding.beams import search_beams
 from vocab.decoding.generator import Expansion, Place
@@ -91,7 +91,7 @@ class EngineBeams:
             SamplingParams(max_tokens=task.budget),
             f"beams-{next(self._numbers)}",
             constraint=self._constraint,
-            kept=KeptSteps(uuid4().hex, self._unused) if self._keeps_work else None,
+            cached=CachedSteps(uuid4().hex, self._unused) if self._keeps_work else None,
         )
         try:
             [best] = await search_beams(generator, task.rules, task.budget)

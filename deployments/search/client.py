@@ -17,7 +17,7 @@ from vllm.outputs import CompletionOutput, RequestOutput
 from vllm.sampling_params import RequestOutputKind, SamplingParams
 
 from deployments.contract import Decoding
-from deployments.search.generator import EngineGenerator, KeptSteps, end_tokens, sentence_tokens
+from deployments.search.generator import CachedSteps, EngineGenerator, end_tokens, sentence_tokens
 from deployments.search.listed_logprobs import ListedLogprobs
 from deployments.search.order import ORDER_ARGUMENT, AnswerCost, SearchOrder
 from deployments.search.pacing import StreamPacer
@@ -167,7 +167,7 @@ class SearchClient:
                 f"{request_id}-{index}" if number > 1 else request_id,
                 constraint=constraint,
                 sentence_tokens=self._sentence_tokens,
-                kept=KeptSteps(uuid4().hex, self._unused_names) if self._keeps_steps else None,
+                cached=CachedSteps(uuid4().hex, self._unused_names) if self._keeps_steps else None,
                 options=options,
             )
             for index in range(number)

@@ -45,7 +45,7 @@ class EngineGenerator:
         constraint: None for free text.
         sentence_tokens: Those in which a sentence ends (``sentence_tokens``). The engine's own process stops at them;
             at a mark that is spelled by several tokens vLLM stops a step late.
-        kept: Lets the engine keep the work of a step for the next, if it can.
+        cached: Lets the engine keep the work of a step for the next, if it can.
         options: Passed with every step: priority, adapter and the like.
     """
 
@@ -58,10 +58,10 @@ class EngineGenerator:
         *,
         constraint: Constraint | None = None,
         sentence_tokens: Sequence[int] = (),
-        kept: "KeptSteps | None" = None,
+        cached: "CachedSteps | None" = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        self._steps = _Steps(client, prompt, request_id, kept, options)
+        self._steps = _Steps(client, prompt, request_id, cached, options)
         self._params = params
         self._constraint = constraint
         self._is_masked = constraint is not None or params.structured_outputs is not None
@@ -190,7 +190,7 @@ class _Steps:
         client: Any,
         prompt: Mapping[str, Any],
         request_id: str,
-        kept: "KeptSteps | None",
+        cached: "CachedSteps | None",
         options: Mapping[str, Any] | None,
     ) -> None:
         self.prompt_tokens: list[int] = list(prompt["prompt_token_ids"])
@@ -199,13 +199,13 @@ class _Steps:
         self._client = client
         self._prompt = {name: value for name, value in prompt.items() if name not in _PROMPT_ONLY}
         self._request_id = request_id
-        self._kept = kept
+        self._cached = cached
         self._options = dict(options or {})
         self._numbers = count(1)
         self._running: set[asyncio.Task[RequestOutput]] = set()
 
     async def ask(self, place: Place, params: SamplingParams, *, keep: bool) -> tuple[CompletionOutput, str | None]:
-        """Ask once, with parameters that this step owns; return also the name of its kept work, if it is kept.
+        """Ask once, with parameters that this step owns; return also the name of its cached work, if it is cached.
 
         Raises:
             EngineStepError: Nothing came, or the engine gave up.
@@ -250,11 +250,11 @@ class _Steps:
             raise EngineStepError(f"the engine ended a step with {finish!r}")
 
     def _request(self, place: Place, params: SamplingParams, *, keep: bool) -> tuple[dict[str, Any], str | None]:
-        """Return the prompt of a step and the name of its kept work, which is written into the step's parameters."""
+        """Return the prompt of a step and the name of its cached work, which is written into the step's parameters."""
         params.skip_clone = True
         params.extra_args, source = None, None
-        if self._kept is not None and (keep or place.source is not None):
-            fork = self._kept.step(place.source, keep=keep)
+        if self._cached is not None and (keep or place.source is not None):
+            fork = self._cached.step(place.source, keep=keep)
             params.extra_args, source = fork.to_extra_args(), fork.keep
         return {**self._prompt, "prompt_token_ids": [*self.prompt_tokens, *place.tokens]}, source
 
@@ -266,8 +266,8 @@ class _Steps:
         running = list(self._running)
         for step in running:
             step.cancel()
-        if self._kept is not None:
-            self._kept.end()
+        if self._cached is not None:
+            self._cached.end()
         await asyncio.gather(*running, return_exceptions=True)
 
     async def _last(self, prompt: Mapping[str, Any], params: SamplingParams) -> RequestOutput:
@@ -279,7 +279,7 @@ class _Steps:
         return last
 
 
-class KeptSteps:
+class CachedSteps:
     """The names under which the engine keeps what it computed for one search (``vocab.vllm_plugin.kv_fork``).
 
     Only a matter of speed: where a name is gone, the engine computes the text again. A step builds on the one before

@@ -98,7 +98,7 @@ class EngineWorld:
         self.requests: dict[str, Request] = {}
 
     @property
-    def num_kept_blocks(self) -> int:
+    def num_cached_blocks(self) -> int:
         bound = self.connector._bound
         return 0 if bound is None else bound.num_blocks
 

@@ -5,7 +5,7 @@ tokens of the last block, up to 127 on a CPU, would be computed again at every s
 request's blocks and copies them for its successors, which then compute one token each; one whose tokens differ gets
 what they share. It does nothing unless it is certain to be right: one group of full attention, no drafts.
 
-A client says with each request what is kept of it and which kept work it continues (``ForkHint``). It is advice:
+A client says with each request what is cached of it and which cached work it continues (``ForkHint``). It is advice:
 where the engine cannot follow it, the answer is the same, later.
 """
 
@@ -37,12 +37,12 @@ from vllm.v1.kv_cache_interface import (
 )
 from vllm.v1.request import Request
 
-from vocab.vllm_plugin.kept_blocks import BlockCopies, KeptBlocks
+from vocab.vllm_plugin.cached_blocks import BlockCopies, CachedBlocks
 from vocab.vllm_plugin.patches import Patch, install_patches
 
 logger = init_logger("vllm.wordbound")
 
-KEPT_SHARE: Final = 0.25
+CACHED_SHARE: Final = 0.25
 """Of the engine's blocks; eight searches of four beams need 64 of the demo's 364."""
 
 TRANSFER_CONFIG: Final = {
@@ -55,8 +55,8 @@ TRANSFER_CONFIG: Final = {
 
 _LOST: Final = "Steps of a search compute more than they need to"
 
-_kept_of_pool: WeakValueDictionary[int, KeptBlocks] = WeakValueDictionary()
-"""By the pool's identity; what is kept of a pool keeps the pool alive."""
+_cache_of_pool: WeakValueDictionary[int, CachedBlocks] = WeakValueDictionary()
+"""By the pool's identity; what is cached of a pool keeps the pool alive."""
 
 _EXTRA_ARG: Final = "kv_transfer_params"
 _OURS: Final = "wordbound"
@@ -73,9 +73,9 @@ class ForkHint:
     """How a request shares what the engine computed.
 
     Attributes:
-        keep: Name under which its computation is kept for others; replaces what had the name. None where it is not
-            kept.
-        parent: Name of the kept request with whose tokens this prompt begins, if any. Tokens that differ are computed.
+        keep: Name under which its computation is cached for others; replaces what had the name. None where it is not
+            cached.
+        parent: Name of the cached request with whose tokens this prompt begins, if any. Others are computed.
         release: Names that are not needed once this request is running.
     """
 
@@ -148,9 +148,9 @@ class KVFork(KVConnectorBase_V1, SupportsHMA):
         super().__init__(vllm_config, role, kv_cache_config)
         self._is_certain = _is_certain(vllm_config, kv_cache_config)
         self._block_size = vllm_config.cache_config.block_size
-        self._kept: KeptBlocks | None = None
+        self._cached: CachedBlocks | None = None
         """None until all workers are known to be able to copy."""
-        self._bound: KeptBlocks | None = None
+        self._bound: CachedBlocks | None = None
         self._arrivals = ArrivalWindow()
         self._copies = Copies()
         self._cache: BlockCopies | None = None
@@ -188,92 +188,92 @@ class KVFork(KVConnectorBase_V1, SupportsHMA):
     def bind_gpu_block_pool(self, gpu_block_pool: BlockPool) -> None:
         self._pool = gpu_block_pool
         if install_patches(_POOL_PATCHES, lost=_LOST):
-            self._bound = KeptBlocks(gpu_block_pool, int(gpu_block_pool.num_gpu_blocks * KEPT_SHARE))
-            _kept_of_pool[id(gpu_block_pool)] = self._bound
+            self._bound = CachedBlocks(gpu_block_pool, int(gpu_block_pool.num_gpu_blocks * CACHED_SHARE))
+            _cache_of_pool[id(gpu_block_pool)] = self._bound
 
     def set_xfer_handshake_metadata_pp_aware(
         self, metadata: dict[tuple[int, int], KVConnectorHandshakeMetadata]
     ) -> None:
         num_workers = self._vllm_config.parallel_config.world_size
         if self._is_certain and len(metadata) == num_workers and all(isinstance(m, CanCopy) for m in metadata.values()):
-            self._kept = self._bound
+            self._cached = self._bound
 
     def on_new_request(self, request: Request) -> None:
         if _parent(request) is not None:
             self._arrivals.arrived()
 
     def get_num_new_matched_tokens(self, request: Request, num_computed_tokens: int) -> tuple[int | None, bool]:
-        if self._kept is None:
+        if self._cached is None:
             return 0, False
         parent = _parent(request)
         if parent is not None and self._arrivals.is_open():
             return None, False
-        # No request may wait for kept blocks.
-        self._kept.make_room(-(-request.num_tokens // self._block_size) + 1, spare=parent)
-        kept = self._kept.find(parent) if parent else None
-        if kept is None or request.skip_reading_prefix_cache:
+        # No request may wait for cached blocks.
+        self._cached.make_room(-(-request.num_tokens // self._block_size) + 1, spare=parent)
+        cached = self._cached.find(parent) if parent else None
+        if cached is None or request.skip_reading_prefix_cache:
             return 0, False
         # The last token is always computed: the next one is drawn from it.
-        num_shared = kept.num_shared(request.all_token_ids[: request.num_tokens - 1], _context(request))
+        num_shared = cached.num_shared(request.all_token_ids[: request.num_tokens - 1], _context(request))
         return max(num_shared - num_computed_tokens, 0), False
 
     def update_state_after_alloc(self, request: Request, blocks: KVCacheBlocks, num_external_tokens: int) -> None:
         fork = ForkHint.parse(request.kv_transfer_params)
-        if self._kept is None or fork is None:
+        if self._cached is None or fork is None:
             return
         if num_external_tokens > 0:
-            kept = self._kept.find(fork.parent) if fork.parent else None
-            if kept is None:
-                raise RuntimeError("the kept blocks of a request's parent were released while it was scheduled")
-            num_shared = kept.num_shared(request.all_token_ids[: request.num_tokens - 1], _context(request))
+            cached = self._cached.find(fork.parent) if fork.parent else None
+            if cached is None:
+                raise RuntimeError("the cached blocks of a request's parent were released while it was scheduled")
+            num_shared = cached.num_shared(request.all_token_ids[: request.num_tokens - 1], _context(request))
             first = (num_shared - num_external_tokens) // self._block_size
-            sources = kept.blocks[first : -(-num_shared // self._block_size)]
+            sources = cached.blocks[first : -(-num_shared // self._block_size)]
             targets = blocks.blocks[0][first : first + len(sources)]
-            self._kept.lend(sources)
+            self._cached.lend(sources)
             self._copies.pairs += [
                 (source.block_id, target.block_id) for source, target in zip(sources, targets, strict=True)
             ]
         for name in fork.release:
-            self._kept.release(name)
+            self._cached.release(name)
 
     def build_connector_meta(self, scheduler_output: SchedulerOutput) -> KVConnectorMetadata:
         copies, self._copies = self._copies, Copies()
         self._arrivals.stepped(scheduler_output.total_num_scheduled_tokens)
-        if self._kept is not None:
+        if self._cached is not None:
             # Steps are executed in order: what is freed now is not written before these copies are made.
-            self._kept.take_back()
-            self._kept.release_expired()
+            self._cached.take_back()
+            self._cached.release_expired()
             # Running requests allocate without a call here.
             num_blocks = scheduler_output.total_num_scheduled_tokens // self._block_size
-            self._kept.make_room(len(scheduler_output.num_scheduled_tokens) + num_blocks)
+            self._cached.make_room(len(scheduler_output.num_scheduled_tokens) + num_blocks)
         return copies
 
     def request_finished_all_groups(
         self, request: Request, block_ids: tuple[list[int], ...]
     ) -> tuple[bool, dict[str, Any] | None]:
         fork = ForkHint.parse(request.kv_transfer_params)
-        if self._kept is not None and fork is not None:
+        if self._cached is not None and fork is not None:
             for name in fork.release:
-                self._kept.release(name)
+                self._cached.release(name)
             # A step in flight has not written its tokens yet.
             num_tokens = min(request.num_computed_tokens - request.num_in_flight_tokens, request.num_tokens)
             if fork.keep and num_tokens > 0:
                 (ids,) = block_ids
                 blocks = [self._pool.blocks[block_id] for block_id in ids[: -(-num_tokens // self._block_size)]]
-                self._kept.keep(fork.keep, request.all_token_ids[:num_tokens], _context(request), blocks)
+                self._cached.keep(fork.keep, request.all_token_ids[:num_tokens], _context(request), blocks)
         return False, None
 
     def reset_cache(self) -> bool:
-        if self._kept is not None:
-            self._kept.release_all()
+        if self._cached is not None:
+            self._cached.release_all()
         return True
 
 
 def _reset_prefix_cache(original: Callable[..., Any], pool: BlockPool) -> bool:
-    # It fails while any block is in use; and kept blocks belong to weights that may now change.
-    kept = _kept_of_pool.get(id(pool))
-    if kept is not None:
-        kept.release_all()
+    # It fails while any block is in use; and cached blocks belong to weights that may now change.
+    cached = _cache_of_pool.get(id(pool))
+    if cached is not None:
+        cached.release_all()
     return bool(original(pool))
 
 

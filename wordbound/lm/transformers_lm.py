@@ -11,7 +11,7 @@ import torch
 
 from vocab.adapters import CONFIG, WEIGHTS, Adapter, module_shapes
 from wordbound.lm.base import REMOVED_ADAPTER, AsyncLM
-from wordbound.lm.forwards.kept_tokens import KeptTokens, TokenNode
+from wordbound.lm.forwards.cached_tokens import CachedTokens, TokenNode
 from wordbound.lm.forwards.packed import can_pack, packed_logits
 from wordbound.lm.forwards.padded import logits_at, padded_logits
 from wordbound.lm.gathering import Ids
@@ -35,9 +35,9 @@ class AsyncTransformer(AsyncLM):
         hf_tokenizer: Its tokenizer, or None.
         batch_size: The most prefixes in a forward.
         timeout: How long, in seconds, a batch stays open where other work keeps the event loop busy.
-        cache_size: How many rows are kept; 256 are 50 MB at 49k tokens.
+        cache_size: How many rows are cached; 256 are 50 MB at 49k tokens.
         cache_opts: Options of ``OutputCache``.
-        kv_cache_tokens: How many tokens' keys and values are kept, of the model and of each adapter; 4,096 are 190 MB
+        kv_cache_tokens: How many tokens' keys and values are cached, of the model and of each adapter; 4,096 are 190 MB
             for a model of 135M parameters in float32, 537 MB for one of 8B in 16 bits.
     """
 
@@ -63,9 +63,9 @@ class AsyncTransformer(AsyncLM):
         )
         self.model = hf_model.eval()
         self.device = hf_model.device
-        # The model and what is kept of it are one thread's at a time.
+        # The model and what is cached of it are one thread's at a time.
         self._model_lock = threading.RLock()
-        self._kept: dict[str | None, KeptTokens] = {None: KeptTokens(kv_cache_tokens)}
+        self._cached_tokens: dict[str | None, CachedTokens] = {None: CachedTokens(kv_cache_tokens)}
         self._pinned: dict[str | None, dict[Ids, Any]] = {None: {}}
         # The adapter that the model has switched on; peft sets each module's, which takes milliseconds.
         self._active: str | None = None
@@ -114,7 +114,7 @@ class AsyncTransformer(AsyncLM):
     def compute_rows_sync(self, prefixes: Sequence[Ids], lora_name: str | None) -> torch.Tensor:
         with self._model_with(lora_name) as model:
             if self._packs:
-                logits = packed_logits(model, prefixes, self._kept[lora_name])
+                logits = packed_logits(model, prefixes, self._cached_tokens[lora_name])
             else:
                 logits = padded_logits(model, prefixes, list(self._pinned[lora_name].items()))
         return _rows(logits)
@@ -135,13 +135,13 @@ class AsyncTransformer(AsyncLM):
     ) -> torch.Tensor:
         prompt, ids, loaded_name = self._scored(prompt_ids, token_ids, lora_name)
         with self._model_with(loaded_name):
-            return self._scores(prompt, ids, self._kept[loaded_name])
+            return self._scores(prompt, ids, self._cached_tokens[loaded_name])
 
-    def _scores(self, prompt: Ids, ids: Ids, kept: KeptTokens) -> torch.Tensor:
+    def _scores(self, prompt: Ids, ids: Ids, cached: CachedTokens) -> torch.Tensor:
         from transformers import DynamicCache
 
-        slots = kept.path(prompt[:-1]) if self._packs else []
-        cache = DynamicCache(kept.read(slots)) if slots else None
+        slots = cached.path(prompt[:-1]) if self._packs else []
+        cache = DynamicCache(cached.read(slots)) if slots else None
         if cache is None and len(ids) > _SCORED_AT_ONCE:
             cache = DynamicCache(config=self.model.config)
         scores = torch.empty(len(ids))
@@ -157,10 +157,10 @@ class AsyncTransformer(AsyncLM):
             unread = part[-1:]
         return scores
 
-    # What is kept.
+    # What is cached.
 
     def cache_kv(self, prompt_tokens: Sequence[int], lora_name: str | None = None) -> None:
-        """Keep the keys and values of a prompt until ``clear_kv_cache``; what was kept after it is dropped.
+        """Keep the keys and values of a prompt until ``clear_kv_cache``; what was cached after it is dropped.
 
         Raises:
             ValueError: As ``next_token_logprobs``; or the prompt has more than ``kv_cache_tokens``.
@@ -170,10 +170,10 @@ class AsyncTransformer(AsyncLM):
         loaded_name, ids = self._key(prompt_tokens, lora_name)
         with self._model_with(loaded_name) as model:
             if self._packs:
-                kept = self._kept[loaded_name]
-                packed_logits(model, [ids], kept)
-                node = kept.pin(ids)
-                node.past_key_values = DynamicCache(kept.read(kept.path(ids)))
+                cached = self._cached_tokens[loaded_name]
+                packed_logits(model, [ids], cached)
+                node = cached.pin(ids)
+                node.past_key_values = DynamicCache(cached.read(cached.path(ids)))
             else:
                 cache = DynamicCache(config=model.config)
                 logits_at(model, torch.tensor([ids], device=model.device), [len(ids) - 1], cache)
@@ -182,19 +182,19 @@ class AsyncTransformer(AsyncLM):
     def clear_kv_cache(self) -> None:
         """Forget all keys and values, those of ``cache_kv`` too."""
         with self._model_lock:
-            for kept in self._kept.values():
-                kept.clear()
+            for cached in self._cached_tokens.values():
+                cached.clear()
             for pinned in self._pinned.values():
                 pinned.clear()
 
     def walk_cache(self, token_ids: Sequence[int], lora_name: str | None = None) -> tuple[TokenNode, int, Any, int]:
-        """Return what is kept of a prefix.
+        """Return what is cached of a prefix.
 
         Returns:
-            The node of the longest beginning whose keys and values are kept, its number of tokens, the keys and values
-            of the longest beginning that ``cache_kv`` keeps (or None), and the number of its tokens.
+            The node of the longest beginning whose keys and values are cached, its number of tokens, those of the
+            longest beginning that ``cache_kv`` keeps (or None), and the number of its tokens.
         """
-        node, num_found, past, base = self._kept[self.loaded_name(lora_name)].root, 0, None, 0
+        node, num_found, past, base = self._cached_tokens[self.loaded_name(lora_name)].root, 0, None, 0
         for token_id in token_ids:
             if not node.has_token(token_id):
                 break
@@ -205,8 +205,10 @@ class AsyncTransformer(AsyncLM):
 
     @property
     def _caches(self) -> dict[str | None, TokenNode]:
-        """By adapter, the tree of what is kept: genlm-backend's name for it."""
-        return {name: self._kept[loaded_name].root for name, loaded_name in [(None, None), *self._adapters.items()]}
+        """By adapter, the tree of what is cached: genlm-backend's name for it."""
+        return {
+            name: self._cached_tokens[loaded_name].root for name, loaded_name in [(None, None), *self._adapters.items()]
+        }
 
     # Adapters.
 
@@ -214,7 +216,7 @@ class AsyncTransformer(AsyncLM):
     def _model_with(self, loaded_name: str | None) -> Iterator[Any]:
         """Yield the model with an adapter, or without one; nobody else's until the end."""
         with self._model_lock, torch.no_grad():
-            if loaded_name not in self._kept:
+            if loaded_name not in self._cached_tokens:
                 raise ValueError(REMOVED_ADAPTER)
             if loaded_name != self._active:
                 self._switch(loaded_name)
@@ -265,14 +267,14 @@ class AsyncTransformer(AsyncLM):
             finally:
                 # It was switched on.
                 self._active = loaded_name
-            self._kept[loaded_name] = KeptTokens(self._kept[None].max_tokens)
+            self._cached_tokens[loaded_name] = CachedTokens(self._cached_tokens[None].max_tokens)
             self._pinned[loaded_name] = {}
 
     def unload_adapter(self, loaded_name: str) -> None:
         with self._changing_adapters():
             self._switch(None)
             self.model.delete_adapter(loaded_name)
-            del self._kept[loaded_name], self._pinned[loaded_name]
+            del self._cached_tokens[loaded_name], self._pinned[loaded_name]
 
     # Queries that somebody else's program adds.
 
@@ -297,7 +299,7 @@ class AsyncTransformer(AsyncLM):
         """Let ``future`` have the row of a prefix with the next batch of the running event loop.
 
         Raises:
-            ValueError: As ``next_token_logprobs``; or a ``past``: the whole prefix is given, and what is kept is found.
+            ValueError: As ``next_token_logprobs``; or a ``past``: the whole prefix is given; what is cached is found.
         """
         if past is not None:
             raise ValueError("give the whole prefix and no past: cache_kv keeps what is to be reused")

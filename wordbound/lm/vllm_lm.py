@@ -33,11 +33,11 @@ from vocab.vllm_plugin.rows import rows_args, rows_of
 from wordbound.lm.base import REMOVED_ADAPTER, AsyncLM
 from wordbound.lm.gathering import Ids
 
-MAX_KEPT: Final = 4096
-"""Prefixes whose computation may still be kept in the engine; it keeps fewer where its blocks are used up."""
+MAX_CACHED: Final = 4096
+"""Prefixes whose computation may still be cached in the engine; it keeps fewer where its blocks are used up."""
 
 MAX_BACK: Final = 64
-"""How many tokens may lie between a prefix and the kept one that it continues. Each costs a look-up."""
+"""How many tokens may lie between a prefix and the cached one that it continues. Each costs a look-up."""
 
 MIN_SHARED: Final = 16
 """Tokens that several new prefixes begin with, which are then computed once, before them."""
@@ -49,7 +49,7 @@ class AsyncVirtualLM(AsyncLM):
     """A model in a vLLM engine of this process.
 
     ``from_name`` makes one. Rows are float32 (V,) on the CPU. The engine's ``max_num_seqs`` bounds what is computed
-    together; more waits in the engine. Keys and values of prefixes are kept by the engine itself.
+    together; more waits in the engine. Keys and values of prefixes are cached by the engine itself.
 
     Args:
         engine: The engine, used by nobody else. ``cleanup`` ends it.
@@ -76,7 +76,7 @@ class AsyncVirtualLM(AsyncLM):
         )
         self._names = count(1)
         self._lora_ids = count(1)
-        self._kept_names: OrderedDict[tuple[str | None, Ids], str] = OrderedDict()
+        self._cached_names: OrderedDict[tuple[str | None, Ids], str] = OrderedDict()
         self._keeps = config.kv_transfer_config is not None
         self._lora_config = config.lora_config
         self._hf_config = config.model_config.hf_config
@@ -142,7 +142,7 @@ class AsyncVirtualLM(AsyncLM):
 
     def clear_kv_cache(self) -> None:
         """Forget keys and values; those of requests under way stay."""
-        self._kept_names.clear()
+        self._cached_names.clear()
         self._worker.put(_Clear())
 
     def cleanup(self) -> None:
@@ -175,8 +175,8 @@ class AsyncVirtualLM(AsyncLM):
 
     def unload_adapter(self, loaded_name: str) -> None:
         request = self._lora_requests.pop(loaded_name)
-        for key in [key for key in self._kept_names if key[0] == loaded_name]:
-            del self._kept_names[key]
+        for key in [key for key in self._cached_names if key[0] == loaded_name]:
+            del self._cached_names[key]
         self._worker.call(lambda engine: engine.remove_lora(request.lora_int_id), ends=request)
 
     def _lora_request(self, loaded_name: str | None) -> LoRARequest | None:
@@ -191,9 +191,9 @@ class AsyncVirtualLM(AsyncLM):
         extra_args = rows_args()
         if self._keeps:
             extra_args |= ForkHint(keep=name, parent=self._parent(ids, lora_name)).to_extra_args()
-            self._kept_names[lora_name, ids] = name
-            if len(self._kept_names) > MAX_KEPT:
-                self._kept_names.popitem(last=False)
+            self._cached_names[lora_name, ids] = name
+            if len(self._cached_names) > MAX_CACHED:
+                self._cached_names.popitem(last=False)
         params = SamplingParams(
             temperature=0.0,
             max_tokens=1,
@@ -218,7 +218,7 @@ class AsyncVirtualLM(AsyncLM):
 
     def _parent(self, ids: Ids, lora_name: str | None) -> str | None:
         for length in range(len(ids), max(len(ids) - MAX_BACK, 0), -1):
-            if name := self._kept_names.get((lora_name, ids[:length])):
+            if name := self._cached_names.get((lora_name, ids[:length])):
                 return name
         return None
 

@@ -92,10 +92,10 @@ def test_a_name_that_is_not_kept_costs_only_time(world: World) -> None:
 def test_what_is_released_is_free_again(world: World) -> None:
     engine = world()
     tokens = engine.ask("parent", PROMPT, ForkHint(keep="p"))
-    assert engine.num_kept_blocks == engine.num_used_blocks == 3
+    assert engine.num_cached_blocks == engine.num_used_blocks == 3
     engine.ask("child", tokens, ForkHint(parent="p", release=("p",)))
     assert engine.num_computed["child"] == 1
-    assert engine.num_kept_blocks == engine.num_used_blocks == 0
+    assert engine.num_cached_blocks == engine.num_used_blocks == 0
 
 
 def test_what_is_released_is_not_overwritten_before_it_is_copied(world: World) -> None:
@@ -112,7 +112,7 @@ def test_a_request_that_never_ran_still_releases(world: World) -> None:
     engine.ask("parent", PROMPT, ForkHint(keep="p"))
     engine.add("child", PROMPT, ForkHint(keep="c", release=("p",)))
     engine.abort("child")
-    assert engine.num_kept_blocks == engine.num_used_blocks == 0
+    assert engine.num_cached_blocks == engine.num_used_blocks == 0
 
 
 @pytest.mark.parametrize("is_async", [False, True])
@@ -130,7 +130,7 @@ def test_no_more_than_a_quarter_is_kept_and_the_oldest_goes_first(world: World) 
     engine = world(40)
     for number in range(6):
         engine.ask(str(number), [number % 3, number // 3, *PROMPT[1:]], ForkHint(keep=str(number)))
-    assert engine.num_kept_blocks == 9
+    assert engine.num_cached_blocks == 9
     engine.ask("new", [2, 1, *PROMPT[1:], 0], ForkHint(parent="5"))
     engine.ask("old", [0, 0, *PROMPT[1:], 0], ForkHint(parent="0"))
     assert engine.num_computed["new"] == 1
@@ -141,7 +141,7 @@ def test_what_is_kept_never_stands_in_the_way(world: World) -> None:
     engine = world(13)
     engine.ask("parent", PROMPT, ForkHint(keep="p"))
     engine.ask("long", [random.Random(1).randrange(NUM_TOKENS) for _ in range(40)], max_tokens=8)
-    assert engine.num_kept_blocks == 0
+    assert engine.num_cached_blocks == 0
 
 
 def test_resetting_the_prefix_cache_forgets_what_is_kept(world: World) -> None:
@@ -162,7 +162,7 @@ def test_a_model_with_several_kinds_of_blocks_computes_everything(world: World) 
         engine = world(groups=groups)
         assert engine.connector.get_num_new_matched_tokens(object(), 0) == (0, False)
         engine.ask("parent", PROMPT, ForkHint(keep="p"))
-        assert engine.num_kept_blocks == 0
+        assert engine.num_cached_blocks == 0
 
 
 def test_an_engine_whose_cache_cannot_be_read_computes_everything(world: World) -> None:
@@ -179,7 +179,7 @@ def test_an_engine_whose_pool_has_changed_computes_everything(world: World, monk
     tokens = engine.ask("parent", PROMPT, ForkHint(keep="p"))
     engine.ask("child", tokens, ForkHint(parent="p"))
     assert engine.num_computed["child"] == len(tokens) - 2 * BLOCK_SIZE
-    assert engine.num_kept_blocks == 0
+    assert engine.num_cached_blocks == 0
 
 
 def test_nothing_is_shared_across_salts_and_adapters_or_with_images(world: World) -> None:

@@ -99,7 +99,7 @@ def test_a_replaced_adapter_leaves_no_row(
     for i in (0, 1, 0):
         lm.add_new_lora(str(adapters[i]), "poet")
         assert is_close(lm.next_token_logprobs_sync(PREFIX, lora_name="poet"), expected[f"adapter.{i}"])
-    assert len(lm._kept) == 2
+    assert len(lm._cached_tokens) == 2
 
 
 def test_who_waits_while_an_adapter_is_replaced_gets_no_row_of_the_other(

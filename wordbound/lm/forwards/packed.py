@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from wordbound.lm.forwards.kept_tokens import KeptTokens
+from wordbound.lm.forwards.cached_tokens import CachedTokens
 from wordbound.lm.gathering import Ids
 
 _MAX_MASK: Final = 1 << 22
@@ -35,15 +35,15 @@ class _Tree:
     places: list[list[int]]
 
 
-def packed_logits(model: Any, prefixes: Sequence[Ids], kept: KeptTokens) -> torch.Tensor:
-    """Return (n, V): the logits after each of n prefixes. Their tokens are kept in ``kept``."""
+def packed_logits(model: Any, prefixes: Sequence[Ids], cached: CachedTokens) -> torch.Tensor:
+    """Return (n, V): the logits after each of n prefixes. Their tokens are cached in ``cached``."""
     # Beside each other where they begin alike, so that a part of them has its beginnings together.
     order = sorted(range(len(prefixes)), key=prefixes.__getitem__)
     found: list[torch.Tensor] = []
     todo = [prefixes[i] for i in order]
     while todo:
-        part = _part(todo, kept)
-        found.append(_part_logits(model, part, kept))
+        part = _part(todo, cached)
+        found.append(_part_logits(model, part, cached))
         todo = todo[len(part) :]
     logits = torch.cat(found)
     back = torch.empty(len(order), dtype=torch.long)
@@ -63,9 +63,9 @@ def can_pack(model: Any) -> bool:
         return False
     ids = [tuple(token % config.vocab_size for token in one) for one in _PROOF]
     try:
-        kept = KeptTokens(len(_PROOF) * 4)
-        # The second time with what the first one kept.
-        packed = torch.stack([packed_logits(model, ids, kept) for _ in range(2)])
+        cached = CachedTokens(len(_PROOF) * 4)
+        # The second time with what the first one cached.
+        packed = torch.stack([packed_logits(model, ids, cached) for _ in range(2)])
         alone = torch.cat([model(torch.tensor([one], device=model.device)).logits[:, -1] for one in ids])
     except (RuntimeError, TypeError, ValueError, IndexError, AttributeError):
         return False
@@ -74,29 +74,29 @@ def can_pack(model: Any) -> bool:
     return bool((packed.float().log_softmax(-1) - alone.float().log_softmax(-1)).abs().max() < tolerance)
 
 
-def _part(prefixes: list[Ids], kept: KeptTokens) -> list[Ids]:
+def _part(prefixes: list[Ids], cached: CachedTokens) -> list[Ids]:
     """The first prefixes, as many as their mask allows, but at least one."""
     num_new, num_old = 0, 0
     before: Ids = ()
     for n, ids in enumerate(prefixes):
-        num_kept = min(len(kept.path(ids)), len(ids) - 1)
+        num_cached = min(len(cached.path(ids)), len(ids) - 1)
         common = next(
             (i for i, (a, b) in enumerate(zip(ids, before, strict=False)) if a != b), min(len(ids), len(before))
         )
-        num_new += len(ids) - max(num_kept, min(common, len(ids) - 1))
-        num_old += max(0, num_kept - common)
+        num_new += len(ids) - max(num_cached, min(common, len(ids) - 1))
+        num_old += max(0, num_cached - common)
         if n and num_new * (num_new + num_old) > _MAX_MASK:
             return prefixes[:n]
         before = ids
     return prefixes
 
 
-def _part_logits(model: Any, prefixes: list[Ids], kept: KeptTokens) -> torch.Tensor:
+def _part_logits(model: Any, prefixes: list[Ids], cached: CachedTokens) -> torch.Tensor:
     from transformers import DynamicCache
 
-    tree = _tree(prefixes, kept)
-    cache = DynamicCache(kept.read(tree.slots) or None)
-    kept.touch(tree.slots)
+    tree = _tree(prefixes, cached)
+    cache = DynamicCache(cached.read(tree.slots) or None)
+    cached.touch(tree.slots)
     device = model.device
     # One prefix alone is a plain text, for which attention has a faster way than by masks.
     mask = None if len(prefixes) == 1 else _mask(tree.mask, model)
@@ -108,24 +108,24 @@ def _part_logits(model: Any, prefixes: list[Ids], kept: KeptTokens) -> torch.Ten
         use_cache=True,
         logits_to_keep=torch.tensor([own[-1] for own in tree.places], device=device),
     ).logits[0]
-    if kept.max_tokens:
-        kept.add(prefixes, tree.places, cache.layers, len(tree.slots))
+    if cached.max_tokens:
+        cached.add(prefixes, tree.places, cache.layers, len(tree.slots))
     return logits
 
 
-def _tree(prefixes: list[Ids], kept: KeptTokens) -> _Tree:
+def _tree(prefixes: list[Ids], cached: CachedTokens) -> _Tree:
     # The last token is always computed, for its logits are what is asked for.
-    paths = [kept.path(ids[:-1]) for ids in prefixes]
+    paths = [cached.path(ids[:-1]) for ids in prefixes]
     slots = list(dict.fromkeys(slot for path in paths for slot in path))
     columns = {slot: column for column, slot in enumerate(slots)}
     tokens: list[int] = []
     positions: list[int] = []
-    # By new token, the one before it: another new one, or all kept ones of its prefix.
+    # By new token, the one before it: another new one, or all cached ones of its prefix.
     before: list[int | list[int]] = []
     known: dict[tuple[int, int], int] = {}
     places: list[list[int]] = []
     for ids, path in zip(prefixes, paths, strict=True):
-        # New tokens are 0, 1, ...; a kept one in slot s is -2 - s, and the beginning -1.
+        # New tokens are 0, 1, ...; a cached one in slot s is -2 - s, and the beginning -1.
         at = -2 - path[-1] if path else -1
         own = []
         for position in range(len(path), len(ids)):

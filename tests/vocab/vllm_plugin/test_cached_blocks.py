@@ -1,4 +1,4 @@
-"""What is kept, over vLLM's own pool of blocks, and how blocks are copied."""
+"""What is cached, over vLLM's own pool of blocks, and how blocks are copied."""
 
 from collections.abc import Callable, Sequence
 
@@ -7,7 +7,7 @@ import torch
 from vllm.v1.core.block_pool import BlockPool
 from vllm.v1.core.kv_cache_utils import KVCacheBlock
 
-from vocab.vllm_plugin.kept_blocks import BlockCopies, KeptBlocks, at_once, one_by_one
+from vocab.vllm_plugin.cached_blocks import BlockCopies, CachedBlocks, at_once, one_by_one
 
 NUM_BLOCKS = 20
 
@@ -30,91 +30,91 @@ def pool() -> BlockPool:
     return BlockPool(NUM_BLOCKS + 1, enable_caching=True, hash_block_size=4)
 
 
-def keep(kept: KeptBlocks, pool: BlockPool, name: str, num_blocks: int) -> list[KVCacheBlock]:
-    """As a request does that ends: its blocks are kept, then it lets them go."""
+def keep(cached: CachedBlocks, pool: BlockPool, name: str, num_blocks: int) -> list[KVCacheBlock]:
+    """As a request does that ends: its blocks are cached, then it lets them go."""
     blocks: list[KVCacheBlock] = pool.get_new_blocks(num_blocks)
-    kept.keep(name, [1] * 4 * num_blocks, None, blocks)
+    cached.keep(name, [1] * 4 * num_blocks, None, blocks)
     pool.free_blocks(blocks)
     return blocks
 
 
-def test_kept_blocks_are_not_free_until_released(pool: BlockPool) -> None:
-    kept = KeptBlocks(pool, 10)
-    keep(kept, pool, "a", 3)
-    assert (kept.num_blocks, pool.get_num_free_blocks()) == (3, NUM_BLOCKS - 3)
-    kept.release("a")
-    kept.release("a")
-    assert (kept.num_blocks, pool.get_num_free_blocks()) == (0, NUM_BLOCKS)
-    assert kept.find("a") is None
+def test_cached_blocks_are_not_free_until_released(pool: BlockPool) -> None:
+    cached = CachedBlocks(pool, 10)
+    keep(cached, pool, "a", 3)
+    assert (cached.num_blocks, pool.get_num_free_blocks()) == (3, NUM_BLOCKS - 3)
+    cached.release("a")
+    cached.release("a")
+    assert (cached.num_blocks, pool.get_num_free_blocks()) == (0, NUM_BLOCKS)
+    assert cached.find("a") is None
 
 
 def test_a_name_used_again_stands_for_the_new(pool: BlockPool) -> None:
-    kept = KeptBlocks(pool, 10)
-    keep(kept, pool, "a", 3)
-    blocks = keep(kept, pool, "a", 2)
-    found = kept.find("a")
+    cached = CachedBlocks(pool, 10)
+    keep(cached, pool, "a", 3)
+    blocks = keep(cached, pool, "a", 2)
+    found = cached.find("a")
     assert found is not None
     assert found.blocks == blocks
     assert pool.get_num_free_blocks() == NUM_BLOCKS - 2
 
 
 def test_blocks_that_several_share_count_once(pool: BlockPool) -> None:
-    kept = KeptBlocks(pool, 4)
-    blocks = keep(kept, pool, "a", 3)
+    cached = CachedBlocks(pool, 4)
+    blocks = keep(cached, pool, "a", 3)
     for name in "bcd":
-        kept.keep(name, [1] * 12, None, blocks)
-    assert (kept.num_blocks, pool.get_num_free_blocks()) == (3, NUM_BLOCKS - 3)
+        cached.keep(name, [1] * 12, None, blocks)
+    assert (cached.num_blocks, pool.get_num_free_blocks()) == (3, NUM_BLOCKS - 3)
     for name in "abcd":
-        assert kept.num_blocks == 3
-        kept.release(name)
+        assert cached.num_blocks == 3
+        cached.release(name)
     assert pool.get_num_free_blocks() == NUM_BLOCKS
 
 
 def test_the_oldest_goes_where_there_are_too_many(pool: BlockPool) -> None:
-    kept = KeptBlocks(pool, 5)
+    cached = CachedBlocks(pool, 5)
     for name in "abc":
-        keep(kept, pool, name, 2)
-    assert [kept.find(name) is not None for name in "abc"] == [False, True, True]
-    keep(kept, pool, "large", 6)
-    assert kept.num_blocks == 0
+        keep(cached, pool, name, 2)
+    assert [cached.find(name) is not None for name in "abc"] == [False, True, True]
+    keep(cached, pool, "large", 6)
+    assert cached.num_blocks == 0
     assert pool.get_num_free_blocks() == NUM_BLOCKS
 
 
 def test_what_nobody_releases_goes_after_a_time(pool: BlockPool) -> None:
     clock = Clock()
-    kept = KeptBlocks(pool, 10, keep_s=30, clock=clock)
-    keep(kept, pool, "a", 1)
+    cached = CachedBlocks(pool, 10, keep_s=30, clock=clock)
+    keep(cached, pool, "a", 1)
     clock.now_s += 20
-    keep(kept, pool, "b", 1)
+    keep(cached, pool, "b", 1)
     clock.now_s += 10
-    kept.release_expired()
-    assert [kept.find(name) is not None for name in "ab"] == [False, True]
+    cached.release_expired()
+    assert [cached.find(name) is not None for name in "ab"] == [False, True]
     clock.now_s += 20
-    kept.release_expired()
-    kept.release_expired()
+    cached.release_expired()
+    cached.release_expired()
     assert pool.get_num_free_blocks() == NUM_BLOCKS
 
 
 def test_room_is_made_of_the_oldest_and_the_spared_goes_last(pool: BlockPool) -> None:
-    kept = KeptBlocks(pool, 10)
+    cached = CachedBlocks(pool, 10)
     for name in "abc":
-        keep(kept, pool, name, 2)
-    kept.make_room(NUM_BLOCKS - 6)
-    assert kept.num_blocks == 6
-    kept.make_room(NUM_BLOCKS - 3, spare="a")
-    assert [kept.find(name) is not None for name in "abc"] == [True, False, False]
-    kept.make_room(NUM_BLOCKS + 5, spare="a")
+        keep(cached, pool, name, 2)
+    cached.make_room(NUM_BLOCKS - 6)
+    assert cached.num_blocks == 6
+    cached.make_room(NUM_BLOCKS - 3, spare="a")
+    assert [cached.find(name) is not None for name in "abc"] == [True, False, False]
+    cached.make_room(NUM_BLOCKS + 5, spare="a")
     assert pool.get_num_free_blocks() == NUM_BLOCKS
 
 
 def test_lent_blocks_stay_until_they_are_taken_back(pool: BlockPool) -> None:
-    kept = KeptBlocks(pool, 10)
-    blocks = keep(kept, pool, "a", 3)
-    kept.lend(blocks[1:])
-    kept.release_all()
-    assert (kept.num_blocks, pool.get_num_free_blocks()) == (0, NUM_BLOCKS - 2)
-    kept.take_back()
-    kept.take_back()
+    cached = CachedBlocks(pool, 10)
+    blocks = keep(cached, pool, "a", 3)
+    cached.lend(blocks[1:])
+    cached.release_all()
+    assert (cached.num_blocks, pool.get_num_free_blocks()) == (0, NUM_BLOCKS - 2)
+    cached.take_back()
+    cached.take_back()
     assert pool.get_num_free_blocks() == NUM_BLOCKS
 
 
@@ -123,9 +123,9 @@ def test_lent_blocks_stay_until_they_are_taken_back(pool: BlockPool) -> None:
     [([], 0), ([1, 2], 2), ([1, 2, 3], 3), ([1, 2, 3, 4], 3), ([1, 5, 3, 4], 1), ([5], 0), ([1, 2, 5], 2)],
 )
 def test_only_tokens_that_are_equal_are_shared(pool: BlockPool, tokens: list[int], num_shared: int) -> None:
-    kept = KeptBlocks(pool, 10)
-    kept.keep("a", [1, 2, 3], "adapter", pool.get_new_blocks(1))
-    found = kept.find("a")
+    cached = CachedBlocks(pool, 10)
+    cached.keep("a", [1, 2, 3], "adapter", pool.get_new_blocks(1))
+    found = cached.find("a")
     assert found is not None
     assert found.num_shared(tokens, "adapter") == num_shared
     assert found.num_shared(tokens, None) == 0

@@ -25,11 +25,11 @@ class TokenNode(TokenTrie):
         self.depth = 0
 
 
-class KeptTokens:
+class CachedTokens:
     """Keeps the keys and values of the tokens used last, each token of a common beginning once.
 
     Args:
-        max_tokens: The most tokens kept; 0 keeps none.
+        max_tokens: The most tokens cached; 0 keeps none.
     """
 
     def __init__(self, max_tokens: int) -> None:
@@ -49,7 +49,7 @@ class KeptTokens:
         return len(self._nodes)
 
     def path(self, ids: Sequence[int]) -> list[int]:
-        """Return the slots of the longest beginning of ``ids`` that is kept."""
+        """Return the slots of the longest beginning of ``ids`` that is cached."""
         node, slots = self.root, []
         for token_id in ids:
             child = node.children.get(token_id)
@@ -77,7 +77,7 @@ class KeptTokens:
 
         Args:
             prefixes: What the model has seen.
-            places: By prefix, the place of each token after its kept beginning among the new tokens of the forward.
+            places: By prefix, the place of each token after its cached beginning among the new tokens of the forward.
             layers: The layers of the cache after the forward, of ``first`` tokens read from here and the new ones.
             first: How many tokens were read.
         """
@@ -111,10 +111,10 @@ class KeptTokens:
         self._used = np.append(self._used, np.full(len(new), self._clock))
 
     def pin(self, ids: Sequence[int]) -> TokenNode:
-        """Keep a prefix until ``clear``; what was kept after it is dropped. Its tokens must be kept already."""
+        """Keep a prefix until ``clear``; what was cached after it is dropped. Its tokens must be cached already."""
         slots = self.path(ids)
         if len(slots) < len(ids):
-            raise ValueError(f"{len(ids)} tokens do not fit into the {self.max_tokens} kept: raise kv_cache_tokens")
+            raise ValueError(f"{len(ids)} tokens do not fit into the {self.max_tokens} cached: raise kv_cache_tokens")
         self._used[slots] = _PINNED
         node = self._nodes[slots[-1]]
         below, todo = [], list(node.children.values())
@@ -137,9 +137,9 @@ class KeptTokens:
         self._keep(np.sort(order[: max(target, num_needed)]))
 
     def _keep(self, slots: npt.NDArray[np.int64]) -> None:
-        kept = set(slots.tolist())
+        cached = set(slots.tolist())
         for slot, node in enumerate(self._nodes):
-            if slot not in kept:
+            if slot not in cached:
                 _detach(node)
         self._nodes = [self._nodes[slot] for slot in slots]
         self._used = self._used[slots]

@@ -1,7 +1,7 @@
 """Blocks of finished requests that an engine keeps for those that continue them, and their copies.
 
 A block holds what the engine computed for a run of tokens. Keeping one is holding a reference to it in the engine's
-pool, so that it is neither overwritten nor reused. What is kept is bounded in blocks and in time, and released when
+pool, so that it is neither overwritten nor reused. What is cached is bounded in blocks and in time, and released when
 the pool runs low, the oldest first. The workers copy blocks within the KV cache, in every layer.
 """
 
@@ -20,8 +20,8 @@ KEEP_S: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """What is kept of one request.
+class CachedRequest:
+    """What is cached of one request.
 
     Attributes:
         tokens: The tokens that were computed, from the first on.
@@ -35,7 +35,7 @@ class Kept:
     until_s: float
 
     def num_shared(self, tokens: Sequence[int], context: Hashable) -> int:
-        """Return how many of the kept tokens are a prefix of these."""
+        """Return how many of the cached tokens are a prefix of these."""
         if context != self.context:
             return 0
         length = min(len(tokens), len(self.tokens))
@@ -44,10 +44,10 @@ class Kept:
         return next(index for index in range(length) if tokens[index] != self.tokens[index])
 
 
-class KeptBlocks:
-    """What is kept, by name, each for ``keep_s`` seconds.
+class CachedBlocks:
+    """What is cached, by name, each for ``keep_s`` seconds.
 
-    At most ``max_blocks`` of the pool are kept; shared ones count once.
+    At most ``max_blocks`` of the pool are cached; shared ones count once.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class KeptBlocks:
         self._max_blocks = max_blocks
         self._keep_s = keep_s
         self._clock = clock
-        self._kept: dict[str, Kept] = {}
+        self._cached: dict[str, CachedRequest] = {}
         self._holders: Counter[int] = Counter()
         self._lent: list[KVCacheBlock] = []
 
@@ -70,37 +70,37 @@ class KeptBlocks:
         self._pool.touch(blocks)
         self._holders.update(block.block_id for block in blocks)
         self.release(name)
-        self._kept[name] = Kept(tokens, context, blocks, self._clock() + self._keep_s)
+        self._cached[name] = CachedRequest(tokens, context, blocks, self._clock() + self._keep_s)
         while self.num_blocks > self._max_blocks:
             self._release_oldest()
 
-    def find(self, name: str) -> Kept | None:
-        return self._kept.get(name)
+    def find(self, name: str) -> CachedRequest | None:
+        return self._cached.get(name)
 
     def release(self, name: str) -> None:
         """Release what has this name, if anything."""
-        kept = self._kept.pop(name, None)
-        if kept is None:
+        cached = self._cached.pop(name, None)
+        if cached is None:
             return
-        for block in kept.blocks:
+        for block in cached.blocks:
             self._holders[block.block_id] -= 1
             if not self._holders[block.block_id]:
                 del self._holders[block.block_id]
         # In vLLM's order: fewer requests share the end of a text than its start.
-        self._pool.free_blocks(reversed(kept.blocks))
+        self._pool.free_blocks(reversed(cached.blocks))
 
     def release_expired(self) -> None:
         now = self._clock()
-        while self._kept and next(iter(self._kept.values())).until_s <= now:
+        while self._cached and next(iter(self._cached.values())).until_s <= now:
             self._release_oldest()
 
     def release_all(self) -> None:
-        while self._kept:
+        while self._cached:
             self._release_oldest()
 
     def make_room(self, num_free: int, *, spare: str | None = None) -> None:
-        """Release the oldest until the pool has this many free blocks, or nothing is kept; ``spare`` goes last."""
-        for name in sorted(self._kept, key=lambda name: name == spare):
+        """Release the oldest until the pool has this many free blocks, or nothing is cached; ``spare`` goes last."""
+        for name in sorted(self._cached, key=lambda name: name == spare):
             if self._pool.get_num_free_blocks() >= num_free:
                 return
             self.release(name)
@@ -115,7 +115,7 @@ class KeptBlocks:
         self._lent = []
 
     def _release_oldest(self) -> None:
-        self.release(next(iter(self._kept)))
+        self.release(next(iter(self._cached)))
 
 
 class BlockCopies:
