@@ -191,8 +191,8 @@ class AsyncTransformer(AsyncLM):
         """Return what is cached of a prefix.
 
         Returns:
-            The node of the longest beginning whose keys and values are cached, its number of tokens, those of the
-            longest beginning that ``cache_kv`` keeps (or None), and the number of its tokens.
+            The node of the longest beginning whose keys and values are cached, its number of tokens, the keys and
+            values of the longest beginning that ``cache_kv`` keeps (or None), and the number of its tokens.
         """
         node, num_found, past, base = self._cached_tokens[self.loaded_name(lora_name)].root, 0, None, 0
         for token_id in token_ids:
