@@ -190,7 +190,7 @@ class _Told:
 
     def read(self, size: int = -1) -> bytes:
         data: bytes = self._file.read(size)
-        self._told(self._file.update())
+        self._told(self._file.tell())
         return data
 
     def __getattr__(self, name: str) -> Any:
