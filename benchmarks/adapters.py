@@ -34,7 +34,7 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks.prose.circles import has_loop, opening_shares  # noqa: E402
 from benchmarks.prose.free_model import FreeModel, bits_key, score_batched  # noqa: E402
-from benchmarks.prose.methods import Method, named  # noqa: E402
+from benchmarks.prose.methods import Method, find_method  # noqa: E402
 from benchmarks.prose.models import judge_path  # noqa: E402
 from benchmarks.prose.pairs import Verdict, judge_pairs, known_odds, pair_key  # noqa: E402
 from benchmarks.prose.prompts import languages, load_prompts  # noqa: E402
@@ -46,7 +46,7 @@ from deployments.demo.model import say  # noqa: E402
 from deployments.settings import cache_dir  # noqa: E402
 from vocab.decoding.scores import words_of  # noqa: E402
 
-FREE, DEFAULT = named("free-sampled-0.7,default")
+FREE, DEFAULT = find_method("free-sampled-0.7,default")
 
 NUM_TEXTS: Final = 10
 """Prompts whose texts are shown, at the first N."""

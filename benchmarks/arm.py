@@ -135,7 +135,7 @@ class Course:
             follower.fill()
             signatures.append(zlib.crc32((self._engine.row[: len(self._counted)] & self._counted).tobytes()))
             if not self._is_allowed(token) or not follower.accept(token):
-                raise CheckError(f"{self._spelled(token)}, token {place} of a listed text")
+                raise CheckError(f"{self._spell(token)}, token {place} of a listed text")
         follower.fill()
         if not self._is_allowed(self._tokenizer.stop_token):
             raise CheckError("the end of a listed text")
@@ -183,7 +183,7 @@ class Course:
     def _is_allowed(self, token: int) -> bool:
         return bool(self._engine.row[token >> 5] >> (token & 31) & 1)
 
-    def _spelled(self, token: int) -> str:
+    def _spell(self, token: int) -> str:
         return repr(self._tokenizer.facts.token_bytes[token].decode(errors="backslashreplace"))
 
 

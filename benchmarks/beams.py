@@ -85,8 +85,8 @@ def prompts(number: int) -> list[str]:
 async def _run(arguments: argparse.Namespace, ours: EngineBeams, theirs: TransformersBeams) -> dict[str, Any]:
     facts = facts_of_run()
     async with ours:
-        pairs = [pair async for pair in _compared(arguments, ours, theirs)]
-        times = await _timed(arguments, ours, theirs) if arguments.rounds else {}
+        pairs = [pair async for pair in _compare(arguments, ours, theirs)]
+        times = await _time(arguments, ours, theirs) if arguments.rounds else {}
     return {
         **facts,
         **{name: getattr(arguments, name) for name in ("words", "tokens", "threads", "dtype", "rounds")},
@@ -96,7 +96,7 @@ async def _run(arguments: argparse.Namespace, ours: EngineBeams, theirs: Transfo
     }
 
 
-async def _compared(arguments: argparse.Namespace, ours: EngineBeams, theirs: TransformersBeams) -> Any:
+async def _compare(arguments: argparse.Namespace, ours: EngineBeams, theirs: TransformersBeams) -> Any:
     for num_beams, length_penalty, part in GROUPS:
         rules = BeamRules(num_beams, length_penalty, merge_equal_texts=False)
         for prompt in prompts(-(-arguments.prompts // part)):
@@ -116,7 +116,7 @@ def _pair(group: str, prompt: str, task: Task, ours: Found, theirs: Found, judge
     return Pair(group, prompt, ours, theirs, texts, judge.log_p(task, ours.tokens), gap)
 
 
-async def _timed(arguments: argparse.Namespace, ours: EngineBeams, theirs: TransformersBeams) -> dict[str, list[float]]:
+async def _time(arguments: argparse.Namespace, ours: EngineBeams, theirs: TransformersBeams) -> dict[str, list[float]]:
     """Seconds of each round: one request alone, eight at once, and what transformers can make of eight."""
     rules = BeamRules(4, merge_equal_texts=False)
     tasks = [Task(theirs.prompt_tokens(prompt), rules, arguments.tokens) for prompt in prompts(NUM_CONCURRENT)]

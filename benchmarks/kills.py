@@ -122,7 +122,7 @@ class Client:
         seen = Seen(time.monotonic() - self.start, "no answer")
         self.seen[kind].append(seen)
         try:
-            seen.outcome = described(await self.kinds[kind]())
+            seen.outcome = describe(await self.kinds[kind]())
         except httpx.ConnectError:
             seen.outcome = "refused connection"
         except httpx.TransportError as error:
@@ -147,7 +147,7 @@ class Client:
             async with self._http.stream("POST", "/v1/chat/completions", json=body) as answer:
                 if answer.status_code != 200:
                     await answer.aread()
-                    seen.outcome = described(answer)
+                    seen.outcome = describe(answer)
                 async for line in answer.aiter_lines():
                     last = line or last
             if last == "data: [DONE]":
@@ -158,7 +158,7 @@ class Client:
         return seen
 
 
-def described(answer: httpx.Response) -> str:
+def describe(answer: httpx.Response) -> str:
     """The status, and what a client's library would miss of an error."""
     if answer.is_success:
         return str(answer.status_code)

@@ -145,11 +145,11 @@ async def _serve(arm: Arm) -> None:
             rows = await arm.rows(question["prefixes"])
             answer = {"seconds": time.perf_counter() - start, "row": rows[-1].tolist()}
         elif question:
-            answer = await _scored(arm, question["prompt"], question["scored"])
+            answer = await _score(arm, question["prompt"], question["scored"])
         print("answer", json.dumps(answer), flush=True)
 
 
-async def _scored(arm: Arm, prompt: list[int], scored: list[int]) -> dict[str, float]:
+async def _score(arm: Arm, prompt: list[int], scored: list[int]) -> dict[str, float]:
     if arm.score is None:
         return {}
     arm.clear()

@@ -85,7 +85,7 @@ def main() -> None:
                 times.setdefault((name, "row_of_batch_us"), []).append(of_batch)
     for (name, figure), found in times.items():
         run["tries"][name][figure] = round(statistics.median(found))
-    _tell(run)
+    _report(run)
     if arguments.json:
         arguments.json.write_text(json.dumps(run, indent=1) + "\n")
 
@@ -109,7 +109,7 @@ def _of_genlm(folder: Path) -> tuple[Any, Any, Any]:
     return tries.TokenCharacterTrie, tries.ParallelTokenCharacterTrie, tokens.Token
 
 
-def _tell(run: dict[str, Any]) -> None:
+def _report(run: dict[str, Any]) -> None:
     print(f"{run['tokenizer']}, {run['num_tokens']:,} tokens; load before {run['hardware']['load_before']}")
     ours = run["tries"]["wordbound"]["row_us"]
     print("| trie | build, s | MiB | nodes | weight_sum, µs a row | times ours | weight_max, µs | batch, µs a row |")

@@ -57,10 +57,10 @@ def main() -> None:
                 run["results"].append({"engine": engine, "n_words": n_words, **result})
     finally:
         # A run that is ended early tells what it has.
-        _tell(run, arguments)
+        _report(run, arguments)
 
 
-def _tell(run: dict[str, Any], arguments: argparse.Namespace) -> None:
+def _report(run: dict[str, Any], arguments: argparse.Namespace) -> None:
     compare_masks(run)
     run["goals"] = goals(run) if run["results"] else []
     print(tables(run))

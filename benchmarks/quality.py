@@ -30,7 +30,7 @@ sys.path.insert(0, str(ROOT))
 from benchmarks.machine import facts_of_run  # noqa: E402
 from benchmarks.prose.free_model import FreeModel, score_answers  # noqa: E402
 from benchmarks.prose.generated import list_and_frame, measure_generated  # noqa: E402
-from benchmarks.prose.methods import METHODS, Method, named  # noqa: E402
+from benchmarks.prose.methods import METHODS, Method, find_method  # noqa: E402
 from benchmarks.prose.page import figures, markdown, write_page  # noqa: E402
 from benchmarks.prose.prompts import languages, load_prompts  # noqa: E402
 from benchmarks.prose.records import Cell, Records  # noqa: E402
@@ -92,7 +92,7 @@ def _numbers(text: str) -> list[int]:
 
 def _methods(text: str) -> list[Method]:
     try:
-        return named(text)
+        return find_method(text)
     except KeyError as error:
         raise argparse.ArgumentTypeError(f"no method {error}; there are {', '.join(m.name for m in METHODS)}") from None
 

@@ -42,10 +42,10 @@ def regex_of(ebnf: str) -> str:
             elif part == "|":
                 open_groups[-1].append("")
             else:
-                open_groups[-1][-1] += _translated(part)
+                open_groups[-1][-1] += _translate(part)
         return _group(open_groups[0])
 
-    def _translated(part: str) -> str:
+    def _translate(part: str) -> str:
         if part[0] == '"':
             return _group([_literal(part[1:-1])])
         if part[0] == "[":

@@ -109,7 +109,7 @@ class VocabularySpec(BaseModel):
             raise ValueError("the lemmas of an inline list are not known")
         return self
 
-    def resolved(self, wordlist_dir: Path | None) -> Self:
+    def resolve_level(self, wordlist_dir: Path | None) -> Self:
         """Return the vocabulary with the words that its level means.
 
         Raises:

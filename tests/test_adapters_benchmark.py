@@ -9,12 +9,12 @@ import pytest
 from benchmarks.adapters import Arm, answers_of, num_words, pairs_of, recorded_name, report
 from benchmarks.prose.circles import function_words, has_loop, opening_shares, whole_sentences
 from benchmarks.prose.free_model import FreeModel, score_batched
-from benchmarks.prose.methods import named
+from benchmarks.prose.methods import find_method
 from benchmarks.prose.pairs import Verdict, judge_pairs, known_odds, pair_key
 from benchmarks.prose.prompts import languages
 from benchmarks.prose.records import Cell, Record, Records
 
-FREE, DEFAULT = named("free-sampled-0.7,default")
+FREE, DEFAULT = find_method("free-sampled-0.7,default")
 ASKED = [("one", 1), ("two", 2), ("one", 11), ("two", 12)]
 
 

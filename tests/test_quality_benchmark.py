@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.prose.faults import faults_per_100_words, is_stray
 from benchmarks.prose.free_model import bits_key
-from benchmarks.prose.methods import METHODS, named
+from benchmarks.prose.methods import METHODS, find_method
 from benchmarks.prose.page import FIRST_MARK, LAST_MARK, figures, markdown, write_page
 from benchmarks.prose.prompts import languages, load_prompts
 from benchmarks.prose.records import Cell, Record, Records
@@ -27,7 +27,7 @@ from benchmarks.quality import with_template
 from deployments.protocol.generation.reader import ChatRequestReader
 from tests.deployments.front import LIMITS, MODEL, chat_body
 
-GREEDY, FREE = named("greedy")[0], named("free-greedy")[0]
+GREEDY, FREE = find_method("greedy")[0], find_method("free-greedy")[0]
 CELL = Cell("m", "en", 1000, 60, GREEDY)
 
 
@@ -41,9 +41,9 @@ def test_there_are_forty_different_prompts_in_each_language() -> None:
 
 def test_methods_have_names_of_their_own_and_ask_for_what_there_is() -> None:
     assert len({method.name for method in METHODS}) == len(METHODS)
-    assert named(None) == list(METHODS)
+    assert find_method(None) == list(METHODS)
     with pytest.raises(KeyError):
-        named("greedy,slow")
+        find_method("greedy,slow")
     for method in METHODS:
         if method.kind == "service":
             fields = chat_body(**method.fields, vocab={"lang": "en", "n_words": 10, **method.vocab})
@@ -123,7 +123,7 @@ def test_texts_of_a_raw_list_are_checked_against_it() -> None:
     answer = _answer(CELL, "one", text="The dog lol.")
     rows = [
         make_row(CELL._replace(method=method), [answer], [], Judged({}, {}, {}))
-        for method in named("default,default-raw-list")
+        for method in find_method("default,default-raw-list")
     ]
     assert [row.num_unlisted for row in rows] == [1, 0]
 

@@ -80,7 +80,7 @@ METHODS: Final[tuple[Method, ...]] = (
 )  # fmt: skip
 
 
-def named(names: str | None) -> list[Method]:
+def find_method(names: str | None) -> list[Method]:
     """The methods of these names, which commas part; all of them for None.
 
     Raises:

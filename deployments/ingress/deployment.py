@@ -266,7 +266,7 @@ def _add_generation(app: FastAPI, settings: Settings, backend: Backend, rates: R
         backend.check_room(request.state.owner)
         return await read_checked(request, settings.limits, reader.read)
 
-    async def answered(request: Request, chat: ChatRequest, reshape: Reshape | None = None) -> Response:
+    async def respond_to(request: Request, chat: ChatRequest, reshape: Reshape | None = None) -> Response:
         request_id = request.state.request_id
         try:
             caller = Caller(request.state.owner, request_id)
@@ -284,19 +284,19 @@ def _add_generation(app: FastAPI, settings: Settings, backend: Backend, rates: R
     @app.post("/v1/chat/completions")
     async def create_chat_completion(request: Request) -> Response:
         """The model's answer to a conversation; with ``vocab`` in words of a list."""
-        return await answered(request, await read(request, chats))
+        return await respond_to(request, await read(request, chats))
 
     @app.post("/v1/completions")
     async def create_completion(request: Request) -> Response:
         """A text that goes on where the prompt ends; with ``vocab`` in words of a list."""
-        return await answered(request, await read(request, completions))
+        return await respond_to(request, await read(request, completions))
 
     @app.post("/generate")
     async def generate(request: Request) -> Response:
         """A prompt, answered as a chat of one message, in the form of servers built on transformers."""
         chat = await read(request, prompts)
         try:
-            return await answered(request, chat, reshape_answer)
+            return await respond_to(request, chat, reshape_answer)
         except ApiError as error:
             rename(error)
             raise
@@ -306,7 +306,7 @@ def _add_tokenization(app: FastAPI, settings: Settings, backend: Backend, backlo
     adapters = AdapterNames.of(settings)
     known: dict[str, Any] = {"limits": settings.limits, "model_id": settings.model_id, "adapters": adapters}
 
-    async def answered(request: Request, read: Callable[..., dict[str, Any]]) -> Response:
+    async def respond_to(request: Request, read: Callable[..., dict[str, Any]]) -> Response:
         request_id = request.state.request_id
         body = await read_checked(request, settings.limits, partial(read, **known))
         try:
@@ -320,12 +320,12 @@ def _add_tokenization(app: FastAPI, settings: Settings, backend: Backend, backlo
     @app.post("/tokenize")
     async def tokenize(request: Request) -> Response:
         """The tokens of a text or of messages, as the model would get them."""
-        return await answered(request, read_tokenize)
+        return await respond_to(request, read_tokenize)
 
     @app.post("/detokenize")
     async def detokenize(request: Request) -> Response:
         """The text of tokens."""
-        return await answered(request, read_detokenize)
+        return await respond_to(request, read_detokenize)
 
 
 async def _resolve(backend: Backend, chat: ChatRequest, owner: str) -> ResolvedVocabulary | None:

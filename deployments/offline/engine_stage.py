@@ -16,7 +16,7 @@ from ray.llm._internal.batch.stages.vllm_engine_stage import vLLMEngineStageUDF
 
 from deployments.errors import UpstreamError
 from deployments.keys import NO_OWNER
-from deployments.offline.replica import OfflineReplica, make_replica, normalized
+from deployments.offline.replica import OfflineReplica, make_replica, normalize_engine_kwargs
 from deployments.offline.rows import ANSWER, REQUEST
 from deployments.process_setup import set_up_process
 from deployments.replica.answers.answer_line import LineRequest
@@ -100,7 +100,7 @@ class AnswerStage(vLLMEngineStageUDF):
         # Here, where the engine runs.
         given = {**engine_kwargs, "dtype": resolve_dtype(engine_kwargs.get("dtype", "auto"))}
         given |= self._adapters.arguments
-        return normalized(super().normalize_engine_kwargs(given))
+        return normalize_engine_kwargs(super().normalize_engine_kwargs(given))
 
     async def udf(self, batch: list[dict[str, Any]]) -> AsyncIterator[dict[str, Any]]:
         """Answer the rows of a task, each as soon as possible."""

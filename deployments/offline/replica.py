@@ -74,7 +74,7 @@ def engine_arguments(settings: Settings) -> dict[str, Any]:
     return {name: value for name, value in kwargs.items() if name not in ("model", "enable_log_requests")}
 
 
-def normalized(kwargs: dict[str, Any]) -> dict[str, Any]:
+def normalize_engine_kwargs(kwargs: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments with vLLM's own types in place of plain dicts."""
     made: dict[str, Any] = _normalize_vllm_engine_kwargs(kwargs)
     return made
@@ -83,4 +83,6 @@ def normalized(kwargs: dict[str, Any]) -> dict[str, Any]:
 def _server_args(config: LLMConfig) -> Namespace:
     engine = config.get_engine_config()
     kwargs = engine.get_initialization_kwargs()
-    return Namespace(**(vars(FrontendArgs(**engine.frontend_kwargs)) | vars(AsyncEngineArgs(**normalized(kwargs)))))
+    return Namespace(
+        **(vars(FrontendArgs(**engine.frontend_kwargs)) | vars(AsyncEngineArgs(**normalize_engine_kwargs(kwargs))))
+    )

@@ -65,7 +65,7 @@ class Summary:
 
 
 def run(source: str, output: str, config: OfflineConfig, engines: Engines | None = None) -> Summary:
-    """Answer what is not answered yet; ``engines`` replaces ``answered``.
+    """Answer what is not answered yet; ``engines`` replaces ``generate_results``.
 
     Raises:
         RefusedError: The run cannot begin, and nothing was changed.
@@ -85,13 +85,13 @@ def run(source: str, output: str, config: OfflineConfig, engines: Engines | None
             done[file].add(row)
         summary = Summary(found.num_rows, num_skipped=sum(map(len, done.values())))
         if summary.num_skipped < summary.num_rows:
-            _write(_once((engines or answered)(found, done, config), done), parts, summary, config)
+            _write(_once((engines or generate_results)(found, done, config), done), parts, summary, config)
         summary.seconds = time.monotonic() - begun
         folder.child(SUMMARY_NAME).write([json.dumps(asdict(summary), indent=2).encode()])
     return summary
 
 
-def answered(found: Input, done: Done, config: OfflineConfig) -> Iterator[Result]:
+def generate_results(found: Input, done: Done, config: OfflineConfig) -> Iterator[Result]:
     """Start engines, and yield the result of each row that is not done."""
     if not ray.is_initialized():
         start_ray()

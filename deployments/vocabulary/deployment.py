@@ -94,7 +94,7 @@ class Vocabulary:
                 CompileQueueError where too much of the owner waits.
             ArtefactError: Its artefact could not be written.
         """
-        spec = await asyncio.to_thread(spec.resolved, self._settings.wordlist_dir)
+        spec = await asyncio.to_thread(spec.resolve_level, self._settings.wordlist_dir)
         base = await self._list(spec, owner)
         changes = await self._changes(base, spec, owner)
         n_words = spec.n_words or base.num_ranks

@@ -35,7 +35,7 @@ from vocab.lists.wordlists import (
 )
 from vocab.options import ListOptions
 from vocab.text.checking.checker import ListForms, TextChecker
-from vocab.text.checking.formats import Format, NamedReport, written
+from vocab.text.checking.formats import Format, NamedReport, render_reports
 
 THREADS: Final = 2
 """Keys take turns in them; one key has one of them at most, so that the next does not wait for its long question."""
@@ -237,14 +237,14 @@ class Lists:
         }
 
     def _check(self, asked: AskCheck, owner: str) -> bytes:
-        spec = asked.spec.resolved(self._folder)
+        spec = asked.spec.resolve_level(self._folder)
         listed = self._load(spec, owner)
         word_list, forms = listed.word_list, listed.forms()
         spec.changes.check(word_list.language)
         n_words = spec.n_words or word_list.num_ranks
         checker = TextChecker(word_list, spec.options, n_words, spec.changes, asked.new_words, forms=forms)
         report = checker.check(asked.text, with_lemmas=asked.with_words)
-        return written([NamedReport(None, report)], asked.form).encode()
+        return render_reports([NamedReport(None, report)], asked.form).encode()
 
     def _load(self, spec: VocabularySpec, owner: str) -> _Listed:
         """Return a list, read if it is not known."""

@@ -56,7 +56,7 @@ def expected_words(report: TextReport) -> Iterator[list[Any]]:
     """The words as the page has them, whose strings count in units of UTF-16."""
     for word in report.words:
         start, end = (len(report.text[:place].encode("utf-16-le")) // 2 for place in (word.start, word.end))
-        yield [report.written(word), start, end, word.rank, word.reason, band_of(word.rank)]
+        yield [report.spelling(word), start, end, word.rank, word.reason, band_of(word.rank)]
 
 
 def test_the_texts_are_what_they_are_for() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tools.lists.evidence import Evidence
-from tools.lists.hand import FOLDER, Hand, folded, read_hand
+from tools.lists.hand import FOLDER, Hand, fold, read_hand
 from tools.lists.judge import Judge
 
 EN = {
@@ -128,4 +128,4 @@ def test_a_word_written_by_hand_is_not_junk_and_a_language_goes_before_all() -> 
 
 
 def test_folding_is_wordfreqs() -> None:
-    assert [folded("Straße"), folded("İstanbul")] == ["strasse", "istanbul"]
+    assert [fold("Straße"), fold("İstanbul")] == ["strasse", "istanbul"]

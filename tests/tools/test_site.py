@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from tests.pages import ROOT
-from tools.docs.hooks import linked, relinked
+from tools.docs.hooks import linked, relink
 
 CONFIG = """
 site_name: a
@@ -21,7 +21,7 @@ hooks: [%s]
 def test_a_link_leads_to_the_page_of_the_file() -> None:
     page, text = "tutorials/a.md", "[a](../../deployments/limits.py) [b](../authoring.md) [c](b.md)"
     assert list(linked(page, text)) == ["deployments/limits.py"]
-    assert relinked(page, text) == "[a](../source/deployments/limits.py.md) [b](../authoring.md) [c](b.md)"
+    assert relink(page, text) == "[a](../source/deployments/limits.py.md) [b](../authoring.md) [c](b.md)"
 
 
 def build(folder: Path, text: str) -> subprocess.CompletedProcess[str]:

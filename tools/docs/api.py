@@ -9,7 +9,7 @@ from deployments.batch.api.routes import add_batch_routes
 from deployments.ingress.deployment import create_app
 from deployments.protocol.openapi.document import document
 from deployments.settings import Settings
-from tools.docs.schema import Schema, in_words, prose, shown
+from tools.docs.schema import Schema, in_words, prose, show
 
 _GROUPS: Final = {
     "Texts": ("chat", "completions", "generate"),
@@ -113,7 +113,7 @@ def _members(schema: Schema) -> str:
     lines = []
     for name, member in schema["properties"].items():
         default = member.get("default")
-        given = ", required" if name in required else "" if default is None else f", default {shown(default)}"
+        given = ", required" if name in required else "" if default is None else f", default {show(default)}"
         lines.append(f"| `{name}`<br>{_cell(_type(member) + given)} | {_cell(member.get('description', ''))} |\n")
     return _HEAD + "".join(lines)
 

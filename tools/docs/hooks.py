@@ -50,7 +50,7 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, *, page: Page, **_: object) -> str:
     """Put generated parts into their places, and take out what is written for tests."""
     markdown = _MARK.sub(lambda mark: _GENERATED[mark[1]](), markdown)
-    return relinked(page.file.src_uri, without_marks(markdown))
+    return relink(page.file.src_uri, without_marks(markdown))
 
 
 def on_page_content(html: str, *, page: Page, **_: object) -> str:
@@ -75,7 +75,7 @@ def linked(page: str, markdown: str) -> Iterator[str]:
             yield path
 
 
-def relinked(page: str, markdown: str) -> str:
+def relink(page: str, markdown: str) -> str:
     """Return the page with links to the pages that the site has for these files."""
 
     def to_page(found: re.Match[str]) -> str:

@@ -23,9 +23,9 @@ def in_words(schema: Schema, link: Link) -> str:
         if choice in schema:
             return " or ".join(dict.fromkeys(in_words(one, link) for one in schema[choice] if one != {"type": "null"}))
     if "const" in schema:
-        return shown(schema["const"])
+        return show(schema["const"])
     if "enum" in schema:
-        return ", ".join(shown(value) for value in schema["enum"] if value is not None)
+        return ", ".join(show(value) for value in schema["enum"] if value is not None)
     kind = schema.get("type")
     if kind in _NUMBERS:
         return str(kind) + _bounds(schema, "minimum", "maximum")
@@ -38,7 +38,7 @@ def in_words(schema: Schema, link: Link) -> str:
     return f"{name}{length} characters" if length and schema.get("maxLength") else name
 
 
-def shown(value: Any) -> str:
+def show(value: Any) -> str:
     """Return a value as JSON in code."""
     return f"`{json.dumps(value, ensure_ascii=False)}`"
 

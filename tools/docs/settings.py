@@ -11,7 +11,7 @@ import griffe
 from deployments.migration import OLD_NAMES
 from deployments.settings import Settings
 from deployments.settings_sources import ENVIRONMENT, PREFIX
-from tools.docs.schema import Schema, in_words, prose, shown
+from tools.docs.schema import Schema, in_words, prose, show
 
 ROOT: Final = Path(__file__).parents[2]
 _FILES: Final = {
@@ -66,7 +66,7 @@ def _setting(key: str, schema: Schema, owner: str) -> Iterator[str]:
     yield f"### `{key}` {{ #{anchor(key)} }}\n"
     facts = [in_words(schema, lambda name: f"object ([{name}](#{_section(key)}))")]
     if (default := schema.get("default")) is not None and "$ref" not in schema:
-        facts.append(f"default {shown(default)}{_in_units(key, default)}")
+        facts.append(f"default {show(default)}{_in_units(key, default)}")
     if variables := variables_of(key):
         facts.append(", ".join(f"`{name}`" for name in variables))
     yield " · ".join(facts) + "\n"

@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 import wordfreq
 
 from tools.lists.evidence import COUNTRIES, FULL, ONLY_SAFE, Evidence, english_words, gather
-from tools.lists.hand import Hand, folded, read_hand
+from tools.lists.hand import Hand, fold, read_hand
 from tools.lists.judge import Judge, Spelling
 from tools.lists.packages import fetch, npm_folder, read_json
 from tools.lists.page import Row, write_table
@@ -130,7 +130,7 @@ def _hyphened(evidence: Evidence, hand: Hand, step_of: StepOf) -> Iterable[tuple
     """Yield the dictionaries' words with a hyphen, rarer than their rarest part."""
     yield from ((_rarest(word, step_of) + steps, word) for word, steps in hand.added.items())
     for word in evidence.small | evidence.proper:
-        parts = folded(word).split("-")
+        parts = fold(word).split("-")
         if len(parts) > 1 and word not in hand.added and all(len(part) > 1 and part.isalpha() for part in parts):
             step = max(_rarest(word, step_of) + _HYPHEN_STEPS, MIN_HYPHENED)
             if step <= MAX_HYPHENED and "'" not in word and min(map(step_of, parts)) > 0:
@@ -138,18 +138,18 @@ def _hyphened(evidence: Evidence, hand: Hand, step_of: StepOf) -> Iterable[tuple
 
 
 def _rarest(word: str, step_of: StepOf) -> int:
-    return max(step_of(part) or MAX_HYPHENED for part in re.split("[-']", folded(word)) if len(part) > 1)
+    return max(step_of(part) or MAX_HYPHENED for part in re.split("[-']", fold(word)) if len(part) > 1)
 
 
 def _unsafe(listed: set[str], language: str, packages: Path, hand: Hand, evidence: Evidence) -> Iterable[str]:
     """Return the listed words that the profanity lists name, and all other forms of their lemmas."""
     file = npm_folder(packages, "naughty-words") / f"{'no' if language == 'nb' else language}.json"
-    named = {folded(word) for word in (read_json(file) if file.is_file() else ())} - hand.harmless
+    named = {fold(word) for word in (read_json(file) if file.is_file() else ())} - hand.harmless
     # Where nobody has read what the lemmas bring, "Ramona" could be a form of a verb.
     roots = {evidence.lemma(word) for word in named} - hand.harmless if language in FULL else set()
     is_named = re.compile("|".join(map(fnmatch.translate, sorted(hand.unsafe | {"-"})))).match
     for word in listed:
-        plain = folded(word)
+        plain = fold(word)
         parts = re.split("[-']", plain)
         if plain not in hand.harmless and (
             plain in named

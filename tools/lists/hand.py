@@ -39,8 +39,8 @@ def read_hand(language: str) -> Hand:
             elif not line.startswith("#"):
                 sections[section] += line.split()
     pairs = [tuple(both.split("/")) for both in sections["both"]]
-    spelled: dict[str, tuple[str, ...]] = {folded(word): (word,) for word in (*sections["small"], *sections["names"])}
-    spelled |= {folded(pair[0]): pair for pair in pairs}
+    spelled: dict[str, tuple[str, ...]] = {fold(word): (word,) for word in (*sections["small"], *sections["names"])}
+    spelled |= {fold(pair[0]): pair for pair in pairs}
     added = (word.partition("=") for word in sections["added"])
     return Hand(
         frozenset(sections["letters"]),
@@ -53,6 +53,6 @@ def read_hand(language: str) -> Hand:
     )
 
 
-def folded(spelling: str) -> str:
+def fold(spelling: str) -> str:
     """Fold a spelling as wordfreq's lists are folded: small letters, and ss for ß."""
     return spelling.replace("İ", "i").lower().replace("ß", "ss")

@@ -6,7 +6,7 @@ from math import log10
 from typing import Final, NamedTuple
 
 from tools.lists.evidence import FULL, Evidence
-from tools.lists.hand import Hand, folded
+from tools.lists.hand import Hand, fold
 from vocab.lists.cleaned import titlecase, uppercase
 from vocab.lists.wordlists import STEMS
 from vocab.marks import APOSTROPHES
@@ -58,7 +58,7 @@ class Judge:
         self._local = evidence.places | evidence.people | proper
         self._paired = evidence.places | proper
         self._keeps_unknown = evidence.language not in FULL
-        self._letters = {folded(letter): letter for letter in hand.letters}
+        self._letters = {fold(letter): letter for letter in hand.letters}
 
     def spellings(self, entry: str) -> tuple[str, tuple[Spelling, ...]]:
         """Return the reason and the spellings; none where the entry is left out."""
@@ -116,7 +116,7 @@ class Judge:
             return ("acronym", (Spelling(capitals),)) if is_read else ("unread acronym", ())
         # A name or noun.
         if title in evidence.places and as_name * 3 > used[small]:
-            return self._ordered(title, as_name, small, used[small] if is_small else 0)
+            return self._order(title, as_name, small, used[small] if is_small else 0)
         if not uses:
             return self._by_dictionary(small, title, is_small=is_small, is_name=is_name)
         if as_name > used[small]:
@@ -124,7 +124,7 @@ class Judge:
                 return "word", (Spelling(small),)
             if not is_name and (entry in self._foreign or not self._is_common_name(used)):
                 return ("word", (Spelling(small),)) if is_small else self._unknown(entry)
-            return self._ordered(title, as_name, small, used[small] if is_small else 0)
+            return self._order(title, as_name, small, used[small] if is_small else 0)
         # A word, and perhaps a name as well.
         if not is_small and not self._is_common_word(entry, used[small]):
             return ("name", (Spelling(title),)) if is_name else self._unknown(entry)
@@ -132,7 +132,7 @@ class Judge:
         is_second = used[small] > 0 and title in self._paired and as_name >= share * used[small]
         return "word", (Spelling(small), *([Spelling(title, _steps(as_name / used[small]))] if is_second else ()))
 
-    def _ordered(self, title: str, as_name: float, small: str, as_word: float) -> tuple[str, tuple[Spelling, ...]]:
+    def _order(self, title: str, as_name: float, small: str, as_word: float) -> tuple[str, tuple[Spelling, ...]]:
         if as_word < SMALL_SHARE * as_name:
             return "name", (Spelling(title),)
         return "both", (Spelling(title), Spelling(small, _steps(as_word / as_name)))

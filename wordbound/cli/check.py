@@ -12,7 +12,7 @@ from vocab.errors import DocumentError, EmptyWordListError, VocabularyError
 from vocab.lists.wordlists import words_of_file
 from vocab.options import ListOptions
 from vocab.text.checking.checker import TextChecker
-from vocab.text.checking.formats import FORMATS, NamedReport, Places, counts, percent, why, written
+from vocab.text.checking.formats import FORMATS, NamedReport, Places, counts, percent, render_reports, why
 from vocab.text.checking.report import CheckedWord, TextReport
 from wordbound.cli.lists import (
     ExcludeWordsOption,
@@ -85,7 +85,7 @@ def check(
     for form, is_asked in flags.items():
         if is_asked:
             # Bytes, for the same output on every system.
-            sys.stdout.buffer.write(written(checked, form).encode())
+            sys.stdout.buffer.write(render_reports(checked, form).encode())
     if not any(flags.values()):
         for named in checked:
             print("\n".join(_lines(*named)))
@@ -142,6 +142,6 @@ def _lines(name: str | None, report: TextReport) -> Iterator[str]:
         number = f", {len(found)} times" if len(found) > 1 else ""
         nearest = ", ".join(listed.word for listed in report.note(first).nearest)
         yield (
-            f"    {report.written(first)}  ({why(first)}{number}; {line}:{column})"
+            f"    {report.spelling(first)}  ({why(first)}{number}; {line}:{column})"
             + (f" -> {nearest}" if nearest else "")
         )

@@ -104,14 +104,14 @@ def add_rows(app: FastAPI, settings: Settings, backend: Backend, rates: Rates, b
     async def get_tokens(request: Request) -> Response:
         """The bytes of every token of the model, in base64, in the order of the columns of rows."""
 
-        async def made() -> tuple[bytes, str]:
+        async def make_table() -> tuple[bytes, str]:
             table = await _one(backend.tokens(_caller(request)), request)
             body = await asyncio.to_thread(_dump, {"object": "tokens", "model": settings.model_id, **table})
             return body, f'"{hashlib.sha256(body).hexdigest()}"'
 
         with _errors(request):
             # The same for as long as the application runs.
-            body, tag = await unless_client_leaves(request.receive, tables.get("tokens", made))
+            body, tag = await unless_client_leaves(request.receive, tables.get("tokens", make_table))
         headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
         if tag in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)

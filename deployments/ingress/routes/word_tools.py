@@ -35,7 +35,7 @@ def add_word_tools(app: FastAPI, settings: Settings, backend: Backend, rates: Ra
     limits = settings.limits
     known: dict[str, Any] = {"limits": limits, "model_id": settings.model_id, "adapters": AdapterNames.of(settings)}
 
-    async def answered(request: Request, tool: Tool, read: Callable[..., ToolRequest]) -> Response:
+    async def respond_to(request: Request, tool: Tool, read: Callable[..., ToolRequest]) -> Response:
         backend.check_room(request.state.owner)
         asked = await read_checked(request, limits, partial(read, **known))
         caller = Caller(request.state.owner, request.state.request_id)
@@ -54,17 +54,17 @@ def add_word_tools(app: FastAPI, settings: Settings, backend: Backend, rates: Ra
     @app.post("/v1/vocabularies/next")
     async def next_words(request: Request) -> Response:
         """The words of a list that are likeliest to follow a text, by the model's own probabilities."""
-        return await answered(request, "next", read_next)
+        return await respond_to(request, "next", read_next)
 
     @app.post("/v1/vocabularies/swap")
     async def swap_word(request: Request) -> Response:
         """The words of a list that fit best in the place of a word of a text."""
-        return await answered(request, "swap", read_swap)
+        return await respond_to(request, "swap", read_swap)
 
     @app.post("/v1/vocabularies/rewrite")
     async def rewrite(request: Request) -> Response:
         """A text in the words of a list, sentence by sentence."""
-        return await answered(request, "rewrite", read_rewrite)
+        return await respond_to(request, "rewrite", read_rewrite)
 
 
 def num_tool_tokens(tool: Tool, body: dict[str, Any], limits: Limits) -> int:

@@ -55,7 +55,7 @@ class ListedWords:
         self._num_tabled = 0
         self._lock = Lock()
 
-    def resolved(self, options: ListOptions) -> ListOptions:
+    def resolve_case(self, options: ListOptions) -> ListOptions:
         """Return the options with the case resolved: a list may be the beginning of one that has capitals."""
         return replace(options, case=case_of(options, has_capitals=self._has_capitals))
 
@@ -84,7 +84,7 @@ class NodeList:
     ) -> None:
         self.listed, self.changes = listed, changes
         self._vocabulary = vocabulary
-        word_list, options, n_words = listed.word_list, listed.resolved(vocabulary.options), vocabulary.n_words
+        word_list, options, n_words = listed.word_list, listed.resolve_case(vocabulary.options), vocabulary.n_words
         self.language = word_list.language
         self.reader = TextReader(word_list, options, n_words, listed.form_ranks(options, n_words), changes)
         self.block: dict[str, Any] = {
@@ -106,7 +106,7 @@ class NodeList:
     def checker(self) -> TextChecker:
         """Return a checker of texts. It tells whether a word counts, and not which of the others the list has beyond N:
         so it is made as fast as N is small."""
-        options, n_words = self.listed.resolved(self._vocabulary.options), self._vocabulary.n_words
+        options, n_words = self.listed.resolve_case(self._vocabulary.options), self._vocabulary.n_words
         return TextChecker(self.listed.word_list.up_to(n_words), options, n_words, self.changes)
 
     @property
@@ -141,7 +141,7 @@ class NodeList:
 
     def reader_up_to(self, n_words: int) -> TextReader:
         """Return a reader of the texts of another N."""
-        word_list, options = self.listed.word_list, self.listed.resolved(self._vocabulary.options)
+        word_list, options = self.listed.word_list, self.listed.resolve_case(self._vocabulary.options)
         return TextReader(word_list, options, n_words, self.listed.form_ranks(options, n_words), self.changes)
 
     @property

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from vllm.config import StructuredOutputsConfig
 
-from deployments.offline.replica import engine_arguments, normalized
+from deployments.offline.replica import engine_arguments, normalize_engine_kwargs
 from tests.deployments.offline.conftest import MakeConfig
 
 CPU = {"placement_bundles": [{"CPU": 1}]}
@@ -33,6 +33,6 @@ def test_rays_stage_says_the_model_itself(make_config: MakeConfig) -> None:
 
 
 def test_plain_dicts_become_types_of_vllm() -> None:
-    made = normalized({"structured_outputs_config": {"backend": "xgrammar"}, "max_num_seqs": 8})
+    made = normalize_engine_kwargs({"structured_outputs_config": {"backend": "xgrammar"}, "max_num_seqs": 8})
     assert isinstance(made["structured_outputs_config"], StructuredOutputsConfig)
     assert made["max_num_seqs"] == 8

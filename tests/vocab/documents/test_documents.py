@@ -40,7 +40,7 @@ DAMAGED = "the file is damaged"
 def words_of(data: bytes, name: str = "story") -> Sequence[tuple[str, int | None, str]]:
     checker = TextChecker(load_word_list("en", None), ListOptions(numbers=True), 1000)
     report = checker.check(text_of(data, name))
-    return [(report.written(word), word.rank, word.reason) for word in report.words]
+    return [(report.spelling(word), word.rank, word.reason) for word in report.words]
 
 
 @pytest.mark.parametrize("make", [docx, epub, pdf])

@@ -30,7 +30,7 @@ class NamedReport(NamedTuple):
     report: TextReport
 
 
-def written(checked: Sequence[NamedReport], form: Format) -> str:
+def render_reports(checked: Sequence[NamedReport], form: Format) -> str:
     """Write reports: as a line of JSON each, as one table, or as one page."""
     if form == "json":
         return "".join(map(_json_line, checked))
@@ -95,7 +95,7 @@ def _json_line(named: NamedReport) -> str:
                 "end": word.end,
                 "rank": word.rank,
                 "reason": word.reason,
-                "lemma": report.lemmas[report.written(word)],
+                "lemma": report.lemmas[report.spelling(word)],
             }
             for word in report.words[:MAX_PLACES]
         ]
@@ -104,7 +104,7 @@ def _json_line(named: NamedReport) -> str:
 
 def _allowed_rows(report: TextReport) -> Iterator[dict[str, Any]]:
     """Yield the spellings that are allowed, in the order of the text, with their rank, why, and how often."""
-    counts = Counter((report.written(word), word.rank, word.reason) for word in report.words if word.reason in ALLOWED)
+    counts = Counter((report.spelling(word), word.rank, word.reason) for word in report.words if word.reason in ALLOWED)
     for (spelling, rank, reason), count in counts.items():
         yield {"word": spelling, "rank": rank, "reason": reason, "count": count}
 
@@ -117,7 +117,7 @@ def _word(report: TextReport, places: Places, word: CheckedWord) -> dict[str, An
         "column": column,
         "start": word.start,
         "end": word.end,
-        "word": report.written(word),
+        "word": report.spelling(word),
         "rank": word.rank,
         "lemma": note.lemma,
         "reason": word.reason,
@@ -213,7 +213,7 @@ def _mark_words(report: TextReport) -> Iterator[str]:
     done = 0
     for word in report.words:
         yield html.escape(report.text[done : word.start], quote=False)
-        spelling = html.escape(report.written(word), quote=False)
+        spelling = html.escape(report.spelling(word), quote=False)
         if word.is_allowed:
             band = f"b{band_of(word.rank) + 1}"
             yield spelling if word.reason == "number" else f'<span class="{band}">{spelling}</span>'

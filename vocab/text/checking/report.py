@@ -157,12 +157,12 @@ class TextReport:
         """Whether the words that the list does not allow are those that were declared, all of them and no others."""
         return not self.not_allowed and all(self.num_of_declared.values())
 
-    def written(self, word: CheckedWord) -> str:
+    def spelling(self, word: CheckedWord) -> str:
         """Return a word as the text has it."""
         return self.text[word.start : word.end]
 
     def note(self, word: CheckedWord) -> Note:
-        return self.notes.get(self.written(word), NO_NOTE)
+        return self.notes.get(self.spelling(word), NO_NOTE)
 
     @cached_property
     def _running(self) -> Sequence[CheckedWord]:

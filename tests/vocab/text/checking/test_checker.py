@@ -194,7 +194,7 @@ def test_joiners_are_letters_where_entries_have_them(
 
 def test_a_symbol_that_is_listed_is_a_word_and_one_between_sentences_is_of_neither() -> None:
     report = checked("cat + C# 😀 + € x", "cat", "+", "c#")
-    reasons = [(report.written(word), word.reason) for word in report.words]
+    reasons = [(report.spelling(word), word.reason) for word in report.words]
     assert reasons[:4] == [("cat", "listed"), ("+", "listed"), ("C#", "listed"), ("😀", "symbol")]
     assert reasons[4:] == [("+", "listed"), ("€", "symbol"), ("x", "unknown")]
     assert [word.reason for word in checked("A cat. 😀 The end", "a", "cat", "the", "end").words][-2:] == ["listed"] * 2

@@ -15,7 +15,7 @@ from vocab.options import ListOptions
 from vocab.text.changes import ListChanges
 from vocab.text.checking import formats
 from vocab.text.checking.checker import TextChecker
-from vocab.text.checking.formats import NamedReport, Places, percent, written
+from vocab.text.checking.formats import NamedReport, Places, percent, render_reports
 from vocab.text.checking.report import TextReport
 
 WORDS = WordList("en", ("the", "cat", "sat", "on", "I", "elephant"), "file")
@@ -34,7 +34,7 @@ def report(
 
 
 def as_json(*reports: TextReport) -> list[dict[str, Any]]:
-    lines = written([NamedReport(None, each) for each in reports], "json").splitlines()
+    lines = render_reports([NamedReport(None, each) for each in reports], "json").splitlines()
     return [json.loads(line) for line in lines]
 
 
@@ -148,12 +148,12 @@ def test_coverage_is_given_with_and_without_new_words() -> None:
 
 def test_no_cell_of_csv_is_a_formula() -> None:
     for name in ("=1+1", "+1", "-1", "@SUM(1)", "\t=1", "\r=1", "\n=1", "＝1", "'=1"):
-        _, row, *_ = csv.reader(io.StringIO(written([NamedReport(name, report("zzz"))], "csv"), newline=""))
+        _, row, *_ = csv.reader(io.StringIO(render_reports([NamedReport(name, report("zzz"))], "csv"), newline=""))
         assert row[0] == f"'{name}"
 
 
 def test_csv_has_a_row_for_each_place_that_is_not_listed() -> None:
-    table = written([NamedReport("a,b", report(TEXT, "Zoltan")), NamedReport(None, report("zzz"))], "csv")
+    table = render_reports([NamedReport("a,b", report(TEXT, "Zoltan")), NamedReport(None, report("zzz"))], "csv")
     rows = list(csv.DictReader(io.StringIO(table)))
     assert sum(row["reason"] == "symbol" for row in rows) == 5
     assert [
@@ -171,7 +171,7 @@ def test_csv_has_a_row_for_each_place_that_is_not_listed() -> None:
 
 
 def test_a_page_shows_the_text_with_its_words_marked() -> None:
-    page = written([NamedReport("<story>", report(TEXT, "Zoltan"))], "html")
+    page = render_reports([NamedReport("<story>", report(TEXT, "Zoltan"))], "html")
     shown = Page(page)
     assert shown.text == TEXT
     elements = [(tag, given.get("class") or given["title"]) for tag, given in shown.elements]
@@ -194,7 +194,7 @@ def test_a_page_shows_the_text_with_its_words_marked() -> None:
 
 @given(text=st.text() | st.text("the <&>\"'\n\r", max_size=40))
 def test_a_page_shows_any_text_as_it_is(text: str) -> None:
-    shown = Page(written([NamedReport(None, report(text))], "html"))
+    shown = Page(render_reports([NamedReport(None, report(text))], "html"))
     # A parser of HTML reads these as others.
     assert shown.text == text.replace("\x00", "\ufffd") or "\r" in text or "\x00" in text
 
@@ -207,7 +207,7 @@ def test_places_beyond_the_bound_are_counted(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(formats, "MAX_PLACES", 2)
     [told] = as_json(report("a b c d"))
     assert (len(told["not_allowed"]), told["num_not_allowed"]) == (2, 4)
-    assert len(written([NamedReport(None, report("a b c d"))], "csv").splitlines()) == 3
+    assert len(render_reports([NamedReport(None, report("a b c d"))], "csv").splitlines()) == 3
 
 
 def test_lines_and_columns_count_code_points_from_one() -> None:

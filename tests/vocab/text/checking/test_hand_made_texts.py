@@ -60,8 +60,8 @@ def test_each_word_that_is_not_listed_is_found_where_it_is(case: Case) -> None:
     expected = [(match[1], match.start() - 2 * index) for index, match in enumerate(marked)]
     word_list = WordList(case.lang, tuple(word.replace("_", " ") for word in case.words.split()), "file")
     report = TextChecker(word_list, ListOptions(numbers=True), case.n_words).check(text)
-    assert [(report.written(word), word.start) for word in report.not_allowed] == expected
-    assert all(text[word.start : word.end] == report.written(word) for word in report.words)
+    assert [(report.spelling(word), word.start) for word in report.not_allowed] == expected
+    assert all(text[word.start : word.end] == report.spelling(word) for word in report.words)
 
 
 def test_there_are_twenty() -> None:
