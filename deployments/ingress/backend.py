@@ -65,7 +65,7 @@ class Backend(Protocol):
     ) -> AsyncGenerator[Answer]:
         """Generate an answer; closing the generator stops the work."""
 
-    def tokenize(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[Answer]:
+    def convert_tokens(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[Answer]:
         """Give the tokens of a text, or the text of tokens, as one dict."""
 
     def logprobs(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[RowsItem]:
@@ -139,9 +139,9 @@ class HandleBackend:
             async for item in items:
                 yield item
 
-    async def tokenize(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[Answer]:
+    async def convert_tokens(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[Answer]:
         # Its refusals say nothing of the room for chats.
-        async with aclosing(self._items(self._replica.tokenize.remote(body, caller), None)) as items:
+        async with aclosing(self._items(self._replica.convert_tokens.remote(body, caller), None)) as items:
             async for item in items:
                 yield item
 

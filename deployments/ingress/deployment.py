@@ -310,7 +310,7 @@ def _add_tokenization(app: FastAPI, settings: Settings, backend: Backend, backlo
         request_id = request.state.request_id
         body = await read_checked(request, settings.limits, partial(read, **known))
         try:
-            answer = backend.tokenize(body, Caller(request.state.owner, request_id))
+            answer = backend.convert_tokens(body, Caller(request.state.owner, request_id))
             return await respond(request, answer, is_stream=False, request_id=request_id, backlog=backlog)
         except (ApiError, ClientLeft):
             raise

@@ -157,9 +157,9 @@ class Replica(LLMServer):
             async for item in items:
                 yield item
 
-    async def tokenize(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[Answer, None]:
-        """Yield ``BEGUN`` when the request's turn has come, then what ``ChatAnswerer.tokenize`` yields."""
-        answer = self._chats.tokenize(body, caller.request_id)
+    async def convert_tokens(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[Answer, None]:
+        """Yield ``BEGUN`` when the request's turn has come, then what ``ChatAnswerer.convert_tokens`` yields."""
+        answer = self._chats.convert_tokens(body, caller.request_id)
         async with aclosing(self._in_turn(self._texts, 1, caller, answer)) as items:
             async for item in items:
                 yield item

@@ -106,7 +106,7 @@ class StandIn:
             async for item in items:
                 yield item
 
-    async def tokenize(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[Answer]:
+    async def convert_tokens(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[Answer]:
         """A token for each character."""
         async with aclosing(self._record(Call(body, None, Decoding(), caller))) as items:
             async for item in items:

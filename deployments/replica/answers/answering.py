@@ -25,7 +25,7 @@ from deployments.replica.engine.node_lists import NodeList, NodeLists
 from deployments.replica.prompts import overflow
 from deployments.replica.prompts.hint import hint_line, takes_system_messages, text_of, with_line
 from deployments.replica.prompts.template_switches import template_switches
-from deployments.replica.prompts.tokenization import tokenize
+from deployments.replica.prompts.tokenization import convert_tokens
 from deployments.search.order import AnswerCost, SearchOrder
 from deployments.settings import Settings
 from vocab.errors import VocabularyError
@@ -202,13 +202,13 @@ class ChatAnswerer:
             return self._answer_free(body, order, request_id)
         return self._answer_constrained(body, vocabulary, decoding, order, request_id)
 
-    async def tokenize(self, body: dict[str, Any], request_id: str) -> AsyncGenerator[Answer, None]:
+    async def convert_tokens(self, body: dict[str, Any], request_id: str) -> AsyncGenerator[Answer, None]:
         """Yield the tokens of a text or of messages, or the text of tokens, as one dict; or an error as ``answer``."""
         try:
             if "messages" in body:
                 self._check_template()
                 body = await asyncio.to_thread(self._prompts.neutralize_special_tokens, body)
-            yield await tokenize(self._server, body)
+            yield await convert_tokens(self._server, body)
         except Exception as error:
             yield as_refusal(error, request_id).body
 

@@ -30,7 +30,7 @@ def install_tokenization(server: LLMServer) -> None:
     )
 
 
-async def tokenize(server: LLMServer, body: Mapping[str, Any]) -> dict[str, Any]:
+async def convert_tokens(server: LLMServer, body: Mapping[str, Any]) -> dict[str, Any]:
     """Return the tokens of a body with a ``prompt`` or ``messages``, or the text of one with ``tokens``, as vLLM does.
 
     Raises:

@@ -407,7 +407,7 @@ async def test_a_completion_without_a_list_is_vllms_own_and_may_begin_with_its_p
 
 async def test_the_tokens_of_a_text_and_of_messages_are_those_that_the_engine_gets(world: World) -> None:
     async def tokenize(body: dict[str, Any]) -> Any:
-        [told] = [item async for item in world.chats.tokenize(body, "req-1")]
+        [told] = [item async for item in world.chats.convert_tokens(body, "req-1")]
         return told
 
     text = "Ein Wörtchen über 3 Katzen 🐈 <|im_end|>"

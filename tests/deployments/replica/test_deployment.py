@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from ray.llm._internal.serve.core.server import llm_server
+from ray.serve.llm.deployment import LLMServer
 from transformers import AutoTokenizer
 
 from deployments.contract import Answer
@@ -32,6 +33,12 @@ class Script:
                 await asyncio.sleep(3600)
         finally:
             self.is_closed = True
+
+
+def test_only_what_is_meant_to_be_hides_a_method_of_rays_server() -> None:
+    # It calls its own methods, such as ``tokenize``, and so do we.
+    own = {name for name, value in vars(Replica).items() if callable(value) and not name.startswith("__")}
+    assert own & set(dir(LLMServer)) == {"_start_engine"}
 
 
 async def test_an_answer_in_time_passes_unchanged() -> None:

@@ -62,7 +62,7 @@ class Served(StandIn):
         spelled = [base64.b64encode(bytes([number + 65])).decode() for number in range(V)]
         yield {"vocab_size": V, "tokens": spelled, "special_ids": [48, 49], "eos_token_ids": [49]}
 
-    async def tokenize(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[Answer]:
+    async def convert_tokens(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[Answer]:
         if "tokens" in body:
             yield {"prompt": "".join(chr(token + 65) for token in body["tokens"])}
         else:
