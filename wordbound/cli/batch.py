@@ -130,8 +130,8 @@ def _wait(service: Service, batch_id: str) -> dict[str, Any]:
 
 
 def _why(ended: dict[str, Any]) -> str:
-    told = [error.get("message") for error in (ended.get("errors") or {}).get("data", ())]
-    return f": {told[0]}" if told and told[0] else ""
+    messages = [error.get("message") for error in (ended.get("errors") or {}).get("data", ())]
+    return f": {messages[0]}" if messages and messages[0] else ""
 
 
 _sleep = time.sleep

@@ -163,8 +163,8 @@ class Talk:
         # An answer that was stopped is a part of the talk as far as it came.
         if text:
             self.said = [*messages, {"role": "assistant", "content": text}]
-        for told in summary_of(block, reason):
-            note(told)
+        for message in summary_of(block, reason):
+            note(message)
 
 
 class _Output:

@@ -78,8 +78,8 @@ def check(
         checker = TextChecker(word_list, ListOptions(numbers=numbers), num_words(word_list, words, level), changes, new)
         texts = [(name, _read(name)) for name in files]
     except (VocabularyError, OSError) as error:
-        told = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else error
-        print(f"wordbound check: {told}", file=sys.stderr)
+        reason = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else error
+        print(f"wordbound check: {reason}", file=sys.stderr)
         raise typer.Exit(FAILED) from None
     checked = [NamedReport(None if name == STANDARD_INPUT else name, checker.check(text)) for name, text in texts]
     for form, is_asked in flags.items():
@@ -113,14 +113,14 @@ def _read(name: str) -> str:
 
 
 def _lines(name: str | None, report: TextReport) -> Iterator[str]:
-    told = f"{name or STANDARD_INPUT}: {counts(report)}"
+    heading = f"{name or STANDARD_INPUT}: {counts(report)}"
     if report.coverage is None:
-        yield f"{told}; there are no words"
+        yield f"{heading}; there are no words"
     else:
         num_others = report.num_distinct_words - report.num_distinct_new
         distinct = report.num_distinct_allowed / num_others if num_others else 1.0
         share = percent(report.coverage)
-        yield f"{told}; {share} of the words are in the list, {percent(distinct)} of the different ones"
+        yield f"{heading}; {share} of the words are in the list, {percent(distinct)} of the different ones"
     if report.num_of_declared:
         unused = [word for word, count in report.num_of_declared.items() if not count]
         yield f"  {report.num_new:,} words are new" + (f"; not used: {', '.join(unused)}" if unused else "")

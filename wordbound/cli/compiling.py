@@ -117,8 +117,8 @@ class _Worker:
         line = _open(self._process.stdout).readline()
         if not line:
             self._errors.seek(0)
-            told = self._errors.read().decode(errors="replace").strip().splitlines()
-            why = told[-1][:_CHARS_TOLD] if told else "without a word"
+            lines = self._errors.read().decode(errors="replace").strip().splitlines()
+            why = lines[-1][:_CHARS_TOLD] if lines else "without a word"
             raise InputError(f"the compile process ended: {why}")
         return line
 

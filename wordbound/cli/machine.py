@@ -115,7 +115,7 @@ def check_port(port: int) -> Finding:
 def _serves(port: int) -> bool:
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=_TIMEOUT_S) as answer:
-            told = json.load(answer)
+            status = json.load(answer)
     except (OSError, ValueError):
         return False
-    return isinstance(told, dict) and told.get("status") in ("ok", "unavailable")
+    return isinstance(status, dict) and status.get("status") in ("ok", "unavailable")

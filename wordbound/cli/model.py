@@ -38,8 +38,8 @@ def _check_hub(name: str, fetch: Callable[[str], None]) -> Finding:
         return Finding("fail", f"Hugging Face has no {name}, or not for you", "check the name, or set HF_TOKEN")
     except Exception as error:
         # Whatever the hub's client raises: no network, a proxy, a server that fails.
-        told = str(error).strip().partition("\n")[0] or type(error).__name__
-        return Finding("fail", f"{name} cannot be reached: {told}", "connect the machine, or name a folder")
+        reason = str(error).strip().partition("\n")[0] or type(error).__name__
+        return Finding("fail", f"{name} cannot be reached: {reason}", "connect the machine, or name a folder")
     return Finding("ok", f"the model {name}, on Hugging Face")
 
 

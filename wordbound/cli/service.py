@@ -88,10 +88,10 @@ class Service:
         """
         return self._whole("POST", path, json=body)
 
-    def upload(self, path: Path, told: Callable[[int], None]) -> dict[str, Any]:
-        """Send a file of requests; ``told`` is called with the bytes sent so far. Raises as ``post``."""
+    def upload(self, path: Path, report: Callable[[int], None]) -> dict[str, Any]:
+        """Send a file of requests; ``report`` is called with the bytes sent so far. Raises as ``post``."""
         with path.open("rb") as file:
-            reader = _Told(file, told)
+            reader = _ReportingFile(file, report)
             files = {"file": (path.name, reader, "application/jsonl")}
             return self._whole("POST", "/v1/files", before=reader.rewind, files=files, data={"purpose": "batch"})
 
@@ -178,19 +178,19 @@ class Service:
         return parsed
 
 
-class _Told:
-    """A file that tells how much of it was read."""
+class _ReportingFile:
+    """A file that reports how much of it was read."""
 
-    def __init__(self, file: Any, told: Callable[[int], None]) -> None:
+    def __init__(self, file: Any, report: Callable[[int], None]) -> None:
         self._file = file
-        self._told = told
+        self._report = report
 
     def rewind(self) -> None:
         self._file.seek(0)
 
     def read(self, size: int = -1) -> bytes:
         data: bytes = self._file.read(size)
-        self._told(self._file.tell())
+        self._report(self._file.tell())
         return data
 
     def __getattr__(self, name: str) -> Any:
@@ -206,6 +206,6 @@ def _retry_after_s(answer: httpx.Response) -> float:
     return min(max(asked, 0.0), MAX_WAIT_S)
 
 
-def _message(told: Any) -> str:
-    message: str = told["error"]["message"]
+def _message(answer: Any) -> str:
+    message: str = answer["error"]["message"]
     return " ".join(message.split())

@@ -111,8 +111,8 @@ def write(
                 answer = service.post(CHAT, body)
             block, reason = answer.get("vocab") or {}, answer["choices"][0]["finish_reason"]
             text = answer["choices"][0]["message"]["content"] or ""
-            told = {"text": text, "finish_reason": reason, "model": answer.get("model"), "vocab": block}
-            output.write(json.dumps(told, ensure_ascii=False, indent=1) + "\n")
+            record = {"text": text, "finish_reason": reason, "model": answer.get("model"), "vocab": block}
+            output.write(json.dumps(record, ensure_ascii=False, indent=1) + "\n")
         else:
             text, block, reason = stream_answer(service, body, output)
             output.write("\n")

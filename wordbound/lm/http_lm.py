@@ -221,8 +221,8 @@ class HTTPLM(AsyncLM):
         if answer.status_code < 400:
             return answer
         try:
-            told = answer.json()["error"]
-            message, param, code = str(told["message"]), told.get("param"), told.get("code")
+            fault = answer.json()["error"]
+            message, param, code = str(fault["message"]), fault.get("param"), fault.get("code")
         except (ValueError, KeyError, TypeError, AttributeError):
             message, param, code = f"{self.base_url} answered with status {answer.status_code}", None, None
         if answer.status_code == 401:

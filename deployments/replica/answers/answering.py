@@ -148,12 +148,12 @@ class ChatAnswerer:
             decoding = decoding.model_copy(update={"adapter": adapter})
             engine_name = self._adapters.engine_name(adapter)
             body = {**body, "cache_salt": self._settings.cache_salt(caller.owner), "model": engine_name}
-            async for item in self._answer_truncated(body, vocabulary, decoding, caller.request_id):
+            async for item in self._answer_with_overflow(body, vocabulary, decoding, caller.request_id):
                 yield item if engine_name == name else _with_model(item, name)
         except Exception as error:
             yield as_refusal(error, caller.request_id).body
 
-    async def _answer_truncated(
+    async def _answer_with_overflow(
         self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, request_id: str
     ) -> AsyncIterator[Answer]:
         """Answer the request; where the settings say so, without the oldest turns of a conversation too long."""
