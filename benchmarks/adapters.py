@@ -44,7 +44,7 @@ from benchmarks.prose.served import NUM_CONCURRENT  # noqa: E402
 from benchmarks.quality import running_service, warm_up  # noqa: E402
 from deployments.demo.model import say  # noqa: E402
 from deployments.settings import cache_dir  # noqa: E402
-from vocab.decoding.scores import words_of  # noqa: E402
+from vocab.decoding.select import words_of  # noqa: E402
 
 FREE, DEFAULT = find_method("free-sampled-0.7,default")
 

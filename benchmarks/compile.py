@@ -31,7 +31,7 @@ from vocab.artefacts.artefact import ArtefactFolder  # noqa: E402
 from vocab.automaton.frame import Frame, FrameTokens  # noqa: E402
 from vocab.automaton.overlay import Overlay, build_overlay  # noqa: E402
 from vocab.automaton.speller import Speller  # noqa: E402
-from vocab.automaton.words import Words, build_words  # noqa: E402
+from vocab.automaton.words import CompiledList, build_words  # noqa: E402
 from vocab.compiler.warm_up import warm_up  # noqa: E402
 from vocab.lists.wordlists import WordList, load_word_list  # noqa: E402
 from vocab.matching.matcher import Matcher  # noqa: E402
@@ -113,20 +113,20 @@ class _Bench:
         self._frame_tokens = self._measure("tokens between words, once per tokenizer", lambda: FrameTokens.of(facts), 2)
         self._measure("marks drawn into words, once per tokenizer", lambda: Speller.from_rules(rules, facts).leads, 2)
 
-    def compile(self, name: str, word_list: WordList, repeats: int | None = None) -> Words:
+    def compile(self, name: str, word_list: WordList, repeats: int | None = None) -> CompiledList:
         return self._measure(f"compile {name}", lambda: build_words(word_list, self._tokenizer.speller), repeats)
 
-    def use_other_options(self, words: Words) -> None:
+    def use_other_options(self, words: CompiledList) -> None:
         """What stands between the words, made for each set of options."""
         options = ListOptions(numbers=True, layout="lines", end="sentence")
         self._measure("another set of options", lambda: self._frame(words, options))
 
-    def use_another_n(self, words: Words, n_words: int) -> None:
+    def use_another_n(self, words: CompiledList, n_words: int) -> None:
         """A new N, to its first mask."""
         frame, sizes = self._frame(words, ListOptions(punctuation="full")), iter(range(n_words - 1, 0, -7))
         self._measure("another N, to its first mask", lambda: self._first_mask(ListStates(words, frame, next(sizes))))
 
-    def change(self, words: Words) -> None:
+    def change(self, words: CompiledList) -> None:
         """Words added and left out, to their first mask."""
         word_list = words.listed.word_list
         left_out = [word for word in word_list.words[100:] if word.isalpha() and len(word) > 5][:NUM_LEFT_OUT]
@@ -139,7 +139,7 @@ class _Bench:
 
         self._measure(f"{len(NAMES)} extra words, {NUM_LEFT_OUT} left out, to their first mask", change)
 
-    def load(self, name: str, words: Words) -> None:
+    def load(self, name: str, words: CompiledList) -> None:
         """Writes an artefact and maps it again, its pages still in the system's cache."""
         file = self._folder.save(words)
         self._run.setdefault("artefact_bytes", {})[name] = file.stat().st_size
@@ -154,7 +154,7 @@ class _Bench:
         self._run["seconds"][name] = min(times)
         return result
 
-    def _frame(self, words: Words, options: ListOptions, overlay: Overlay | None = None) -> Frame:
+    def _frame(self, words: CompiledList, options: ListOptions, overlay: Overlay | None = None) -> Frame:
         return frame_for(words, overlay, options, self._frame_tokens)
 
     def _first_mask(self, states: ListStates) -> None:

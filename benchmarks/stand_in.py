@@ -17,7 +17,7 @@ from vllm.v1.engine.output_processor import RequestOutputCollector
 
 from deployments.app import build_with
 from deployments.replica.deployment import Replica
-from deployments.replica.engine import engine
+from deployments.replica.engine import ray_llm
 
 TOKENS_PER_S: Final = 20_000
 WORDS: Final = (" the", " house", " and", " water")
@@ -28,7 +28,7 @@ _STEP_S: Final = 0.005
 class StandInReplica(Replica):
     async def __init__(self, *args: Any, **kwargs: Any) -> None:  # type: ignore[misc]  # Serve awaits a constructor
         await super().__init__(*args, **kwargs)
-        engine.client(self).generate = StandIn().generate
+        ray_llm.engine_client(self).generate = StandIn().generate
 
 
 class StandIn:

@@ -16,9 +16,10 @@ from ray.serve.llm import build_llm_deployment
 from deployments.batch.api.routes import mount_batches
 from deployments.batch.deployment import Batches
 from deployments.ingress.deployment import Ingress, max_chats
+from deployments.ray_serve import serve_client
 from deployments.replica.deployment import Replica
 from deployments.replica.engine.adapters import with_merge_settled
-from deployments.replica.engine.engine import engine_config
+from deployments.replica.engine.configuration import engine_config
 from deployments.settings import DEMO_TOKEN, Settings, SettingsError
 from deployments.vocabulary.deployment import VocabularyDeployment
 
@@ -34,7 +35,7 @@ END_MARGIN_S = 10
 
 
 def build(args: Mapping[str, Any]) -> serve.Application:
-    """Return the application for these arguments; the environment and secret files go before them.
+    """Build the Serve application from the YAML arguments; environment and secret files go before them.
 
     Raises:
         SettingsError: A setting is unknown, bad, or unsafe where the service would listen.
@@ -43,7 +44,10 @@ def build(args: Mapping[str, Any]) -> serve.Application:
 
 
 def build_with(args: Mapping[str, Any], replica_class: type[Replica]) -> serve.Application:
-    """As ``build``, which Serve calls with one argument, with another class of replicas."""
+    """Build the Serve application with another class of replicas.
+
+    Apart from ``build``, which Serve calls with one argument.
+    """
     settings = with_merge_settled(Settings.load(args))
     print(f"wordbound settings, all others by default:\n{settings.as_text()}", flush=True)
     for warning in settings.warnings:
@@ -104,6 +108,7 @@ def build_with(args: Mapping[str, Any], replica_class: type[Replica]) -> serve.A
 
 
 def check_demo(host: str | None, settings: Settings) -> None:
+    """Raise ``SettingsError`` where a demo would listen beyond loopback; warn of its known key."""
     if host is None:
         logger.warning("demo: the address that the service listens on is not known here; keep it to 127.0.0.1")
     elif not _is_loopback(host):
@@ -125,13 +130,11 @@ def _is_loopback(host: str) -> bool:
 
 
 def _http_host() -> str | None:
-    """Return where this cluster's proxies listen; None where Serve does not run yet (``serve build``)."""
+    """Return the host that Serve's proxies listen on; None if not known, as before Serve runs (``serve build``)."""
     if not ray.is_initialized():
         return None
     try:
-        from ray.serve.context import _get_global_client
-
-        client = _get_global_client(raise_if_no_controller_running=False)
+        client = serve_client()
         return None if client is None else str(client.http_config.host)
     except Exception:
         logger.exception("demo: Serve's HTTP options cannot be read")

@@ -3,11 +3,12 @@
 import hashlib
 import json
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, Self, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, Self, TypeAlias, TypedDict
 
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from deployments.errors import ApiError
 from vocab.decoding.select import Select
 from vocab.lists.levels import resolve_level
 from vocab.lists.wordlists import AskedSource, Unit
@@ -21,12 +22,12 @@ lines of batches have a ``priority``; a client's is removed, and so is its ``cac
 
 
 def num_prompts(body: ChatBody) -> int:
-    """Return how many prompts a body asks to be answered: 1, or more of a completion."""
+    """Return the number of prompts in a body: 1 of a chat, 1 or more of a completion."""
     return len(prompts_of(body)) if "prompt" in body else 1
 
 
 def prompts_of(body: ChatBody) -> list[Any]:
-    """Return the prompts of a body that has a ``prompt``: each a text, or a list of token ids."""
+    """Return the prompts of a completion body as a list: each a text, or a list of token ids."""
     prompt = body["prompt"]
     return list(prompt) if isinstance(prompt, list) and not isinstance(prompt[0], int) else [prompt]
 
@@ -97,12 +98,14 @@ class VocabularySpec(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _end_without_marks(cls, values: Any) -> Any:
+        """Let ``end`` be "word" by default where no punctuation is allowed."""
         if isinstance(values, dict) and values.get("punctuation") == "none":
             return {"end": "word", **values}
         return values
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:
+        """Refuse a vocabulary that names no list, and lemmas of an inline list."""
         if self.lang is None and self.words is None and self.level is None:
             raise ValueError("a vocabulary needs lang, level or words")
         if self.words is not None and self.unit == "lemma":
@@ -110,7 +113,7 @@ class VocabularySpec(BaseModel):
         return self
 
     def resolve_level(self, wordlist_dir: Path | None) -> Self:
-        """Return the vocabulary with the words that its level means.
+        """Return the vocabulary with its level replaced by the list, N or words that it means.
 
         Raises:
             UnknownLevelError, InvalidWordListError: As ``resolve_level``.
@@ -123,7 +126,7 @@ class VocabularySpec(BaseModel):
 
     @property
     def options(self) -> ListOptions:
-        """What is allowed between the words.
+        """The list options: capitals, layout, numbers, marks, and where a text may end.
 
         Raises:
             OptionsError: The options contradict one another.
@@ -134,7 +137,7 @@ class VocabularySpec(BaseModel):
 
     @property
     def changes(self) -> ListChanges:
-        """The words added and left out, as they came: not yet NFC."""
+        """The words added and left out, as they came: not yet normalized to NFC."""
         return ListChanges(self.extra_words, self.exclude_words)
 
 
@@ -143,7 +146,7 @@ USUAL_OPTIONS: Final = VocabularySpec(lang="en").options
 
 
 class NewWordsAsked(NamedTuple):
-    """Words from beyond the list: among its first ``n_words``, ``per_100`` in any 100, and ``max_words`` together."""
+    """New words that a text may use: of the first ``n_words``, ``per_100`` in any 100 words, ``max_words`` in all."""
 
     n_words: int
     per_100: float = 2
@@ -151,7 +154,7 @@ class NewWordsAsked(NamedTuple):
 
 
 class AskedWord(NamedTuple):
-    """A word that has to occur so often; in any listed form of its lemma, if asked."""
+    """A word that the text must use ``times`` times; in any listed form of its lemma, if asked."""
 
     word: str
     times: int = 1
@@ -159,7 +162,7 @@ class AskedWord(NamedTuple):
 
 
 class AuthorControls(NamedTuple):
-    """What an author asks of a text beyond its list; None and nothing for no wish."""
+    """What an author asks of a text beyond its list; None or empty for each thing not asked."""
 
     new_words: NewWordsAsked | None = None
     must_use: tuple[AskedWord, ...] = ()
@@ -213,6 +216,7 @@ class Decoding(BaseModel):
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:
+        """Refuse more than one of beams, candidates, sentence search and backtracking."""
         searches = [width > 1 for width in (self.num_beams, self.best_of, self.search_width)]
         if sum([*searches, self.rescue > 0]) > 1:
             raise ValueError("beams, candidates, sentence search and rescue exclude one another")
@@ -224,12 +228,12 @@ class Decoding(BaseModel):
 
     @property
     def is_plain(self) -> bool:
-        """Whether the answer is the engine's own sample, without a score."""
+        """Whether the answer is the engine's own sample: no search, no backtracking, no score."""
         return not (self.score or self.rescue) and max(self.num_beams, self.best_of, self.search_width) == 1
 
 
 class ResolvedVocabulary(BaseModel):
-    """The vocabulary as the replica uses it: artefacts that exist.
+    """The vocabulary as the replica uses it: by the digests of artefacts that exist.
 
     Attributes:
         digest: The artefact of the list: words, tokenizer and format.
@@ -260,4 +264,32 @@ class ResolvedVocabulary(BaseModel):
 
     @property
     def digests(self) -> tuple[str, ...]:
+        """The digests of its artefacts: of the list, and of its changes if there are any."""
         return (self.digest,) if self.changes_digest is None else (self.digest, self.changes_digest)
+
+
+NOT_STARTED: Final = 0
+"""In place of a status: the line did not reach the engine."""
+
+ENGINE_DIED: Final = -1
+"""In place of a status: the engine's process ended while it was at work on the line."""
+
+
+class LineRequest(TypedDict):
+    """A batch line sent to a replica: ``body`` as JSON text, the name of its batch's key, and an id for logs."""
+
+    body: str
+    owner: str
+    request_id: str
+
+
+class LineAnswer(TypedDict):
+    """The answer to a batch line: HTTP status or what replaces it, and body as JSON text (answer or OpenAI's error)."""
+
+    status: int
+    body: str
+
+
+def error_line(error: ApiError) -> LineAnswer:
+    """Convert an error into the answer to a batch line."""
+    return {"status": error.status, "body": error.to_json().decode()}

@@ -17,7 +17,7 @@
     │   └── HeadersTooLargeError       431
     ├── OverloadedError                503  no capacity now; the same request may work later
     ├── InternalError                  500  our fault; the message names the request id and nothing else
-    └── UpstreamError                       an error of the replica, passed on with its status
+    └── EngineError                         an error of the replica or its engine, passed on with its status
 
 A message never repeats what the caller sent, except names cut by ``printable``.
 """
@@ -49,7 +49,7 @@ UNAVAILABLE: Final = (BackPressureError, DeploymentUnavailableError, ReplicaUnav
 
 
 class ApiError(Exception):
-    """An answer that is an error.
+    """An error that the client gets as an HTTP answer, in OpenAI's form.
 
     Attributes:
         message: One or two sentences that say what to change.
@@ -69,6 +69,7 @@ class ApiError(Exception):
         self.code = code or type(self).code
 
     def to_dict(self) -> dict[str, Any]:
+        """Return OpenAI's error object."""
         return {"error": {"message": self.message, "type": self.type, "param": self.param, "code": self.code}}
 
     def to_json(self) -> bytes:
@@ -77,7 +78,9 @@ class ApiError(Exception):
         if len(body) <= MAX_ERROR_BYTES:
             return body
         # A character takes at most six bytes as JSON in UTF-8 (\\u001f).
-        fields = {key: cut(value, 500 if key == "message" else 40) for key, value in self.to_dict()["error"].items()}
+        fields = {
+            key: truncate(value, 500 if key == "message" else 40) for key, value in self.to_dict()["error"].items()
+        }
         return _dump({"error": fields})
 
 
@@ -145,7 +148,7 @@ class TooManyRequestsError(CallerError):
 
 
 class RateLimitError(TooManyRequestsError):
-    """A rate of the caller's key is used up; ``kind`` is the rate's, OpenAI's type of the error."""
+    """A key has used up a rate; ``kind``, requests or tokens, is the error's ``type`` as at OpenAI."""
 
     code = "rate_limit_exceeded"
 
@@ -175,28 +178,41 @@ class InternalError(ApiError):
         super().__init__(f"The server failed on this request. Its id, for the operator: {request_id}.")
 
 
-class UpstreamError(ApiError):
+class EngineError(ApiError):
+    """An error of the replica or its engine: raised there, passed on as an item, and raised again in the ingress."""
+
     def __init__(
         self,
         status: int,
         message: str,
+        *,
         param: str | None = None,
         code: str | None = None,
-        retry_after: int | None = None,
+        retry_after_s: int | None = None,
     ) -> None:
         super().__init__(message, param, code)
         self.status = status
         self.type = "server_error" if status >= 500 else "invalid_request_error"
+        self.retry_after_s = retry_after_s
         if status in (429, 503):
-            self.headers = (("Retry-After", str(retry_after or 1)),)
+            self.headers = (("Retry-After", str(retry_after_s or 1)),)
+
+    @property
+    def item(self) -> dict[str, Any]:
+        """The error as a replica yields it in place of an answer: ``{"error": {…, "status"}}``."""
+        error: dict[str, Any] = {**self.to_dict()["error"], "status": self.status}
+        if self.retry_after_s is not None:
+            error["retry_after"] = self.retry_after_s
+        return {"error": error}
 
 
-def cut(text: str | None, length: int) -> str | None:
+def truncate(text: str | None, length: int) -> str | None:
+    """Truncate a text to ``length`` characters, the last of them an ellipsis."""
     return text if text is None or len(text) <= length else text[: length - 1] + "…"
 
 
 def printable(name: str, length: int = 64) -> str:
-    """Make a name that the caller sent safe for a message or a log: one line, at most ``length`` characters."""
+    """Make a client's name safe for a message or a log: one line, at most ``length`` characters and an ellipsis."""
     shown = "".join(character if character.isprintable() else "\ufffd" for character in name[:length])
     return shown + "…" if len(name) > length else shown
 
@@ -206,7 +222,7 @@ def _dump(value: object) -> bytes:
 
 
 def to_api_error(error: BaseException, request_id: str, list_param: str = "vocab_lang") -> ApiError:
-    """Map an exception to what the caller sees; ``list_param`` is the field that named the list."""
+    """Map any exception to the error that the client gets; ``list_param`` is the field that named the list."""
     error = root_cause(error)
     if isinstance(error, ApiError):
         return error
@@ -232,27 +248,31 @@ def to_api_error(error: BaseException, request_id: str, list_param: str = "vocab
 
 
 def root_cause(error: BaseException) -> BaseException:
-    """Return the exception as it was raised, on either side of a Serve handle."""
+    """Unwrap the errors of Ray around an exception, on either side of a Serve handle."""
     while isinstance(error, RayTaskError) and isinstance(error.cause, BaseException):
         error = error.cause
     return error
 
 
-def from_error_item(item: dict[str, Any], request_id: str) -> ApiError:
-    """Return the error that a replica gave instead of an answer; members that are not strings are dropped."""
-    fields = item["error"] if isinstance(item["error"], dict) else {}
+def from_error_item(item: object, request_id: str) -> ApiError:
+    """Convert a replica's error item to an ``ApiError``, an internal one where it is malformed.
+
+    Members that are not strings are dropped.
+    """
+    error = item.get("error") if isinstance(item, dict) else None
+    fields = error if isinstance(error, dict) else {}
     status, message = fields.get("status"), _text(fields.get("message"))
     if type(status) is not int or not 400 <= status < 600 or message is None:
         return InternalError(request_id)
     if status >= 500:
         message = f"{message} Its id, for the operator: {request_id}."
     retry_after = fields.get("retry_after")
-    return UpstreamError(
+    return EngineError(
         status,
         message,
         param=_text(fields.get("param")),
         code=_text(fields.get("code")),
-        retry_after=retry_after if type(retry_after) is int and retry_after > 0 else None,
+        retry_after_s=retry_after if type(retry_after) is int and retry_after > 0 else None,
     )
 
 

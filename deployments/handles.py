@@ -14,7 +14,7 @@ _CHECK_S: Final = 0.1
 
 
 def has_no_replica(handle: DeploymentHandle) -> bool:
-    """Return whether no replica of a deployment takes requests, as far as this process knows; False where it cannot.
+    """Return whether a deployment has no running replica, as far as this process knows; False if unknown.
 
     It knows from the controller, and from those that it found dead.
     """
@@ -25,7 +25,7 @@ def has_no_replica(handle: DeploymentHandle) -> bool:
 
 
 class Watch:
-    """One task that notifies all who wait when something has happened; it runs while there are any."""
+    """One polling task that completes the futures of all waiters once ``has_happened``; it runs while any wait."""
 
     def __init__(self, has_happened: Callable[[], bool]) -> None:
         self._has_happened = has_happened
@@ -33,7 +33,7 @@ class Watch:
         self._task: asyncio.Task[None] | None = None
 
     def add(self) -> asyncio.Future[None]:
-        """Return a future that is done when it has; to be cancelled by who no longer waits."""
+        """Return a future that completes once ``has_happened``; cancel it to stop waiting."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.add(future)
         future.add_done_callback(self._waiting.discard)
@@ -42,6 +42,7 @@ class Watch:
         return future
 
     async def _run(self) -> None:
+        """Poll ``has_happened`` while any future waits, and complete them all when it is true."""
         while self._waiting:
             await asyncio.sleep(_CHECK_S)
             if self._has_happened():

@@ -17,7 +17,9 @@ class RawLine:
 
 
 def raw_lines(stream: BinaryIO, max_bytes: int, *, start: int = 0, number: int = 1) -> Iterator[RawLine]:
-    """Yield the lines from byte ``start`` on, where line ``number`` begins. A break at the end makes no line.
+    """Yield a file's lines from byte ``start`` on, where line ``number`` begins.
+
+    A line break at the end makes no line.
 
     Holds 256 KiB of the file and ``max_bytes`` of a line. Does not use the stream's ``readline``: that of fsspec's
     files takes no limit.
@@ -44,6 +46,7 @@ def raw_lines(stream: BinaryIO, max_bytes: int, *, start: int = 0, number: int =
 
 
 def _text(kept: bytearray, end: bytes, num_bytes: int, max_bytes: int) -> bytes | None:
+    """Return a line's text without its break; None where it exceeds ``max_bytes``."""
     if num_bytes > max_bytes + 1:
         return None
     text = bytes(kept + end).removesuffix(b"\r")

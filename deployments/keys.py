@@ -62,9 +62,10 @@ class Key(BaseModel):
 
 
 def digest_of(key: bytes) -> str:
+    """Return the SHA-256 of a key in hexadecimal."""
     return hashlib.sha256(key).hexdigest()
 
 
 def is_key_name(name: str) -> bool:
-    """Whether a key may have that name: small letters, digits, ``_`` and ``-``, up to 64."""
+    """Return whether a key may have that name: small letters, digits, ``_`` and ``-``, up to 64."""
     return _NAME.fullmatch(name) is not None

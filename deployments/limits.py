@@ -168,11 +168,12 @@ class Limits(BaseModel):
 
     @property
     def max_answer_bytes(self) -> int:
-        """Of the largest whole answer: rows, or what a check of the longest text says."""
+        """Bytes of the largest whole answer: rows, or the check of the longest text."""
         return max(self.max_rows_bytes, _ANSWER_PER_CHECKED_BYTE * self.max_check_bytes)
 
     @model_validator(mode="after")
     def _check_allowed(self) -> Self:
+        """Refuse an ``allowed_new_tokens`` above ``max_new_tokens``."""
         if max(self.allowed_new_tokens, default=0) > self.max_new_tokens:
             raise ValueError("expected no number in allowed_new_tokens above max_new_tokens")
         return self

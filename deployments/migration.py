@@ -15,7 +15,7 @@ Given: TypeAlias = Mapping[str, str]
 
 @dataclass(frozen=True)
 class OldName:
-    """One name.
+    """One variable name of the old server, and what it gives here.
 
     Attributes:
         settings: All that it may give, with a dot before a member.
@@ -29,11 +29,12 @@ class OldName:
 
 
 def _gives(setting: str, values: Mapping[str, str] | None = None) -> OldName:
-    """Return a name for one setting; ``values`` are those that have another name here, in small letters."""
+    """Map an old name to one setting; ``values`` translates old values, by their small letters."""
     return OldName((setting,), lambda value: {setting: (values or {}).get(value.lower(), value)})
 
 
 def _without_effect(warning: str) -> OldName:
+    """Map an old name to no setting, only to a warning."""
     return OldName((), lambda _: {}, warning)
 
 
@@ -56,7 +57,7 @@ _BRACKETS: Final = re.compile(r"^[\[{(](.*)[\]})]$", re.DOTALL)
 
 
 def _numbers(value: str) -> list[int]:
-    """Read a set of whole numbers: with commas between them, as JSON, or as Python writes a set."""
+    """Parse a set of whole numbers, sorted: with commas between them, as JSON, or as Python writes a set."""
     inside = _BRACKETS.sub(r"\1", value)
     try:
         numbers = sorted({int(part) for part in inside.split(",") if part.strip()})
@@ -68,6 +69,7 @@ def _numbers(value: str) -> list[int]:
 
 
 def _new_tokens(value: str) -> Given:
+    """Convert allowed token numbers to limits: the largest, and all where there are several."""
     numbers = _numbers(value)
     # One is a bound, also where another source names several.
     allowed = numbers if len(numbers) > 1 else []
@@ -75,12 +77,14 @@ def _new_tokens(value: str) -> Given:
 
 
 def _prebuild(value: str) -> Given:
+    """Convert ``PREBUILD_PREFIX``: "false" prebuilds no list, "true" gives nothing, else it is the N."""
     if value.lower() in _NO:
         return {"prebuild_langs": ""}
     return {} if value.lower() in _YES else {"prebuild_prefix": value}
 
 
 def _device(value: str) -> Given:
+    """Convert a device to placement: "cpu" takes one CPU, any other gives nothing."""
     return {"placement_bundles": '[{"CPU": 1}]'} if value.lower() == "cpu" else {}
 
 

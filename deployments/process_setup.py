@@ -55,13 +55,16 @@ _MAX_FRAMES: Final = 8
 
 
 def set_serve_environment() -> None:
-    """Have the Ray that this process starts give ``SERVE_ENVIRONMENT`` to its processes, whatever the YAML file has."""
+    """Set ``SERVE_ENVIRONMENT`` for the Ray that this process starts, whatever the YAML file has.
+
+    Variables that are set already stay as they are.
+    """
     for name, value in SERVE_ENVIRONMENT.items():
         os.environ.setdefault(name, value)
 
 
 def set_up_process(settings: Settings) -> None:
-    """Give the libraries of this process, and the processes that it starts, what they read from their environment."""
+    """Set this process's ``HF_TOKEN``, which its children inherit, and Serve's log level from the settings."""
     if settings.hf_token is not None:
         # What the node has, or ``replica_env``, goes before.
         os.environ.setdefault(HF_TOKEN, settings.hf_token.get_secret_value())
@@ -70,7 +73,9 @@ def set_up_process(settings: Settings) -> None:
 
 
 def watch_event_loop(blocked_s: float = BLOCKED_S) -> threading.Thread:
-    """Log where the running event loop is each time that one callback holds it for ``blocked_s``, until it is closed.
+    """Start a thread that logs where the event loop is each time a callback blocks it for ``blocked_s``.
+
+    It ends when the loop is closed.
 
     Time in which the loop's thread, or one that it waits for, was ready to run and had no processor is not counted: a
     busy machine blocks no loop.
@@ -83,6 +88,7 @@ def watch_event_loop(blocked_s: float = BLOCKED_S) -> threading.Thread:
 
 
 def _watch(loop: asyncio.AbstractEventLoop, loop_thread: int, native_id: int, blocked_s: float) -> None:
+    """Ping the event loop until it is closed; log its stack each time it was blocked for ``blocked_s``."""
     has_run = threading.Event()
     while True:
         has_run.clear()
@@ -100,7 +106,7 @@ def _watch(loop: asyncio.AbstractEventLoop, loop_thread: int, native_id: int, bl
             if loop.is_closed():
                 return
             before_s, busy_s = busy_s, time.clock_gettime(cpu_clock) - cpu_start
-            is_asleep, now = _is_asleep(native_id), time.monotonic()
+            is_asleep, now = _thread_is_asleep(native_id), time.monotonic()
             before_cpu_s, process_cpu_s = process_cpu_s, time.process_time()
             if is_asleep and was_asleep:
                 # Where this thread is late too, another one has the GIL: it blocks both as far as it computes.
@@ -115,7 +121,7 @@ def _watch(loop: asyncio.AbstractEventLoop, loop_thread: int, native_id: int, bl
         time.sleep(_PING_S)
 
 
-def _is_asleep(native_id: int) -> bool:
-    """Return whether a thread of this process waits for a call to return, and not for a processor."""
+def _thread_is_asleep(native_id: int) -> bool:
+    """Return whether a thread of this process sleeps in a call: neither runs nor waits for a processor."""
     stat = Path(f"/proc/self/task/{native_id}/stat").read_bytes()
     return stat[stat.rindex(b")") + 2 :][:1] != b"R"

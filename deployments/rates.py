@@ -34,7 +34,7 @@ class RateState(NamedTuple):
 
 
 class RateExceededError(Exception):
-    """There is less left than was asked for; ``state`` is what there is."""
+    """A key's rate has less left than a request costs; ``state`` is what it has."""
 
     def __init__(self, state: RateState) -> None:
         super().__init__(f"{state.remaining} of {state.limit} left")
@@ -46,13 +46,14 @@ class RateExceededError(Exception):
 
 
 class Rates:
-    """The windows of all keys, in memory, or in a store that several processes share.
+    """The rate windows of all keys, in memory, or in a store that several processes share.
 
     Args:
         url: The store, as ``limits`` names it.
 
     Raises:
         ConfigurationError: Of ``limits``: the URL names no store, or one whose library is not installed.
+        ValueError: The URL names a store other than memory and Redis.
     """
 
     def __init__(self, url: str) -> None:
@@ -67,7 +68,7 @@ class Rates:
     async def take(
         self, kind: str, limit: int, owner: str, cost: int = 1, window: type[RateLimitItem] = RateLimitItemPerMinute
     ) -> RateState | None:
-        """Take ``cost`` of what a key may use of a kind in a window; None where the store does not answer.
+        """Charge ``cost`` to a key's rate in the current window; None where the store does not answer.
 
         Raises:
             RateExceededError: So much is not left.
@@ -84,6 +85,7 @@ class Rates:
             return None
 
     async def _take(self, item: RateLimitItem, owner: str, kind: str, cost: int) -> RateState:
+        """Charge the cost in the store and return the rate's state; undo it and raise if it is too much."""
         has_room = await self._limiter.hit(item, owner, kind, cost=cost)
         if not has_room:
             # A store of Redis has no ``decr``.

@@ -65,6 +65,7 @@ class Autoscaling(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _name_what_was_replaced(cls, values: Any) -> Any:
+        """Refuse Ray's fields that are not taken here, and say what replaces each."""
         if isinstance(values, Mapping):
             for name in REPLACED.keys() & values.keys():
                 raise ValueError(f"{name}: expected {REPLACED[name]}")
@@ -72,6 +73,7 @@ class Autoscaling(BaseModel):
 
     @model_validator(mode="after")
     def _check_bounds(self) -> Self:
+        """Refuse ``min_replicas``, ``initial_replicas`` and ``max_replicas`` that are out of order."""
         if self.max_replicas < self.min_replicas:
             raise ValueError("expected max_replicas of at least min_replicas")
         if self.initial_replicas is not None and not self.min_replicas <= self.initial_replicas <= self.max_replicas:

@@ -46,8 +46,10 @@ def wait_for_signal() -> None:
 
 
 def stop(applications: Collection[str]) -> NoReturn:
-    """Let the requests of these applications finish, at most until another signal; then end Ray, as far as it is this
-    process's, and this process."""
+    """Let the requests of these applications finish, at most until another signal, and end this process.
+
+    Ray is ended too, as far as it is this process's.
+    """
     # One end may come as two signals: from a supervisor to all processes, and from the one that started this.
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_IGN)
@@ -63,6 +65,7 @@ def stop(applications: Collection[str]) -> NoReturn:
 
 
 def _drain(applications: Collection[str]) -> None:
+    """Delete applications and wait until their requests have finished."""
     # Their routes go at once, and their processes when they have no requests any more.
     for name in applications:
         serve.delete(name, _blocking=False)
@@ -72,6 +75,7 @@ def _drain(applications: Collection[str]) -> None:
 
 
 def main() -> None:
+    """Serve the YAML file named on the command line until a signal, then drain and exit."""
     path = sys.argv[1]
     applications = ServeDeploySchema.model_validate(yaml.safe_load(Path(path).read_text())).applications
     set_signals()

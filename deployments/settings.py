@@ -77,21 +77,21 @@ class BatchSettings(BaseModel):
 
     @property
     def lines_sent(self) -> int:
-        """Lines that are with one replica: those that run, and some that wait there, so that the next starts as soon as
-        one ends."""
+        """Lines sent to one replica: those that run, and some that wait, so that the next starts at once."""
         return self.lines_in_flight + self.lines_in_flight // 2 + 4
 
     def resolved_database(self) -> str:
-        """Return the database's URL; may hold a password."""
+        """Return the URL of the batch database, a SQLite file by default; may hold a password."""
         if self.database is not None:
             return self.database.get_secret_value()
         return f"sqlite:///{self.resolved_state_dir() / 'batches.sqlite'}"
 
     def resolved_files(self) -> str:
+        """Return the folder or URL where the contents of batch files are."""
         return self.files or str(self.resolved_state_dir() / "files")
 
     def resolved_state_dir(self) -> Path:
-        """Return the folder on the node of the calling process."""
+        """Return the folder of batch state on the node of the calling process."""
         if self.state_dir is not None:
             return self.state_dir.expanduser()
         if named := os.environ.get("WORDBOUND_STATE"):
@@ -289,6 +289,7 @@ class Settings(BaseSettings):
     @model_validator(mode="before")
     @classmethod
     def _fill_in_model_id(cls, values: Any) -> Any:
+        """Set a missing ``model_id`` to the model's id, or its folder's last part."""
         if isinstance(values, Mapping) and not values.get("model_id"):
             name = str(values.get("model_name") or cls.model_fields["model_name"].default)
             is_folder = name.startswith(("/", "./", "../", "~"))
@@ -297,6 +298,7 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:
+        """Refuse the demo's key, equal keys, and bad combinations of adapters, rates and ingresses."""
         digests = list(self.key_digests.values())
         if digest_of(DEMO_TOKEN.encode()) in digests and not self.demo:
             raise ValueError(f"secret_token: {DEMO_TOKEN!r} is the demo's key, which everyone knows: set SECRET_TOKEN")
@@ -317,6 +319,7 @@ class Settings(BaseSettings):
     @field_validator("keys", mode="before")
     @classmethod
     def _check_names(cls, keys: Any) -> Any:
+        """Refuse names that a key may not have."""
         # Not by the names' type: its error would show the name, which may be a key by mistake.
         if isinstance(keys, Mapping) and not all(isinstance(name, str) and is_key_name(name) for name in keys):
             raise ValueError("expected names of 1 to 64 small letters, digits, _ and -")
@@ -325,6 +328,7 @@ class Settings(BaseSettings):
     @field_validator("keys")
     @classmethod
     def _check_digests(cls, keys: dict[str, Key]) -> dict[str, Key]:
+        """Require a SHA-256 of each key but ``default``, which must have none."""
         for name, key in keys.items():
             if name == DEFAULT_OWNER and key.sha256 is not None:
                 raise ValueError(f"{DEFAULT_OWNER!r} is the name of secret_token: expected no sha256 there")
@@ -345,6 +349,7 @@ class Settings(BaseSettings):
     @field_validator("rates_url")
     @classmethod
     def _check_rates_url(cls, url: str) -> str:
+        """Refuse a URL of no supported store, without showing it: it may hold a password."""
         if url != IN_MEMORY:
             try:
                 Rates(url)
@@ -358,6 +363,7 @@ class Settings(BaseSettings):
     @field_validator("artefact_store")
     @classmethod
     def _check_store(cls, url: str | None) -> str | None:
+        """Refuse an artefact store that fsspec cannot open."""
         if url is not None:
             try:
                 get_filesystem_class(get_protocol(url))
@@ -368,6 +374,7 @@ class Settings(BaseSettings):
     @field_validator("cors_origins")
     @classmethod
     def _check_origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
+        """Refuse origins that are not written as browsers send them."""
         # A browser sends an origin in exactly this form, and it is compared as it was sent.
         for origin in origins:
             if origin != "*" and not _ORIGIN.fullmatch(origin):
@@ -380,6 +387,7 @@ class Settings(BaseSettings):
     @field_validator("prebuild_langs", "cors_origins", mode="before")
     @classmethod
     def _split(cls, langs: Any) -> Any:
+        """Split a string at commas; return other values as they are."""
         return [part.strip() for part in langs.split(",") if part.strip()] if isinstance(langs, str) else langs
 
     @field_validator("log_level", mode="before")
@@ -389,7 +397,7 @@ class Settings(BaseSettings):
 
     @classmethod
     def load(cls, args: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> Self:
-        """Return the settings of YAML arguments, an ``.env`` file, secret files and the environment.
+        """Load the settings from YAML arguments, an ``.env`` file, secret files and the environment.
 
         Where ``environment`` is given, it stands for all of this process's: then no file is read that nothing names.
 
@@ -406,7 +414,7 @@ class Settings(BaseSettings):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What to tell at the start about the variables that were given; no values."""
+        """Warnings to log at the start about the variables that were given; no values."""
         return tuple(self._warnings)
 
     @property
@@ -420,7 +428,7 @@ class Settings(BaseSettings):
         return next(iter(self.lora)) if self.lora_merge is True and self.lora else None
 
     def is_given(self, key: str) -> bool:
-        """Whether a source gives a setting."""
+        """Return whether any source gives this setting."""
         return key in self._sources
 
     def resolved_artefact_dir(self) -> Path:
@@ -434,12 +442,14 @@ class Settings(BaseSettings):
         return {name: key.sha256 or secret for name, key in ({DEFAULT_OWNER: Key()} | self.keys).items()}
 
     def key(self, owner: str) -> Key:
-        """Return what the key of that name may do."""
+        """Return the permissions and limits of the key of that name."""
         return self.keys.get(owner, _NO_LIMITS)
 
     def cache_salt(self, owner: str) -> str | None:
-        """Return what parts the engine's prefix cache for the key of that name, which no client can guess; None where
-        keys share it."""
+        """Return the salt that separates a key's prefix cache from others'; None where keys share it.
+
+        No client can guess it.
+        """
         if not self.prefix_cache_per_key:
             return None
         secret = self.secret_token.get_secret_value().encode()
@@ -481,7 +491,7 @@ def is_adapter_name(name: str) -> bool:
 
 
 def cache_dir() -> Path:
-    """Return the folder for what can be made again: ``WORDBOUND_CACHE``, else ``wordbound`` in the user's cache."""
+    """Return the cache folder, for what can be made again: ``WORDBOUND_CACHE``, else in the user's cache."""
     if named := os.environ.get("WORDBOUND_CACHE"):
         return Path(named).expanduser()
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "wordbound"

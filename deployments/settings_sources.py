@@ -69,6 +69,7 @@ class Variables(EnvSettingsSource):
         """What to tell about names that work otherwise here than where they come from."""
 
     def _give(self, name: str, variable: str, value: str) -> None:
+        """Set a variable from what ``name`` gives, unless an earlier name gave it."""
         if variable not in self._names:
             self._names[variable] = name
             self.env_vars = {**self.env_vars, variable: value}
@@ -80,17 +81,19 @@ class Variables(EnvSettingsSource):
             return value
 
     def name_of(self, key: str) -> str:
-        """Return the variables that give a setting or a part of it."""
+        """Return, with commas, the names of the variables that give a setting or a part of it."""
         wanted = f"{_variable(key)}__"
         names = ((f"{variable}__", name) for variable, name in self._names.items())
         return ", ".join(name for variable, name in names if wanted.startswith(variable) or variable.startswith(wanted))
 
 
 def _variable(key: str) -> str:
+    """Return the variable of a dotted setting: with the prefix, in small letters."""
     return f"{PREFIX}{key.replace('.', '__')}".lower()
 
 
 def _settings_of(name: str, value: str) -> Given:
+    """Convert a variable with a short or old name to the settings that it gives."""
     if name in ENVIRONMENT:
         return {ENVIRONMENT[name]: value}
     try:
@@ -100,7 +103,7 @@ def _settings_of(name: str, value: str) -> Given:
 
 
 def is_known(name: str) -> bool:
-    """Whether a variable of that name, in capitals, gives a setting or a warning."""
+    """Return whether a variable of that name, in capitals, gives a setting or a warning."""
     return name in OLD_NAMES or name in ENVIRONMENT or name.startswith(PREFIX)
 
 
@@ -181,6 +184,7 @@ class Sources:
 
 
 def _keys(values: Mapping[str, Any], model: type[BaseModel], prefix: str = "") -> Iterator[str]:
+    """Yield the dotted names of the settings in a source's values."""
     for name, value in values.items():
         inner = model.model_fields[name].annotation if name in model.model_fields else None
         if isinstance(inner, type) and issubclass(inner, BaseModel) and isinstance(value, Mapping):
@@ -189,8 +193,8 @@ def _keys(values: Mapping[str, Any], model: type[BaseModel], prefix: str = "") -
             yield f"{prefix}{name}"
 
 
-def _fields(model: type[BaseModel], loc: tuple[int | str, ...]) -> Iterable[str]:
-    """Return the fields of the model that the last part of ``loc`` is no field of."""
+def _fields_beside(model: type[BaseModel], loc: tuple[int | str, ...]) -> Iterable[str]:
+    """Return the known fields beside an unknown setting: those of the model that it stands in."""
     for part in loc[:-1]:
         field = model.model_fields.get(str(part))
         # What stands in a list or a dictionary is left out: nothing but its names could be said.
@@ -201,7 +205,7 @@ def _fields(model: type[BaseModel], loc: tuple[int | str, ...]) -> Iterable[str]
 
 
 def describe(error: ValidationError, sources: Mapping[str, list[str]], settings: type[BaseModel]) -> str:
-    """Return what is wrong with which setting, its value and what was expected."""
+    """Describe each fault of a settings error: the setting, its value and what was expected."""
     lines = []
     for fault in error.errors(include_url=False):
         key = ".".join(str(part) for part in fault["loc"])
@@ -211,7 +215,7 @@ def describe(error: ValidationError, sources: Mapping[str, list[str]], settings:
             lines.append(fault["msg"].removeprefix("Value error, "))
         elif fault["type"] == "extra_forbidden":
             lines.append(
-                f"{shown_key}: unknown setting; known are {', '.join(sorted(_fields(settings, fault['loc'])))}"
+                f"{shown_key}: unknown setting; known are {', '.join(sorted(_fields_beside(settings, fault['loc'])))}"
             )
         elif fault["type"] == "missing":
             variable = next((name for name, old in OLD_NAMES.items() if key in old.settings), key)

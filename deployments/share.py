@@ -88,14 +88,14 @@ class Share:
         return sum(request.wanted for requests in self._waiting.values() for request in requests)
 
     def most_of(self, max_of_key: int | None) -> int:
-        """Return how many sequences a key may hold: by default its part of all."""
+        """Return how many sequences a key may hold: ``max_of_key``, or its default part of all."""
         return min(max_of_key or self._max_of_key, self._size)
 
     @asynccontextmanager
     async def take(
         self, num_sequences: int, owner: str, max_of_key: int | None = None, *, has_begun: bool = False
     ) -> AsyncIterator[None]:
-        """Hold so many sequences for a key, or all that it may have where there are fewer.
+        """Wait for a turn, then hold ``num_sequences`` for a key, or all that it may have if fewer.
 
         With ``has_begun`` it is a later turn of a request that has had one: it waits for as long as it takes.
 
@@ -114,7 +114,9 @@ class Share:
             self._give_back(wanted, owner)
 
     async def wait_for_turn(self, owner: str, max_of_key: int | None = None) -> None:
-        """Wait until a request may begin that then takes its turns one by one (``has_begun``), and hold nothing.
+        """Wait until a key's request may begin, and hold no sequence.
+
+        It then takes its turns one by one (``has_begun``).
 
         Raises:
             ShareFullError: As of ``take``.
@@ -124,8 +126,9 @@ class Share:
         self._give_back(1, owner)
 
     async def _wait_for(self, request: _Waiting, owner: str) -> None:
+        """Queue a request and wait for its turn; undo both if it is cancelled or has waited too long."""
         self._waiting.setdefault(owner, deque()).append(request)
-        self._next()
+        self._start_waiting()
         if request.turn.done():
             return
         if not request.has_begun:
@@ -137,7 +140,7 @@ class Share:
         except (asyncio.CancelledError, TimeoutError) as error:
             if request.turn.cancelled() or not request.turn.done():
                 self._remove(request, owner)
-                self._next()
+                self._start_waiting()
             elif request.turn.exception() is None:
                 self._give_back(request.wanted, owner)
             if isinstance(error, TimeoutError):
@@ -145,8 +148,10 @@ class Share:
             raise
 
     def _refuse_too_many(self, newest: _Waiting, owner: str) -> None:
-        """Refuse the newest request where it would wait too long; else, where too many wait, the last of the key with
-        the most. Those that have begun are not refused."""
+        """Refuse the newest request if it would wait too long; if too many wait, the last of the key with the most.
+
+        Those that have begun are not refused.
+        """
         if self._max_wait_s is not None and self._wait_s(self._num_until(owner)) > _MARGIN * self._max_wait_s:
             # At once, and not after the wait: the client may find room elsewhere.
             self._remove(newest, owner)
@@ -161,20 +166,23 @@ class Share:
             request.turn.set_exception(ShareFullError(self._retry_after_s(request.wanted)))
 
     def _remove(self, request: _Waiting, owner: str) -> None:
-        """Forget a request, which ``_next`` may have found cancelled before its own task runs again."""
+        """Remove a request from the queue, if it is there.
+
+        ``_start_waiting`` may have found it cancelled before its own task runs again.
+        """
         with suppress(KeyError, ValueError):
             self._waiting[owner].remove(request)
             if not self._waiting[owner]:
                 del self._waiting[owner]
 
     def _num_until(self, owner: str) -> int:
-        """Return how many sequences begin until the last request of a key has begun, as the keys take turns."""
+        """Return how many sequences begin up to and with a key's last request, as the keys take turns."""
         num_own = len(self._waiting[owner])
         turns = (request for requests in self._waiting.values() for request in islice(requests, num_own))
         return sum(request.wanted for request in turns)
 
     def _wait_s(self, num_sequences: int) -> float:
-        """Return how long so many sequences take to begin, if each request needs as long as the last ones did.
+        """Estimate the seconds until ``num_sequences`` have begun, if each request needs as long as the last ones.
 
         Those that run are expected to need as long again as they have run: where none has ended yet, nothing else is
         known. What is held together is given back together.
@@ -188,16 +196,17 @@ class Share:
         return mean / len(self._running) * num_endings
 
     def _retry_after_s(self, num_sequences: int) -> int:
-        """Return after how many seconds so many would have begun behind those that wait."""
+        """Estimate in how many whole seconds ``num_sequences`` would begin after those that wait."""
         return min(max(math.ceil(self._wait_s(self.num_waiting + num_sequences)), 1), _MAX_RETRY_S)
 
     def _give_back(self, num_sequences: int, owner: str) -> None:
+        """Return a key's sequences to the share, and let the next requests begin."""
         self._num_free += num_sequences
         self._taken[owner] -= num_sequences
-        self._next()
+        self._start_waiting()
 
-    def _next(self) -> None:
-        """Let requests begin; a wide one that has the next turn holds the others back until there is room for it."""
+    def _start_waiting(self) -> None:
+        """Let waiting requests begin; a wide one whose turn it is holds the others back until there is room for it."""
         while (owner := self._next_owner()) is not None:
             request = self._waiting[owner][0]
             if request.wanted > self._num_free:
@@ -212,6 +221,7 @@ class Share:
                 request.turn.set_result(None)
 
     def _next_owner(self) -> str | None:
+        """Return the first waiting key whose oldest request fits into what the key may hold."""
         for owner, requests in self._waiting.items():
             if self._taken[owner] + requests[0].wanted <= requests[0].max_of_key:
                 return owner

@@ -11,7 +11,9 @@ T = TypeVar("T")
 
 
 class SingleFlight:
-    """Results by key, made or being made, at most ``size``; the least recently used go. Used from one event loop.
+    """Caches results by key, each made once however many ask; the least recently used go beyond ``size``.
+
+    Those being made count too. Used from one event loop.
 
     ``on_made`` is called after each result and each failure. With ``cancels_unwanted``, a call is cancelled when all
     who wait for it have left.
@@ -40,7 +42,7 @@ class SingleFlight:
         *,
         cached_errors: type[Exception] | tuple[()] = (),
     ) -> T:
-        """Return the result of ``make``, called once however many ask, and again only where ``is_there`` denies it.
+        """Return the cached result of ``make``, called once however many ask, and again if ``is_there`` denies it.
 
         A failed call raises for all who wait for it, and is forgotten unless its error is one of ``cached_errors``.
         """
@@ -62,14 +64,16 @@ class SingleFlight:
             self._leave(key, task)
 
     def results(self) -> list[Any]:
-        """Return all results that are kept, without marking them as used."""
+        """Return all cached results, without marking them as used."""
         tasks = [Cache.__getitem__(self._tasks, key) for key in self._tasks]
         return [task.result() for task in tasks if task.done() and not task.cancelled() and not task.exception()]
 
-    def drop_oldest(self) -> None:
+    def drop_least_used(self) -> None:
+        """Drop the least recently used result."""
         self._tasks.popitem()
 
     def _leave(self, key: Hashable, task: asyncio.Task[Any]) -> None:
+        """Count a caller out; cancel the task if nobody waits for it and ``cancels_unwanted``."""
         self._num_waiting[task] -= 1
         if self._num_waiting[task]:
             return
@@ -81,6 +85,7 @@ class SingleFlight:
             task.cancel()
 
     def _settle(self, key: Hashable, task: asyncio.Task[Any], cached_errors: type[Exception] | tuple[()]) -> None:
+        """Forget a task that failed, unless its error is to be cached; call ``on_made``."""
         # Asking for the error also marks it as retrieved; all callers may be gone.
         failed = task.cancelled() or ((error := task.exception()) is not None and not isinstance(error, cached_errors))
         if failed and self._tasks.get(key) is task:

@@ -66,11 +66,12 @@ class Location:
         return type(self)(self.filesystem, f"{self.path}/{name}")
 
     def holds(self, other: "Location") -> bool:
+        """Return whether another location is this one or below it."""
         same = self.is_local == other.is_local and self.filesystem == other.filesystem
         return same and f"{other.path}/".startswith(f"{self.path.rstrip('/')}/")
 
     def prepare_folder(self) -> None:
-        """Make the folder, for its owner only, and clean it; fail if it cannot be written to."""
+        """Create the folder, for its owner only, and remove partial files; fail if it is not writable."""
         with _errors(f"{self.path} cannot be used"):
             if not self.is_local:
                 self.filesystem.makedirs(self.path, exist_ok=True)
@@ -80,7 +81,7 @@ class Location:
             tempfile.TemporaryFile(dir=self.path).close()
 
     def remove_partial_files(self) -> None:
-        """Remove what killed processes left in this folder."""
+        """Remove the unfinished files that killed processes left in this folder."""
         for left_behind in Path(self.path).glob(f"*{_PARTIAL}") if self.is_local else ():
             # A file that is still being written is locked.
             with suppress(OSError), left_behind.open("rb") as file:
@@ -88,7 +89,7 @@ class Location:
                 left_behind.unlink()
 
     def old_names(self, older_than_s: float) -> list[str]:
-        """Return the names in this folder written at least so long ago, as far as the file system tells."""
+        """Return the names in this folder written at least ``older_than_s`` ago, as far as it is known."""
         with _errors(f"{self.path} cannot be listed"):
             self.filesystem.invalidate_cache(self.path)
             before = time.time() - older_than_s
@@ -101,7 +102,7 @@ class Location:
             return cast("BinaryIO", self.filesystem.open(self.path, "rb"))
 
     def read(self, offset: int, num_bytes: int) -> bytes:
-        """Return at most ``num_bytes`` from ``offset`` on; fewer where the file ends."""
+        """Read at most ``num_bytes`` from ``offset`` on; fewer where the file ends."""
         # Object stores take a range that begins at the end for an error.
         end = min(offset + num_bytes, self.size())
         with _errors(f"{self.path} cannot be read"):
@@ -112,11 +113,12 @@ class Location:
             return int(self.filesystem.size(self.path))
 
     def delete(self) -> None:
+        """Delete the file, if it is there."""
         with _errors(f"{self.path} cannot be deleted"), suppress(FileNotFoundError):
             self.filesystem.rm_file(self.path)
 
     def write(self, chunks: Iterable[bytes]) -> int:
-        """Write or replace the file, whole or not at all, and return its bytes. Errors of ``chunks`` pass through."""
+        """Write or replace the file, whole or not at all; return its size. Errors of ``chunks`` pass through."""
         file = PartialFile(self)
         try:
             for chunk in chunks:
@@ -158,7 +160,7 @@ class PartialFile:
             self.file.flush()
 
     def commit(self) -> int:
-        """Let the file appear, once all of it is on the disk or sent; return its bytes."""
+        """Make the file appear, once all of it is on the disk or sent; return its size in bytes."""
         self.flush()
         with self._errors():
             if self._temporary is None:
@@ -171,7 +173,7 @@ class PartialFile:
         return self.num_bytes
 
     def discard(self) -> None:
-        """Forget what was written; harmless after a commit."""
+        """Close the file and delete it if it is unfinished; harmless after a commit."""
         # Closing flushes the buffer, which fails where writing did.
         with suppress(OSError):
             self.file.close()
@@ -180,6 +182,7 @@ class PartialFile:
                 self._temporary.unlink()
 
     def _send(self) -> None:
+        """Upload the file; raise and delete it where not all of it arrived."""
         filesystem, path = self._location.filesystem, self._location.path
         self.file.seek(0)
         filesystem.put_file(f"/dev/fd/{self.file.fileno()}", path)
@@ -204,7 +207,7 @@ def _sync_folder(folder: Path) -> None:
 
 @contextmanager
 def _errors(what: str) -> Iterator[None]:
-    """Turn the errors of drivers, which have nothing in common, into ``StorageError``."""
+    """Convert the exceptions of all kinds of drivers into ``StorageError``."""
     try:
         yield
     except StorageError:

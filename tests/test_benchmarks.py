@@ -17,7 +17,7 @@ from benchmarks.report import compare_masks, goals, markdown, tables
 from benchmarks.texts import NUM_TEXTS, OPTIONS, text_sets, unlisted_texts
 from vocab.lists.wordlists import WordList
 from vocab.options import ListOptions
-from vocab.text.grammar.ebnf import write_ebnf
+from vocab.text.grammar import write_ebnf
 from vocab.text.reader import TextReader
 
 WORDS = WordList("es", ("de", "la", "el", "es", "este", "más", "s/n", "bien-estar", "a.m", "él"), "inline")

@@ -11,8 +11,8 @@ from tests.checker import assert_only_listed_words, unlisted_words
 from tests.choices import TELLING_CHOICES, Choice, choice_id, choices
 from tests.worlds import World
 from vocab import marks
-from vocab.language_marks import marks_of_language
 from vocab.lists.wordlists import load_word_list
+from vocab.marks import marks_of_language
 
 WORDS = ("the", "cat", "well-known", "don't", "in front of", "London", "i", "goin'", "c++", "3")
 

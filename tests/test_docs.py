@@ -13,7 +13,7 @@ from deployments.offline.config import OfflineConfig
 from deployments.protocol.generation.authoring import AuthorMembers
 from deployments.protocol.generation.decoding import DecodingFields, DecodingMembers
 from deployments.protocol.generation.reader import ChatRequestReader
-from deployments.replica.prompts.hint import ENGLISH
+from deployments.replica.prompts.chat_template import ENGLISH
 from deployments.settings import Settings
 from tests.deployments.front import KEY, LIMITS, MODEL, chat_body
 from tests.pages import BLOCKS, PAGES, ROOT

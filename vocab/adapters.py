@@ -50,7 +50,7 @@ class AdapterError(ValueError):
 
 @dataclass(frozen=True)
 class Card:
-    """For which lists an adapter was trained; no bound and no language for any."""
+    """The lists that an adapter was trained for; without a bound any length fits, without languages no list does."""
 
     format: int = 1
     base_model: str | None = None
@@ -60,7 +60,7 @@ class Card:
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> Self:
-        """Return the card that a file holds; other members than a card's are ignored.
+        """Read a card from the JSON object of its file; members that no card has are ignored.
 
         Raises:
             ValueError: A member is not what it should be; the text is its name.
@@ -87,7 +87,7 @@ class Card:
 
     @property
     def num_lengths(self) -> float:
-        """How many lengths of lists it fits."""
+        """Count the list lengths that fit, infinity without a bound; the fewest wins."""
         return float("inf") if self.max_words is None else self.max_words - self.min_words + 1
 
 
@@ -138,7 +138,7 @@ class Adapter:
         return cls(name, folder, digest.hexdigest(), config, shapes, others, _card(name, folder / CARD))
 
     def check_model(self, modules: Mapping[str, Shape], model: str | None = None) -> None:
-        """Check that the adapter is one of a model.
+        """Refuse an adapter whose modules, shapes or base model are not those of a model.
 
         Args:
             modules: ``module_shapes`` of the model.
@@ -194,8 +194,10 @@ class Adapter:
 
 
 def module_shapes(model: Any) -> dict[str, Shape]:
-    """Return the shape (out, in) of each module that has a weight of two dimensions, of a model of transformers; it may
-    be on the device "meta"."""
+    """Return the shape (out, in) of each module of a transformers model that has a two-dimensional weight.
+
+    The model may be on the device "meta".
+    """
     shapes: dict[str, Shape] = {}
     for name, module in model.named_modules():
         # A quantized layer's weight is packed.
@@ -207,7 +209,7 @@ def module_shapes(model: Any) -> dict[str, Shape]:
 
 
 def choose(cards: Mapping[str, Card | None], lang: str | None, n_words: int) -> str | None:
-    """Return the adapter that was trained most narrowly for a list, the first by name of several; None for none."""
+    """Return the name of the adapter trained most narrowly for a list, the first by name of several, or None."""
     fitting = [
         (card.num_lengths, name) for name, card in cards.items() if card is not None and card.fits(lang, n_words)
     ]
@@ -232,6 +234,7 @@ def smallest_rank(adapters: Collection[Adapter]) -> int:
 
 
 def _folder(name: str, source: str) -> Path:
+    """Return an adapter's folder, downloaded from Hugging Face where ``source`` is an id."""
     folder = Path(source).expanduser()
     if folder.is_dir():
         return folder
@@ -250,6 +253,7 @@ def _folder(name: str, source: str) -> Path:
 
 
 def _read_json(name: str, path: Path) -> dict[str, Any]:
+    """Read an adapter's file as a JSON object; raise ``AdapterError`` where it is none."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -260,6 +264,7 @@ def _read_json(name: str, path: Path) -> dict[str, Any]:
 
 
 def _card(name: str, path: Path) -> Card | None:
+    """Read an adapter's card; None where it has none."""
     if not path.is_file():
         return None
     try:
@@ -271,7 +276,7 @@ def _card(name: str, path: Path) -> Card | None:
 
 
 def _tensors(name: str, path: Path) -> tuple[dict[str, dict[str, Shape]], tuple[str, ...]]:
-    """Return the shapes of A and B by module, and the names of all other tensors, of a file of safetensors."""
+    """Read a safetensors file: the shapes of lora_A and lora_B by module, and the names of all other tensors."""
     shapes: dict[str, dict[str, Shape]] = {}
     others: list[str] = []
     try:
@@ -293,7 +298,7 @@ def _tensors(name: str, path: Path) -> tuple[dict[str, dict[str, Shape]], tuple[
 
 
 def _shapes(path: Path) -> dict[str, Shape]:
-    """Return the shapes of the tensors of a file.
+    """Read the shapes of all tensors of a safetensors file, and check that their numbers are finite.
 
     Raises:
         ValueError: The file is not whole, or has numbers that are infinite or none.
@@ -319,4 +324,5 @@ def _as_text(shape: Shape) -> str:
 
 
 def _last_part(name: str) -> str:
+    """Return a model's name without its owner or folder, in lower case."""
     return name.rstrip("/").rsplit("/", 1)[-1].lower()

@@ -13,12 +13,13 @@ _QUOTED: Final = re.compile('[",\r\n]')
 
 
 def write_csv(rows: Iterable[Sequence[object]]) -> str:
-    """Return a table; ``'`` stands before a text that would be a formula, and ``read_cell`` takes it away."""
+    """Write a CSV table; ``'`` stands before a text that would be a formula, and ``read_cell`` takes it away."""
     # Not by the package csv, which leaves a carriage return bare where lines end in a line feed (3.11).
     return "".join((",".join(map(_write_cell, row)) or '""') + "\n" for row in rows)
 
 
 def _write_cell(cell: object) -> str:
+    """Write one cell of a CSV table, quoted where needed, with ``'`` before a formula."""
     text = "" if cell is None else str(cell)
     if isinstance(cell, str) and _FORMULA.match(text):
         text = f"'{text}"
@@ -26,5 +27,5 @@ def _write_cell(cell: object) -> str:
 
 
 def read_cell(cell: str) -> str:
-    """Return the text that ``write_csv`` wrote as this cell."""
+    """Return the text of a CSV cell that ``write_csv`` wrote, without the ``'`` before a formula."""
     return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell

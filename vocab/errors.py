@@ -44,7 +44,7 @@ class UnsupportedScriptError(WordListError):
 
 
 class EmptyWordListError(WordListError):
-    """Nothing is left of the list."""
+    """The list has no words, or none of them is left."""
 
 
 class NoLemmasError(WordListError):
@@ -60,7 +60,7 @@ class ListTooLargeError(WordListError):
 
 
 class ChangesTooLargeError(ListTooLargeError):
-    """So does a list with the words that a request adds or leaves out."""
+    """A list takes too much work or memory with the words that a request adds or leaves out."""
 
 
 class OptionsError(VocabularyError):

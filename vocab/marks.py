@@ -1,11 +1,108 @@
-"""The code points that a text may have besides its words.
+"""The marks that a text may have besides its words: those of the printed prose of a language, and those of all.
 
-The apostrophes are *not* quotation marks: a word may end in one, so a closing mark of the same shape would make the end
-of a word ambiguous.
+``punctuation: standard`` has those of a language, the other kinds have a choice of all.
+
+The marks of languages are derived from the Unicode CLDR, version 48.2 (npm package cldr-misc-full 48.2.0, licence
+Unicode-3.0, © Unicode, Inc.): from ``characters.punctuation``, the exemplar set, and ``delimiters`` of each language,
+by these rules.
+
+- . ! … : are everywhere; so are ? , ; unless the exemplar set has marks of its own instead (؟ ، ؛). The Greek question
+  mark is ; and there is no other semicolon. Bengali, Hindi and Nepali have the danda, Urdu has ۔.
+- – and — are there where the exemplar set has them, ¿ and ¡ where it has both.
+- Quotation marks are the pair of ``delimiters`` and the alternate one. A pair of single marks is left out, for ' and ’
+  are apostrophes here; “ ” stand in for the Dutch one. Arabic, Spanish and Galician have the « » of their exemplar
+  sets: Arabic instead of ” “, which its set lacks, the others besides. Serbo-Croatian has the marks of Bosnian.
 """
 
 from typing import Final, Literal, NamedTuple
 
+_TYPEWRITER: Final = '""'
+_ROUND: Final = "()"
+
+
+class LanguageMarks(NamedTuple):
+    """The marks of a language, each a string of single characters, perhaps empty.
+
+    Attributes:
+        quotes: Pairs of quotation marks; each opens with its first character and closes with its second.
+        dashes: Those that join words with a blank on either side, besides the hyphen; — also joins without blanks.
+        inverted: Precede a word or what opens before it.
+        sentence: End a sentence.
+        questions: Those of them that may stand beside "!".
+        pauses: Follow a word within a sentence; the colon is one.
+    """
+
+    quotes: tuple[str, ...] = ("“”",)
+    dashes: str = "–—"
+    inverted: str = ""
+    sentence: str = ".!?…"
+    questions: str = "?"
+    pauses: str = ",;:"
+
+    @property
+    def pairs(self) -> tuple[str, ...]:
+        """Return the pairs of quotation marks and brackets; no two of them close alike."""
+        return (*self.quotes, _TYPEWRITER, _ROUND)
+
+    @property
+    def joining_dashes(self) -> str:
+        return "—" if "—" in self.dashes else ""
+
+    @property
+    def spaced_dashes(self) -> str:
+        return self.dashes + "-"
+
+
+_FALLBACK: Final = LanguageMarks()
+"""Of a list without a language, and of languages not named here."""
+
+_ARABIC: Final = LanguageMarks(("«»",), sentence=".!؟…", questions="؟", pauses="،؛:")
+
+_BY_LANGUAGES: Final = {
+    "af az cy en fil ga id lv ms mr nl pt sq ta tr vi": _FALLBACK,
+    "bn hi": LanguageMarks(sentence=".!?…।"),
+    "ne": LanguageMarks(dashes="—", sentence=".!?…।"),
+    "da": LanguageMarks(dashes="–"),
+    "ko": LanguageMarks(dashes="—", inverted="¿¡"),
+    "sw": LanguageMarks(dashes=""),
+    "es gl": LanguageMarks(("“”", "«»"), inverted="¿¡"),
+    "ast ca": LanguageMarks(("«»", "“”"), inverted="¿¡"),
+    "eu kk": LanguageMarks(("«»", "“”")),
+    "it": LanguageMarks(("«»", "“”"), "—"),
+    "fr": LanguageMarks(("«»",), "–—"),
+    "nb nn no": LanguageMarks(("«»",), "–"),
+    "bg de hr is lt mk": LanguageMarks(("„“",)),
+    "cs et sk sl": LanguageMarks(("„“",), "–"),
+    "ka": LanguageMarks(("„“", "«»")),
+    "be": LanguageMarks(("«»", "„“"), ""),
+    "ru": LanguageMarks(("«»", "„“")),
+    "uk": LanguageMarks(("«»", "„“"), "–"),
+    "bs sh": LanguageMarks(("„”",)),
+    "sr": LanguageMarks(("„”",), "–"),
+    "pl ro": LanguageMarks(("„”", "«»")),
+    "hu": LanguageMarks(("„”", "»«"), "–"),
+    "he sv": LanguageMarks(("””",)),
+    "fi": LanguageMarks(("””",), "–"),
+    "el": LanguageMarks(("«»", "“”"), sentence=".!;…", questions=";", pauses=",:"),
+    "ar": _ARABIC,
+    "fa": _ARABIC._replace(quotes=("«»", "‹›"), dashes=""),
+    "ur": _ARABIC._replace(quotes=("”“",), dashes="", sentence=".!؟…۔"),
+}
+
+_BY_LANGUAGE: Final = {language: marks for languages, marks in _BY_LANGUAGES.items() for language in languages.split()}
+
+
+def marks_of_language(language: str) -> LanguageMarks:
+    """Return the marks of a language's printed prose ("es" of "es-MX"), for ``punctuation: standard``.
+
+    A new mark must also be in ``vocab.marks.CLOSE_MARKS`` or ``OPEN_MARKS``. Compiled words may begin with an opening
+    mark: for a new one, increment ``FORMAT_VERSION`` of ``vocab.automaton.words``.
+    """
+    return _BY_LANGUAGE.get(language, _FALLBACK)
+
+
+# The apostrophes are no quotation marks: a word may end in one, so a closing mark of the same shape would make the end
+# of a word ambiguous.
 _FULL_SENTENCE_MARKS: Final = ".!?…؟।"
 SENTENCE_MARKS: Final = _FULL_SENTENCE_MARKS + "۔"
 """Closing marks that end a sentence in any language, but for the Greek question mark, which looks like a semicolon."""
@@ -73,10 +170,10 @@ _DANDA_LANGUAGES: Final = frozenset({"hi", "bn", "mr", "ne"})
 def marks_of(punctuation: Literal["full", "basic", "none"], language: str) -> Marks:
     """Return the marks of ``punctuation``; only the basic ones depend on the language ("es" of "es-MX").
 
-    The marks of ``standard`` are those of ``vocab.language_marks``.
+    The marks of ``standard`` are those of ``marks_of_language``.
 
     A new mark must also be in ``CLOSE_MARKS`` or ``OPEN_MARKS``, which the reader uses for every language. Compiled
-    lists keep the marks they were made with: increment ``FORMAT_VERSION`` of ``vocab.automaton.automaton``.
+    lists keep the marks they were made with: increment ``FORMAT_VERSION`` of ``vocab.automaton.words``.
     """
     if punctuation == "full":
         return _FULL

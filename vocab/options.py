@@ -21,7 +21,7 @@ class ListOptions:
         layout: Where line breaks are allowed: ``prose`` after a sentence mark or a colon, ``lines`` after any word.
         numbers: Whether numbers in digits are allowed as words are.
         punctuation: ``standard``, the marks of the language's printed prose, in pairs where they are pairs
-            (``vocab.language_marks``); ``full``, all marks of ``vocab.marks``; ``basic``, the sentence marks and the
+            (``vocab.marks``); ``full``, all marks of ``vocab.marks``; ``basic``, the sentence marks and the
             comma; ``none``.
         end: Where a text may stop: after a whole ``word``, or only after a whole ``sentence`` with its mark.
 

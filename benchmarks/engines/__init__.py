@@ -16,7 +16,7 @@ from vocab.automaton.speller import Speller
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.lists.wordlists import WordList
 from vocab.options import ListOptions
-from vocab.text.grammar.ebnf import write_ebnf
+from vocab.text.grammar import write_ebnf
 
 ENGINES: Final = {
     "wordbound": "benchmarks.engines.wordbound",

@@ -18,7 +18,7 @@ from benchmarks.engines import Compiled, Definition, Follower, Form, ModelTokeni
 from vocab.artefacts.artefact import ArtefactFolder
 from vocab.automaton.frame import FrameTokens
 from vocab.automaton.speller import load_speller
-from vocab.automaton.words import Words, build_words
+from vocab.automaton.words import CompiledList, build_words
 from vocab.compiler.warm_up import warm_up
 from vocab.lists.wordlists import load_word_list
 from vocab.matching.matcher import Matcher
@@ -57,7 +57,7 @@ class Wordbound:
         seconds = answer["seconds"] + time.perf_counter() - started
         return Compiled(seconds, artefact_bytes=folder.path_of(answer["digest"]).stat().st_size)
 
-    def take(self, words: Words, definition: Definition) -> None:
+    def take(self, words: CompiledList, definition: Definition) -> None:
         """Get ready for the texts of a definition whose list is compiled."""
         frame = frame_for(words, None, definition.options, self._frame_tokens)
         self._states = ListStates(words, frame, definition.n_words)

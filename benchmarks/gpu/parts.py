@@ -18,7 +18,7 @@ from benchmarks.texts import OPTIONS, text_sets
 from benchmarks.throughput import SUBJECTS
 from vocab.artefacts.artefact import ArtefactFolder
 from vocab.automaton.frame import FrameTokens
-from vocab.automaton.words import Words
+from vocab.automaton.words import CompiledList
 from vocab.lists.wordlists import WordList
 from vocab.matching.reference import GrammarReference
 from vocab.matching.states import ListStates, frame_for
@@ -50,7 +50,7 @@ class World:
     model: str
     tokenizer: ModelTokenizer
     word_list: WordList
-    words: Words
+    words: CompiledList
     n_words: int
     max_tokens: int
     rounds: int

@@ -8,7 +8,7 @@ from typing import Final
 
 from tests.checked_lists import SENTENCE_MARKS
 from tests.checker import CLOSING_QUOTES
-from vocab.decoding.scores import words_of
+from vocab.decoding.select import words_of
 from vocab.lists.wordlists import load_word_list
 
 LOOP_TIMES: Final = 5

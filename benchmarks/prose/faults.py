@@ -5,7 +5,7 @@ from functools import cache
 from typing import Any, Final
 
 from tests.marks_checker import MARKS_OF_LANGUAGES, misplaced_marks
-from vocab.decoding.scores import words_of
+from vocab.decoding.select import words_of
 
 LETTER_WORDS: Final = {
     "en": frozenset("ai"),

@@ -15,15 +15,15 @@ from benchmarks.prose.records import Cell, Record, Records
 from benchmarks.prose.served import missing
 from vocab.automaton.frame import Frame, FrameTokens
 from vocab.automaton.speller import load_speller
-from vocab.automaton.words import Words, build_words
-from vocab.decoding.scores import words_of
+from vocab.automaton.words import CompiledList, build_words
+from vocab.decoding.select import words_of
 from vocab.lists.wordlists import load_word_list
 from vocab.matching.states import ListStates, State, frame_for
 from vocab.options import DEFAULT_OPTIONS
 
 
 def measure_generated(
-    model: FreeModel, listed: tuple[Words, Frame], records: Records, run: str, cell: Cell, prompts: Sequence[str]
+    model: FreeModel, listed: tuple[CompiledList, Frame], records: Records, run: str, cell: Cell, prompts: Sequence[str]
 ) -> int:
     """Makes the texts of a cell that are not known yet, each alone; how many."""
     states = ListStates(*listed, cell.n_words or 1)
@@ -39,7 +39,7 @@ def measure_generated(
     return len(indices)
 
 
-def list_and_frame(model_path: str, lang: str, n_words: int | None = None) -> tuple[Words, Frame]:
+def list_and_frame(model_path: str, lang: str, n_words: int | None = None) -> tuple[CompiledList, Frame]:
     """Those of the language's own list, as the service has them; with ``n_words`` of its first words, in less time."""
     speller = load_speller(model_path)
     whole = load_word_list(lang, None)

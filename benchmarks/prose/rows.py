@@ -16,7 +16,7 @@ from benchmarks.prose.records import Cell, Record, Records
 from benchmarks.prose.served import NUM_CONCURRENT
 from benchmarks.prose.steps import steps_key
 from tests.checker import SENTENCE_END, unlisted_words
-from vocab.decoding.scores import distinct_ngram_share, repeated_ngram_share
+from vocab.decoding.select import distinct_ngram_share, repeated_ngram_share
 from vocab.lists.wordlists import load_word_list
 
 MOST_REPEATED: Final = 0.05

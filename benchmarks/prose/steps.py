@@ -7,7 +7,7 @@ from benchmarks.prose.free_model import FreeModel
 from benchmarks.prose.generated import AllowedTokens
 from benchmarks.prose.records import Record, Records
 from vocab.automaton.frame import Frame
-from vocab.automaton.words import Words
+from vocab.automaton.words import CompiledList
 from vocab.matching.states import ListStates
 
 LITTLE: Final = 0.1
@@ -17,7 +17,9 @@ UNBOUNDED: Final = 1 << 20
 """A budget, in tokens, that no text reaches."""
 
 
-def count_low_steps(model: FreeModel, name: str, lang: str, listed: tuple[Words, Frame], records: Records) -> int:
+def count_low_steps(
+    model: FreeModel, name: str, lang: str, listed: tuple[CompiledList, Frame], records: Records
+) -> int:
     """Adds, for each text of a list that has none yet, at how many tokens the mask left little; how many texts."""
     known = {steps_key(record) for record in records.of("steps")}
     states: dict[int, ListStates] = {}

@@ -26,7 +26,7 @@ CallAll = Callable[..., Awaitable[list[Any]]]
 
 
 class AdapterLoader:
-    """Loads and unloads for one service; ``call_all`` reaches its replicas."""
+    """Loads and unloads the adapters of one service; ``call_all`` reaches its replicas."""
 
     def __init__(self, settings: Settings, call_all: CallAll) -> None:
         self._settings = settings
@@ -88,6 +88,7 @@ class AdapterLoader:
             await self._sync()
 
     def _register(self) -> Register:
+        """Return the register; refuse where the settings let no adapter be loaded at run time."""
         if (merged := self._settings.merged_adapter) is not None:
             raise BadRequestError(
                 f"No adapter can be loaded here, for '{merged}' is merged into the model's weights: set lora_merge: "
@@ -103,12 +104,14 @@ class AdapterLoader:
         return register
 
     def _check_own(self, name: str, advice: str) -> None:
+        """Refuse the name of an adapter of the settings; ``advice`` says what to do instead."""
         if name in self._settings.lora:
             raise BadRequestError(
                 f"The adapter '{printable(name)}' is one of the settings (lora). {advice}.", "lora_name"
             )
 
     async def _preload(self, name: str, added: Registered) -> None:
+        """Have every replica load an adapter; raise where one refuses it, fails, or none runs."""
         answers = await self._call_all(PRELOAD, name, added)
         faults = [answer for answer in answers if isinstance(answer, str)]
         errors = [answer for answer in answers if isinstance(answer, BaseException)]
@@ -123,6 +126,7 @@ class AdapterLoader:
             raise OverloadedError(f"{what}. Try again when all do; any request starts one.", ENGINE_START_S)
 
     async def _sync(self) -> None:
+        """Have every replica serve what is in the register; log those that fail."""
         for answer in await self._call_all(SYNC):
             if isinstance(answer, BaseException):
                 # It does so by itself in a few seconds, and before it refuses a name that it does not know.
@@ -130,4 +134,5 @@ class AdapterLoader:
 
 
 def _refusal(fault: str) -> BadRequestError:
+    """Return a fault as the 400 of the field ``lora_path``."""
     return BadRequestError(f"{fault[:1].upper()}{fault[1:]}.", "lora_path")

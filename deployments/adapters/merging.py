@@ -35,8 +35,8 @@ def outline(model: str, *, trust_remote_code: bool = False) -> Any:
         return AutoModelForCausalLM.from_config(config, trust_remote_code=trust_remote_code)
 
 
-def linear_names(model: Any) -> list[str]:
-    """Return the last parts of the names of a model's linear layers, without its head and its embeddings."""
+def adaptable_layers(model: Any) -> list[str]:
+    """Return the names of the layers that adapters may change: linear ones, without the head and embeddings."""
     head = model.get_output_embeddings()
     return sorted(
         {
@@ -81,6 +81,7 @@ def merge_model(model: str, adapter: Adapter, cache: Path, *, trust_remote_code:
 
 
 def _merge(base: Path, adapter: Adapter, target: Path, *, trust_remote_code: bool) -> None:
+    """Merge an adapter into a model's weights with peft, and save the model to ``target``."""
     from peft import PeftModel
 
     model = AutoModelForCausalLM.from_pretrained(base, dtype="auto", trust_remote_code=trust_remote_code)

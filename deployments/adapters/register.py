@@ -39,14 +39,16 @@ class Registered:
     copy: str
 
     def key(self, name: str) -> str:
-        """Return what engines call it: a name that no client can give, and that other content never has. vLLM's prefix
-        cache tells adapters apart by it."""
+        """Return the key by which engines know the adapter: its name, and a part of its content's digest.
+
+        No client can give that name, and other content never has it; vLLM's prefix cache tells adapters apart by it.
+        """
         return f"{name}@{self.copy[:16]}"
 
 
 @dataclass(frozen=True)
 class Register:
-    """The register in ``folder``."""
+    """The register of adapters that were loaded at run time, in ``folder``."""
 
     folder: Path
 
@@ -61,7 +63,7 @@ class Register:
         return self.folder / "register.json"
 
     def read(self) -> dict[str, Registered]:
-        """Return the adapters by name; reads a file of some kilobytes.
+        """Return the registered adapters by name; reads a file of some kilobytes.
 
         Raises:
             AdapterError: It is damaged.
@@ -75,13 +77,13 @@ class Register:
             raise AdapterError(f"lora_dir: {self.path} cannot be read ({error}): mend or delete it") from error
 
     def write(self, adapters: Mapping[str, Registered]) -> None:
-        """Replace the list, and delete copies that nobody has had for a while."""
+        """Replace the register's list, and delete copies that nobody has had for a while."""
         for unused in {one.copy for one in self.read().values()} - {one.copy for one in adapters.values()}:
             with suppress(OSError):
                 os.utime(self.folder / unused)
         content = {"format": 1, "adapters": {name: asdict(one) for name, one in sorted(adapters.items())}}
         Location.of(str(self.path)).write([json.dumps(content, indent=2, ensure_ascii=False).encode()])
-        self._sweep(adapters)
+        self._delete_old_copies(adapters)
 
     def add_copy(self, name: str, source: str) -> Registered:
         """Copy the files of an adapter into the folder, unless they are there.
@@ -121,7 +123,7 @@ class Register:
 
     @asynccontextmanager
     async def locked(self) -> AsyncIterator[None]:
-        """Be the only one who changes the register.
+        """Hold the lock under which the register is changed.
 
         Raises:
             OverloadedError: Somebody else is, for a long time.
@@ -148,6 +150,7 @@ class Register:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
+        """Raise ``ConflictError`` where the register or its folder cannot be used."""
         try:
             yield
         except AdapterError as error:
@@ -160,9 +163,11 @@ class Register:
             ) from error
 
     def _is_whole(self, copy: str) -> bool:
+        """Return whether a copy has the files that every adapter needs."""
         return all((self.folder / copy / file).is_file() for file in (CONFIG, WEIGHTS))
 
-    def _sweep(self, adapters: Mapping[str, Registered]) -> None:
+    def _delete_old_copies(self, adapters: Mapping[str, Registered]) -> None:
+        """Delete copies of adapters that are in no register and long unused."""
         used = {one.copy for one in adapters.values()}
         for path in self.folder.iterdir():
             is_old = path.is_dir() and path.name not in used and time.time() - path.stat().st_mtime > _KEEP_S

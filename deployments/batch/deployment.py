@@ -13,8 +13,8 @@ from ray.serve.handle import DeploymentHandle
 
 from deployments.batch.api.handle import Reply
 from deployments.batch.api.service import BatchService
-from deployments.batch.state.clock import Clock
 from deployments.batch.state.contents import Contents
+from deployments.batch.state.records import Clock
 from deployments.batch.state.store import Store, StoreError
 from deployments.batch.worker.feeder import Engines, ServeEngines
 from deployments.batch.worker.run_context import RunContext
@@ -33,7 +33,10 @@ P = ParamSpec("P")
 
 
 def reply_of(operation: Callable[[], Any]) -> Reply:
-    """Run an operation and return its reply; an exception that crosses a handle would fill Serve's log."""
+    """Run an operation of the service and return its reply, an error included.
+
+    An exception that crosses a handle would fill Serve's log.
+    """
     try:
         return {"value": operation()}
     except ApiError as error:
@@ -58,7 +61,10 @@ def _method(
 
 
 class Batches:
-    """``replica`` is the deployment that answers lines."""
+    """The batch deployment: its API's operations, and the runner of batches.
+
+    ``replica`` is the deployment that answers lines.
+    """
 
     async def __init__(  # type: ignore[misc]  # Serve awaits a constructor
         self, settings: Settings, replica: DeploymentHandle, *, engines: Engines | None = None
@@ -96,7 +102,10 @@ class Batches:
     job_results = _method(BatchService.job_results)
 
     async def check_health(self) -> None:
-        """Called by Serve, which replaces a replica that raises; it calls what is no coroutine in a thread."""
+        """Raise where the runner of batches has ended; Serve then replaces the replica.
+
+        Serve calls what is no coroutine in a thread.
+        """
         if not self._runner.is_alive():
             raise RuntimeError("the runner of batches has ended")
 

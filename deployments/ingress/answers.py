@@ -15,8 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from deployments.contract import Answer
 from deployments.errors import ApiError, InternalError, from_error_item, to_api_error
-from deployments.ingress.connections.backlog import Backlog
-from deployments.ingress.connections.room import free_place
+from deployments.ingress.connections.room import Backlog, free_place
 
 logger = logging.getLogger("ray.serve.wordbound")
 
@@ -55,6 +54,7 @@ async def unless_client_leaves(receive: Receive, work: Coroutine[Any, Any, T]) -
 
 
 async def _departure(receive: Receive) -> None:
+    """Wait until the client disconnects."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
@@ -62,7 +62,9 @@ async def _departure(receive: Receive) -> None:
 async def respond(
     request: Request, answer: AsyncGenerator[Answer], *, is_stream: bool, request_id: str, backlog: Backlog
 ) -> Response:
-    """Wait for the first item of ``answer`` and make the response of it; what waits for the client is in ``backlog``.
+    """Turn a replica's answer into a whole response or an event stream, once its first item is there.
+
+    What waits for the client is counted in ``backlog``.
 
     Raises:
         ApiError: The first item is an error, or not what was asked for.
@@ -71,7 +73,7 @@ async def respond(
     try:
         first = await unless_client_leaves(request.receive, _first(answer))
         if isinstance(first, dict) and "error" in first:
-            raise _error(first, request_id)
+            raise from_error_item(first, request_id)
         if is_stream and isinstance(first, str):
             return EventStream(first, answer, request_id, backlog)
         if is_stream or not isinstance(first, dict):
@@ -126,6 +128,7 @@ class EventStream(Response):
             await unless_client_leaves(receive, self._send_events(scope, send))
 
     async def _send_events(self, scope: Scope, send: Send) -> None:
+        """Send the events; end with an error event where the stream fails or lacks ``[DONE]``."""
         last = b""
         try:
             async with aclosing(self._backlog.read(self._events(scope))) as bodies:
@@ -142,10 +145,11 @@ class EventStream(Response):
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _events(self, scope: Scope) -> AsyncGenerator[str]:
+        """Yield the events, raise an error item, and free the request's place after the last."""
         yield self._first
         async for item in self._rest:
             if isinstance(item, dict):
-                raise _error(item, self._request_id)
+                raise from_error_item(item, self._request_id)
             yield item
         # All is made, and what is left of it is in the backlog.
         free_place(scope)
@@ -153,10 +157,6 @@ class EventStream(Response):
 
 async def _first(answer: AsyncGenerator[Answer]) -> Answer | None:
     return await anext(answer, None)
-
-
-def _error(item: dict[str, Any], request_id: str) -> ApiError:
-    return from_error_item(item, request_id) if "error" in item else InternalError(request_id)
 
 
 def _event(error: ApiError) -> bytes:

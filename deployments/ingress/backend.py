@@ -51,53 +51,57 @@ milliseconds, so that a client that does not heed it could take all its time."""
 
 
 class Backend(Protocol):
-    """The rest of the graph, as the front sees it."""
+    """What the ingress asks of the replicas and of the vocabulary deployment."""
 
     async def resolve(self, spec: VocabularySpec, owner: str) -> ResolvedVocabulary:
-        """Make sure that the vocabulary's artefact exists. Raises the errors of ``vocab.errors``."""
+        """Resolve a vocabulary to its artefacts, compiled if missing. Raises the errors of ``vocab.errors``."""
 
     async def ask(self, question: Question, owner: str) -> bytes:
-        """Say which lists there are, what one has, or which words of a text are listed: the bytes of an answer. Raises
-        the errors of ``vocab.errors``, and ``OverloadedError``."""
+        """Return the answer, as bytes, to a question: which lists there are, a list's words, or a text's check.
+
+        Raises the errors of ``vocab.errors``, and ``OverloadedError``.
+        """
 
     def answer(
         self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, caller: Caller
     ) -> AsyncGenerator[Answer]:
-        """Generate an answer; closing the generator stops the work."""
+        """Yield a replica's answer to a chat or completion; closing the generator stops the work."""
 
     def convert_tokens(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[Answer]:
-        """Give the tokens of a text, or the text of tokens, as one dict."""
+        """Yield one dict from a replica: the tokens of a text, or the text of tokens."""
 
     def logprobs(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[RowsItem]:
-        """Give next-token rows: a dict that describes them, then arrays; closing the generator stops the work."""
+        """Yield next-token rows: a dict that describes them, then arrays; closing the generator stops the work."""
 
     def token_logprobs(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[RowsItem]:
-        """Give the log-probabilities of given tokens, as one dict."""
+        """Yield the log-probabilities of given tokens, as one dict."""
 
     def tokens(self, caller: Caller) -> AsyncGenerator[RowsItem]:
-        """Give the bytes of the model's tokens, as one dict."""
+        """Yield the bytes of all the model's tokens, as one dict."""
 
     def word_tool(
         self, tool: Tool, body: dict[str, Any], vocabulary: ResolvedVocabulary, spec: VocabularySpec, caller: Caller
     ) -> AsyncGenerator[Answer]:
-        """Do something with a text and a word list; ``spec`` is the list as it was asked for. Items are as of
-        ``answer``."""
+        """Yield the answer of a word tool (next, swap, rewrite) to a text; items are as of ``answer``.
+
+        ``spec`` is the list as it was asked for.
+        """
 
     async def call_all(self, method: str, *arguments: Any) -> list[Any]:
-        """Call a method of every replica; return what each returned or raised, which is nothing where none runs."""
+        """Call a method of every running replica; return what each returned or raised, [] if none runs."""
 
     def check_room(self, owner: str) -> None:
-        """Raise ``OverloadedError`` where a request of that key is as good as refused."""
+        """Raise ``OverloadedError`` where a replica has just refused a request of this key."""
 
     async def context_length(self) -> int | None:
-        """Return the engine's context in tokens; None where it is not known now."""
+        """Return the engine's context length in tokens; None where it is not known now."""
 
     async def is_ready(self) -> bool:
-        """Return whether every part of the graph can take requests."""
+        """Return whether replicas and vocabulary deployment can take requests."""
 
 
 class HandleBackend:
-    """A ``Backend`` of two handles."""
+    """The ``Backend`` over the Serve handles of the replicas and the vocabulary deployment."""
 
     def __init__(self, replica: DeploymentHandle, vocabulary: DeploymentHandle, settings: Settings) -> None:
         self._replica = replica.options(stream=True)
@@ -169,7 +173,7 @@ class HandleBackend:
             return []
 
     async def _items(self, response: Any, owner: str | None) -> AsyncGenerator[Any]:
-        """Yield what a replica yields; a refusal is remembered for the key ``owner``."""
+        """Yield a replica's items but ``BEGUN``; remember a refusal for the key ``owner``."""
         try:
             item = await self._first_item(response)
             refusal = item.get("error") if isinstance(item, dict) else None
@@ -185,7 +189,7 @@ class HandleBackend:
             raise
 
     async def _first_item(self, response: Any) -> RowsItem | None:
-        """Wait for the request's turn.
+        """Wait for a replica's first item, which comes with the request's turn.
 
         Raises:
             OverloadedError: No replica runs, or none had room for it in time.
@@ -234,8 +238,10 @@ async def _next(response: Any) -> RowsItem | None:
 
 
 class _Readiness:
-    """Whether each of some deployments has a running replica, as the controller last said. One of ``may_be_none`` need
-    not: the first request starts it, which is sent by nobody who asks whether the service is ready.
+    """Knows whether each deployment has a running replica, as Serve's controller last said.
+
+    One of ``may_be_none`` need not: the first request starts it, which is sent by nobody who asks whether the service
+    is ready.
 
     Replicas are not asked: a busy one would answer late and be taken for dead. While the controller does not answer,
     which stops no request, its last answer holds; probes get it at once, after the first ``_STATUS_TIMEOUT_S``.
@@ -250,6 +256,7 @@ class _Readiness:
         self._question: asyncio.Task[None] | None = None
 
     async def get(self) -> bool:
+        """Return the last known readiness, after asking the controller at most once a second."""
         now = time.monotonic()
         if (self._question is None or self._question.done()) and now - self._asked_at >= _READY_FOR_S:
             self._asked_at = now
@@ -260,6 +267,7 @@ class _Readiness:
         return self._is_ready
 
     async def _ask(self) -> None:
+        """Ask the controller for the deployments' states, and store whether all take requests."""
         answer = asyncio.create_task(asyncio.to_thread(serve.status))
         await asyncio.wait({answer}, timeout=_STATUS_TIMEOUT_S)
         if not answer.done():
@@ -277,6 +285,7 @@ class _Readiness:
         )
 
     def _takes_requests(self, name: str, num_replicas: Mapping[str, int]) -> bool:
+        """Return whether a deployment has a running replica, or has none and need not."""
         # Those that a controller which died, and was started again, is about to find running.
         if num_replicas.get("RUNNING", 0) + num_replicas.get("RECOVERING", 0) > 0:
             return True

@@ -1,12 +1,18 @@
-"""Read the body of a request within its limits, never holding more of it than is allowed."""
+"""Read the body of a request within its limits, and its query, in which no parameter is unknown or there twice."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Final, TypeVar
 
 from starlette.requests import Request
 
-from deployments.errors import BadRequestError, PayloadTooLargeError, RequestTimeoutError, UnsupportedMediaTypeError
+from deployments.errors import (
+    BadRequestError,
+    PayloadTooLargeError,
+    RequestTimeoutError,
+    UnsupportedMediaTypeError,
+    printable,
+)
 from deployments.ingress.answers import ClientLeft
 from deployments.limits import Limits
 from deployments.protocol.strict_json import JsonError, loads
@@ -19,7 +25,10 @@ T = TypeVar("T")
 
 
 async def read_checked(request: Request, limits: Limits, read: Callable[[Any], T], max_bytes: int | None = None) -> T:
-    """Return what ``read`` makes of the parsed body; raises what ``read_json_body`` and ``parse_json`` raise."""
+    """Read and parse a JSON body, and return what the checker ``read`` makes of it.
+
+    Raises what ``read_json_body`` and ``parse_json`` raise.
+    """
     body = await read_json_body(request, limits, max_bytes)
 
     def parse() -> T:
@@ -29,7 +38,7 @@ async def read_checked(request: Request, limits: Limits, read: Callable[[Any], T
 
 
 async def read_json_body(request: Request, limits: Limits, max_bytes: int | None = None) -> bytes:
-    """Return the unparsed body of a request that says it is JSON; at most ``max_bytes``, by default those of any body.
+    """Read the unparsed body of a JSON request; at most ``max_bytes``, by default those of any body.
 
     Raises:
         UnsupportedMediaTypeError: It is compressed, or says it is something else.
@@ -48,7 +57,7 @@ async def read_json_body(request: Request, limits: Limits, max_bytes: int | None
 
 
 async def read_body(request: Request, max_bytes: int, max_s: float) -> bytes:
-    """Return the body of a request of any kind.
+    """Read the body of a request of any content type, within ``max_bytes`` and ``max_s``.
 
     Raises:
         UnsupportedMediaTypeError: It is compressed.
@@ -67,7 +76,7 @@ async def read_body(request: Request, max_bytes: int, max_s: float) -> bytes:
 
 
 def parse_json(body: bytes, limits: Limits) -> Any:
-    """Parse a body.
+    """Parse a body as strict JSON.
 
     Raises:
         BadRequestError: It is not strict JSON, or nested too deeply.
@@ -91,6 +100,7 @@ def says_more_than(request: Request, num_bytes: int) -> bool:
 
 
 async def _read(request: Request, max_bytes: int) -> bytes:
+    """Join the chunks of a body; raise where they exceed ``max_bytes`` or the client leaves."""
     chunks: list[bytes] = []
     num_bytes = 0
     while True:
@@ -108,3 +118,34 @@ async def _read(request: Request, max_bytes: int) -> bytes:
 
 def _too_large(max_bytes: int) -> PayloadTooLargeError:
     return PayloadTooLargeError(f"The body has more than {max_bytes} bytes.")
+
+
+def read_query(request: Request, names: Collection[str]) -> dict[str, str]:
+    """Return a request's query parameters, of which only ``names`` may be there, once each.
+
+    Raises:
+        BadRequestError: One has another name, or is given twice.
+    """
+    query: dict[str, str] = {}
+    for name, value in request.query_params.multi_items():
+        shown = printable(name)
+        if name not in names:
+            raise BadRequestError(f"Unknown parameter: '{shown}'. There are {', '.join(names)}.", shown)
+        if name in query:
+            raise BadRequestError(f"'{shown}' is given twice. Leave one out.", shown)
+        query[name] = value
+    return query
+
+
+def whole_number(query: dict[str, str], name: str) -> int | None:
+    """Parse a query parameter as a whole number; None where it is missing.
+
+    Raises:
+        BadRequestError: It is no whole number.
+    """
+    text = query.get(name)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdecimal() and len(text) <= 9):
+        raise BadRequestError(f"'{name}' must be a whole number.", name)
+    return int(text)

@@ -22,10 +22,9 @@ from deployments.errors import ApiError, NotFoundError, to_api_error
 from deployments.ingress.answers import ClientLeft, respond, unless_client_leaves
 from deployments.ingress.backend import Backend, HandleBackend
 from deployments.ingress.body import read_checked
-from deployments.ingress.connections.backlog import Backlog
 from deployments.ingress.connections.proxy_callback import check_guarded
-from deployments.ingress.layers.auth import Authentication
-from deployments.ingress.layers.key_limits import KeyLimits, num_tokens, take_tokens
+from deployments.ingress.connections.room import Backlog
+from deployments.ingress.layers.auth import Authentication, KeyLimits, num_tokens, take_tokens
 from deployments.ingress.layers.request_id import Envelope
 from deployments.ingress.layers.routing import Gate, MaxConcurrent, Routes, check_host, header_check, route_check
 from deployments.ingress.routes.adapters import LOAD_PATHS, add_adapters
@@ -37,8 +36,14 @@ from deployments.ingress.routes.documents import (
     add_documents,
 )
 from deployments.ingress.routes.rows import ROW_HEADERS, add_rows
-from deployments.ingress.routes.vocabularies import CHECK_PATH, CHECKS_AT_ONCE, LIST_ROUTES, add_vocabularies
-from deployments.ingress.routes.word_tools import TOOL_PATHS, add_word_tools
+from deployments.ingress.routes.vocabularies import (
+    CHECK_PATH,
+    CHECKS_AT_ONCE,
+    LIST_ROUTES,
+    TOOL_PATHS,
+    add_vocabularies,
+    add_word_tools,
+)
 from deployments.page.bundle import Bundle
 from deployments.process_setup import set_up_process, watch_event_loop
 from deployments.protocol.adapters import AdapterNames, model_not_found
@@ -47,7 +52,7 @@ from deployments.protocol.generation.reader import (
     ChatRequest,
     ChatRequestReader,
     CompletionRequestReader,
-    check_budget,
+    check_max_tokens,
 )
 from deployments.protocol.openapi.document import DOCS_PATHS, add_docs
 from deployments.protocol.tokenization import read_detokenize, read_tokenize
@@ -145,8 +150,8 @@ def create_app(
     return app
 
 
-class FrontServer:
-    """The front as a Serve deployment. The application is built in the replica, where the handles work.
+class IngressServer:
+    """The HTTP ingress as a Serve deployment. Its application is built in the replica, where the handles work.
 
     Its route prefix must be ``/``: paths are compared as they were sent.
 
@@ -177,19 +182,21 @@ class FrontServer:
         return app
 
 
-Ingress: Final[Any] = serve.deployment(name="Ingress")(serve.ingress()(FrontServer))
+Ingress: Final[Any] = serve.deployment(name="Ingress")(serve.ingress()(IngressServer))
 """Binds with settings, the handles of replica and vocabulary and, where batches are on, theirs and the function that
 mounts their routes. Untyped, as Ray is."""
 
 
 async def _not_found(_: Request, __: Exception) -> Response:
-    """Answer paths that the router refuses although ``routing`` lets them through, such as a line break in a model's
-    name."""
+    """Answer 404 for paths that the router refuses although ``routing`` lets them through.
+
+    Such as a line break in a model's name.
+    """
     raise NotFoundError("There is nothing at this path.")
 
 
 def _allow_origins(app: FastAPI, origins: Sequence[str]) -> None:
-    """Let web pages of these origins read all answers, errors too.
+    """Let web pages of these origins read all answers, errors too (CORS).
 
     A browser's question before the request (its preflight) has no key, so it is answered before all other layers.
     """
@@ -204,6 +211,8 @@ def _allow_origins(app: FastAPI, origins: Sequence[str]) -> None:
 
 
 def _add_health(app: FastAPI, backend: Backend) -> None:
+    """Add the routes ``/health`` and ``/ready``."""
+
     @app.get("/health")
     async def health() -> Response:
         """Whether this process works: one that does not answer should be replaced."""
@@ -218,6 +227,7 @@ def _add_health(app: FastAPI, backend: Backend) -> None:
 
 
 def _add_models(app: FastAPI, settings: Settings, backend: Backend) -> None:
+    """Add the routes of the served model and its adapters (``/v1/models``)."""
     limits = settings.limits
     card: dict[str, Any] = {
         "id": settings.model_id,
@@ -231,6 +241,7 @@ def _add_models(app: FastAPI, settings: Settings, backend: Backend) -> None:
     adapters = AdapterNames.of(settings)
 
     async def cards() -> list[dict[str, Any]]:
+        """Return OpenAI's model objects of the model and all its adapters."""
         loaded = {} if adapters.register is None else await asyncio.to_thread(adapters.register.read)
         roots = settings.lora | {name: one.source for name, one in loaded.items() if name not in settings.lora}
         of_adapters = [{**card, "id": name, "root": root, "parent": card["id"]} for name, root in roots.items()]
@@ -259,6 +270,7 @@ def max_chats(settings: Settings) -> int:
 
 
 def _add_generation(app: FastAPI, settings: Settings, backend: Backend, rates: Rates, backlog: Backlog) -> None:
+    """Add the routes of chats, completions and ``/generate``."""
     chats, completions = ChatRequestReader.of(settings), CompletionRequestReader.of(settings)
     prompts = GenerateRequestReader(chats, settings.limits)
 
@@ -267,6 +279,7 @@ def _add_generation(app: FastAPI, settings: Settings, backend: Backend, rates: R
         return await read_checked(request, settings.limits, reader.read)
 
     async def respond_to(request: Request, chat: ChatRequest, reshape: Reshape | None = None) -> Response:
+        """Charge a request's tokens, resolve its vocabulary, and answer it from a replica."""
         request_id = request.state.request_id
         try:
             caller = Caller(request.state.owner, request_id)
@@ -303,10 +316,12 @@ def _add_generation(app: FastAPI, settings: Settings, backend: Backend, rates: R
 
 
 def _add_tokenization(app: FastAPI, settings: Settings, backend: Backend, backlog: Backlog) -> None:
+    """Add the routes ``/tokenize`` and ``/detokenize``."""
     adapters = AdapterNames.of(settings)
     known: dict[str, Any] = {"limits": settings.limits, "model_id": settings.model_id, "adapters": adapters}
 
     async def respond_to(request: Request, read: Callable[..., dict[str, Any]]) -> Response:
+        """Check the body with ``read``, and answer it from a replica."""
         request_id = request.state.request_id
         body = await read_checked(request, settings.limits, partial(read, **known))
         try:
@@ -329,8 +344,9 @@ def _add_tokenization(app: FastAPI, settings: Settings, backend: Backend, backlo
 
 
 async def _resolve(backend: Backend, chat: ChatRequest, owner: str) -> ResolvedVocabulary | None:
+    """Resolve a chat's vocabulary and check that its answer has room; None for free text."""
     if chat.vocabulary is None:
         return None
     vocabulary = await backend.resolve(chat.vocabulary, owner)
-    check_budget(chat, vocabulary)
+    check_max_tokens(chat, vocabulary)
     return vocabulary

@@ -40,6 +40,7 @@ the output (rows that are errors too), 1 when the run could not go on, 2 when it
 
 
 def main(arguments: list[str] | None = None) -> int:
+    """Run the command line; return its exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m deployments.offline",
         description=_DESCRIPTION,

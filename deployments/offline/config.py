@@ -101,7 +101,7 @@ class OfflineConfig:
 
     @property
     def digest(self) -> str:
-        """Changes with all that answers depend on, and with nothing else."""
+        """Return a digest of all that answers depend on, and of nothing else."""
         settings = self.settings
         kwargs = settings.engine_kwargs
         content = {
@@ -121,7 +121,7 @@ class OfflineConfig:
 
 
 def _check_requests(config: OfflineConfig) -> None:
-    """Check now what every row will have, so that not every row fails of it."""
+    """Check the fields that the configuration gives every row, so that not every row fails of them."""
     offline = config.offline
     if offline.columns and len({"prompt", "messages"} & set(offline.columns)) != 1:
         raise SettingsError("offline.columns: name the column that holds the prompt, or the one that holds messages")
@@ -143,6 +143,7 @@ def _check_requests(config: OfflineConfig) -> None:
 
 
 def _describe(error: ValidationError) -> str:
+    """Describe the faults of the block ``offline``, each with its key."""
     lines = []
     for fault in error.errors(include_url=False):
         key = ".".join([BLOCK, *(str(part) for part in fault["loc"])])

@@ -8,23 +8,96 @@ import asyncio
 import json
 import logging
 import os
+from argparse import Namespace
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, NoReturn
 
 from ray.llm._internal.batch.stages.vllm_engine_stage import vLLMEngineStageUDF
+from ray.serve.llm import LLMConfig
+from starlette.datastructures import State
+from vllm.engine.arg_utils import AsyncEngineArgs
+from vllm.entrypoints.launchers.cli_args import FrontendArgs
 
-from deployments.errors import UpstreamError
+from deployments.contract import LineAnswer, LineRequest, error_line
+from deployments.errors import EngineError
 from deployments.keys import NO_OWNER
-from deployments.offline.replica import OfflineReplica, make_replica, normalize_engine_kwargs
 from deployments.offline.rows import ANSWER, REQUEST
 from deployments.process_setup import set_up_process
-from deployments.replica.answers.answer_line import LineRequest
+from deployments.replica.deployment import Replica
 from deployments.replica.engine.adapters import EngineAdapters
+from deployments.replica.engine.configuration import engine_config
 from deployments.replica.engine.dtype import resolve_dtype
-from deployments.replica.engine.engine import is_dead
+from deployments.replica.engine.engine import is_dead, max_sequences
+from deployments.replica.engine.ray_llm import VLLMEngine, normalize_engine_kwargs, set_engine
 from deployments.settings import Settings
 from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIABLE
+
+
+class OfflineReplica(Replica):
+    """The service's replica without Serve, over an engine that Ray Data's stage started.
+
+    ``client`` is vLLM's own of that engine, and ``vocabulary`` an actor's handle.
+    """
+
+    async def __init__(  # type: ignore[misc]  # awaited, as Serve does
+        self, settings: Settings, *, vocabulary: Any, client: Any
+    ) -> None:
+        self._client = client
+        await super().__init__(engine_config(settings), settings=settings, vocabulary=vocabulary)
+
+    async def _watch_engine(self, settings: Settings) -> None:
+        """Do nothing: the stage starts a dead engine again."""
+
+    def _num_batch_sequences(self, settings: Settings) -> int:  # noqa: ARG002
+        """Return all sequences of the engine: nothing else uses it."""
+        return max_sequences(self)
+
+    async def start(self) -> None:
+        """Connect the engine that the stage started; ``LLMServer.start`` would start one."""
+        # Imported here, as Ray does: it raises the level of the root logger, which belongs to the importing program.
+        from vllm.entrypoints.openai.api_server import init_app_state
+
+        self.engine = VLLMEngine(self._llm_config)
+        state = State()
+        await init_app_state(
+            self._client,
+            state,
+            _server_args(self._llm_config),
+            await self._client.get_supported_tasks(),
+        )
+        set_engine(self, self._client, state)
+
+
+async def make_replica(settings: Settings, *, vocabulary: Any, client: Any) -> OfflineReplica:
+    """Make the offline replica; return it once its engine has proved that it keeps to a list.
+
+    Raises:
+        EngineProofError: It does not.
+        ValueError: The limits do not fit the model's context.
+    """
+    made = OfflineReplica.__new__(OfflineReplica)
+    await made.__init__(settings, vocabulary=vocabulary, client=client)  # type: ignore[misc]
+    return made
+
+
+def engine_arguments(settings: Settings) -> dict[str, Any]:
+    """Return the engine's arguments as the service would pass them, except how it is spread over workers."""
+    kwargs = dict(engine_config(settings).get_engine_config().get_initialization_kwargs())
+    if "distributed_executor_backend" not in settings.engine_kwargs:
+        del kwargs["distributed_executor_backend"]
+    # Ray's stage passes these itself.
+    return {name: value for name, value in kwargs.items() if name not in ("model", "enable_log_requests")}
+
+
+def _server_args(config: LLMConfig) -> Namespace:
+    """Return the arguments of vLLM's API server that belong to a configuration."""
+    engine = config.get_engine_config()
+    kwargs = engine.get_initialization_kwargs()
+    return Namespace(
+        **(vars(FrontendArgs(**engine.frontend_kwargs)) | vars(AsyncEngineArgs(**normalize_engine_kwargs(kwargs))))
+    )
+
 
 logger = logging.getLogger("ray.serve")
 
@@ -40,6 +113,7 @@ class Turns:
 
     @asynccontextmanager
     async def together(self) -> AsyncIterator[None]:
+        """Wait until no row runs or waits to run alone, then run beside others."""
         async with self._changed:
             await self._changed.wait_for(lambda: not self._is_alone and not self._num_waiting_alone)
             self._num_together += 1
@@ -52,6 +126,7 @@ class Turns:
 
     @asynccontextmanager
     async def alone(self) -> AsyncIterator[None]:
+        """Wait until no other row runs, then run without any beside."""
         async with self._changed:
             self._num_waiting_alone += 1
             try:
@@ -69,7 +144,10 @@ class Turns:
 
 
 class AnswerStage(vLLMEngineStageUDF):
-    """One engine; a row may be under way ``max_attempts`` times when an engine dies."""
+    """Ray Data's stage of one engine, with the service's replica in front of it.
+
+    A row may be under way ``max_attempts`` times when an engine dies.
+    """
 
     def __init__(
         self,
@@ -127,6 +205,7 @@ class AnswerStage(vLLMEngineStageUDF):
     async def _answer(
         self, replica: OfflineReplica, index: int, request: dict[str, Any], suspects: dict[str, int]
     ) -> dict[str, Any]:
+        """Answer a row; one that was under way at a death goes alone, and fails after ``max_attempts``."""
         if "answer" in request:
             return {self.IDX_IN_BATCH_COLUMN: index, ANSWER: json.dumps(request["answer"])}
         num_attempts = suspects.get(request["id"], 0)
@@ -143,7 +222,8 @@ class AnswerStage(vLLMEngineStageUDF):
                 answer = await self._ask(replica, request)
         return {self.IDX_IN_BATCH_COLUMN: index, ANSWER: json.dumps(answer, ensure_ascii=False)}
 
-    async def _ask(self, replica: OfflineReplica, request: dict[str, Any]) -> dict[str, Any]:
+    async def _ask(self, replica: OfflineReplica, request: dict[str, Any]) -> LineAnswer:
+        """Have the replica answer a request; end this process where the engine has died."""
         line: LineRequest = {
             "body": request["body"],
             "owner": NO_OWNER,
@@ -153,17 +233,18 @@ class AnswerStage(vLLMEngineStageUDF):
         if answer["status"] != 200 and is_dead(replica):
             logger.error("the engine died; it is started again, and its rows are sent again")
             self._end_process()
-        return dict(answer)
+        return answer
 
     def _end_process(self) -> NoReturn:
         # As Ray's own stage does: the actor is restarted, and its tasks are sent again.
         os._exit(1)
 
 
-def _failure(num_attempts: int) -> dict[str, Any]:
-    error = UpstreamError(
+def _failure(num_attempts: int) -> LineAnswer:
+    """Return the error of a row that was under way each time an engine died."""
+    error = EngineError(
         500,
         f"The engine died {num_attempts} times with this row under way, so it is not tried again.",
         code="engine_died",
     )
-    return {"status": error.status, "body": error.to_json().decode()}
+    return error_line(error)

@@ -1,20 +1,27 @@
 """The output of a run: parts, each a file of rows that appears whole, under ``answers`` or ``errors``.
 
-A row is in one part or in none, so the parts themselves say what is done.
+A row is in one part or in none, so the parts themselves say what is done. The folder's manifest has the input and the
+configuration of its run, which may be resumed only where both are the same: its output would be of two kinds. A lock
+keeps a second run out of a local folder.
 """
 
+import fcntl
 import hashlib
 import io
 import json
 import posixpath
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from deployments.offline.config import OfflineConfig
+from deployments.offline.pieces import Input
 from deployments.offline.source import FORMATS, Format, RefusedError
 from deployments.storage import Location
 
@@ -39,7 +46,7 @@ _ERROR_COLUMNS: Final = (
 
 @dataclass(frozen=True)
 class Result:
-    """What became of one row.
+    """The result of one row of the input: an answer or an error.
 
     ``kept`` are its columns that go to the output, ``status`` is as HTTP's, and ``body`` a chat completion (200) or
     OpenAI's error object.
@@ -71,7 +78,7 @@ class Parts:
             folder.remove_partial_files()
 
     def write(self, results: list[Result]) -> None:
-        """Write the rows as new parts, each whole or not at all.
+        """Write results as new parts, answers and errors apart, each whole or not at all.
 
         Raises:
             OSError: A part could not be written; the one before may be there.
@@ -83,7 +90,7 @@ class Parts:
                 self._folder.child(name).child(f"part-{uuid4().hex}.{self._format}").write([data])
 
     def done(self) -> Iterator[tuple[str, int, bool]]:
-        """Yield each row that is written: its file, its number, whether it is an answer.
+        """Yield each row that is in the output: its file, its number, whether it is an answer.
 
         Raises:
             RefusedError: A part cannot be read.
@@ -101,6 +108,7 @@ class Parts:
                     raise RefusedError(f"{path}: cannot be read, so what is done is not known: {error}") from None
 
     def _rows_in(self, stream: Any) -> Iterator[tuple[str, int]]:
+        """Yield the input file and row number of each row in a part."""
         if self._format == "parquet":
             table = pq.read_table(stream, columns=["file", "row"])
             yield from zip(table["file"].to_pylist(), table["row"].to_pylist(), strict=True)
@@ -110,13 +118,16 @@ class Parts:
             yield row["file"], row["row"]
 
     def _folders(self) -> tuple[Location, Location]:
+        """Return the folders of answers and of errors."""
         return self._folder.child(ANSWERS), self._folder.child(ERRORS)
 
     def _list_files(self, folder: Location) -> list[str]:
+        """List the files of a folder; none where it does not exist."""
         folder.filesystem.invalidate_cache()
         return sorted(folder.filesystem.find(folder.path)) if folder.filesystem.isdir(folder.path) else []
 
     def _parquet(self, results: list[Result]) -> bytes:
+        """Return results as the bytes of a Parquet file: columns of the input, then the run's own."""
         ours = (*_ROW_COLUMNS, *(_ANSWER_COLUMNS if results[0].is_answer else _ERROR_COLUMNS))
         taken = {name for name, _ in ours}
         names = {name: f"input_{name}" if name in taken else name for name in self._kept.names}
@@ -130,6 +141,7 @@ class Parts:
 
 
 def _json_lines(results: list[Result]) -> bytes:
+    """Return results as the bytes of a file of JSON lines."""
     lines = (json.dumps(_record(result), ensure_ascii=False, separators=(",", ":")) for result in results)
     return "".join(f"{line}\n" for line in lines).encode()
 
@@ -151,6 +163,7 @@ def _record(result: Result) -> dict[str, Any]:
 
 
 def _columns(result: Result) -> dict[str, Any]:
+    """Return a result's own columns in Parquet: its row, then its answer or error."""
     row = {"custom_id": result.custom_id, "file": result.file, "row": result.row}
     body = result.body
     if not result.is_answer:
@@ -164,3 +177,73 @@ def _columns(result: Result) -> dict[str, Any]:
         "completion_tokens": usage.get("completion_tokens"),
         "completion": json.dumps(body, ensure_ascii=False),
     }
+
+
+NAME: Final = "_manifest.json"
+_LOCK: Final = "_lock"
+_VERSION: Final = 1
+
+
+def claim_folder(folder: Location, found: Input, config: OfflineConfig) -> bool:
+    """Mark the output folder as this run's; return whether the run was begun before.
+
+    Raises:
+        RefusedError: Another run was begun there, with the differences, or the folder holds something else.
+    """
+    ours = {"version": _VERSION, "format": found.format, "config": config.digest, "files": found.files}
+    manifest = folder.child(NAME)
+    if not folder.filesystem.exists(manifest.path):
+        if _holds_something(folder):
+            raise RefusedError(f"{folder.url}: is not empty, and no run was begun there: choose another folder")
+        manifest.write([json.dumps(ours, indent=2, ensure_ascii=False).encode()])
+        return False
+    try:
+        theirs = json.loads(folder.filesystem.cat_file(manifest.path))
+        difference = _difference(ours, theirs)
+    except (ValueError, TypeError, KeyError) as error:
+        raise RefusedError(f"{manifest.url}: cannot be read ({error}): choose another folder") from None
+    if difference:
+        raise RefusedError(f"{folder.url}: a run was begun there with {difference}: choose another folder")
+    return True
+
+
+@contextmanager
+def only_run(folder: Location) -> Iterator[None]:
+    """Lock the output folder, so that no second run of this machine writes the same rows.
+
+    Does nothing for a URL.
+
+    Raises:
+        RefusedError: Another run holds it.
+    """
+    if not folder.is_local:
+        yield
+        return
+    Path(folder.path).mkdir(parents=True, exist_ok=True)
+    with Path(folder.child(_LOCK).path).open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise RefusedError(f"{folder.url}: another run writes there now: wait for its end") from None
+        # The file stays: a second run may have opened it.
+        yield
+
+
+def _holds_something(folder: Location) -> bool:
+    """Return whether the output folder has more in it than a lock."""
+    if not folder.filesystem.isdir(folder.path):
+        return False
+    return any(not path.endswith(f"/{_LOCK}") for path in folder.filesystem.ls(folder.path, detail=False))
+
+
+def _difference(ours: dict[str, Any], theirs: dict[str, Any]) -> str | None:
+    """Describe how a manifest differs from this run's; None where it does not."""
+    if theirs["version"] != _VERSION:
+        return f"a manifest of version {theirs['version']}, not {_VERSION}"
+    if theirs["config"] != ours["config"]:
+        return "a configuration that gives other answers"
+    before, now = ({file["name"]: file for file in one["files"]} for one in (theirs, ours))
+    if before.keys() != now.keys():
+        return f"other files: {', '.join(sorted(before.keys() ^ now.keys())[:5])}"
+    changed = [name for name in now if now[name] != before[name]]
+    return f"another content of {', '.join(changed[:5])}" if changed else None

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from deployments.errors import BadRequestError
 from deployments.json_lines import raw_lines
 from deployments.offline.config import OfflineConfig
-from deployments.offline.rows import REQUEST, custom_id_of, refusal, to_request
+from deployments.offline.rows import REQUEST, custom_id_of, refused_request, to_request
 from deployments.offline.source import Format, RefusedError, Source, SourceFile, check_footer
 from deployments.protocol.strict_json import JsonError, loads
 from deployments.storage import Location
@@ -67,7 +67,7 @@ class Piece:
 
 @dataclass
 class Input:
-    """The input as it was found.
+    """The input of a run as it was found: its files, and the pieces they are read in.
 
     ``files`` has of each file its name, bytes, rows and SHA-256; ``kept``, of Parquet, the columns that go to the
     output.
@@ -84,7 +84,9 @@ class Input:
 
 
 def look_through(source: Source, config: OfflineConfig) -> Input:
-    """Read the input once, in the driver; takes some 20 s for a million JSON lines.
+    """Read the whole input once, in the driver, and divide it into pieces.
+
+    Takes some 20 s for a million JSON lines.
 
     Raises:
         RefusedError: A file cannot be read, or must not be.
@@ -104,6 +106,7 @@ def look_through(source: Source, config: OfflineConfig) -> Input:
 
 
 def _pieces(file: SourceFile, found: Input, config: OfflineConfig, seen: dict[bytes, str]) -> Iterator[Piece]:
+    """Divide a file into pieces, with the rows whose ``custom_id`` came before."""
     rows = _parquet(file, found, config) if found.format == "parquet" else _json_lines(file, config)
     for piece, ids in rows:
         repeated: dict[int, str] = {}
@@ -119,6 +122,7 @@ def _pieces(file: SourceFile, found: Input, config: OfflineConfig, seen: dict[by
 
 
 def _json_lines(file: SourceFile, config: OfflineConfig) -> Iterator[tuple[Piece, list[str | None]]]:
+    """Yield the pieces of a file of JSON lines, each with the ``custom_id`` of its rows."""
     limits = config.settings.limits
     ids: list[str | None] = []
     first, start = 1, 0
@@ -133,6 +137,7 @@ def _json_lines(file: SourceFile, config: OfflineConfig) -> Iterator[tuple[Piece
 
 
 def _parquet(file: SourceFile, found: Input, config: OfflineConfig) -> Iterator[tuple[Piece, list[str | None]]]:
+    """Yield the row groups of a Parquet file as pieces, each with the ``custom_id`` of its rows."""
     with file.location.open() as stream:
         check_footer(stream, file.num_bytes, file.name)
         stream.seek(0)
@@ -154,18 +159,20 @@ def _parquet(file: SourceFile, found: Input, config: OfflineConfig) -> Iterator[
 
 
 def _select_columns(schema: pa.Schema) -> pa.Schema:
-    """Return the columns of one plain value each that are not the request."""
+    """Select the columns that go to the output: of one plain value each, and no part of the request."""
     return pa.schema(
         [column.remove_metadata() for column in schema if _is_simple(column.type) and column.name not in _NOT_KEPT]
     )
 
 
 def _is_simple(kind: pa.DataType) -> bool:
+    """Return whether a type is of plain values: strings, integers, floats or booleans."""
     names = ("string", "large_string", "integer", "boolean", "float32", "float64")
     return any(getattr(pa.types, f"is_{name}")(kind) for name in names)
 
 
 def _check_columns(schema: pa.Schema, file: SourceFile, config: OfflineConfig) -> None:
+    """Refuse a Parquet file that lacks the columns from which requests are made."""
     columns = config.offline.columns
     missing = [column for column in columns.values() if column not in schema.names]
     if missing:
@@ -178,6 +185,7 @@ def _check_columns(schema: pa.Schema, file: SourceFile, config: OfflineConfig) -
 
 
 def _unify(schema: pa.Schema, other: pa.Schema, file: SourceFile) -> pa.Schema:
+    """Merge the columns of two files; refuse those that differ in type."""
     try:
         return pa.unify_schemas([schema, other])
     except pa.ArrowException as error:
@@ -185,6 +193,7 @@ def _unify(schema: pa.Schema, other: pa.Schema, file: SourceFile) -> pa.Schema:
 
 
 def _name_in(text: bytes | None, config: OfflineConfig) -> str | None:
+    """Return the ``custom_id`` in a JSON line; None where there is none, or a bad one."""
     try:
         row = loads(text or b"null", config.settings.limits.max_json_depth)
     except JsonError:
@@ -193,6 +202,7 @@ def _name_in(text: bytes | None, config: OfflineConfig) -> str | None:
 
 
 def _name_of(row: Mapping[str, Any], config: OfflineConfig) -> str | None:
+    """Return the ``custom_id`` of a row; None where there is none, or a bad one."""
     try:
         return custom_id_of(row, config)
     except BadRequestError:
@@ -200,6 +210,7 @@ def _name_of(row: Mapping[str, Any], config: OfflineConfig) -> str | None:
 
 
 def _digest(file: SourceFile) -> str:
+    """Return the SHA-256 of a file's content."""
     digest = hashlib.sha256()
     with file.location.open() as stream:
         while chunk := stream.read(_READ_BYTES):
@@ -208,7 +219,10 @@ def _digest(file: SourceFile) -> str:
 
 
 def read_piece(piece: Piece, done: Set[int], config: OfflineConfig) -> Iterator[dict[str, Any]]:
-    """Yield the rows that are not done: ``file``, ``row``, ``custom_id``, ``kept`` (JSON) and ``REQUEST``."""
+    """Read a piece and yield its rows that are not done.
+
+    Each has ``file``, ``row``, ``custom_id``, ``kept`` (JSON) and ``REQUEST``.
+    """
     read = _parquet_rows if piece.format == "parquet" else _json_rows
     with Location.of(piece.url).open() as stream:
         for number, found in read(stream, piece, config):
@@ -219,6 +233,7 @@ def read_piece(piece: Piece, done: Set[int], config: OfflineConfig) -> Iterator[
 def _row(
     piece: Piece, number: int, found: Mapping[str, Any] | BadRequestError, config: OfflineConfig
 ) -> dict[str, Any]:
+    """Return a row as Ray Data gets it: its place, its name, columns to copy, and its request or error."""
     custom_id, kept = None, {}
     try:
         if isinstance(found, BadRequestError):
@@ -240,7 +255,7 @@ def _row(
         }
     except BadRequestError as error:
         unit = "Line" if piece.format == "jsonl" else "Row"
-        request = refusal(BadRequestError(f"{unit} {number}: {error.message}", error.param, error.code))
+        request = refused_request(BadRequestError(f"{unit} {number}: {error.message}", error.param, error.code))
     return {
         "file": piece.file,
         "row": number,
@@ -254,6 +269,7 @@ def _row(
 def _json_rows(
     stream: Any, piece: Piece, config: OfflineConfig
 ) -> Iterator[tuple[int, Mapping[str, Any] | BadRequestError]]:
+    """Yield the rows of a piece of JSON lines with their numbers; a bad line as its error."""
     limits = config.settings.limits
     for line in raw_lines(stream, limits.max_body_bytes, start=piece.start, number=piece.first_row):
         if line.number >= piece.first_row + piece.num_rows:
@@ -262,6 +278,7 @@ def _json_rows(
 
 
 def _parse_row(text: bytes | None, max_bytes: int, max_depth: int) -> Mapping[str, Any] | BadRequestError:
+    """Parse a JSON line; return its error where it is no object."""
     if text is None:
         return BadRequestError(f"it is longer than {max_bytes} bytes.")
     if not text.strip():
@@ -274,6 +291,7 @@ def _parse_row(text: bytes | None, max_bytes: int, max_depth: int) -> Mapping[st
 
 
 def _parquet_rows(stream: Any, piece: Piece, config: OfflineConfig) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Yield the rows of a row group with their numbers, only the columns that are needed."""
     # Again: the file may have been replaced.
     check_footer(stream, stream.seek(0, io.SEEK_END), piece.file)
     stream.seek(0)

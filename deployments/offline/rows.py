@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from deployments.contract import error_line
 from deployments.errors import BadRequestError
 from deployments.offline.config import OfflineConfig
 from deployments.protocol.strict_json import JsonError, loads
@@ -29,14 +30,14 @@ _SIMPLE: Final = (str, int, float, bool)
 
 @dataclass(frozen=True, slots=True)
 class RowRequest:
-    """``body`` is the chat request as JSON text."""
+    """The chat request of a row; ``body`` is it as JSON text."""
 
     custom_id: str | None
     body: str
 
 
 def to_request(row: Mapping[str, Any], config: OfflineConfig, *, is_table: bool) -> RowRequest:
-    """Return the request of a row.
+    """Make the chat request of a row, with the run's defaults, and check its size.
 
     Args:
         is_table: In tables a missing member is null or not a number; in JSON a null may mean something.
@@ -60,7 +61,7 @@ def to_request(row: Mapping[str, Any], config: OfflineConfig, *, is_table: bool)
 
 
 def custom_id_of(row: Mapping[str, Any], config: OfflineConfig) -> str | None:
-    """Return the row's own name, if any.
+    """Return the ``custom_id`` of a row, if any.
 
     Raises:
         BadRequestError: It is no name.
@@ -75,21 +76,24 @@ def custom_id_of(row: Mapping[str, Any], config: OfflineConfig) -> str | None:
 
 
 def request_of(row: Mapping[str, Any], config: OfflineConfig, request_id: str) -> str:
-    """Return the value of ``REQUEST`` for a row of a table."""
+    """Return the value of ``REQUEST`` for a row of a table: its request, or its error."""
     try:
         request = {"id": request_id, "body": to_request(row, config, is_table=True).body}
     except BadRequestError as error:
-        request = refusal(error)
+        request = refused_request(error)
     return json.dumps(request, ensure_ascii=False)
 
 
-def refusal(error: BadRequestError) -> dict[str, Any]:
-    """Return the value of ``REQUEST``, before it is JSON, for a row that is no request."""
-    return {"answer": {"status": error.status, "body": error.to_json().decode()}}
+def refused_request(error: BadRequestError) -> dict[str, Any]:
+    """Return the value of ``REQUEST``, before it is JSON, for a row whose request has an error."""
+    return {"answer": error_line(error)}
 
 
 def with_result(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the row with four columns in place of ``ANSWER``; see ``pipeline.answer``."""
+    """Return the row with columns for answer, completion, error and status in place of ``ANSWER``.
+
+    See ``pipeline.answer``.
+    """
     made = json.loads(row.pop(ANSWER))
     status, body = made["status"], made["body"]
     if status != 200:
@@ -99,6 +103,7 @@ def with_result(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _request_body(row: Mapping[str, Any], config: OfflineConfig) -> dict[str, Any]:
+    """Return the chat request in a row: its ``body``, or the row itself where it has ``messages``."""
     if row.get("body") is not None:
         for name, expected in (("method", "POST"), ("url", ENDPOINT)):
             if row.get(name) is not None and row[name] != expected:
@@ -121,6 +126,7 @@ def _request_body(row: Mapping[str, Any], config: OfflineConfig) -> dict[str, An
 
 
 def _map_columns(row: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, Any]:
+    """Make a chat request from the columns that the configuration maps to its fields."""
     body: dict[str, Any] = {}
     for target, column in columns.items():
         if target in ("prompt", "system", "custom_id") or (value := _plain(row.get(column))) is None:
@@ -155,6 +161,7 @@ def _merge_defaults(defaults: Mapping[str, Any], body: Mapping[str, Any]) -> dic
 
 
 def _plain(value: Any) -> Any:
+    """Convert a value of JSON, Arrow or NumPy to plain JSON types."""
     if isinstance(value, (*_SIMPLE, type(None))):
         return value
     if isinstance(value, Mapping):
@@ -167,6 +174,7 @@ def _plain(value: Any) -> Any:
 
 
 def _without_nulls(value: Any) -> Any:
+    """Remove members that are null or not a number, at any depth."""
     if isinstance(value, dict):
         return {name: _without_nulls(member) for name, member in value.items() if not _is_missing(member)}
     return [_without_nulls(member) for member in value] if isinstance(value, list) else value

@@ -15,8 +15,7 @@ from typing import Any, Final, TypeAlias
 import ray
 
 from deployments.offline.config import OfflineConfig
-from deployments.offline.manifest import begin_or_go_on, only_run
-from deployments.offline.parts import Parts, Result
+from deployments.offline.parts import Parts, Result, claim_folder, only_run
 from deployments.offline.pieces import Input, Piece, look_through, read_piece
 from deployments.offline.pipeline import SMALL_TASK, answer_requests
 from deployments.offline.rows import ANSWER
@@ -47,6 +46,7 @@ class Summary:
     answering_s: float = 0.0
 
     def add(self, result: Result) -> None:
+        """Count one row's answer or error, and its tokens."""
         if not result.is_answer:
             self.num_errors += 1
             return
@@ -65,7 +65,9 @@ class Summary:
 
 
 def run(source: str, output: str, config: OfflineConfig, engines: Engines | None = None) -> Summary:
-    """Answer what is not answered yet; ``engines`` replaces ``generate_results``.
+    """Answer the rows without a result, write them in parts, and return the summary.
+
+    ``engines`` replaces ``generate_results``.
 
     Raises:
         RefusedError: The run cannot begin, and nothing was changed.
@@ -77,7 +79,7 @@ def run(source: str, output: str, config: OfflineConfig, engines: Engines | None
     folder = find_output(output, source, roots)
     found = look_through(find_source(source, roots), config)
     with only_run(folder):
-        begin_or_go_on(folder, found, config)
+        claim_folder(folder, found, config)
         parts = Parts(folder, found.format, found.kept)
         parts.clean()
         done: dict[str, set[int]] = defaultdict(set)
@@ -85,7 +87,7 @@ def run(source: str, output: str, config: OfflineConfig, engines: Engines | None
             done[file].add(row)
         summary = Summary(found.num_rows, num_skipped=sum(map(len, done.values())))
         if summary.num_skipped < summary.num_rows:
-            _write(_once((engines or generate_results)(found, done, config), done), parts, summary, config)
+            _write(_drop_repeated((engines or generate_results)(found, done, config), done), parts, summary, config)
         summary.seconds = time.monotonic() - begun
         folder.child(SUMMARY_NAME).write([json.dumps(asdict(summary), indent=2).encode()])
     return summary
@@ -111,7 +113,7 @@ def generate_results(found: Input, done: Done, config: OfflineConfig) -> Iterato
 
 
 def start_ray(*, log_to_driver: bool = True) -> None:
-    """Join the cluster that ``RAY_ADDRESS`` names, or start Ray on this machine; show the workers' logs or do not."""
+    """Join the cluster that ``RAY_ADDRESS`` names or start Ray, for work without the service; show logs or not."""
     if os.environ.get("RAY_ADDRESS"):
         ray.init(log_to_driver=log_to_driver)
     else:
@@ -120,6 +122,7 @@ def start_ray(*, log_to_driver: bool = True) -> None:
 
 
 def _result(row: dict[str, Any]) -> Result:
+    """Make a result from a row that Ray Data returned."""
     answer = json.loads(row[ANSWER])
     body = json.loads(answer["body"])
     return Result(
@@ -132,7 +135,7 @@ def _result(row: dict[str, Any]) -> Result:
     )
 
 
-def _once(results: Iterable[Result], done: Mapping[str, set[int]]) -> Iterator[Result]:
+def _drop_repeated(results: Iterable[Result], done: Mapping[str, set[int]]) -> Iterator[Result]:
     """Drop results of rows that have one: what Ray sends again after a death may come twice."""
     for result in results:
         rows = done[result.file]
@@ -142,6 +145,7 @@ def _once(results: Iterable[Result], done: Mapping[str, set[int]]) -> Iterator[R
 
 
 def _write(results: Iterable[Result], parts: Parts, summary: Summary, config: OfflineConfig) -> None:
+    """Write results in parts as they come, and count them in the summary."""
     waiting: list[Result] = []
     written_at = first_at = time.monotonic()
     try:
@@ -159,6 +163,7 @@ def _write(results: Iterable[Result], parts: Parts, summary: Summary, config: Of
 
 
 def _write_rest(parts: Parts, waiting: list[Result]) -> None:
+    """Write the results that are in no part yet."""
     # Worth keeping, whatever ended the run.
     if waiting:
         parts.write(waiting)

@@ -53,7 +53,7 @@ class Source:
 
 
 def find_source(given: str, allowed_roots: Collection[str] = ()) -> Source:
-    """Return the files of the input.
+    """Find the files of the input, all of one format, and check that they may be read.
 
     Raises:
         RefusedError: There are none, or some that must not be read.
@@ -81,7 +81,7 @@ def find_source(given: str, allowed_roots: Collection[str] = ()) -> Source:
 
 
 def find_output(given: str, source: str, allowed_roots: Collection[str] = ()) -> Location:
-    """Return the folder of the output.
+    """Return the folder of the output, once it is clear that it may be written.
 
     Raises:
         RefusedError: It is a file, outside the roots, or it and the input are in one another.
@@ -122,7 +122,7 @@ def check_footer(stream: BinaryIO, num_bytes: int, name: str) -> None:
 
 
 def _files_below(folder: Location, allowed_roots: Collection[str]) -> dict[str, Location]:
-    """Return files by name; those that begin with a dot or an underscore are no input."""
+    """Return the files below a folder by name; those that begin with a dot or an underscore are no input."""
     found: dict[str, Location] = {}
     for path in folder.filesystem.find(folder.path):
         name = posixpath.relpath(path, folder.path)
@@ -139,6 +139,7 @@ def _files_below(folder: Location, allowed_roots: Collection[str]) -> dict[str, 
 
 
 def _location(given: str) -> Location:
+    """Return the location of a path or URL; refuse one that cannot be read."""
     try:
         return Location.of(given)
     except StorageError as error:
@@ -146,6 +147,7 @@ def _location(given: str) -> Location:
 
 
 def _check_allowed(location: Location, given: str, allowed_roots: Collection[str]) -> None:
+    """Refuse a location outside the allowed roots."""
     if allowed_roots and not any(_location(root).holds(location) for root in allowed_roots):
         raise RefusedError(f"{given}: outside the folders that are allowed (offline.allowed_roots)")
 
@@ -155,11 +157,13 @@ def _format_of(name: str) -> Format | None:
 
 
 def _names_extension(encoded: bytes) -> bool:
+    """Return whether an encoded Arrow schema has an extension type."""
     # Bytes of the length may look like base64 too, so each of the four possible offsets is tried.
     return any(_EXTENSION in _decode_base64(encoded[start:]) for start in range(4))
 
 
 def _decode_base64(encoded: bytes) -> bytes:
+    """Decode base64, cut to whole groups; empty where it is none."""
     usable = len(encoded) - len(encoded) % 4
     try:
         return base64.b64decode(encoded[:usable])

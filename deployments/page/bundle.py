@@ -59,11 +59,11 @@ class Bundle:
 
     @property
     def routes(self) -> dict[bytes, tuple[str, ...]]:
-        """Path to methods; none of them needs a key."""
+        """The methods of each path; none of these paths needs a key."""
         return dict.fromkeys((path.encode() for path in self._files), _METHODS)
 
     def add_to(self, app: FastAPI) -> None:
-        """Add the routes to an application."""
+        """Add a route for each of the page's files to an application."""
 
         async def serve(request: Request) -> Response:
             return self._files[request.url.path].answer(request)
@@ -74,7 +74,7 @@ class Bundle:
 
 @dataclass(frozen=True)
 class _Form:
-    """A file as it is sent: as it is, or compressed."""
+    """A file's body as it is sent, plain or compressed, with its ETag."""
 
     body: bytes
     etag: str
@@ -90,6 +90,7 @@ class _File:
 
     @classmethod
     def read(cls, file: Path) -> "_File":
+        """Read a file of the page; compress it where that makes it smaller."""
         body = file.read_bytes()
         digest = hashlib.sha256(body).hexdigest()[:32]
         # Without a time in it, so that all ingresses send the same bytes.
@@ -100,6 +101,7 @@ class _File:
         return cls(_MEDIA_TYPES[file.suffix], _Form(body, f'"{digest}"'), gzipped)
 
     def answer(self, request: Request) -> Response:
+        """Answer with the file, compressed if the client accepts it, or 304 where the client has it."""
         form = self.plain
         headers = {**_HEADERS}
         if self.gzipped is not None:
@@ -121,7 +123,7 @@ def _path_of(name: str) -> str:
 
 
 def _accepts_gzip(accepted: str) -> bool:
-    """Return whether an ``Accept-Encoding`` names gzip, or everything, without the weight 0."""
+    """Return whether an ``Accept-Encoding`` names gzip, or ``*``, without the weight 0."""
     weights: dict[str, bool] = {}
     for part in accepted.split(","):
         coding, _, weight = part.partition(";")
@@ -130,6 +132,6 @@ def _accepts_gzip(accepted: str) -> bool:
 
 
 def _matches(known: str, etag: str) -> bool:
-    """Return whether an ``If-None-Match`` names this tag; as for caches, a weak tag is as good."""
+    """Return whether an ``If-None-Match`` names this ETag; as for caches, a weak tag is as good."""
     tags = {tag.strip().removeprefix("W/") for tag in known.split(",")}
     return etag in tags or "*" in tags

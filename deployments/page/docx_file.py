@@ -47,7 +47,7 @@ _LETTER_TERRITORIES: Final = ("CA", "US")
 
 
 def write_docx(request: DocumentRequest) -> bytes:
-    """Return the bytes of the file; takes about 0.1 ms for a paragraph."""
+    """Write a text as a DOCX to print, and return its bytes; takes about 0.1 ms for a paragraph."""
     language = Language.get(request.lang or "en").maximize()
     is_rtl = language.script in _RIGHT_TO_LEFT
     document = Document()
@@ -58,7 +58,7 @@ def write_docx(request: DocumentRequest) -> bytes:
     if title:
         _add(document, [(title, False)], is_rtl, "Title")
     texts = paragraphs(request.text)
-    bold = deque(_first_places("\n".join(texts), language.to_tag(), request.new_words or ()))
+    bold = deque(_first_uses_of_new_words("\n".join(texts), language.to_tag(), request.new_words or ()))
     done = 0
     for text in texts:
         inside = []
@@ -78,6 +78,7 @@ def write_docx(request: DocumentRequest) -> bytes:
 
 
 def _describe(document: DocxDocument, title: str, language: Language) -> None:
+    """Set a document's properties, language and paper size."""
     # The template's own say that python-docx wrote it in 2013.
     now = datetime.now(UTC).replace(tzinfo=None)
     about = document.core_properties
@@ -93,6 +94,7 @@ def _describe(document: DocxDocument, title: str, language: Language) -> None:
 
 
 def _set_size(document: DocxDocument, name: str, points: int) -> None:
+    """Set the font size of a style, for all scripts, and its color to black."""
     style = cast("ParagraphStyle", document.styles[name])
     style.font.size, style.font.color.rgb = Pt(points), RGBColor(0, 0, 0)
     # Right-to-left text and that of India has a size of its own.
@@ -105,7 +107,7 @@ def _set_size(document: DocxDocument, name: str, points: int) -> None:
 
 
 def _add(document: DocxDocument, pieces: Iterable[tuple[str, bool]], is_rtl: bool, style: str | None = None) -> None:
-    """Add a paragraph of texts, each bold or not."""
+    """Add a paragraph to a document, made of pieces of text, each bold or not."""
     paragraph: Paragraph = document.add_paragraph(style=style)
     if is_rtl:
         paragraph._p.get_or_add_pPr().append(OxmlElement("w:bidi"))
@@ -118,15 +120,15 @@ def _add(document: DocxDocument, pieces: Iterable[tuple[str, bool]], is_rtl: boo
 
 
 def _is_rtl(text: str, otherwise: bool) -> bool:
-    """Return whether the first letter of a text is written from right to left; a note may be in another language."""
+    """Return whether a text's first letter is right-to-left, else ``otherwise``; a note may be in another language."""
     for character in text:
         if (kind := unicodedata.bidirectional(character)) in ("L", "R", "AL"):
             return kind != "L"
     return otherwise
 
 
-def _first_places(text: str, lang: str, words: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Yield where each word comes first in a text, in order of place, as a check of it finds words that are new."""
+def _first_uses_of_new_words(text: str, lang: str, words: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Yield start and end of each new word's first use, to be printed bold."""
     if not words:
         return
     checker = TextChecker(WordList(lang, (), "inline"), ListOptions(), 0, new_words=words)
@@ -138,7 +140,7 @@ def _first_places(text: str, lang: str, words: Sequence[str]) -> Iterator[tuple[
 
 
 def _pieces(text: str, bold: Iterable[tuple[int, int]]) -> Iterator[tuple[str, bool]]:
-    """Yield the parts of a text, True with those of ``bold`` and False with what is between them."""
+    """Split a text at the ``bold`` spans; yield each piece and whether it is bold."""
     done = 0
     for start, end in bold:
         if done < start:

@@ -66,7 +66,7 @@ class AdapterNames:
             raise model_not_found(str(name))
 
     def check_body(self, given: dict[str, Any], model_id: str) -> None:
-        """Check the model that a body names, and remove it unless it is an adapter.
+        """Check the ``model`` of a body, and delete it unless it is an adapter.
 
         Raises:
             ModelNotFoundError: There is no such model.
@@ -76,7 +76,7 @@ class AdapterNames:
             del given["model"]
 
     def check_asked(self, adapter: str | None, model: str, model_id: str) -> None:
-        """Check the adapter that a vocabulary names, beside the request's model.
+        """Check that a request's ``vocab.adapter`` exists and goes with its ``model``.
 
         Raises:
             ModelNotFoundError: There is no such adapter.

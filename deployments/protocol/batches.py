@@ -58,13 +58,13 @@ class BatchRequest(Body):
 
     @property
     def window_s(self) -> int:
-        """The seconds of ``completion_window``; 0 where it is none."""
+        """The seconds of ``completion_window``; 0 where it is malformed."""
         match = _WINDOW.fullmatch(self.completion_window)
         return int(match[1]) * _SECONDS[match[2]] if match else 0
 
 
 def read_batch(body: Any, *, max_window_s: int) -> BatchRequest:
-    """Check the parsed body of a request.
+    """Check the parsed body of a request that creates a batch.
 
     Raises:
         BadRequestError: The first fault found; ``param`` names the field.
@@ -80,7 +80,7 @@ def read_batch(body: Any, *, max_window_s: int) -> BatchRequest:
 
 
 def read_expiry(value: Any) -> int:
-    """Return the seconds of ``{"anchor": "created_at", "seconds": …}``.
+    """Check an ``expires_after``, ``{"anchor": "created_at", "seconds": …}``, and return its seconds.
 
     Raises:
         BadRequestError: It is anything else; ``param`` names the member of ``expires_after``.
@@ -89,7 +89,7 @@ def read_expiry(value: Any) -> int:
 
 
 def read_parameters(query: Sequence[tuple[str, str]], *, limits: Limits, model_id: str) -> dict[str, Any]:
-    """Return the job-wide parameters of a decoded query string, in the types of the fields whose names they have.
+    """Check a job's query parameters; return them in the types of the chat fields of their names.
 
     Raises:
         BadRequestError: One is unknown, given twice, has a bad value, or contradicts another whatever the list says.

@@ -37,6 +37,7 @@ def _check_language(tag: str) -> str:
 
 
 def _check_characters(text: str) -> str:
+    """Refuse characters that an XML document cannot hold."""
     if found := _NOT_IN_XML.search(text):
         code = f"U+{ord(found[0]):04X}"
         raise expected_error(f"without {code} (at {found.start()}), which a document cannot hold: leave it out")
@@ -44,6 +45,7 @@ def _check_characters(text: str) -> str:
 
 
 def _check_text(text: str) -> str:
+    """Refuse a document's text that is blank, has too many paragraphs, or does not fit into XML."""
     # A page break or a vertical tab ends a line here.
     _check_characters(text.replace("\x0b", "\n").replace("\x0c", "\n"))
     if text.isspace():

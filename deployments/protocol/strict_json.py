@@ -62,6 +62,7 @@ def loads(text: bytes, max_depth: int) -> Any:
 
 
 def _check_depth_and_numbers(value: Any, max_depth: int) -> None:
+    """Refuse values nested deeper than ``max_depth``, and infinite numbers."""
     level = [value]
     for depth in range(max_depth + 1):
         children: list[Any] = []
@@ -76,6 +77,7 @@ def _check_depth_and_numbers(value: Any, max_depth: int) -> None:
 
 
 def _plain(message: str) -> str:
+    """Translate jiter's message into ours, with its position."""
     match = _JITER_ERROR.fullmatch(message)
     reason, position = match.groups() if match else (message, "")
     for beginning, words in _PLAIN_WORDS.items():

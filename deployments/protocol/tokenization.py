@@ -69,7 +69,7 @@ def read_tokenize(body: Any, *, limits: Limits, model_id: str, adapters: Adapter
 def read_detokenize(
     body: Any, *, limits: Limits, model_id: str, adapters: AdapterNames = NO_ADAPTERS
 ) -> dict[str, Any]:
-    """Check the parsed body of a request to ``/detokenize``.
+    """Check the parsed body of a request to ``/detokenize``, and return it without what is null.
 
     Raises:
         CallerError: The first fault found; ``param`` names the field.

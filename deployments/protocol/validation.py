@@ -61,6 +61,7 @@ class AtMost:
 
 
 def _kind(value: Any) -> str:
+    """Return the union tag of a value: an object, a list or a scalar."""
     # A model when it is serialized.
     if isinstance(value, dict | BaseModel):
         return "an object"
@@ -89,6 +90,7 @@ class Body(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _check_names(cls, value: Any) -> Any:
+        """Raise an error for the first unknown member of an object."""
         # Before pydantic, which would list them all.
         if isinstance(value, dict) and cls.model_config["extra"] == "forbid":
             known = member_names(cls)
@@ -109,11 +111,12 @@ Model = TypeVar("Model", bound=Body)
 
 @_cached
 def member_names(model: type[BaseModel]) -> list[str]:
+    """Return the names of a model's members, as a body has them."""
     return [field.alias or name for name, field in model.model_fields.items()]
 
 
 def expected_error(text: str, path: str = "") -> PydanticCustomError:
-    """Return an error for validators to raise: "'field' must be " and the text.
+    """Return an error for a validator to raise: "'field' must be " and the text.
 
     ``path`` is the path inside the field, such as ``.name``.
     """
@@ -121,7 +124,7 @@ def expected_error(text: str, path: str = "") -> PydanticCustomError:
 
 
 def validate(model: type[Model], value: Any, limits: Limits, name: str = "") -> Model:
-    """Validate a value that came as JSON; ``name`` is its path in the request, empty for a whole body.
+    """Validate parsed JSON; ``name`` is its path in the request, empty for a whole body.
 
     The model's ``AtMost`` bounds are those of ``limits``, which its validators get as their context.
 
@@ -140,7 +143,7 @@ def validate(model: type[Model], value: Any, limits: Limits, name: str = "") -> 
 
 
 def unknown_name(name: str, known: Collection[str], path: str = "") -> BadRequestError:
-    """Return the error of an unknown member, with a near name, and all names where they are few."""
+    """Return the error for an unknown member, with a near name, and all names where they are few."""
     shown = printable(name)
     message = f"Unknown member of '{path}': '{shown}'." if path else f"Unknown parameter: '{shown}'."
     if near := difflib.get_close_matches(name[:64], known, n=1, cutoff=0.7):
@@ -152,7 +155,7 @@ def unknown_name(name: str, known: Collection[str], path: str = "") -> BadReques
 
 @_cached
 def bound_model(model: type[Model], limits: Limits) -> type[Model]:
-    """Return the model with the numbers of ``limits`` in place of its ``AtMost``, also in the models inside."""
+    """Return a model whose ``AtMost`` bounds are the numbers of ``limits``, in nested models too."""
     hints = get_type_hints(model, include_extras=True)
     fields: dict[str, Any] = {
         name: (
@@ -173,6 +176,7 @@ def bound_model(model: type[Model], limits: Limits) -> type[Model]:
 
 
 def _bound_type(kind: Any, limits: Limits) -> Any:
+    """Replace each ``AtMost`` in a type by its bound, and each model by its bound model."""
     if isinstance(kind, type) and issubclass(kind, Body):
         return bound_model(kind, limits)
     origin, args = get_origin(kind), get_args(kind)
@@ -187,6 +191,7 @@ def _bound_type(kind: Any, limits: Limits) -> Any:
 
 
 def _bounds(mark: AtMost, kind: Any, limits: Limits) -> list[Any]:
+    """Return pydantic's metadata for an ``AtMost`` bound: of a number, a length or a size."""
     largest = getattr(limits, mark.limit)
     if kind in (int, float):
         return [Field(le=largest)]
@@ -208,6 +213,7 @@ def json_schema(model: type[BaseModel]) -> Schema:
 
 
 def _bad_request(fault: Mapping[str, Any], schema: Schema, name: str) -> BadRequestError:
+    """Turn a fault found by pydantic into a ``BadRequestError`` that says what was expected."""
     path, branches = _find(fault["loc"], schema, name)
     context = fault.get("ctx", {})
     if fault["type"] == "unknown_name":
@@ -220,7 +226,7 @@ def _bad_request(fault: Mapping[str, Any], schema: Schema, name: str) -> BadRequ
 
 
 def _find(loc: tuple[str | int, ...], schema: Schema, name: str) -> tuple[str, list[Schema]]:
-    """Return the path that pydantic means, in our notation, and the schemas of which its value must fit one.
+    """Find the field of a pydantic error: its path in our notation, and the schemas of which it must fit one.
 
     Parts of ``loc`` that are no member of the schema are names of a union's branches, or keys of an object with any
     keys.
@@ -249,6 +255,7 @@ def _branches(schema: Schema, root: Schema) -> Iterator[Schema]:
 
 
 def _describe(branches: list[Schema]) -> str:
+    """Describe in words what fits one of these schemas."""
     choices = [choice for one in branches for choice in one.get("enum", [one["const"]] if "const" in one else [])]
     texts = [_describe_one(one) for one in branches if not one.keys() & {"enum", "const"}]
     if choices:
@@ -257,7 +264,7 @@ def _describe(branches: list[Schema]) -> str:
 
 
 def _describe_one(schema: Schema) -> str:
-    """Return what a value must be; all our schemas give numbers bounds."""
+    """Describe in words what fits a schema; all our schemas give numbers bounds."""
     if "x-expected" in schema:
         return cast("str", schema["x-expected"])
     match schema.get("type", "string"):
@@ -281,5 +288,6 @@ def _describe_one(schema: Schema) -> str:
 
 
 def _size(schema: Schema, unit: str) -> str:
+    """Describe a schema's least and largest size in words; empty where it has none."""
     given = [(words, schema[key]) for start, words in _SIZES for key in schema if key.startswith(start) and schema[key]]
     return f" of {' and '.join(f'{words} {number}' for words, number in given)} {unit}" if given else ""

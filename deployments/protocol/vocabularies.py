@@ -30,7 +30,7 @@ class CheckRequest(VocabularyFields):
 
 
 class CheckedText(NamedTuple):
-    """A checked request; ``list_param`` is the field that names the list."""
+    """A checked request to check a text; ``list_param`` is the field that names the list."""
 
     spec: VocabularySpec
     text: str

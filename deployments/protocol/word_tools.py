@@ -85,8 +85,10 @@ class RewriteRequest(VocabularyFields):
 
 
 class ToolRequest(NamedTuple):
-    """A checked request: ``body`` without what is null and without the vocabulary, with the defaults and the
-    ``adapter`` that is asked for.
+    """A checked request to a word tool.
+
+    ``body`` is without what is null and without the vocabulary, with the defaults and the ``adapter`` that is asked
+    for.
 
     ``list_param`` is the field that names the list, for errors that only the vocabulary deployment finds.
     """
@@ -134,6 +136,7 @@ def read_rewrite(body: Any, *, limits: Limits, model_id: str, adapters: AdapterN
 
 
 def _is_word(text: str, start: int, end: int) -> bool:
+    """Return whether a span of a text is one word; either part of an elision is one too."""
     for match in word_pattern().finditer(text, start):
         first, last = match.span()
         begins = start == 0 or not text[start - 1].isalnum()
@@ -144,6 +147,7 @@ def _is_word(text: str, start: int, end: int) -> bool:
 
 
 def _nearest(text: str, start: int) -> str:
+    """Return a phrase for an error that names the word nearest to ``start``."""
     words = [(abs(match.start() - start), match) for match in word_pattern().finditer(text)]
     if not words:
         return "there is none in it"
@@ -159,6 +163,7 @@ def _read(
     adapters: AdapterNames,
     defaults: Mapping[str, Any],
 ) -> ToolRequest:
+    """Check the body of a word tool: it needs a vocabulary, without members about answers."""
     request = validate(model, body, limits)
     vocabulary = request.vocabulary()
     if vocabulary is None:

@@ -22,26 +22,28 @@ from deployments.contract import (
     Caller,
     ChatBody,
     Decoding,
+    LineAnswer,
+    LineRequest,
     ResolvedVocabulary,
     RowsItem,
     Tool,
     VocabularySpec,
 )
+from deployments.errors import EngineError
 from deployments.keys import NO_OWNER
 from deployments.process_setup import HF_TOKEN, set_up_process, watch_event_loop
 from deployments.protocol.generation.reader import ChatRequestReader
-from deployments.replica.answers.answer_line import LineAnswer, LineAnswerer, LineRequest
-from deployments.replica.answers.answering import NEEDS_AUTOMATON, ChatAnswerer, Prompts
+from deployments.replica.answers.answer_line import LineAnswerer
+from deployments.replica.answers.answering import NEEDS_AUTOMATON, ChatAnswerer
 from deployments.replica.answers.rows import ROWS_AT_ONCE, RowAnswerer
-from deployments.replica.engine import engine
-from deployments.replica.engine.adapters import EngineAdapters
+from deployments.replica.engine import configuration, engine
+from deployments.replica.engine.adapters import EngineAdapters, LoadedAdapters
 from deployments.replica.engine.autoscaling import METRIC
-from deployments.replica.engine.engine import EngineError
 from deployments.replica.engine.engine_watch import EngineWatch
-from deployments.replica.engine.loaded_adapters import LoadedAdapters
 from deployments.replica.engine.node_lists import NodeLists
 from deployments.replica.engine.startup_check import check_context, prepare_proof, prove_enforcement
 from deployments.replica.engine.structures import Structures, compiles_tools
+from deployments.replica.prompts.chat_template import Prompts
 from deployments.replica.prompts.tokenization import install_tokenization
 from deployments.replica.word_tools.answering import WordTools
 from deployments.settings import Settings
@@ -64,7 +66,10 @@ _TEXTS_AT_ONCE: Final = 1
 
 
 class Replica(LLMServer):
-    """One engine. The constructor returns once the engine has proved that it keeps to a list."""
+    """One vLLM engine, with all that constrains and checks its answers.
+
+    The constructor returns once the engine has proved that it keeps to a list.
+    """
 
     async def __init__(  # type: ignore[misc]  # Serve awaits a constructor
         self, llm_config: LLMConfig, *, settings: Settings, vocabulary: DeploymentHandle
@@ -79,7 +84,7 @@ class Replica(LLMServer):
             check_context(settings, int(known))
         tokenizer = await asyncio.to_thread(read_tokenizer, settings)
         settings = with_mask_engine_for(tokenizer, settings)
-        engine.settle_dtype(llm_config)
+        configuration.settle_dtype(llm_config)
         start = await asyncio.to_thread(EngineAdapters.read, settings)
         start.configure(llm_config)
         if start.merged is not None:
@@ -138,7 +143,9 @@ class Replica(LLMServer):
         logger.info("%s is ready; its engine keeps to word lists", settings.model_id)
 
     async def _start_engine(self) -> None:
-        """Replace ``LLMServer``'s, which then records the model for Ray's usage statistics, also where these are off.
+        """Start the engine as ``LLMServer`` does, but do not record the model for Ray's usage statistics.
+
+        Ray records it also where these are off.
 
         A new process does that, in which vLLM is imported first; the start waited 11 s for it, and it kept 380 MB.
         """
@@ -147,10 +154,10 @@ class Replica(LLMServer):
     async def answer(
         self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, caller: Caller
     ) -> AsyncGenerator[Answer, None]:
-        """Yield ``BEGUN`` when the request's turn has come, then what ``ChatAnswerer.answer`` yields."""
+        """Answer a chat or completion: yield ``BEGUN`` at its turn, then what ``ChatAnswerer.answer`` yields."""
         # Before its turn: others use the engine meanwhile.
         if (refusal := await self._structures.refusal(body, caller.owner)) is not None:
-            yield refusal
+            yield refusal.item
             return
         answer = self._chats.answer(body, vocabulary, decoding, caller)
         async with aclosing(self._in_turn(self._share, decoding.num_sequences(body), caller, answer)) as items:
@@ -158,21 +165,21 @@ class Replica(LLMServer):
                 yield item
 
     async def convert_tokens(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[Answer, None]:
-        """Yield ``BEGUN`` when the request's turn has come, then what ``ChatAnswerer.convert_tokens`` yields."""
+        """Tokenize or detokenize: yield ``BEGUN`` at its turn, then as ``ChatAnswerer.convert_tokens``."""
         answer = self._chats.convert_tokens(body, caller.request_id)
         async with aclosing(self._in_turn(self._texts, 1, caller, answer)) as items:
             async for item in items:
                 yield item
 
     async def logprobs(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[RowsItem, None]:
-        """Yield ``BEGUN`` when the request's turn has come, then what ``RowAnswerer.logprobs`` yields."""
+        """Answer a request for rows: yield ``BEGUN`` at its turn, then what ``RowAnswerer.logprobs`` yields."""
         answer = self._rows.logprobs(body, caller, self._width(caller))
         async with aclosing(self._rows_in_turn(body, caller, answer)) as items:
             async for item in items:
                 yield item
 
     async def token_logprobs(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[RowsItem, None]:
-        """Yield ``BEGUN`` when the request's turn has come, then what ``RowAnswerer.token_logprobs`` yields."""
+        """Score given tokens: yield ``BEGUN`` at its turn, then what ``RowAnswerer.token_logprobs`` yields."""
         async with aclosing(self._rows_in_turn(body, caller, self._rows.token_logprobs(body, caller))) as items:
             async for item in items:
                 yield item
@@ -180,33 +187,34 @@ class Replica(LLMServer):
     async def word_tool(
         self, tool: Tool, body: dict[str, Any], vocabulary: ResolvedVocabulary, spec: VocabularySpec, caller: Caller
     ) -> AsyncGenerator[Answer, None]:
-        """Yield ``BEGUN`` when the request's turn has come, then what ``WordTools.answer`` yields."""
+        """Answer a word tool: yield ``BEGUN`` at its turn, then what ``WordTools.answer`` yields."""
         answer = self._tools.answer(tool, body, vocabulary, spec, caller, self._width(caller))
         async with aclosing(self._in_turns(caller, answer, ("words", "top"))) as items:
             async for item in items:
                 yield item
 
     async def tokens(self, caller: Caller) -> AsyncGenerator[Answer, None]:
-        """Yield ``BEGUN`` when the request's turn has come, then what ``RowAnswerer.tokens`` yields."""
+        """List the model's tokens: yield ``BEGUN`` at its turn, then what ``RowAnswerer.tokens`` yields."""
         async with aclosing(self._in_turn(self._texts, 1, caller, self._rows.tokens())) as items:
             async for item in items:
                 yield item
 
     async def preload_adapter(self, name: str, registered: Registered) -> str | None:
-        """As ``LoadedAdapters.preload``; called by ``AdapterLoader``."""
+        """Load an adapter that may soon be registered; as ``LoadedAdapters.preload``, for ``AdapterLoader``."""
         return await self._adapters.preload(name, registered)
 
     async def sync_adapters(self) -> None:
-        """As ``LoadedAdapters.sync``; called by ``AdapterLoader``."""
+        """Serve the adapters in the register; as ``LoadedAdapters.sync``, for ``AdapterLoader``."""
         await self._adapters.sync()
 
     async def _rows_in_turn(
         self, body: dict[str, Any], caller: Caller, answer: AsyncGenerator[Item, None]
     ) -> AsyncGenerator[Item | Answer, None]:
+        """Yield an answer of rows when its turn has come, or the refusal of its request."""
         try:
             self._rows.check(body)
         except EngineError as refusal:
-            yield refusal.body
+            yield refusal.item
             return
         async with aclosing(self._in_turns(caller, answer, ("prompts", "prompt"))) as items:
             async for item in items:
@@ -219,7 +227,7 @@ class Replica(LLMServer):
     async def _chat_in_turn(
         self, body: ChatBody, vocabulary: ResolvedVocabulary, decoding: Decoding, caller: Caller
     ) -> AsyncGenerator[Answer, None]:
-        """Yield what ``ChatAnswerer.answer`` yields, in a turn of a request that has begun."""
+        """Answer a chat that a word tool asks for, in a turn of its own: its request has begun."""
         most = self._settings.key(caller.owner).max_sequences
         async with (
             self._share.take(decoding.num_sequences(body), caller.owner, most, has_begun=True),
@@ -229,20 +237,20 @@ class Replica(LLMServer):
                 yield item
 
     def _width(self, caller: Caller) -> int:
-        """Return how many rows of a request run in one turn."""
+        """Return how many rows of one request may be in the engine at once."""
         return min(ROWS_AT_ONCE, self._share.most_of(self._settings.key(caller.owner).max_sequences))
 
     async def _in_turns(
         self, caller: Caller, answer: AsyncGenerator[Item, None], fewer: tuple[str, str]
     ) -> AsyncGenerator[Item | Answer, None]:
-        """Like ``_in_turn`` for an answer that takes a turn for each of its parts, and holds nothing between them."""
+        """Yield an answer that takes a turn for each of its parts, and holds nothing between them."""
 
         @asynccontextmanager
         async def turn() -> AsyncIterator[None]:
             await self._share.wait_for_turn(caller.owner, self._settings.key(caller.owner).max_sequences)
             yield
 
-        async with aclosing(self._when(turn(), answer, fewer)) as items:
+        async with aclosing(self._within_turn_and_time(turn(), answer, fewer)) as items:
             async for item in items:
                 yield item
 
@@ -251,14 +259,17 @@ class Replica(LLMServer):
     ) -> AsyncGenerator[Item | Answer, None]:
         """Yield an answer when its turn has come, which lasts as long as the answer."""
         turn = share.take(num_sequences, caller.owner, self._settings.key(caller.owner).max_sequences)
-        async with aclosing(self._when(turn, answer, ("tokens", "max_tokens"))) as items:
+        async with aclosing(self._within_turn_and_time(turn, answer, ("tokens", "max_tokens"))) as items:
             async for item in items:
                 yield item
 
-    async def _when(
+    async def _within_turn_and_time(
         self, turn: AbstractAsyncContextManager[None], answer: AsyncGenerator[Item, None], fewer: tuple[str, str]
     ) -> AsyncGenerator[Item | Answer, None]:
-        """Yield an answer within its time; ``fewer`` is what to ask for less of, and its field."""
+        """Yield an answer inside ``turn`` and within its time, or the error: overload, timeout, dead engine.
+
+        ``fewer`` is what to ask for less of, and its field.
+        """
         if engine.is_dead(self):
             yield _engine_dead()
             return
@@ -274,14 +285,16 @@ class Replica(LLMServer):
                 f"The answer took longer than {self._settings.max_answer_s:g} s: ask for fewer {fewer[0]}.",
                 param=fewer[1],
                 code="answer_timeout",
-            ).body
+            ).item
         except ShareFullError as full:
             yield _refusal("The service has no capacity for this request now.", "overloaded", full.retry_after_s)
 
     async def answer_line(self, request: LineRequest) -> LineAnswer:
+        """Answer one line of a batch; see ``LineAnswerer.answer``."""
         return await self._lines.answer(request)
 
     async def _watch_engine(self, settings: Settings) -> None:
+        """End this process once its engine has died or stands still."""
         steps = engine.count_steps(self)
         await EngineWatch(
             lambda: engine.is_dead(self),
@@ -292,10 +305,14 @@ class Replica(LLMServer):
         ).run()
 
     async def record_autoscaling_stats(self) -> dict[str, float]:
-        """Called by Serve; see ``deployments.replica.engine.autoscaling``."""
+        """Report to Serve how many interactive sequences run or wait.
+
+        See ``deployments.replica.engine.autoscaling``.
+        """
         return {METRIC: float(self._share.num_taken + self._share.num_waiting)}
 
     def _num_under_way(self) -> int:
+        """Return how many sequences are under way, those of lines included."""
         return self._share.num_taken + self._lines.num_taken
 
     def _num_batch_sequences(self, settings: Settings) -> int:
@@ -309,7 +326,7 @@ class Replica(LLMServer):
 
 
 async def within(seconds: float, answer: AsyncGenerator[Item]) -> AsyncGenerator[Item, None]:
-    """Yield the items of an answer, and close it.
+    """Yield the items of an answer for at most ``seconds``, and close it.
 
     Raises:
         TimeoutError: They took longer.
@@ -326,11 +343,13 @@ async def within(seconds: float, answer: AsyncGenerator[Item]) -> AsyncGenerator
 
 
 def _engine_dead() -> Answer:
+    """Return the 503 of a replica whose engine has ended, as an item of an answer."""
     return _refusal("The engine of this replica has ended.", "engine_dead", ENGINE_START_S)
 
 
 def _refusal(message: str, code: str, retry_after_s: int) -> Answer:
-    return EngineError(503, f"{message} Try again in a moment.", code=code, retry_after_s=retry_after_s).body
+    """Return a 503 that asks the client to try again, as an item of an answer."""
+    return EngineError(503, f"{message} Try again in a moment.", code=code, retry_after_s=retry_after_s).item
 
 
 def read_tokenizer(settings: Settings) -> Any:
@@ -351,7 +370,7 @@ def read_tokenizer(settings: Settings) -> Any:
 
 
 def with_mask_engine_for(tokenizer: Any, settings: Settings) -> Settings:
-    """Return the settings with the mask engine that a tokenizer can have; one without a spelling has xgrammar.
+    """Return the settings, with the mask engine xgrammar where a tokenizer's spelling is not known.
 
     Decided where the tokenizer is read, for it may be out of reach where the application is built. The compile process
     sees the same (``load_speller``), and nothing else of the service depends on it.
@@ -391,18 +410,20 @@ class _LinesEngine:
         self._chats = chats
         self._structures = structures
         self._vocabularies = vocabularies
-        self._priority = engine.priority_after_chats(settings)
+        self._priority = configuration.priority_after_chats(settings)
 
     async def resolve(self, spec: VocabularySpec) -> ResolvedVocabulary:
         return await self._vocabularies.resolve(spec)
 
-    async def refusal(self, body: ChatBody) -> Answer | None:
+    async def refusal(self, body: ChatBody) -> EngineError | None:
+        """Return the error of a line whose schema cannot be compiled, else None."""
         # Lines are bounded where they are read.
         return await self._structures.refusal(body, NO_OWNER)
 
     def answer(
         self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, caller: Caller
     ) -> AsyncGenerator[Answer, None]:
+        """Answer a line as a chat, at the priority of batches."""
         return self._chats.answer({**body, "priority": self._priority}, vocabulary, decoding, caller)
 
     def is_dead(self) -> bool:

@@ -27,7 +27,7 @@ from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.decoding.beams import BeamRules, search_beams
 from vocab.decoding.candidates import choose_candidates, search_sentences
 from vocab.decoding.generator import Continuation
-from vocab.decoding.scores import TextScore
+from vocab.decoding.select import TextScore
 from vocab.matching.engine_cache import EngineCache
 from vocab.matching.reference import GrammarReference, is_ours
 from vocab.vllm_plugin.kv_fork import TRANSFER_CONFIG
@@ -62,7 +62,9 @@ class SearchClient:
     def generate(
         self, prompt: Any, sampling_params: SamplingParams, request_id: str, **options: Any
     ) -> AsyncGenerator[RequestOutput, None]:
-        """As ``AsyncLLM.generate``. Closing it, or cancelling its next step, ends all that runs in the engine for it.
+        """Answer a request as ``AsyncLLM.generate`` does, by a search where it has an order.
+
+        Closing it, or cancelling its next step, ends all that runs in the engine for it.
 
         Raises:
             EngineStepError: A step of a search failed, and with it the whole.
@@ -84,6 +86,7 @@ class SearchClient:
         extra_args: dict[str, Any],
         options: Mapping[str, Any],
     ) -> AsyncGenerator[RequestOutput, None]:
+        """Dispatch a request by its order: pass it through, or backtrack, score or search."""
         if order is None:
             answer = self._client.generate(prompt, sampling_params, request_id, **options)
             if sampling_params.output_kind == RequestOutputKind.DELTA:
@@ -105,6 +108,7 @@ class SearchClient:
     async def _search(
         self, prompt: Any, params: SamplingParams, request_id: str, order: SearchOrder, options: Mapping[str, Any]
     ) -> AsyncGenerator[RequestOutput, None]:
+        """Answer by beams, candidates or sentences; yield the chosen texts as vLLM's outputs."""
         [generator] = await self._generators(EngineGenerator, prompt, params, request_id, options)
         outputs = self._outputs(request_id, prompt, generator)
         try:
@@ -122,7 +126,7 @@ class SearchClient:
     async def _rescue(
         self, prompt: Any, params: SamplingParams, request_id: str, order: SearchOrder, options: Mapping[str, Any]
     ) -> AsyncGenerator[RequestOutput, None]:
-        """Yield each part of each text as soon as it stays where the answer is a stream, else the whole texts."""
+        """Answer with backtracking: yield a stream's parts as soon as they stay, else the whole texts."""
         writers = await self._generators(EngineWriter, prompt, params, request_id, options, params.n)
         outputs = self._outputs(request_id, prompt, writers[0])
         share, ends = order.decoding.rescue, outputs.named_ends
@@ -153,7 +157,7 @@ class SearchClient:
         options: Mapping[str, Any],
         number: int = 1,
     ) -> list[Generator]:
-        """Return a number of generators of a kind, each with work of its own."""
+        """Make ``number`` generators of a kind for one request, each with cached steps of its own."""
         if "prompt_token_ids" not in prompt:
             raise VLLMValidationError("A search needs a prompt of tokens.", parameter="messages")
         if params.max_tokens is None:
@@ -174,12 +178,13 @@ class SearchClient:
         ]
 
     def _outputs(self, request_id: str, prompt: Any, generator: EngineGenerator) -> "_Outputs":
+        """Return what turns the texts of a request's search into vLLM's outputs."""
         return _Outputs(request_id, prompt, self._client.renderer.get_eos_token_id(), generator.end_tokens)
 
     async def _by_sentences(
         self, generator: EngineGenerator, params: SamplingParams, order: SearchOrder, outputs: "_Outputs"
     ) -> AsyncGenerator[RequestOutput, None]:
-        """Yield each part as it is chosen where the answer is a stream, else the whole."""
+        """Search sentence by sentence: yield a stream's parts as they are chosen, else the whole text."""
         decoding, parts = order.decoding, list[Continuation]()
         search = search_sentences(
             generator, params.max_tokens, width=decoding.search_width, select=decoding.select, seed=params.seed
@@ -196,14 +201,18 @@ class SearchClient:
     def _after_prefill(
         self, answer: AsyncGenerator[RequestOutput, None], params: SamplingParams
     ) -> AsyncGenerator[RequestOutput, None]:
-        """Return the answer, refused where no text fits after what the client wrote; else that is known beforehand."""
+        """Return the answer; after a prefill, one that refuses where no text of the list fits there.
+
+        Without a prefill that is known beforehand.
+        """
         grammar = None if params.structured_outputs is None else params.structured_outputs.grammar
         reference = None if grammar is None else GrammarReference.parse(grammar)
-        return answer if reference is None or reference.place is None else self._fitting(answer, params)
+        return answer if reference is None or reference.place is None else self._refuse_unfitting(answer, params)
 
-    async def _fitting(
+    async def _refuse_unfitting(
         self, answer: AsyncGenerator[RequestOutput, None], params: SamplingParams
     ) -> AsyncGenerator[RequestOutput, None]:
+        """Refuse an answer whose text cannot end within ``max_tokens`` after its prefill, else yield it."""
         async with aclosing(answer):
             constraint = await self._constraint(params)
             fewest = None if constraint is None else constraint.states.tokens_to_end(constraint.start)
@@ -232,6 +241,7 @@ class SearchClient:
     async def _with_listed_logprobs(
         self, answer: AsyncGenerator[RequestOutput, None], params: SamplingParams
     ) -> AsyncGenerator[RequestOutput, None]:
+        """Yield an answer with only those logprobs that its word list allows."""
         constraint = await self._constraint(params)
         listed = ListedLogprobs(
             constraint,
@@ -246,6 +256,7 @@ class SearchClient:
                 yield output
 
     async def _constraint(self, params: SamplingParams) -> Constraint | None:
+        """Return a request's word list with its states on this node; None without a list."""
         grammar = None if params.structured_outputs is None else params.structured_outputs.grammar
         reference = None if grammar is None else GrammarReference.parse(grammar)
         if reference is None:
@@ -256,7 +267,7 @@ class SearchClient:
     async def _score(
         self, prompt: Any, params: SamplingParams, request_id: str, order: SearchOrder, options: Mapping[str, Any]
     ) -> AsyncGenerator[RequestOutput, None]:
-        """Yield the engine's own answer, and record what it cost."""
+        """Yield the engine's own sample as the answer, and record what it cost."""
         is_silent = params.logprobs is None
         params.logprobs = params.logprobs or 0
         params.flat_logprobs = True
@@ -283,6 +294,7 @@ class SearchClient:
 
 
 async def _whole_texts(generator: EngineGenerator, params: SamplingParams, decoding: Decoding) -> list[Continuation]:
+    """Find whole texts by beam search, or choose the best of several samples."""
     if decoding.num_beams > 1:
         no_repeat = decoding.no_repeat_ngram_size or 0
         rules = BeamRules(decoding.num_beams, decoding.length_penalty, decoding.early_stopping, no_repeat)
@@ -298,7 +310,7 @@ async def _whole_texts(generator: EngineGenerator, params: SamplingParams, decod
 
 
 def _keep_new(completion: CompletionOutput, num_tokens: int, num_characters: int) -> tuple[int, int]:
-    """Leave in a text so far what came after so many tokens and characters; return how many there are now."""
+    """Reduce a cumulative output to what is new since these counts; return the new counts."""
     tokens, text = completion.token_ids, completion.text
     completion.token_ids, completion.text = tokens[num_tokens:], text[num_characters:]
     if completion.logprobs is not None:
@@ -308,6 +320,7 @@ def _keep_new(completion: CompletionOutput, num_tokens: int, num_characters: int
 
 
 def _add_score(score: TextScore, completion: CompletionOutput, *, is_masked: bool) -> TextScore:
+    """Return the score of a text with the scores of an output's tokens added."""
     drawn = scores_of(completion, is_masked=is_masked)
     return TextScore(
         score.log_p + math.fsum(one.log_p for one in drawn),
@@ -318,7 +331,7 @@ def _add_score(score: TextScore, completion: CompletionOutput, *, is_masked: boo
 
 
 class _Outputs:
-    """The results of a search in the form of an answer of vLLM's engine, which its server formats alike.
+    """Turns the results of a search into outputs of vLLM's engine, which its server formats alike.
 
     ``eos_token`` is the tokenizer's own end token; unlike others, vLLM does not name it as the reason of an end.
     """
@@ -331,19 +344,22 @@ class _Outputs:
         self.named_ends = end_tokens - {eos_token}
 
     def whole(self, texts: Sequence[Continuation]) -> RequestOutput:
+        """Return whole texts as the choices of one finished output."""
         return self.of([self._completion(index, text) for index, text in enumerate(texts)], finished=True)
 
     def part(self, part: Continuation) -> RequestOutput:
-        """Return part of the only choice; the last one unless it ends with a sentence."""
+        """Return part of the only choice as an output, finished unless it ends with a sentence."""
         return self.of([self._completion(0, part)], finished=part.finish != "sentence")
 
     def join_parts(self, parts: Sequence[Continuation]) -> RequestOutput:
+        """Return all parts of the only choice as one finished output."""
         last = self._completion(0, parts[-1])
         last.text = "".join(part.text for part in parts)
         last.token_ids = [token for part in parts for token in part.tokens]
         return self.of([last], finished=True)
 
     def of(self, completions: list[CompletionOutput], *, finished: bool) -> RequestOutput:
+        """Build vLLM's output of the request from its choices."""
         return RequestOutput(
             request_id=self._request_id,
             prompt=self._prompt.get("prompt"),
@@ -354,6 +370,7 @@ class _Outputs:
         )
 
     def _completion(self, index: int, text: Continuation) -> CompletionOutput:
+        """Build vLLM's choice from a text, with the reason of its end as vLLM names it."""
         stop_reason: int | str | None = text.stop_reason
         if text.finish == "stop" and stop_reason is None and text.tokens[-1] in self.named_ends:
             stop_reason = text.tokens[-1]

@@ -39,8 +39,7 @@ class EngineGenerator:
     Args:
         prompt: The rendered prompt, with ``prompt_token_ids``.
         params: The request's own sampling parameters, which are not changed. With a grammar and no ``constraint``,
-            every
-            draw must begin at the text's start, as the grammar's state is not followed.
+            every draw must begin at the text's start, as the grammar's state is not followed.
         request_id: Prefix of the ids of all steps.
         constraint: None for free text.
         sentence_tokens: Those in which a sentence ends (``sentence_tokens``). The engine's own process stops at them;
@@ -75,10 +74,11 @@ class EngineGenerator:
 
     @property
     def num_tokens(self) -> int:
+        """Return how many tokens the engine has generated for this search."""
         return self._steps.num_tokens
 
     async def expand(self, place: Place, num_tokens: int, budget: int) -> Expansion:
-        """As ``Generator.expand``; at most ``MAX_STEP_TOKENS`` tokens.
+        """Ask the engine for the likeliest next tokens, as ``Generator.expand``; at most ``MAX_STEP_TOKENS``.
 
         Raises:
             EngineStepError: The engine did not answer, or not as it must.
@@ -99,7 +99,7 @@ class EngineGenerator:
         return Expansion(tuple(token for token, _ in best), tuple(log_p for _, log_p in best), source, sampled.log_mass)
 
     def follow(self, place: Place, token: int, budget: int, source: str | None) -> Place:
-        """As ``Generator.follow``.
+        """Return the place after one more token, as ``Generator.follow``.
 
         Raises:
             ListFaultError: The list does not allow the token.
@@ -107,7 +107,7 @@ class EngineGenerator:
         return Place((*place.tokens, token), self._after(place, (token,), budget), source)
 
     async def sample(self, place: Place, budget: int, *, to_sentence_end: bool = False, index: int = 0) -> Continuation:
-        """As ``Generator.sample``, with the request's own temperature, penalties and stop strings.
+        """Draw a continuation, as ``Generator.sample``, with the request's temperature, penalties and stop strings.
 
         Raises:
             EngineStepError: The engine did not answer, or not as it must.
@@ -135,13 +135,13 @@ class EngineGenerator:
         )
 
     def num_missing(self, place: Place) -> int:
-        """As ``Generator.num_missing``."""
+        """Return how many required words a text still lacks, as ``Generator.num_missing``."""
         if place.state is None or self._constraint is None or not isinstance(self._constraint.states, ControlledStates):
             return 0
         return self._constraint.states.num_missing(place.state)
 
     def text(self, tokens: tuple[int, ...]) -> str:
-        """As ``Generator.text``, with ``CUT_CHARACTER`` at the end where the tokens end inside a character."""
+        """Decode tokens, as ``Generator.text``, with ``CUT_CHARACTER`` at the end where they end inside a character."""
         while tokens and tokens[-1] in self.end_tokens:
             tokens = tokens[:-1]
         return self._texts.of(tokens) + (CUT_CHARACTER if self._texts.is_cut(tokens) else "")
@@ -150,6 +150,7 @@ class EngineGenerator:
         await self._steps.close()
 
     def _draw(self, place: Place, budget: int, to_sentence_end: bool, index: int) -> SamplingParams:
+        """Return the sampling parameters of one draw: the request's, with its own budget, seed and stops."""
         own, params = self._params, self._params.clone()
         params.n = 1
         params.max_tokens = budget
@@ -166,6 +167,7 @@ class EngineGenerator:
         return params
 
     def _grammar(self, place: Place, budget: int) -> StructuredOutputsParams | None:
+        """Return the grammar of a step that continues from a place; None for free text."""
         if self._constraint is not None:
             return StructuredOutputsParams(grammar=self._constraint.grammar(place, budget))
         structured = self._params.structured_outputs
@@ -177,13 +179,14 @@ class EngineGenerator:
         return replace(structured)
 
     def _after(self, place: Place, tokens: tuple[int, ...], budget: int) -> State | None:
+        """Return the automaton's state after tokens; None for free text."""
         if self._constraint is None or place.state is None:
             return None
         return self._constraint.after(place.state, tokens, budget, self.end_tokens)
 
 
 class _Steps:
-    """The steps of one search; arguments as of ``EngineGenerator``."""
+    """Sends the steps of one search to the engine; arguments as of ``EngineGenerator``."""
 
     def __init__(
         self,
@@ -205,7 +208,9 @@ class _Steps:
         self._running: set[asyncio.Task[RequestOutput]] = set()
 
     async def ask(self, place: Place, params: SamplingParams, *, keep: bool) -> tuple[CompletionOutput, str | None]:
-        """Ask once, with parameters that this step owns; return also the name of its cached work, if it is cached.
+        """Send one step to the engine; return its last output and the name of its cached work, if it is cached.
+
+        ``params`` belong to this step.
 
         Raises:
             EngineStepError: Nothing came, or the engine gave up.
@@ -227,7 +232,9 @@ class _Steps:
     async def stream(
         self, place: Place, params: SamplingParams
     ) -> AsyncGenerator[tuple[CompletionOutput, str | None], None]:
-        """Yield what came so far after each token, the same way; closing it ends the request in the engine.
+        """Send one step and yield its output so far after each token, with the name of its cached work.
+
+        Closing it ends the request in the engine.
 
         Raises:
             EngineStepError: Nothing came, or the engine gave up.
@@ -250,7 +257,7 @@ class _Steps:
             raise EngineStepError(f"the engine ended a step with {finish!r}")
 
     def _request(self, place: Place, params: SamplingParams, *, keep: bool) -> tuple[dict[str, Any], str | None]:
-        """Return the prompt of a step and the name of its cached work, which is written into the step's parameters."""
+        """Return a step's prompt and the name of its cached work, which is written into ``params``."""
         params.skip_clone = True
         params.extra_args, source = None, None
         if self._cached is not None and (keep or place.source is not None):
@@ -271,6 +278,7 @@ class _Steps:
         await asyncio.gather(*running, return_exceptions=True)
 
     async def _last(self, prompt: Mapping[str, Any], params: SamplingParams) -> RequestOutput:
+        """Run one request in the engine and return its last output."""
         last: RequestOutput | None = None
         async for output in self._client.generate(prompt, params, self._next_id(), **self._options):
             last = output
@@ -294,7 +302,7 @@ class CachedSteps:
         self._numbers = count(1)
 
     def step(self, parent: str | None, *, keep: bool) -> ForkHint:
-        """Return the hint of a step's request: the work it builds on, and its own."""
+        """Return a step's fork hint: the work that it builds on, its own name, and names to release."""
         generation = 0 if parent is None else self._generations.get(parent, 0)
         release = [name for name, of_name in self._generations.items() if of_name < generation]
         for name in release:
@@ -308,6 +316,7 @@ class CachedSteps:
         return ForkHint(keep=own, parent=parent, release=tuple(release))
 
     def end(self) -> None:
+        """Give up all names of the search; the next step of any search releases them."""
         self._unused.extend(self._generations)
         self._generations.clear()
 
@@ -330,10 +339,11 @@ def sentence_tokens(facts: TokenizerFacts) -> list[int]:
 
 
 def _finish(output: CompletionOutput) -> Finish:
+    """Return whether a draw ended by a stop or by its length."""
     return "stop" if output.finish_reason == "stop" else "length"
 
 
 def _seed(seed: int, index: int, num_tokens: int) -> int:
-    """Return a seed for each draw; the same ones for the same request."""
+    """Derive the seed of one draw from the request's; the same for the same request."""
     digest = hashlib.sha256(f"{seed} {index} {num_tokens}".encode()).digest()
     return int.from_bytes(digest[:7], "big")

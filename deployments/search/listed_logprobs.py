@@ -17,7 +17,9 @@ from vocab.matching.matcher import Matcher
 
 
 class ListedLogprobs:
-    """Follow the choices of one answer, token by token, with the masks that the engine fills.
+    """Removes from an answer's logprobs the tokens that its word list forbids.
+
+    It follows the answer's choices, token by token, with the masks that the engine fills.
 
     A text is followed within the request's budget, as in the engine: near its end the budget decides which of an
     author's wishes are dropped, so that a text followed without one may come where nothing is allowed.
@@ -40,7 +42,7 @@ class ListedLogprobs:
         self._followed: dict[int, _FollowedText] = {}
 
     def keep_listed(self, output: CompletionOutput) -> None:
-        """Change the logprobs of an output."""
+        """Remove forbidden tokens from the logprobs of an output, in place."""
         if output.logprobs is None:
             return
         text = self._followed.get(output.index) if self._is_delta else None
@@ -78,10 +80,12 @@ class _FollowedText:
         return self._mask
 
     def accept(self, token: int) -> None:
+        """Follow the text by one token."""
         self._is_allowed = self._is_allowed and self._matcher.accept_token(token)
 
 
 def _may_come(mask: Int32Array | None, token: int, logprob: float) -> bool:
+    """Return whether a token has a probability and the mask, if any, allows it."""
     if logprob == -math.inf:
         return False
     return mask is None or (token < 32 * len(mask) and bool(mask[token >> 5] >> np.int32(token & 31) & 1))

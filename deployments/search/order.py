@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from deployments.contract import Decoding
-from vocab.decoding.scores import TextScore
+from vocab.decoding.select import TextScore
 
 ORDER_ARGUMENT: Final = "wordbound_order"
 """The entry of a request's ``extra_args`` that holds its order."""
@@ -33,7 +33,7 @@ class AnswerCost:
     num_tokens: int
 
     def block(self, text: str, num_words: int) -> dict[str, Any]:
-        """Return the members of the ``vocab`` block that report it, for the first choice as it is sent."""
+        """Return the members of the ``vocab`` block that report the cost, for the first choice as it is sent."""
         figures = {
             "log_mass_per_word": self.score.log_mass_per_word(num_words),
             "bits_per_char": self.score.bits_per_char(text),

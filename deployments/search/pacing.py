@@ -27,7 +27,7 @@ class StreamPacer:
         self._num_open = 0
 
     async def pace(self, outputs: AsyncGenerator[RequestOutput, None]) -> AsyncGenerator[RequestOutput, None]:
-        """Yield the outputs of one stream, the first without delay. Closes ``outputs``."""
+        """Yield one stream's outputs, the first at once, the next spaced where others are open. Closes ``outputs``."""
         loop = asyncio.get_running_loop()
         self._num_open += 1
         try:
@@ -41,4 +41,5 @@ class StreamPacer:
             self._num_open -= 1
 
     def _interval_s(self) -> float:
+        """Return the least time between two outputs of a stream; it grows with the open streams."""
         return min(self._num_open * _PART_S, _MAX_INTERVAL_S)

@@ -20,8 +20,7 @@ from deployments.search.generator import EngineGenerator
 from deployments.search.tokens import Constraint, likeliest, score_at
 from vocab.decoding.generator import Place
 from vocab.decoding.rescue import Sampling, Step, rescue_words
-from vocab.decoding.scores import TextScore
-from vocab.decoding.select import random_source
+from vocab.decoding.select import TextScore, random_source
 from vocab.matching.states import State
 
 T = TypeVar("T")
@@ -31,10 +30,10 @@ NUM_LIKELIEST: Final = 16
 
 
 class EngineWriter(EngineGenerator):
-    """A ``vocab.decoding.rescue.Writer``; its texts are under a list."""
+    """A ``vocab.decoding.rescue.Writer`` over vLLM's engine, for texts under a list."""
 
     async def write(self, place: Place, budget: int, *, index: int = 0) -> AsyncGenerator[Step, None]:
-        """As ``Writer.write``.
+        """Yield the engine's tokens from a place on, one by one, as ``Writer.write``.
 
         Raises:
             EngineStepError: The engine did not answer, or not as it must.
@@ -55,21 +54,22 @@ class EngineWriter(EngineGenerator):
                         log_mass=score.log_mass,
                         likeliest=tuple(likeliest(output, position)),
                     )
-                    step = self._led(step, budget - position, source)
+                    step = self._with_place(step, budget - position, source)
                     yield replace(step, finish=output.finish_reason) if is_last else step
                     place = step.place
                 num_done = len(tokens)
 
     def new_detokenizer(self) -> IncrementalDetokenizer:
-        """Return what vLLM itself makes the request's text with, its stop strings included."""
+        """Return vLLM's own detokenizer for the request, its stop strings included."""
         return self._texts.new_detokenizer(self._params)
 
     def instead(self, step: Step, token: int, log_p: float, budget: int) -> Step:
-        """As ``Writer.instead``."""
-        other = self._led(replace(step, token=token, log_p=log_p, finish=None), budget, step.place.source)
+        """Return a step with another token in place of its own, as ``Writer.instead``."""
+        other = self._with_place(replace(step, token=token, log_p=log_p, finish=None), budget, step.place.source)
         return replace(other, finish="stop") if token in self.end_tokens else other
 
     def _writing(self, place: Place, budget: int, index: int) -> SamplingParams:
+        """Return the sampling parameters with which the engine writes on from a place."""
         params, own = self._draw(place, budget, to_sentence_end=False, index=index), self._params
         if not place.tokens and own.seed is not None:
             # As vLLM's own: a text of which nothing is taken back is the same without this search.
@@ -81,8 +81,8 @@ class EngineWriter(EngineGenerator):
         params.detokenize, params.stop = False, []
         return params
 
-    def _led(self, step: Step, budget: int, source: str | None) -> Step:
-        """Return the step with where its token leads; ``budget`` is what was left before it."""
+    def _with_place(self, step: Step, budget: int, source: str | None) -> Step:
+        """Complete a step with the place and state after its token; ``budget`` is what was left before it."""
         constraint, before = self._list, self._state(step.start)
         state = constraint.after(before, (step.token,), budget, self.end_tokens)
         is_end = step.token in self.end_tokens
@@ -97,16 +97,18 @@ class EngineWriter(EngineGenerator):
 
     @property
     def _list(self) -> Constraint:
+        """Return the word list; without one there is no backtracking."""
         if self._constraint is None:
             raise ValueError("free text has no corners")
         return self._constraint
 
     def _state(self, place: Place) -> State:
+        """Return the automaton's state at a place."""
         return self._list.start if place.state is None else place.state
 
 
 class RescuedText:
-    """One of the texts of a request, in parts as vLLM's outputs have them.
+    """One text of a request with backtracking, in parts as vLLM's outputs have them.
 
     Args:
         named_ends: The end tokens that vLLM names as the reason of an end.
@@ -128,7 +130,7 @@ class RescuedText:
         self._detokenizer = writer.new_detokenizer()
 
     async def parts(self) -> AsyncGenerator[CompletionOutput, None]:
-        """Yield the text as far as it stays; the last part has the reason of its end.
+        """Yield the parts of the text that backtracking no longer changes; the last has its finish reason.
 
         Raises:
             EngineStepError, ListFaultError: As ``EngineWriter.write``.
@@ -149,6 +151,7 @@ class RescuedText:
                     return
 
     def _part(self, steps: Sequence[Step]) -> CompletionOutput:
+        """Turn settled steps into an output, up to a stop string; add to the score."""
         done, stop_string = [], None
         for step in steps:
             done.append(step)
@@ -182,7 +185,7 @@ class RescuedText:
 
 
 def join_parts(parts: Sequence[CompletionOutput]) -> CompletionOutput:
-    """Return the whole text of these parts."""
+    """Join the parts of a text into one output."""
     whole = parts[-1]
     whole.text = "".join(part.text for part in parts)
     whole.token_ids = [token for part in parts for token in part.token_ids]
@@ -205,6 +208,7 @@ async def merge(streams: Sequence[AsyncGenerator[T, None]]) -> AsyncGenerator[T,
     items: asyncio.Queue[T | _End] = asyncio.Queue()
 
     async def put(stream: AsyncGenerator[T, None]) -> None:
+        """Put a stream's items into the queue, then its end or error."""
         end = _End()
         try:
             async with aclosing(stream):

@@ -83,6 +83,7 @@ def likeliest(output: CompletionOutput, position: int = 0) -> list[tuple[int, fl
 
 
 def _logprobs(output: CompletionOutput) -> Any:
+    """Return an output's logprobs; raise where it has none for one of its tokens."""
     logprobs = output.logprobs
     if logprobs is None or len(logprobs) != len(output.token_ids):
         raise EngineStepError("the engine did not say how likely its tokens are")
@@ -90,6 +91,7 @@ def _logprobs(output: CompletionOutput) -> Any:
 
 
 def _masses(rank: int | None) -> tuple[float, float]:
+    """Unpack log mass and log weight from the rank in which the plugin packs them."""
     try:
         return unpack(rank or 0)
     except ValueError as error:
@@ -97,6 +99,7 @@ def _masses(rank: int | None) -> tuple[float, float]:
 
 
 def _finite(log_p: float) -> float:
+    """Return log p; raise where it is not finite."""
     if not math.isfinite(log_p):
         raise EngineStepError(f"the engine gave a token whose log p is {log_p}")
     return log_p
@@ -114,7 +117,10 @@ class TokenText:
         )
 
     def new_detokenizer(self, params: SamplingParams | None = None) -> IncrementalDetokenizer:
-        """Return vLLM's own detokenizer for such a text; with ``params`` it looks for their stop strings."""
+        """Return vLLM's own detokenizer for a text after the prompt.
+
+        With ``params`` it looks for their stop strings.
+        """
         request = EngineCoreRequest(
             request_id="",
             prompt_token_ids=self._prompt_tokens,
@@ -129,7 +135,7 @@ class TokenText:
         return IncrementalDetokenizer.from_new_request(self._tokenizer, request)
 
     def of(self, tokens: Sequence[int]) -> str:
-        """Return the text, without an incomplete character at its end; 1 µs for each token."""
+        """Decode tokens to text, without an incomplete character at its end; 1 µs for each token."""
         if not tokens:
             return ""
         detokenizer = self.new_detokenizer()
@@ -137,6 +143,7 @@ class TokenText:
         return str(detokenizer.get_next_output_text(finished=True, delta=False))
 
     def is_cut(self, tokens: Sequence[int]) -> bool:
+        """Return whether tokens end inside a character."""
         return bool(self._tokenizer.decode(list(tokens[-_MAX_CHARACTER_TOKENS:])).endswith(CUT_CHARACTER))
 
 
@@ -149,6 +156,7 @@ class Constraint:
 
     @property
     def start(self) -> State:
+        """Return the state in which the request's text begins."""
         return self.states.begin(self.reference.place)
 
     def grammar(self, place: Place, budget: int) -> str:
@@ -164,7 +172,7 @@ class Constraint:
         return here.to_ebnf()
 
     def after(self, state: State, tokens: tuple[int, ...], budget: int, end_tokens: frozenset[int]) -> State:
-        """Return the state after tokens, with ``budget`` tokens left before them.
+        """Return the automaton's state after tokens, with ``budget`` tokens left before them.
 
         Raises:
             ListFaultError: The list does not allow one of them.

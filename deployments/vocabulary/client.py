@@ -32,8 +32,9 @@ class VocabularyClient:
         self._resolved: LRUCache[bytes, ResolvedVocabulary] = LRUCache(max_resolved)
 
     async def resolve(self, spec: VocabularySpec, owner: str = NO_OWNER) -> ResolvedVocabulary:
-        """Return the artefacts of a vocabulary, as ``Vocabulary.resolve``; those of the last time where the deployment
-        cannot be reached. ``owner`` is the name of the key that asks: keys take turns.
+        """Return the artefacts of a vocabulary; where the deployment is away, those of the last time.
+
+        They are as ``Vocabulary.resolve`` returns them. ``owner`` is the name of the key that asks: keys take turns.
 
         Raises:
             VocabularyError: Those of ``Vocabulary.resolve``.
@@ -53,7 +54,7 @@ class VocabularyClient:
         return resolved
 
     async def ask(self, question: Question, owner: str) -> bytes:
-        """Ask about lists or a text, in a turn of ``owner``.
+        """Return the answer to a question about lists or a text, in a turn of ``owner``.
 
         Raises:
             VocabularyError, OverloadedError: Those of ``Lists.answer``, and where the deployment cannot be reached.
@@ -64,7 +65,7 @@ class VocabularyClient:
         return answer
 
     async def fetch(self, digest: str) -> bytes:
-        """Return the file of an artefact.
+        """Fetch the file of an artefact, by its digest.
 
         Raises:
             ArtefactError: It is not there.
@@ -74,6 +75,7 @@ class VocabularyClient:
         return fetched
 
     async def _ask(self, method: str, *arguments: Any) -> Any:
+        """Call a method of the deployment; raise ``OverloadedError`` at once where it is away."""
         if has_no_replica(self._handle):
             raise _away()
         response = getattr(self._handle, method).remote(*arguments)
@@ -98,4 +100,5 @@ class VocabularyClient:
 
 
 def _away() -> OverloadedError:
+    """Return the error of a deployment that cannot be reached."""
     return OverloadedError("The word lists cannot be reached now. Try again in a moment.", ENGINE_START_S)

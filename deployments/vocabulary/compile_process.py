@@ -57,6 +57,7 @@ class WorkerCommand:
     shared_bytes: int = 2**36
 
     def arguments(self) -> list[str]:
+        """Return the command line that starts the process."""
         values = {
             "--folder": self.folder,
             "--max-bytes": self.max_bytes,
@@ -72,7 +73,10 @@ class WorkerCommand:
 
 
 class CompileProcess:
-    """A compile process. Used by the thread that made it, with which it ends; only ``stop`` may be called by any."""
+    """A handle of one compile process, a child of this one.
+
+    Used by the thread that made it, with which it ends; only ``stop`` may be called by any.
+    """
 
     def __init__(self, arguments: Sequence[str], max_memory_bytes: int, first: bytes = b"") -> None:
         """``first`` is written to its input before it is asked anything."""
@@ -92,7 +96,9 @@ class CompileProcess:
         self._output: Any = self._process.stdout
 
     def wait_until_ready(self) -> str:
-        """Return what it calls itself: a process for lists, by the digest of the tokenizer that it compiles for.
+        """Wait until the process is ready, and return the name that it gives itself.
+
+        A process for lists is named by the digest of the tokenizer that it compiles for.
 
         Raises:
             CompileError: It does not become ready.
@@ -113,7 +119,7 @@ class CompileProcess:
         return self._process.poll() is None
 
     def ask(self, job: Job | CheckStructure, deadline_s: float, max_cpu_s: float = math.inf) -> Reply:
-        """Have a job done. A process that failed is gone afterwards.
+        """Send the child process a job and wait for its reply; kill it on a failure.
 
         Raises:
             NotBegunError: It was gone before it began.
@@ -151,6 +157,7 @@ class CompileProcess:
         self._process.kill()
 
     def reap(self) -> None:
+        """Kill the process, wait for its end and close its pipes."""
         self._process.kill()
         self._process.wait()
         for stream in (self._input, self._output):
@@ -158,7 +165,10 @@ class CompileProcess:
                 stream.close()
 
     def _send(self, data: bytes, deadline: float, deadline_s: float) -> None:
-        """Write in parts: a process that does not read would block the writer forever."""
+        """Write data to the process in parts, within the deadline.
+
+        A process that does not read would block the writer forever.
+        """
         while data:
             self._check(deadline, deadline_s)
             _, writable, _ = select.select([], [self._input], [], _LOOK_S)
@@ -167,6 +177,7 @@ class CompileProcess:
                 data = data[self._input.write(data[: select.PIPE_BUF]) :]
 
     def _read_line(self, deadline: float, deadline_s: float) -> bytes:
+        """Read one line of the process's output, within its deadline and limits."""
         while b"\n" not in self._unread:
             self._check(deadline, deadline_s)
             readable, _, _ = select.select([self._output], [], [], _LOOK_S)
@@ -182,6 +193,7 @@ class CompileProcess:
         return line
 
     def _check(self, deadline: float, deadline_s: float) -> None:
+        """Raise where the process is over its deadline, processor time or memory."""
         if time.monotonic() > deadline:
             raise CompileTimeoutError(f"a job took longer to compile than the {deadline_s:g} s it may")
         if math.isfinite(self._max_cpu_s) and cpu_seconds(self.pid) > self._max_cpu_s:
@@ -192,6 +204,7 @@ class CompileProcess:
             )
 
     def _how_it_died(self) -> str:
+        """Describe how the process ended, for an error message."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(1)
         code = self._process.returncode
@@ -203,6 +216,7 @@ class CompileProcess:
 
 
 def _field(line: bytes, name: str) -> object:
+    """Return a member of a JSON line that the process wrote; raise where it has none."""
     try:
         return json.loads(line)[name]
     except (ValueError, KeyError, TypeError):

@@ -69,7 +69,7 @@ class CompilerLimits:
 
 
 class Compiler:
-    """The compile processes. Called from one event loop."""
+    """Compiles lists in two processes, for short and for long jobs. Called from one event loop."""
 
     def __init__(self, command: WorkerCommand, limits: CompilerLimits) -> None:
         start = _ListStart(command)
@@ -86,8 +86,9 @@ class Compiler:
         await self._short.ask(None, NO_OWNER)
 
     async def compile(self, job: CompileList | ChangeList, owner: str = NO_OWNER) -> Compiled:
-        """Return the artefact of a list or of its changes, found or made. A caller who leaves takes the job along,
-        if it has not begun.
+        """Compile a list or its changes, or find the artefact, and return it.
+
+        A caller who leaves takes the job along, if it has not begun.
 
         Raises:
             WordListError: The list cannot be used.
@@ -106,6 +107,7 @@ class Compiler:
         return (await self._ask(self._short, job, owner)).fewest_tokens
 
     def pids(self) -> list[int]:
+        """Return the ids of the processes that run."""
         return [lane.pid for lane in (self._short, self._long) if lane.pid is not None]
 
     async def close(self) -> None:
@@ -113,6 +115,7 @@ class Compiler:
         await asyncio.gather(self._short.close(), self._long.close())
 
     async def _ask(self, lane: "Lane", job: Job, owner: str) -> Reply:
+        """Return a lane's reply to a job; raise the error in it."""
         reply = await lane.ask(job, owner)
         if reply.error is not None:
             raise reply.error
@@ -120,11 +123,12 @@ class Compiler:
 
 
 def _is_clients(job: Job | CheckStructure) -> bool:
-    """Whether a job is a client's own, not one of a list that all share."""
+    """Return whether a job is a client's own, not one of a list that all share."""
     return not isinstance(job, CompileList) or job.words is not None
 
 
 def _is_short(job: CompileList | ChangeList) -> bool:
+    """Return whether a job has few enough words of a client's for the process of short jobs."""
     words = job.words if isinstance(job, CompileList) else (*job.extra_words, *job.exclude_words)
     return words is not None and len(words) <= SHORT_LIST and sum(map(len, words)) <= SHORT_LIST_CHARS
 
@@ -176,7 +180,9 @@ class Lane:
         return None if process is None else process.pid
 
     async def ask(self, job: Job | CheckStructure | None, owner: str) -> Reply:
-        """Return the reply to a job; without one, an empty reply once there is a process, however long it takes.
+        """Queue a job and return the reply to it; without one, an empty reply once there is a process.
+
+        Without a job there is no deadline.
 
         Raises:
             CompileQueueError: Too many jobs of the owner wait.
@@ -195,6 +201,7 @@ class Lane:
             self._discard(owner, item)
 
     def _put(self, owner: str, item: _Item) -> None:
+        """Queue a job; refuse it where too many of its owner wait."""
         with self._changed:
             if self._is_closed:
                 raise CompileError("the service is ending")
@@ -214,7 +221,10 @@ class Lane:
                 del self._jobs[owner]
 
     def _next(self) -> _Item | None:
-        """Wait for a job, and give its owner the last turn; None at the end. Raises ``TimeoutError`` after idling."""
+        """Wait for the next job, and give its owner the last turn; None at the end.
+
+        Raises ``TimeoutError`` after idling.
+        """
         with self._changed:
             if not self._changed.wait_for(lambda: self._jobs or self._is_closed, self._idle_s):
                 raise TimeoutError
@@ -228,6 +238,7 @@ class Lane:
             return item
 
     async def close(self) -> None:
+        """Kill the process and wait for the end of the thread; a job under way fails."""
         with self._changed:
             self._is_closed = True
             self._changed.notify()
@@ -236,6 +247,7 @@ class Lane:
         await asyncio.to_thread(self._thread.join)
 
     def _run(self) -> None:
+        """Do queued jobs one by one, in the lane's thread; end a process that is idle."""
         while True:
             try:
                 item = self._next()
@@ -254,6 +266,7 @@ class Lane:
             self._process = None
 
     def _do(self, item: _Item) -> Reply:
+        """Have the process do a job; start another where it died before it began."""
         for _ in range(_MAX_STARTS):
             if self._is_closed:
                 break
@@ -276,6 +289,7 @@ class Lane:
         raise CompileError("the service is ending" if self._is_closed else "compile processes die before they begin")
 
     def _ready_process(self) -> CompileProcess:
+        """Return a process that is ready; start one where none is alive."""
         if self._process is not None and not self._process.is_alive():
             self._process.reap()
             self._process = None
@@ -287,6 +301,7 @@ class Lane:
         return self._process
 
     def _end(self, why: str) -> None:
+        """End the process, and log why."""
         if self._process is not None:
             logger.info("a compile process %s and is ended", why)
             self._process.close()

@@ -39,7 +39,7 @@ MAX_LAST_GOOD: Final = 256
 
 
 class CompilesLists(Protocol):
-    """``compiler.Compiler``."""
+    """What ``Vocabulary`` uses of ``compiler.Compiler``."""
 
     async def warm_up(self) -> None: ...
     async def compile(self, job: CompileList | ChangeList, owner: str) -> Compiled: ...
@@ -56,7 +56,7 @@ class _LastGood:
 
 
 class Vocabulary:
-    """Resolve lists to artefacts. Every method may be called concurrently."""
+    """Resolves vocabularies to compiled artefacts. Every method may be called concurrently."""
 
     def __init__(self, settings: Settings, store: ArtefactStore, compiler: CompilesLists) -> None:
         self._settings = settings
@@ -86,7 +86,7 @@ class Vocabulary:
         return created
 
     async def resolve(self, spec: VocabularySpec, owner: str = NO_OWNER) -> ResolvedVocabulary:
-        """Return the artefacts of a vocabulary, compiled if they are new, in a turn of ``owner``.
+        """Return the artefacts of a vocabulary, compiled where they are new, in a turn of ``owner``.
 
         Raises:
             WordListError: The list cannot be used.
@@ -146,6 +146,7 @@ class Vocabulary:
         await self._compiler.close()
 
     async def _list(self, spec: VocabularySpec, owner: str) -> Compiled:
+        """Compile a vocabulary's list, or find it; for a bad list file return its last good version."""
         if spec.words is not None or spec.lang is None:
             words = spec.words or ()
             return await self._compile(("inline", spec.lang, _digest(words)), CompileList(spec.lang, words), owner)
@@ -174,7 +175,7 @@ class Vocabulary:
         return compiled
 
     async def _changes(self, base: Compiled, spec: VocabularySpec, owner: str) -> str | None:
-        """Return the artefact of the words added and left out; None where they change nothing."""
+        """Return the digest of the artefact of words added and left out; None where they change nothing."""
         if not spec.changes:
             return None
         job = ChangeList(base.digest, spec.extra_words, spec.exclude_words)
@@ -182,6 +183,7 @@ class Vocabulary:
         return (await self._compile(key, job, owner)).digest or None
 
     async def _compile(self, key: Hashable, job: CompileList | ChangeList, owner: str) -> Compiled:
+        """Return a compiled list, known or compiled now; a new one counts against the owner's limit."""
         if key not in self._known:
             await self._count(owner)
 
@@ -191,7 +193,7 @@ class Vocabulary:
         return await self._known.get(key, make, self._is_there, cached_errors=WordListError)
 
     async def _count(self, owner: str) -> None:
-        """Count a list towards those that the owner may have compiled.
+        """Count a new list against those that the owner may have compiled in an hour.
 
         Raises:
             CompileQueueError: It was one too many.
@@ -208,6 +210,7 @@ class Vocabulary:
             ) from None
 
     def _count_compiled(self, compiled: Compiled) -> Compiled:
+        """Count a compiled or stored list in the statistics, and log it; return it."""
         self._counts["num_loaded" if compiled.was_stored else "num_compiles"] += 1
         if not compiled.was_stored:
             logger.info(
@@ -222,7 +225,7 @@ class Vocabulary:
         return compiled
 
     async def _is_there(self, known: Compiled) -> bool:
-        """Return whether it is still stored; this counts as a use."""
+        """Return whether a list's artefact is still stored; this counts as a use."""
         return not known.digest or await asyncio.to_thread(self._store.has, known.digest)
 
 
@@ -245,10 +248,12 @@ class VocabularyDeployment:
 
 
 def _digest(words: tuple[str, ...]) -> bytes:
+    """Hash words, for a key of the cache."""
     return hashlib.sha256(json.dumps(words).encode()).digest()
 
 
 def _command(settings: Settings) -> WorkerCommand:
+    """Return how compile processes are started with these settings."""
     return WorkerCommand(
         folder=settings.resolved_artefact_dir(),
         max_bytes=settings.artefact_bytes,

@@ -91,6 +91,7 @@ class _Listed:
         self._lock = Lock()
 
     def forms(self) -> ListForms:
+        """Return the forms of the list's words; made once."""
         with self._lock:
             return self._forms
 
@@ -100,7 +101,7 @@ class _Listed:
 
     @cached_property
     def num_bytes(self) -> int:
-        """Of the words with their forms, also where these are not made yet."""
+        """Estimate the bytes of the words with their forms, also where these are not made yet."""
         words = self.word_list.words
         return sum(map(sys.getsizeof, words)) + len(words) * _FORM_BYTES
 
@@ -121,6 +122,7 @@ class _Cache:
         return len(self._lists)
 
     def get(self, key: Hashable, owner: str, read: Callable[[], _Listed]) -> _Listed:
+        """Return a list, read once for all who ask; one that is too large is not cached."""
         with self._lock:
             known = self._lists.get(key)
             if known is not None:
@@ -149,6 +151,7 @@ class _Cache:
         return listed
 
     def _shrink(self) -> None:
+        """Drop lists of the key that has the most bytes, until all fit ``max_bytes``."""
         while True:
             done = [(key, owner, one.result()) for key, (owner, one) in self._lists.items() if one.done()]
             of_owner = Counter[str]()
@@ -171,7 +174,7 @@ class Lists:
         self._cache = _Cache(MAX_CACHED_BYTES)
 
     async def answer(self, question: Question, owner: str = NO_OWNER) -> bytes:
-        """Return the answer as it is sent, in a turn of the key ``owner``.
+        """Answer a question, in a turn of the key ``owner``; return the bytes that are sent.
 
         Raises:
             WordListError: There is no such list, or it cannot be used.
@@ -199,11 +202,13 @@ class Lists:
             return error.with_traceback(None)
 
     def _answer(self, question: Question, owner: str) -> bytes:
+        """Dispatch a question: which lists there are, words of one, or the check of a text."""
         if isinstance(question, AskCheck):
             return self._check(question, owner)
         return _json(self._words(question, owner) if isinstance(question, AskWords) else self._vocabularies())
 
     def _vocabularies(self) -> dict[str, Any]:
+        """List the vocabularies there are: files, languages and levels."""
         files, cleaned = list_files(self._folder), cleaned_languages()
         data = [
             {
@@ -222,6 +227,7 @@ class Lists:
         return {"object": "list", "data": data}
 
     def _words(self, asked: AskWords, owner: str) -> dict[str, Any]:
+        """Return a page of a list's words that contain the query, each with rank and lemma."""
         word_list = self._load(VocabularySpec(lang=asked.name), owner).word_list
         found = words_with(word_list, asked.query)
         lemmas = KnownLemmas.of_language(word_list.language)
@@ -237,6 +243,7 @@ class Lists:
         }
 
     def _check(self, asked: AskCheck, owner: str) -> bytes:
+        """Check a text against a list; return the report in the form asked for."""
         spec = asked.spec.resolve_level(self._folder)
         listed = self._load(spec, owner)
         word_list, forms = listed.word_list, listed.forms()
@@ -247,7 +254,7 @@ class Lists:
         return render_reports([NamedReport(None, report)], asked.form).encode()
 
     def _load(self, spec: VocabularySpec, owner: str) -> _Listed:
-        """Return a list, read if it is not known."""
+        """Return a list, from the cache or read; a client's own list is not cached."""
         if spec.words is not None or spec.lang is None:
             return _Listed(inline_word_list(spec.words or (), spec.lang), spec.options)
         lang = spec.lang

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from vocab.automaton.speller import Speller
-from vocab.automaton.words import Words, build_words
+from vocab.automaton.words import CompiledList, build_words
 from vocab.compiler import list_compiler, worker
 from vocab.lists.wordlists import WordList
 
@@ -37,7 +37,7 @@ FAULTS: Final[dict[str, Callable[[], Any]]] = {
 }
 
 
-def build_or_fail(word_list: WordList, speller: Speller, *, has_capitals: bool | None = None) -> Words:
+def build_or_fail(word_list: WordList, speller: Speller, *, has_capitals: bool | None = None) -> CompiledList:
     for word in word_list.words:
         FAULTS.get(word, lambda: None)()
     return build_words(word_list, speller, has_capitals=has_capitals)

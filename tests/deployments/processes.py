@@ -11,7 +11,7 @@ import psutil
 from deployments.vocabulary.compile_process import WorkerCommand
 from tests.small_tokenizer import small_speller
 from vocab.artefacts.store import ArtefactStore
-from vocab.artefacts.stored_tokenizer import store_tokenizer
+from vocab.compiler.worker import store_tokenizer
 
 MAX_BYTES = 10**8
 

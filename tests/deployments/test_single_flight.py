@@ -67,7 +67,7 @@ async def test_those_used_longest_ago_are_forgotten_and_looking_at_results_is_no
     assert flight.results() == [1, 2]
     await flight.get("c", maker.make)
     assert sorted(flight.results()) == [1, 3]
-    flight.drop_oldest()
+    flight.drop_least_used()
     assert flight.results() == [3]
     assert num_made == [1, 2, 2]
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from vocab.artefacts.artefact import ArtefactFolder
 from vocab.automaton.speller import Speller
-from vocab.automaton.words import Words, build_words
+from vocab.automaton.words import CompiledList, build_words
 from vocab.lists.wordlists import load_word_list
 from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE
 
@@ -33,7 +33,7 @@ def short_lists(folder: Path, *langs: str) -> Path:
     return folder
 
 
-def save_short_list(folder: Path, speller: Speller) -> Words:
+def save_short_list(folder: Path, speller: Speller) -> CompiledList:
     """Compile the first words of the English list into a folder of artefacts."""
     whole = load_word_list("en", None)
     words = build_words(whole.up_to(NUM_SHORT), speller, has_capitals=whole.has_capitals)

@@ -14,7 +14,7 @@ import ray
 from ray import serve
 
 from deployments.batch.worker.feeder import FeederDiedError, ServeEngines
-from deployments.replica.answers.answer_line import NOT_STARTED, LineAnswer, LineRequest
+from deployments.contract import NOT_STARTED, LineAnswer, LineRequest
 from tests.e2e.processes import our_processes_named
 
 pytestmark = [

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from deployments.adapters.merging import linear_names, outline
+from deployments.adapters.merging import adaptable_layers, outline
 from tests.tiny_adapters import DAMAGES, damaged, write_adapter, write_model
 from vocab.adapters import (
     CARD,
@@ -158,7 +158,7 @@ def test_shapes_that_do_not_fit_are_named(folder: Path, modules: dict[str, Shape
 
 def test_the_layers_that_an_engine_may_have_to_change_are_named(model: Path) -> None:
     names = ["down_proj", "gate_proj", "k_proj", "o_proj", "q_proj", "up_proj", "v_proj"]
-    assert linear_names(outline(str(model))) == names
+    assert adaptable_layers(outline(str(model))) == names
 
 
 @pytest.mark.parametrize(("rank", "largest"), [(4, 8), (17, 32), (512, 512)])

@@ -9,7 +9,7 @@ from vocab.automaton.frame import FrameTokens
 from vocab.automaton.overlay import Overlay
 from vocab.automaton.speller import Speller
 from vocab.automaton.tokenizer import TokenizerFacts
-from vocab.automaton.words import Words, build_words
+from vocab.automaton.words import CompiledList, build_words
 from vocab.lists.wordlists import WordList
 from vocab.matching.matcher import Matcher
 from vocab.matching.states import ListStates, State, frame_for
@@ -66,13 +66,13 @@ def toy_states(
     return ListStates.of(listed, options, speller, n_words, changes, has_places=has_places), facts
 
 
-def toy_words(words: Sequence[str], pieces: Iterable[str] = (), lang: str = "es") -> Words:
+def toy_words(words: Sequence[str], pieces: Iterable[str] = (), lang: str = "es") -> CompiledList:
     """A list as an artefact has it."""
     return build_words(word_list(words, lang), toy_speller(toy_tokenizer(pieces)))
 
 
 def states_of(
-    words: Words,
+    words: CompiledList,
     facts: TokenizerFacts,
     n_words: int | None = None,
     *,

@@ -18,7 +18,7 @@ _FEWEST_NODES: Final = 1024
 
 
 def group_starts(owners: npt.NDArray[np.integer[Any]], num_groups: int) -> Int32Array:
-    """Return where each group begins, int32 (groups + 1,), when members with these owners are ordered by group."""
+    """Return the offset of each group (CSR), int32 (groups + 1,), for members sorted by owner."""
     starts = np.zeros(num_groups + 1, dtype=np.int32)
     np.cumsum(np.bincount(owners, minlength=num_groups), out=starts[1:])
     return starts
@@ -40,6 +40,7 @@ class ByteStrings:
 
     @classmethod
     def of(cls, strings: Iterable[bytes]) -> "ByteStrings":
+        """Join byte strings into one array, without bytes between them."""
         lengths = np.fromiter(map(len, strings := list(strings)), dtype=np.int32, count=len(strings))
         ends = np.cumsum(lengths, dtype=np.int32)
         return cls(np.frombuffer(b"".join(strings), dtype=np.uint8), ends - lengths, ends)
@@ -87,7 +88,7 @@ class ByteTrie:
 def _insert(
     data: Uint8Array, starts: Int32Array, ends: Int32Array, max_nodes: int
 ) -> tuple[Int32Array, Uint8Array, Int32Array]:
-    """Return parents, labels and the nodes of strings; stop after the string that exceeds ``max_nodes``."""
+    """Build a byte trie: parents, labels, each string's node; stop after the string that exceeds ``max_nodes``."""
     labels = np.empty(_FEWEST_NODES, np.uint8)
     # Beside the parent of each node its first child and its next sibling, or 0.
     parents = np.zeros(_FEWEST_NODES, np.int32)
@@ -124,6 +125,7 @@ def _insert(
 
 @kernel
 def _grown(array: npt.NDArray[Integer], size: int) -> npt.NDArray[Integer]:
+    """Return a copy of an array, enlarged to ``size`` with zeros."""
     larger = np.zeros(size, array.dtype)
     larger[: len(array)] = array
     return larger
@@ -131,7 +133,7 @@ def _grown(array: npt.NDArray[Integer], size: int) -> npt.NDArray[Integer]:
 
 @kernel
 def _depth_first(child_start: Int32Array, children: Int32Array) -> Int32Array:
-    """Number the nodes in preorder."""
+    """Return the preorder number of each node of a trie."""
     numbers = np.empty(len(child_start) - 1, np.int32)
     stack = np.empty(len(numbers), np.int32)
     stack[0], top = 0, 1
@@ -147,7 +149,7 @@ def _depth_first(child_start: Int32Array, children: Int32Array) -> Int32Array:
 
 @kernel
 def order_edges(sources: Int32Array, labels: Uint8Array, num_nodes: int) -> tuple[Int32Array, Int32Array]:
-    """Return where each node's edges begin, int32 (nodes + 1,), and the edges ordered by node and byte."""
+    """Sort a trie's edges by node and byte: where each node's begin, int32 (nodes + 1,), and their order."""
     by_label = np.empty(len(sources), np.int32)
     next_of_label = np.zeros(257, np.int32)
     for label in labels:

@@ -40,6 +40,8 @@ def address_of(array: npt.NDArray[np.int64] | npt.NDArray[np.int32] | npt.NDArra
 
 
 def _pointer_to(value_type: Any) -> Any:
+    """Make an intrinsic for compiled code that casts an address to a pointer to such values."""
+
     @intrinsic  # type: ignore[untyped-decorator]
     def pointer(typing_context: Any, address: Any) -> Any:  # noqa: ARG001
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

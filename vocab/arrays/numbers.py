@@ -7,7 +7,7 @@ T = TypeVar("T", bound=Hashable)
 
 
 class Numbers(dict[T, int]):
-    """Numbers keys in the order in which they are first asked for; ``in_order`` grows while it is walked."""
+    """A dict that numbers keys in the order first asked for; ``in_order`` may grow while it is iterated."""
 
     def __init__(self, keys: Iterable[T] = ()) -> None:
         super().__init__()

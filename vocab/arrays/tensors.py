@@ -27,7 +27,7 @@ _ODD: Final = np.uint64(0xC2B2AE3D27D4EB4F)
 
 
 def write_tensors(arrays: dict[str, Array], metadata: dict[str, Any]) -> bytes:
-    """Serialize one-dimensional arrays of int64, int32 or uint8 and JSON metadata."""
+    """Serialize one-dimensional arrays (int64, int32, uint8) and JSON metadata as checksummed safetensors."""
     # The widest first, so that each array is aligned.
     ordered = sorted(arrays.items(), key=lambda item: -item[1].itemsize)
     header: dict[str, Any] = {"__metadata__": {_METADATA_KEY: json.dumps(metadata), _CHECKSUM_KEY: _NO_CHECKSUM}}
@@ -44,7 +44,7 @@ def write_tensors(arrays: dict[str, Array], metadata: dict[str, Any]) -> bytes:
 
 
 def read_tensors(data: Any) -> tuple[dict[str, Array], dict[str, Any]]:
-    """Return the arrays, as read-only views of ``data`` (bytes or a mapped file), and the metadata.
+    """Read checksummed safetensors: the arrays, as read-only views of ``data`` (bytes or a mapped file), and metadata.
 
     Raises:
         ArtefactError: These are not the bytes that ``write_tensors`` made.
@@ -56,6 +56,7 @@ def read_tensors(data: Any) -> tuple[dict[str, Array], dict[str, Any]]:
 
 
 def _read(data: Any) -> tuple[dict[str, Array], dict[str, Any]]:
+    """Parse the header, verify the checksum, and return the arrays and the metadata."""
     header_bytes = int.from_bytes(data[:8], "little")
     if not 2 <= header_bytes <= min(_MAX_HEADER_BYTES, len(data) - 8):
         raise ValueError("it has no header")
@@ -69,7 +70,7 @@ def _read(data: Any) -> tuple[dict[str, Array], dict[str, Any]]:
 
 
 def _check(data: Any, begin: int, checksum: str) -> None:
-    """Compare the checksum, computed with its own digits as zeros."""
+    """Verify a file's checksum, computed with its own digits as zeros."""
     head = bytes(data[:begin])
     blank = head.replace(_checksum_entry(checksum), _checksum_entry(_NO_CHECKSUM), 1)
     if len(blank) != begin:
@@ -87,6 +88,7 @@ def _checksum_entry(checksum: str) -> bytes:
 
 
 def _view(data: Any, begin: int, entry: dict[str, Any]) -> Array:
+    """Return the array of a header's entry as a view of the file's bytes."""
     dtype = np.dtype(_DTYPES[entry["dtype"]])
     first, last = entry["data_offsets"]
     return np.frombuffer(data, dtype=dtype, count=(last - first) // dtype.itemsize, offset=begin + first)
@@ -111,6 +113,7 @@ def _hash_bytes(data: Uint8Array, seed: np.uint64) -> np.uint64:
 
 @kernel
 def _step(value: np.uint64, word: np.uint64) -> np.uint64:
+    """Mix one 64-bit word into a hash."""
     mixed = (value ^ word) * _ODD
     result: np.uint64 = mixed ^ (mixed >> np.uint64(29))
     return result

@@ -16,7 +16,7 @@ import numpy as np
 from vocab.arrays.tensors import Array, read_tensors, write_tensors
 from vocab.automaton.frame import NUM_MODES
 from vocab.automaton.overlay import Overlay
-from vocab.automaton.words import FORMAT_VERSION, NUM_KINDS, Root, TrieArrays, Words
+from vocab.automaton.words import FORMAT_VERSION, NUM_KINDS, CompiledList, Root, TrieArrays
 from vocab.errors import ArtefactError
 from vocab.lists.attribution import attribution
 from vocab.lists.stored_words import StoredWords, read_words, spell
@@ -42,12 +42,12 @@ class ArtefactFolder:
     def has(self, digest: str) -> bool:
         return self.path_of(digest).is_file()
 
-    def save(self, words: Words) -> Path:
-        """Write a trie, replacing a file of that digest."""
+    def save(self, words: CompiledList) -> Path:
+        """Write a list's trie as an artefact file, replacing one of that digest."""
         return self.write_bytes(words.digest, words_to_bytes(words))
 
     def write_bytes(self, digest: str, data: bytes) -> Path:
-        """Write the bytes of an artefact's file."""
+        """Write an artefact's bytes to its file, whole or not at all."""
         path = self.path_of(digest)
         self._path.mkdir(parents=True, exist_ok=True)
         descriptor, temporary = tempfile.mkstemp(dir=self._path, suffix=".part")
@@ -67,8 +67,8 @@ class ArtefactFolder:
         except OSError as error:
             raise ArtefactError(f"the artefact {digest} cannot be read: {error.strerror}") from None
 
-    def load(self, digest: str) -> Words:
-        """Map a trie into memory; its arrays are read-only views of the file.
+    def load(self, digest: str) -> CompiledList:
+        """Map a list's trie from its artefact file into memory; its arrays are read-only views of the file.
 
         Raises:
             ArtefactError: The file is missing, damaged, or holds another artefact.
@@ -87,7 +87,7 @@ class ArtefactFolder:
         return words
 
     def load_overlay(self, digest: str) -> Overlay:
-        """Read the changes to a list.
+        """Read the overlay (a request's changes to a list) of this digest.
 
         Raises:
             ArtefactError: The file is missing, damaged, or holds something else.
@@ -98,8 +98,8 @@ class ArtefactFolder:
         return overlay
 
 
-def words_to_bytes(words: Words) -> bytes:
-    """Serialize a trie."""
+def words_to_bytes(words: CompiledList) -> bytes:
+    """Serialize a list's trie and words as the bytes of an artefact file."""
     listed = words.listed
     metadata = {
         "format": FORMAT_VERSION,
@@ -125,8 +125,8 @@ def words_to_bytes(words: Words) -> bytes:
     return write_tensors(arrays, metadata)
 
 
-def words_from_bytes(data: Any) -> Words:
-    """Read what ``words_to_bytes`` wrote; the arrays are views of ``data``.
+def words_from_bytes(data: Any) -> CompiledList:
+    """Deserialize a list's trie from an artefact file's bytes; its arrays are views of ``data``.
 
     Raises:
         ArtefactError: It is something else, or of another version.
@@ -135,7 +135,7 @@ def words_from_bytes(data: Any) -> Words:
 
 
 def overlay_to_bytes(overlay: Overlay) -> bytes:
-    """Serialize the changes to a list."""
+    """Serialize an overlay (the changes to a list) as the bytes of an artefact file."""
     metadata = {
         "format": FORMAT_VERSION,
         "digest": overlay.digest,
@@ -149,11 +149,12 @@ def overlay_to_bytes(overlay: Overlay) -> bytes:
 
 
 def overlay_from_bytes(data: Any) -> Overlay:
-    """Read what ``overlay_to_bytes`` wrote; raises as ``words_from_bytes``."""
+    """Deserialize an overlay from an artefact file's bytes; raises as ``words_from_bytes``."""
     return _read_checked(data, _read_overlay)
 
 
 def _read_checked(data: Any, read: Callable[[dict[str, Array], dict[str, Any]], T]) -> T:
+    """Read an artefact of this format with ``read``; raise ``ArtefactError`` on any fault."""
     try:
         arrays, metadata = read_tensors(data)
         if metadata["format"] != FORMAT_VERSION:
@@ -163,7 +164,8 @@ def _read_checked(data: Any, read: Callable[[dict[str, Array], dict[str, Any]], 
         raise ArtefactError(str(error)) from None
 
 
-def _read_words(arrays: dict[str, Array], metadata: dict[str, Any]) -> Words:
+def _read_words(arrays: dict[str, Array], metadata: dict[str, Any]) -> CompiledList:
+    """Build a list's trie from an artefact's arrays and metadata, and check its indices."""
     listed = StoredWords(
         lang=metadata["lang"],
         source=metadata["source"],
@@ -172,7 +174,7 @@ def _read_words(arrays: dict[str, Array], metadata: dict[str, Any]) -> Words:
         spelled=arrays["words"],
         ranks=arrays["word_ranks"],
     )
-    words = Words(
+    words = CompiledList(
         digest=metadata["digest"],
         tokenizer_digest=metadata["tokenizer_digest"],
         num_tokens=metadata["num_tokens"],
@@ -188,6 +190,7 @@ def _read_words(arrays: dict[str, Array], metadata: dict[str, Any]) -> Words:
 
 
 def _read_overlay(arrays: dict[str, Array], metadata: dict[str, Any]) -> Overlay:
+    """Build an overlay from an artefact's arrays and metadata; ``check_overlay`` checks it."""
     return Overlay(
         digest=metadata["digest"],
         base_digest=metadata["base_digest"],
@@ -197,8 +200,8 @@ def _read_overlay(arrays: dict[str, Array], metadata: dict[str, Any]) -> Overlay
     )
 
 
-def check_overlay(overlay: Overlay, words: Words) -> None:
-    """Raise ``ArtefactError`` where an overlay does not fit a trie."""
+def check_overlay(overlay: Overlay, words: CompiledList) -> None:
+    """Raise ``ArtefactError`` where an overlay was made for another trie, or does not fit it."""
     try:
         if overlay.base_digest != words.digest:
             raise ValueError("it was made for another list")
@@ -213,10 +216,12 @@ def check_overlay(overlay: Overlay, words: Words) -> None:
 
 
 def _trie_arrays(trie: TrieArrays) -> dict[str, Array]:
+    """Return a trie's arrays by name, flattened for an artefact file."""
     return {name: np.ravel(getattr(trie, name)) for name in _TRIE_ARRAYS}
 
 
 def _trie_fields(arrays: dict[str, Array], metadata: dict[str, Any], num_modes: int) -> dict[str, Any]:
+    """Return the fields of ``TrieArrays`` from an artefact's arrays and metadata."""
     fields: dict[str, Any] = {name: arrays[name] for name in _TRIE_ARRAYS}
     for name in ("ranks", "ranks_below"):
         fields[name] = fields[name].reshape(num_modes, -1)
@@ -225,7 +230,7 @@ def _trie_fields(arrays: dict[str, Array], metadata: dict[str, Any], num_modes: 
 
 
 def _check_trie(trie: TrieArrays, first_node: int) -> None:
-    """Refuse arrays with indices out of range: compiled code does not check bounds."""
+    """Raise ``ValueError`` for a trie with indices out of range: compiled code does not check bounds."""
     num_nodes, num_edges = trie.num_nodes, len(trie.tokens)
     sizes_agree = (
         len(trie.edge_start) == num_nodes + 1

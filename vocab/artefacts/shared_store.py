@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 
 class SharedStore:
-    """The store behind a URL. Thread-safe.
+    """The artefact store behind a URL, shared by clusters. Thread-safe.
 
     Args:
         url: Any that fsspec opens.
@@ -50,17 +50,19 @@ class SharedStore:
         self._opened: tuple[Any, str] | None = None
 
     def read(self, digest: str) -> bytes | None:
-        """Return the file of an artefact; None where there is none or the store fails."""
+        """Fetch an artefact's bytes from the shared store; None where there is none or the store fails."""
         return self._try(lambda: self._read(digest))
 
     def write(self, digest: str, data: bytes) -> None:
+        """Write an artefact's bytes to the shared store; a failure is logged, not raised."""
         self._try(lambda: self._write(digest, data))
 
     def delete(self, digest: str) -> None:
+        """Delete an artefact from the shared store; a failure is logged, not raised."""
         self._try(lambda: self._delete(digest))
 
     def _try(self, action: Callable[[], T]) -> T | None:
-        """Run an action in a thread of its own, which is abandoned after the timeout."""
+        """Run an action in a thread, abandoned at the timeout; None on failure and for ``retry_s`` after one."""
         if self._failed_at is not None and time.monotonic() - self._failed_at < self._retry_s:
             return None
         results: list[T] = []
@@ -84,6 +86,7 @@ class SharedStore:
         return None
 
     def _open(self) -> tuple[Any, str]:
+        """Return the store's file system and root path, opened on first use."""
         if self._opened is None:
             files, root = fsspec.core.url_to_fs(self._url)
             files.makedirs(root, exist_ok=True)
@@ -91,6 +94,7 @@ class SharedStore:
         return self._opened
 
     def _read(self, digest: str) -> bytes | None:
+        """Read an artefact's bytes and, where possible, record the use; None where there is none."""
         files, root = self._open()
         path = f"{root}/{digest}{_SUFFIX}"
         try:
@@ -103,6 +107,7 @@ class SharedStore:
         return data
 
     def _write(self, digest: str, data: bytes) -> None:
+        """Write an artefact's bytes, whole or not at all, and make room where the bound may be exceeded."""
         files, root = self._open()
         path = f"{root}/{digest}{_SUFFIX}"
         if {"file", "local"}.isdisjoint(_names(files)):
@@ -126,6 +131,7 @@ class SharedStore:
             files.rm_file(f"{root}/{digest}{_SUFFIX}")
 
     def _make_room(self, newest: str) -> None:
+        """Delete the artefacts written or used longest ago, but not ``newest``, where the store is over its bound."""
         files, root = self._open()
         files.invalidate_cache(root)
         entries = [entry for entry in files.ls(root, detail=True) if str(entry["name"]).endswith(_SUFFIX)]
@@ -142,11 +148,12 @@ class SharedStore:
 
 
 def _names(files: Any) -> set[str]:
+    """Return the protocol names of a file system."""
     return {files.protocol} if isinstance(files.protocol, str) else set(files.protocol)
 
 
 def time_of(entry: dict[str, Any]) -> float:
-    """Return when a file was last written, in seconds; 0 where its file system does not say."""
+    """Return when an entry of a shared store was written, in seconds; 0 where its file system does not say."""
     for key in _TIME_KEYS:
         value = entry.get(key)
         if isinstance(value, datetime):

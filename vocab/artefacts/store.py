@@ -22,7 +22,7 @@ from typing import Final, TypeVar
 from vocab.artefacts.artefact import ArtefactFolder
 from vocab.artefacts.shared_store import SharedStore
 from vocab.automaton.overlay import Overlay
-from vocab.automaton.words import Words
+from vocab.automaton.words import CompiledList
 from vocab.errors import ArtefactError
 
 GRACE_S: Final = 60.0
@@ -68,11 +68,11 @@ class ArtefactStore:
         self._remove_stale_parts()
 
     def path_of(self, digest: str) -> Path:
-        """As ``ArtefactFolder.path_of``."""
+        """Return the path of an artefact, existing or not, as ``ArtefactFolder.path_of``."""
         return self._folder.path_of(digest)
 
     def has(self, digest: str) -> bool:
-        """Whether the artefact is in the folder; if so, mark it as used."""
+        """Return whether the artefact is in this node's folder; if so, mark it as used."""
         path = self.path_of(digest)
         try:
             os.utime(path)
@@ -80,18 +80,18 @@ class ArtefactStore:
             return path.is_file()  # in a folder that may only be read
         return True
 
-    def load(self, digest: str) -> Words:
-        """As ``ArtefactFolder.load``, and mark it as used."""
+    def load(self, digest: str) -> CompiledList:
+        """Load a list's trie from this node's folder, as ``ArtefactFolder.load``, and mark it as used."""
         self.has(digest)
         return self._folder.load(digest)
 
     def load_overlay(self, digest: str) -> Overlay:
-        """As ``ArtefactFolder.load_overlay``, and mark it as used."""
+        """Load an overlay from this node's folder, as ``ArtefactFolder.load_overlay``, and mark it as used."""
         self.has(digest)
         return self._folder.load_overlay(digest)
 
     def find(self, digest: str, load: Callable[[str], T]) -> T | None:
-        """Return what ``load`` makes of the artefact, from here or from the shared store; None where neither has it.
+        """Load an artefact with ``load`` from this node's folder, else the shared store; None where neither has it.
 
         A file that ``load`` refuses with ``ArtefactError`` is deleted, so that it is made again.
         """
@@ -112,26 +112,26 @@ class ArtefactStore:
             self._shared.delete(digest)
             return None
 
-    def save(self, words: Words) -> Path:
-        """Write a trie, to be sent with the next ``share``; raise ``ArtefactError`` if it cannot be written."""
+    def save(self, words: CompiledList) -> Path:
+        """Write a list's trie to this node's folder, for the next ``share``; raise ``ArtefactError`` on failure."""
         return self._write(words.digest, lambda: self._folder.save(words), is_new=True)
 
     def write_bytes(self, digest: str, data: bytes, *, is_new: bool = False) -> Path:
-        """Write the file of an artefact, to be shared if it ``is_new``; raise ``ArtefactError`` if that fails."""
+        """Write an artefact to the folder, to be shared if ``is_new``; raise ``ArtefactError`` if that fails."""
         return self._write(digest, lambda: self._folder.write_bytes(digest, data), is_new=is_new)
 
     def read_bytes(self, digest: str) -> bytes:
-        """Read the file of an artefact, here or in the shared store; raise ``ArtefactError`` if neither has it."""
+        """Read an artefact's bytes from the folder or the shared store; raise ``ArtefactError`` if neither has it."""
         if self.has(digest) or self._shared is None or (data := self._shared.read(digest)) is None:
             return self._folder.read_bytes(digest)
         return data
 
     def discard(self, digest: str) -> None:
-        """Delete the artefact here, not in the shared store."""
+        """Delete the artefact from this node's folder, not from the shared store."""
         self.path_of(digest).unlink(missing_ok=True)
 
     def share(self) -> None:
-        """Send the shared store what was made since the last call, and wait until it is sent."""
+        """Send the artefacts made since the last call to the shared store, and wait until they are sent."""
         with self._lock:
             digests, self._unshared = self._unshared, []
         if self._shared is None:
@@ -147,6 +147,7 @@ class ArtefactStore:
         return sum(file.num_bytes for file in self._files())
 
     def _write(self, digest: str, write: Callable[[], Path], *, is_new: bool) -> Path:
+        """Write an artefact's file with ``write``, note it for ``share`` if it is new, and make room if needed."""
         try:
             path = write()
         except OSError as error:
@@ -161,7 +162,7 @@ class ArtefactStore:
         return path
 
     def _make_room(self, newest: Path) -> None:
-        """Delete the files used longest ago."""
+        """Delete the artefacts used longest ago, but not ``newest``, where the folder is over its bound."""
         present = self._files()
         total = sum(file.num_bytes for file in present)
         files = [file for file in present if file.path != newest and file.path.suffix != ".part"]
@@ -184,6 +185,7 @@ class ArtefactStore:
             self._room = min(2 * self._max_bytes - total, self._max_bytes // 16) // _MAX_WRITERS
 
     def _files(self) -> list[_File]:
+        """List the folder's artefacts and temporary files, each with its last use and size."""
         files = []
         try:
             with os.scandir(self._path) as entries:
@@ -197,6 +199,7 @@ class ArtefactStore:
         return files
 
     def _remove_stale_parts(self) -> None:
+        """Delete temporary files that were left by processes that died."""
         old = time.time() - STALE_PART_S
         for file in self._files():
             if file.path.suffix == ".part" and file.used_s < old:

@@ -59,6 +59,7 @@ class FrameTokens:
 
     @classmethod
     def of(cls, facts: TokenizerFacts) -> "FrameTokens":
+        """Collect the tokens without letters of a tokenizer, as a padded matrix of bytes."""
         tokens = [
             (token, spelled)
             for token, spelled in enumerate(facts.token_bytes)
@@ -74,6 +75,7 @@ class FrameTokens:
 
 
 def _has_letter(spelled: bytes) -> bool:
+    """Return whether a token has a letter, other than the last one of a possessive."""
     if spelled.endswith(POSSESSIVE_LETTER.encode()):
         rest = spelled[:-1]
         return bool(rest) and (not rest.endswith(_APOSTROPHES) or _has_letter(rest))
@@ -99,7 +101,7 @@ class Way(NamedTuple):
 
 @dataclass(frozen=True)
 class Frame:
-    """The machine; state 0 is the start of a text.
+    """The states of a text between words, with edges by token; state 0 is the start of a text.
 
     Attributes:
         edge_start: int32 (states + 1,), where a state's edges begin in the next two.
@@ -138,7 +140,7 @@ def build_frame(
     *,
     has_places: bool = False,
 ) -> Frame:
-    """Build the machine for words with these roots; ``case`` is resolved, that of ``options`` is ignored.
+    """Build the frame for words with these roots; ``case`` is resolved, that of ``options`` is ignored.
 
     ``has_places`` adds states, after all others, for texts that go on after a text that is not known. Not for every
     text: at some of them no word of a list may stand, and where a state leads nowhere masks take longer.
@@ -187,6 +189,8 @@ class _Inside(NamedTuple):
 
 
 class _Builder:
+    """Build a frame from a gap automaton, the roots of words and the tokens without letters."""
+
     def __init__(self, gaps: GapAutomaton, case: Case, roots: Sequence[Root], tokens: FrameTokens) -> None:
         self._gaps = gaps
         self._case = case
@@ -205,6 +209,7 @@ class _Builder:
         self._places: list[int] = []
 
     def build(self, *, has_places: bool) -> Frame:
+        """Build the frame: its states, their edges by token, the ways into words, and contexts."""
         self._state([_Gap(self._gaps.start)])
         bytes_read: list[tuple[int, int, int]] = []
         ways: list[tuple[Way, ...]] = []
@@ -243,7 +248,7 @@ class _Builder:
         )
 
     def _iterate_states(self, *, has_places: bool) -> Iterator[_Items | _Inside]:
-        """Yield the states while what follows them is added, and then those of places, the same way."""
+        """Yield frame states while the next are added; with ``has_places``, then those that begin at any gap state."""
         number = 0
         for is_last in (False, True) if has_places else (True,):
             while number < len(self._states):
@@ -254,10 +259,11 @@ class _Builder:
                 self._places = [self._state([_Gap(place)]) for place in range(len(self._gaps.states))]
 
     def _state(self, items: Iterable[_Item]) -> int:
+        """Return the number of the frame state with these items, added if it is new."""
         return self._states[tuple(sorted({self._items[item] for item in items}))]
 
     def _first_bytes(self, ends: Iterable[tuple[bytes, int]]) -> Iterator[tuple[int, int]]:
-        """Yield the first bytes of characters, and the state after each."""
+        """Split characters into bytes: yield their first bytes, each with the frame state after it."""
         inside: dict[int, list[tuple[bytes, int]]] = {}
         for spelled, target in ends:
             if len(spelled) == 1:
@@ -269,7 +275,7 @@ class _Builder:
             yield byte, self._states[_Inside(tuple(rest))]
 
     def _moves(self, items: Iterable[_Item]) -> dict[str, list[_Item]]:
-        """Return by character what may have been read after it."""
+        """Return, by next character, the items that may have been read after it."""
         moves: dict[str, list[_Item]] = {}
         for item in items:
             for character, target in self._moves_of(item):
@@ -277,6 +283,7 @@ class _Builder:
         return moves
 
     def _moves_of(self, item: _Item) -> Iterator[tuple[str, _Item]]:
+        """Yield the characters that may follow an item, each with the item after it."""
         if isinstance(item, _Gap):
             state = self._gaps.states[item.state]
             for character, target in state.transitions.items():
@@ -297,6 +304,7 @@ class _Builder:
             yield root.tail[item.num_read], behind if done else replace(item, num_read=item.num_read + 1)
 
     def _ways(self, items: Sequence[_Item], moves: dict[str, list[_Item]]) -> Iterator[Way]:
+        """Yield the ways into words from a frame state, given its items and their moves."""
         for item in items:
             if isinstance(item, _Head) and item.num_read == len(self._roots[item.root].head):
                 yield Way(item.root, False, self._context(item.state, item.root))
@@ -314,12 +322,12 @@ class _Builder:
                     yield Way(index, is_after_blank and lead == BLANK, self._context(state, index))
 
     def _starts(self, is_elided: bool, items: Iterable[_Item]) -> list[int]:
-        """Return the states of the gap automaton where words may begin that have no head."""
+        """Return the gap states of these items where words without a head may begin: after an elision, or elsewhere."""
         reached = [(item.state, self._gaps.states[item.state]) for item in items if isinstance(item, _Gap)]
         return [number for number, state in reached if state.word_may_start and state.is_after_elision == is_elided]
 
     def _context(self, state: int, index: int) -> int:
-        """Return the context of words that begin at a state of the gap automaton."""
+        """Return the number of the context of a root's words that begin at a gap state, added if it is new."""
         root, mode, context = self._roots[index], self._mode(state), self._gaps.states[state].context
         key = mode, context, index if root.tail else -1, root.kind
         if key not in self._context_of:
@@ -330,27 +338,31 @@ class _Builder:
         return self._context_of[key]
 
     def _item_after(self, index: int, kind: int, context: int) -> _Item:
+        """Return the item after a word: inside its root's tail, or in the gap."""
         root = self._roots[index]
         if root.tail:
             return _Tail(index, context, 0)
         return _Gap(self._after(context, kind if root.kind == NO_KIND else root.kind))
 
     def _after(self, context: int, kind: int) -> int:
+        """Return the gap state after a word of one kind, in a context of the gap automaton."""
         ends = self._gaps.contexts[context]
         return {WORD: ends.after_word, POSSESSABLE: ends.after_possessable, ELISION: ends.after_elision}[kind]
 
     def _is_possessable(self, state: int) -> bool:
+        """Return whether a gap state is the one after a word that an English 's may follow."""
         ends = self._gaps.contexts[self._gaps.states[state].context]
         # Of languages without a possessive, the two are one.
         return state == ends.after_possessable != ends.after_word
 
     def _mode(self, state: int) -> int:
+        """Return the mode (bits ``CAPITAL`` and ``SENTENCE``) of words that begin at a gap state."""
         starts = self._gaps.states[state].starts_sentence
         capital = self._case == "any" or (self._case == "sentence" and starts)
         return CAPITAL * capital | SENTENCE * starts
 
     def _edges(self, table: Int32Array) -> tuple[Int32Array, Int32Array, Int32Array]:
-        """Run the tokens from every state; return the states, tokens and targets of the runs that end alive."""
+        """Run all tokens from every state; return source, token and target of the runs that reach a state."""
         spelled, lengths = self._tokens.spelled, self._tokens.lengths
         is_known: npt.NDArray[np.bool_] = np.any(table >= 0, axis=0)
         is_padding = np.arange(spelled.shape[1]) >= lengths[:, None]

@@ -21,12 +21,12 @@ from vocab.automaton.words import (
     MAX_OWN_WORK,
     NEVER,
     WORD,
+    CompiledList,
     Root,
     SpelledForm,
     TrieArrays,
-    Words,
     forms_of,
-    spell_forms,
+    tokenize_forms,
 )
 from vocab.lists.wordlists import WordList
 from vocab.text.changes import ListChanges
@@ -38,7 +38,7 @@ _VERSION: Final = 2
 
 @dataclass(frozen=True)
 class Overlay(TrieArrays):
-    """New nodes, numbered after those of the trie; edges may lead to nodes of both.
+    """The nodes of a request's changes to a list, numbered after those of the trie; edges may lead to nodes of both.
 
     The roots are those of the trie in its order, then new ones. There are four modes: where a sentence starts, added
     words have capitals whatever the list's words have.
@@ -57,14 +57,14 @@ class Overlay(TrieArrays):
 
 
 def overlay_digest(base_digest: str, changes: ListChanges) -> str:
-    """Return the SHA-256, in hex, of all that an overlay depends on."""
+    """Hash what an overlay is built from (SHA-256, hex): formats, trie, words added and left out."""
     facts = [FORMAT_VERSION, _VERSION, base_digest, changes.extra_words, changes.exclude_words]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
-def build_overlay(words: Words, changes: ListChanges, speller: Speller) -> Overlay:
-    """Apply changes to a trie; ``exclude_words`` are entries of its list, as they stand there."""
-    paths = _Paths(words)
+def build_overlay(words: CompiledList, changes: ListChanges, speller: Speller) -> Overlay:
+    """Build the overlay of changes to a trie; ``exclude_words`` are entries as its list has them."""
+    paths = _OverlayBuilder(words)
     modes = list(range(NUM_MODES))
     for row in _spell(words.listed.lang, changes.exclude_words, speller)[0]:
         paths.put(row, _NEVER, modes)
@@ -84,15 +84,16 @@ def build_overlay(words: Words, changes: ListChanges, speller: Speller) -> Overl
 
 
 def _spell(lang: str, entries: tuple[str, ...], speller: Speller) -> tuple[list[SpelledForm], set[str]]:
+    """Tokenize all forms of a request's entries; also return those that cannot be spelled."""
     if not entries:
         return [], set()
-    return spell_forms(forms_of(WordList(lang, entries, "inline")), speller, possessive=False, max_work=MAX_OWN_WORK)
+    return tokenize_forms(forms_of(WordList(lang, entries, "inline")), speller, possessive=False, max_work=MAX_OWN_WORK)
 
 
-class _Paths:
+class _OverlayBuilder:
     """The paths of changed forms, as new nodes."""
 
-    def __init__(self, words: Words) -> None:
+    def __init__(self, words: CompiledList) -> None:
         self._words = words
         self._roots: Numbers[Root] = Numbers(words.roots)
         # By the parent and the token that leads there; of a root, -1 and its number.
@@ -100,13 +101,14 @@ class _Paths:
         self._ends: list[tuple[int, int, int, list[int]]] = []
 
     def put(self, row: SpelledForm, rank: int, modes: list[int]) -> None:
-        """Give a form another rank in some modes."""
+        """Copy a form's path into new nodes, with another rank at its end in some modes."""
         node = self._nodes[-1, self._roots[row.root]]
         for token in row.tokens:
             node = self._nodes[node, token]
         self._ends.append((node, row.kind, rank, modes))
 
     def finish(self, digest: str, changes: ListChanges, dropped: tuple[str, ...]) -> Overlay:
+        """Build the overlay of all forms that were put."""
         words, origins = self._words, self._origins()
         ranks = np.where(origins >= 0, np.tile(words.ranks[:, origins], (2, 1)), NEVER)
         kinds = np.where(origins >= 0, words.kinds[origins], np.uint8(WORD))
@@ -134,7 +136,7 @@ class _Paths:
         )
 
     def _origins(self) -> Int32Array:
-        """Return by new node the trie's that it is a copy of; -1 for none."""
+        """Return, by new node, the node of the trie that it copies; -1 for none."""
         starts, tokens, children = self._words.edge_start, self._words.tokens, self._words.children
         origins: list[int] = []
         for parent, token in self._nodes.in_order:
@@ -147,7 +149,7 @@ class _Paths:
         return np.asarray(origins, dtype=np.int32)
 
     def _edges(self, origins: Int32Array) -> tuple[Int32Array, Int32Array, Int32Array]:
-        """Return ``edge_start``, ``tokens`` and ``children`` of the new nodes."""
+        """Return ``edge_start``, ``tokens`` and ``children`` of the new nodes, copied edges of the trie included."""
         words, num_nodes = self._words, len(origins)
         parents, labels = np.asarray(self._nodes.in_order, dtype=np.int32).reshape(-1, 2).T
         new = np.flatnonzero(parents >= 0).astype(np.int32)
@@ -165,7 +167,7 @@ class _Paths:
 
 @kernel
 def _lower_ranks(below: Int32Array, of_trie: Int32Array, edge_start: Int32Array, children: Int32Array) -> None:
-    """Lower each new node's ranks to the smallest of its children; parents precede their children."""
+    """Lower each overlay node's ranks to the smallest of its children's; parents precede their children."""
     num_base = of_trie.shape[1]
     for node in range(below.shape[1] - 1, -1, -1):
         for child in children[edge_start[node] : edge_start[node + 1]]:

@@ -44,7 +44,7 @@ class Speller:
 
     @classmethod
     def from_rules(cls, rules: str, facts: TokenizerFacts) -> Self:
-        """Return the speller of a tokenizer of the ``tokenizers`` library, given as its JSON."""
+        """Make the speller of a tokenizer of the ``tokenizers`` library, given as its JSON."""
         # Imported where it is needed: an engine reads what was spelled.
         from tokenizers import Tokenizer
 
@@ -59,7 +59,7 @@ class Speller:
 
     @classmethod
     def from_tokenizer(cls, tokenizer: Any) -> Self:
-        """Return the speller of a Hugging Face tokenizer.
+        """Make the speller of a fast Hugging Face tokenizer.
 
         Raises:
             CompileError: It has no fast implementation.
@@ -70,7 +70,7 @@ class Speller:
 
     @classmethod
     def of_tokens(cls, facts: TokenizerFacts) -> Self:
-        """Return a speller that takes as few tokens as the text can be put together of, whatever their tokenizer does.
+        """Make a speller that spells a text with the fewest tokens possible, whatever their tokenizer does.
 
         For lists that are sent as a grammar, with which every spelling is allowed.
 
@@ -95,18 +95,18 @@ class Speller:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256, in hex, of the token bytes and of the rules of spelling."""
+        """Return the SHA-256, in hex, of the token bytes and of the rules of spelling."""
         return hashlib.sha256(f"{self.facts.digest} {self.rules}".encode()).hexdigest()
 
     def spell(self, texts: Sequence[str]) -> list[list[int] | None]:
-        """Return the tokens of each text; None where they do not spell it, byte by byte."""
+        """Tokenize each text as inside a longer one; None where the tokens do not spell it, byte by byte."""
         rows = self._encode([self._before + text for text in texts]) if self._before else self._encode(texts)
         spelled = (row[self._num_before :] for row in rows)
         return [row if self._join(row) == text.encode() else None for text, row in zip(texts, spelled, strict=True)]
 
     @cached_property
     def leads(self) -> dict[str, frozenset[bytes]]:
-        """By mark, what words begin with that the tokenizer may draw it into: a letter's bytes or only the first."""
+        """Return, by mark, how words begin that may share a token with it: a letter's bytes, or only the first."""
         found: dict[str, set[bytes]] = {}
         full = re.compile(b"|".join(re.escape(lead.encode()) for lead in LEADS))
         for token in self.facts.token_bytes:
@@ -126,7 +126,7 @@ class Speller:
 
     @cached_property
     def possessives(self) -> tuple[tuple[int, ...], ...]:
-        """The tokens of the English 's after a word, with either apostrophe, as far as they are separate tokens."""
+        """Return the tokens of the English 's after a word, with either apostrophe, where they are separate tokens."""
         found = []
         for apostrophe in APOSTROPHES:
             for word in _PROBE_WORDS:
@@ -137,11 +137,11 @@ class Speller:
         return tuple(found)
 
     def _leads_that_cut(self) -> dict[str, set[str]]:
-        """Return the marks after which words are cut in other places, with first letters of such words, by trial.
+        """Find, by trial, the marks after which words are tokenized otherwise, with first letters of such words.
 
         Some tokenizers take a mark and the letters of English alone after it together, or what looks like "'re".
         """
-        words = list(self._words_among_tokens(_NUM_TRIED).values())
+        words = list(self._sample_word_tokens(_NUM_TRIED).values())
         mixed = [word for word in words if word[0].isascii() and not word.isascii()]
         # Twice, as a tokenizer may have tokens that stand alone only.
         words = [word * 2 for kind in (words, mixed) for word in kind[:: max(len(kind) // _NUM_TRIED_OF_A_KIND, 1)]]
@@ -155,7 +155,7 @@ class Speller:
 
     @cached_property
     def lone_tokens(self) -> frozenset[int]:
-        """The tokens of whole words that the tokenizer does not find after a mark.
+        """Return the tokens of whole words that the tokenizer does not use after a mark.
 
         Some tokenizers look up a word as a whole before they put its parts together, which may lead elsewhere.
         """
@@ -166,14 +166,14 @@ class Speller:
             rows = self.spell([mark + word for word in words.values()])
             return frozenset(token for token, row in zip(words, rows, strict=True) if row != [*(alone or ()), token])
 
-        few = self._words_among_tokens(_NUM_TRIED)
+        few = self._sample_word_tokens(_NUM_TRIED)
         lone = find_missed(few)
         # Tokens that are never used tell nothing.
         is_used = any(self.spell([few[token]]) == [[token]] for token in lone)
-        return find_missed(self._words_among_tokens(len(self.facts))) if is_used else frozenset()
+        return find_missed(self._sample_word_tokens(len(self.facts))) if is_used else frozenset()
 
-    def _words_among_tokens(self, num_tried: int) -> dict[int, str]:
-        """Return tokens of two or more letters and nothing else, out of so many tokens from all over the vocabulary."""
+    def _sample_word_tokens(self, num_tried: int) -> dict[int, str]:
+        """Sample tokens that are words, to try how the tokenizer spells after marks: ``num_tried`` of all, evenly."""
         step = max(len(self.facts) // num_tried, 1)
         tokens = range(0, len(self.facts), step)
         # A letter that is cut becomes a mark.
@@ -181,7 +181,7 @@ class Speller:
         return {token: text for token, text in texts if len(text) > 1 and text.isalpha()}
 
     def drawn_possessives(self, word: str) -> tuple[str, ...]:
-        """Return the forms of the English 's that the tokenizer may draw into a word, or spell otherwise after it."""
+        """Return the forms of the English 's that may share a token with the word, or be spelled otherwise after it."""
         behind, ends_in_mark = BLANK + word, not word[-1].isalnum()
         return tuple(
             apostrophe + POSSESSIVE_LETTER
@@ -191,7 +191,7 @@ class Speller:
 
     @cached_property
     def _possessive_ends(self) -> dict[str, tuple[frozenset[str], tuple[int, ...]]]:
-        """By apostrophe, what stands before it in tokens with a letter and it ("er's"), and how long these are."""
+        """Return, by apostrophe, the ends of words that share a token with it ("er" of "er's"), and their lengths."""
         found = {}
         for apostrophe in APOSTROPHES:
             ending = (apostrophe + POSSESSIVE_LETTER).encode()
@@ -211,7 +211,7 @@ class Speller:
 
 
 def byte_speller(stop: int = 0) -> Speller:
-    """Return the speller of a tokenizer whose tokens are a stop token, with that id, and the 256 bytes after it."""
+    """Make the speller of a toy tokenizer: a token for each byte, and the stop token at the id ``stop``."""
     tokens = [bytes([byte]) for byte in range(256)]
     facts = TokenizerFacts.from_token_bytes([*tokens[:stop], b"", *tokens[stop:]])
 
@@ -227,7 +227,7 @@ def has_own_spelling(tokenizer: Any) -> bool:
 
 
 def load_speller(model: str, *, trust_remote_code: bool = False) -> Speller:
-    """Return the speller of the tokenizer of a Hugging Face id or a local folder; of its tokens, where it has none.
+    """Load the speller of a model's tokenizer (Hugging Face id or local folder); of its tokens, if it is not fast.
 
     Raises:
         CompileError: Its tokens cannot be read.
@@ -238,13 +238,14 @@ def load_speller(model: str, *, trust_remote_code: bool = False) -> Speller:
 
 
 def speller_of(tokenizer: Any) -> Speller:
-    """Like ``load_speller``, for a tokenizer that is loaded already."""
+    """Make the speller of a loaded tokenizer; of its tokens, if it is not fast."""
     if has_own_spelling(tokenizer):
         return Speller.from_tokenizer(tokenizer)
     return Speller.of_tokens(TokenizerFacts.from_tokenizer(tokenizer))
 
 
 def _add_letter(found: dict[str, set[bytes]], lead: str, behind: bytes) -> None:
+    """Record the letter, or the first bytes of one, that follows a mark inside a token."""
     if not behind:
         return
     letter = behind.decode("utf-8", "ignore")[:1]

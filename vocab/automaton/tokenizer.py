@@ -29,13 +29,13 @@ class TokenizerFacts:
 
     @classmethod
     def from_token_bytes(cls, token_bytes: Sequence[bytes], special_ids: Sequence[int] = ()) -> Self:
-        """Facts from bytes per id, where the ids in ``special_ids`` add no text."""
+        """Make the facts from the bytes of each token id; those in ``special_ids`` add no text."""
         special = frozenset(special_ids)
         return cls(tuple(b"" if i in special else bytes(b) for i, b in enumerate(token_bytes)))
 
     @classmethod
     def from_tokenizer(cls, tokenizer: Any) -> Self:
-        """Facts of a loaded Hugging Face tokenizer.
+        """Read the facts of a loaded Hugging Face tokenizer.
 
         Raises:
             CompileError: xgrammar cannot read it.
@@ -50,12 +50,12 @@ class TokenizerFacts:
 
     @cached_property
     def textless(self) -> frozenset[int]:
-        """The tokens that add no text; only these can end one, for others are part of it."""
+        """Collect the tokens without bytes, special ones included: only they end a text."""
         return frozenset(token for token, spelled in enumerate(self.token_bytes) if not spelled)
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the bytes of all tokens, in hex: two tokenizers with one digest share their artefacts."""
+        """Return the SHA-256, in hex, of all token bytes: tokenizers with one digest share their artefacts."""
         sha = hashlib.sha256()
         for token in self.token_bytes:
             sha.update(len(token).to_bytes(4, "little"))

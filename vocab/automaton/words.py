@@ -108,8 +108,8 @@ class TrieArrays:
 
 
 @dataclass(frozen=True)
-class Words(TrieArrays):
-    """The trie, with two modes: words as listed, and with a capital allowed. Nodes are in preorder.
+class CompiledList(TrieArrays):
+    """A compiled list: its trie, with two modes: words as listed, and with a capital allowed. Nodes are in preorder.
 
     Attributes:
         digest: Names it: list, tokenizer and format.
@@ -129,7 +129,7 @@ class Words(TrieArrays):
 
     @property
     def language(self) -> str:
-        """First subtag of the list's name, which decides the rules of spelling."""
+        """Return the first subtag of the list's name, which decides the rules of spelling."""
         return language_of(self.listed.lang)
 
 
@@ -150,13 +150,13 @@ class _Form(NamedTuple):
 
 
 def words_digest(word_list: WordList, speller: Speller, *, has_capitals: bool) -> str:
-    """Return the SHA-256, in hex, of all that a trie depends on."""
+    """Hash what a trie is built from (SHA-256, hex): format, list, tokenizer, capitals."""
     facts = [FORMAT_VERSION, word_list.digest, speller.digest, has_capitals]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
-def build_words(word_list: WordList, speller: Speller, *, has_capitals: bool | None = None) -> Words:
-    """Spell a list, and make its trie.
+def build_words(word_list: WordList, speller: Speller, *, has_capitals: bool | None = None) -> CompiledList:
+    """Compile a list for a tokenizer: tokenize its forms, and build their trie.
 
     ``has_capitals`` is that of the whole list, where this is the beginning of one; None where it is all of it.
 
@@ -182,7 +182,7 @@ def build_words(word_list: WordList, speller: Speller, *, has_capitals: bool | N
     is_child = trie.parents >= 0
     children = np.flatnonzero(is_child).astype(np.int32)
     children = children[np.argsort(trie.parents[children], kind="stable")]
-    return Words(
+    return CompiledList(
         digest=words_digest(word_list, speller, has_capitals=has_capitals),
         tokenizer_digest=speller.facts.digest,
         num_tokens=len(speller.facts),
@@ -200,7 +200,7 @@ def build_words(word_list: WordList, speller: Speller, *, has_capitals: bool | N
 
 
 class SpelledForm(NamedTuple):
-    """A form below one root: its text, its tokens, its ranks, and what it leaves behind it."""
+    """A word form below one root: its text, tokens and ranks, and the kind of end that it leaves."""
 
     text: str
     root: Root
@@ -210,10 +210,10 @@ class SpelledForm(NamedTuple):
     kind: int
 
 
-def spell_forms(
+def tokenize_forms(
     forms: Sequence[_Form], speller: Speller, *, possessive: bool, max_work: int | None = None
 ) -> tuple[list[SpelledForm], set[str]]:
-    """Spell forms after everything that may stand before them; also return the texts that cannot be spelled.
+    """Tokenize word forms after every lead; also return the texts that cannot be spelled.
 
     ``max_work`` is that of a request's own words, ``MAX_OWN_WORK``.
 
@@ -315,6 +315,7 @@ def spell_forms(
 
 
 def too_many_runs() -> ListTooLargeError:
+    """Make the error of entries with too many different runs of marks at their edges."""
     return ListTooLargeError(
         "The entries begin and end with too many different runs of marks: leave out entries such as '(a' and 'b?!', or "
         "the marks at their edges."
@@ -322,7 +323,7 @@ def too_many_runs() -> ListTooLargeError:
 
 
 def forms_of(word_list: WordList) -> list[_Form]:
-    """Return every form of a list, each text once; possessives are left to their root."""
+    """Return every form of a list with its ranks and kind, each text once; possessives have a root of their own."""
     capitals = Capitals(word_list.language)
     listed: dict[str, int] = {}
     capital: dict[str, int] = {}
@@ -346,9 +347,9 @@ def forms_of(word_list: WordList) -> list[_Form]:
 
 
 def _spell_list(word_list: WordList, speller: Speller) -> tuple[WordList, list[SpelledForm], tuple[str, ...]]:
-    """Return the list without what cannot be spelled, the rows of the rest, and what was left out."""
+    """Tokenize a list: return it without words that have no tokens, the spelled forms, and the words dropped."""
     max_work = MAX_OWN_WORK if word_list.source == "inline" else None
-    rows, lost = spell_forms(forms_of(word_list), speller, possessive=has_possessives(word_list), max_work=max_work)
+    rows, lost = tokenize_forms(forms_of(word_list), speller, possessive=has_possessives(word_list), max_work=max_work)
     dropped = tuple(word for word in word_list.words if word in lost)
     if not dropped:
         return word_list, rows, ()
@@ -366,7 +367,7 @@ def _spell_list(word_list: WordList, speller: Speller) -> tuple[WordList, list[S
 
 
 def _edges(text: str) -> _Edges:
-    """Return the head, the core and the tail of an entry; all of it is core where it has no letter and no digit."""
+    """Split an entry into head, core and tail (marks, word, marks); without a letter or digit it is all core."""
     if text.isalpha():
         return "", text, ""
     first = next((place for place, char in enumerate(text) if unicodedata.category(char)[0] in "LMN"), None)
@@ -379,7 +380,7 @@ def _edges(text: str) -> _Edges:
 
 
 def _drawn_heads(cut: Sequence[_Edges], speller: Speller, spell: _Spell) -> list[tuple[int, _Edges]]:
-    """Return the entries whose head, or the end of it, the tokenizer draws into their core (".net"), cut so."""
+    """Find entries whose core takes the end of their head into its first token (".net"); return them cut so."""
     headed = [i for i, (head, _, _) in enumerate(cut) if head]
     begun: dict[int, int] = {}
     for lead in ("", BLANK):
@@ -402,6 +403,7 @@ class _Trie(NamedTuple):
 
 
 def _build_trie(rows: Sequence[SpelledForm], places: Mapping[Root, int], max_nodes: int) -> _Trie:
+    """Build the trie of spelled forms below their roots; raise ``ListTooLargeError`` beyond ``max_nodes``."""
     lengths = np.fromiter((1 + len(row.tokens) for row in rows), dtype=np.int64, count=len(rows))
     flat = np.fromiter(chain.from_iterable((places[row.root], *row.tokens) for row in rows), dtype=np.int32)
     ends = np.cumsum(lengths)
@@ -425,6 +427,7 @@ def _insert_sorted(
     order: npt.NDArray[np.int64],
     max_nodes: int,
 ) -> tuple[Int32Array, Int32Array, Int32Array]:
+    """Insert rows of tokens in sorted order: parents and tokens by node, and the node at which each row ends."""
     size = min(len(flat), max_nodes + 1)
     parents, tokens = np.empty(size, np.int32), np.empty(size, np.int32)
     path = np.empty(np.max(ends - starts), np.int32)

@@ -30,6 +30,7 @@ def own_output() -> BinaryIO:
 
 
 def send(output: BinaryIO, line: bytes) -> None:
+    """Write a line to the parent process, and flush it; exit where the parent is gone."""
     try:
         output.write(line)
         output.flush()

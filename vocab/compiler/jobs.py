@@ -15,7 +15,7 @@ from vocab.options import ListOptions
 
 @dataclass(frozen=True, slots=True)
 class CompileList:
-    """Spell a list.
+    """Compile a list into an artefact: tokenize its words, and build their trie.
 
     Attributes:
         lang: The name of the list; with ``words``, the language whose rules of spelling apply, or None.
@@ -36,7 +36,7 @@ class CompileList:
 
 @dataclass(frozen=True, slots=True)
 class ChangeList:
-    """Add words to a spelled list, and leave others out."""
+    """Add words to a compiled list, and leave others out."""
 
     digest: str
     extra_words: tuple[str, ...] = ()
@@ -45,7 +45,7 @@ class ChangeList:
 
 @dataclass(frozen=True, slots=True)
 class MeasureTexts:
-    """Say how short a text may be, with these changes (an artefact), options and N."""
+    """Measure the shortest text of a compiled list, with these changes (an artefact), options and N."""
 
     digest: str
     changes: str | None
@@ -55,7 +55,7 @@ class MeasureTexts:
 
 @dataclass(frozen=True, slots=True)
 class CheckStructure:
-    """Say whether the engine can follow a JSON schema, or else a grammar; an error in the reply says why not.
+    """Check whether the engine can follow a JSON schema, or else a grammar; an error in the reply says why not.
 
     Done by a process of its own, ``vocab.compiler.structure_worker``.
     """
@@ -74,7 +74,7 @@ _KINDS: Final[dict[str, type[Job]]] = {job.__name__: job for job in (CompileList
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A stored artefact.
+    """The artefact that a job stored, or found stored.
 
     Attributes:
         digest: Of the list, or of its changes; empty where there is nothing to change.
@@ -112,14 +112,17 @@ class Reply:
     resident_bytes: int = 0
 
     def with_seconds(self, seconds: float) -> "Reply":
+        """Return the reply with the time that the job took, where it has an artefact."""
         return self if self.compiled is None else replace(self, compiled=replace(self.compiled, seconds=seconds))
 
 
 def write_job(job: Job | CheckStructure) -> bytes:
+    """Serialize a job of the compile process as a JSON line."""
     return _line({"kind": type(job).__name__, **asdict(job)})
 
 
 def read_job(line: bytes) -> Job:
+    """Parse a job of the compile process from a JSON line."""
     values = json.loads(line)
     kind = _KINDS[values.pop("kind")]
     for name, value in values.items():
@@ -131,11 +134,13 @@ def read_job(line: bytes) -> Job:
 
 
 def read_structure(line: bytes) -> CheckStructure:
+    """Parse a ``CheckStructure`` job from a JSON line."""
     values = json.loads(line)
     return CheckStructure(values["text"], values["is_schema"])
 
 
 def write_reply(reply: Reply) -> bytes:
+    """Serialize a reply of the compile process as a JSON line."""
     error = reply.error
     return _line(
         {
@@ -148,7 +153,7 @@ def write_reply(reply: Reply) -> bytes:
 
 
 def read_reply(line: bytes) -> Reply:
-    """Read a line that ``write_reply`` wrote; raise ``ValueError`` if it is something else."""
+    """Parse a reply from the JSON line of ``write_reply``; raise ``ValueError`` if it is something else."""
     try:
         values = json.loads(line)
         return Reply(
@@ -168,6 +173,7 @@ def _read_compiled(values: dict[str, Any] | None) -> Compiled | None:
 
 
 def _error(values: dict[str, str] | None) -> VocabularyError | None:
+    """Rebuild the error of a reply; one of an unknown type becomes a ``CompileError``."""
     if values is None:
         return None
     kind = getattr(errors, values["type"], CompileError)

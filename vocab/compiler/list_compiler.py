@@ -17,7 +17,7 @@ from vocab.artefacts.store import ArtefactStore
 from vocab.automaton.frame import Frame, FrameTokens
 from vocab.automaton.overlay import build_overlay, overlay_digest
 from vocab.automaton.speller import Speller
-from vocab.automaton.words import Words, build_words, words_digest
+from vocab.automaton.words import CompiledList, build_words, words_digest
 from vocab.compiler.jobs import FIRST_WORDS, ChangeList, Compiled, CompileList, Job, MeasureTexts, Reply
 from vocab.errors import ArtefactError, ChangesTooLargeError, CompileError, ListTooLargeError, VocabularyError
 from vocab.lists.lemmas import group_by_lemma
@@ -51,11 +51,11 @@ class ListCompiler:
         self._wordlist_dir = wordlist_dir
         self._frame_tokens = FrameTokens.of(speller.facts)
         self._lists = LRUCache[Hashable, WordList](MAX_LISTS)
-        self._artefacts = LRUCache[str, Words](MAX_ARTEFACTS)
+        self._artefacts = LRUCache[str, CompiledList](MAX_ARTEFACTS)
         self._frames = LRUCache[Hashable, Frame](MAX_FRAMES)
 
     def run(self, job: Job) -> Reply:
-        """Run a job; any error is in the reply."""
+        """Run a job of the compile process; any error is in the reply, not raised."""
         start = time.monotonic()
         try:
             reply = self._run(job)
@@ -69,6 +69,7 @@ class ListCompiler:
         return reply.with_seconds(time.monotonic() - start)
 
     def _run(self, job: Job) -> Reply:
+        """Run a job by its kind: compile a list, change one, or measure its shortest text."""
         if isinstance(job, CompileList):
             return Reply(self._compile(self._word_list(job), is_whole=job.is_whole))
         words = self._words(job.digest)
@@ -82,6 +83,7 @@ class ListCompiler:
             raise ChangesTooLargeError(f"With the words added and left out: {error}") from None
 
     def _word_list(self, job: CompileList) -> WordList:
+        """Return the list that a job names, or make one of its words; built-in lists are cached."""
         if job.words is not None:
             return inline_word_list(job.words, job.lang)
         name = job.lang or ""
@@ -96,10 +98,12 @@ class ListCompiler:
         return word_list
 
     def _is_file(self, name: str) -> bool:
+        """Return whether the folder of list files has one of this name."""
         folder = self._wordlist_dir
         return folder is not None and folder.is_dir() and any(path.stem == name for path in folder.iterdir())
 
     def _compile(self, word_list: WordList, *, is_whole: bool) -> Compiled:
+        """Load a list's artefact from the store, or build and store it."""
         has_capitals, num_ranks = word_list.has_capitals, word_list.num_ranks
         if not is_whole:
             word_list = word_list.up_to(FIRST_WORDS)
@@ -120,7 +124,8 @@ class ListCompiler:
             was_stored=was_stored,
         )
 
-    def _change(self, words: Words, asked: ListChanges) -> Compiled:
+    def _change(self, words: CompiledList, asked: ListChanges) -> Compiled:
+        """Load the overlay of a list's changes from the store, or build and store it."""
         left_out = entries_left_out(words.listed.word_list, asked.exclude_words)
         changes = ListChanges(asked.extra_words, left_out)
         if not changes:
@@ -140,14 +145,16 @@ class ListCompiler:
             was_stored=was_stored,
         )
 
-    def _fewest_tokens(self, words: Words, job: MeasureTexts) -> int | None:
+    def _fewest_tokens(self, words: CompiledList, job: MeasureTexts) -> int | None:
+        """Return how many tokens the shortest text of a list has; None where there is no text."""
         overlay = None if job.changes is None else self._store.load_overlay(job.changes)
         key = job.options, words.has_capitals, words.language, tuple((words if overlay is None else overlay).roots)
         if key not in self._frames:
             self._frames[key] = frame_for(words, overlay, job.options, self._frame_tokens)
         return ListStates(words, self._frames[key], job.n_words, overlay).fewest_tokens()
 
-    def _words(self, digest: str) -> Words:
+    def _words(self, digest: str) -> CompiledList:
+        """Load a list's artefact from the store, cached; raise ``ArtefactError`` where it is gone."""
         words = self._artefacts.get(digest)
         if words is None:
             words = self._store.find(digest, self._store.load)
@@ -158,7 +165,7 @@ class ListCompiler:
 
 
 def group_list_by_lemma(word_list: WordList, store: ArtefactStore) -> WordList:
-    """Rank a list by lemma, from its file, or now with ``group_by_lemma`` and stored.
+    """Rank a list by lemma: load the stored ranks, or compute them with ``group_by_lemma`` and store them.
 
     Raises:
         NoLemmasError: simplemma has no dictionary of the language.

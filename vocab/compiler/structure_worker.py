@@ -40,6 +40,7 @@ _TOO_LARGE: Final = "it takes too much memory to compile, or is nested too deepl
 
 
 def main() -> None:
+    """Run the structure process: schemas and grammars on standard input, replies on standard output."""
     die_with_parent()
     give_way()
     with own_output() as output:
@@ -58,7 +59,7 @@ def main() -> None:
 
 
 def fault_of(job: CheckStructure, info: Any) -> str:
-    """Return why the engine cannot follow a structure, empty where it can."""
+    """Return why xgrammar cannot compile and follow a JSON schema or grammar; empty where it can."""
     import xgrammar
 
     compiler = xgrammar.GrammarCompiler(info, max_threads=1, cache_enabled=False)
@@ -80,7 +81,7 @@ def fault_of(job: CheckStructure, info: Any) -> str:
 
 
 def in_fork(check: Callable[[], str]) -> str:
-    """Return the result of a check that a process of its own makes within the limits, or why it made none."""
+    """Run a check in a fork with limits of time and memory; return its result, or the limit that it reached."""
     source, target = os.pipe()
     child = os.fork()
     if child == 0:
@@ -101,6 +102,7 @@ def in_fork(check: Callable[[], str]) -> str:
 
 
 def _limit() -> None:
+    """Limit the processor time and memory of this process, for one check."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CPU, (MAX_CPU_S, MAX_CPU_S + 1))
     # Other systems than Linux neither tell it nor keep to it.
@@ -110,7 +112,7 @@ def _limit() -> None:
 
 
 def _reason(message: str) -> str:
-    """Return xgrammar's reason without time, file and line, as a short line: it may repeat the schema."""
+    """Shorten xgrammar's error to one line, without time, file and line number: it may repeat the schema."""
     reason = re.sub(r"^\[[\d:]+\] \S+: ", "", message[: 4 * _MAX_REASON_CHARS])
     shown = "".join(character if character.isprintable() else " " for character in reason).strip()
     return shown if len(shown) <= _MAX_REASON_CHARS else shown[: _MAX_REASON_CHARS - 1] + "…"

@@ -20,7 +20,7 @@ _STOP = 0
 
 
 def warm_up() -> None:
-    """Spell a list of a few words, store and load it, change it, and write a text in it."""
+    """Compile a list of a few words, store, load and change it, and follow a text in it, to have machine code ready."""
     speller = byte_speller(_STOP)
     listed = WordList("fr", ("l'", "l'un", "un", "a", "a b", "b", "c"), "inline")
     words = words_from_bytes(words_to_bytes(build_words(listed, speller)))

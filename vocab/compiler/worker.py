@@ -3,6 +3,8 @@
 It reports that it is ready and for which tokenizer, then for each job that it started, and the reply
 (``vocab.compiler.jobs``). It ends with its input and with its parent. The parent watches deadlines and memory: this
 process may be killed at any time, and leaves at most a temporary file.
+
+The tokenizer is stored as a file, so that a process needs neither the model's folder nor the libraries that read it.
 """
 
 import argparse
@@ -19,17 +21,22 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO, Final
 
+import numpy as np
+
+from vocab.arrays.tensors import Array, read_tensors, write_tensors
 from vocab.artefacts.shared_store import SharedStore
 from vocab.artefacts.store import ArtefactStore
-from vocab.artefacts.stored_tokenizer import load_stored_tokenizer, store_tokenizer
 from vocab.automaton.speller import Speller, byte_speller, load_speller
+from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.compiler.child import die_with_parent, give_way, own_output, resident_bytes, send
 from vocab.compiler.jobs import ChangeList, CompileList, Job, read_job, write_reply
 from vocab.compiler.list_compiler import ListCompiler
 from vocab.compiler.warm_up import warm_up
+from vocab.errors import ArtefactError
 
 EXIT_S: Final = 5.0
 """Time to exit after the input ends: enough to send a file to the shared store, not for a compile."""
@@ -39,6 +46,7 @@ SCATTERED_BYTES: Final = 2**26
 
 
 def main(arguments: Sequence[str]) -> None:
+    """Run the compile process: jobs on standard input, replies on standard output."""
     options = _parser().parse_args(arguments)
     die_with_parent()
     give_way()
@@ -61,7 +69,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def serve(jobs: Iterable[Job], compiler: ListCompiler, store: ArtefactStore, send: Callable[[bytes], None]) -> None:
-    """Run jobs in order, and share what was made after each reply."""
+    """Run jobs in order and reply to each; share new artefacts and free memory after each reply."""
     kept_bytes = resident_bytes()
     for job in jobs:
         send(b'{"started":true}\n')
@@ -75,7 +83,7 @@ def serve(jobs: Iterable[Job], compiler: ListCompiler, store: ArtefactStore, sen
 
 
 def prepare() -> None:
-    """Load or compile the machine code that jobs run."""
+    """Load or compile the machine code that jobs run, by running jobs on a tiny list."""
     warm_up()
     with tempfile.TemporaryDirectory(prefix="wordbound-") as folder:
         compiler = ListCompiler(byte_speller(), ArtefactStore(Path(folder), 10**6))
@@ -91,6 +99,7 @@ def give_memory_back() -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
+    """Return the parser of the compile process's command line."""
     parser = argparse.ArgumentParser(prog="python -m vocab.compiler.worker", description=__doc__)
     parser.add_argument("--folder", type=Path, required=True, help="the node's artefacts")
     parser.add_argument("--max-bytes", type=int, required=True, help="how many of them")
@@ -104,11 +113,12 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _load_tokenizer(digest: str | None, store: ArtefactStore) -> Speller | None:
+    """Load the speller of a stored tokenizer; None without a digest, or where none is stored."""
     return None if digest is None else store.find(digest, lambda name: load_stored_tokenizer(name, store))
 
 
 def _store_and_start_again(options: argparse.Namespace, store: ArtefactStore) -> None:
-    """Store the facts of the model's tokenizer, and restart without its libraries, whose 450 MB no compile needs."""
+    """Store the model's tokenizer, and restart this process without its libraries, whose 450 MB no compile needs."""
     if options.model is None:
         raise SystemExit("there is no stored tokenizer of that digest, and no --model")
     speller = load_speller(options.model, trust_remote_code=options.trust_remote_code)
@@ -137,6 +147,37 @@ def _jobs_until_eof(lines: BinaryIO) -> Iterable[Job]:
     threading.Thread(target=read, name="jobs", daemon=True).start()
     while (job := jobs.get()) is not None:
         yield job
+
+
+def store_tokenizer(speller: Speller, store: ArtefactStore) -> Path:
+    """Store a tokenizer as an artefact, unless the file exists; raise ``ArtefactError`` if it cannot be written."""
+    if store.has(speller.digest):
+        return store.path_of(speller.digest)
+    tokens = speller.facts.token_bytes
+    arrays: dict[str, Array] = {
+        "ends": np.cumsum([0, *map(len, tokens)], dtype=np.int64),
+        "bytes": np.frombuffer(b"".join(tokens), dtype=np.uint8),
+        "rules": np.frombuffer(speller.rules.encode(), dtype=np.uint8),
+    }
+    return store.write_bytes(speller.digest, write_tensors(arrays, {"tokenizer": speller.facts.digest}))
+
+
+def load_stored_tokenizer(digest: str, store: ArtefactStore) -> Speller:
+    """Load the speller of a tokenizer that ``store_tokenizer`` wrote.
+
+    Raises:
+        ArtefactError: The file is missing, damaged, or holds another tokenizer.
+    """
+    arrays, metadata = read_tensors(store.read_bytes(digest))
+    try:
+        data = arrays["bytes"].tobytes()
+        facts = TokenizerFacts(tuple(data[start:end] for start, end in pairwise(arrays["ends"].tolist())))
+        speller = Speller.from_rules(arrays["rules"].tobytes().decode(), facts)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ArtefactError(f"the tokenizer {digest} cannot be used: {error}") from None
+    if speller.digest != digest or metadata["tokenizer"] != facts.digest:
+        raise ArtefactError(f"the file of tokenizer {digest} holds another one")
+    return speller
 
 
 if __name__ == "__main__":

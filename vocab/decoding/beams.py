@@ -56,6 +56,7 @@ class BeamRules:
     merge_equal_texts: bool = True
 
     def score(self, log_p: float, num_tokens: int) -> float:
+        """Return the score that ranks a text: its log p divided by its length to ``length_penalty``."""
         return float(log_p / num_tokens**self.length_penalty)
 
 
@@ -122,12 +123,12 @@ class BeamSearch:
 
     @property
     def budget(self) -> int:
-        """How many tokens may still come."""
+        """Return how many tokens may still come."""
         return self._max_tokens - self._num_tokens
 
     @property
     def wishes(self) -> tuple[Wish, ...]:
-        """The places to expand for the next step, none once the search is over."""
+        """Return the places to expand for the next step, none once the search is over."""
         if self._is_over:
             return ()
         return tuple(
@@ -135,7 +136,7 @@ class BeamSearch:
         )
 
     def take(self, expansions: Sequence[Expansion]) -> None:
-        """Advance by one token, with an expansion for each wish, in their order.
+        """Advance all beams by one token, with an expansion for each wish, in their order.
 
         Raises:
             DeadEndError: No token is allowed anywhere, and no text is finished.
@@ -162,7 +163,7 @@ class BeamSearch:
         return tuple(self._finished[:num_texts])
 
     def _candidates(self, expanded: Iterable[tuple[_Beam, Expansion]]) -> list[_Candidate]:
-        """Return the likeliest candidates over all beams, best first."""
+        """Return the likeliest candidates (a beam and its next token) over all beams, best first."""
         found = []
         for beam, expansion in expanded:
             repeating = self._repeating(beam.place)
@@ -179,7 +180,7 @@ class BeamSearch:
         return found[: self._num_candidates]
 
     def _merge(self, candidates: list[_Candidate]) -> list[_Candidate]:
-        """Keep the first of those with equal texts, as many as are needed."""
+        """Keep only the likeliest of candidates that spell the same text in the same state, as many as are needed."""
         kept: dict[tuple[bool, State | None, str | tuple[int, ...]], _Candidate] = {}
         budget = self.budget
         for candidate in candidates:
@@ -193,18 +194,21 @@ class BeamSearch:
         return list(kept.values())
 
     def _readable(self, tokens: tuple[int, ...]) -> str | tuple[int, ...]:
-        """Return the text; or the tokens where it ends inside a character, which the text does not show."""
+        """Return the text of tokens; or the tokens where it ends inside a character, which the text does not show."""
         text = self._walk.text(tokens)
         return tokens if text.endswith(_CUT_CHARACTER) else text
 
     def _repeating(self, place: Place) -> frozenset[int]:
+        """Return the next tokens that would repeat an n-gram; none without that rule."""
         size = self._rules.no_repeat_ngram_size
         return frozenset(Repeats(size, place.tokens).next_tokens()) if size else frozenset()
 
     def _finishes(self, candidate: _Candidate) -> bool:
+        """Return whether a candidate ends its text, by an end token or the budget."""
         return candidate.token in self._walk.end_tokens or self._num_tokens == self._max_tokens
 
     def _go_on(self, candidate: _Candidate, budget: int) -> _Beam:
+        """Return a candidate's beam, longer by its token."""
         beam, expansion = candidate.beam, candidate.expansion
         return _Beam(
             self._walk.follow(beam.place, candidate.token, budget, expansion.source),
@@ -214,6 +218,7 @@ class BeamSearch:
         )
 
     def _finish(self, candidate: _Candidate) -> None:
+        """Add a candidate's text to the finished ones, unless an equal text has as good a score."""
         beam, tokens = candidate.beam, candidate.tokens
         ends = candidate.token in self._walk.end_tokens
         text = self._walk.text(beam.place.tokens if ends else tokens)
@@ -237,7 +242,7 @@ class BeamSearch:
         self._finished.append(FinishedBeam(continuation, score))
 
     def _may_improve(self, best: _Beam) -> bool:
-        """Whether to go on: transformers' ``_check_early_stop_heuristic`` and the rule of early stopping."""
+        """Return whether to go on: transformers' ``_check_early_stop_heuristic`` and the rule of early stopping."""
         rules = self._rules
         if len(self._finished) < rules.num_beams:
             return True

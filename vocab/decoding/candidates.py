@@ -4,8 +4,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import replace
 
 from vocab.decoding.generator import Continuation, Generator, Place, run_together
-from vocab.decoding.scores import ScoredText, TextScore
-from vocab.decoding.select import Select, choose, random_source
+from vocab.decoding.select import ScoredText, Select, TextScore, choose, random_source
 
 
 async def choose_candidates(
@@ -41,7 +40,7 @@ async def search_sentences(
     select: Select = "likelihood",
     seed: int | None = None,
 ) -> AsyncGenerator[Continuation, None]:
-    """Draw several continuations up to a sentence end, keep one, and go on from there.
+    """Write a text sentence by sentence: draw several continuations, keep one, and go on from there.
 
     Yields the parts of the text as they are chosen; only the last one ends by stop or length. By likelihood a
     continuation is judged together with the text before it. With ``posterior`` this is sequential Monte Carlo with the
@@ -98,4 +97,5 @@ async def draw_many(
 
 
 def _whole(parts: list[Continuation]) -> ScoredText:
+    """Join the parts of a text, and score it as a whole."""
     return ScoredText("".join(part.text for part in parts), TextScore.of(*parts))

@@ -20,7 +20,7 @@ Finish = Literal["stop", "length", "sentence"]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a text stands.
+    """A point in a text that is being generated: its tokens so far, and the automaton's state.
 
     Attributes:
         tokens: Generated so far, without the prompt.
@@ -79,23 +79,23 @@ class Generator(Protocol):
 
     @property
     def start(self) -> Place:
-        """The empty text."""
+        """Return the place before the first token, where a search begins."""
 
     @property
     def end_tokens(self) -> frozenset[int]:
-        """The tokens that end a text."""
+        """Return the tokens that end a text."""
 
     async def expand(self, place: Place, num_tokens: int, budget: int) -> Expansion:
-        """Return at most ``num_tokens`` of the likeliest allowed tokens by p.
+        """Return at most ``num_tokens`` of the likeliest allowed next tokens at a place, by p.
 
         ``budget`` is how many tokens may still come, these included.
         """
 
     def follow(self, place: Place, token: int, budget: int, source: str | None) -> Place:
-        """Return where an allowed token leads to; ``budget`` as in ``expand``, ``source`` from its expansion."""
+        """Return the place after an allowed token; ``budget`` as in ``expand``, ``source`` from its expansion."""
 
     async def sample(self, place: Place, budget: int, *, to_sentence_end: bool = False, index: int = 0) -> Continuation:
-        """Draw one continuation.
+        """Draw one continuation of the text at a place.
 
         Args:
             place: Where the text stands.
@@ -105,7 +105,7 @@ class Generator(Protocol):
         """
 
     def num_missing(self, place: Place) -> int:
-        """Return how many of the words that have to occur a text lacks; 0 where none have to."""
+        """Return how many of the words that have to occur the text at a place lacks; 0 where none have to."""
 
     def text(self, tokens: tuple[int, ...]) -> str:
         """Return the text of these tokens, as the client gets it."""

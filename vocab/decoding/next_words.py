@@ -59,7 +59,7 @@ class WordTokens:
         self._beginning: dict[str, Mask] = {}
 
     def beginning_with(self, text: str) -> Mask:
-        """Return bool (tokens,): those that begin with a text."""
+        """Return the tokens that begin with a text, bool (tokens,); cached."""
         if text not in self._beginning:
             spelled = text.encode()
             begins = (token.startswith(spelled) for token in self.token_bytes)
@@ -68,7 +68,7 @@ class WordTokens:
 
 
 def ends_word(token: bytes) -> bool:
-    """Return whether a token ends the word that it stands after. Those without a text, as the end of a text, do."""
+    """Return whether a token, coming next, ends the word before it; tokens without a text do."""
     if not token:
         return True
     # The first character has four bytes at most, and may break off.
@@ -79,7 +79,9 @@ def ends_word(token: bytes) -> bool:
 
 
 class NextWordSearch:
-    """One search. Rows are asked for by ``prefixes`` and given by ``add`` until there is none to ask for.
+    """One search for the likeliest next words of a list.
+
+    Rows are asked for by ``prefixes`` and given by ``add`` until there is none to ask for.
 
     Entries of several words, and those that begin with a mark, are not found: of the former the first word is, where it
     is listed itself.
@@ -116,8 +118,8 @@ class NextWordSearch:
         self._found: dict[str, float] = {}
 
     def prefixes(self, most: int) -> list[Tokens]:
-        """Return the tokens after the text after which rows are needed next, ``most`` at once; none at the end."""
-        least = self._least()
+        """Return the token prefixes of words whose rows are needed next, ``most`` at once; none at the end."""
+        least = self._score_to_beat()
         chosen: list[Tokens] = []
         while self._open and len(chosen) < min(most, self._rows_left) and -self._open[0][0] > least:
             chosen.append(heapq.heappop(self._open)[1])
@@ -125,7 +127,7 @@ class NextWordSearch:
         return chosen
 
     def add(self, prefix: Tokens, row: Row) -> None:
-        """Take the log-probabilities of all tokens after the text and a prefix, float32 (V,)."""
+        """Take a prefix's row, float32 (V,) log-probabilities: record words that end there, open longer prefixes."""
         log_p, readings = self._log_p.pop(prefix), self._readings.pop(prefix)
         row = row[: len(self._tokens.token_bytes)]
         if prefix:
@@ -149,19 +151,19 @@ class NextWordSearch:
 
     @property
     def words(self) -> list[NextWord]:
-        """The likeliest words, best first: those that no other word can be likelier than."""
+        """Return the likeliest words found, best first: those that no other word can be likelier than."""
         likeliest = heapq.nsmallest(self._top, self._found.items(), key=lambda item: (-item[1], item[0]))
         bound = -self._open[0][0] if self._open else -np.inf
         return [NextWord(text, log_p) for text, log_p in likeliest if log_p >= bound]
 
-    def _least(self) -> float:
-        """Return the log-probability of the last of the likeliest words found; -inf where there are fewer."""
+    def _score_to_beat(self) -> float:
+        """Return the log-probability of the last of the ``top`` likeliest words found; -inf where there are fewer."""
         if len(self._found) < self._top:
             return -np.inf
         return heapq.nlargest(self._top, self._found.values())[-1]
 
     def _add_words(self, prefix: Tokens, log_p: float, readings: Iterable[_Reading], row: Row) -> None:
-        """Add the words that end after a prefix."""
+        """Record the words that end after a prefix, with their probabilities."""
         spelled = b"".join(self._tokens.token_bytes[token] for token in prefix)
         try:
             text = spelled.decode().removeprefix(BLANK)
@@ -187,6 +189,7 @@ class NextWordSearch:
             self._add_word(text, log_p, shares[ends].sum())
 
     def _add_word(self, text: str, log_p: float, share: float) -> None:
+        """Record a word that ends here, or add to its probability; ``share`` is the probability that it ends."""
         if share > 0:
             word = log_p + float(np.log(share))
             self._found[text] = float(np.logaddexp(self._found.get(text, -np.inf), word))
@@ -200,7 +203,7 @@ class _Tries:
         self._n_words = n_words
 
     def readings_at(self, frame_state: int) -> list[_Reading]:
-        """Return where words begin in a state of the frame, after a blank or nothing."""
+        """Return where words begin in the trie at a frame state, after a blank or nothing."""
         roots = list((self._words if self._overlay is None else self._overlay).roots.items())
         ways = [(*roots[way.root], way) for way in self._frame.ways[frame_state]]
         # Others begin after marks of an entry or of the text, and would be a mark and a word.
@@ -212,7 +215,7 @@ class _Tries:
         return list(dict.fromkeys(readings))
 
     def children(self, reading: _Reading) -> tuple[Int32Array, Int32Array]:
-        """Return the tokens that go on with a word, and the nodes that they lead to."""
+        """Return the tokens that continue a word towards one within N, and the nodes that they lead to."""
         trie, own = self._at(reading.node)
         edges = slice(trie.edge_start[own], trie.edge_start[own + 1])
         tokens, nodes = trie.tokens[edges], trie.children[edges]
@@ -220,14 +223,17 @@ class _Tries:
         return tokens[is_listed], nodes[is_listed]
 
     def is_word(self, reading: _Reading) -> bool:
+        """Return whether a word within N ends at a reading."""
         ranks = self._ranks("ranks", reading.mode, np.asarray([reading.node], np.int32))
         return bool(ranks[0] <= self._n_words)
 
     def _at(self, node: int) -> tuple[TrieArrays, int]:
+        """Return the trie or overlay that has a node, and the node's index in it."""
         num_base = self._words.num_nodes
         return (self._words, node) if self._overlay is None or node < num_base else (self._overlay, node - num_base)
 
     def _ranks(self, name: str, mode: int, nodes: Int32Array) -> Any:
+        """Return the ranks of nodes of trie and overlay in a mode, from the array of this name."""
         num_base = self._words.num_nodes
         is_base = nodes < num_base
         # Of a list's own words, only the first bit of the mode counts.

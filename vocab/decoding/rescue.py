@@ -54,10 +54,10 @@ class Writer(Protocol):
 
     @property
     def start(self) -> Place:
-        """The empty text."""
+        """Return the place before the first token, where a text begins."""
 
     def write(self, place: Place, budget: int, *, index: int = 0) -> AsyncGenerator[Step, None]:
-        """Yield the tokens that follow, one by one; closing it stops the engine.
+        """Yield the steps of a text that is written on from a place; closing it stops the engine.
 
         Args:
             place: Where the text stands.
@@ -79,7 +79,7 @@ class Sampling:
     min_p: float = 0.0
 
     def draw(self, tokens: Sequence[tuple[int, float]], random: np.random.Generator) -> tuple[int, float]:
-        """Draw one of the tokens, which come best first with log p of each."""
+        """Draw one of the tokens, which are given best first with log p of each."""
         if self.temperature < 1e-5:
             return tokens[0]
         scaled = np.asarray([log_p for _, log_p in tokens]) / self.temperature
@@ -102,12 +102,12 @@ class _Try:
 
     @property
     def log_value(self) -> float:
-        """log of the most that any text that begins so can have of p."""
+        """Return the log of the most of p that any text with this beginning can have."""
         return math.fsum(step.log_p for step in self.steps) + self.log_mass
 
 
 class Rescue:
-    """Follows one text step by step, and says where it is to be written anew.
+    """Follow one text step by step, and decide where to backtrack and write a word anew.
 
     Args:
         writer: Of the steps.
@@ -133,7 +133,7 @@ class Rescue:
         self.is_finished = False
 
     def take(self, step: Step) -> Place | None:
-        """Take the next step; return where the text is to be written on from instead, None where it goes on."""
+        """Take the next step; return the place to write on from after backtracking, None where the text goes on."""
         if not self._is_corner(step):
             self._append(step)
             return None
@@ -142,14 +142,14 @@ class Rescue:
         if other := self._other_beginning(best.log_value):
             self._num_lost += self._num_to_lose
             self._open = []
-            self._begin(self._with_work(other, step))
+            self._begin(self._with_latest_source(other, step))
             return self._last
         self._is_accepted = True
         if best is self._tried[-1]:
             self._append(step)
             return None
         self._num_lost += self._num_to_lose
-        self._open = [self._with_work(one, step) for one in best.steps]
+        self._open = [self._with_latest_source(one, step) for one in best.steps]
         return self._last
 
     def take_settled(self) -> list[Step]:
@@ -159,14 +159,17 @@ class Rescue:
 
     @property
     def _num_to_lose(self) -> int:
+        """Return how many tokens backtracking would discard now."""
         # The open word, and the token that came with the mask after it.
         return len(self._open) + 1
 
     @property
     def _last(self) -> Place:
+        """Return the place after the last step."""
         return (self._open or self._settled)[-1].place
 
     def _is_corner(self, step: Step) -> bool:
+        """Return whether to backtrack at a step: the mask left less than the share inside a word, within the budget."""
         return (
             bool(self._open)
             and not self._is_accepted
@@ -176,7 +179,7 @@ class Rescue:
         )
 
     def _other_beginning(self, log_value: float) -> Step | None:
-        """Draw a token that was not tried at the start of the word, if one is likelier than a text that was."""
+        """Draw an untried first token of the open word, if one is likelier than all that was tried; else None."""
         if len(self._tried) > MAX_BARRED:
             return None
         first = self._open[0]
@@ -187,11 +190,12 @@ class Rescue:
         token, log_p = self._sampling.draw(left, self._random)
         return self._writer.instead(first, token, log_p, self._budget - len(first.start.tokens))
 
-    def _with_work(self, step: Step, latest: Step) -> Step:
-        """Return the step with the engine's latest work, which is all that the engine may still have."""
+    def _with_latest_source(self, step: Step, latest: Step) -> Step:
+        """Return the step with the engine's latest ``source``, the only one that the engine may still have."""
         return replace(step, place=replace(step.place, source=latest.place.source))
 
     def _begin(self, step: Step) -> None:
+        """Begin the open word anew with another first step; what was tried there still counts."""
         if step.in_word and step.finish is None:
             # What was tried here still counts.
             self._open = [step]
@@ -199,6 +203,7 @@ class Rescue:
             self._append(step)
 
     def _append(self, step: Step) -> None:
+        """Add a token to the word that may still be taken back, or settle that word first."""
         if step.in_word and self._open and not step.begins_word:
             self._open.append(step)
         else:
@@ -209,6 +214,7 @@ class Rescue:
             self.is_finished = True
 
     def _settle(self) -> None:
+        """Settle the open word: its steps can no longer be taken back."""
         self._settled += self._open
         self._open, self._tried, self._is_accepted = [], [], False
 

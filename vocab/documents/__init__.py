@@ -26,7 +26,7 @@ _KINDS: Final = "plain text in UTF-8, Markdown, DOCX, EPUB and PDF are read"
 
 
 def text_of(data: bytes, name: str) -> str:
-    """Return the text of a file's bytes.
+    """Read the text of a file: plain text, Markdown, DOCX, EPUB or PDF.
 
     Raises:
         DocumentError: It is none of these kinds, damaged, encrypted, too large, or has no text. Its message is one of
@@ -49,6 +49,7 @@ def text_of(data: bytes, name: str) -> str:
 
 
 def _text_of(data: bytes, suffix: str) -> str:
+    """Read a file's text by its kind, known by its bytes, and for Markdown by its suffix."""
     if data.startswith(_ZIP):
         return _text_of_zip(data)
     # Readers accept a PDF that begins somewhere in the first kilobyte.
@@ -66,6 +67,7 @@ def _text_of(data: bytes, suffix: str) -> str:
 
 
 def _text_of_zip(data: bytes) -> str:
+    """Read the text of a zip file, which must be an EPUB or a DOCX."""
     zipped = Zipped(data)
     if "META-INF/container.xml" in zipped:
         return text_of_epub(zipped)

@@ -16,7 +16,7 @@ _SIGNS: Final = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
 
 
 def text_of_docx(zipped: Zipped) -> str:
-    """Return the text, a line for each paragraph.
+    """Return the text of a DOCX, a line for each paragraph.
 
     Raises:
         DocumentError: It cannot be read.
@@ -28,6 +28,7 @@ def text_of_docx(zipped: Zipped) -> str:
 
 
 def _document(zipped: Zipped) -> str:
+    """Return the name of a DOCX's main part; refuse other Office files."""
     found: list[str] = []
 
     def start(_: str, attributes: dict[str, str]) -> None:
@@ -41,6 +42,8 @@ def _document(zipped: Zipped) -> str:
 
 
 class _Part:
+    """The text of one XML part of a DOCX."""
+
     def __init__(self, zipped: Zipped, name: str) -> None:
         self._pieces: list[str] = []
         self._is_text = False
@@ -49,6 +52,7 @@ class _Part:
         self.text = "".join(self._pieces)
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:  # noqa: ARG002
+        """Handle a start tag: skip what is not shown, begin a text, or add the sign that a tag stands for."""
         namespace, _, tag = name.rpartition(" ")
         is_skipped = tag in ("moveFrom", "Fallback")
         if self._num_skipped or is_skipped:
@@ -59,6 +63,7 @@ class _Part:
             self._pieces.append(_SIGNS.get(tag, ""))
 
     def _end(self, name: str) -> None:
+        """Handle an end tag: leave a skipped element, or end the line of a paragraph."""
         namespace, _, tag = name.rpartition(" ")
         self._is_text = False
         if tag in ("moveFrom", "Fallback"):

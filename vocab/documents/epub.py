@@ -23,7 +23,7 @@ _LINE_ENDS: Final = re.compile(r" *\n[ \n]*")
 
 
 def text_of_epub(zipped: Zipped) -> str:
-    """Return the text, a line for each paragraph.
+    """Return the text of an EPUB, a line for each paragraph.
 
     Raises:
         DocumentError: It cannot be read, or is encrypted.
@@ -35,7 +35,7 @@ def text_of_epub(zipped: Zipped) -> str:
 
 
 def _chapters(zipped: Zipped) -> list[str]:
-    """Return the names of the parts in reading order."""
+    """Return the names of an EPUB's chapters in reading order, without the table of contents."""
     packages: list[str] = []
     items: dict[str, str] = {}
     spine: list[str] = []
@@ -59,7 +59,7 @@ def _chapters(zipped: Zipped) -> list[str]:
 
 
 def _encrypted_parts(zipped: Zipped) -> set[str]:
-    """Return the names of the parts that are encrypted; fonts are in many books, which harms no text."""
+    """Return the names of an EPUB's encrypted parts; fonts are in many books, which harms no text."""
     names: set[str] = set()
 
     def start(name: str, attributes: dict[str, str]) -> None:
@@ -101,5 +101,6 @@ class _Chapter(HTMLParser):
             self.handle_data(data.removeprefix("CDATA["))
 
     def _end_line(self, tag: str) -> None:
+        """End the line at a block tag, one that is not inline."""
         if tag not in _SKIPPED and not _INLINE.fullmatch(tag):
             self._pieces.append("\n")

@@ -26,7 +26,7 @@ _VISIBLE: Final = re.compile(r"[^\n\r]")
 
 
 def without_markup(text: str) -> str:
-    """Return a text with blanks in place of front matter, code, tags, comments, and where links lead."""
+    """Return a Markdown text with blanks in place of front matter, code, tags, comments, and where links lead."""
     prose = "".join(_without_blocks(text.splitlines(keepends=True)))
     return _MARKUP.sub(lambda match: _blank(match[0]), prose)
 
@@ -54,4 +54,5 @@ def _without_blocks(lines: list[str]) -> Iterator[str]:
 
 
 def _blank(text: str) -> str:
+    """Return a text with a blank in place of each character but line ends."""
     return _VISIBLE.sub(" ", text)

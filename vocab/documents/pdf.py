@@ -28,7 +28,7 @@ _ENDS_SENTENCE: Final = re.compile(rf"[{re.escape(SENTENCE_MARKS)}:][{re.escape(
 
 
 def text_of_pdf(data: bytes) -> str:
-    """Return the text, a line for each sentence or paragraph.
+    """Return the text of a PDF, a line for each sentence or paragraph.
 
     Raises:
         DocumentError: It cannot be read, or is a scan without text.
@@ -55,6 +55,7 @@ def text_of_pdf(data: bytes) -> str:
 
 
 def _lines_of(reader: "PdfReader") -> Iterator[str]:
+    """Yield the lines of a PDF's pages; raise ``DocumentError`` beyond the bounds on pages and characters."""
     num_chars = 0
     for number, page in enumerate(reader.pages):
         text = page.extract_text()
@@ -65,7 +66,7 @@ def _lines_of(reader: "PdfReader") -> Iterator[str]:
 
 
 def join_lines(lines: Sequence[str]) -> str:
-    """Put the lines of a text together: with a blank where a sentence goes on, and without where a word does.
+    """Join the lines of a text: with a blank where a sentence goes on, and without where a word does.
 
     A hyphen at the end of a line stays where the word is written with it elsewhere in the text and not without.
     """
@@ -88,11 +89,13 @@ def join_lines(lines: Sequence[str]) -> str:
 
 
 def _whole(line: str) -> str:
+    """Return the word with which a line begins; empty for none."""
     match = _WORD.match(line)
     return match[0] if match else ""
 
 
 def _keeps_hyphen(head: str, tail: str, hyphen: str, written: set[str]) -> bool:
+    """Return whether a word cut at a line end keeps its hyphen, by how the text writes it elsewhere."""
     if hyphen == "\u00ad":
         return False
     with_hyphen, without = f"{head}-{tail}".lower(), (head + tail).lower()

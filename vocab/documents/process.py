@@ -32,7 +32,7 @@ _BOOTSTRAP: Final = "import sys; sys.path[:0] = sys.argv[1:2]; from vocab.docume
 
 
 def command(name: str, max_cpu_s: float, max_text_bytes: int) -> list[str]:
-    """Return the command of a process that reads a file of this name.
+    """Return the command line of a process that reads a file of this name.
 
     It is isolated from the variables and the folder of the user; it finds this package where this process did.
     """
@@ -41,6 +41,7 @@ def command(name: str, max_cpu_s: float, max_text_bytes: int) -> list[str]:
 
 
 def main() -> None:
+    """Run the file reader's process: a file on standard input; its CPU time, then text or reason, on output."""
     _, _, name, max_cpu_s, max_text_bytes = sys.argv
     soft = max(1, round(float(max_cpu_s)))
     for kind, most in {**_LIMITS, resource.RLIMIT_CPU: soft}.items():

@@ -44,7 +44,7 @@ _MARKS_OF_ENCODINGS: Final = (
 
 
 class Zipped:
-    """A zip file's parts by their names."""
+    """The parts of a zip file by name, unpacked within a bound."""
 
     def __init__(self, data: bytes) -> None:
         # The number of parts is in the last record, before any of them is looked at.
@@ -61,7 +61,7 @@ class Zipped:
         return name in self._names
 
     def read(self, name: str) -> bytes:
-        """Return a part, unpacked.
+        """Unpack one part of the zip file.
 
         Raises:
             DocumentError: There is none, it is damaged or encrypted, or there is more to unpack than is allowed.
@@ -88,7 +88,7 @@ class Zipped:
         end: Callable[[str], Any] | None = None,
         text: Callable[[str], Any] | None = None,
     ) -> None:
-        """Parse a part as XML; names are given to the functions as namespace, blank, name.
+        """Parse a part as XML with these handlers, which get names as namespace, blank, name.
 
         Raises:
             DocumentError: As ``read``, or it is not well-formed, or declares entities.
@@ -107,7 +107,7 @@ class Zipped:
 
 
 def decode_xml(data: bytes, errors: str = "strict") -> str:
-    """Decode XML as it says itself; as UTF-8 where it names no encoding, or one that is not read.
+    """Decode XML by the encoding that it names; as UTF-8 where it names none, or one that is not read.
 
     Raises:
         UnicodeDecodeError: It is in another encoding, and ``errors`` is "strict".
@@ -124,8 +124,7 @@ def decode_xml(data: bytes, errors: str = "strict") -> str:
 
 
 def normalize_text(text: str) -> str:
-    """Return text as a reader sees it: without soft hyphens and marks of byte order, letters in NFC, ligatures as
-    letters."""
+    """Normalize text as a reader sees it: NFC, ligatures as letters, no soft hyphens or byte order marks."""
     for char, seen in _SEEN.items():
         text = text.replace(char, seen)
     return unicodedata.normalize("NFC", text)

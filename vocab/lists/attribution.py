@@ -31,7 +31,7 @@ _SIMPLEMMA: Final = (
 
 
 def attribution(source: Source, *, is_by_lemma: bool) -> tuple[str, ...]:
-    """Return the lines, in ASCII, without line breaks and with no mark of a comment; none for words that need none."""
+    """Return the credits of a list's sources: lines in ASCII, without comment marks; none for words that need none."""
     lines: tuple[str, ...] = ()
     if source in _CHANGES:
         lines = (*_WORDFREQ, _CHANGES[source], *_WORDFREQ_SOURCES)

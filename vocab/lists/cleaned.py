@@ -47,11 +47,13 @@ class Differences:
     unsafe: tuple[str, ...]
 
     def to_bytes(self) -> bytes:
+        """Serialize the differences as compressed JSON."""
         text = json.dumps(asdict(self), ensure_ascii=False, separators=(",", ":"))
         return lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
+        """Deserialize the differences that ``to_bytes`` wrote."""
         values = json.loads(lzma.decompress(data))
         return cls(
             values["raw_digest"],
@@ -62,7 +64,7 @@ class Differences:
         )
 
     def apply(self, raw: Sequence[str], lang: str, *, safe: bool) -> tuple[str, ...]:
-        """Return the cleaned list.
+        """Return the words of the cleaned list: wordfreq's entries with these differences.
 
         Args:
             raw: wordfreq's entries that are words, in its order, without duplicates.
@@ -81,6 +83,7 @@ class Differences:
         return tuple(word for word in dict.fromkeys(self._words(raw, lang)) if word not in left_out)
 
     def _words(self, raw: Sequence[str], lang: str) -> Iterator[str]:
+        """Yield the cleaned list's words: wordfreq's entries by their verdicts, with the added words between."""
         respelled, added = iter(self.respelled), iter((*self.added, (len(raw), "")))
         place, word = next(added)
         for index, (entry, verdict) in enumerate(zip(raw, self.verdicts, strict=True)):
@@ -99,7 +102,7 @@ class Differences:
 
 
 def differences_of(lang: str) -> Differences | None:
-    """Return the differences of a language's list; None for a language whose list is wordfreq's."""
+    """Load the differences of a language's cleaned list; None for a language whose list is wordfreq's."""
     # Looked up in the folder's listing: no name is joined to a path that is not there.
     return Differences.from_bytes((FOLDER / f"{lang}.xz").read_bytes()) if lang in cleaned_languages() else None
 
@@ -115,10 +118,10 @@ def digest_of(raw: Sequence[str]) -> str:
 
 
 def titlecase(word: str, lang: str) -> str:
-    """Return the word with a capital first letter."""
+    """Return the word with a capital first letter, by the rules of its language."""
     return unicodedata.normalize("NFC", uppercase(word[0], lang)[:1] + word[1:])
 
 
 def uppercase(word: str, lang: str) -> str:
-    """Return the word in capitals."""
+    """Return the word in capitals, by the rules of its language."""
     return (word.replace("i", "İ") if lang in DOTTED_I_LANGUAGES else word).upper()

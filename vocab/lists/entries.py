@@ -22,7 +22,7 @@ _REJECTED_CATEGORIES: Final = {
 
 
 def clean_words(words: Sequence[str], place: str) -> tuple[str, ...]:
-    """Clean each word with ``clean_entry`` and drop duplicates.
+    """Normalize each word of a request with ``clean_entry``, and drop duplicates.
 
     Unlike a line of a file, an entry that begins with "#" is a word and an empty one is an error.
 
@@ -46,7 +46,7 @@ def clean_words(words: Sequence[str], place: str) -> tuple[str, ...]:
 
 
 def clean_entry(entry: str) -> str:
-    """Return the entry in NFC, stripped, with runs of blanks collapsed to one; it may be empty.
+    """Normalize an entry: NFC, stripped, with runs of blanks collapsed to one; it may become empty.
 
     Any visible characters are allowed, the marks of a text included.
 
@@ -69,6 +69,7 @@ def clean_entry(entry: str) -> str:
 
 
 def _refuse_invisible(word: str) -> None:
+    """Raise ``InvalidWordListError`` for an invisible character, but for a joiner inside the word."""
     for index, char in enumerate(word):
         category = unicodedata.category(char)
         is_joined = char in _JOINERS and 0 < index < len(word) - 1

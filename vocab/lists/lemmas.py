@@ -72,7 +72,7 @@ class KnownLemmas:
     @staticmethod
     @lru_cache(maxsize=1)
     def of_language(language: str) -> "KnownLemmas":
-        """Return those of a language; they are kept until another language is asked for."""
+        """Return the known lemmas of a language, cached until another language is asked for."""
         return KnownLemmas(language)
 
     def of(self, word: str) -> str | None:
@@ -81,6 +81,8 @@ class KnownLemmas:
 
 
 class _Lemmas:
+    """The lemmas of one list's words, by simplemma's dictionary and rules."""
+
     def __init__(self, code: str, word_list: WordList) -> None:
         # A factory of its own: simplemma's keeps eight dictionaries for good.
         dictionaries = DefaultDictionaryFactory(cache_max_size=1)
@@ -109,6 +111,7 @@ class _Lemmas:
         return tuple(sorted(names, key=word.__ne__)) or (word,)
 
     def _small(self, lemma: str) -> str:
+        """Return a lemma in lower case, by the rules of its language."""
         if self._has_dotted_i:
             lemma = lemma.replace("İ", "i").replace("I", "ı")
         return lemma.lower()

@@ -117,7 +117,7 @@ def language_of_level(level: str, lang: str | None) -> str:
 
 
 def resolve_level(level: str, lang: str | None, folder: Path | None) -> LevelWords:
-    """Return the words of a level.
+    """Resolve a level to a number of words of a list, or to the words of its file.
 
     Args:
         level: Its name.
@@ -132,7 +132,7 @@ def resolve_level(level: str, lang: str | None, folder: Path | None) -> LevelWor
     if level in BANDS:
         return LevelWords(language_of_level(level, lang), n_words=BANDS[level])
     family, language = _family(level, lang)
-    path = level_file(family, language, folder)
+    path = find_level_file(family, language, folder)
     if path is None:
         raise UnknownLevelError(
             f"The level {level!r} is of the {family.title}, which is not part of wordbound (licence: {family.licence})."
@@ -143,7 +143,7 @@ def resolve_level(level: str, lang: str | None, folder: Path | None) -> LevelWor
 
 
 def levels_here(folder: Path | None) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Yield the levels that can be asked for: their names, sources and languages; none of a band, which all have."""
+    """Yield the levels that can be asked for: names, sources and languages; no languages of a band, which all have."""
     for name in BANDS:
         yield name, "list", ()
     for family in FAMILIES:
@@ -153,20 +153,21 @@ def levels_here(folder: Path | None) -> Iterator[tuple[str, str, tuple[str, ...]
 
 
 def languages_here(family: Family, folder: Path | None) -> tuple[str, ...]:
-    """Return the languages of a family whose files are there, sorted."""
+    """Return the languages of a family whose files are in the folder, sorted."""
     ends = f"_{family.name}.csv"
     files = folder.iterdir() if folder is not None and folder.is_dir() else ()
     return tuple(sorted(path.name.removesuffix(ends) for path in files if path.name.endswith(ends) and path.is_file()))
 
 
-def level_file(family: Family, language: str, folder: Path | None) -> Path | None:
-    """Return the file of a family's levels; None where there is none."""
+def find_level_file(family: Family, language: str, folder: Path | None) -> Path | None:
+    """Find the file of a family's levels that was put into the folder, or None."""
     # Looked up in the folder's listing: no name is joined to a path that is not there.
     here = folder is not None and language in languages_here(family, folder)
     return folder / family.file_name(language) if folder is not None and here else None
 
 
 def _family(level: str, lang: str | None) -> tuple[Family, str]:
+    """Find the family and language that a level's name means; raise ``UnknownLevelError`` for none."""
     if level not in LEVEL_NAMES:
         raise UnknownLevelError(f"There is no level {level[:40]!r}. Known levels: {', '.join(LEVEL_NAMES)}.")
     # "A1" is CEFR-J's in English, and Kelly's in other languages.
@@ -186,6 +187,7 @@ def _family(level: str, lang: str | None) -> tuple[Family, str]:
 
 
 def _words_up_to(level: str, family: Family, path: Path) -> tuple[str, ...]:
+    """Read the words of a level, and of all lower ones, from a family's file."""
     rows = read_levels(path)
     if family.levels:
         wanted = family.levels[: family.levels.index(level) + 1]
@@ -197,7 +199,7 @@ def _words_up_to(level: str, family: Family, path: Path) -> tuple[str, ...]:
 
 
 def read_levels(path: Path) -> list[LevelRow]:
-    """Read a file of levels, in its order.
+    """Read the rows of a file of levels, in its order.
 
     Raises:
         InvalidWordListError: It is too large, not UTF-8, has no column ``word``, or a cell cannot be a word.
@@ -218,6 +220,7 @@ def read_levels(path: Path) -> list[LevelRow]:
 
 
 def _rows(reader: "csv.DictReader[str]", name: str) -> Iterator[LevelRow]:
+    """Yield the rows of a file of levels, normalized; name the line where a cell cannot be a word."""
     for cells in reader:
         try:
             word = clean_entry(read_cell(cells["word"] or ""))
@@ -229,5 +232,5 @@ def _rows(reader: "csv.DictReader[str]", name: str) -> Iterator[LevelRow]:
 
 
 def write_levels(rows: Sequence[LevelRow]) -> str:
-    """Return a file of levels."""
+    """Write rows as a file of levels, in CSV."""
     return write_csv([COLUMNS, *((row.word, row.level, FORM_MARK.join(row.forms)) for row in rows)])

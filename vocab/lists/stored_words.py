@@ -28,18 +28,20 @@ class StoredWords:
 
     @classmethod
     def of(cls, word_list: WordList) -> Self:
+        """Encode a word list as arrays."""
         ranks = np.asarray(word_list.ranks or (), dtype=np.int32)
         words = word_list.words
         return cls(word_list.lang, word_list.source, len(words), word_list.num_ranks, spell(words), ranks)
 
     @cached_property
     def word_list(self) -> WordList:
+        """Decode the word list, on first use."""
         ranks = tuple(self.ranks.tolist()) if len(self.ranks) else None
         return WordList(self.lang, read_words(self.spelled), self.source, ranks)
 
 
 def spell(words: tuple[str, ...]) -> Uint8Array:
-    """Encode words as one uint8 array."""
+    """Encode words as one uint8 array, in UTF-8."""
     return np.frombuffer("\n".join(words).encode(), dtype=np.uint8)
 
 

@@ -56,12 +56,12 @@ class WordList:
 
     @property
     def num_ranks(self) -> int:
-        """The largest N that makes a difference."""
+        """Return the largest rank, and so the largest N that makes a difference."""
         return len(self.words) if self.ranks is None else self.ranks[-1]
 
     @property
     def has_capitals(self) -> bool:
-        """Whether any word has a capital letter."""
+        """Return whether any word has a capital letter."""
         # A capital is a letter that has a small one: wordfreq's lists, all lower case, hold symbols such as "ℝ".
         return any(char.lower() != char for char in set("".join(self.words)))
 
@@ -88,12 +88,12 @@ class WordList:
 
     @property
     def language(self) -> str:
-        """First subtag of ``lang``, which decides the rules of spelling: "en" of "en_basic"."""
+        """Return the first subtag of ``lang``, which decides the rules of spelling: "en" of "en_basic"."""
         return language_of(self.lang)
 
     @cached_property
     def digest(self) -> str:
-        """sha256 of name, words and ranks, not of the source: 64 hex digits."""
+        """Return the sha256 of name, words and ranks, not of the source: 64 hex digits."""
         # No word and no name contains a line break, so the joined bytes are unambiguous.
         sha = hashlib.sha256("\n".join((self.lang, *self.words)).encode())
         if self.ranks is not None:
@@ -110,7 +110,7 @@ def known_languages(wordlist_dir: Path | None) -> list[str]:
 def load_word_list(
     lang: str, wordlist_dir: Path | None, *, source: AskedSource = "auto", safe: bool = True
 ) -> WordList:
-    """Read the list of that name; each word has its own rank.
+    """Load a list by name: a list file, a cleaned list, or wordfreq's; each word has its own rank.
 
     Args:
         lang: Its name.
@@ -160,8 +160,10 @@ def inline_word_list(words: Sequence[str], lang: str | None) -> WordList:
 
 
 def words_with(word_list: WordList, part: str) -> list[tuple[int, str]]:
-    """Return pairs of rank and word of those that have ``part`` in them, in any capitals: first those that begin with
-    it, each in rank order; all in rank order where it is empty."""
+    """Search a list for words with ``part`` in them, in any capitals; return pairs of rank and word.
+
+    First come those that begin with it, then the others, each in rank order; all in rank order where it is empty.
+    """
     part = part.casefold()
     if not part:
         return list(word_list.ranked())
@@ -188,6 +190,7 @@ def check_known(lang: str, wordlist_dir: Path | None) -> None:
 
 
 def _unknown_language(lang: str, wordlist_dir: Path | None) -> UnknownLanguageError:
+    """Make the error of an unknown list name, with the names that are known."""
     shown = lang if len(lang) <= 40 else lang[:40] + "…"
     return UnknownLanguageError(
         f"There is no word list {shown!r}. Known languages: {', '.join(known_languages(wordlist_dir))}."
@@ -209,6 +212,7 @@ def language_of(name: str) -> str:
 
 
 def list_files(wordlist_dir: Path | None) -> dict[str, Path]:
+    """Return the list files in a folder, by name; none without a folder."""
     if wordlist_dir is None or not wordlist_dir.is_dir():
         return {}
     return {
@@ -236,6 +240,7 @@ def words_of_file(path: Path) -> tuple[str, ...]:
 
 
 def _words_of_lines(lines: Iterable[bytes], file_name: str) -> Iterator[str]:
+    """Yield the words of a list file's lines, normalized, without empty lines and comments."""
     for number, raw in enumerate(lines, start=1):
         try:
             line = raw.decode().strip()
@@ -248,6 +253,7 @@ def _words_of_lines(lines: Iterable[bytes], file_name: str) -> Iterator[str]:
 
 
 def _words_of_wordfreq(pack: str, lang: str) -> Iterator[str]:
+    """Yield wordfreq's entries that are words, with the apostrophes and final sigmas that it removed."""
     # wordfreq.iter_wordlist() gives the same entries, but keeps every list it has read for good.
     entries = chain.from_iterable(wordfreq.read_cBpack(pack))
     # One in a hundred entries is not all letters; those are looked at character by character.
@@ -263,6 +269,7 @@ def _with_final_sigma(word: str) -> str:
 
 
 def _is_word(entry: str) -> bool:
+    """Return whether an entry of wordfreq is a word: letters, joined by apostrophes and hyphens."""
     joints = APOSTROPHES + "-"
     is_framed = entry[0] in joints or entry[-1] == "-"
     return not is_framed and all(char in joints or unicodedata.category(char)[0] in "LM" for char in entry)

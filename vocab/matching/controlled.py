@@ -42,7 +42,7 @@ _SPARE_TOKENS: Final = 4
 
 
 class Progress(NamedTuple):
-    """What counts of a text so far.
+    """What the controls count of a text so far.
 
     Attributes:
         since_new: Words since the last new one, no more than the spacing.
@@ -62,7 +62,7 @@ class Progress(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Course:
+class _NextWords:
     """What may come next: how the open word goes on, what follows it, and single words besides."""
 
     inside: ListStates
@@ -104,35 +104,35 @@ class ControlledStates:
 
     @property
     def start(self) -> State:
-        return _state(self._first, self._states.start)
+        return _pack_state(self._first, self._states.start)
 
     def begin(self, place: int | None) -> State:
-        """As ``ListStates.begin``; after the beginning of a sentence that sentence counts."""
+        """Return the state after what a client wrote, as ``ListStates.begin``; a sentence begun there counts."""
         readings = self._states.begin(place)
         starts = any(self.frame.modes[context] & SENTENCE for _, context in self._states.ways(readings[0]))
-        return _state(self._first._replace(num_sentences=int(not starts)), readings)
+        return _pack_state(self._first._replace(num_sentences=int(not starts)), readings)
 
     def begin_after(self, num_tokens: int) -> None:
-        """Take tokens that were written before the text from those over which required words are spread."""
+        """Subtract tokens written before the text from the budget over which required words are spread."""
         self._num_tokens = max(self._controls.num_tokens - num_tokens, 1)
 
     def progress(self, state: State) -> Progress:
-        """Return what counts of a text in this state, its last word as if it ended here."""
-        progress, readings = self._split(state)
+        """Return what the controls count of a text in this state, its last word as if it ended here."""
+        progress, readings = self._unpack_state(state)
         return self._after_word(progress, readings)
 
     def num_missing(self, state: State) -> int:
-        """Return how many required words a text in this state lacks."""
+        """Return how many uses of required words a text in this state lacks."""
         return sum(self._missing(self.progress(state)))
 
     def fill(self, out: Int32Array, state: State, budget: int, stops: Int32Array = NO_TOKENS) -> None:
-        """As ``ListStates.fill``."""
-        progress, readings = self._split(state)
+        """Write the mask of a state under the controls, as ``ListStates.fill``."""
+        progress, readings = self._unpack_state(state)
         after = self._after_word(progress, readings)
         may_stop = self._may_stop(after) and self._can_stop(progress, readings)
         for course in self._courses(progress, after, budget):
             self._fill(out, course, readings, budget)
-            self._discourage(out, course, progress, after, readings)
+            self._clear_unwanted(out, course, progress, after, readings)
             if may_stop and not course.is_forced:
                 set_token_bits(out, stops, True)
             if out.any():
@@ -140,46 +140,46 @@ class ControlledStates:
         set_token_bits(out, stops, self._can_stop(progress, readings))
 
     def target(self, state: State, token: int, budget: int) -> State:
-        """As ``ListStates.target``."""
-        progress, readings = self._split(state)
+        """Return the state that a token leads to under the controls, as ``ListStates.target``."""
+        progress, readings = self._unpack_state(state)
         after = self._after_word(progress, readings)
         may_stop = self._may_stop(after) and self._can_stop(progress, readings)
         for course in self._courses(progress, after, budget):
             found = self._target(course, readings, token, budget)
             if found and token in self._unwanted_tokens(course, progress, after, readings):
                 self._fill(self._scratch, course, readings, budget)
-                self._discourage(self._scratch, course, progress, after, readings)
+                self._clear_unwanted(self._scratch, course, progress, after, readings)
                 if not self._scratch[token >> 5] >> np.int32(token & 31) & 1:
                     return ()
             if found:
-                return _state(self._next(progress, after, readings, token, found), found)
+                return _pack_state(self._next(progress, after, readings, token, found), found)
             self._fill(self._scratch, course, readings, budget)
             if self._scratch.any() or (may_stop and not course.is_forced):
                 return ()
         return ()
 
     def can_stop(self, state: State) -> bool:
-        """As ``ListStates.can_stop``: whatever the author still asks, the text is whole."""
-        return self._can_stop(*self._split(state))
+        """Return whether a text is complete, whatever the author still asks, as ``ListStates.can_stop``."""
+        return self._can_stop(*self._unpack_state(state))
 
     def is_in_word(self, state: State) -> bool:
-        """As ``ListStates.is_in_word``."""
-        return self._states.is_in_word(self._split(state)[1])
+        """Return whether the text ends in a word, as ``ListStates.is_in_word``."""
+        return self._states.is_in_word(self._unpack_state(state)[1])
 
     def continues_word(self, state: State, token: int, target: State) -> bool:
-        """As ``ListStates.continues_word``."""
-        return self._states.continues_word(self._split(state)[1], token, self._split(target)[1])
+        """Return whether a token goes on with the open word, as ``ListStates.continues_word``."""
+        return self._states.continues_word(self._unpack_state(state)[1], token, self._unpack_state(target)[1])
 
     def is_bound_by(self, budget: int) -> bool:
-        """As ``ListStates.is_bound_by``."""
+        """Return whether a budget may change a mask, as ``ListStates.is_bound_by``."""
         return self._states.is_bound_by(budget)
 
     def tokens_to_end(self, state: State) -> int | None:
-        """As ``ListStates.tokens_to_end``, of the shortest text, whatever the author asks."""
-        return self._states.tokens_to_end(self._split(state)[1])
+        """Return how few tokens complete a text, whatever the author asks, as ``ListStates.tokens_to_end``."""
+        return self._states.tokens_to_end(self._unpack_state(state)[1])
 
     def check(self, state: State) -> None:
-        """As ``ListStates.check``."""
+        """Raise ``ValueError`` where a state cannot be one of these, as ``ListStates.check``."""
         if not state:
             return
         length = state[0]
@@ -187,7 +187,8 @@ class ControlledStates:
             raise ValueError("this is no state of a text with these controls")
         self._states.check(state[length:])
 
-    def _split(self, state: State) -> tuple[Progress, State]:
+    def _unpack_state(self, state: State) -> tuple[Progress, State]:
+        """Split a state into its progress and its readings."""
         length, behind, num_used = state[0], self._header, len(self._all_used)
         since_new, num_words, num_sentences = state[1:4]
         used, rests = state[4 : 4 + num_used], state[4 + num_used : behind]
@@ -195,8 +196,8 @@ class ControlledStates:
 
     # What the author's wishes come to at a state.
 
-    def _courses(self, progress: Progress, after: Progress, budget: int) -> Iterator[_Course]:
-        """Yield what may come next, as the author asks first; each of the others where the one before allows nothing.
+    def _courses(self, progress: Progress, after: Progress, budget: int) -> Iterator[_NextWords]:
+        """Yield the courses, as the author asks first; each of the others is for where the one before allows nothing.
 
         ``after`` is the progress if the last word ends here.
         """
@@ -217,13 +218,13 @@ class ControlledStates:
             wanted = self._paths_of(ranks)
             words_left = controls.max_sentence_words - after.num_words
             is_last_place = after.num_sentences >= controls.max_sentences and words_left <= sum(missing)
-            num_words = NO_WORDS if is_last_place else self._words_of_due(missing, budget)
+            num_words = NO_WORDS if is_last_place else self._n_words_when_due(missing, budget)
             if num_words is not None:
                 if num_words == NO_WORDS:
-                    yield _Course(inside, states.variant(states.n_words, opens), wanted, is_forced=True)
+                    yield _NextWords(inside, states.variant(states.n_words, opens), wanted, is_forced=True)
                     num_words = _FEWER[-1][1]
                 fewer = states.variant(min(num_words, states.n_words), opens)
-                yield _Course(inside, fewer, self._paths_of(ranks | introduced))
+                yield _NextWords(inside, fewer, self._paths_of(ranks | introduced))
         besides = self._paths_of(introduced) if introduced else None
         for open_now in dict.fromkeys((opens, ANY_WORDS)):
             if next_is_new and self._wide is not None:
@@ -231,22 +232,25 @@ class ControlledStates:
                 begin = states.variant(self._wide.n_words, open_now, ends)
             else:
                 begin = states.variant(states.n_words, open_now)
-            yield _Course(inside, begin, besides)
+            yield _NextWords(inside, begin, besides)
 
     def _may_be_new(self, since_new: int, progress: Progress) -> bool:
+        """Return whether a word may be a new one, by the spacing and number of new words."""
         new_words = self._controls.new_words
         return (
             new_words is not None and since_new >= new_words.spacing and len(progress.introduced) < new_words.max_words
         )
 
     def _missing(self, progress: Progress) -> list[int]:
+        """Return, by required word, how often it must still come."""
         return [max(count - used, 0) for count, used in zip(self._all_used, progress.used, strict=True)]
 
     def _may_stop(self, progress: Progress) -> bool:
+        """Return whether the controls let a text end: sentences enough, and no required word missing."""
         return progress.num_sentences >= self._controls.min_sentences and not any(self._missing(progress))
 
-    def _words_of_due(self, missing: list[int], budget: int) -> int | None:
-        """Return how many words the next one may be among, besides those wanted; None where none is due."""
+    def _n_words_when_due(self, missing: list[int], budget: int) -> int | None:
+        """Return the N for the next word while a required word is due, ``NO_WORDS`` to force it; else None."""
         if budget == NO_BUDGET:
             return None
         cost = (
@@ -267,7 +271,8 @@ class ControlledStates:
 
     # Masks and steps.
 
-    def _fill(self, out: Int32Array, course: _Course, readings: State, budget: int) -> None:
+    def _fill(self, out: Int32Array, course: _NextWords, readings: State, budget: int) -> None:
+        """Write the mask of a course: only words asked for where it is forced, else its lists and single words."""
         if course.is_forced:
             out[:] = 0
             for reading in readings:
@@ -276,10 +281,10 @@ class ControlledStates:
         course.begin.fill(out, readings, budget, NO_TOKENS, course.inside)
         if course.besides is not None:
             for reading in readings:
-                self._add_besides(out, course, reading, budget)
+                self._allow_single_words(out, course, reading, budget)
 
-    def _force(self, out: Int32Array, course: _Course, reading: int, budget: int) -> None:
-        """Allow the words asked for, after a word or within one of them; any other word ends as it may."""
+    def _force(self, out: Int32Array, course: _NextWords, reading: int, budget: int) -> None:
+        """Allow only the words asked for in a mask, after or within a word; any other word ends as it may."""
         context, node = reading >> 32, reading & _NODE
         behind = self._gap_after(course, reading)
         tokens = list(self._besides_in(course, context, node, budget)) if reading >= 0 else []
@@ -292,7 +297,8 @@ class ControlledStates:
             course.inside.fill(one, (reading,), budget)
             out |= one
 
-    def _add_besides(self, out: Int32Array, course: _Course, reading: int, budget: int) -> None:
+    def _allow_single_words(self, out: Int32Array, course: _NextWords, reading: int, budget: int) -> None:
+        """Allow a course's single words in a mask, and what may follow them, from one reading."""
         behind = self._gap_after(course, reading)
         tokens: list[tuple[int, int]] = []
         if reading >= 0:
@@ -306,10 +312,10 @@ class ControlledStates:
         if tokens:
             set_token_bits(out, np.asarray([token for token, _ in tokens], dtype=np.int32), True)
 
-    def _discourage(
-        self, out: Int32Array, course: _Course, progress: Progress, after: Progress, readings: State
+    def _clear_unwanted(
+        self, out: Int32Array, course: _NextWords, progress: Progress, after: Progress, readings: State
     ) -> None:
-        """Take the unwanted tokens from a mask, unless nothing would be left."""
+        """Clear the unwanted tokens in a mask, unless nothing would be left."""
         tokens = self._unwanted_tokens(course, progress, after, readings)
         if not tokens:
             return
@@ -318,9 +324,13 @@ class ControlledStates:
         if not out.any():
             out[:] = before
 
-    def _unwanted_tokens(self, course: _Course, progress: Progress, after: Progress, readings: State) -> frozenset[int]:
-        """Return the tokens with which words end that rest, and those that end the last sentence before every required
-        word came; ``after`` holds for words that begin now."""
+    def _unwanted_tokens(
+        self, course: _NextWords, progress: Progress, after: Progress, readings: State
+    ) -> frozenset[int]:
+        """Return the tokens that end a resting word, or the last sentence before every required word came.
+
+        ``after`` holds for words that begin now.
+        """
         if course.is_forced or not self._all_used:
             return frozenset()
         now, behind = self._resting(progress), self._resting(after)
@@ -354,11 +364,12 @@ class ControlledStates:
         return known
 
     def _only_starts(self, frame_state: int) -> bool:
+        """Return whether every word that may begin in a frame state starts a sentence."""
         modes = [self.frame.modes[way.context] & SENTENCE for way in self.frame.ways[frame_state]]
         return bool(modes) and all(modes)
 
     def _leads_only_to(self, paths: ModePaths, node: int) -> bool:
-        """Whether a word that has come to a node ends as one of these, or goes on after it."""
+        """Return whether every word through a node is one of these, or goes on after one of them."""
         while node not in paths.ends:
             children = self._states.children(node)
             if len(children) != 1:
@@ -367,6 +378,7 @@ class ControlledStates:
         return True
 
     def _resting(self, progress: Progress) -> _Paths | None:
+        """Return the paths to required words that rest, for they came often enough and lately; None for none."""
         ranks = [
             rank
             for one, used, rest in zip(self._controls.must_use, progress.used, progress.rests, strict=True)
@@ -375,7 +387,8 @@ class ControlledStates:
         ]
         return self._paths_of(frozenset(ranks)) if ranks else None
 
-    def _target(self, course: _Course, readings: State, token: int, budget: int) -> State:
+    def _target(self, course: _NextWords, readings: State, token: int, budget: int) -> State:
+        """Return the readings that a token leads to on a course; empty where it is not allowed."""
         found: set[int] = set()
         if not course.is_forced:
             # A new word only where no listed one can be read.
@@ -396,8 +409,8 @@ class ControlledStates:
             found.update(one for by, one in nodes if by == token)
         return tuple(sorted(found)[:MAX_READINGS])
 
-    def _gap_after(self, course: _Course, reading: int) -> int | None:
-        """Return the reading between words that a reading is, if its word ends there; None where it does not."""
+    def _gap_after(self, course: _NextWords, reading: int) -> int | None:
+        """Return the reading between words: itself, or the one after its word where that may end; else None."""
         if reading < 0:
             return reading
         context, node = reading >> 32, reading & _NODE
@@ -407,13 +420,14 @@ class ControlledStates:
         return -1 - int(self.frame.after[context, self._kind(node)]) if is_end else None
 
     def _kind(self, node: int) -> int:
+        """Return the kind of the word that ends at a node of the trie or the overlay."""
         num_base = self.words.num_nodes
         if node < num_base:
             return int(self.words.kinds[node])
         return int(self.overlay.kinds[node - num_base]) if self.overlay is not None else 0
 
-    def _besides_in(self, course: _Course, context: int, node: int, budget: int) -> Iterator[tuple[int, int]]:
-        """Yield the tokens that go on with a word that may come besides, each with the reading after it."""
+    def _besides_in(self, course: _NextWords, context: int, node: int, budget: int) -> Iterator[tuple[int, int]]:
+        """Yield the tokens that go on with one of a course's single words, each with the reading after it."""
         if course.besides is None:
             return
         paths = course.besides[self.frame.modes[context]]
@@ -421,36 +435,41 @@ class ControlledStates:
             if self._is_within(paths.to_end[child], budget):
                 yield token, context << 32 | child
 
-    def _besides_begun(self, course: _Course, behind: int, budget: int) -> Iterator[tuple[int, int]]:
+    def _besides_begun(self, course: _NextWords, behind: int, budget: int) -> Iterator[tuple[int, int]]:
+        """Yield the tokens that begin one of a course's single words, each with the reading after it."""
         if course.besides is None:
             return
         for node, context in course.begin.ways(behind):
             yield from self._besides_in(course, context, node, budget)
 
     def _is_within(self, num_tokens: int, budget: int) -> bool:
+        """Return whether so many tokens and the longest end of a text fit into a budget."""
         return budget == NO_BUDGET or num_tokens + self._states.longest_end <= budget
 
     def _can_stop(self, progress: Progress, readings: State) -> bool:
-        course = _Course(self._inside(progress), self._states, self._known_besides(progress))
+        """Return whether a text with these readings is complete, new words included."""
+        course = _NextWords(self._open_word_states(progress), self._states, self._known_besides(progress))
         return any(
             (behind := self._gap_after(course, reading)) is not None and self.frame.is_complete[-1 - behind]
             for reading in readings
         )
 
-    def _inside(self, progress: Progress) -> ListStates:
+    def _open_word_states(self, progress: Progress) -> ListStates:
+        """Return the states by which the open word goes on: the wider ones where it may be a new word."""
         if self._wide is not None and self._may_be_new(progress.since_new, progress):
             return self._wide
         return self._states
 
     def _known_besides(self, progress: Progress) -> _Paths | None:
+        """Return the paths to new words that came already; None for none."""
         return self._paths_of(frozenset(progress.introduced)) if progress.introduced else None
 
     # Counting.
 
     def _after_word(self, progress: Progress, readings: State) -> Progress:
-        """Return the progress if the last word ends here: the one of the best rank, if there are several."""
-        inside, besides = self._inside(progress), self._known_besides(progress)
-        course = _Course(inside, self._states, besides)
+        """Return the progress if the open word ends here: the word of the best rank, if there are several."""
+        inside, besides = self._open_word_states(progress), self._known_besides(progress)
+        course = _NextWords(inside, self._states, besides)
         ranks = [
             inside.rank(reading >> 32, reading & _NODE)
             for reading in readings
@@ -469,7 +488,7 @@ class ControlledStates:
         return progress._replace(since_new=0, introduced=(*progress.introduced, rank))
 
     def _next(self, progress: Progress, after: Progress, before: State, token: int, found: State) -> Progress:
-        """Return the progress after a token that leads from readings to others."""
+        """Return the progress after a token, which may go on with a word, begin one, or begin a sentence."""
         going_on = {self._states.child(node, token) for node in map(self._node, before) if node >= 0}
         in_word = [reading for reading in found if self._node(reading) >= 0]
         if any(reading & _NODE in going_on for reading in in_word):
@@ -494,16 +513,18 @@ class ControlledStates:
     # Words by rank.
 
     def _paths_of(self, ranks: frozenset[int]) -> _Paths:
+        """Return the paths to the words of these ranks, by mode; cached."""
         if ranks not in self._paths:
             self._paths[ranks] = self._states.paths.of(ranks)
         return self._paths[ranks]
 
     def _cost_of(self, ranks: tuple[int, ...]) -> int:
-        """Return how many tokens one of these words takes."""
+        """Return how many tokens one of these words takes, from the costliest root."""
         found = self._paths_of(frozenset(ranks))
         return max((paths.to_end[root] for paths in found for root in self._roots if root in paths.to_end), default=0)
 
     def _possessive_nodes(self) -> frozenset[int]:
+        """Return the trie's nodes that spell the English 's; none where the list has no such root."""
         root = (self.words if self.overlay is None else self.overlay).roots.get(POSSESSIVE)
         if root is None:
             return frozenset()
@@ -514,7 +535,8 @@ class ControlledStates:
         return frozenset(found)
 
 
-def _state(progress: Progress, readings: State) -> State:
+def _pack_state(progress: Progress, readings: State) -> State:
+    """Join progress and readings into one state."""
     counts = progress.since_new, progress.num_words, progress.num_sentences
     header = (*counts, *progress.used, *progress.rests, *progress.introduced)
     return (len(header) + 1, *header, *readings)

@@ -15,7 +15,7 @@ UNLIMITED: Final = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class NewWords:
-    """Words from beyond the list, each as often as it comes once it came.
+    """Limits of words from beyond the list; one that came once may come again at any time.
 
     Attributes:
         n_words: They are among so many of the list's first words.
@@ -65,7 +65,7 @@ class Controls:
         return self != Controls(num_tokens=self.num_tokens)
 
     def to_text(self) -> str:
-        """Write them for a grammar reference."""
+        """Serialize the controls for a grammar reference."""
         parts = []
         if self.new_words is not None:
             parts.append(f"n{self.new_words.n_words}.{self.new_words.spacing}.{self.new_words.max_words}")
@@ -76,7 +76,7 @@ class Controls:
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """Read what ``to_text`` wrote; ``text`` matches ``PATTERN``.
+        """Parse the controls that ``to_text`` wrote; ``text`` matches ``PATTERN``.
 
         Raises:
             ValueError: A part has too few numbers.

@@ -16,7 +16,7 @@ from vocab.artefacts.artefact import ArtefactFolder, check_overlay
 from vocab.automaton.frame import Frame, FrameTokens
 from vocab.automaton.overlay import Overlay
 from vocab.automaton.tokenizer import TokenizerFacts
-from vocab.automaton.words import Words
+from vocab.automaton.words import CompiledList
 from vocab.errors import ArtefactError
 from vocab.matching.controlled import ControlledStates
 from vocab.matching.reference import GrammarReference
@@ -70,12 +70,12 @@ class EngineCache:
         self._lock = Lock()
 
     def for_text(self, reference: GrammarReference) -> ListStates | ControlledStates:
-        """Return the states for one text; as ``states``, under the controls of the reference."""
+        """Resolve a grammar reference to the states of one text, under its controls; raises as ``states``."""
         states = self.states(reference)
         return states if reference.controls is None else ControlledStates(states, reference.controls)
 
     def states(self, reference: GrammarReference) -> ListStates:
-        """Return the states that the reference names, whatever its controls.
+        """Resolve a grammar reference to the states of its list, whatever its controls; cached.
 
         Raises:
             ArtefactError: An artefact is missing, damaged, or incompatible with the others.
@@ -93,11 +93,12 @@ class EngineCache:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes kept, without those that only matchers hold."""
+        """Return the bytes that are cached, without those that only matchers hold."""
         with self._lock:
             return self._num_bytes()
 
     def _bind(self, reference: GrammarReference) -> ListStates:
+        """Build the states of a reference from its artefacts and its frame, which is cached."""
         words = self._words(reference.digest)
         overlay = None if reference.changes is None else self._overlay(reference.changes, words)
         roots = tuple((words if overlay is None else overlay).roots)
@@ -107,24 +108,28 @@ class EngineCache:
             self._frames[key] = frame_for(words, overlay, reference.options, self._frame_tokens, has_places=has_places)
         return ListStates(words, self._frames[key], reference.n_words, overlay)
 
-    def _words(self, digest: str) -> Words:
+    def _words(self, digest: str) -> CompiledList:
+        """Return the trie of an artefact, mapped into memory and cached."""
         loaded: _Loaded = self._get(digest, lambda: self._load(digest))
-        words: Words = loaded.content
+        words: CompiledList = loaded.content
         return words
 
     def _load(self, digest: str) -> _Loaded:
+        """Map the trie of an artefact into memory; refuse one for another tokenizer."""
         words = self._folder.load(digest)
         if words.tokenizer_digest != self._tokenizer.digest:
             raise ArtefactError(f"the artefact {digest} was compiled for another tokenizer than the engine's")
         logger.info("loaded %d words of list %s (%s)", words.listed.num_words, words.listed.lang, digest)
         return _Loaded(words, self._folder.path_of(digest).stat().st_size)
 
-    def _overlay(self, digest: str, words: Words) -> Overlay:
+    def _overlay(self, digest: str, words: CompiledList) -> Overlay:
+        """Load the overlay of a request's changes, and check that it fits the trie."""
         overlay = self._folder.load_overlay(digest)
         check_overlay(overlay, words)
         return overlay
 
     def _get(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return a cached entry, made with ``make`` where it is missing, and mark it as used."""
         if key not in self._entries:
             self._entries[key] = make()
         self._entries.move_to_end(key)
@@ -132,6 +137,7 @@ class EngineCache:
         return entry
 
     def _drop(self) -> None:
+        """Drop the entries used longest ago until the bounds on bytes and files hold."""
         num_bytes = self._num_bytes()
         num_files = sum(isinstance(key, str) for key in self._entries)
         while len(self._entries) > 1 and (num_bytes > self._max_bytes or num_files > MAX_FILES):

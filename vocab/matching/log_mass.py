@@ -29,7 +29,7 @@ def pack(log_mass: float, log_weight_mass: float) -> int:
 
 
 def unpack(rank: int) -> tuple[float, float]:
-    """Return the two logarithms, nats, neither above 0, within 2^-21.
+    """Unpack the two logarithms of masses, nats, neither above 0, within 2^-21, from a rank.
 
     Raises:
         ValueError: The number was not packed: the engine reported a rank of its own.
@@ -40,11 +40,13 @@ def unpack(rank: int) -> tuple[float, float]:
 
 
 def _field(log_mass: float) -> int:
+    """Encode a log mass as a field in fixed point; NaN and values too small as the least."""
     units = -log_mass * (1 << FRACTION_BITS)
     # NaN compares as false: it counts as the least mass, never as none lost.
     return max(round(units), 0) if units < FIELD_MAX else FIELD_MAX
 
 
 def _nats(field: int) -> float:
+    """Decode a field in fixed point to nats."""
     # Not -0.0 for nothing.
     return -field / (1 << FRACTION_BITS) if field else 0.0

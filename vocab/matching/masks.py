@@ -19,7 +19,7 @@ from vocab.arrays.byte_trie import Int32Array, Uint8Array
 from vocab.arrays.kernels import AddressTable, address_of, int32_at, int64_at, kernel, position_of, uint8_at
 from vocab.automaton.frame import NUM_MODES, SENTENCE, Frame
 from vocab.automaton.overlay import Overlay
-from vocab.automaton.words import NUM_KINDS, TrieArrays, Words
+from vocab.automaton.words import NUM_KINDS, CompiledList, TrieArrays
 
 NO_BUDGET: Final = -1
 NO_TOKENS: Final = np.empty(0, dtype=np.int32)
@@ -67,7 +67,7 @@ class Bound:
 
     def __init__(
         self,
-        words: Words,
+        words: CompiledList,
         frame: Frame,
         n_words: int,
         overlay: Overlay | None,
@@ -102,6 +102,7 @@ class Bound:
         return [*arrays, self._added_distances, added.kinds]
 
     def _frame_arrays(self) -> list[_Array]:
+        """Return the arrays of the frame, with the ways into words that may begin, in the order of the table."""
         frame = self._frame
         roots = list((self._words if self._overlay is None else self._overlay).roots.values())
         way_start, nodes, contexts = [0], [], []
@@ -119,7 +120,7 @@ class Bound:
         return [*arrays, frame.is_complete, frame.modes, frame.after, self._frame_distances]
 
     def child(self, node: int, token: int) -> int:
-        """Return the node that a token of a word leads to; -1 for none."""
+        """Return the trie node that a token leads to from a node within a word; -1 for none."""
         num_base = self._words.num_nodes
         trie: TrieArrays = self._words if self._overlay is None or node < num_base else self._overlay
         own = node if trie is self._words else node - num_base
@@ -133,7 +134,7 @@ class Bound:
             yield nodes[way], contexts[way]
 
     def _measure(self, *, has_ends: bool) -> None:
-        """Compute how few tokens complete a word and a text from everywhere."""
+        """Compute how few tokens complete a word and a text, from every node and frame state."""
         for kind in range(NUM_KINDS):
             # Few lists have words of every kind.
             if any(kind in trie.kinds for trie in (self._words, self._overlay) if trie is not None):
@@ -180,7 +181,7 @@ class RowTable:
     def fill_many(
         self, out: Int32Array, readings: tuple[int, ...], stops: Int32Array, inside: "RowTable | None" = None
     ) -> None:
-        """Write the mask of some readings together; as ``fill``."""
+        """Write the union of the masks of several readings into ``out``; as ``fill``."""
         out[:] = 0
         one = np.empty_like(out)
         for reading in readings:
@@ -190,11 +191,12 @@ class RowTable:
         set_token_bits(out, stops, any(is_complete(word, reading) for reading in readings))
 
     def step(self, found: npt.NDArray[np.int64], reading: int, token: int, inside: "RowTable | None" = None) -> int:
-        """Write the readings after a token to ``found``; return their number. The same one may come twice."""
+        """Write the readings that a token leads to into ``found``; return their number. The same one may come twice."""
         num: int = _step(found, self._table if inside is None else inside._table, self._table, reading, token)
         return num
 
     def _make(self, frame_state: int) -> None:
+        """Make the row of a frame state, unless another thread has made it."""
         with self._lock:
             if not self._addresses[frame_state]:
                 row = np.zeros(self._table[_ROW_SIZE], dtype=np.int32)
@@ -249,7 +251,7 @@ def _fill_mask(out: Int32Array, stops: Int32Array, inside: AddressTable, table: 
 
 @kernel
 def _make_row(row: Int32Array, table: AddressTable, frame_state: int) -> None:
-    """Add the tokens of a frame state, and those that begin words there."""
+    """Set the bits of a frame state's row: its own tokens, and those that begin words there."""
     starts, tokens, targets = (
         int32_at(table[_FRAME_START]),
         int32_at(table[_FRAME_TOKENS]),
@@ -269,7 +271,7 @@ def _make_row(row: Int32Array, table: AddressTable, frame_state: int) -> None:
 
 @kernel
 def _step(found: npt.NDArray[np.int64], inside: AddressTable, table: AddressTable, reading: int, token: int) -> int:
-    """Write the readings after a token to ``found``; return their number; tables as of ``_fill_mask``."""
+    """Write the readings that a token leads to into ``found``; return their number; tables as of ``_fill_mask``."""
     num = 0
     if reading >= 0:
         num = _step_in_word(found, num, inside, reading >> 32, reading & 0xFFFFFFFF, token)
@@ -307,14 +309,14 @@ def frame_state_of(table: AddressTable, reading: int) -> int:
 
 @kernel
 def is_complete(table: AddressTable, reading: int) -> bool:
-    """Whether a text may end with a reading."""
+    """Return whether a text with this reading is complete, so that it may end."""
     frame_state = frame_state_of(table, reading)
     return frame_state >= 0 and uint8_at(table[_COMPLETE])[frame_state] != 0
 
 
 @kernel
 def _add_children(out: Int32Array, table: AddressTable, context: int, node: int) -> None:
-    """Allow the tokens that go on with a word."""
+    """Allow the tokens that go on with a word from a node, in a mask."""
     arrays, own = _arrays_of(table, node)
     starts, tokens, children = int32_at(table[arrays]), int32_at(table[arrays + 1]), int32_at(table[arrays + 2])
     for edge in range(starts[own], starts[own + 1]):
@@ -326,6 +328,7 @@ def _add_children(out: Int32Array, table: AddressTable, context: int, node: int)
 def _step_in_word(
     found: npt.NDArray[np.int64], num: int, table: AddressTable, context: int, node: int, token: int
 ) -> int:
+    """Add the reading that a token leads to within a word to ``found``, if it is allowed; return their number."""
     arrays, own = _arrays_of(table, node)
     starts = int32_at(table[arrays])
     edge = position_of(int32_at(table[arrays + 1]), starts[own], starts[own + 1], token)
@@ -339,7 +342,7 @@ def _step_in_word(
 
 @kernel
 def _may_follow(table: AddressTable, context: int, node: int) -> bool:
-    """Whether N allows a word at or below the node and, near the end of a budget, a text ends in time."""
+    """Return whether N allows a word at or below the node and, near the end of a budget, a text ends in time."""
     if _rank(table, _BELOW, context, node) > table[_N_WORDS]:
         return False
     return table[_BUDGET] < 0 or _is_within(table, _word_distance(table, context, node))
@@ -347,6 +350,7 @@ def _may_follow(table: AddressTable, context: int, node: int) -> bool:
 
 @kernel
 def _is_within(table: AddressTable, distance: int) -> bool:
+    """Return whether a distance to the end fits into the budget; always without one."""
     return bool(table[_BUDGET] < 0 or distance <= table[_BUDGET])
 
 
@@ -360,6 +364,7 @@ def _arrays_of(table: AddressTable, node: int) -> tuple[int, int]:
 
 @kernel
 def _rank(table: AddressTable, array: int, context: int, node: int) -> int:
+    """Return the rank of a node in a context's mode, from the array ``_RANKS`` or ``_BELOW``."""
     mode, num_base = int32_at(table[_MODES])[context], table[_NUM_BASE]
     if node < num_base:
         # Of a list's own words, only the first bit of the mode counts.
@@ -369,6 +374,7 @@ def _rank(table: AddressTable, array: int, context: int, node: int) -> int:
 
 @kernel
 def _kind(table: AddressTable, node: int) -> int:
+    """Return the kind of the word that ends at a node."""
     num_base = table[_NUM_BASE]
     if node < num_base:
         return int(uint8_at(table[_KINDS])[node])
@@ -397,6 +403,7 @@ def _word_distance(table: AddressTable, context: int, node: int) -> int:
 
 @kernel
 def _tokens_to_end(table: AddressTable, context: int, kind: int, node: int) -> int:
+    """Return how few tokens end a word of one kind from a node; ``_FAR`` where none do."""
     mode, num_base = int32_at(table[_MODES])[context], table[_NUM_BASE]
     if node < num_base:
         return int(uint8_at(table[_DISTANCES])[((mode & 1) * NUM_KINDS + kind) * num_base + node])
@@ -406,7 +413,7 @@ def _tokens_to_end(table: AddressTable, context: int, kind: int, node: int) -> i
 
 @kernel
 def _measure_words(table: AddressTable, kind: int) -> None:
-    """Write by mode and node how few tokens end a word of one kind there; children follow their parents."""
+    """Write, by mode and node, how few tokens end a word of one kind from there; children follow their parents."""
     num_base, num_added = table[_NUM_BASE], table[_NUM_ADDED]
     for is_added in range(2):
         offset = _ADDED * is_added
@@ -430,7 +437,7 @@ def _measure_words(table: AddressTable, kind: int) -> None:
 
 @kernel
 def _measure_frame(table: AddressTable, num_states: int) -> None:
-    """Lower the distances of frame states until none changes."""
+    """Compute how few tokens complete a text from each frame state: lower the distances until none changes."""
     starts, targets = int32_at(table[_FRAME_START]), int32_at(table[_FRAME_TARGETS])
     way_start, nodes, contexts = (
         int32_at(table[_WAY_START]),

@@ -62,7 +62,7 @@ class Matcher:
     def of(
         cls, reference: GrammarReference, states: ListStates | ControlledStates, stop_token_ids: Iterable[int]
     ) -> Self:
-        """Return the matcher of a request, whose states are ``states``.
+        """Make the matcher of a request from its grammar reference; its states are ``states``.
 
         Raises:
             TokenBudgetError: No text fits into its budget.
@@ -86,16 +86,16 @@ class Matcher:
 
     @property
     def is_terminated(self) -> bool:
-        """Whether a stop token came."""
+        """Return whether a stop token came."""
         return self._is_terminated
 
     @property
     def num_tokens(self) -> int:
-        """Tokens accepted, a stop token included."""
+        """Return how many tokens were accepted, a stop token included."""
         return len(self._states) - 1 + self._is_terminated
 
     def can_stop(self) -> bool:
-        """Whether the text is complete."""
+        """Return whether the text is complete, so that a stop token may come."""
         return self._list_states.can_stop(self.state)
 
     def fill_bitmask(self, out: Int32Array) -> None:
@@ -122,7 +122,7 @@ class Matcher:
         return True
 
     def begin_after(self, num_tokens: int) -> None:
-        """Count the tokens that a model thought before this text against its budget; the same number may come again.
+        """Charge the tokens that a model thought before this text to its budget; may be repeated with the same number.
 
         Where no text fits into the rest there is no budget: what is then cut is for others to trim.
         """
@@ -136,7 +136,7 @@ class Matcher:
             self._max_tokens = None
 
     def rollback(self, num_tokens: int) -> None:
-        """Take the last tokens back.
+        """Undo the last accepted tokens.
 
         Raises:
             ValueError: There were fewer.
@@ -152,7 +152,7 @@ class Matcher:
                 self._repeats.rollback(num_tokens)
 
     def reset(self) -> None:
-        """Take all tokens back."""
+        """Undo all accepted tokens."""
         self.rollback(self.num_tokens)
 
     def _clear_stops(self, out: Int32Array) -> None:
@@ -162,7 +162,7 @@ class Matcher:
             set_token_bits(out, self._stop_tokens, True)
 
     def _is_too_early(self) -> bool:
-        """Whether no stop token may come in a complete text."""
+        """Return whether ``min_tokens`` forbids a stop token here, because others may still come."""
         if self.num_tokens >= self._min_tokens:
             return False
         others = np.zeros((self._list_states.words.num_tokens + 31) // 32, dtype=np.int32)
@@ -171,6 +171,7 @@ class Matcher:
         return bool(others.any())
 
     def _budget_after_next(self) -> int:
+        """Return how many tokens may follow the next one; ``NO_BUDGET`` without a budget."""
         if self._max_tokens is None:
             return NO_BUDGET
         # Past the budget no mask is asked for; the last state was complete.

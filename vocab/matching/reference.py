@@ -61,6 +61,7 @@ class GrammarReference:
     controls: Controls | None = None
 
     def to_ebnf(self) -> str:
+        """Write the reference as EBNF: a rule for the empty text, and a comment with the fields."""
         values = {
             "list": self.digest,
             "changes": self.changes,
@@ -79,7 +80,7 @@ class GrammarReference:
 
     @classmethod
     def parse(cls, grammar: str) -> Self | None:
-        """Return the reference in a grammar, or None for an ordinary grammar.
+        """Parse the reference in a grammar; None for an ordinary grammar.
 
         Raises:
             ValueError: It is a reference of another version of this package.
@@ -109,7 +110,7 @@ class GrammarReference:
 
 
 def is_ours(grammar: str) -> bool:
-    """Whether a grammar is one of ours, of any kind and version."""
+    """Return whether a grammar is one of this package's, of any kind and version."""
     return MARK in grammar[:_MARK_WITHIN]
 
 

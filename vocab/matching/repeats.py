@@ -28,10 +28,12 @@ class Repeats:
             self.append(token)
 
     def append(self, token: int) -> None:
+        """Record the next token of the text."""
         self._next.setdefault(self._last(), []).append(token)
         self._tokens.append(token)
 
     def rollback(self, num_tokens: int) -> None:
+        """Forget the last tokens of the text."""
         for _ in range(num_tokens):
             self._tokens.pop()
             self._next[self._last()].pop()
@@ -41,7 +43,7 @@ class Repeats:
         return self._next.get(self._last(), [])
 
     def clear(self, out: Int32Array) -> None:
-        """Clear those tokens in a mask, int32 (words,), unless nothing would be left."""
+        """Clear the tokens that would repeat a run in a mask, int32 (words,), unless nothing would be left."""
         tokens = self.next_tokens()
         if not tokens:
             return
@@ -52,6 +54,7 @@ class Repeats:
             out[:] = before
 
     def _last(self) -> tuple[int, ...]:
+        """Return the tokens of a run before its last one, at the end of the text."""
         if len(self._tokens) < self._num_before:
             # A short text has no run yet; its own length keeps it apart from every key.
             return (-1, len(self._tokens))

@@ -16,7 +16,7 @@ from vocab.arrays.byte_trie import Int32Array
 from vocab.automaton.frame import Frame, FrameTokens, build_frame
 from vocab.automaton.overlay import Overlay, build_overlay
 from vocab.automaton.speller import Speller
-from vocab.automaton.words import NEVER, TrieArrays, Words, build_words
+from vocab.automaton.words import NEVER, CompiledList, TrieArrays, build_words
 from vocab.lists.wordlists import WordList
 from vocab.matching.masks import (
     ANY_WORDS,
@@ -61,7 +61,7 @@ class ListStates:
 
     def __init__(
         self,
-        words: Words,
+        words: CompiledList,
         frame: Frame,
         n_words: int,
         overlay: Overlay | None = None,
@@ -89,7 +89,7 @@ class ListStates:
         *,
         has_places: bool = False,
     ) -> Self:
-        """Build everything in memory; ``exclude_words`` are as a request has them.
+        """Build trie, overlay, frame and states in memory; ``exclude_words`` are as a request has them.
 
         Raises:
             EmptyWordListError, CompileError: As ``build_words``.
@@ -104,22 +104,22 @@ class ListStates:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of its own, rows that were made included."""
+        """Return the bytes of its own arrays, of the rows made so far, and of its variants."""
         variants = sum(variant.num_bytes for variant in list(self._variants.values()))
         return self._bound.num_bytes + self._row_bytes() + variants
 
     @cached_property
     def paths(self) -> WordPaths:
-        """Finds single words by their ranks."""
+        """Return the paths in the trie, to find single words by their ranks."""
         return WordPaths(self.words, self.overlay)
 
     @property
     def longest_end(self) -> int:
-        """How many tokens a text has at most after a word, if it ends as soon as it may."""
+        """Return how many tokens a text has at most after a word, if it ends as soon as it may."""
         return self._bound.longest_end
 
     def variant(self, n_words: int, opens: int = ANY_WORDS, ends: "ListStates | None" = None) -> "ListStates":
-        """Return the same states for another N and other words that may begin; arguments as of ``ListStates``."""
+        """Return the states for another N and other words that may begin, cached; arguments as of ``ListStates``."""
         if (n_words, opens, ends) == (self.n_words, self._opens, None):
             return self
         key = n_words, opens, None if ends is None else (ends.n_words, ends._opens)
@@ -139,7 +139,7 @@ class ListStates:
         stops: Int32Array = NO_TOKENS,
         inside: "ListStates | None" = None,
     ) -> None:
-        """Write the mask of a state.
+        """Write the mask of a state: the tokens that may come next.
 
         Args:
             out: int32 (words,), the mask; words past the tokenizer's vocabulary are cleared.
@@ -166,20 +166,20 @@ class ListStates:
         return tuple(sorted(readings)[:MAX_READINGS])
 
     def can_stop(self, state: State) -> bool:
-        """Whether a text is complete in this state."""
+        """Return whether a text is complete in this state, so that it may end."""
         return any(is_complete(self._bound.table, reading) for reading in state)
 
     def is_in_word(self, state: State) -> bool:
-        """Whether the text ends in a word, which may be whole."""
+        """Return whether the text ends in a word, which may be whole."""
         return any(reading >= 0 for reading in state)
 
     def continues_word(self, state: State, token: int, target: State) -> bool:
-        """Whether a token that leads from a state to ``target`` goes on with the word in which the text ends."""
+        """Return whether a token that leads from a state to ``target`` goes on with the word in which the text ends."""
         children = {self._bound.child(reading & _NODE, token) for reading in state if reading >= 0}
         return any(reading & _NODE in children for reading in target if reading >= 0)
 
     def ends_word(self, reading: int) -> bool:
-        """Whether a reading is a whole word, after which the text may go on between words."""
+        """Return whether a reading is a whole word, after which the text may go on between words."""
         return reading >= 0 and frame_state_of(self._bound.table, reading) >= 0
 
     def ways(self, reading: int) -> Iterator[tuple[int, int]]:
@@ -188,11 +188,11 @@ class ListStates:
         return self._bound.ways(frame_state) if frame_state >= 0 else iter(())
 
     def child(self, node: int, token: int) -> int:
-        """Return the node that a token of a word leads to; -1 for none."""
+        """Return the trie node that a token leads to from a node within a word; -1 for none."""
         return self._bound.child(node, token)
 
     def children(self, node: int) -> list[int]:
-        """Return the nodes that the tokens of words lead to, whatever N."""
+        """Return the child nodes of a node of the trie or overlay, whatever N."""
         num_base = self.words.num_nodes
         trie: TrieArrays = self.words if self.overlay is None or node < num_base else self.overlay
         own = node if trie is self.words else node - num_base
@@ -207,7 +207,7 @@ class ListStates:
         return int(self.overlay.ranks[mode, node - num_base]) if self.overlay is not None else int(NEVER)
 
     def is_bound_by(self, budget: int) -> bool:
-        """Whether a budget may bear on a mask; as in ``fill``."""
+        """Return whether a budget, as in ``fill``, is so short that it may change a mask."""
         return budget != NO_BUDGET and budget < self._bound.longest_distance
 
     def fewest_tokens(self) -> int | None:
@@ -220,7 +220,7 @@ class ListStates:
         return None if fewest >= NEVER_ENDS else int(fewest)
 
     def begin(self, place: int | None) -> State:
-        """Return the state at a state of the gap automaton, after what a client wrote; None for the text's start.
+        """Return the state after a prefill that left the gap automaton at ``place``; None for a text's start.
 
         Raises:
             ValueError: There is none: the frame has no places, or not this one.
@@ -242,6 +242,7 @@ class ListStates:
                 raise ValueError(f"there is no reading {reading} in this list")
 
     def _rows(self, budget: int) -> RowTable:
+        """Return the row table of a budget: the plain one where it changes no mask, else one of its own, cached."""
         if not self.is_bound_by(budget):
             return self._plain
         rows = self._tables.get(budget)
@@ -259,7 +260,7 @@ class ListStates:
 
 
 def frame_for(
-    words: Words, overlay: Overlay | None, options: ListOptions, tokens: FrameTokens, *, has_places: bool = False
+    words: CompiledList, overlay: Overlay | None, options: ListOptions, tokens: FrameTokens, *, has_places: bool = False
 ) -> Frame:
     """Build the frame of a list with its changes, with places for texts that begin after another if asked."""
     roots = tuple((words if overlay is None else overlay).roots)

@@ -10,7 +10,7 @@ import numpy as np
 from vocab.arrays.byte_trie import Int32Array
 from vocab.automaton.frame import NUM_MODES
 from vocab.automaton.overlay import Overlay
-from vocab.automaton.words import TrieArrays, Words
+from vocab.automaton.words import CompiledList, TrieArrays
 
 _FAR: Final = 1 << 20
 
@@ -33,7 +33,7 @@ class ModePaths:
 class WordPaths:
     """Find words in a trie with its changes by their ranks."""
 
-    def __init__(self, words: Words, overlay: Overlay | None) -> None:
+    def __init__(self, words: CompiledList, overlay: Overlay | None) -> None:
         self._words, self._overlay = words, overlay
         self._roots = frozenset((words if overlay is None else overlay).roots.values())
         num_added = 0 if overlay is None else overlay.num_nodes
@@ -49,11 +49,13 @@ class WordPaths:
         return tuple(self._of_mode(ranks, mode) for mode in range(NUM_MODES))
 
     def _link(self, trie: TrieArrays, first_node: int) -> None:
+        """Record the parent of each child in a trie, and the token between them."""
         owners = np.repeat(np.arange(trie.num_nodes, dtype=np.int32), np.diff(trie.edge_start))
         self._parents[trie.children] = owners + np.int32(first_node)
         self._tokens[trie.children] = trie.tokens
 
     def _of_mode(self, ranks: Collection[int], mode: int) -> ModePaths:
+        """Return the paths to all forms of the words of these ranks, in one mode."""
         found = ModePaths()
         for node, rank in self._ends(ranks, mode):
             path = [node]
@@ -73,6 +75,7 @@ class WordPaths:
         return found
 
     def _ends(self, ranks: Collection[int], mode: int) -> Iterable[tuple[int, int]]:
+        """Yield the nodes where words of these ranks end, in one mode, each with its rank."""
         wanted = np.asarray(sorted(ranks), dtype=np.int32)
         parts: list[tuple[Int32Array, int]] = [(self._words.ranks[mode & 1], 0)]
         if self._overlay is not None:

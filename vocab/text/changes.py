@@ -48,6 +48,7 @@ def fold(word: str, language: str) -> str:
 
 
 def _small(char: str) -> str:
+    """Return a character in lower case, folded where that is one character."""
     # Character by character: German "Maße" and "Masse" are different words, though "MASSE" may stand for both.
     small = char.casefold()
     return small if len(small) == 1 else char.lower()
@@ -67,7 +68,7 @@ def entries_left_out(word_list: WordList, exclude_words: tuple[str, ...]) -> tup
 
 
 def ranks_left_out(word_list: WordList, exclude_words: tuple[str, ...]) -> frozenset[int]:
-    """Return the ranks of ``entries_left_out``, which no other words have."""
+    """Return the ranks of the words that ``exclude_words`` means (``entries_left_out``); no other words have them."""
     if not exclude_words:
         return frozenset()
     typewriter, _ = APOSTROPHES

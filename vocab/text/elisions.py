@@ -39,12 +39,12 @@ _CATALAN_CONSONANT: Final = re.compile("h?i[aeou]")
 
 
 def is_elision(text: str, language: str) -> bool:
-    """Whether a form of this text is elided: a word directly follows it."""
+    """Return whether a form is an elision, which a word directly follows."""
     return language in ELISION_LANGUAGES and text[-1] in APOSTROPHES
 
 
 def follows_elision(text: str, language: str) -> bool:
-    """Whether a form of this text may directly follow an elision."""
+    """Return whether a form may directly follow an elision."""
     if language not in ELISION_LANGUAGES:
         return False
     return _may_follow(text[:_LONGEST].lower(), len(text) < _LONGEST, language)
@@ -52,6 +52,7 @@ def follows_elision(text: str, language: str) -> bool:
 
 @lru_cache(maxsize=1 << 16)
 def _may_follow(beginning: str, is_whole: bool, language: str) -> bool:
+    """Return whether a word that begins so may follow an elision, by the rules of its language."""
     letters = unicodedata.normalize("NFD", beginning)
     if letters[0] not in _VOWELS[language]:
         return False

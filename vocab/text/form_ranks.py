@@ -41,23 +41,25 @@ class FormRanks:
         self.lengths = sorted(lengths)
 
     def _add_capital(self, text: str, capital: str, rank: int) -> None:
+        """Record a form with a capital: by its two letters, or whole where the capital took in a mark."""
         if capital[1:] == text[1:]:
             self._small_letters.setdefault(capital[0], set()).add(text[0])
         else:
             self._melted.add(capital, rank)
 
     def rank(self, text: str, *, starts_sentence: bool) -> int | None:
-        """Return the rank of the best word that ``text`` writes there; None when it writes none."""
+        """Return the best rank of a word that may be written as ``text``; None for none."""
         return min(self.ranks(text, starts_sentence=starts_sentence), default=None)
 
     def ranks(self, text: str, *, starts_sentence: bool) -> Iterator[int]:
-        """Yield the ranks of all words that ``text`` writes there, in no order; may repeat."""
+        """Yield the ranks of all words that may be written as ``text``, in no order; may repeat."""
         capital_allowed = self._case == "any" or (self._case == "sentence" and starts_sentence)
         yield from self._ranks_of_base(text, capital_allowed)
         if self._has_possessive and text.endswith(_POSSESSIVES) and not has_apostrophe(text[:-2]):
             yield from self._ranks_of_base(text[:-2], capital_allowed)
 
     def _ranks_of_base(self, base: str, capital_allowed: bool) -> Iterator[int]:
+        """Yield the ranks of a text as it is and, where a capital is allowed, with a small first letter."""
         yield from self._spelled.of(base)
         if capital_allowed and base:
             yield from self._melted.of(base)

@@ -40,7 +40,7 @@ def resolve_case(word_list: WordList, options: ListOptions) -> Literal["sentence
 
 
 def case_of(options: ListOptions, *, has_capitals: bool) -> Literal["sentence", "any", "listed"]:
-    """Resolve ``case: auto`` for a list of which it is known whether it has capitals."""
+    """Resolve ``case: auto`` by whether the list has capitals."""
     if options.case != "auto":
         return options.case
     return "sentence" if has_capitals else "any"
@@ -73,7 +73,7 @@ def surface_forms(word_list: WordList, options: ListOptions, *, with_possessives
 
 
 def has_possessives(word_list: WordList) -> bool:
-    """Whether the list's words without an apostrophe may carry 's."""
+    """Return whether the list's words without an apostrophe may carry 's."""
     return word_list.language in POSSESSIVE_LANGUAGES
 
 
@@ -112,6 +112,7 @@ class Capitals:
 
 
 def _simple_titlecase(letter: str) -> str | None:
+    """Return the capital of a letter; None where it is none, or is more than one character."""
     # str.title() is Unicode's full mapping. Where it is one code point it is the simple mapping, and where it is
     # longer ("ß" to "Ss") there is no simple one.
     capital = letter.title()

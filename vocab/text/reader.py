@@ -12,17 +12,17 @@ from typing import Final, NamedTuple, Self
 from vocab import marks
 from vocab.errors import PrefillError
 from vocab.lists.wordlists import WordList
+from vocab.marks import BLANK, CLOSE_MARKS, LINE_BREAK, OPEN_MARKS, SENTENCE_MARKS, SPACED_DASHES
 from vocab.options import ListOptions
 from vocab.text.changes import NO_CHANGES, ListChanges, ranks_left_out
 from vocab.text.elisions import follows_elision, is_elision
 from vocab.text.form_ranks import FormRanks
-from vocab.text.gaps import build_gap_automaton
-from vocab.text.prefill import last_word, place_after
+from vocab.text.gaps import GapAutomaton, build_gap_automaton
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """What a text is made of, in its reading with the most frequent words.
+    """The word counts of a text, in its reading with the most frequent words.
 
     Attributes:
         num_words: Running words; numbers do not count.
@@ -91,11 +91,11 @@ class TextReader:
 
     @property
     def place(self) -> int | None:
-        """The state of the gap automaton after the text that another wrote; None where texts begin anew."""
+        """Return the gap state after a prefill; None where texts begin anew."""
         return None if self._start == self._gaps.start else self._start
 
     def after(self, text: str, *, is_whole: bool = False) -> Self:
-        """Return a reader of the texts that go on after one that another wrote, of whatever words.
+        """Return a reader of the texts that go on after a prefill, whose own words may be any.
 
         ``is_whole`` is whether its last word is known to be whole.
 
@@ -109,17 +109,17 @@ class TextReader:
         return reader
 
     def anew(self) -> Self:
-        """Return the reader of texts that begin anew."""
+        """Return the reader of texts that begin anew, without a prefill."""
         reader = copy.copy(self)
         reader._start = self._gaps.start
         return reader
 
     def is_text(self, text: str) -> bool:
-        """Whether ``text`` is a complete allowed text."""
+        """Return whether ``text`` is a complete allowed text."""
         return bool(self._complete(self._read(text)[0][-1]))
 
     def coverage(self, text: str) -> Coverage:
-        """Count the words of ``text``.
+        """Count the words of ``text``: running ones, different ones, and the rank of the rarest.
 
         Raises:
             ValueError: ``text`` is not a complete allowed text.
@@ -136,7 +136,7 @@ class TextReader:
         return self._best_reading(text)[1][::-1]
 
     def numbers(self, word: str) -> frozenset[int]:
-        """Return every number that ``words`` may give a word."""
+        """Return every number (a rank, or below 0 for an added word) that ``words`` may give a word."""
         return self._words.numbers(word)
 
     def _best_reading(self, text: str) -> tuple["_Step", list[ReadWord]]:
@@ -179,14 +179,15 @@ class TextReader:
         return 0
 
     def follow(self) -> "FollowedText":
-        """Return an empty text, to read in parts as it is written."""
+        """Return a follower of a text, empty so far, that reads it in parts as it is written."""
         return FollowedText(self)
 
     def _complete(self, places: dict[int, _Step]) -> list[int]:
+        """Return the gap states among these where a text may end."""
         return [place for place in places if self._gaps.states[place].is_complete]
 
     def _read(self, text: str) -> tuple[_Steps, set[tuple[int, int]]]:
-        """Return every reading from the start as far as it goes, and the words met as (start, end)."""
+        """Return every reading of a text as far as it goes, by position, and the words met as (start, end)."""
         steps: _Steps = [self._first_step(), *({} for _ in text)]
         return steps, self._read_on(text, steps)
 
@@ -194,7 +195,7 @@ class TextReader:
         return {self._start: _Step(0, 0, -1, -1, 0)}
 
     def _read_on(self, text: str, steps: _Steps) -> set[tuple[int, int]]:
-        """Add to ``steps`` where the readings in them lead, and return the words met as (start, end)."""
+        """Extend the readings in ``steps`` over a text, and return the words met as (start, end)."""
         words: set[tuple[int, int]] = set()
         for position, places in enumerate(steps):
             for place, step in places.items():
@@ -235,11 +236,11 @@ class FollowedText:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the text so far is whole words, marks and blanks, if its last word does not go on."""
+        """Return whether the text so far is whole words, marks and blanks, if its last word does not go on."""
         return bool(self._steps[-1])
 
     def add(self, text: str) -> bool:
-        """Read what was written next; return False where the text is no beginning of an allowed one."""
+        """Read the next part of the text; return False where the text is no beginning of an allowed one."""
         self._end += text
         self._steps += ({} for _ in text)
         self._reader._read_on(self._end, self._steps)
@@ -283,7 +284,7 @@ class _Words:
         return frozenset(listed | {-i for i, word in self._extra_words.ranked() if word == text})
 
     def is_begun(self, word: str) -> bool:
-        """Whether a word is none of the list, but the beginning of one; words beyond N count where none is within."""
+        """Return whether a word is only the beginning of a listed one; words beyond N count where none is within."""
         if not word or self._word(word, True) is not None:
             return False
         begun = _SEPARATOR + _plain(word)
@@ -295,7 +296,7 @@ class _Words:
         return False
 
     def starting_at(self, text: str, position: int, starts_sentence: bool) -> list[tuple[int, int]]:
-        """Return (end, word) of every word of ``text`` at ``position``."""
+        """Return (end, number) of every word of ``text`` that begins at ``position``."""
         found = []
         for length in self._lengths:
             end = position + length
@@ -310,6 +311,7 @@ class _Words:
         return found
 
     def _word(self, text: str, starts_sentence: bool) -> int | None:
+        """Return the number of the word that ``text`` writes: a rank, or below 0 if only added; None for none."""
         listed = self._rank_of(text, starts_sentence)
         if listed is not None:
             return listed
@@ -317,15 +319,73 @@ class _Words:
         return None if extra is None else self._names[extra - 1]
 
     def _rank_of(self, text: str, starts_sentence: bool) -> int | None:
+        """Return the best rank of an allowed listed word that ``text`` writes; None for none."""
         ranks = self._listed.ranks(text, starts_sentence=starts_sentence)
         return min((rank for rank in ranks if rank <= self._n_words and rank not in self._left_out), default=None)
 
 
 def _plain(text: str) -> str:
+    """Fold capitals and apostrophes of a text, to search words in it."""
     typewriter, curly = marks.APOSTROPHES
     return text.casefold().replace(curly, typewriter)
 
 
 def _offer(places: dict[int, _Step], place: int, step: _Step) -> None:
+    """Keep a step at a gap state where it is the best so far."""
     if place not in places or step < places[place]:
         places[place] = step
+
+
+_MARKS: Final = frozenset(BLANK + LINE_BREAK + CLOSE_MARKS + OPEN_MARKS)
+_BETWEEN: Final = re.escape("".join(sorted(_MARKS)))
+_PARTS: Final = re.compile(f"[^{_BETWEEN}]+|[{_BETWEEN}]")
+
+
+def place_after(text: str, gaps: GapAutomaton, language: str) -> int:
+    """Return the gap state after a prefill, whose last word, if it ends with one, is whole.
+
+    The text is not held to the list: what a client wrote of an answer itself. Only what it leaves behind counts:
+    whether a blank must come, whether a sentence starts, which pairs are open. Its words are any words, and marks
+    that the list's texts do not have are passed over.
+    """
+    place = gaps.start
+    for part in _PARTS.findall(text):
+        is_dash = part in SPACED_DASHES and part in gaps.states[place].transitions
+        is_mark = is_dash or part in _MARKS
+        place = _after_mark(part, place, gaps) if is_mark else _after_word(part, place, gaps, language)
+    return place
+
+
+def last_word(text: str) -> str:
+    """Return the word with which a text ends, without signs before it; empty where the text ends otherwise."""
+    part: str = (_PARTS.findall(text) or [""])[-1]
+    begins = next((place for place, char in enumerate(part) if char.isalpha()), len(part))
+    return "" if part in _MARKS else part[begins:]
+
+
+def _after_word(word: str, place: int, gaps: GapAutomaton, language: str) -> int:
+    """Return the gap state after a word of any kind, listed or not."""
+    if word in SPACED_DASHES:
+        # Of a list of points, or where the list's texts have no dashes.
+        return place
+    ends = gaps.contexts[gaps.states[place].context]
+    is_elided = is_elision(word, language) and any(map(str.isalpha, word))
+    return ends.after_elision if is_elided else ends.after_word
+
+
+def _after_mark(mark: str, place: int, gaps: GapAutomaton) -> int:
+    """Return the gap state after a mark; one that may not come here counts as after a word, or is passed over."""
+    state = gaps.states[place]
+    if mark in state.transitions:
+        return state.transitions[mark]
+    after_word = gaps.states[gaps.contexts[state.context].after_word].transitions
+    if mark == LINE_BREAK:
+        # After any text a line may break; what begins is a sentence.
+        for end in SENTENCE_MARKS:
+            if end in after_word and LINE_BREAK in (after_end := gaps.states[after_word[end]].transitions):
+                return after_end[LINE_BREAK]
+        return after_word.get(BLANK, place)
+    if mark == BLANK:
+        return place
+    opened = gaps.states[after_word[BLANK]].transitions
+    return after_word.get(mark, opened.get(mark, place))

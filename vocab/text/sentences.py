@@ -43,18 +43,20 @@ def sentence_spans(text: str) -> list[tuple[int, int]]:
 
 
 def sentence_around(text: str, start: int, end: int) -> tuple[int, int]:
-    """Return the sentence that has a part of a text; from the first to the last of several."""
+    """Return (start, end) of the sentence around a part of a text; from the first to the last of several."""
     spans = [span for span in sentence_spans(text) if span[1] > start and span[0] < end]
     return spans[0][0], spans[-1][1]
 
 
 def _ends(text: str) -> list[int]:
+    """Return where sentences end, by marks and by line breaks."""
     marks = [match.end() for match in _END.finditer(text) if _is_end(text, match)]
     breaks = [match.start() for match in _BREAK.finditer(text) if _is_break(text, match)]
     return sorted({*marks, *breaks})
 
 
 def _is_end(text: str, match: re.Match[str]) -> bool:
+    """Return whether a sentence mark ends a sentence: no small letter follows, and it is no abbreviation's."""
     following = text[match.end() : match.end() + 40].lstrip()
     while following[:1] in _OPENING and following:
         following = following[1:]
@@ -66,6 +68,7 @@ def _is_end(text: str, match: re.Match[str]) -> bool:
 
 
 def _is_break(text: str, match: re.Match[str]) -> bool:
+    """Return whether a line break ends a sentence, and does not just wrap a line."""
     if match[0].count("\n") > 1:
         return True
     line = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]

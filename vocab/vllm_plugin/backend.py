@@ -41,7 +41,7 @@ _BACKEND: Final = (
 
 
 def _should_advance(original: Callable[..., bool], manager: Any, request: Any, new_token_ids: Any = None) -> bool:
-    """Tell the matcher, as soon as its text may begin, how much of the budget the model has used up by thinking."""
+    """Charge the tokens of a model's thinking to its matcher's budget, as soon as its text may begin."""
     is_text = original(manager, request, new_token_ids)
     structured = request.structured_output_request
     if is_text and structured.reasoning_end_token_index is not None and isinstance(structured.grammar, WordGrammar):
@@ -89,7 +89,7 @@ class WordboundBackend(XgrammarBackend):
         grammar_spec: str,
         stop_token_ids: set[int] | None = None,
     ) -> StructuredOutputGrammar:
-        """Return a matcher where the grammar is one of our references, else what xgrammar makes of it.
+        """Compile a grammar: to a matcher where it is one of our references, else with xgrammar.
 
         For the matcher a stop token with a text is text: a search may stop at it in the middle of an answer.
 
@@ -116,6 +116,7 @@ class _BitmaskArrays:
         self._last: tuple[torch.Tensor | None, Int32Array] = None, np.zeros((0, 0), dtype=np.int32)
 
     def of(self, bitmask: torch.Tensor) -> Int32Array:
+        """Return the array of a bitmask, cached for the tensor used last."""
         tensor, array = self._last
         if tensor is not bitmask:
             array = bitmask.numpy()
@@ -141,7 +142,7 @@ class WordGrammar(StructuredOutputGrammar):
         return True
 
     def begin_after(self, num_tokens: int) -> None:
-        """As ``Matcher.begin_after``."""
+        """Charge the tokens of a model's thinking to the budget, as ``Matcher.begin_after``."""
         self._matcher.begin_after(num_tokens)
 
     def validate_tokens(self, tokens: list[int]) -> list[int]:

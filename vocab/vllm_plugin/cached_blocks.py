@@ -21,7 +21,7 @@ KEEP_S: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class CachedRequest:
-    """What is cached of one request.
+    """The cached KV blocks of one request, and the tokens that they hold.
 
     Attributes:
         tokens: The tokens that were computed, from the first on.
@@ -35,7 +35,7 @@ class CachedRequest:
     until_s: float
 
     def num_shared(self, tokens: Sequence[int], context: Hashable) -> int:
-        """Return how many of the cached tokens are a prefix of these."""
+        """Return how many of the cached tokens are a prefix of these; 0 in another context."""
         if context != self.context:
             return 0
         length = min(len(tokens), len(self.tokens))
@@ -45,7 +45,7 @@ class CachedRequest:
 
 
 class CachedBlocks:
-    """What is cached, by name, each for ``keep_s`` seconds.
+    """Cached KV blocks of finished requests, by name, each for ``keep_s`` seconds.
 
     At most ``max_blocks`` of the pool are cached; shared ones count once.
     """
@@ -66,7 +66,7 @@ class CachedBlocks:
         return len(self._holders)
 
     def keep(self, name: str, tokens: Sequence[int], context: Hashable, blocks: Sequence[KVCacheBlock]) -> None:
-        """Keep blocks under a name and release what had it before, and the oldest where there are too many."""
+        """Cache blocks under a name; release what had it before, and the oldest where there are too many."""
         self._pool.touch(blocks)
         self._holders.update(block.block_id for block in blocks)
         self.release(name)
@@ -75,10 +75,11 @@ class CachedBlocks:
             self._release_oldest()
 
     def find(self, name: str) -> CachedRequest | None:
+        """Return the cached request of this name; None for none."""
         return self._cached.get(name)
 
     def release(self, name: str) -> None:
-        """Release what has this name, if anything."""
+        """Release the blocks cached under this name, if any."""
         cached = self._cached.pop(name, None)
         if cached is None:
             return
@@ -90,6 +91,7 @@ class CachedBlocks:
         self._pool.free_blocks(reversed(cached.blocks))
 
     def release_expired(self) -> None:
+        """Release the cached requests whose time is over."""
         now = self._clock()
         while self._cached and next(iter(self._cached.values())).until_s <= now:
             self._release_oldest()
@@ -111,6 +113,7 @@ class CachedBlocks:
         self._lent.extend(blocks)
 
     def take_back(self) -> None:
+        """Release the blocks that were lent."""
         self._pool.free_blocks(self._lent)
         self._lent = []
 
@@ -119,7 +122,7 @@ class CachedBlocks:
 
 
 class BlockCopies:
-    """The KV cache of one worker.
+    """Copy blocks within the KV cache of one worker.
 
     Args:
         caches: One tensor for each layer; layers may share one.
@@ -135,20 +138,20 @@ class BlockCopies:
         self._layers = [_by_blocks(cache, num_blocks) for cache in layers.values()]
 
     def copy(self, pairs: Sequence[tuple[int, int]]) -> None:
-        """Copy blocks, given as (from, to); no block may be both."""
+        """Copy KV blocks, given as (from, to); no block may be both."""
         if pairs and self._layers:
             (one_by_one if self._layers[0].device.type == "cpu" else at_once)(self._layers, pairs)
 
 
 def one_by_one(layers: Sequence[torch.Tensor], pairs: Sequence[tuple[int, int]]) -> None:
-    """Copy on a CPU: for 32 blocks of the demo model 8 ms, where ``at_once`` takes 29."""
+    """Copy KV blocks on a CPU: for 32 blocks of the demo model 8 ms, where ``at_once`` takes 29."""
     for layer in layers:
         for source, target in pairs:
             layer[target].copy_(layer[source])
 
 
 def at_once(layers: Sequence[torch.Tensor], pairs: Sequence[tuple[int, int]]) -> None:
-    """Copy on a device: two launches for each layer, without waiting for it."""
+    """Copy KV blocks on a device: two launches for each layer, without waiting for it."""
     device = layers[0].device
     pairs_on_host = torch.tensor(list(zip(*pairs, strict=True)), pin_memory=device.type == "cuda")
     sources, targets = pairs_on_host.to(device, non_blocking=True)
@@ -157,7 +160,7 @@ def at_once(layers: Sequence[torch.Tensor], pairs: Sequence[tuple[int, int]]) ->
 
 
 def _by_blocks(cache: torch.Tensor, num_blocks: int) -> torch.Tensor:
-    """Return a view of the memory with blocks as the first axis."""
+    """Return a view of a layer's KV cache with blocks as the first axis."""
     # vLLM 0.29 has (blocks, heads, tokens, content) everywhere; layouts with (keys and values, blocks, …) exist too.
     if cache.element_size() == 1:
         # torch copies no single numbers of 8 bits.

@@ -24,13 +24,13 @@ _EXPAND_SLICE: Final = (
 
 
 def install() -> bool:
-    """Mask them in the operations of a CPU, under both names that vLLM has for them; return whether that is done.
+    """Patch vLLM's CPU operations so that no adapter answers a request without one; return whether that is done.
 
-    Harmless to repeat.
+    They are patched under both names that vLLM has for them. Harmless to repeat.
     """
     return install_patches(
         [
-            Patch(f"{module}:{name}", signature, _without_others)
+            Patch(f"{module}:{name}", signature, _mask_inputs_without_adapter)
             for module in (_OPS, _WRAPPER)
             for name, signature in (("bgmv_expand", _EXPAND), ("bgmv_expand_slice", _EXPAND_SLICE))
         ],
@@ -39,7 +39,7 @@ def install() -> bool:
     )
 
 
-def _without_others(
+def _mask_inputs_without_adapter(
     original: Callable[..., Any],
     inputs: torch.Tensor,
     lora_b_weights: torch.Tensor,
@@ -48,5 +48,6 @@ def _without_others(
     *rest: Any,
     **options: Any,
 ) -> Any:
+    """Run vLLM's operation with zeros as inputs of the tokens without an adapter."""
     inputs = inputs.masked_fill((lora_indices_tensor < 0)[:, None], 0)
     return original(inputs, lora_b_weights, output_tensor, lora_indices_tensor, *rest, **options)

@@ -31,7 +31,7 @@ class CpuGenerator(torch.Generator):
 
 
 def install() -> None:
-    """Use it in vLLM's batches for requests with a seed."""
+    """Patch vLLM's batches to use ``CpuGenerator`` for requests with a seed on a CPU."""
     install_patches(
         [Patch("vllm.v1.worker.gpu_input_batch:InputBatch.add_request", "(self, request)", _add_request)],
         lost="On a CPU, a seed with a long prompt may end the engine",
@@ -40,6 +40,7 @@ def install() -> None:
 
 
 def _add_request(original: Callable[..., Any], batch: Any, request: Any) -> Any:
+    """Give a request with a seed on a CPU a ``CpuGenerator``, then add it to vLLM's batch."""
     if type(request.generator) is torch.Generator and request.generator.device.type == "cpu":
         seeded = CpuGenerator()
         seeded.manual_seed(request.generator.initial_seed())

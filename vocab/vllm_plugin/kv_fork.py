@@ -125,6 +125,7 @@ class ArrivalWindow:
         self._is_idle = num_tokens == 0
 
     def is_open(self) -> bool:
+        """Return whether an idle engine waits for more requests."""
         now = self._clock()
         return self._is_idle and now - self._last_s < QUIET_S and now - self._first_s < LONGEST_S
 
@@ -138,11 +139,11 @@ class Copies(KVConnectorMetadata):
 
 @dataclass
 class CanCopy(KVConnectorHandshakeMetadata):
-    """A worker sends it if it understands the layout of its KV cache."""
+    """A worker's message that it understands the layout of its KV cache, so that it can copy blocks."""
 
 
 class KVFork(KVConnectorBase_V1, SupportsHMA):
-    """vLLM makes one in the scheduler, which decides, and one in each worker, which copies."""
+    """The KV connector: vLLM makes one in the scheduler, which decides, and one in each worker, which copies."""
 
     def __init__(self, vllm_config: VllmConfig, role: KVConnectorRole, kv_cache_config: KVCacheConfig) -> None:
         super().__init__(vllm_config, role, kv_cache_config)
@@ -270,6 +271,7 @@ class KVFork(KVConnectorBase_V1, SupportsHMA):
 
 
 def _reset_prefix_cache(original: Callable[..., Any], pool: BlockPool) -> bool:
+    """Release all cached blocks before vLLM resets its prefix cache."""
     # It fails while any block is in use; and cached blocks belong to weights that may now change.
     cached = _cache_of_pool.get(id(pool))
     if cached is not None:
@@ -281,7 +283,7 @@ _POOL_PATCHES: Final = (Patch("vllm.v1.core.block_pool:BlockPool.reset_prefix_ca
 
 
 def _is_certain(vllm_config: VllmConfig, kv_cache_config: KVCacheConfig) -> bool:
-    """Return whether a block holds all state of its tokens, and stays so."""
+    """Return whether blocks may be copied for other requests: each holds all state of its tokens, and stays so."""
     if len(kv_cache_config.kv_cache_groups) != 1 or vllm_config.speculative_config is not None:
         return False
     if vllm_config.parallel_config.decode_context_parallel_size > 1:
@@ -294,11 +296,13 @@ def _is_certain(vllm_config: VllmConfig, kv_cache_config: KVCacheConfig) -> bool
 
 
 def _parent(request: Request) -> str | None:
+    """Return the name of the cached request that a request continues; None for none."""
     fork = ForkHint.parse(request.kv_transfer_params)
     return fork.parent if fork else None
 
 
 def _context(request: Request) -> Hashable:
+    """Return what a request's KV blocks depend on besides tokens; nothing equals that of images or embeddings."""
     if request.mm_features or request.prompt_embeds is not None:
         return object()
     lora = request.lora_request
@@ -306,4 +310,5 @@ def _context(request: Request) -> Hashable:
 
 
 def _name(value: object) -> str | None:
+    """Return a name in a client's hint; None where it is no string, or empty."""
     return value if isinstance(value, str) and value else None

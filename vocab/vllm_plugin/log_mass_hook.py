@@ -50,27 +50,34 @@ class MaskedMass(NamedTuple):
 
 
 def install() -> None:
-    """Install the wrappers in both model runners. Without them the replica finds q and vLLM's own ranks at start-up."""
+    """Patch both model runners of vLLM to report p and the log mass.
+
+    Without this the replica finds q and vLLM's own ranks at start-up.
+    """
     for patches in (_FIRST_RUNNER, _SECOND_RUNNER):
         install_patches(patches, lost="A model runner of this vLLM does not report what a word list costs")
 
 
 def _add_request(original: Callable[..., Any], batch: Any, request: Any) -> Any:
+    """Add a request to the first runner, and record whether it wants its mass."""
     index = original(batch, request)
     remember(batch, batch.req_id_to_index, request.req_id, request.sampling_params)
     return index
 
 
 def _apply_mask(original: Callable[..., Any], scheduled: Any, grammar: Any, batch: Any, logits: torch.Tensor) -> None:
+    """Apply the first runner's mask, and measure it."""
     masked = grammar.structured_output_request_ids
     apply_and_measure(logits, batch.req_ids, masked, lambda: original(scheduled, grammar, batch, logits))
 
 
 def _sample(original: Callable[..., Any], sampler: Any, logits: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+    """Sample with vLLM's sampler, and report p."""
     return sample_and_report(sampler, logits, lambda: original(sampler, logits, *args, **kwargs))
 
 
 def _add_to_second(original: Callable[..., Any], sampler: Any, index: int, prompt_len: int, params: Any) -> None:
+    """Add a request to the second runner, and record whether it wants its mass."""
     original(sampler, index, prompt_len, params)
     requests = sampler.req_states
     remember(requests, requests.req_id_to_index, requests.index_to_req_id[index], params)
@@ -79,6 +86,7 @@ def _add_to_second(original: Callable[..., Any], sampler: Any, index: int, promp
 def _apply_mask_in_second(
     original: Callable[..., Any], worker: Any, logits: torch.Tensor, batch: Any, masked: list[str], bitmask: Any
 ) -> None:
+    """Apply the second runner's mask, and measure it."""
     apply_and_measure(logits, batch.req_ids, masked, lambda: original(worker, logits, batch, masked, bitmask))
 
 
@@ -115,7 +123,7 @@ _SECOND_RUNNER: Final = (
 
 
 def remember(runner: Any, live: Container[str], request_id: str, params: Any) -> None:
-    """Record whether a request wants its mass, and forget those that are gone.
+    """Record whether a request wants its log mass, and forget those that are gone.
 
     Args:
         runner: An object with the lifetime of the table of requests.
@@ -137,7 +145,7 @@ def wants_mass(params: Any) -> bool:
 def apply_and_measure(
     logits: torch.Tensor, request_ids: list[str], masked: Iterable[str], apply_mask: Callable[[], None]
 ) -> None:
-    """Apply vLLM's mask to the logits, float (sequences, tokens), and measure it where that is wanted.
+    """Apply vLLM's mask to the logits, float (sequences, tokens), and measure what it leaves where that is wanted.
 
     ``request_ids`` has the request of each row, ``masked`` those that the mask concerns, in any order.
     """
@@ -166,7 +174,7 @@ def sample_and_report(sampler: Any, logits: torch.Tensor, sample: Callable[[], A
 def measure(
     logits: torch.Tensor, rows: Sequence[int], temperatures: Sequence[float], apply_mask: Callable[[], None]
 ) -> None:
-    """Apply the mask and leave on ``logits`` what it took, for ``take``. Does not wait for a GPU.
+    """Apply the mask, and attach the log mass that it leaves to ``logits``, for ``take``. Does not wait for a GPU.
 
     Args:
         logits: (sequences, tokens), any float; ``apply_mask`` changes them in place.
@@ -185,8 +193,10 @@ def measure(
 def total_row_by_row(
     logits: torch.Tensor, rows: Sequence[int], temperatures: Sequence[float]
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the log of the sum of exp over each row, at temperature 1 and at its own: float32 (rows,) each. For a CPU,
-    where rows that stay in its cache take a third of the time."""
+    """Return the log of the sum of exp over each row, at temperature 1 and at its own: float32 (rows,) each.
+
+    For a CPU, where rows that stay in its cache take a third of the time.
+    """
     totals, warm_totals = [], []
     for row, temperature in zip(rows, temperatures, strict=True):
         values = logits[row].float()
@@ -198,7 +208,7 @@ def total_row_by_row(
 def total_at_once(
     logits: torch.Tensor, rows: Sequence[int], temperatures: Sequence[float]
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Do the same on a GPU, in few kernels; rows whose temperature is 1 are not divided by it."""
+    """Return the same as ``total_row_by_row``, on a GPU in few kernels; rows of temperature 1 are not divided by it."""
     values = (logits if len(rows) == len(logits) else logits[_like(logits, rows, torch.int64)]).float()
     totals = _log_sum_exp(values)
     warm = [i for i, temperature in enumerate(temperatures) if temperature != 1.0]
@@ -210,7 +220,7 @@ def total_at_once(
 
 
 def take(logits: torch.Tensor) -> MaskedMass | None:
-    """Return what ``measure`` left on these logits, once."""
+    """Take the masses that ``measure`` attached to these logits, once; None where there are none."""
     mass: MaskedMass | None = vars(logits).pop(_ATTRIBUTE, None)
     return mass
 
@@ -239,6 +249,7 @@ def pack_all(log_mass: torch.Tensor, log_weight_mass: torch.Tensor) -> torch.Ten
 
 
 def _fields(log_mass: torch.Tensor) -> torch.Tensor:
+    """Encode log masses as fields in fixed point, int64; NaN as the least."""
     # In float64, which can write every field.
     units = log_mass.double().neg().nan_to_num(FIELD_MAX) * (1 << FRACTION_BITS)
     return units.clamp(0, FIELD_MAX).round().long()
@@ -250,6 +261,6 @@ def _log_sum_exp(logits: torch.Tensor) -> torch.Tensor:
 
 
 def _like(logits: torch.Tensor, values: Sequence[float], dtype: torch.dtype) -> torch.Tensor:
-    """Return a tensor on the device of the logits, without waiting for it."""
+    """Copy values into a tensor on the device of the logits, without waiting for it."""
     on_host = torch.tensor(values, dtype=dtype, pin_memory=logits.is_cuda)
     return on_host.to(logits.device, non_blocking=True)

@@ -13,16 +13,17 @@ MAX_CHARS: Final = 300
 """Takes 5 ms at worst, for the time grows with the square. vLLM's own messages are shorter."""
 
 
-def _of_beginning(original: Callable[[str], str], message: str) -> str:
+def _sanitize_beginning(original: Callable[[str], str], message: str) -> str:
+    """Sanitize only the beginning of an error message, at most ``MAX_CHARS`` of it."""
     return original(message if len(message) <= MAX_CHARS else message[: MAX_CHARS - 1] + "…")
 
 
 # Where all errors of chats and completions are made.
 _SANITIZER: Final = Patch(
-    "vllm.entrypoints.serve.exception_handling.error_response:sanitize_message", "(message)", _of_beginning
+    "vllm.entrypoints.serve.exception_handling.error_response:sanitize_message", "(message)", _sanitize_beginning
 )
 
 
 def install() -> None:
-    """Install the patch; harmless to repeat."""
+    """Have vLLM sanitize only the beginning of an error message; repeatable."""
     install_patches([_SANITIZER], lost="A long error message may hold up all answers of a replica")

@@ -65,6 +65,7 @@ def signature_of(target: Callable[..., Any]) -> str:
 
 
 def _check(patch: Patch) -> tuple[Any, str]:
+    """Return the owner and name of a patch's target; raise ``PatchError`` where its signature differs."""
     module, _, path = patch.target.partition(":")
     parent, _, name = path.rpartition(".")
     owner = pkgutil.resolve_name(f"{module}:{parent}")
@@ -75,6 +76,7 @@ def _check(patch: Patch) -> tuple[Any, str]:
 
 
 def _wrap(owner: Any, name: str, wrapper: Callable[..., Any]) -> None:
+    """Replace a function by a wrapped one, unless this wrapper is there already."""
     original = getattr(owner, name)
     done: frozenset[str] = getattr(original, _WRAPPERS, frozenset())
     key = f"{wrapper.__module__}.{wrapper.__qualname__}"
@@ -90,4 +92,5 @@ def _wrap(owner: Any, name: str, wrapper: Callable[..., Any]) -> None:
 
 
 def _minor(version: str) -> str:
+    """Return the minor version: "0.29" of "0.29.1"."""
     return ".".join(version.split(".")[:2])

@@ -55,7 +55,7 @@ def rows_of(output: RequestOutput) -> torch.Tensor:
 
 
 def install() -> None:
-    """Install the wrappers in the client and in both model runners. Harmless to repeat."""
+    """Patch the client and both model runners of vLLM to return next-token rows. Harmless to repeat."""
     for patches in (_CLIENT, _FIRST_RUNNER, _SECOND_RUNNER):
         install_patches(patches, lost="This vLLM returns no next-token rows")
 
@@ -64,6 +64,7 @@ def install() -> None:
 
 
 def _update_prompt_logprobs(original: Callable[..., None], processor: Any, tensors: LogprobsTensors) -> None:
+    """Collect the rows of a request that asks for no log-probabilities of its prompt."""
     if processor.num_prompt_logprobs is not None:
         original(processor, tensors)
     else:
@@ -85,6 +86,7 @@ def _merge(original: Callable[..., None], output: Any, next_output: Any, aggrega
 def _of_first_runner(
     original: Callable[..., dict[str, Any]], runner: Any, hidden_states: torch.Tensor, num_scheduled: dict[str, int]
 ) -> dict[str, Any]:
+    """Add the rows that requests ask for to the prompts' log-probabilities of the first model runner."""
     result = original(runner, hidden_states, num_scheduled)
     batch = runner.input_batch
     asking = [index for index, name in enumerate(batch.req_ids) if asks_for_rows(runner.requests[name].sampling_params)]
@@ -105,12 +107,14 @@ def _of_first_runner(
 
 
 def _remember(original: Callable[..., None], worker: Any, name: str, index: int, params: Any) -> None:
+    """Record a request of the second model runner that asks for rows."""
     original(worker, name, index, params)
     if asks_for_rows(params):
         _asking.setdefault(worker, set()).add(name)
 
 
 def _forget(original: Callable[..., None], worker: Any, name: str) -> None:
+    """Forget a request that the second model runner has removed."""
     original(worker, name)
     _asking.get(worker, set()).discard(name)
 
@@ -123,6 +127,7 @@ def _of_second_runner(
     batch: Any,
     *args: Any,
 ) -> dict[str, Any]:
+    """Add the rows that requests ask for to the prompts' log-probabilities of the second model runner."""
     result = original(worker, logits_fn, hidden_states, batch, *args)
     asking = _asking.get(worker)
     if not asking:
@@ -147,7 +152,7 @@ def asks_for_rows(params: Any) -> bool:
 def _rows(
     compute_logits: Callable[[torch.Tensor], torch.Tensor], hidden_states: torch.Tensor, last_tokens: Sequence[int]
 ) -> torch.Tensor | None:
-    """Return float32 (rows, V) on the model's device; None where nothing is asked, or on a worker without logits."""
+    """Compute rows, float32 (rows, V) on the model's device; None if none is asked, or on a worker without logits."""
     if not last_tokens:
         return None
     index = torch.tensor(last_tokens, pin_memory=hidden_states.is_cuda).to(hidden_states.device, non_blocking=True)
@@ -156,6 +161,7 @@ def _rows(
 
 
 def _by_request(names: Sequence[str], rows: torch.Tensor | None) -> dict[str, LogprobsTensors]:
+    """Return each request's row, by name, in vLLM's type for log-probabilities."""
     if rows is None:
         return {}
     nothing = torch.zeros(1, dtype=torch.int32, device=rows.device)

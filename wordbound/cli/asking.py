@@ -55,8 +55,8 @@ SeedOption: TypeAlias = Annotated[int | None, typer.Option(metavar="N", help="Th
 
 
 @dataclass(frozen=True)
-class NamedWords:
-    """The list that options name, and its changes."""
+class WordListOptions:
+    """The word-list options of a command: language, size, level, list file, and words added or left out."""
 
     lang: str | None = None
     words: int | None = None
@@ -67,7 +67,7 @@ class NamedWords:
     level: str | None = None
 
     def members(self) -> dict[str, Any]:
-        """Return the members of ``vocab``.
+        """Build a request's ``vocab`` from the options, reading their word files.
 
         Raises:
             InputError: They name no list, or a file cannot be read.
@@ -76,7 +76,7 @@ class NamedWords:
             raise InputError("name a list: --lang TAG or --list FILE")
         if self.level is not None and (self.words is not None or self.list_file is not None):
             raise InputError("--level says which words count: leave --words and --list out")
-        added = [*words_of(self.names), *(words_in(self.extra_words) if self.extra_words else ())]
+        added = [*split_names(self.names), *(words_in(self.extra_words) if self.extra_words else ())]
         members = {
             "lang": self.lang,
             "n_words": self.words,
@@ -89,17 +89,17 @@ class NamedWords:
 
 
 def drop_none(members: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the members that have a value."""
+    """Return the members of a request that are not None."""
     return {name: value for name, value in members.items() if value is not None}
 
 
-def words_of(names: Sequence[str] | None) -> list[str]:
-    """Return the words of an option that is repeated, or has several with commas between them."""
+def split_names(names: Sequence[str] | None) -> list[str]:
+    """Split the values of a repeated option such as ``--names`` at their commas."""
     return [word.strip() for name in names or () for word in name.split(",") if word.strip()]
 
 
 def words_in(path: Path) -> list[str]:
-    """Return the words of a list file.
+    """Read the words of a list file, in its order.
 
     Raises:
         InputError: It cannot be read, or has none.
@@ -117,7 +117,7 @@ def words_in(path: Path) -> list[str]:
 
 
 def must_use_of(options: Sequence[str] | None, *, any_form: bool = False) -> list[dict[str, Any]] | None:
-    """Return ``vocab.must_use`` of words such as ``storm`` and ``sea:3``, which is to come three times.
+    """Parse ``--must-use`` options (``storm``, or ``sea:3`` for three times) into ``vocab.must_use``; None without any.
 
     With ``any_form`` every form of the same lemma counts.
 
@@ -135,7 +135,7 @@ def must_use_of(options: Sequence[str] | None, *, any_form: bool = False) -> lis
 
 
 def new_words_of(option: str | None) -> dict[str, Any] | None:
-    """Return ``vocab.new_words`` of ``N``, ``N:PER_100`` or ``N:PER_100:MAX``.
+    """Parse ``--new-words`` (``N``, ``N:PER_100`` or ``N:PER_100:MAX``) into ``vocab.new_words``.
 
     Raises:
         InputError: It is no such thing.
@@ -156,12 +156,13 @@ def new_words_of(option: str | None) -> dict[str, Any] | None:
     return made
 
 
-def search_of(quality: Quality) -> dict[str, int] | None:
+def search_for_quality(quality: Quality) -> dict[str, int] | None:
+    """Return ``vocab.search`` of ``--quality better``; None for ``fast``."""
     return {"width": SEARCH_WIDTH} if quality == "better" else None
 
 
 def read_text(name: str) -> str:
-    """Return the text of a file, or of standard input.
+    """Read a text in UTF-8 from a file or, for ``-``, from standard input.
 
     Raises:
         InputError: It cannot be read, or is no text in UTF-8, or is empty.

@@ -72,6 +72,7 @@ def batch(
 
 
 def _check_files(source: Path, target: Path, errors: Path, *, force: bool, is_sent: bool) -> None:
+    """Refuse a missing or empty IN that is to be sent, and an OUT that exists, is IN or has no folder."""
     if is_sent:
         try:
             is_empty = source.stat().st_size == 0 if source.is_file() else None
@@ -91,7 +92,7 @@ def _check_files(source: Path, target: Path, errors: Path, *, force: bool, is_se
 
 
 def _start(service: Service, source: Path, window: str) -> str:
-    """Send the file and start its batch; return the batch's id."""
+    """Upload a file of requests and create a batch of them; return the batch's id."""
     from rich.progress import BarColumn, DownloadColumn, TextColumn
 
     with progress(TextColumn("{task.description}"), BarColumn(), DownloadColumn()) as bar:
@@ -102,7 +103,7 @@ def _start(service: Service, source: Path, window: str) -> str:
 
 
 def _wait(service: Service, batch_id: str) -> dict[str, Any]:
-    """Return a batch that has ended.
+    """Poll a batch and show its progress until it has ended; return it.
 
     Raises:
         ServiceError: There is no such batch, or its service was away for too long.
@@ -130,6 +131,7 @@ def _wait(service: Service, batch_id: str) -> dict[str, Any]:
 
 
 def _why(ended: dict[str, Any]) -> str:
+    """Format the first error of a batch as ``: message``; empty without one."""
     messages = [error.get("message") for error in (ended.get("errors") or {}).get("data", ())]
     return f": {messages[0]}" if messages and messages[0] else ""
 

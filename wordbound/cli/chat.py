@@ -1,10 +1,14 @@
-"""``wordbound chat``: talk with a running service in the words of a list."""
+"""``wordbound chat``: talk with a running service in the words of a list.
+
+How frequent each word of an answer is shows by a colour, and by a mark after it.
+"""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, Self
 
 import typer
 
@@ -15,13 +19,13 @@ from wordbound.cli.asking import (
     LevelOption,
     ListOption,
     MaxTokensOption,
-    NamedWords,
     NamesOption,
     QualityOption,
     UrlOption,
+    WordListOptions,
     WordsOption,
     drop_none,
-    search_of,
+    search_for_quality,
 )
 from wordbound.cli.commands import CommandError, InputError
 from wordbound.cli.service import DEFAULT_URL, Service
@@ -29,7 +33,9 @@ from wordbound.cli.terminal import Waiting, note
 from wordbound.cli.write import CHAT, summary_of
 
 if TYPE_CHECKING:
-    from wordbound.cli.bands import Painter
+    from rich.text import Text
+
+    from vocab.text.checking.checker import TextChecker
 
 HELP: Final = "/words N: from now on in N words; /new: begin anew; /quit: end; Ctrl-C stops an answer"
 PROMPT: Final = "> "
@@ -55,11 +61,11 @@ def chat(
     On a terminal each word shows by its colour and a mark after it how frequent it is. Lines of standard input are
     what is said; /words N changes how many words are used, /new begins anew, /quit ends.
     """
-    named = NamedWords(lang, words, list_file, names, extra_words, exclude_words, level)
+    named = WordListOptions(lang, words, list_file, names, extra_words, exclude_words, level)
     is_terminal = sys.stdin.isatty()
     with Service(url) as service:
         body = drop_none({"max_tokens": max_tokens})
-        talk = Talk(service, named, body, search_of(quality), shows_ranks=not plain and sys.stdout.isatty())
+        talk = Talk(service, named, body, search_for_quality(quality), shows_ranks=not plain and sys.stdout.isatty())
         if is_terminal:
             note(HELP)
             with suppress(ImportError):
@@ -69,7 +75,7 @@ def chat(
             if not line.strip():
                 continue
             try:
-                if talk.hear(line.strip()):
+                if talk.handle_line(line.strip()):
                     return
             except CommandError as error:
                 if not is_terminal:
@@ -79,24 +85,24 @@ def chat(
 
 @dataclass
 class Talk:
-    """What was said so far, and how the next answer is asked for.
+    """A conversation of ``wordbound chat``: its messages, and the options of the next request.
 
     ``body`` has members of each request; ``search`` is ``vocab.search``.
     """
 
     service: Service
-    named: NamedWords
+    named: WordListOptions
     body: Mapping[str, Any]
     search: Mapping[str, int] | None = None
     shows_ranks: bool = False
     said: list[dict[str, str]] = field(default_factory=list)
-    painter: "Painter | None" = None
+    painter: "RankPainter | None" = None
 
     def __post_init__(self) -> None:
-        self._take(self.named)
+        self._set_word_options(self.named)
 
-    def hear(self, line: str) -> bool:
-        """Answer a line, or do what it commands; return whether it ends the talk.
+    def handle_line(self, line: str) -> bool:
+        """Send a line to the service and show its answer, or run a /command; return whether it was /quit.
 
         Raises:
             InputError: There is no such command, or the service says that the request is wrong.
@@ -109,7 +115,7 @@ class Talk:
         if command == "/words":
             if not (rest.strip().isdecimal() and int(rest)):
                 raise InputError("/words takes a number, such as /words 2000")
-            self._take(replace(self.named, words=int(rest), level=None))
+            self._set_word_options(replace(self.named, words=int(rest), level=None))
             note(f"from now on in {int(rest):,} words")
         elif command == "/new":
             self.said.clear()
@@ -118,20 +124,21 @@ class Talk:
             raise InputError(f"there is no {command}; {HELP}")
         return command == "/quit"
 
-    def _take(self, named: NamedWords) -> None:
+    def _set_word_options(self, named: WordListOptions) -> None:
+        """Set the word-list options of the next requests; reload the ranks where they are shown."""
         self._vocab = named.members() | drop_none({"search": self.search})
         self.named = named
         if self.shows_ranks:
             self._load_ranks()
 
     def _load_ranks(self) -> None:
+        """Load the list that colours answers by rank; show no ranks where this machine lacks it."""
         from vocab.errors import VocabularyError
-        from wordbound.cli.bands import Painter, legend
 
         added = self._vocab.get("extra_words", [])
         try:
             is_first = self.painter is None
-            self.painter = Painter.of(self.named.lang, self.named.list_file, self.named.words, added)
+            self.painter = RankPainter.of(self.named.lang, self.named.list_file, self.named.words, added)
             if is_first:
                 note(f"ranks: {', '.join(legend())}")
         except VocabularyError:
@@ -140,6 +147,7 @@ class Talk:
             note(f"no ranks are shown, for this machine has no list {name!r}, only the service")
 
     def _answer(self, line: str) -> None:
+        """Show the service's streamed answer to a message, and add both to the conversation."""
         messages = [*self.said, {"role": "user", "content": line}]
         text = ""
         block: Mapping[str, Any] = {}
@@ -168,9 +176,9 @@ class Talk:
 
 
 class _Output:
-    """Shows the pieces of an answer, painted where there is a painter."""
+    """Prints an answer piece by piece, coloured by rank where there is a painter."""
 
-    def __init__(self, painter: "Painter | None") -> None:
+    def __init__(self, painter: "RankPainter | None") -> None:
         self._painter = painter
         self._console: Any = None
         if painter is not None:
@@ -179,19 +187,21 @@ class _Output:
             self._console = Console(highlight=False)
 
     def piece(self, piece: str) -> None:
+        """Print a piece of the answer; with a painter, up to its last whole word."""
         if self._painter is None:
             print(piece, end="", flush=True)
         else:
             self._console.print(self._painter.paint(piece), end="", soft_wrap=True)
 
     def end(self) -> None:
+        """Print what the painter still holds, and end the line."""
         if self._painter is not None:
             self._console.print(self._painter.rest(), end="", soft_wrap=True)
         print(flush=True)
 
 
 def _read(is_terminal: bool) -> str | None:
-    """Return the next line; None at the end."""
+    """Read a line from the terminal or standard input; None at its end."""
     try:
         return input(PROMPT) if is_terminal else input()
     except EOFError:
@@ -200,3 +210,96 @@ def _read(is_terminal: bool) -> str | None:
         return None
     except UnicodeDecodeError:
         raise InputError("standard input: not a text in UTF-8") from None
+
+
+class Band(NamedTuple):
+    """Ranks up to a highest one (None: all others), with the mark and colour of their words."""
+
+    max_rank: int | None
+    mark: str
+    style: str
+
+
+BANDS: Final = (
+    Band(500, "", ""),
+    Band(1_000, "¹", "cyan"),
+    Band(2_000, "²", "green"),
+    Band(5_000, "³", "yellow"),
+    Band(None, "⁴", "magenta"),
+)
+"""The steps of graded readers' first levels, of which each asks for about twice the words of the one before."""
+
+ADDED: Final = Band(None, "⁺", "underline")
+"""Names and words that were added to the list."""
+
+
+class RankPainter:
+    """Colours and marks the words of a streamed answer by their ranks."""
+
+    def __init__(self, checker: "TextChecker") -> None:
+        self._checker = checker
+        self._held = ""
+
+    @classmethod
+    def of(cls, lang: str | None, list_file: Path | None, words: int | None, added: list[str]) -> Self:
+        """Create a painter from a language's list or a list file on this machine.
+
+        Raises:
+            VocabularyError: This machine has no such list.
+        """
+        from vocab.lists.wordlists import NO_LANGUAGE, WordList, load_word_list, words_of_file
+        from vocab.options import ListOptions
+        from vocab.text.changes import ListChanges
+        from vocab.text.checking.checker import TextChecker
+
+        if list_file is not None:
+            word_list = WordList(lang or NO_LANGUAGE, words_of_file(list_file), "file")
+        else:
+            word_list = load_word_list(lang or NO_LANGUAGE, None)
+        changes = ListChanges(tuple(added), ())
+        return cls(TextChecker(word_list, ListOptions(numbers=True), words or word_list.num_ranks, changes))
+
+    def paint(self, piece: str) -> "Text":
+        """Add a piece of the answer; return the whole words that can be shown so far, coloured."""
+        text = self._held + piece
+        # Of the last word the next piece may bring more.
+        end = max(text.rfind(" "), text.rfind("\n")) + 1
+        self._held = text[end:]
+        return self._paint(text[:end])
+
+    def rest(self) -> "Text":
+        """Return the last word, coloured, at the end of an answer."""
+        text, self._held = self._held, ""
+        return self._paint(text)
+
+    def _paint(self, text: str) -> "Text":
+        """Colour each word of a text by its rank, and put the mark of its band after it."""
+        from rich.text import Text
+
+        painted, done = Text(), 0
+        for word in self._checker.check(text).words:
+            band = _band(word.rank, word.reason)
+            painted.append(text[done : word.start])
+            painted.append(text[word.start : word.end] + band.mark, band.style)
+            done = word.end
+        painted.append(text[done:])
+        return painted
+
+
+def legend() -> Iterator[str]:
+    """Yield, for each mark, the ranks that it stands for."""
+    least = 1
+    for band in BANDS:
+        most = f"{least:,} to {band.max_rank:,}" if band.max_rank else f"from {least:,}"
+        yield f"{band.mark} {most}" if band.mark else f"no mark {most}"
+        least = (band.max_rank or 0) + 1
+    yield f"{ADDED.mark} added"
+
+
+def _band(rank: int | None, reason: Any) -> Band:
+    """Return the band of a rank; numbers are in the first one, added words in their own."""
+    if reason == "added":
+        return ADDED
+    if reason == "number":
+        return BANDS[0]
+    return next(band for band in BANDS if band.max_rank is None or (rank is not None and rank <= band.max_rank))

@@ -93,7 +93,7 @@ def check(
 
 
 def _new_words(path: Path) -> tuple[str, ...]:
-    """Return the words of a file, which has none where a text was written without new words."""
+    """Read the file of ``--new-words``; none where it is empty, as of a text without new words."""
     try:
         return words_of_file(path)
     except EmptyWordListError:
@@ -101,6 +101,7 @@ def _new_words(path: Path) -> tuple[str, ...]:
 
 
 def _read(name: str) -> str:
+    """Read the plain text of a document or, for ``-``, of standard input."""
     if name == STANDARD_INPUT:
         data = sys.stdin.buffer.read(MAX_FILE_BYTES + 1)
     else:
@@ -113,6 +114,7 @@ def _read(name: str) -> str:
 
 
 def _lines(name: str | None, report: TextReport) -> Iterator[str]:
+    """Yield a report of a text for people: counts, coverage, rank bands, and unlisted words with places."""
     heading = f"{name or STANDARD_INPUT}: {counts(report)}"
     if report.coverage is None:
         yield f"{heading}; there are no words"

@@ -58,14 +58,14 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "check": Command("wordbound.cli.check", "Check texts against a word list."),
     "grammar": Command("wordbound.cli.grammar", "Write the grammar of all texts that a word list allows."),
     "levels": Command("wordbound.cli.levels", "List the named levels of words, or import a published list."),
-    "words": Command("wordbound.cli.words", "List the words of a list, with their ranks and lemmas."),
+    "words": Command("wordbound.cli.levels", "List the words of a list, with their ranks and lemmas."),
     "demo": Command(
         "wordbound.cli.serve",
         "Start the service with a small model on this machine's processor, and serve until Ctrl-C.",
     ),
     "serve": Command("wordbound.cli.serve", "Start the service of a YAML file, and serve until Ctrl-C."),
     "compile": Command("wordbound.cli.compiling", "Compile word lists for a model before a service asks for them."),
-    "train": Command("wordbound.cli.train", "Train an adapter for a word list, or a small decoder from nothing."),
+    "train": Command("wordbound.cli.serve", "Train an adapter for a word list, or a small decoder from nothing."),
     "key": Command("wordbound.cli.key", "Make a key for a service, or check one."),
     "doctor": Command("wordbound.cli.doctor", "Check whether this machine can serve."),
 }
@@ -76,7 +76,7 @@ _UsageError: Final[type[Exception]] = typer.BadParameter.__mro__[1]
 
 
 class LazyCommands(TyperGroup):
-    """A group that imports a command when it is run, and tells every error in one line."""
+    """A group that imports a command when it is run, and prints every error as one line."""
 
     def list_commands(self, _: Any) -> list[str]:
         return list(COMMANDS)
@@ -99,6 +99,7 @@ class LazyCommands(TyperGroup):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
+        """Run a command; print its error in one line and exit with the error's status."""
         try:
             return super().invoke(ctx)
         except CommandError as error:
@@ -114,6 +115,7 @@ class LazyCommands(TyperGroup):
 
 
 def _build(name: str) -> Any:
+    """Import the module of a command and build its typer command."""
     module = import_module(COMMANDS[name].module)
     # `compile` is a function of Python's own.
     function = getattr(module, name, None) or getattr(module, f"run_{name}")
@@ -128,6 +130,7 @@ def _build(name: str) -> Any:
 
 
 def _message(error: Exception) -> str:
+    """Return the message of an error in one line, without pydantic's prefix and the full stop."""
     message: str = getattr(error, "format_message", lambda: str(error))()
     # "Value error" is of pydantic, by which typer reads options.
     return " ".join(message.replace("Value error, ", "").split()).rstrip(".")

@@ -18,8 +18,8 @@ import typer
 from vocab.compiler.jobs import FIRST_WORDS, Compiled, CompileList, read_reply, write_job
 from vocab.errors import VocabularyError
 from vocab.lists.wordlists import Unit, check_known
-from wordbound.cli.children import check_installed
 from wordbound.cli.commands import InputError
+from wordbound.cli.serve import check_installed
 from wordbound.cli.terminal import progress
 
 FOLDER_BYTES: Final = 4 * 2**30
@@ -88,18 +88,19 @@ def run_compile(
             bar.advance(task)
 
 
-class _Worker:
-    """The compile process, asked for one list after the other."""
+class _CompileProcess:
+    """The compile process (``vocab.compiler.worker``), sent one job after the other."""
 
     def __init__(self, process: subprocess.Popen[bytes], errors: IO[bytes]) -> None:
         self._process = process
         self._errors = errors
 
     def wait_until_ready(self) -> None:
+        """Wait for the first line of the process, written once it has read the tokenizer."""
         json.loads(self._read())
 
     def run(self, job: CompileList) -> Compiled:
-        """Return what was made.
+        """Send a job to the compile process and wait for its result.
 
         Raises:
             InputError: The list cannot be used, or the process died.
@@ -114,6 +115,7 @@ class _Worker:
         return reply.compiled
 
     def _read(self) -> bytes:
+        """Read a line of the process's output; InputError with its last error where it ended."""
         line = _open(self._process.stdout).readline()
         if not line:
             self._errors.seek(0)
@@ -124,14 +126,15 @@ class _Worker:
 
 
 @contextmanager
-def _worker(arguments: Sequence[str]) -> Iterator[_Worker]:
+def _worker(arguments: Sequence[str]) -> Iterator[_CompileProcess]:
+    """Start the compile process for the body; let it finish then, or kill it on an error."""
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
             [sys.executable, "-m", "vocab.compiler.worker", *arguments],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
         )  # fmt: skip
         try:
-            yield _Worker(process, errors)
+            yield _CompileProcess(process, errors)
             # It ends with its input, after it has sent everything to the store.
             _open(process.stdin).close()
             process.wait()
@@ -143,13 +146,14 @@ def _worker(arguments: Sequence[str]) -> Iterator[_Worker]:
 
 
 def _open(pipe: IO[bytes] | None) -> IO[bytes]:
+    """Return a pipe of the process; RuntimeError where it has none."""
     if pipe is None:
         raise RuntimeError("the process was started without pipes")
     return pipe
 
 
 def _jobs(name: str, wordlist_dir: Path | None, unit: Unit, *, whole: bool) -> Iterator[CompileList]:
-    """Yield what the service asks its compile process for when a list is asked for by this name."""
+    """Yield the jobs that the service sends its compile process when a list is asked for by this name."""
     try:
         check_known(name, wordlist_dir)
     except VocabularyError as error:
@@ -163,6 +167,7 @@ def _jobs(name: str, wordlist_dir: Path | None, unit: Unit, *, whole: bool) -> I
 
 
 def _line(job: CompileList, made: Compiled) -> str:
+    """Format for people what was compiled of a list: words, time, artefact, unspellable words."""
     how = "is there already" if made.was_stored else f"made in {made.seconds:.1f} s"
     which = f"the first {made.num_ranks_here:,}" if made.num_ranks_here < made.num_ranks else "all"
     dropped = f"; this tokenizer cannot spell {made.num_dropped:,}" if made.num_dropped else ""
@@ -170,7 +175,7 @@ def _line(job: CompileList, made: Compiled) -> str:
 
 
 def _default_folder() -> Path:
-    """Return the service's folder on this machine, as its settings have it."""
+    """Return the service's artefact folder on this machine, as its settings have it."""
     if named := os.environ.get("WORDBOUND_CACHE"):
         return Path(named) / "artefacts"
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "wordbound" / "artefacts"

@@ -1,16 +1,58 @@
 """``wordbound doctor``: check whether this machine can serve, and say what to do where it cannot."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Final, Self
 
 import typer
 
-from wordbound.cli import machine, model, packages, room
-from wordbound.cli.commands import NOT_AS_ASKED, CommandError
-from wordbound.cli.configuration import DEFAULT_PORT, Configuration
-from wordbound.cli.finding import Finding
+from wordbound.cli import machine, packages
+from wordbound.cli.commands import NOT_AS_ASKED, CommandError, InputError
+from wordbound.cli.machine import Finding
+
+DEFAULT_PORT: Final = 8000
+"""Serve's own."""
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """A service's YAML file: the port, the model (empty where none is named), and all settings."""
+
+    port: int = DEFAULT_PORT
+    model: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read port, model and settings from a YAML file as ``serve run`` takes it.
+
+        Raises:
+            InputError: It cannot be read, or is no such file.
+        """
+        try:
+            import yaml
+        except ImportError:
+            raise InputError(f"{path} cannot be read without the service; in a clone: pip install '.[cpu]'") from None
+        try:
+            read: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise InputError(f"{path}: {error.strerror}") from None
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            raise InputError(f"{path} is no YAML file: {' '.join(str(error).split())}") from None
+        try:
+            [application] = read["applications"]
+            port = (read.get("http_options") or {}).get("port", DEFAULT_PORT)
+            settings = dict(application.get("args") or {})
+            model = settings.get("model_name", "")
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise InputError(
+                f"{path} has no `applications` with one application: begin with serve_config.yaml"
+            ) from None
+        if not isinstance(port, int) or not isinstance(model, str):
+            raise InputError(f"{path}: expected a number as http_options.port, and a name as args.model_name")
+        return cls(port, model, settings)
 
 
 def doctor(
@@ -42,10 +84,13 @@ def doctor(
 
 
 def findings(model_name: str, port: int, url: str | None = None) -> Iterator[Finding]:
-    """Make all checks, in the order in which they are to be mended. Those of the service only where it is installed."""
+    """Run all checks of this machine, in the order in which faults are to be mended; yield what each found.
+
+    Those of the service run only where it is installed.
+    """
     installed = packages.installed_packages()
     engine = packages.find_engine(installed)
-    serves = packages.serves(installed)
+    serves = packages.is_service_installed(installed)
     yield machine.check_python()
     yield machine.check_system(serves=serves)
     num_cores = os.cpu_count() or 1
@@ -58,16 +103,16 @@ def findings(model_name: str, port: int, url: str | None = None) -> Iterator[Fin
     if serves:
         yield packages.check_plugin()
         yield machine.check_port(port)
-        yield room.check_shared_memory()
+        yield machine.check_shared_memory()
     if serves or model_name:
-        yield model.check_model(model_name)
-        yield room.check_memory(room.weight_bytes(model_name) if model_name else None, gpus, engine)
+        yield machine.check_model(model_name)
+        yield machine.check_memory(machine.weight_bytes(model_name) if model_name else None, gpus, engine)
     if url:
         yield check_service(url)
 
 
 def check_service(url: str) -> Finding:
-    """Check that a service answers there, and takes the key."""
+    """Check that a service answers at ``url`` and accepts the key."""
     from wordbound.cli.service import Service
 
     try:

@@ -8,7 +8,7 @@ import typer
 
 from vocab.errors import VocabularyError
 from vocab.options import DEFAULT_OPTIONS, Case, End, Layout, ListOptions, Punctuation
-from vocab.text.grammar.ebnf import Dialect, write_grammar
+from vocab.text.grammar import Dialect, write_grammar
 from wordbound.cli.lists import (
     ExcludeWordsOption,
     ExtraWordsOption,

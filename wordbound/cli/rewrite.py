@@ -14,17 +14,17 @@ from wordbound.cli.asking import (
     LangOption,
     LevelOption,
     ListOption,
-    NamedWords,
     NamesOption,
     SeedOption,
     UrlOption,
+    WordListOptions,
     WordsOption,
     drop_none,
     read_text,
 )
 from wordbound.cli.commands import NOT_AS_ASKED, ServiceError
 from wordbound.cli.service import DEFAULT_URL, Service
-from wordbound.cli.terminal import Waiting, note, whole_file
+from wordbound.cli.terminal import Waiting, note, open_whole
 
 REWRITE: Final = "/v1/vocabularies/rewrite"
 
@@ -53,10 +53,10 @@ def rewrite(
     The exit status is 1 where words that are not in the list are left.
     """
     text = read_text(file)
-    vocab = NamedWords(lang, words, list_file, names, extra_words, exclude_words, level).members()
+    vocab = WordListOptions(lang, words, list_file, names, extra_words, exclude_words, level).members()
     body = drop_none({"text": text, "vocab": vocab, "seed": seed, "keep_names": None if keep_names else False})
     is_shown = out is None and not as_json and sys.stdout.isatty()
-    with Service(url) as service, whole_file(out) as output:
+    with Service(url) as service, open_whole(out) as output:
         whole = _stream(service, body, output if is_shown else None)
         if as_json:
             output.write(json.dumps(whole, ensure_ascii=False, indent=1) + "\n")
@@ -77,7 +77,7 @@ def rewrite(
 
 
 def _stream(service: Service, body: Mapping[str, Any], output: Any) -> dict[str, Any]:
-    """Show sentences as they are done, where there is an ``output``; return the whole answer."""
+    """Stream a rewritten text, each sentence to ``output`` where there is one; return the whole answer."""
     num_done = 0
     with Waiting("rewriting") as waiting:
         for event in service.events(REWRITE, body):
@@ -95,9 +95,11 @@ def _stream(service: Service, body: Mapping[str, Any], output: Any) -> dict[str,
 
 
 def _count(number: int, what: str) -> str:
+    """Format a number with its noun, in the plural where it is not 1."""
     return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 def _percent(share: float | None) -> str:
+    """Format the share of listed words, cut to tenths: 100% only where none lacks."""
     # Never 100% where a word is missing; of no words, all are listed.
     return "100%" if share is None or share >= 1 else f"{int(1000 * share) / 10}%"

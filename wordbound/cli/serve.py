@@ -1,18 +1,72 @@
-"""``wordbound serve`` and ``wordbound demo``: start the service on this machine."""
+"""``wordbound serve``, ``demo`` and ``train``: programs of the service, each in a process of its own."""
 
 import os
-from collections.abc import Mapping
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final
+from types import FrameType
+from typing import Annotated, Any, Final, Literal
 
 import typer
 
 import wordbound
-from wordbound.cli.children import check_installed, run_to_its_end
-from wordbound.cli.commands import NOT_AS_ASKED, InputError
-from wordbound.cli.configuration import Configuration
-from wordbound.cli.doctor import findings
+from wordbound.cli import packages
+from wordbound.cli.commands import INTERRUPTED, NOT_AS_ASKED, InputError, ServiceError
+from wordbound.cli.doctor import Configuration, findings
 from wordbound.cli.terminal import note
+
+TO_INSTALL: Final = "in a clone: make demo; for GPUs: pip install -c constraints-gpu.txt '.[gpu]'"
+
+
+def check_installed(command: str, *more: str) -> None:
+    """Check that the service and ``more`` packages are installed.
+
+    Raises:
+        InputError: They are not.
+    """
+    installed = packages.installed_packages()
+    if packages.find_engine(installed) is None or "ray" not in installed:
+        raise InputError(f"`wordbound {command}` needs the service, which is not installed; {TO_INSTALL}")
+    if missing := [name for name in more if name not in installed]:
+        raise InputError(f"`wordbound {command}` needs {', '.join(missing)}: pip install {' '.join(missing)}")
+
+
+def run_to_its_end(arguments: Sequence[str], environment: Mapping[str, str], *, explains_errors: bool = False) -> None:
+    """Run a Python program as a child process until it ends; the keys that end this one end it.
+
+    ``explains_errors`` is whether the program has the exit statuses of a command, and prints what is wrong.
+
+    Raises:
+        ServiceError: It ended by itself, with an error.
+        typer.Exit: It was interrupted, or explained its error.
+    """
+    stopped: list[int] = []
+    children: list[subprocess.Popen[bytes]] = []
+
+    def stop(number: int, _: FrameType | None) -> None:
+        stopped.append(number)
+        # A terminal sends Ctrl-C to both; whoever ends this process by its number means the other too.
+        if number == signal.SIGTERM:
+            for child in children:
+                child.send_signal(signal.SIGINT)
+
+    # Before the program starts: one that a shell runs behind it ignores Ctrl-C, and so would its children.
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        children.append(subprocess.Popen([sys.executable, *arguments], env=dict(environment)))
+        status = children[0].wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if stopped:
+        raise typer.Exit(INTERRUPTED)
+    if status and explains_errors:
+        raise typer.Exit(status)
+    if status:
+        raise ServiceError(f"the service ended with status {status}; what it wrote above says why")
+
 
 DEFAULT_CONFIG: Final = Path("serve_config.yaml")
 
@@ -59,5 +113,63 @@ def demo() -> None:
 
 
 def _has_secret(settings: Mapping[str, Any], environment: Mapping[str, str]) -> bool:
+    """Return whether settings, environment or a .env file give the service's key or its place."""
     named = {name.lower().removeprefix("wordbound_") for name, value in environment.items() if value}
     return bool(_SECRET & (named | set(settings))) or Path(".env").is_file()
+
+
+_DECODER_ONLY: Final = ("file_path", "vocab_size", "hidden_size", "num_layers", "num_heads", "context")
+_ADAPTER_ONLY: Final = (
+    "config", "model", "name", "lang", "words", "num_texts", "rounds", "prompts", "texts", "num_workers",
+)  # fmt: skip
+
+
+def train(
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder of the run; the same command resumes there.")],
+    task: Annotated[Literal["adapter", "decoder"], typer.Option(help="What is trained.")] = "adapter",
+    config: Annotated[Path | None, typer.Option(metavar="YAML", help="Settings of an adapter.")] = None,
+    model: Annotated[
+        str | None, typer.Option(envvar="MODEL_NAME", metavar="NAME", help="Base model of an adapter: an id or folder.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="The adapter's name.")] = None,
+    lang: Annotated[str | None, typer.Option(metavar="TAG", help="The list, and the language of the prompts.")] = None,
+    words: Annotated[str | None, typer.Option(metavar="N,N", help="Sizes of list that texts are written for.")] = None,
+    num_texts: Annotated[int | None, typer.Option(min=1, help="Texts that are written.")] = None,
+    rounds: Annotated[int | None, typer.Option(min=1, help="Of texts and training.")] = None,
+    prompts: Annotated[Path | None, typer.Option(metavar="FILE", help="Prompts of your own, one a line.")] = None,
+    texts: Annotated[Path | None, typer.Option(metavar="FILE", help="Texts of your own to learn from.")] = None,
+    num_workers: Annotated[int | None, typer.Option(min=1, help="Processes that train, one GPU each.")] = None,
+    file_path: Annotated[Path | None, typer.Option(metavar="FILE", help="The text that a decoder learns.")] = None,
+    vocab_size: Annotated[int | None, typer.Option(min=1, help="Tokens of a decoder.")] = None,
+    hidden_size: Annotated[int | None, typer.Option(min=1, help="Width of a decoder.")] = None,
+    num_layers: Annotated[int | None, typer.Option(min=1, help="Layers of a decoder.")] = None,
+    num_heads: Annotated[int | None, typer.Option(min=1, help="Attention heads of a decoder.")] = None,
+    context: Annotated[int | None, typer.Option(min=1, help="Longest text of a decoder, tokens.")] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the texts.")] = None,
+    batch_size: Annotated[int | None, typer.Option(min=1, help="Texts, or windows, of one step.")] = None,
+    learning_rate: Annotated[float | None, typer.Option(min=0, help="At its peak.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of the order and the first weights.")] = None,
+) -> None:
+    """Train an adapter for a word list, or a small decoder from nothing.
+
+    An adapter needs --model or --config; its texts are written by the model within the list, or given with --texts.
+    The adapter is in OUT/adapter, for the setting lora. A decoder needs --file-path; OUT is its folder, for MODEL_NAME.
+    """
+    given = {option: value for option, value in locals().items() if option not in ("out", "task") and value is not None}
+    check_installed("train", "peft")
+    foreign = _ADAPTER_ONLY if task == "decoder" else _DECODER_ONLY
+    # MODEL_NAME in the environment names no model for a decoder.
+    if wrong := [option for option in foreign if option in given and option != "model"]:
+        raise InputError(f"--{wrong[0].replace('_', '-')} is not for --task {task}: leave it out")
+    if task == "decoder":
+        if file_path is None:
+            raise InputError("--task decoder needs --file-path, the text that it learns")
+        given.pop("model", None)
+        arguments = ["-m", "wordbound.train.decoder", "--output", str(out)]
+    else:
+        if model is None and config is None:
+            raise InputError("name the base model: --model, or --config with a file that does")
+        arguments = ["-m", "wordbound.train", str(out)]
+    for option, value in given.items():
+        arguments += [f"--{option.replace('_', '-')}", str(value)]
+    run_to_its_end(arguments, os.environ, explains_errors=True)

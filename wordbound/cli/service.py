@@ -40,7 +40,7 @@ _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 
 
 class Service:
-    """A service at ``url``, asked with ``key``.
+    """A client of the service at ``url``, with the API key ``key``.
 
     Args:
         url: Its address, with or without ``/v1`` after it.
@@ -76,11 +76,11 @@ class Service:
         self._client.close()
 
     def get(self, path: str, **params: str) -> dict[str, Any]:
-        """Return what a path holds; raises as ``post``."""
+        """Send a GET request and return the JSON answer; raises as ``post``."""
         return self._whole("GET", path, params=params)
 
     def post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Send a body as JSON and return the answer.
+        """Send a POST request with a body in JSON and return the JSON answer.
 
         Raises:
             ServiceError: It refuses; AwayError where it cannot be reached, or has no capacity.
@@ -89,14 +89,14 @@ class Service:
         return self._whole("POST", path, json=body)
 
     def upload(self, path: Path, report: Callable[[int], None]) -> dict[str, Any]:
-        """Send a file of requests; ``report`` is called with the bytes sent so far. Raises as ``post``."""
+        """Upload a file of batch requests; ``report`` is called with the bytes sent so far. Raises as ``post``."""
         with path.open("rb") as file:
             reader = _ReportingFile(file, report)
             files = {"file": (path.name, reader, "application/jsonl")}
             return self._whole("POST", "/v1/files", before=reader.rewind, files=files, data={"purpose": "batch"})
 
     def download(self, file_id: str, path: Path) -> None:
-        """Write what a file of the service holds to ``path``, whole or not at all. Raises as ``post``."""
+        """Download a file of the service to ``path``, whole or not at all. Raises as ``post``."""
         part = path.with_name(f".{path.name}.part")
         try:
             with self._answer("GET", f"/v1/files/{file_id}/content") as answer, part.open("wb") as file:
@@ -107,7 +107,10 @@ class Service:
             part.unlink(missing_ok=True)
 
     def events(self, path: str, body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """Yield the events of a stream, without its end mark; raises as ``post``, also where the stream breaks off."""
+        """Send a POST request and yield the JSON events of its stream, without the end mark.
+
+        Raises as ``post``, also where the stream breaks off.
+        """
         with self._answer("POST", path, json={**body, "stream": True}) as answer:
             for line in answer.iter_lines():
                 if not line.startswith("data:"):
@@ -122,6 +125,7 @@ class Service:
         raise ServiceError(f"the answer of {self.url} broke off: try again")
 
     def _whole(self, method: str, path: str, **options: Any) -> dict[str, Any]:
+        """Send a request and return its whole answer, parsed as JSON."""
         with self._answer(method, path, **options) as answer:
             return self._parse(answer.read().decode("utf-8", "replace"))
 
@@ -129,7 +133,7 @@ class Service:
     def _answer(
         self, method: str, path: str, *, before: Callable[[], object] = lambda: None, **options: Any
     ) -> Iterator[httpx.Response]:
-        """Give an answer that is no error, after waiting where the service is busy."""
+        """Send a request, again where the service is busy, and yield the successful response."""
         for number in range(1, MAX_TRIES + 1):
             before()
             try:
@@ -154,6 +158,7 @@ class Service:
             self._sleep(wait_s)
 
     def _error(self, answer: httpx.Response) -> ServiceError | InputError:
+        """Convert an error response into a ServiceError, AwayError or, for a wrong request, InputError."""
         status = answer.status_code
         try:
             message = _message(answer.json())
@@ -169,6 +174,7 @@ class Service:
         return ServiceError(message) if status in _REFUSED or status >= 500 else InputError(message)
 
     def _parse(self, text: str) -> dict[str, Any]:
+        """Parse a JSON object; ServiceError where what answered is no wordbound service."""
         try:
             parsed = json.loads(text)
         except ValueError:
@@ -179,7 +185,7 @@ class Service:
 
 
 class _ReportingFile:
-    """A file that reports how much of it was read."""
+    """A file that reports, at each read, how much of it was read."""
 
     def __init__(self, file: Any, report: Callable[[int], None]) -> None:
         self._file = file
@@ -198,6 +204,7 @@ class _ReportingFile:
 
 
 def _retry_after_s(answer: httpx.Response) -> float:
+    """Return the seconds that a busy service asks to wait, at most ``MAX_WAIT_S``."""
     try:
         asked = float(answer.headers.get("Retry-After", "1"))
     except ValueError:
@@ -207,5 +214,6 @@ def _retry_after_s(answer: httpx.Response) -> float:
 
 
 def _message(answer: Any) -> str:
+    """Return the message of an error answer in one line."""
     message: str = answer["error"]["message"]
     return " ".join(message.split())

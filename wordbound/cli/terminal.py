@@ -14,11 +14,12 @@ if TYPE_CHECKING:
 
 
 def note(line: str) -> None:
+    """Print a line on standard error."""
     print(line, file=sys.stderr, flush=True)
 
 
 class Waiting:
-    """A line that moves while nothing else is shown; nothing where standard error is no terminal."""
+    """A spinner with a line of text on standard error; nothing where that is no terminal."""
 
     def __init__(self, what: str) -> None:
         self._status: Any = None
@@ -29,12 +30,12 @@ class Waiting:
             self._status.start()
 
     def update(self, what: str) -> None:
-        """Change the line, while it is there."""
+        """Change the text of the spinner while it is shown."""
         if self._status is not None:
             self._status.update(what)
 
     def stop(self) -> None:
-        """Take the line away; once is enough, and more is no error."""
+        """Remove the spinner; it may be called again."""
         if self._status is not None:
             self._status.stop()
             self._status = None
@@ -47,7 +48,7 @@ class Waiting:
 
 
 def progress(*columns: Any) -> "Progress":
-    """Return a bar on standard error, which shows nothing where that is no terminal."""
+    """Create a progress bar on standard error, which shows nothing where that is no terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -56,8 +57,8 @@ def progress(*columns: Any) -> "Progress":
 
 
 @contextmanager
-def whole_file(path: Path | None) -> Iterator[Any]:
-    """Give something to write a text into: a file that is there whole or not at all, or standard output.
+def open_whole(path: Path | None) -> Iterator[Any]:
+    """Open a text file that is written whole or not at all; yield standard output where ``path`` is None.
 
     Raises:
         InputError: The file cannot be written.

@@ -16,21 +16,21 @@ from wordbound.cli.asking import (
     LevelOption,
     ListOption,
     MaxTokensOption,
-    NamedWords,
     NamesOption,
     QualityOption,
     SeedOption,
     UrlOption,
+    WordListOptions,
     WordsOption,
     drop_none,
     must_use_of,
     new_words_of,
     read_text,
-    search_of,
+    search_for_quality,
 )
 from wordbound.cli.commands import NOT_AS_ASKED, InputError
 from wordbound.cli.service import DEFAULT_URL, Service
-from wordbound.cli.terminal import Waiting, note, whole_file
+from wordbound.cli.terminal import Waiting, note, open_whole
 
 CHAT: Final = "/v1/chat/completions"
 
@@ -87,7 +87,7 @@ def write(
     The text goes to standard output as it is written, and a line about its words to standard error. The exit status is
     1 where a word of --must-use is missing.
     """
-    vocab = NamedWords(lang, words, list_file, names, extra_words, exclude_words, level).members()
+    vocab = WordListOptions(lang, words, list_file, names, extra_words, exclude_words, level).members()
     vocab |= drop_none(
         {
             "must_use": must_use_of(must_use, any_form=any_form),
@@ -95,7 +95,7 @@ def write(
             "max_sentence_words": max_sentence_words,
             "min_sentences": min_sentences,
             "max_sentences": max_sentences,
-            "search": search_of(quality),
+            "search": search_for_quality(quality),
         }
     )
     if new_words is None and (glossary or new_words_file is not None):
@@ -105,7 +105,7 @@ def write(
     messages = [{"role": "user", "content": _read_prompt(prompt, brief)}]
     body = drop_none({"messages": messages, "vocab": vocab, "max_tokens": max_tokens, "seed": seed})
     # A file that cannot be written is told before anything is asked for.
-    with Service(url) as service, whole_file(out) as output, _words_file(new_words_file) as new_words_output:
+    with Service(url) as service, open_whole(out) as output, _words_file(new_words_file) as new_words_output:
         if as_json:
             with Waiting("writing"):
                 answer = service.post(CHAT, body)
@@ -123,12 +123,12 @@ def write(
             new_words_output.write("".join(f"{word}\n" for word in different))
     for line in summary_of(block, reason):
         note(line)
-    if missing_of(block):
+    if format_missing_words(block):
         raise typer.Exit(NOT_AS_ASKED)
 
 
 def stream_answer(service: Service, body: Mapping[str, Any], output: Any) -> tuple[str, Block, str | None]:
-    """Write a chat's answer as it comes; return its text, its block ``vocab`` and why it ended."""
+    """Stream a chat answer to ``output``; return its text, its block ``vocab`` and why it ended."""
     text, reason = "", None
     block: Block = {}
     with Waiting("writing") as waiting:
@@ -146,7 +146,7 @@ def stream_answer(service: Service, body: Mapping[str, Any], output: Any) -> tup
 
 
 def summary_of(block: Block, reason: str | None) -> Iterator[str]:
-    """Yield the lines about a text that a command tells on standard error."""
+    """Yield lines for people about a text: word counts, new words, and what is missing."""
     if block:
         rarest = f", the rarest has rank {block['max_rank']:,}" if block.get("max_rank") else ""
         yield f"{block.get('num_words', 0):,} words, {block.get('num_distinct_words', 0):,} different{rarest}"
@@ -154,12 +154,12 @@ def summary_of(block: Block, reason: str | None) -> Iterator[str]:
         yield f"{len(block['new_words']):,} new: {', '.join(word['word'] for word in block['new_words'])}"
     if reason == "length":
         yield "it ended at --max-tokens: a larger number lets it go on"
-    if missing := missing_of(block):
+    if missing := format_missing_words(block):
         yield f"not used as often as asked: {', '.join(missing)}"
 
 
-def missing_of(block: Block) -> list[str]:
-    """Return the words of ``must_use`` that the text has too seldom."""
+def format_missing_words(block: Block) -> list[str]:
+    """List, for people, the ``must_use`` words used too seldom, with counts."""
     return [
         f"{word['word']} ({word.get('used', 0)} of {word.get('count', 1)})"
         for word in block.get("must_use") or ()
@@ -182,10 +182,12 @@ def glossary_of(block: Block) -> Iterator[str]:
 
 
 def _words_file(path: Path | None) -> AbstractContextManager[Any]:
-    return nullcontext() if path is None else whole_file(path)
+    """Open the file that new words are written to; yield None without a path."""
+    return nullcontext() if path is None else open_whole(path)
 
 
 def _read_prompt(prompt: str | None, brief: str | None) -> str:
+    """Read the prompt from ``--brief``, PROMPT or both; InputError where it is missing or empty."""
     if prompt is None and brief is None:
         raise InputError('say what to write: wordbound write "A story about a dog", or --brief FILE')
     parts = [read_text(brief)] if brief is not None else []

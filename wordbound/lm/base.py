@@ -48,8 +48,8 @@ class AsyncLM(ABC):
         max_prefix_len: The longest prefix that has a next token; None where there is no limit.
         batch_size: The most prefixes in a batch.
         timeout: How long, in seconds, a batch stays open where other work keeps the event loop busy.
-        cache_size: How many rows are kept for prefixes that are asked for again, the latest used; 0 for none.
-        cache_opts: Options of ``OutputCache``: ``{"move_to_cpu": True}`` keeps rows off the GPU.
+        cache_size: How many rows are cached for prefixes that are asked for again, the latest used; 0 for none.
+        cache_opts: Options of ``OutputCache``: ``{"move_to_cpu": True}`` caches rows off the GPU.
     """
 
     def __init__(
@@ -84,15 +84,18 @@ class AsyncLM(ABC):
 
     @abstractmethod
     async def compute_rows(self, prefixes: Sequence[Ids], lora_name: str | None) -> torch.Tensor:
-        """Return float32 (n, V): the rows of n prefixes, which differ from each other and are checked.
+        """Compute the rows after n prefixes, float32 (n, V) of log p; no two prefixes are equal, and all are checked.
 
         ``lora_name`` is what ``load_adapter`` got, or None. Called with at most ``batch_size`` prefixes, by several
-        tasks at a time if it awaits. An exception is raised in
-        everybody who waits for one of them. Cancelled where nobody waits for any of them.
+        tasks at a time if it awaits. An exception is raised in everybody who waits for one of them. Cancelled where
+        nobody waits for any of them.
         """
 
     def compute_rows_sync(self, prefixes: Sequence[Ids], lora_name: str | None) -> torch.Tensor:
-        """As ``compute_rows``, of any number of prefixes; a backend that need not wait for others overrides it."""
+        """Compute rows as ``compute_rows``, blocking and for any number of prefixes.
+
+        A backend that need not wait for others overrides it.
+        """
         return run_sync(self.compute_rows(prefixes, lora_name))
 
     def load_adapter(self, adapter: Adapter, loaded_name: str) -> None:
@@ -100,10 +103,10 @@ class AsyncLM(ABC):
         raise NotImplementedError
 
     def unload_adapter(self, loaded_name: str) -> None:  # noqa: B027 - where there are none
-        """Forget an adapter and what was computed with it; who still waits for that gets a ValueError."""
+        """Remove an adapter and what was cached with it; who still waits for its rows gets a ValueError."""
 
     def loaded_name(self, lora_name: str | None) -> str | None:
-        """Return the name under which ``load_adapter`` got an adapter. ValueError where there is no such adapter."""
+        """Return the name under which ``load_adapter`` got an adapter; ValueError where there is no such adapter."""
         if lora_name is None:
             return None
         try:
@@ -129,7 +132,7 @@ class AsyncLM(ABC):
         return torch.stack(await self._rows(self._keys(token_ids_list, lora_name)))
 
     def next_token_logprobs_sync(self, token_ids: Sequence[int], lora_name: str | None = None) -> torch.Tensor:
-        """As ``next_token_logprobs``, for code that does not await. Gathered with nothing, cached as the others."""
+        """As ``next_token_logprobs``, for code that does not await. It joins no batch; its row is cached as well."""
         (row,) = self._rows_sync([self._key(token_ids, lora_name)])
         return row
 
@@ -156,7 +159,7 @@ class AsyncLM(ABC):
         Raises:
             ValueError: As ``next_token_logprobs``; the prompt must have at least one token, ``token_ids`` may be empty.
         """
-        prompt, ids, loaded_name = self._scored(prompt_ids, token_ids, lora_name)
+        prompt, ids, loaded_name = self._checked_for_scoring(prompt_ids, token_ids, lora_name)
         if not ids:
             return torch.empty(0)
         rows = await self._rows([(loaded_name, prompt + ids[:i]) for i in range(len(ids))])
@@ -210,7 +213,7 @@ class AsyncLM(ABC):
         lora_name: str | None = None,
         vocab: ListOfWords[Any] | None = None,
     ) -> list[list[int]]:
-        """Sample once after each prompt, at the same time. Prompt i has the seed ``seed + i``."""
+        """Sample one text after each prompt, at the same time. Prompt i has the seed ``seed + i``."""
         # Checked first, so that one bad prompt does not leave the others running.
         self._keys(prompt_token_ids_list, lora_name)
         ends = tuple(eos_token_ids)
@@ -248,19 +251,19 @@ class AsyncLM(ABC):
     # Caches, adapters, the end.
 
     def clear_cache(self) -> None:
-        """Forget all rows and keys and values."""
+        """Drop all cached rows, keys and values."""
         self.clear_kv_cache()
         with self._lock:
             self.cache.clear()
 
     def cache_kv(self, prompt_tokens: Sequence[int], lora_name: str | None = None) -> None:  # noqa: B027 - may do nothing
-        """Keep the keys and values of a prompt, so that what goes on from it is computed from there.
+        """Cache the keys and values of a prompt, so that prefixes that begin with it continue from there.
 
-        Nothing where the engine keeps them by itself.
+        Does nothing where the engine caches them by itself.
         """
 
     def clear_kv_cache(self) -> None:  # noqa: B027 - may do nothing
-        """Forget keys and values, but not rows. Nothing where the engine keeps them by itself."""
+        """Drop cached keys and values, but not rows; nothing where the engine caches them by itself."""
 
     def reset_async_queries(self) -> None:
         """Drop the queries that no batch has taken yet; who waits for one gets a RuntimeError."""
@@ -294,26 +297,27 @@ class AsyncLM(ABC):
         self._unload(replaced)
 
     def remove_lora(self, lora_name: str) -> None:
-        """Forget an adapter. ValueError where there is no such adapter."""
+        """Remove an adapter. ValueError where there is no such adapter."""
         self._unload(self.loaded_name(lora_name))
         del self._adapters[lora_name]
 
     def _unload(self, loaded_name: str | None) -> None:
+        """Unload an adapter, if there is one, and clear the cache of rows."""
         if loaded_name is not None:
             self.unload_adapter(loaded_name)
             with self._lock:
                 self.cache.clear()
 
     def set_lora(self, lora_path: str | None = None, lora_name: str = "lora_1") -> None:  # noqa: ARG002
-        """There is no adapter for all calls: raises RuntimeError."""
+        """Raise RuntimeError: no adapter can be set for all calls."""
         raise RuntimeError(f"no adapter is set for all calls: give lora_name={lora_name!r} to each call")
 
     def clear_lora(self) -> None:
-        """There is no adapter for all calls: raises RuntimeError."""
+        """Raise RuntimeError: no adapter is ever set for all calls."""
         raise RuntimeError("no adapter is set for all calls: leave lora_name out for the model itself")
 
     def cleanup(self) -> None:
-        """Give back what the model holds. May be called twice."""
+        """Release what the model holds, such as caches and waiting queries. May be called twice."""
         self.reset_async_queries()
         self.clear_cache()
 
@@ -332,10 +336,11 @@ class AsyncLM(ABC):
     # From prefixes to rows.
 
     async def compute_batch(self, prefixes: Sequence[Ids], lora_name: str | None) -> list[torch.Tensor]:
-        """Compute and keep rows; the gatherers call it."""
-        return self._remember(prefixes, await self.compute_rows(prefixes, lora_name), lora_name)
+        """Compute the rows of a gathered batch and cache them; the gatherers call it."""
+        return self._cache_rows(prefixes, await self.compute_rows(prefixes, lora_name), lora_name)
 
     async def _rows(self, keys: list[Key]) -> list[torch.Tensor]:
+        """Return the rows of keys, from the cache or computed in batches with other callers'."""
         found = self._cached(keys)
         if missing := [key for key in keys if key not in found]:
             rows = await self._gatherer().rows(missing)
@@ -343,16 +348,18 @@ class AsyncLM(ABC):
         return [found[key] for key in keys]
 
     def _rows_sync(self, keys: list[Key]) -> list[torch.Tensor]:
+        """Return the rows of keys, from the cache or computed now, ``batch_size`` at a time."""
         found = self._cached(keys)
         missing = list(dict.fromkeys(key for key in keys if key not in found))
         for start in range(0, len(missing), self.batch_size):
             chunk = missing[start : start + self.batch_size]
             prefixes, lora_name = [ids for _, ids in chunk], chunk[0][0]
-            rows = self._remember(prefixes, self.compute_rows_sync(prefixes, lora_name), lora_name)
+            rows = self._cache_rows(prefixes, self.compute_rows_sync(prefixes, lora_name), lora_name)
             found |= dict(zip(chunk, rows, strict=True))
         return [found[key] for key in keys]
 
     def _gatherer(self) -> Gatherer:
+        """Return the gatherer of the running event loop, created on first use."""
         loop = asyncio.get_running_loop()
         with self._lock:
             gatherer = self._gatherers.get(loop)
@@ -361,12 +368,14 @@ class AsyncLM(ABC):
         return gatherer
 
     def _cached(self, keys: Iterable[Key]) -> dict[Key, torch.Tensor]:
+        """Return the rows of those keys that are in the cache."""
         if not self.cache.maxsize:
             return {}
         with self._lock:
             return {key: self.cache[key] for key in keys if key in self.cache}
 
-    def _remember(self, prefixes: Sequence[Ids], rows: torch.Tensor, lora_name: str | None) -> list[torch.Tensor]:
+    def _cache_rows(self, prefixes: Sequence[Ids], rows: torch.Tensor, lora_name: str | None) -> list[torch.Tensor]:
+        """Check the shape of computed rows, cache them, and return them one by one."""
         if rows.shape != (len(prefixes), self.vocab_size):
             raise RuntimeError(
                 f"{type(self).__name__} made rows of {tuple(rows.shape)}, not of {(len(prefixes), self.vocab_size)}"
@@ -382,6 +391,7 @@ class AsyncLM(ABC):
     # Checks.
 
     def _key(self, token_ids: Sequence[int], lora_name: str | None) -> Key:
+        """Check a prefix and its adapter, and return the key of its row; ValueError where one is bad."""
         loaded_name = self.loaded_name(lora_name)
         ids = self.check_ids(token_ids)
         if not ids:
@@ -391,6 +401,7 @@ class AsyncLM(ABC):
         return loaded_name, ids
 
     def _keys(self, token_ids_list: Sequence[Sequence[int]], lora_name: str | None) -> list[Key]:
+        """Check prefixes, and that their rows fit into memory; return the keys of the rows."""
         if not len(token_ids_list):
             raise ValueError("an empty list of prefixes has no rows: give at least one prefix")
         most = MAX_BATCH_BYTES // (4 * self.vocab_size)
@@ -401,9 +412,10 @@ class AsyncLM(ABC):
             )
         return [self._key(token_ids, lora_name) for token_ids in token_ids_list]
 
-    def _scored(
+    def _checked_for_scoring(
         self, prompt_ids: Sequence[int], token_ids: Sequence[int], lora_name: str | None
     ) -> tuple[Ids, Ids, str | None]:
+        """Check a prompt and the tokens to score; return both, and the name of the loaded adapter."""
         ids = self.check_ids(token_ids)
         loaded_name, prompt = self._key(prompt_ids, lora_name)
         # The last token is scored, and nothing is asked after it.
@@ -415,6 +427,7 @@ class AsyncLM(ABC):
         return prompt, ids, loaded_name
 
     def _int(self, token: Any) -> int:
+        """Return a token id, of numpy's or torch's too, as an int; ValueError where it is none."""
         # numpy's and torch's integers are fine.
         if not isinstance(token, bool):
             with contextlib.suppress(TypeError):
@@ -422,7 +435,7 @@ class AsyncLM(ABC):
         raise ValueError(f"token ids must be ints from 0 to {self.vocab_size - 1}, not {token!r}")
 
     def check_ids(self, token_ids: Sequence[int]) -> Ids:
-        """Return ids as a tuple of ints; ValueError where one is none, or not of this model."""
+        """Return token ids as a tuple of ints; ValueError where one is no int, or not of this model."""
         if hasattr(token_ids, "tolist"):
             token_ids = token_ids.tolist()
         ids = tuple(token_ids)
@@ -435,6 +448,7 @@ class AsyncLM(ABC):
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:
+    """Return the event loop that runs in this thread, or None."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:

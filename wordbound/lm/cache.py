@@ -8,11 +8,11 @@ from cachetools import LRUCache
 
 
 class OutputCache:
-    """The tensors that were set or read last, at most ``maxsize``; the one not used for longest goes first.
+    """A cache of at most ``maxsize`` tensors; the one not set or read for longest goes first.
 
     Args:
-        maxsize: The most tensors; with 0 nothing is kept.
-        move_to_cpu: Keep them in the memory of the CPU, and give them back on the device that they came from.
+        maxsize: The most tensors; with 0 nothing is cached.
+        move_to_cpu: Cache them in the memory of the CPU, and return them on the device that they came from.
 
     Raises:
         ValueError: ``maxsize`` is negative.
@@ -45,7 +45,7 @@ class OutputCache:
         return len(self.cache)
 
     def clear(self) -> None:
-        """Forget all of them."""
+        """Drop all cached tensors."""
         self.cache.clear()
 
 
@@ -64,15 +64,15 @@ class TokenTrie:
         self.past_key_values: Any = None
 
     def has_token(self, token_id: int) -> bool:
-        """Return whether the prefix is known with this token after it."""
+        """Return whether the node of this prefix with one more token exists."""
         return token_id in self.children
 
     def get_token(self, token_id: int) -> Self:
-        """Return the node of the prefix with this token after it, else raise ``KeyError``."""
+        """Return the node of this prefix with one more token, else raise ``KeyError``."""
         return self.children[token_id]
 
     def add_token(self, token_id: int, logprobs: torch.Tensor | None = None) -> Self:
-        """Return the node of the prefix with this token after it, with this row; what it knew beside stays."""
+        """Return the node of this prefix with one more token, made if missing; a given row is set, KV states stay."""
         if token_id not in self.children:
             self.children[token_id] = type(self)()
         child = self.children[token_id]
@@ -81,12 +81,12 @@ class TokenTrie:
         return child
 
     def extend_cache(self, next_token_index: int, token_ids: Sequence[int], logits: torch.Tensor, base: int) -> Self:
-        """Add the tokens from ``next_token_index`` on, each with its row.
+        """Add nodes for the tokens from ``next_token_index`` on, each with the row after it.
 
         Args:
             next_token_index: How many of the tokens lead to this node.
             token_ids: The prefix.
-            logits: (tokens from ``base`` on, V), what the model said after each; rows are kept as float32 on the CPU.
+            logits: (tokens from ``base`` on, V), what the model said after each; rows are cached as float32 on the CPU.
             base: The token that the first row of ``logits`` follows.
 
         Returns:
@@ -99,7 +99,7 @@ class TokenTrie:
         return node
 
     def clear_kv_cache(self) -> None:
-        """Forget the KV states of this prefix and of all longer ones; the rows stay."""
+        """Drop the KV states of this prefix and of all longer ones; the rows stay."""
         # No recursion, here and below: prefixes are longer than Python's stack is deep.
         nodes = [self]
         while nodes:

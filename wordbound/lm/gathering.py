@@ -20,7 +20,7 @@ are one pass each). 16 of them take 0.2 ms, where a forward takes tens of millis
 
 
 class RowSource(Protocol):
-    """What computes the batches. ``batch_size`` and ``timeout`` may change between batches."""
+    """What computes a batch of rows. ``batch_size`` and ``timeout`` may change between batches."""
 
     batch_size: int
     timeout: float
@@ -29,8 +29,8 @@ class RowSource(Protocol):
 
 
 @dataclass(eq=False)
-class _Flight:
-    """One key on its way: the future that all who ask for it share."""
+class _PendingRow:
+    """The row of one key that is awaited: a future that all who ask for it share."""
 
     future: "asyncio.Future[torch.Tensor]"
     num_waiters: int = 0
@@ -40,7 +40,7 @@ class _Flight:
 @dataclass(eq=False)
 class _Batch:
     task: "asyncio.Task[None]"
-    flights: list[_Flight]
+    flights: list[_PendingRow]
 
 
 class Gatherer:
@@ -53,8 +53,8 @@ class Gatherer:
 
     def __init__(self, source: RowSource) -> None:
         self._source = source
-        self._flights: dict[Key, _Flight] = {}
-        self._waiting: dict[Key, _Flight] = {}
+        self._flights: dict[Key, _PendingRow] = {}
+        self._waiting: dict[Key, _PendingRow] = {}
         self._batches: set[asyncio.Task[None]] = set()
         self._watcher: asyncio.Task[None] | None = None
 
@@ -64,7 +64,7 @@ class Gatherer:
         return list(self._waiting)
 
     async def rows(self, keys: Sequence[Key]) -> list[torch.Tensor]:
-        """Return the rows of ``keys``, in their order."""
+        """Wait for the rows of ``keys``, gathered into batches; return them in the order of the keys."""
         flights = [self._join(key) for key in keys]
         try:
             # Shielded, for the future belongs to everybody who asked for the same prefix.
@@ -74,7 +74,7 @@ class Gatherer:
                 self._leave(key, flight)
 
     def add(self, key: Key, future: "asyncio.Future[torch.Tensor]") -> None:
-        """Let ``future`` have the row of ``key``."""
+        """Queue a key; set ``future`` to its row, or to the error, when it is computed."""
         flight = self._join(key)
 
         def hand_over(done: "asyncio.Future[torch.Tensor]") -> None:
@@ -90,16 +90,17 @@ class Gatherer:
         flight.future.add_done_callback(hand_over)
 
     def reset(self) -> None:
-        """Drop what is in no batch yet: who waits for it gets a RuntimeError."""
+        """Drop the queries that are in no batch yet: who waits for one gets a RuntimeError."""
         for key, flight in self._waiting.items():
             self._flights.pop(key, None)
             _fail(flight.future, RuntimeError("the query was dropped by reset_async_queries()"))
         self._waiting.clear()
 
-    def _join(self, key: Key) -> _Flight:
+    def _join(self, key: Key) -> _PendingRow:
+        """Add a caller to the flight of a key, queued if it is new; a full batch is closed."""
         flight = self._flights.get(key)
         if flight is None:
-            flight = _Flight(asyncio.get_running_loop().create_future())
+            flight = _PendingRow(asyncio.get_running_loop().create_future())
             self._flights[key] = self._waiting[key] = flight
             if len(self._waiting) >= self._source.batch_size:
                 self.close_batch()
@@ -108,7 +109,8 @@ class Gatherer:
         flight.num_waiters += 1
         return flight
 
-    def _leave(self, key: Key, flight: _Flight) -> None:
+    def _leave(self, key: Key, flight: _PendingRow) -> None:
+        """Remove a caller from a flight; cancel a row, or a whole batch, that nobody awaits."""
         flight.num_waiters -= 1
         if flight.num_waiters or flight.future.done():
             return
@@ -121,6 +123,7 @@ class Gatherer:
             flight.batch.task.cancel()
 
     async def _watch(self) -> None:
+        """Close the batch when the loop is quiet or ``timeout`` is over; cancel it where the loop ends."""
         loop = asyncio.get_running_loop()
         latest = loop.time() + self._source.timeout
         num_seen, num_quiet = 0, 0
@@ -140,8 +143,8 @@ class Gatherer:
             self.close_batch()
 
     def close_batch(self) -> None:
-        """Compute what waits with the next pass of the loop."""
-        by_adapter: dict[str | None, dict[Ids, _Flight]] = {}
+        """Start to compute the queries that wait, by adapter, with the next pass of the loop."""
+        by_adapter: dict[str | None, dict[Ids, _PendingRow]] = {}
         for (lora_name, ids), flight in self._waiting.items():
             by_adapter.setdefault(lora_name, {})[ids] = flight
         self._waiting.clear()
@@ -154,7 +157,8 @@ class Gatherer:
             self._batches.add(task)
             task.add_done_callback(self._batches.discard)
 
-    async def _compute(self, flights: dict[Ids, _Flight], lora_name: str | None) -> None:
+    async def _compute(self, flights: dict[Ids, _PendingRow], lora_name: str | None) -> None:
+        """Compute a batch and set the futures of its flights to the rows, or to the error."""
         try:
             rows = await self._source.compute_batch(list(flights), lora_name)
             found = list(zip(flights.values(), rows, strict=True))
@@ -177,6 +181,7 @@ class Gatherer:
 
 
 def _fail(future: "asyncio.Future[torch.Tensor]", error: Exception) -> None:
+    """Set an error on a future that is not done, so that no log complains if nobody reads it."""
     if not future.done():
         future.set_exception(error)
         # Read once, so that nothing is logged where all who waited are gone.

@@ -106,8 +106,10 @@ class HTTPLM(AsyncLM):
 
     @classmethod
     def from_name(cls, model_name: str, **options: Any) -> Self:
-        """A model by the address of its service, or by its name there; then ``base_url`` or ``WORDBOUND_URL`` is the
-        address. ``options`` are those of ``HTTPLM``."""
+        """Connect to a model by the address of its service, or by its name there.
+
+        With a name, ``base_url`` or ``WORDBOUND_URL`` is the address. ``options`` are those of ``HTTPLM``.
+        """
         if model_name.startswith(("http://", "https://")):
             return cls(model_name, **options)
         return cls(model=model_name, **options)
@@ -121,7 +123,7 @@ class HTTPLM(AsyncLM):
     async def token_logprobs(
         self, prompt_ids: Sequence[int], token_ids: Sequence[int], lora_name: str | None = None
     ) -> torch.Tensor:
-        prompt, ids, _ = self._scored(prompt_ids, token_ids, lora_name)
+        prompt, ids, _ = self._checked_for_scoring(prompt_ids, token_ids, lora_name)
         if not ids:
             return torch.empty(0)
         answer = await self._ask_async("/v1/token_logprobs", {"prompt": prompt, "token_ids": ids})
@@ -130,14 +132,14 @@ class HTTPLM(AsyncLM):
     def token_logprobs_sync(
         self, prompt_ids: Sequence[int], token_ids: Sequence[int], lora_name: str | None = None
     ) -> torch.Tensor:
-        prompt, ids, _ = self._scored(prompt_ids, token_ids, lora_name)
+        prompt, ids, _ = self._checked_for_scoring(prompt_ids, token_ids, lora_name)
         if not ids:
             return torch.empty(0)
         answer = self._ask("POST", "/v1/token_logprobs", {"prompt": prompt, "token_ids": ids})
         return torch.tensor(answer.json()["logprobs"], dtype=torch.float32)
 
     def ask(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the answer to a request in JSON. Waits for it, also inside an event loop."""
+        """Send a POST request in JSON and return the JSON answer. Blocks, also inside an event loop."""
         result: dict[str, Any] = self._ask("POST", path, body).json()
         return result
 
@@ -159,6 +161,7 @@ class HTTPLM(AsyncLM):
         return {"prompt": [list(ids) for ids in prefixes], "dtype": self.dtype}
 
     def _rows_of(self, answer: httpx.Response, num_rows: int) -> torch.Tensor:
+        """Decode the bytes of an answer into rows, float32 (n, V); ServerError for a wrong size."""
         shape = (num_rows, self.vocab_size)
         dtype = {"float32": torch.float32, "float16": torch.float16}[self.dtype]
         if len(answer.content) != num_rows * self.vocab_size * dtype.itemsize:
@@ -171,6 +174,7 @@ class HTTPLM(AsyncLM):
     # Requests.
 
     def _ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> httpx.Response:
+        """Send a request, again while the service is busy; return the answer or raise its error."""
         for attempt in range(self._max_retries + 1):
             try:
                 answer = self._client.request(method, path, json=body)
@@ -182,6 +186,7 @@ class HTTPLM(AsyncLM):
         return self._check(answer)
 
     async def _ask_async(self, path: str, body: Mapping[str, Any]) -> httpx.Response:
+        """Send a POST request as ``_ask`` does, without blocking the event loop."""
         for attempt in range(self._max_retries + 1):
             try:
                 answer = await self._client_of_loop().post(path, json=body)
@@ -193,6 +198,7 @@ class HTTPLM(AsyncLM):
         return self._check(answer)
 
     def _client_of_loop(self) -> httpx.AsyncClient:
+        """Return the HTTP client of the running event loop, created on first use."""
         loop = asyncio.get_running_loop()
         with self._lock:
             client = self._clients.get(loop)
@@ -201,7 +207,7 @@ class HTTPLM(AsyncLM):
         return client
 
     def _wait_s(self, answer: httpx.Response, attempt: int) -> float | None:
-        """Return how long to wait before a request is sent again; None where it is not."""
+        """Return the seconds to wait before a refused request is sent again; None where it is not."""
         if answer.status_code not in _RETRIED or attempt == self._max_retries:
             return None
         header = answer.headers.get("retry-after", "")
@@ -210,6 +216,7 @@ class HTTPLM(AsyncLM):
         return wait_s if wait_s <= _LONGEST_WAIT_S else None
 
     def _unreachable(self, error: httpx.HTTPError) -> ServerError:
+        """Return the error for a service that timed out or was not reached, with what to change."""
         if isinstance(error, httpx.TimeoutException):
             timeout = self._client_options["timeout"]
             return ServerError(f"{self.base_url} did not answer within {timeout:g} s: give a larger request_timeout")
@@ -218,6 +225,7 @@ class HTTPLM(AsyncLM):
         )
 
     def _check(self, answer: httpx.Response) -> httpx.Response:
+        """Return a successful answer; else raise its error as RefusedError or ServerError."""
         if answer.status_code < 400:
             return answer
         try:
@@ -233,7 +241,7 @@ class HTTPLM(AsyncLM):
 
 
 class ServedTokenizer:
-    """A model's tokenizer behind HTTP: what needs its rules is asked of the service. Waits, also in an event loop."""
+    """A tokenizer that has texts encoded and decoded by the service over HTTP. Blocks, also in an event loop."""
 
     def __init__(self, model: HTTPLM) -> None:
         self._model = model
@@ -251,16 +259,16 @@ class ServedTokenizer:
         return len(self._model.served)
 
     def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
-        """Return the ids of a text."""
+        """Return the token ids of a text, as the service encodes it."""
         body = {"prompt": text, "add_special_tokens": add_special_tokens}
         tokens: list[int] = self._model.ask("/tokenize", body)["tokens"]
         return tokens
 
     def decode(self, token_ids: Sequence[int]) -> str:
-        """Return the text of ids."""
+        """Return the text of token ids, as the service decodes them."""
         return str(self._model.ask("/detokenize", {"tokens": list(token_ids)})["prompt"])
 
     def convert_ids_to_tokens(self, token_ids: Any) -> Any:
-        """Return the string of an id, or of each of several."""
+        """Return the string of a token id, or the strings of several."""
         strings = self._model.served.strings
         return strings[token_ids] if isinstance(token_ids, int) else [strings[token] for token in token_ids]

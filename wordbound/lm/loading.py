@@ -20,7 +20,7 @@ BACKENDS: Final[Mapping[str, tuple[str, str, str]]] = {
 
 
 def load_model_by_name(name: str, backend: str | None = None, llm_opts: Mapping[str, Any] | None = None) -> AsyncLM:
-    """Load a model.
+    """Load a model by its name with one of the backends: vLLM, transformers, a service, or a mock.
 
     Args:
         name: The model's name at the Hugging Face Hub or its folder; for "http" the server's address, for "serve" the
@@ -42,7 +42,7 @@ def load_model_by_name(name: str, backend: str | None = None, llm_opts: Mapping[
 
 
 def backend_class(backend: str) -> Any:
-    """Return the class of a backend, whose module is imported now."""
+    """Import the module of a backend and return its class."""
     module, name, extra = BACKENDS[backend]
     try:
         return getattr(importlib.import_module(f"wordbound.lm.{module}"), name)
@@ -51,7 +51,7 @@ def backend_class(backend: str) -> Any:
 
 
 def load_tokenizer(name: str) -> Any:
-    """Load a model's tokenizer by transformers; ValueError where it has none."""
+    """Load the tokenizer that a model of ``wordbound.lm`` has in transformers; ValueError without one."""
     from transformers import AutoTokenizer
 
     try:

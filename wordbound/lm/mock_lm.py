@@ -29,7 +29,7 @@ class MockAsyncLM(AsyncLM):
 
     @classmethod
     def from_name(cls, model_name: str, **options: Any) -> Self:
-        """A mock model over the tokens of a model: only its tokenizer is read."""
+        """Create a mock model over the tokens of a model, of which only the tokenizer is loaded."""
         from wordbound.lm.loading import load_tokenizer
 
         return cls(load_tokenizer(model_name), **options)

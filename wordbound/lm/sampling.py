@@ -10,7 +10,7 @@ _State = TypeVar("_State")
 
 
 class ListOfWords(Protocol[_State]):
-    """What a sample asks of a word list; ``wordbound.lm.WordList`` is one. States are values: none changes."""
+    """What a sampler needs of a word list; ``wordbound.lm.WordList`` is one. States are values: none changes."""
 
     @property
     def start(self) -> _State: ...
@@ -21,7 +21,7 @@ class ListOfWords(Protocol[_State]):
         ...
 
     def mask(self, state: _State, tokens_left: int | None = None) -> torch.Tensor:
-        """bool (V,): the tokens that may come next, ends of text among them where one may come.
+        """Return bool (V,): the tokens that may come next, ends of text among them where one may come.
 
         Only those after which the text can be completed within ``tokens_left``, the next one included.
         """
@@ -30,7 +30,7 @@ class ListOfWords(Protocol[_State]):
     def next(self, state: _State, token: int) -> _State: ...
 
     def is_complete(self, state: _State) -> bool:
-        """Whether the text may end here."""
+        """Return whether the text may end here."""
         ...
 
 
@@ -94,6 +94,7 @@ class Sampler(Generic[_State]):
             self._state = self._vocab.next(self._state, token)
 
     def _mask(self, vocab: ListOfWords[_State], row: torch.Tensor) -> torch.Tensor:
+        """Return bool (V,): the tokens that the list allows next, and ends where the text is complete."""
         mask = vocab.mask(self._state, self._max_tokens - len(self.ids)).cpu()
         if mask.shape != row.shape:
             raise ValueError(
@@ -105,6 +106,7 @@ class Sampler(Generic[_State]):
         return mask
 
     def _drawn(self, row: torch.Tensor) -> int:
+        """Choose a token by its row: the likeliest at temperature 0, else a random one."""
         if not self._temperature:
             return int(row.argmax())
         # By one number and the cumulated masses, in float64: float32 would lose tokens of less than 1e-7.

@@ -25,13 +25,13 @@ _NOTHING: Final = {"message": "the replica answered nothing", "status": 500, "pa
 
 
 class ServeLM(AsyncLM):
-    """A model of a Serve application.
+    """A model that a Serve application of this Ray cluster serves.
 
     Args:
         app_name: The application's name.
         tokenizer: A tokenizer of transformers, or the name or folder of one. None: there is none, and ``byte_vocab``
             is the service's own.
-        owner: In whose name the engine is asked: keys take turns in a replica and do not share what it keeps of
+        owner: In whose name the engine is asked: keys take turns in a replica and do not share what it caches of
             prompts.
         dtype: In which rows travel, "float32" or "float16". They arrive as float32.
         max_retries: How often a request is sent again that a replica has no room for, when it says.
@@ -59,7 +59,7 @@ class ServeLM(AsyncLM):
         self._owner = owner
         self._dtype = dtype
         self._max_retries = max_retries
-        table = run_sync(self._one("tokens"))
+        table = run_sync(self._call_for_one("tokens"))
         length = run_sync(self._length(app_name))
         self.served = ServedTokens.from_table(table)
         if isinstance(tokenizer, str):
@@ -70,14 +70,14 @@ class ServeLM(AsyncLM):
 
     @classmethod
     def from_name(cls, model_name: str, **options: Any) -> Self:
-        """A model by its application's name. ``options`` are those of ``ServeLM``."""
+        """Connect to a model by its application's name. ``options`` are those of ``ServeLM``."""
         return cls(model_name, **options)
 
     async def compute_rows(self, prefixes: Sequence[Ids], lora_name: str | None) -> torch.Tensor:  # noqa: ARG002
         body = {"prompt": [list(ids) for ids in prefixes], "dtype": self._dtype}
         rows = torch.empty(len(prefixes), self.vocab_size)
         start = 0
-        _, *arrays = await self._items("logprobs", body)
+        _, *arrays = await self._call_with_retries("logprobs", body)
         for array in arrays:
             # Its memory is Ray's, which lets go of it with the array, and which may not be written.
             rows.numpy()[start : start + len(array)] = array
@@ -89,22 +89,24 @@ class ServeLM(AsyncLM):
     async def token_logprobs(
         self, prompt_ids: Sequence[int], token_ids: Sequence[int], lora_name: str | None = None
     ) -> torch.Tensor:
-        prompt, ids, _ = self._scored(prompt_ids, token_ids, lora_name)
+        prompt, ids, _ = self._checked_for_scoring(prompt_ids, token_ids, lora_name)
         if not ids:
             return torch.empty(0)
-        result = await self._one("token_logprobs", {"prompt": list(prompt), "token_ids": list(ids)})
+        result = await self._call_for_one("token_logprobs", {"prompt": list(prompt), "token_ids": list(ids)})
         return torch.tensor(result["logprobs"], dtype=torch.float32)
 
     async def _length(self, app_name: str) -> int:
+        """Ask a replica for the model's context length, in tokens."""
         return int(await serve.get_deployment_handle(_DEPLOYMENT, app_name=app_name).context_length.remote())
 
-    async def _one(self, method: str, *args: Mapping[str, Any]) -> dict[str, Any]:
-        [item] = await self._items(method, *args)
+    async def _call_for_one(self, method: str, *args: Mapping[str, Any]) -> dict[str, Any]:
+        """Call a method of a replica and return the only item of its answer."""
+        [item] = await self._call_with_retries(method, *args)
         result: dict[str, Any] = item
         return result
 
-    async def _items(self, method: str, *args: Mapping[str, Any]) -> list[Any]:
-        """Return what a replica answers to a request, which is sent again where there was no room for it."""
+    async def _call_with_retries(self, method: str, *args: Mapping[str, Any]) -> list[Any]:
+        """Call a method of a replica, again where there was no room for it, and return the items of its answer."""
         num_left = self._max_retries
         while True:
             items = await self._answer(method, *args)
@@ -119,6 +121,7 @@ class ServeLM(AsyncLM):
             await asyncio.sleep(error.get("retry_after", 1))
 
     async def _answer(self, method: str, *args: Mapping[str, Any]) -> list[Any]:
+        """Call a method of a replica once and return its streamed items; cancel it when cancelled."""
         caller = Caller(self._owner, f"own-{uuid4().hex}")
         response = getattr(self._handle, method).remote(*args, caller)
         try:

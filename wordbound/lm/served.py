@@ -49,6 +49,7 @@ class ServedTokens:
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any]) -> Self:
+        """Decode the JSON of ``GET /v1/tokens``, which has the tokens in base64."""
         tokens = [Token(token_id, base64.b64decode(spelled)) for token_id, spelled in enumerate(table["tokens"])]
         strings = [bytes(token).decode(errors="replace") for token in tokens]
         return cls(tokens, strings, tuple(table["special_ids"]), tuple(table["eos_token_ids"]))

@@ -48,7 +48,7 @@ class Token(bytes):
 
     @property
     def byte_string(self) -> bytes:
-        """The bytes alone."""
+        """The bytes of the token as plain ``bytes``, without its id."""
         return bytes(self)
 
     @staticmethod
@@ -58,7 +58,7 @@ class Token(bytes):
 
     @staticmethod
     def is_plain_bytes(item: object) -> TypeGuard[bytes]:
-        """Return whether this is ``bytes``, and no token."""
+        """Return whether an object is ``bytes``, and no token."""
         return isinstance(item, bytes) and not isinstance(item, Token)
 
     def __repr__(self) -> str:
@@ -92,7 +92,7 @@ class Token(bytes):
 
 
 def decode_vocab(tokenizer: Any, byte2str_fallback: Fallback = "tokenizer") -> tuple[list[Token], list[str]]:
-    """Read the vocabulary of a Hugging Face tokenizer.
+    """Read the tokens (ids with bytes) and their strings from a Hugging Face tokenizer.
 
     Args:
         tokenizer: A byte-level one (GPT-2, Llama 3, Qwen) or one of SentencePiece pieces (Llama 2, Gemma), fast or not.
@@ -119,6 +119,7 @@ def decode_vocab(tokenizer: Any, byte2str_fallback: Fallback = "tokenizer") -> t
 
 
 def _strings(tokenizer: Any, byte_vocab: list[bytes], fallback: Fallback) -> Iterator[str]:
+    """Yield the string of each token; where its bytes are no UTF-8, by ``fallback``."""
     for i, token in enumerate(byte_vocab):
         try:
             yield token.decode()
@@ -154,11 +155,13 @@ def get_byte_vocab(tokenizer: Any) -> list[bytes]:
 
 
 def _byte_level(piece: str) -> bytes:
+    """Return the bytes of a byte-level piece; one with other characters is plain text."""
     # As the decoder of ``tokenizers`` has it: with a character outside the alphabet, the piece is text.
     return bytes(map(_BYTE_OF.__getitem__, piece)) if _BYTE_OF.keys() >= set(piece) else piece.encode()
 
 
 def _sentence_piece(piece: str) -> bytes:
+    """Return the bytes of a SentencePiece piece: ``<0x0A>`` is a byte, and ``▁`` a blank."""
     byte = _BYTE_PIECE.fullmatch(piece)
     return bytes.fromhex(byte[1]) if byte else piece.replace(_BLANK, " ").encode()
 

@@ -11,9 +11,7 @@ import torch
 
 from vocab.adapters import CONFIG, WEIGHTS, Adapter, module_shapes
 from wordbound.lm.base import REMOVED_ADAPTER, AsyncLM
-from wordbound.lm.forwards.cached_tokens import CachedTokens, TokenNode
-from wordbound.lm.forwards.packed import can_pack, packed_logits
-from wordbound.lm.forwards.padded import logits_at, padded_logits
+from wordbound.lm.forwards import CachedTokens, TokenNode, can_pack, logits_at, packed_logits, padded_logits
 from wordbound.lm.gathering import Ids
 from wordbound.lm.loading import load_tokenizer
 
@@ -24,9 +22,9 @@ _SCORED_AT_ONCE: Final = 256
 class AsyncTransformer(AsyncLM):
     """Rows from a causal language model of transformers.
 
-    A batch is one forward that computes each token of common beginnings once, and keeps the keys and values of the
+    A batch is one forward that computes each token of common beginnings once, and caches the keys and values of the
     tokens used last, so that a prefix that goes on from an earlier one costs its new tokens only. Models with windows
-    or states of their own get padded batches, which reuse what ``cache_kv`` keeps.
+    or states of their own get padded batches, which reuse what ``cache_kv`` caches.
 
     Forwards are executed in the thread of the event loop, which they block, one at a time.
 
@@ -80,7 +78,7 @@ class AsyncTransformer(AsyncLM):
         hf_opts: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Load a model.
+        """Load a model and its tokenizer with transformers.
 
         Args:
             model_id: The model's name at the Hugging Face Hub, or its folder.
@@ -120,7 +118,7 @@ class AsyncTransformer(AsyncLM):
         return _rows(logits)
 
     def next_token_logprobs_uncached(self, token_ids: Sequence[int], lora_name: str | None = None) -> torch.Tensor:
-        """As ``next_token_logprobs_sync``, by a forward of the whole prefix alone that keeps nothing."""
+        """As ``next_token_logprobs_sync``, by a forward of the whole prefix alone that caches nothing."""
         loaded_name, ids = self._key(token_ids, lora_name)
         with self._model_with(loaded_name) as model:
             return _rows(padded_logits(model, [ids], []))[0]
@@ -133,11 +131,12 @@ class AsyncTransformer(AsyncLM):
     def token_logprobs_sync(
         self, prompt_ids: Sequence[int], token_ids: Sequence[int], lora_name: str | None = None
     ) -> torch.Tensor:
-        prompt, ids, loaded_name = self._scored(prompt_ids, token_ids, lora_name)
+        prompt, ids, loaded_name = self._checked_for_scoring(prompt_ids, token_ids, lora_name)
         with self._model_with(loaded_name):
             return self._scores(prompt, ids, self._cached_tokens[loaded_name])
 
     def _scores(self, prompt: Ids, ids: Ids, cached: CachedTokens) -> torch.Tensor:
+        """Compute float32 (n,): log p of each given token after the prompt, 256 tokens to a forward."""
         from transformers import DynamicCache
 
         slots = cached.path(prompt[:-1]) if self._packs else []
@@ -160,7 +159,7 @@ class AsyncTransformer(AsyncLM):
     # What is cached.
 
     def cache_kv(self, prompt_tokens: Sequence[int], lora_name: str | None = None) -> None:
-        """Keep the keys and values of a prompt until ``clear_kv_cache``; what was cached after it is dropped.
+        """Cache the keys and values of a prompt until ``clear_kv_cache``; what was cached after it is dropped.
 
         Raises:
             ValueError: As ``next_token_logprobs``; or the prompt has more than ``kv_cache_tokens``.
@@ -180,7 +179,7 @@ class AsyncTransformer(AsyncLM):
                 self._pinned[loaded_name][ids] = cache
 
     def clear_kv_cache(self) -> None:
-        """Forget all keys and values, those of ``cache_kv`` too."""
+        """Drop all cached keys and values, those of ``cache_kv`` too."""
         with self._model_lock:
             for cached in self._cached_tokens.values():
                 cached.clear()
@@ -188,11 +187,11 @@ class AsyncTransformer(AsyncLM):
                 pinned.clear()
 
     def walk_cache(self, token_ids: Sequence[int], lora_name: str | None = None) -> tuple[TokenNode, int, Any, int]:
-        """Return what is cached of a prefix.
+        """Find how much of a prefix is cached, by its tokens and by ``cache_kv``.
 
         Returns:
             The node of the longest beginning whose keys and values are cached, its number of tokens, the keys and
-            values of the longest beginning that ``cache_kv`` keeps (or None), and the number of its tokens.
+            values of the longest beginning that ``cache_kv`` caches (or None), and the number of its tokens.
         """
         node, num_found, past, base = self._cached_tokens[self.loaded_name(lora_name)].root, 0, None, 0
         for token_id in token_ids:
@@ -214,7 +213,7 @@ class AsyncTransformer(AsyncLM):
 
     @contextlib.contextmanager
     def _model_with(self, loaded_name: str | None) -> Iterator[Any]:
-        """Yield the model with an adapter, or without one; nobody else's until the end."""
+        """Lock the model for this thread, switch to an adapter or to none, and yield it."""
         with self._model_lock, torch.no_grad():
             if loaded_name not in self._cached_tokens:
                 raise ValueError(REMOVED_ADAPTER)
@@ -223,6 +222,7 @@ class AsyncTransformer(AsyncLM):
             yield self.model
 
     def _switch(self, loaded_name: str | None) -> None:
+        """Switch a loaded adapter on, or all adapters off for None."""
         if loaded_name is None:
             # Where none is left there is nothing to switch off.
             with contextlib.suppress(ValueError):
@@ -234,6 +234,7 @@ class AsyncTransformer(AsyncLM):
 
     @contextlib.contextmanager
     def _changing_adapters(self) -> Iterator[None]:
+        """Lock the model and silence warnings while an adapter is loaded or unloaded."""
         with self._model_lock, warnings.catch_warnings():
             # Of a second adapter, and of the end of one that was active: both are wanted.
             for message in ("Already found a `peft_config` attribute", "Adapter .* was active which is now deleted"):
@@ -312,4 +313,5 @@ class AsyncTransformer(AsyncLM):
 
 
 def _rows(logits: torch.Tensor) -> torch.Tensor:
+    """Return the log-softmax of logits, float32 on the CPU."""
     return torch.log_softmax(logits.float(), dim=-1).cpu()

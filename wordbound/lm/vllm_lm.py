@@ -63,7 +63,7 @@ class AsyncVirtualLM(AsyncLM):
         config = engine.vllm_config
         if config.speculative_config is not None:
             raise ValueError("an engine with drafts returns no rows: leave speculative_config out of engine_opts")
-        self._worker = _Worker(engine)
+        self._worker = _EngineThread(engine)
         super().__init__(
             engine.tokenizer,
             **{
@@ -86,7 +86,7 @@ class AsyncVirtualLM(AsyncLM):
 
     @classmethod
     def from_name(cls, name: str, engine_opts: Mapping[str, Any] | None = None, **options: Any) -> Self:
-        """Load a model into an engine.
+        """Load a model into a new vLLM engine of this process.
 
         Args:
             name: A Hugging Face id or a local folder.
@@ -126,7 +126,7 @@ class AsyncVirtualLM(AsyncLM):
     async def token_logprobs(
         self, prompt_ids: Sequence[int], token_ids: Sequence[int], lora_name: str | None = None
     ) -> torch.Tensor:
-        prompt, ids, loaded_name = self._scored(prompt_ids, token_ids, lora_name)
+        prompt, ids, loaded_name = self._checked_for_scoring(prompt_ids, token_ids, lora_name)
         if not ids:
             return torch.empty(0)
         params = SamplingParams(
@@ -137,7 +137,10 @@ class AsyncVirtualLM(AsyncLM):
         return torch.tensor([score[token].logprob for score, token in zip(scores, ids, strict=True) if score])
 
     def cache_kv(self, prompt_tokens: Sequence[int], lora_name: str | None = None) -> None:
-        """Compute a prompt now. The engine keeps it while it has room; beyond whole blocks, for half a minute."""
+        """Compute a prompt now, so that the engine caches its keys and values.
+
+        They stay while the engine has room; beyond whole blocks, for half a minute.
+        """
         self.next_token_logprobs_uncached(prompt_tokens, lora_name)
 
     def clear_kv_cache(self) -> None:
@@ -164,7 +167,7 @@ class AsyncVirtualLM(AsyncLM):
                 f"{config.max_cpu_loras} adapters are loaded already: remove one, or raise max_cpu_loras in engine_opts"
             )
         # vLLM leaves out weights whose module it does not have, and those that are too small leave others in place.
-        if (outline := _outline(self._hf_config)) is not None:
+        if (outline := _model_without_weights(self._hf_config)) is not None:
             adapter.check_model(module_shapes(outline))
         request = LoRARequest(loaded_name, next(self._lora_ids), str(adapter.folder))
         try:
@@ -174,12 +177,14 @@ class AsyncVirtualLM(AsyncLM):
         self._lora_requests[loaded_name] = request
 
     def unload_adapter(self, loaded_name: str) -> None:
+        """Remove an adapter from the engine; its requests under way fail."""
         request = self._lora_requests.pop(loaded_name)
         for key in [key for key in self._cached_names if key[0] == loaded_name]:
             del self._cached_names[key]
         self._worker.call(lambda engine: engine.remove_lora(request.lora_int_id), ends=request)
 
     def _lora_request(self, loaded_name: str | None) -> LoRARequest | None:
+        """Return the engine's reference to a loaded adapter; None for none, ValueError if removed."""
         if loaded_name is None:
             return None
         if loaded_name not in self._lora_requests:
@@ -187,6 +192,7 @@ class AsyncVirtualLM(AsyncLM):
         return self._lora_requests[loaded_name]
 
     def _row_request(self, ids: Ids, lora_name: str | None) -> "_Request":
+        """Build the request of one token for the row after a prefix, forked from a cached prefix."""
         name = self._name()
         extra_args = rows_args()
         if self._keeps:
@@ -205,7 +211,7 @@ class AsyncVirtualLM(AsyncLM):
         return _Request(name, ids, params, self._lora_request(lora_name))
 
     def _beginning(self, prefixes: Sequence[Ids], lora_name: str | None) -> Ids:
-        """Return the beginning that the new ones of these prefixes share, where it is worth a step of its own."""
+        """Return the beginning that the uncached ones of these prefixes share, where it is worth a step of its own."""
         if not self._keeps:
             # The engine finds what requests of one step share, by its blocks of 16 tokens.
             return ()
@@ -217,15 +223,18 @@ class AsyncVirtualLM(AsyncLM):
         return first[:length] if length >= MIN_SHARED else ()
 
     def _parent(self, ids: Ids, lora_name: str | None) -> str | None:
+        """Return the request that cached the longest beginning of a prefix, or None."""
         for length in range(len(ids), max(len(ids) - MAX_BACK, 0), -1):
             if name := self._cached_names.get((lora_name, ids[:length])):
                 return name
         return None
 
     def _name(self) -> str:
+        """Return the name of a new request."""
         return f"rows-{next(self._names)}"
 
     async def _generate(self, requests: Sequence["_Request"]) -> list[RequestOutput]:
+        """Run requests in the engine and wait for their outputs; abort all where one fails."""
         self._worker.put(_Add(requests))
         try:
             return await asyncio.gather(*(asyncio.wrap_future(request.future) for request in requests))
@@ -272,7 +281,7 @@ _Command = _Add | _Abort | _Clear | _Call | None
 """None ends the thread."""
 
 
-class _Worker:
+class _EngineThread:
     """The thread that alone touches the engine. It holds no reference to the model object."""
 
     def __init__(self, engine: LLMEngine) -> None:
@@ -314,6 +323,7 @@ class _Worker:
         gc.collect()
 
     def _run(self) -> None:
+        """Carry out commands, and step the engine while requests run; fail what is left at the end."""
         goes_on = True
         while goes_on:
             goes_on = self._do(self._commands.get())
@@ -331,6 +341,7 @@ class _Worker:
                     request.future.set_exception(ended)
 
     def _do_waiting(self) -> bool:
+        """Carry out the commands in the queue; return whether the thread goes on."""
         while not self._commands.empty():
             if not self._do(self._commands.get()):
                 return False
@@ -357,6 +368,7 @@ class _Worker:
         return True
 
     def _call(self, command: _Call) -> None:
+        """Call a command's function with the engine, after failing the requests of its adapter."""
         if command.ends is not None:
             ended = [name for name, (request, _) in self._running.items() if request.lora is command.ends]
             self._do(_Abort(ended, ValueError(REMOVED_ADAPTER)))
@@ -367,6 +379,7 @@ class _Worker:
             command.future.set_exception(error)
 
     def _add(self, request: _Request) -> None:
+        """Add a request to the engine; one that is refused, or of a removed adapter, fails."""
         if not request.future.set_running_or_notify_cancel():
             return
         try:
@@ -396,12 +409,13 @@ class _Worker:
         return True
 
     def _fail(self, error: Exception) -> None:
+        """Fail all running requests with an error."""
         for request, _ in self._running.values():
             request.future.set_exception(error)
         self._running.clear()
 
 
-def _outline(hf_config: Any) -> Any:
+def _model_without_weights(hf_config: Any) -> Any:
     """Return the model of transformers without its weights; None where transformers has none of this architecture."""
     from transformers import AutoModelForCausalLM
 

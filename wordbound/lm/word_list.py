@@ -145,11 +145,11 @@ class WordList:
         return bool(state) and self._states.can_stop(state)
 
     def tokens_to_end(self, state: State) -> int | None:
-        """Return how few tokens complete the text, its end not counted; None where none do."""
+        """Return the fewest tokens that complete the text, its end not counted; None where none do."""
         return self._states.tokens_to_end(state) if state else 0
 
     def log_mass(self, state: State, row: torch.Tensor, tokens_left: int | None = None) -> float:
-        """Return the log of the probability that a row, float32 (V,), gives to what may come next."""
+        """Return the log of the probability that a row, float32 (V,), gives to the tokens that the mask allows."""
         return float(row.cpu().masked_fill(~self.mask(state, tokens_left), -torch.inf).logsumexp(-1))
 
     def __repr__(self) -> str:

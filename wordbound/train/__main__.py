@@ -23,9 +23,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from wordbound.train.config import TrainConfig, TrainError
-from wordbound.train.filters import Text, filter_texts
-from wordbound.train.progress import progress_bar
-from wordbound.train.writing import write_text
+from wordbound.train.filters import Text, choose_texts
+from wordbound.train.writing import progress_bar, write_text
 
 REPORT: Final = "report.json"
 _MIN_TEXTS: Final = 4
@@ -52,6 +51,7 @@ def train(config: TrainConfig, folder: Path) -> dict[str, Any]:
 
 
 def _train(config: TrainConfig, folder: Path) -> dict[str, Any]:
+    """Run all rounds and copy the last one's adapter and report to the run's folder; return the report."""
     from transformers import AutoTokenizer
 
     from deployments.offline.run import start_ray
@@ -80,8 +80,7 @@ def _run_round(config: TrainConfig, folder: Path, number: int, tokenizer: Any, b
     """Write the texts of a round, and train on them and those of the rounds before; return the texts to learn from."""
     from ray.train import TrainingFailedError
 
-    from wordbound.train.card import write_card
-    from wordbound.train.scoring import score_texts
+    from wordbound.train.card import score_texts, write_card
     from wordbound.train.training import ADAPTER_NAME, encode_examples, train_adapter
 
     adapter = None if number == 1 else folder / f"round-{number - 1}" / ADAPTER_NAME
@@ -91,7 +90,7 @@ def _run_round(config: TrainConfig, folder: Path, number: int, tokenizer: Any, b
     if adapter is not None:
         # The engine counted the bits of the model with the adapter.
         texts = score_texts(config.model, tokenizer, texts, part)
-    passed, reasons = filter_texts(texts, config.filters)
+    passed, reasons = choose_texts(texts, config.filters)
     chosen = [*before, *passed]
     say(f"round {number}: {len(passed)} of {num_written} texts to learn from; left out: {dict(reasons) or 'none'}")
     if len(chosen) < _MIN_TEXTS:
@@ -117,7 +116,7 @@ def _run_round(config: TrainConfig, folder: Path, number: int, tokenizer: Any, b
 def _texts(
     config: TrainConfig, folder: Path, tokenizer: Any, number: int, adapter: Path | None
 ) -> tuple[list[Text], int]:
-    """Return the texts of a round, and how many were written or given."""
+    """Write the texts of a round, or read the user's own; return them, and how many were written or given."""
     import torch
 
     from wordbound.train import texts
@@ -129,12 +128,12 @@ def _texts(
         return own, len(own) + num_rejected
     has_gpu = torch.cuda.is_available()
     with progress_bar("texts", config.num_texts, lambda: (texts.count_texts(folder), "")):
-        written = texts.write_texts(config, folder, has_gpu=has_gpu, round_number=number, adapter=adapter)
+        written = texts.generate_texts(config, folder, has_gpu=has_gpu, round_number=number, adapter=adapter)
     return written, len(written)
 
 
 def _poll_training(folder: Path) -> tuple[int, str]:
-    """Return the steps that were made, and the last held-out loss."""
+    """Read the progress of a training: the steps that were made, and the last held-out loss."""
     from wordbound.train.training import PROGRESS
 
     try:
@@ -145,8 +144,8 @@ def _poll_training(folder: Path) -> tuple[int, str]:
 
 
 def _as_messages(tokenizer: Any, chosen: Sequence[Any]) -> list[dict[str, Any]]:
-    """Return the texts as conversations, with the line that names the size of the list, as the service writes it."""
-    from deployments.replica.prompts.hint import hint_line, takes_system_messages, with_line
+    """Convert texts to conversations, with the hint line that names the size of the list, as the service writes it."""
+    from deployments.replica.prompts.chat_template import hint_line, takes_system_messages, with_line
 
     takes_system = takes_system_messages(tokenizer, None)
     return [
@@ -166,10 +165,12 @@ def _as_messages(tokenizer: Any, chosen: Sequence[Any]) -> list[dict[str, Any]]:
 
 
 def say(line: str) -> None:
+    """Print a line on standard error."""
     print(line, file=sys.stderr, flush=True)
 
 
 def _numbers(text: str) -> list[int]:
+    """Parse integers with commas between them, such as ``500,1000``."""
     return [int(part) for part in text.split(",")]
 
 

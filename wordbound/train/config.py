@@ -76,7 +76,7 @@ class TrainConfig(BaseModel):
 
     @classmethod
     def load(cls, path: Path | None, options: Mapping[str, Any]) -> Self:
-        """Return the settings of a YAML file with those options over it.
+        """Load the settings of a YAML file, if there is one, with ``options`` in place of its own.
 
         Raises:
             TrainError: The file cannot be read, or a setting is unknown or bad.
@@ -98,6 +98,7 @@ class TrainConfig(BaseModel):
 
     @model_validator(mode="after")
     def _check_rounds(self) -> Self:
+        """Refuse several rounds where the texts are given."""
         if self.texts is not None and self.rounds > 1:
             raise ValueError("rounds write texts, and texts are given: leave one of them out")
         return self

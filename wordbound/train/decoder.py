@@ -53,6 +53,7 @@ Windows = npt.NDArray[np.uint16]
 
 
 def _option(default: float, text: str) -> Any:
+    """Create a dataclass field with a default and the text of its help."""
     return field(default=default, metadata={"help": text})
 
 
@@ -93,7 +94,7 @@ class DecoderConfig:
 
 
 class _Source:
-    """The file, read as a stream and checked to its end.
+    """The text file of a training, read as a stream and checked to its end.
 
     Raises:
         TrainError: It cannot be read, or is no text in UTF-8; of ``documents`` too, where the file is changed.
@@ -112,7 +113,7 @@ class _Source:
         self.digest = digest.hexdigest()
 
     def documents(self, look: Callable[[bytes], object] = len) -> Iterator[tuple[str, bool]]:
-        """Yield paragraphs, long ones in pieces of about a chunk, and whether each ends its document.
+        """Yield the file's documents, long ones in pieces of about a chunk, and whether each ends its document.
 
         ``look`` is called with all bytes, by chunks.
         """
@@ -136,6 +137,7 @@ class _Source:
             yield left.strip(), True
 
     def _chunks(self) -> Iterator[tuple[int, bytes]]:
+        """Yield the chunks of the file that are used, each with its offset in bytes."""
         try:
             with self.path.open("rb") as file:
                 for start in range(0, self.num_bytes, _CHUNK_BYTES):
@@ -144,6 +146,7 @@ class _Source:
             raise TrainError(f"cannot read {self.path}: {error.strerror}") from error
 
     def _binary(self, offset: int, what: str) -> TrainError:
+        """Return the error of a file that is no text, with the byte at fault."""
         return TrainError(f"{self.path} is no text in UTF-8: byte {offset} is {what}; convert it to UTF-8 first")
 
 
@@ -164,7 +167,7 @@ def train_decoder(config: DecoderConfig, report: Callable[[str], None] = print) 
     settings = dataclasses.asdict(config) | {"file_path": config.file_path.name, "sha256": source.digest}
     del settings["output"]
     report(f"{source.num_bytes:,} of the {source.size:,} bytes of {config.file_path} are used")
-    figures = _figures(config.output, settings)
+    figures = _open_report(config.output, settings)
     if len(figures["epochs"]) < config.epochs:
         # The checkpoint is written last, and alone says how far the training came.
         _train(config, source, figures | {"epochs": []}, report)
@@ -176,8 +179,8 @@ def train_decoder(config: DecoderConfig, report: Callable[[str], None] = print) 
     return config.output
 
 
-def _figures(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the contents of the folder's ``training.json``, which is begun where nothing was trained there."""
+def _open_report(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
+    """Read the folder's ``training.json``, or begin it where nothing was trained; TrainError for another run's."""
     path = folder / _REPORT
     new = {"settings": settings, "epochs": []}
     with _writing(folder):
@@ -200,6 +203,7 @@ def _figures(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _train(config: DecoderConfig, source: _Source, figures: dict[str, Any], report: Callable[[str], None]) -> None:
+    """Train the epochs that are left, from the checkpoint on, and save the model after each."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     state = _load(config.output / _CHECKPOINT, device)
     tokenizer = _train_tokenizer(config, source) if state is None else Tokenizer.from_str(state["tokenizer"])
@@ -238,6 +242,7 @@ def _train(config: DecoderConfig, source: _Source, figures: dict[str, Any], repo
 
 
 def _line(figure: dict[str, Any], config: DecoderConfig) -> str:
+    """Format the losses, time and sample of an epoch as one line."""
     return (
         f"epoch {figure['epoch']} of {config.epochs}: loss {figure['train_loss']:.3f}, "
         f"held out {figure['held_out_loss']:.3f}, {figure['seconds']} s: {figure['sample']!r}"
@@ -248,6 +253,7 @@ def _line(figure: dict[str, Any], config: DecoderConfig) -> str:
 
 
 def _train_tokenizer(config: DecoderConfig, source: _Source) -> Tokenizer:
+    """Train a byte-level BPE tokenizer on the text."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -262,7 +268,7 @@ def _train_tokenizer(config: DecoderConfig, source: _Source) -> Tokenizer:
 
 
 def _windows(config: DecoderConfig, source: _Source, tokenizer: Tokenizer) -> tuple[Windows, Windows]:
-    """Return the windows that are trained on and those held out, which are spread over the text."""
+    """Tokenize the text into windows; return those to train on and those held out, which are spread over it."""
     end = tokenizer.token_to_id(END)
     parts = [np.asarray([end], dtype=np.uint16)]
     for text, is_end in source.documents():
@@ -287,6 +293,7 @@ def _windows(config: DecoderConfig, source: _Source, tokenizer: Tokenizer) -> tu
 
 
 def _new_model(config: DecoderConfig, tokenizer: Tokenizer) -> Any:
+    """Create a Llama model of the configured size, with random weights."""
     end = tokenizer.token_to_id(END)
     return LlamaForCausalLM(
         LlamaConfig(
@@ -336,6 +343,7 @@ def _epoch(
 
 
 def _learning_rate(config: DecoderConfig, step: int, num_steps: int) -> float:
+    """Return the learning rate of a step: a warm-up, then a cosine down to a tenth."""
     warm_up = max(1, int(num_steps * _WARM_UP))
     if step < warm_up:
         return config.learning_rate * (step + 1) / warm_up
@@ -344,6 +352,7 @@ def _learning_rate(config: DecoderConfig, step: int, num_steps: int) -> float:
 
 
 def _loss(model: Any, windows: Windows) -> torch.Tensor:
+    """Compute the mean loss of a token over windows, in nats."""
     ids = torch.from_numpy(windows.astype(np.int64)).to(model.device)
     logits = model(input_ids=ids[:, :-1], use_cache=False).logits
     return torch.nn.functional.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten())
@@ -351,6 +360,7 @@ def _loss(model: Any, windows: Windows) -> torch.Tensor:
 
 @torch.no_grad()
 def _loss_of(config: DecoderConfig, model: Any, windows: Windows) -> float:
+    """Evaluate the mean loss of a token over held-out windows, in batches, in nats."""
     model.eval()
     batches = [windows[start : start + config.batch_size] for start in range(0, len(windows), config.batch_size)]
     return sum(float(_loss(model, batch)) * len(batch) for batch in batches) / len(windows)
@@ -358,6 +368,7 @@ def _loss_of(config: DecoderConfig, model: Any, windows: Windows) -> float:
 
 @torch.no_grad()
 def _sample(config: DecoderConfig, model: Any, tokenizer: Tokenizer, number: int) -> str:
+    """Sample a text from the model, with a seed of its own for each epoch."""
     end = model.config.eos_token_id
     generator = torch.Generator().manual_seed(config.seed + number)
     ids: list[int] = [end]
@@ -403,6 +414,7 @@ def _save(folder: Path, model: Any, tokenizer: Tokenizer, optimizer: Any, figure
 
 
 def _load(checkpoint: Path, device: torch.device) -> Any:
+    """Load a checkpoint; None where there is none, TrainError where it is damaged."""
     if not checkpoint.exists():
         return None
     try:
@@ -413,6 +425,7 @@ def _load(checkpoint: Path, device: torch.device) -> Any:
 
 @contextmanager
 def _writing(folder: Path) -> Iterator[None]:
+    """Turn a failed write into the folder into a TrainError."""
     try:
         yield
     except (OSError, SafetensorError) as error:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from vocab.decoding.scores import distinct_ngram_share, repeated_ngram_share, words_of
+from vocab.decoding.select import distinct_ngram_share, repeated_ngram_share, words_of
 
 OPENING_WORDS: Final = 4
 LOOP_WORD_CHARS: Final = 4
@@ -60,14 +60,16 @@ class FilterSettings:
     max_opening_share: float = 0.008
 
 
-def filter_texts(texts: Sequence[Text], settings: FilterSettings) -> tuple[list[Text], Counter[str]]:
+def choose_texts(texts: Sequence[Text], settings: FilterSettings) -> tuple[list[Text], Counter[str]]:
     """Return the texts to learn from, and how many were left out for each reason."""
     reasons: Counter[str] = Counter()
     passed: list[Text] = []
     most_bits = _most_bits(texts, settings.max_bits_share)
     for text in texts:
         whole = text if text.has_end else without_last_sentence(text)
-        reason = "no whole sentence" if whole is None else _fault(whole, settings, most_bits.get(text.n_words))
+        reason = (
+            "no whole sentence" if whole is None else _reason_to_leave_out(whole, settings, most_bits.get(text.n_words))
+        )
         if whole is None or reason is not None:
             reasons[str(reason)] += 1
         else:
@@ -86,7 +88,7 @@ def filter_texts(texts: Sequence[Text], settings: FilterSettings) -> tuple[list[
 
 
 def without_last_sentence(text: Text) -> Text | None:
-    """Return a text that ran into its budget without its last sentence, which was hurried; None if it has no other."""
+    """Cut the last whole sentence, hurried by the budget, and what follows it off a text; None if it has no other."""
     sentences = [found.end() for found in _SENTENCE.finditer(text.text)]
     if len(sentences) < 2:
         return None
@@ -95,7 +97,8 @@ def without_last_sentence(text: Text) -> Text | None:
     return replace(text, text=shorter, num_tokens=num_tokens)
 
 
-def _fault(text: Text, settings: FilterSettings, most_bits: float | None) -> str | None:
+def _reason_to_leave_out(text: Text, settings: FilterSettings, most_bits: float | None) -> str | None:
+    """Return why a text is left out (short, unlikely or repetitive), or None."""
     if text.num_tokens < settings.min_tokens:
         return "short"
     if most_bits is not None and text.bits_per_char is not None and text.bits_per_char > most_bits:
@@ -111,7 +114,7 @@ def _fault(text: Text, settings: FilterSettings, most_bits: float | None) -> str
 
 
 def _most_bits(texts: Sequence[Text], share: float) -> dict[int | None, float]:
-    """Return, by size of list, the bits a character that are exceeded by that share of its texts."""
+    """Return, by size of list, the bits per character that this share of its texts exceeds."""
     by_size: dict[int | None, list[float]] = {}
     for text in texts:
         if text.bits_per_char is not None:

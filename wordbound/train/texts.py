@@ -33,7 +33,7 @@ _MAX_BYTES: Final = 256 << 20
 
 
 def read_prompts(config: TrainConfig) -> list[str]:
-    """Return the prompts of a run, each once.
+    """Return the prompts of a run, from the user's file or built in, each once and shuffled.
 
     Raises:
         TrainError: There are none.
@@ -53,8 +53,10 @@ def read_prompts(config: TrainConfig) -> list[str]:
 
 
 def write_requests(config: TrainConfig, folder: Path, round_number: int = 1) -> Path:
-    """Write the requests of a round, where they are not there yet; return their file. Each round takes the prompts
-    after those of the round before."""
+    """Write the requests of a round, where they are not there yet; return their file.
+
+    Each round takes the prompts after those of the round before.
+    """
     path = folder / REQUESTS
     if not path.exists():
         prompts, draw = read_prompts(config), random.Random(config.seed + round_number - 1)  # noqa: S311
@@ -75,10 +77,10 @@ def write_requests(config: TrainConfig, folder: Path, round_number: int = 1) -> 
     return path
 
 
-def write_texts(
+def generate_texts(
     config: TrainConfig, folder: Path, *, has_gpu: bool, round_number: int = 1, adapter: Path | None = None
 ) -> list[Text]:
-    """Have the requests of a round answered, or continue with that; return the texts.
+    """Generate the texts of a round with the offline pipeline, or resume that; return the texts.
 
     Args:
         adapter: Folder of the adapter that writes them; None for the base model.
@@ -110,12 +112,13 @@ def write_texts(
 
 
 def count_texts(folder: Path) -> int:
-    """Return how many texts are written in a round's folder."""
+    """Count the texts written so far in the folder of a round."""
     parts = (folder / ANSWERS / "answers").glob("*.jsonl")
     return sum(part.read_bytes().count(b"\n") for part in parts)
 
 
 def _text_of(body: dict[str, Any], answer: dict[str, Any]) -> Text:
+    """Build a text from a request's body and the service's answer to it."""
     choice, vocab = answer["choices"][0], answer["vocab"]
     return Text(
         prompt=body["messages"][-1]["content"],
@@ -129,13 +132,14 @@ def _text_of(body: dict[str, Any], answer: dict[str, Any]) -> Text:
 
 
 def _errors(folder: Path) -> Iterator[str]:
+    """Yield the messages of the first failed requests of each part."""
     for part in sorted((folder / ANSWERS / "errors").glob("*.jsonl")):
         for line in part.read_text(encoding="utf-8").splitlines()[:_SHOWN_ERRORS]:
             yield json.loads(line)["error"]["message"]
 
 
 def read_own_texts(config: TrainConfig, tokenizer: Any, folder: Path) -> list[Text]:
-    """Return a user's own texts that are in the list, each for the smallest of the sizes that allows it.
+    """Read a user's own texts; return those within the list, each for the smallest size that allows it.
 
     The others go into ``rejected.jsonl`` with their unlisted words.
 
@@ -189,6 +193,7 @@ def _own_texts(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def _read_lines(path: Path) -> list[str]:
+    """Read the lines of a text file; TrainError where it is too large, unreadable or no UTF-8."""
     try:
         if (size := path.stat().st_size) > _MAX_BYTES:
             raise TrainError(

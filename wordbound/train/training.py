@@ -76,7 +76,7 @@ class TrainingSettings:
             )
 
     def num_steps(self, num_texts: int) -> int:
-        """Return the optimizer steps of a training on that many texts."""
+        """Return the number of optimizer steps of a training on that many texts."""
         num_training = num_texts - max(round(num_texts * self.held_out), 1)
         return self.epochs * (num_training // max(min(self.batch_size, num_training), 1))
 
@@ -118,7 +118,7 @@ class Masks:
         self._word_lists: dict[tuple[str, int], WordList] = {}
 
     def forbidden(self, examples: Sequence[Example], vocab_size: int) -> Any:
-        """Return bool (answers' tokens, vocab_size): what the list of each example does not allow at each token.
+        """Return bool (answers' tokens, vocab_size): the tokens that the list of each example forbids at each place.
 
         From a token on that the list spells otherwise, nothing is forbidden.
         """
@@ -142,13 +142,14 @@ class Masks:
         return torch.cat(rows)
 
     def _word_list(self, lang: str, n_words: int) -> WordList:
+        """Return the list of a language and size, compiled on first use."""
         if (lang, n_words) not in self._word_lists:
             self._word_lists[lang, n_words] = WordList(lang, n_words, self._tokenizer)
         return self._word_lists[lang, n_words]
 
 
 def encode_examples(tokenizer: Any, texts: Sequence[dict[str, Any]]) -> list[Example]:
-    """Return the examples of texts: ``messages``, ``text``, ``has_end`` and, of a list, ``lang`` and ``n_words``.
+    """Tokenize texts (``messages``, ``text``, ``has_end`` and, of a list, ``lang``, ``n_words``) into examples.
 
     ``has_end`` is whether the model shall learn that the text ends here; one that ran into its budget does not.
     """
@@ -162,7 +163,7 @@ def encode_examples(tokenizer: Any, texts: Sequence[dict[str, Any]]) -> list[Exa
 
 
 def split_held_out(examples: Sequence[Example], share: float, seed: int) -> tuple[list[Example], list[Example]]:
-    """Return the examples to train on and those held out, at least one each where there are two."""
+    """Split examples at random into those to train on and those held out, at least one each where there are two."""
     shuffled = list(examples)
     random.Random(seed).shuffle(shuffled)  # noqa: S311 - an order, not a secret
     num_held_out = max(round(len(shuffled) * share), 1)
@@ -170,7 +171,7 @@ def split_held_out(examples: Sequence[Example], share: float, seed: int) -> tupl
 
 
 def collate(examples: Sequence[Example], padding: int) -> LabelledBatch:
-    """Return the batch of some examples."""
+    """Pad examples on the left into one batch with labels."""
     import torch
 
     length = max(len(example.prompt) + len(example.answer) for example in examples)
@@ -188,7 +189,7 @@ def collate(examples: Sequence[Example], padding: int) -> LabelledBatch:
 
 
 def loss_sums(model: Any, examples: Sequence[Example], padding: int, masks: Masks | None = None) -> Losses:
-    """Return the losses of examples, in one forward pass; those of the masks are 0 without ``masks``."""
+    """Compute the losses of examples, in one forward pass; those of the masks are 0 without ``masks``."""
     import torch
 
     batch = collate(examples, padding)
@@ -291,7 +292,7 @@ class _Run:
         """The adapter's weights at the lowest held-out loss."""
 
     def load(self, checkpoint: Path) -> None:
-        """Continue from a checkpoint."""
+        """Restore weights, optimizer, step and figures from a checkpoint."""
         import torch
         from peft import set_peft_model_state_dict
 
@@ -331,7 +332,7 @@ class _Run:
 
 
 def batches_of(num_examples: int, settings: TrainingSettings, epoch: int) -> Iterator[list[int]]:
-    """Yield the places of each batch's examples, in an order of that epoch; the last ones, too few, are left out."""
+    """Yield the indices of each batch's examples, shuffled by epoch; the last ones, too few, are left out."""
     order = list(range(num_examples))
     random.Random(f"{settings.seed} {epoch}").shuffle(order)  # noqa: S311
     size = min(settings.batch_size, num_examples)
@@ -346,7 +347,7 @@ def learning_rate_at(step: int, num_steps: int, settings: TrainingSettings) -> f
 
 
 def _train_worker(config: dict[str, Any]) -> None:
-    """Train on one worker of Ray Train."""
+    """Train on one worker of Ray Train: resume, make steps, evaluate and report checkpoints."""
     import ray
     import ray.train
     from ray.train.torch import prepare_model

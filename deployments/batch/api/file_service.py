@@ -60,11 +60,12 @@ class FileService:
         self._uploads_lock = Lock()
 
     def close(self) -> None:
+        """Discard all uploads under way."""
         while self._uploads:
             self._uploads.popitem()[1].file.discard()
 
     def begin_upload(self, owner: str, num_bytes: int) -> str:
-        """Make room for a file of so many bytes; return the id of the upload."""
+        """Begin an upload of ``num_bytes``, if the owner's files leave room; return its id."""
         if not num_bytes:
             raise BadRequestError("The file is empty.", "file")
         if num_bytes > self._limits.max_file_bytes:
@@ -81,7 +82,7 @@ class FileService:
         return upload_id
 
     def append(self, owner: str, upload_id: str, piece: bytes) -> None:
-        """Take the next piece of an upload; a piece that cannot be written ends the upload."""
+        """Write the next piece of an upload; one that cannot be written ends the upload."""
         upload = self._upload(owner, upload_id)
         upload.last_piece_at = self._clock()
         try:
@@ -94,13 +95,13 @@ class FileService:
     def create_file(
         self, owner: str, upload_id: str, filename: str, purpose: str, expires_after_s: int | None = None
     ) -> dict[str, Any]:
-        """Keep an uploaded file; ``expires_after_s`` shortens the time for which it is kept."""
+        """Make a file of a complete upload; ``expires_after_s`` shortens the time until it is deleted."""
         file = self._end_upload(owner, upload_id)
         try:
             if purpose != "batch":
                 raise BadRequestError("'purpose' must be 'batch'.", "purpose")
             keep_s = min(expires_after_s or self._limits.retention_s, self._limits.retention_s)
-            return objects.file_object(self._remember(owner, upload_id, filename, file.commit(), keep_s))
+            return objects.file_object(self._record_file(owner, upload_id, filename, file.commit(), keep_s))
         finally:
             file.discard()
 
@@ -112,7 +113,7 @@ class FileService:
         limit: int | None = None,
         order: str = "desc",
     ) -> dict[str, Any]:
-        """Return at most ``limit`` files, newest first unless ``order`` is ``asc``."""
+        """Return a page of the owner's files, at most ``limit``, newest first unless ``order`` is ``asc``."""
         limit = check_limit(limit, MAX_FILES_LISTED, MAX_FILES_LISTED)
         if order not in ("asc", "desc"):
             raise BadRequestError("'order' must be 'asc' or 'desc'.", "order")
@@ -127,10 +128,11 @@ class FileService:
         return objects.list_object([objects.file_object(file) for file in files], has_more=has_more)
 
     def get_file(self, owner: str, file_id: str) -> dict[str, Any]:
+        """Return OpenAI's object of one of the owner's files."""
         return objects.file_object(self._file(owner, file_id))
 
     def read_file(self, owner: str, file_id: str, offset: int, num_bytes: int) -> bytes:
-        """Return at most ``num_bytes`` from ``offset`` on; fewer where the file ends."""
+        """Return at most ``num_bytes`` of a file's contents from ``offset`` on; fewer where it ends."""
         if offset < 0 or not 0 < num_bytes <= MAX_READ_BYTES:
             raise BadRequestError(f"A piece of a file has at least 1 and at most {MAX_READ_BYTES} bytes.")
         file = self._file(owner, file_id)
@@ -140,6 +142,7 @@ class FileService:
             raise NotFoundError("There is no such file.") from None
 
     def delete_file(self, owner: str, file_id: str) -> dict[str, Any]:
+        """Delete a file with its contents; refuse one that an open batch reads."""
         with self._lock:
             file = self._file(owner, file_id)
             for batch in self._store.open_batches():
@@ -153,6 +156,7 @@ class FileService:
         return objects.deleted_file(file.id)
 
     def _upload(self, owner: str, upload_id: str) -> _Upload:
+        """Return the owner's upload under way; refuse where it is gone."""
         upload = self._uploads.get(upload_id)
         if upload is None or upload.owner != owner:
             raise OverloadedError("The upload was interrupted. Send the file again.")
@@ -167,7 +171,8 @@ class FileService:
             raise OverloadedError("The upload was interrupted. Send the file again.")
         return upload.file
 
-    def _remember(self, owner: str, file_id: str, filename: str, num_bytes: int, keep_s: int) -> FileRecord:
+    def _record_file(self, owner: str, file_id: str, filename: str, num_bytes: int, keep_s: int) -> FileRecord:
+        """Record a file whose contents are stored; where it is refused, delete them."""
         now = self._now()
         file = FileRecord(
             id=file_id,
@@ -190,6 +195,7 @@ class FileService:
         return file
 
     def _max_bytes(self, owner: str) -> int:
+        """Return how many bytes the owner's files may have together."""
         return self._settings.key(owner).max_file_bytes or self._limits.max_bytes_per_key
 
     def _storage_full(self, owner: str) -> BadRequestError:
@@ -200,12 +206,14 @@ class FileService:
         )
 
     def _file(self, owner: str, file_id: str) -> FileRecord:
+        """Return the record of one of the owner's files, else raise a 404."""
         file = self._store.file(owner, file_id) if is_id(file_id) else None
         if file is None:
             raise NotFoundError("There is no such file.")
         return file
 
     def _drop_contents(self, file_id: str) -> None:
+        """Delete a file's contents, and log where that fails."""
         try:
             self._contents.delete(file_id)
         except StorageError as error:
@@ -220,11 +228,15 @@ def new_file_id() -> str:
 
 
 def is_id(text: str) -> bool:
-    """Return whether a text has the form of our ids; a database may refuse other texts, so it is not asked for them."""
+    """Return whether a text has the form of our ids.
+
+    A database may refuse other texts, so it is not asked for them.
+    """
     return _ID.fullmatch(text) is not None
 
 
 def check_limit(limit: int | None, default: int, most: int) -> int:
+    """Return the size of a page as asked for, else the default; refuse one out of range."""
     if limit is None:
         return default
     if not 1 <= limit <= most:
@@ -233,6 +245,7 @@ def check_limit(limit: int | None, default: int, most: int) -> int:
 
 
 def check_cursor(after: str | None) -> str | None:
+    """Return the id after which a list continues; refuse one that has not the form of an id."""
     if after is not None and not is_id(after):
         raise unknown_cursor()
     return after

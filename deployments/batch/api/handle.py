@@ -79,16 +79,19 @@ class BatchClient:
         return await _object(caller, self._handle.get_job.remote(caller.owner, job_id))
 
     async def job_results(self, caller: Caller, job_id: str) -> str:
+        """Return the id of the file that holds a job's results."""
         file_id: str = await _value(caller, self._handle.job_results.remote(caller.owner, job_id))
         return file_id
 
 
 async def _object(caller: Caller, response: Awaitable[Reply]) -> Object:
+    """Wait for a reply of the batch deployment; return the JSON object in it, or raise its error."""
     made: Object = await _value(caller, response)
     return made
 
 
 async def _value(caller: Caller, response: Awaitable[Reply]) -> Any:
+    """Wait for a reply of the batch deployment; return the value in it, or raise its error."""
     try:
         reply = await response
     except Exception as exception:

@@ -23,7 +23,9 @@ _BLANKS: Final = re.compile(rb"[ \t\n\r]*+")
 def to_lines(
     content: bytes, parameters: Mapping[str, Any], *, limits: Limits, model_id: str, max_lines: int
 ) -> Iterator[bytes]:
-    """Yield the lines of a batch, with their line breaks, one for each item, named ``"0"``, ``"1"``, …
+    """Turn a job's JSON list into the lines of a batch, one for each item, named ``"0"``, ``"1"``, …
+
+    Each has its line break.
 
     Takes 25 ms for a megabyte of prose, and half a second for the worst. An item longer than
     ``limits.max_body_bytes`` becomes a line that is too long, and has no content.
@@ -54,6 +56,7 @@ def to_lines(
 
 
 def _request(request: dict[str, Any], parameters: Mapping[str, Any], model_id: str) -> dict[str, Any]:
+    """Return an item's chat request with the parameters of the query, which override its own."""
     changed = {**request, **parameters}
     if "max_tokens" in parameters:
         changed.pop("max_completion_tokens", None)
@@ -68,6 +71,7 @@ def _request(request: dict[str, Any], parameters: Mapping[str, Any], model_id: s
 
 
 def _vocab(vocab: dict[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an item's ``vocab`` with the list and N of the query in place of its own."""
     changed = dict(vocab)
     if "vocab_lang" in parameters:
         changed["lang"] = parameters["vocab_lang"]
@@ -78,7 +82,7 @@ def _vocab(vocab: dict[str, Any], parameters: Mapping[str, Any]) -> dict[str, An
 
 
 def _items(content: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield each item of the outermost list and where it starts; whether it is JSON is not checked."""
+    """Yield each item of the outermost JSON list and the byte where it starts; items are not parsed."""
     start = _BLANKS.match(content).end()  # type: ignore[union-attr]
     if content[start : start + 1] != b"[":
         raise _no_list("it does not begin with '['")

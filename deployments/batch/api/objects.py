@@ -23,6 +23,7 @@ JOB_STATUS: Final[Mapping[Status, str]] = {
 
 
 def file_object(file: FileRecord) -> dict[str, Any]:
+    """Return OpenAI's object of a file."""
     return {
         "id": file.id,
         "object": "file",
@@ -41,6 +42,7 @@ def deleted_file(file_id: str) -> dict[str, Any]:
 
 
 def batch_object(batch: BatchRecord) -> dict[str, Any]:
+    """Return OpenAI's object of a batch."""
     return {
         "id": batch.id,
         "object": "batch",
@@ -66,11 +68,12 @@ def batch_object(batch: BatchRecord) -> dict[str, Any]:
 
 
 def job_object(job: BatchRecord) -> dict[str, Any]:
+    """Return the simple route's object of a job."""
     return {
         "id": job.id,
         # The name and the sentence that clients of older servers look for.
         "job_id": job.id,
-        "message": _job_message(job),
+        "message": _progress_sentence(job),
         "object": "batch.job",
         "status": JOB_STATUS[job.status],
         "submitted_at": job.created_at,
@@ -93,7 +96,8 @@ def job_error(job: BatchRecord) -> dict[str, Any] | None:
     return {"message": "The job was stopped before its end.", "code": BATCH_CANCELLED}
 
 
-def _job_message(job: BatchRecord) -> str:
+def _progress_sentence(job: BatchRecord) -> str:
+    """Return a sentence for people: how far a job is, or why it failed."""
     if (error := job_error(job)) is not None:
         return error["message"] or "The job failed."
     if JOB_STATUS[job.status] == "pending":
@@ -105,6 +109,7 @@ def _job_message(job: BatchRecord) -> str:
 
 
 def list_object(data: Sequence[dict[str, Any]], *, has_more: bool) -> dict[str, Any]:
+    """Return OpenAI's object of one page of a list."""
     return {
         "object": "list",
         "data": list(data),

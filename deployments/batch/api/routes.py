@@ -13,10 +13,9 @@ from deployments.batch.api.uploads import Uploads
 from deployments.contract import Caller
 from deployments.errors import BadRequestError, InternalError
 from deployments.ingress.answers import unless_client_leaves
-from deployments.ingress.body import parse_json, read_json_body
+from deployments.ingress.body import parse_json, read_json_body, read_query, whole_number
 from deployments.ingress.connections.send_ahead import FEW_BYTES, next_piece_bytes
 from deployments.ingress.layers.routing import Routes
-from deployments.ingress.query import read_query, whole_number
 from deployments.limits import Limits
 from deployments.protocol.batches import read_expiry, read_parameters
 from deployments.settings import Settings
@@ -64,6 +63,8 @@ def add_batch_routes(app: FastAPI, settings: Settings, batches: BatchClient) -> 
 
 
 def _add_files(app: FastAPI, batches: BatchClient, uploads: Uploads) -> None:
+    """Add the routes under ``/v1/files``."""
+
     @app.post("/v1/files")
     async def create_file(request: Request) -> Response:
         """Upload a file of requests for a batch, a line each."""
@@ -99,6 +100,8 @@ def _add_files(app: FastAPI, batches: BatchClient, uploads: Uploads) -> None:
 
 
 def _add_batches(app: FastAPI, batches: BatchClient, limits: Limits) -> None:
+    """Add the routes under ``/v1/batches``."""
+
     @app.post("/v1/batches")
     async def create_batch(request: Request) -> Response:
         """Answer the lines of a file."""
@@ -125,6 +128,8 @@ def _add_batches(app: FastAPI, batches: BatchClient, limits: Limits) -> None:
 
 
 def _add_jobs(app: FastAPI, batches: BatchClient, uploads: Uploads, settings: Settings) -> None:
+    """Add the routes under ``/v1/batch/jobs``."""
+
     @app.post("/v1/batch/jobs")
     async def create_job(request: Request) -> Response:
         """Answer a JSON list of chats; members in the query replace those of each."""
@@ -148,6 +153,7 @@ def _add_jobs(app: FastAPI, batches: BatchClient, uploads: Uploads, settings: Se
 
 
 async def _send_file(batches: BatchClient, request: Request, file_id: str, media_type: str) -> Response:
+    """Return a response that streams one of the caller's files."""
     caller = _caller(request)
 
     async def read(offset: int, num_bytes: int) -> bytes:
@@ -163,7 +169,7 @@ def _caller(request: Request) -> Caller:
 
 
 def _expiry(fields: dict[str, str]) -> int | None:
-    """Return the seconds of ``expires_after``, in the form in which the ``openai`` package sends objects."""
+    """Return the seconds of a form's ``expires_after``, which the ``openai`` package sends as parts; None without."""
     if _ANCHOR not in fields and _SECONDS not in fields:
         return None
     seconds: Any = fields.get(_SECONDS)
@@ -173,7 +179,7 @@ def _expiry(fields: dict[str, str]) -> int | None:
 
 
 class FileStream(Response):
-    """An answer that is a file."""
+    """A response that streams a file in pieces."""
 
     def __init__(self, first: bytes, read: Read, num_bytes: int, media_type: str, request_id: str) -> None:
         super().__init__(media_type=media_type, headers={"Content-Length": str(num_bytes)})
@@ -184,7 +190,7 @@ class FileStream(Response):
 
     @classmethod
     async def begin(cls, read: Read, num_bytes: int, media_type: str, request_id: str) -> Self:
-        """Read the first piece, while an error can still be told.
+        """Read the first piece of a file, while an error can still be the response.
 
         Raises:
             ApiError: It cannot be read.
@@ -197,6 +203,7 @@ class FileStream(Response):
         await unless_client_leaves(receive, self._send_pieces(scope, send))
 
     async def _send_pieces(self, scope: Scope, send: Send) -> None:
+        """Send the body piece by piece; each is read when the one before is sent."""
         piece, self._first = self._first, b""
         sent = 0
         while True:
@@ -210,6 +217,7 @@ class FileStream(Response):
 
 
 async def _exactly(read: Read, offset: int, end: int, num_bytes: int, request_id: str) -> bytes:
+    """Read the next piece of a file; raise where it is shorter than it must be."""
     piece = await read(offset, num_bytes)
     if len(piece) != min(num_bytes, end - offset):
         raise InternalError(request_id)

@@ -31,7 +31,7 @@ _JOB_WINDOW_S: Final = 7 * 86400
 
 
 class BatchService(FileService):
-    """All operations of the API, with the contract of ``FileService``.
+    """All operations on files, batches and jobs, with the contract of ``FileService``.
 
     ``on_change`` is called when a batch is added, or is to be cancelled.
     """
@@ -51,7 +51,7 @@ class BatchService(FileService):
     # Batches
 
     def create_batch(self, owner: str, fields: Any) -> dict[str, Any]:
-        """Make a batch of a file; ``fields`` is the parsed body of the request."""
+        """Make a batch of an uploaded file; ``fields`` is the parsed body of the request."""
         checked = read_batch(fields, max_window_s=self._limits.retention_s)
         with self._lock:
             file = self._store.file(owner, checked.input_file_id) if is_id(checked.input_file_id) else None
@@ -73,10 +73,11 @@ class BatchService(FileService):
         return objects.batch_object(batch)
 
     def get_batch(self, owner: str, batch_id: str) -> dict[str, Any]:
+        """Return OpenAI's object of one of the owner's batches."""
         return objects.batch_object(self._batch(owner, batch_id, "batch"))
 
     def list_batches(self, owner: str, after: str | None = None, limit: int | None = None) -> dict[str, Any]:
-        """Return at most ``limit`` batches, newest first."""
+        """Return a page of the owner's batches, at most ``limit``, newest first."""
         limit = check_limit(limit, _BATCHES_LISTED, MAX_BATCHES_LISTED)
         try:
             batches, has_more = self._store.batches(owner, "batch", after=check_cursor(after), limit=limit)
@@ -85,7 +86,10 @@ class BatchService(FileService):
         return objects.list_object([objects.batch_object(batch) for batch in batches], has_more=has_more)
 
     def cancel_batch(self, owner: str, batch_id: str) -> dict[str, Any]:
-        """Begin to cancel; what is answered is kept. Harmless for a batch that is being cancelled, or was."""
+        """Begin to cancel a batch; what is answered stays.
+
+        Harmless for a batch that is being cancelled, or was.
+        """
         batch = self._batch(owner, batch_id, "batch")
         changed = self._store.update_batch(
             batch.id, only_from=("validating", "in_progress"), status="cancelling", cancelling_at=self._now()
@@ -108,7 +112,7 @@ class BatchService(FileService):
             num_bytes = self._contents.write(file_id, self._job_lines(uploaded, parameters))
         finally:
             uploaded.discard()
-        file = self._remember(owner, file_id, "job.jsonl", num_bytes, self._limits.retention_s)
+        file = self._record_file(owner, file_id, "job.jsonl", num_bytes, self._limits.retention_s)
         window_s = min(_JOB_WINDOW_S, self._limits.retention_s)
         job = self._new_batch(owner, "job", file, f"{window_s}s", window_s)
         try:
@@ -122,10 +126,11 @@ class BatchService(FileService):
         return objects.job_object(job)
 
     def get_job(self, owner: str, job_id: str) -> dict[str, Any]:
+        """Return the simple route's object of one of the owner's jobs."""
         return objects.job_object(self._batch(owner, job_id, "job"))
 
     def job_results(self, owner: str, job_id: str) -> str:
-        """Return the id of the file that holds the results, as a JSON list."""
+        """Return the id of the file that holds a job's results as a JSON list; 409 where there are none."""
         job = self._batch(owner, job_id, "job")
         if job.output_file_id is not None:
             return job.output_file_id
@@ -135,6 +140,7 @@ class BatchService(FileService):
         raise ConflictError("The job has not ended yet. Ask again later.", code="job_not_finished")
 
     def _job_lines(self, uploaded: PartialFile, parameters: Mapping[str, Any]) -> Iterator[bytes]:
+        """Yield the batch lines of an uploaded JSON list, which is mapped into memory."""
         uploaded.flush()
         # Mapped, so that the list is not in memory; unmapped with the last line found in it.
         content = mmap.mmap(uploaded.file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -149,6 +155,7 @@ class BatchService(FileService):
     def _new_batch(
         self, owner: str, kind: Kind, file: FileRecord, window: str, window_s: int, **fields: Any
     ) -> BatchRecord:
+        """Return the record of a new batch or job, with its id and deadline."""
         now = self._now()
         return BatchRecord(
             id=f"{kind}_{uuid4().hex}",
@@ -163,6 +170,7 @@ class BatchService(FileService):
         )
 
     def _add(self, batch: BatchRecord) -> None:
+        """Record a new batch; refuse it where too many are open."""
         max_open = self._settings.key(batch.owner).max_open_batches or self._limits.max_open_per_key
         try:
             self._store.add_batch(batch, max_open=self._limits.max_open, max_open_of_owner=max_open)
@@ -175,6 +183,7 @@ class BatchService(FileService):
             ) from None
 
     def _batch(self, owner: str, batch_id: str, kind: Kind) -> BatchRecord:
+        """Return the record of one of the owner's batches or jobs, else raise a 404."""
         batch = self._store.batch(owner, batch_id) if is_id(batch_id) else None
         if batch is None or batch.kind != kind:
             raise NotFoundError(f"There is no such {kind}.")

@@ -35,7 +35,7 @@ _SLACK_BYTES: Final = 64 * 1024
 
 @dataclass
 class Upload:
-    """What was uploaded; ``filename`` is printable, and ``fields`` are the parts that are no file."""
+    """A file that was uploaded; ``filename`` is printable, and ``fields`` are the parts that are no file."""
 
     filename: str
     file: UploadFile
@@ -80,6 +80,7 @@ class Uploads:
         num_bytes = 0
 
         async def body() -> AsyncGenerator[bytes]:
+            """Yield the body's chunks, and refuse those past the limits."""
             nonlocal num_bytes
             async for chunk in request.stream():
                 if num_bytes + len(chunk) > self._max_file_bytes + _SLACK_BYTES:
@@ -100,7 +101,7 @@ class Uploads:
                 raise RequestTimeoutError(f"The file did not arrive within {self._max_s:g} s.") from None
             except ClientDisconnect:
                 raise ClientLeft from None
-            upload = _upload(form, fields)
+            upload = _read_form(form, fields)
             if (upload.file.size or 0) > self._max_file_bytes:
                 raise self._too_large()
             yield upload
@@ -129,6 +130,8 @@ class _Parser(MultiPartParser):
 
 
 async def _parse(request: Request, body: AsyncGenerator[bytes], num_fields: int) -> FormData:
+    """Parse a multipart form within its limits; refuse one that is malformed or breaks off."""
+
     async def whole_body() -> AsyncGenerator[bytes]:
         async for chunk in body:
             yield chunk
@@ -148,7 +151,8 @@ async def _parse(request: Request, body: AsyncGenerator[bytes], num_fields: int)
         raise BadRequestError(f"The body is no valid multipart form: {printable(cause, 200)}") from None
 
 
-def _upload(form: FormData, known: Collection[str]) -> Upload:
+def _read_form(form: FormData, known: Collection[str]) -> Upload:
+    """Take the file and the allowed text fields from a form, or refuse it."""
     fields: dict[str, str | UploadFile] = {}
     for name, value in form.multi_items():
         shown = printable(name)

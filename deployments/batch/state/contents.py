@@ -24,6 +24,7 @@ class Contents:
         self._folder.prepare_folder()
 
     def begin(self, name: str) -> PartialFile:
+        """Return a new file to write to, which appears under its name when it is committed."""
         return PartialFile(self._file(name))
 
     def write(self, name: str, chunks: Iterable[bytes]) -> int:
@@ -42,13 +43,14 @@ class Contents:
         self._file(name).delete()
 
     def old_names(self, older_than_s: float) -> list[str]:
-        """Return the names of the files written at least so long ago, as far as the file system tells.
+        """Return the names of files written at least ``older_than_s`` ago, as far as the file system knows.
 
         A process that died between writing a file and recording it has left an orphan.
         """
         return [name for name in self._folder.old_names(older_than_s) if _NAME.fullmatch(name)]
 
     def _file(self, name: str) -> Location:
+        """Return the location of a file; refuse a name that is not ours."""
         if not _NAME.fullmatch(name):
             raise ValueError("the name of a file is of small letters, digits, - and _")
         return self._folder.child(name)

@@ -157,6 +157,7 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
+        """Begin a transaction that only reads."""
         with self._errors(), self._engine.begin() as connection:
             yield connection
 
@@ -170,6 +171,7 @@ class Database:
         self._engine.dispose()
 
     def _create_tables(self) -> None:
+        """Create the tables that are missing; refuse a database that a newer release has written."""
         with self.writing() as connection:
             if connection.dialect.name == "postgresql":
                 connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _ON_CREATION})
@@ -187,6 +189,7 @@ class Database:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
+        """Turn every failure of the database into a ``StoreError`` without password or contents."""
         try:
             yield
         except SQLAlchemyError as error:
@@ -199,6 +202,7 @@ class Database:
 
 
 def _parse_url(url: str) -> URL:
+    """Parse a database's URL; refuse other kinds, and SQLite without a file."""
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError):
@@ -215,6 +219,7 @@ def _parse_url(url: str) -> URL:
 
 
 def _engine(url: URL) -> Engine:
+    """Create SQLAlchemy's engine for SQLite, with the folder of its file, or for PostgreSQL."""
     # The parameters of a statement are what clients sent; they are kept out of every message.
     if url.drivername == "postgresql+psycopg":
         return _postgresql(url)
@@ -230,6 +235,7 @@ def _engine(url: URL) -> Engine:
 
 
 def _postgresql(url: URL) -> Engine:
+    """Create SQLAlchemy's engine for PostgreSQL, with timeouts."""
     options = {name: value for name, value in _SERVER_OPTIONS.items() if name not in url.query}
     try:
         # Statements prepared on the server would not survive a pooler between us and it.
@@ -243,6 +249,7 @@ def _postgresql(url: URL) -> Engine:
 
 
 def _prepare_sqlite(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
+    """Set up a new connection of SQLite: write-ahead log, and an fsync for each transaction."""
     # Otherwise Python's module begins transactions where it thinks fit.
     cast("sqlite3.Connection", connection).isolation_level = None
     cursor = connection.cursor()
@@ -272,11 +279,13 @@ def _write_ahead(cursor: DBAPICursor) -> None:
 
 
 def _begin_sqlite(connection: Connection) -> None:
+    """Begin a transaction of SQLite; one that is to write takes the lock at once."""
     writing = connection.get_execution_options().get("writing", False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
 
 
 def _prepare_postgresql(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
+    """Set the timeouts of a new connection of PostgreSQL."""
     cursor = connection.cursor()
     cursor.execute(f"SET lock_timeout = '{_LOCK_WAIT_S}s'")
     # A node that lost its network inside a transaction must not hold a batch for the hours that TCP takes to notice.

@@ -47,7 +47,7 @@ class TooManyOpenError(Exception):
 
 
 class Store:
-    """The records of batches.
+    """The records of files, batches and their lines in the database.
 
     Every method may raise ``StoreError``; nothing of its transaction has happened then, or, where the connection to
     a server broke at its very end, all of it. Any may be repeated, except that ``add_batch`` fails then.
@@ -110,7 +110,7 @@ class Store:
             return self._first_of(connection, query, limit, FileRecord)
 
     def delete_file(self, owner: str | None, file_id: str) -> bool:
-        """Return whether there was one."""
+        """Delete the record of a file; return whether there was one."""
         with self._database.writing() as connection:
             return (
                 connection.execute(delete(database.files).where(*_is_named(database.files, owner, file_id))).rowcount
@@ -118,6 +118,7 @@ class Store:
             )
 
     def expired_files(self, now: int) -> list[FileRecord]:
+        """Return the files of all owners that have expired at ``now``."""
         with self._database.reading() as connection:
             query = select(database.files).where(database.files.c.expires_at <= now)
             return self._all_of(connection, query, FileRecord)
@@ -162,7 +163,10 @@ class Store:
             return self._first_of(connection, query, limit, BatchRecord)
 
     def open_batches(self) -> list[BatchRecord]:
-        """Return the batches that have not ended, oldest first. One whose row is no record fails, so that it has."""
+        """Return the batches that have not ended, oldest first.
+
+        One whose row is no record fails, so that it has ended.
+        """
         of = database.batches.c
         query = select(database.batches).where(of.status.in_(OPEN)).order_by(of.number)
         with self._database.reading() as connection:
@@ -204,7 +208,9 @@ class Store:
     def finish(
         self, batch_id: str, *, only_from: Collection[Status], files: Sequence[FileRecord], **changes: Any
     ) -> BatchRecord | None:
-        """Add the batch's files, change it, and delete its lines; return None where it is in another status, or gone.
+        """End a batch: add its files, change it, and delete its lines.
+
+        Return None where it is in another status, or gone.
 
         Raises:
             ValueError: As ``update_batch``.
@@ -243,6 +249,7 @@ class Store:
             return len(new)
 
     def recorded_lines(self, batch_id: str) -> set[int]:
+        """Return the numbers of a batch's lines that have a result."""
         with self._database.reading() as connection:
             return set(
                 connection.scalars(select(database.results.c.line).where(_is_line_of(database.results, batch_id)))
@@ -259,7 +266,7 @@ class Store:
             return [LineResult.model_validate(dict(row)) for row in rows]
 
     def attempts(self, batch_id: str) -> dict[int, int]:
-        """Return how often ``add_attempts`` counted each line; others are left out."""
+        """Return how many attempts ``add_attempts`` counted for each line; others are left out."""
         of = database.attempts.c
         with self._database.reading() as connection:
             rows = connection.execute(select(of.line, of.attempts).where(_is_line_of(database.attempts, batch_id)))
@@ -279,6 +286,7 @@ class Store:
     # Rows that may be no records
 
     def _read(self, row: Row, kind: type[Record]) -> Record | None:
+        """Return a row as a record; None where it is none, which is logged once."""
         try:
             return _to_record(row, kind)
         except ValidationError as error:
@@ -289,15 +297,18 @@ class Store:
             return None
 
     def _all_of(self, connection: Connection, query: Select[Any], kind: type[Record]) -> list[Record]:
+        """Return the rows of a query as records, without those that are none."""
         records = (self._read(row, kind) for row in connection.execute(query).mappings())
         return [record for record in records if record is not None]
 
     def _one_of(self, connection: Connection, query: Select[Any], kind: type[Record]) -> Record | None:
+        """Return the first record that a query finds, or None."""
         return next(iter(self._all_of(connection, query, kind)), None)
 
     def _first_of(
         self, connection: Connection, query: Select[Any], limit: int, kind: type[Record]
     ) -> tuple[list[Record], bool]:
+        """Return the first ``limit`` records of a query, and whether there are more."""
         rows = connection.execute(query.limit(limit + 1)).mappings().all()
         records = (self._read(row, kind) for row in rows[:limit])
         return [record for record in records if record is not None], len(rows) > limit
@@ -325,6 +336,7 @@ class Store:
 
 
 def _is_named(table: Table, owner: str | None, record_id: str) -> list[ColumnElement[bool]]:
+    """Return the conditions for the record of an id: the owner's, or anyone's with None."""
     if not (record_id.isascii() and record_id.isprintable()):
         return [false()]  # comes from a client; PostgreSQL refuses a statement with a NUL in it
     return [table.c.id == record_id, *([] if owner is None else [table.c.owner == owner])]
@@ -333,7 +345,7 @@ def _is_named(table: Table, owner: str | None, record_id: str) -> list[ColumnEle
 def _page_of(
     connection: Connection, query: Select[Any], table: Table, owner: str, after: str | None, newest_first: bool
 ) -> Select[Any]:
-    """Return the query in order, after the owner's record ``after``."""
+    """Return the query ordered by age, continued after the owner's record ``after``."""
     number = table.c.number
     if after is not None:
         cursor = connection.scalar(select(number).where(*_is_named(table, owner, after)))
@@ -349,6 +361,7 @@ def _lock_additions(connection: Connection) -> None:
 
 
 def _sum_bytes(connection: Connection, owner: str, *conditions: ColumnElement[bool]) -> int:
+    """Return the bytes of the owner's files that meet the conditions, together."""
     query = select(func.sum(database.files.c.num_bytes)).where(database.files.c.owner == owner, *conditions)
     return int(connection.scalar(query) or 0)
 
@@ -386,6 +399,7 @@ def _upsert(connection: Connection, table: Table, key: Sequence[str], changes: M
 
 
 def _select_recorded(connection: Connection, number: int, lines: Sequence[int]) -> Iterator[int]:
+    """Yield those of the lines that have a result already."""
     of = database.results.c
     for start in range(0, len(lines), _CHUNK):
         query = select(of.line).where(of.batch == number, of.line.in_(lines[start : start + _CHUNK]))
@@ -393,11 +407,13 @@ def _select_recorded(connection: Connection, number: int, lines: Sequence[int]) 
 
 
 def _is_line_of(table: Table, batch_id: str) -> ColumnElement[bool]:
+    """Return the condition for the rows of a batch's lines."""
     number = select(database.batches.c.number).where(database.batches.c.id == batch_id).scalar_subquery()
     return table.c.batch == number
 
 
 def _delete_lines(connection: Connection, number: int) -> None:
+    """Delete the results and the attempts of a batch's lines."""
     for table in (database.results, database.attempts):
         connection.execute(delete(table).where(table.c.batch == number))
 

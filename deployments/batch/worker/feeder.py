@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol, TypeAlias
 from ray import serve
 from ray.exceptions import GetTimeoutError, RayError
 
-from deployments.replica.answers.answer_line import ENGINE_DIED, NOT_STARTED, LineAnswer, LineRequest
+from deployments.contract import ENGINE_DIED, NOT_STARTED, LineAnswer, LineRequest
 
 logger = logging.getLogger("ray.serve")
 
@@ -59,7 +59,9 @@ class ServeEngines:
     def answer_many(
         self, lines: Sequence[tuple[int, LineRequest]], should_stop: Callable[[], bool], at_once: int | None = None
     ) -> Iterator[Answers]:
-        """Yield answers as they come. Where an engine dies, no further line is sent: those left have no answer.
+        """Send lines to the replicas and yield their answers as they come.
+
+        Where an engine dies, no further line is sent: those left have no answer.
 
         Args:
             lines: All of them are in memory.
@@ -87,6 +89,7 @@ class ServeEngines:
             raise FeederDiedError(f"{type(error).__name__}: {error}"[:2000]) from error
 
     def _answers(self, lines: Sequence[tuple[int, LineRequest]], num_lines: int) -> Any:
+        """Send lines through Ray Data's ``Feeder`` actors; return an iterator of batches of answers."""
         # Imported here: takes a second and 50 MB, even for a service that runs no batch.
         from ray.data import ActorPoolStrategy, DataContext, from_items
 
@@ -113,7 +116,7 @@ class ServeEngines:
         )
 
     def answer_one(self, line: LineRequest, should_stop: Callable[[], bool]) -> LineAnswer | None:
-        """Return the answer of a line that is under way alone; None where the replica died.
+        """Send a line that is under way alone and return its answer; None where the replica died.
 
         A line that is given up, because ``should_stop`` says so, counts as ``NOT_STARTED``.
         """
@@ -133,14 +136,14 @@ class ServeEngines:
         return {"status": NOT_STARTED, "body": ""}
 
     def are_ready(self) -> bool:
-        """Return whether the controller has a running replica."""
+        """Return whether a replica is running, as Serve's controller knows."""
         application = serve.status().applications.get(self._app_name)
         deployment = application.deployments.get(self._deployment_name) if application else None
         return deployment is not None and deployment.replica_states.get("RUNNING", 0) > 0
 
 
 class Feeder:
-    """Ask replicas for the answers of lines, in a process of Ray Data's."""
+    """Sends lines to replicas and yields their answers, in a process of Ray Data's."""
 
     def __init__(self, app_name: str, deployment_name: str, num_lines: int) -> None:
         self._replica = serve.get_deployment_handle(deployment_name, app_name)
@@ -154,6 +157,7 @@ class Feeder:
                 yield {"answers": [json.dumps(some)]}
 
     async def _answers(self, lines: list[tuple[int, LineRequest]]) -> AsyncIterator[Answers]:
+        """Have lines answered, ``num_lines`` at once; yield answers as they come, and stop after a death."""
         waiting = iter(lines)
         under_way: set[asyncio.Task[tuple[int, LineAnswer | None]]] = set()
         while True:
@@ -171,7 +175,7 @@ class Feeder:
             yield answers
 
     async def _answer(self, number: int, line: LineRequest) -> tuple[int, LineAnswer | None]:
-        """Return None where the replica died, or did not take the line."""
+        """Send one line to a replica; its answer is None where that died, or did not take it."""
         try:
             return number, await self._replica.answer_line.remote(line)
         except Exception as error:

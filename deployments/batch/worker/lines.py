@@ -33,12 +33,13 @@ class Line:
     body: dict[str, Any]
 
     def to_request(self) -> str:
+        """Return the body of the request as compact JSON."""
         return json.dumps(self.body, ensure_ascii=False, separators=(",", ":"))
 
 
 @dataclass(frozen=True)
 class LineFault:
-    """A line that cannot be answered.
+    """A line that cannot be answered, and why.
 
     Attributes:
         number: Its line in the file, from 1.
@@ -57,7 +58,9 @@ class LineFault:
 def read_lines(
     stream: BinaryIO, *, reader: ChatRequestReader, limits: Limits, endpoint: str
 ) -> Iterator[Line | LineFault]:
-    """Yield one item for each line; a line break at the end of the file begins no line.
+    """Yield the request or the fault of each line of a batch's file.
+
+    A line break at the end of the file begins no line.
 
     Holds 100 bytes for each line read, for the names that were used. Takes 0.04 ms for a line of 1 KB. A line longer
     than ``limits.max_body_bytes`` is skipped to its end.
@@ -78,6 +81,8 @@ class _Fault(Exception):  # noqa: N818 - becomes a LineFault with the number of 
 
 
 class _Checker:
+    """Checks the lines of one file, in order."""
+
     def __init__(self, reader: ChatRequestReader, limits: Limits, endpoint: str) -> None:
         self._reader = reader
         self._limits = limits
@@ -85,7 +90,7 @@ class _Checker:
         self._line_of: dict[bytes, int] = {}
 
     def check(self, number: int, text: bytes | None) -> Line | LineFault:
-        """Check a line; ``text`` is None for one that was too long to keep."""
+        """Check a line; return it, or its fault. ``text`` is None for one that was too long to keep."""
         custom_id: str | None = None
         try:
             members = self._parse(text)
@@ -97,6 +102,7 @@ class _Checker:
             return LineFault(number, custom_id, fault.code, f"Line {number}: {fault}", fault.param)
 
     def _parse(self, text: bytes | None) -> dict[str, Any]:
+        """Parse a line as a JSON object; raise ``_Fault`` where it is none."""
         if text is None:
             raise _Fault("line_too_long", f"it has more than {self._limits.max_body_bytes} bytes. Make it shorter.")
         if not text.strip():
@@ -114,6 +120,7 @@ class _Checker:
         return value
 
     def _take(self, custom_id: str, number: int) -> None:
+        """Take a line's ``custom_id``; raise ``_Fault`` where an earlier line has it."""
         # A digest: a name may have 2 KB, and there may be 100,000 of them.
         key = blake2b(custom_id.encode(), digest_size=16).digest()
         first = self._line_of.setdefault(key, number)
@@ -125,6 +132,7 @@ class _Checker:
             )
 
     def _body(self, members: dict[str, Any]) -> dict[str, Any]:
+        """Check the members of a line and return its request."""
         for name in members:
             if name not in _MEMBERS:
                 shown = printable(name)
@@ -146,6 +154,7 @@ class _Checker:
 
 
 def _custom_id(members: dict[str, Any]) -> str:
+    """Return the ``custom_id`` of a line; raise ``_Fault`` where it has none, or a bad one."""
     value = members.get("custom_id")
     if value is None:
         raise _Fault("missing_custom_id", "it has no 'custom_id'. Give each line one of its own.", "custom_id")

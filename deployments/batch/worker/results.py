@@ -46,14 +46,14 @@ def answer_result(batch: BatchRecord, line: Line, status: int, body: str) -> Lin
     return _result(batch, line.number, line.custom_id, (status, {"error": error}), shown)
 
 
-def faulty(batch: BatchRecord, fault: LineFault) -> LineResult:
-    """Return the result of a line that was never sent to an engine."""
+def fault_result(batch: BatchRecord, fault: LineFault) -> LineResult:
+    """Return the result of a line with a fault, which was never sent to an engine."""
     error = _error(fault.code, fault.message, fault.number, fault.param)
     return _result(batch, fault.number, fault.custom_id, None, error)
 
 
 def failure_result(batch: BatchRecord, line: Line, num_attempts: int) -> LineResult:
-    """Return the result of a line on which the engine failed, or during which it died, each time."""
+    """Return the result of a line whose attempts are used up: the engine failed on it, or died, each time."""
     times = "once" if num_attempts == 1 else f"{num_attempts} times, the last with no other of the batch beside it"
     message = (
         f"Line {line.number}: the engine failed on this request {times}. Change the request, or ask the operator, who "
@@ -63,11 +63,13 @@ def failure_result(batch: BatchRecord, line: Line, num_attempts: int) -> LineRes
 
 
 def unanswered_result(batch: BatchRecord, number: int, custom_id: str | None, why: Unanswered) -> LineResult:
+    """Return the result of a line that its batch left unanswered when it ended."""
     code, message = _UNANSWERED[why]
     return _result(batch, number, custom_id, None, _error(code, f"Line {number}: {message}", number))
 
 
 def file_lines(results: Iterable[LineResult], *, errors: bool) -> Iterator[bytes]:
+    """Yield the lines of the output file, or of the error file, in pieces."""
     return _pieces(result.record.encode() + b"\n" for result in results if result.is_error == errors)
 
 
@@ -112,7 +114,7 @@ def _result(
     response: tuple[int, dict[str, Any]] | None,
     error: dict[str, Any] | None,
 ) -> LineResult:
-    """Return the line of an output or error file; ``response`` is a status and a body."""
+    """Build the result of a line, with its record in OpenAI's format; ``response`` is a status and a body."""
     name = line_id(batch.id, number)
     shown = response and {"status_code": response[0], "request_id": name, "body": response[1]}
     record = {"id": name, "custom_id": custom_id, "response": shown, "error": error}
@@ -124,6 +126,7 @@ def _error(code: str | None, message: str, line: int, param: str | None = None) 
 
 
 def _pieces(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """Join bytes into pieces of at least ``_PIECE_BYTES``, the last one shorter."""
     piece = bytearray()
     for part in parts:
         piece += part

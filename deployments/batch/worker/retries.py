@@ -2,7 +2,7 @@
 
 Lines that were under way when an engine died go first in the next round: a few at once, and at last each alone, so that
 one that kills engines is found and the others are answered. A batch with too many of them fails
-(``deployments.batch.worker.suspects``).
+(``deployments.batch.worker.run_context``).
 """
 
 import logging
@@ -15,7 +15,7 @@ from deployments.batch.worker import results
 from deployments.batch.worker.feeder import FeederDiedError
 from deployments.batch.worker.lines import Line, LineFault
 from deployments.batch.worker.run_context import RunContext
-from deployments.replica.answers.answer_line import ENGINE_DIED, NOT_STARTED, LineRequest
+from deployments.contract import ENGINE_DIED, NOT_STARTED, LineRequest
 
 logger = logging.getLogger("ray.serve")
 
@@ -34,7 +34,7 @@ _READY_TIMEOUT_S: Final = 300.0
 
 
 class _Sent(NamedTuple):
-    """Whether a line got a result or one more attempt, and how many died with an engine."""
+    """What came of lines: whether one got a result or one more attempt, and how many died with an engine."""
 
     did_something: bool
     num_died: int
@@ -49,15 +49,15 @@ class Round:
         self._batch = batch
 
     def run(self, recorded: set[int]) -> None:
-        """Have the lines without a result answered, as far as possible."""
+        """Send the suspects of earlier rounds, or else all lines without a result, to the engines once."""
         attempts = self._store.attempts(self._batch.id)
         suspects = {line: number for line, number in attempts.items() if line not in recorded}
-        did_something = self._try_again(suspects) if suspects else self._send(recorded)
+        did_something = self._send_suspects(suspects) if suspects else self._send(recorded)
         if not did_something and not self._should_stop():
             self._context.sleep(_PAUSE_S)
 
     def _send(self, recorded: set[int]) -> bool:
-        """Send all lines without a result, window by window, and return whether a line got one, or an attempt."""
+        """Send all lines without a result, window by window; return whether a line got one, or an attempt."""
         did_something = False
         for window in self._windows(recorded):
             with self._context.suspects.under_way(self._batch):
@@ -72,6 +72,7 @@ class Round:
         return did_something
 
     def _windows(self, recorded: set[int]) -> Iterator[list[Line]]:
+        """Yield the lines without a result in windows of bounded lines and bytes."""
         window: list[Line] = []
         num_bytes = 0
         for line in self._context.lines(self._batch):
@@ -85,9 +86,9 @@ class Round:
         if window:
             yield window
 
-    def _try_again(self, attempts: Mapping[int, int]) -> bool:
-        """Send some of the lines that failed before, and return whether one got a result or one more attempt."""
-        few, alone = self._find(attempts)
+    def _send_suspects(self, attempts: Mapping[int, int]) -> bool:
+        """Send some suspects again, a few at once or alone; return whether one got a result or an attempt."""
+        few, alone = self._divide_suspects(attempts)
         did_something = False
         for line in alone:
             with self._turn() as is_ours:
@@ -104,8 +105,8 @@ class Round:
                         self._context.suspects.add_death(self._batch, is_proof=False)
         return did_something
 
-    def _find(self, attempts: Mapping[int, int]) -> tuple[list[Line], list[Line]]:
-        """Return lines that failed before: those to go a few at once, and those to go alone."""
+    def _divide_suspects(self, attempts: Mapping[int, int]) -> tuple[list[Line], list[Line]]:
+        """Return the suspects to send a few at once, and those to send alone."""
         alone_from = max(self._context.settings.max_attempts - 1, 1)
         few: list[Line] = []
         alone: list[Line] = []
@@ -122,6 +123,7 @@ class Round:
         return few, alone
 
     def _answer_together(self, lines: list[Line], at_once: int | None = None) -> _Sent:
+        """Send lines at once; record their answers, and an attempt for each on which an engine failed."""
         line_of = {line.number: line for line in lines}
         failed, num_died, num_recorded = set[int](), 0, 0
         requests = [(line.number, self._request(line)) for line in lines]
@@ -145,13 +147,13 @@ class Round:
             logger.warning("%s of %s: an engine failed on %d lines", self._batch.id, self._batch.owner, len(failed))
             self._store.add_attempts(self._batch.id, failed)
             if self._context.settings.max_attempts == 1:
-                self._give_up([line_of[number] for number in failed], 1)
+                self._record_failures([line_of[number] for number in failed], 1)
         return _Sent(bool(num_recorded or failed), num_died)
 
     def _answer_alone(self, line: Line, num_attempts: int) -> bool:
         """Try a line that may kill engines once more, with no other line of its batch beside it."""
         if num_attempts >= self._context.settings.max_attempts:
-            self._give_up([line], num_attempts)
+            self._record_failures([line], num_attempts)
             return True
         answer = self._context.engines.answer_one(self._request(line), self._should_stop)
         if answer is not None and answer["status"] == NOT_STARTED:
@@ -163,7 +165,7 @@ class Round:
         logger.warning("%s of %s: an engine failed on line %d alone", self._batch.id, self._batch.owner, line.number)
         self._store.add_attempts(self._batch.id, [line.number])
         if num_attempts + 1 >= self._context.settings.max_attempts:
-            self._give_up([line], num_attempts + 1)
+            self._record_failures([line], num_attempts + 1)
         if answer is None or answer["status"] == ENGINE_DIED:
             self._context.suspects.add_death(self._batch, is_proof=True)
         # Serve needs a moment to see that a replica is dead.
@@ -172,7 +174,7 @@ class Round:
 
     @contextmanager
     def _turn(self) -> Iterator[bool]:
-        """Wait until suspects of this batch may go; False where they are not wanted any more."""
+        """Wait for the turn of this batch's suspects; False where the round is to end first."""
         context = self._context
         deadline = context.clock() + _READY_TIMEOUT_S
 
@@ -185,10 +187,12 @@ class Round:
         ) as is_ours:
             yield is_ours
 
-    def _give_up(self, lines: Sequence[Line], num_attempts: int) -> None:
+    def _record_failures(self, lines: Sequence[Line], num_attempts: int) -> None:
+        """Record an error as the result of lines whose attempts are used up."""
         self._store.record(self._batch.id, [results.failure_result(self._batch, line, num_attempts) for line in lines])
 
     def _request(self, line: Line) -> LineRequest:
+        """Return a line as replicas take it."""
         return {
             "body": line.to_request(),
             "owner": self._batch.owner,
@@ -196,6 +200,7 @@ class Round:
         }
 
     def _should_stop(self) -> bool:
+        """Return whether the round is to end: the process stops, or the batch is no longer in progress."""
         if self._context.is_stopping():
             return True
         batch = self._store.batch(None, self._batch.id)

@@ -13,8 +13,7 @@ from deployments.batch.state.records import TERMINAL, BatchRecord, FileRecord, S
 from deployments.batch.worker import results
 from deployments.batch.worker.lines import LineFault
 from deployments.batch.worker.retries import Round
-from deployments.batch.worker.run_context import CHUNK, RunContext
-from deployments.batch.worker.suspects import MAX_DEADLY_LINES
+from deployments.batch.worker.run_context import CHUNK, MAX_DEADLY_LINES, RunContext
 from deployments.storage import FileMissingError
 
 logger = logging.getLogger("ray.serve")
@@ -26,7 +25,7 @@ _DEADLY: Final = (
 
 
 def run_batch(context: RunContext, batch_id: str) -> None:
-    """Return when the batch has ended, is gone, or the process is about to end.
+    """Run a batch until it has ended, is gone, or the process is about to end.
 
     Raises:
         StoreError: The database does not work.
@@ -41,27 +40,28 @@ def run_batch(context: RunContext, batch_id: str) -> None:
 
 
 def _run(context: RunContext, batch_id: str) -> None:
+    """Take a batch from status to status, by its record, until it has ended or the run is to stop."""
     while not context.is_stopping():
         batch = context.store.batch(None, batch_id)
         if batch is None or batch.status in TERMINAL:
             return
         if batch.status == "cancelling":
-            _give_up(context, batch, "cancelled")
+            _end_with_unanswered(context, batch, "cancelled")
             continue
         if batch.status == "finalizing" and batch.errors:
-            _give_up(context, batch, "failed")
+            _end_with_unanswered(context, batch, "failed")
             continue
         if batch.status == "validating":
             if context.has_expired(batch):
-                _give_up(context, batch, "expired")
+                _end_with_unanswered(context, batch, "expired")
             else:
-                _count(context, batch)
+                _count_lines_and_begin(context, batch)
             continue
         recorded = context.store.recorded_lines(batch_id)
         if len(recorded) == batch.total:
             _complete(context, batch)
         elif context.has_expired(batch):
-            _give_up(context, batch, "expired")
+            _end_with_unanswered(context, batch, "expired")
         else:
             Round(context, batch).run(recorded)
             if context.suspects.are_too_many(batch.id):
@@ -72,8 +72,8 @@ def _run(context: RunContext, batch_id: str) -> None:
                 )  # fmt: skip
 
 
-def _count(context: RunContext, batch: BatchRecord) -> None:
-    """Record the faulty lines and the total, and begin."""
+def _count_lines_and_begin(context: RunContext, batch: BatchRecord) -> None:
+    """Count the lines of a batch's file, record the faulty ones, and set the batch in progress."""
     total, faults = 0, []
     for item in context.lines(batch):
         total += 1
@@ -82,7 +82,7 @@ def _count(context: RunContext, batch: BatchRecord) -> None:
             _fail(context, batch, "too_many_lines", f"The file has more than {most} lines: divide it.")
             return
         if isinstance(item, LineFault):
-            faults.append(results.faulty(batch, item))
+            faults.append(results.fault_result(batch, item))
         if len(faults) >= CHUNK:
             context.store.record(batch.id, faults)
             faults.clear()
@@ -97,6 +97,7 @@ def _count(context: RunContext, batch: BatchRecord) -> None:
 
 
 def _fail(context: RunContext, batch: BatchRecord, code: str, message: str) -> None:
+    """End a batch as failed as a whole, with one error."""
     _finish(context, batch, "failed", [], errors=_errors(code, message), total=0, completed=0, failed=0)
 
 
@@ -116,14 +117,14 @@ def _complete(context: RunContext, batch: BatchRecord) -> None:
         _write_and_finish(context, finalizing, "completed")
 
 
-def _give_up(context: RunContext, batch: BatchRecord, why: results.Unanswered) -> None:
-    """End a batch that was cancelled, has expired or kills engines, with what was answered before."""
+def _end_with_unanswered(context: RunContext, batch: BatchRecord, why: results.Unanswered) -> None:
+    """End a batch that was cancelled, has expired or kills engines; lines without an answer get an error."""
     recorded = context.store.recorded_lines(batch.id)
     total, chunk = 0, []
     for item in context.lines(batch):
         total += 1
         if isinstance(item, LineFault):
-            chunk.append(results.faulty(batch, item))
+            chunk.append(results.fault_result(batch, item))
         elif item.number not in recorded:
             chunk.append(results.unanswered_result(batch, item.number, item.custom_id, why))
         if len(chunk) >= CHUNK:
@@ -134,6 +135,7 @@ def _give_up(context: RunContext, batch: BatchRecord, why: results.Unanswered) -
 
 
 def _write_and_finish(context: RunContext, batch: BatchRecord, outcome: Status, **changes: Any) -> None:
+    """Write the output and error files of a batch, or a job's results, and end it."""
     files: list[FileRecord] = []
     counted = context.store.batch(None, batch.id) or batch
     if batch.kind == "job":
@@ -150,6 +152,7 @@ def _write_and_finish(context: RunContext, batch: BatchRecord, outcome: Status, 
 
 
 def _write(context: RunContext, batch: BatchRecord, name: str, suffix: str, pieces: Iterator[bytes]) -> FileRecord:
+    """Write one file of a batch, under an id derived from the batch's; return its record."""
     file_id = f"file-{sha256(f'{batch.id}/{name}'.encode()).hexdigest()[:32]}"
     num_bytes = context.contents.write(file_id, pieces)
     now = context.now()
@@ -165,6 +168,7 @@ def _write(context: RunContext, batch: BatchRecord, name: str, suffix: str, piec
 
 
 def _finish(context: RunContext, batch: BatchRecord, outcome: Status, files: list[FileRecord], **changes: Any) -> None:
+    """Record the end of a batch with its files, and log it."""
     ended = context.store.finish(
         batch.id,
         only_from=[batch.status],

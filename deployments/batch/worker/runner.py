@@ -35,7 +35,7 @@ so it is longer than a line takes; where one key holds two slots more than anoth
 
 @dataclass
 class _Run:
-    """A run in its slot."""
+    """A run of a batch in its slot."""
 
     owner: str
     thread: threading.Thread
@@ -44,7 +44,7 @@ class _Run:
 
 
 class Runner:
-    """Threads that run batches; ``make_context`` gets the function that tells a run to stop."""
+    """Runs open batches in threads; ``make_context`` gets the function that says when a run is to stop."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Runner:
         self._wake.set()
 
     def stop(self, timeout_s: float = 10.0) -> None:
-        """End the runs; the next start resumes them."""
+        """Stop all runs and wait for their threads; the next start resumes them."""
         self._stopping.set()
         self._wake.set()
         deadline = time.monotonic() + timeout_s
@@ -88,10 +88,11 @@ class Runner:
         return self._thread.is_alive()
 
     def _loop(self) -> None:
+        """Start runs and delete what is too old, once a second or when woken, until stopped."""
         while not self._stopping.is_set():
             self._context.clock.look()
             try:
-                self._start_runs()
+                self._fill_slots()
                 self._clean()
             except Exception:
                 logger.exception("batches cannot be looked for")
@@ -99,7 +100,8 @@ class Runner:
             self._wake.wait(_LOOK_S)
             self._wake.clear()
 
-    def _start_runs(self) -> None:
+    def _fill_slots(self) -> None:
+        """Start waiting batches; with all slots taken, make room for the next key."""
         for batch_id, run in list(self._running.items()):
             if not run.thread.is_alive():
                 del self._running[batch_id]
@@ -118,14 +120,19 @@ class Runner:
             self._start_run(batch)
 
     def _place_in_line(self, batch: BatchRecord) -> tuple[int, float, bool]:
-        """Sort as the module says; of one key, what only needs its files written goes before what takes hours."""
+        """Return a waiting batch's sort key: runs of its owner, when it last had a slot, whether it is long.
+
+        Of one key, what only needs its files written goes before what takes hours.
+        """
         is_long = batch.status not in OPEN[2:]
         return self._num_runs()[batch.owner], self._had_slot_at.get(batch.owner, 0.0), is_long
 
     def _num_runs(self) -> Counter[str]:
+        """Count the runs of each owner."""
         return Counter(run.owner for run in self._running.values())
 
     def _start_run(self, batch: BatchRecord) -> None:
+        """Start a thread that runs a batch, and give it a slot."""
         gives_up = threading.Event()
         context = replace(self._context, is_stopping=lambda: gives_up.is_set() or self._stopping.is_set())
         thread = threading.Thread(target=self._run, args=(context, batch), name=batch.id, daemon=True)
@@ -149,6 +156,7 @@ class Runner:
         run.gives_up.set()
 
     def _run(self, context: RunContext, batch: BatchRecord) -> None:
+        """Run a batch in its thread; where that fails, set when it is tried again."""
         batch_id = batch.id
         try:
             self._run_batch(context, batch_id)

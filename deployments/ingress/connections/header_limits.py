@@ -21,8 +21,11 @@ MAX_PIPELINED: Final = 8
 of the server. Browsers send none."""
 
 
-class LimitedHttpToolsProtocol(HttpToolsProtocol):
-    """End a connection whose headers, request line and trailers included, are more than may be, or that pipelines."""
+class HeaderLimitProtocol(HttpToolsProtocol):
+    """uvicorn's HTTP protocol; ends connections with too many header bytes, headers or pipelined requests.
+
+    The request line and trailers count as headers.
+    """
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -33,6 +36,7 @@ class LimitedHttpToolsProtocol(HttpToolsProtocol):
         self._refusal: ApiError | None = None
 
     def data_received(self, data: bytes) -> None:
+        """Parse data; refuse too many header bytes that the parser has not passed on."""
         self._unparsed_bytes += len(data)
         super().data_received(data)
         if self._unparsed_bytes > MAX_BYTES and not self.transport.is_closing():
@@ -40,16 +44,19 @@ class LimitedHttpToolsProtocol(HttpToolsProtocol):
             self.send_400_response("")
 
     def on_message_begin(self) -> None:
+        """Start the header counts of a new request; refuse it if too many are pipelined."""
         super().on_message_begin()
         self._header_bytes = self._num_headers = 0
         if len(self.pipeline) >= MAX_PIPELINED:
             raise self._refuse(BadRequestError(f"There are more than {MAX_PIPELINED} requests in a row."))
 
     def on_url(self, url: bytes) -> None:
+        """Count the URL towards the header bytes."""
         self._count(len(url))
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        """Count a header and its bytes; refuse it beyond the limits."""
         self._num_headers += 1
         if self._num_headers > MAX_HEADERS:
             raise self._refuse(HeadersTooLargeError(f"There are more than {MAX_HEADERS} headers."))
@@ -57,15 +64,20 @@ class LimitedHttpToolsProtocol(HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_body(self, body: bytes) -> None:
+        """Start the count of header bytes anew: what came so far was a body."""
         self._unparsed_bytes = 0
         super().on_body(body)
 
     def on_message_complete(self) -> None:
+        """Start the count of header bytes anew: the request is complete."""
         self._unparsed_bytes = 0
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's
-        """End the connection; uvicorn calls this for what the parser refuses, or a method above."""
+        """Answer with the refusal (400 or 431) and close; abort if an answer is under way.
+
+        uvicorn calls this for what the parser refuses, or a method above.
+        """
         cycle = self.cycle
         is_answering = cycle is not None and not cycle.response_complete
         if is_answering and (cycle.response_started or self.pipeline or cycle.scope is not self.scope):
@@ -79,11 +91,13 @@ class LimitedHttpToolsProtocol(HttpToolsProtocol):
         self.transport.close()
 
     def _count(self, num_bytes: int) -> None:
+        """Add to the request's header bytes; refuse it beyond ``MAX_BYTES``."""
         self._header_bytes += num_bytes
         if self._header_bytes > MAX_BYTES:
             raise self._refuse(_too_many_bytes())
 
     def _refuse(self, error: ApiError) -> ApiError:
+        """Store an error for ``send_400_response``, and return it to be raised."""
         self._refusal = error
         return error
 

@@ -17,7 +17,7 @@ TIMEOUT_S: Final = 30.0
 
 
 class IdleConnections:
-    """Looks at all connections of one server from its first request on."""
+    """Aborts connections of one server that are idle for too long, from its first request on."""
 
     def __init__(self, timeout_s: float = TIMEOUT_S) -> None:
         self._timeout_s = timeout_s
@@ -25,25 +25,27 @@ class IdleConnections:
         self._timer: asyncio.TimerHandle | None = None
 
     def watch(self, send: Send) -> None:
-        """Begin with the connections of the server whose ``send`` this is, if not done yet; none of another server."""
+        """Start watching the connections of the uvicorn server of this ``send``, once; no other server's."""
         if self._timer is not None:
             return
         transport = transport_of(send)
         connections = getattr(transport and transport.get_protocol(), "connections", None)
         if connections is not None:
-            self._look(connections)
+            self._abort_idle(connections)
 
-    def _look(self, connections: set[Any]) -> None:
+    def _abort_idle(self, connections: set[Any]) -> None:
+        """Abort connections idle for ``timeout_s``, and look again after a quarter of that."""
         loop = asyncio.get_running_loop()
         now = loop.time()
         self._idle_since = {one: self._idle_since.get(one, now) for one in connections if _is_idle(one)}
         for connection, since in self._idle_since.items():
             if now - since >= self._timeout_s:
                 abort(connection.transport)
-        self._timer = loop.call_later(self._timeout_s / 4, self._look, connections)
+        self._timer = loop.call_later(self._timeout_s / 4, self._abort_idle, connections)
 
 
 def _is_idle(connection: Any) -> bool:
+    """Return whether a connection is closing, or between requests without a keep-alive deadline."""
     if not hasattr(connection, "cycle"):
         return False
     is_between_requests = connection.cycle is None or connection.cycle.response_complete

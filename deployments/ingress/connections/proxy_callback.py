@@ -15,7 +15,6 @@ from importlib.util import find_spec
 from typing import Final
 
 import uvicorn.config
-from ray.serve._private import constants
 from starlette.datastructures import MutableHeaders
 from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -25,6 +24,7 @@ from deployments.ingress.connections.idle_connections import TIMEOUT_S, IdleConn
 from deployments.ingress.connections.read_ahead import limit_client
 from deployments.ingress.connections.send_ahead import CONFIRM_BYTES, CONFIRMS, Reader
 from deployments.process_setup import CALLBACK, CALLBACK_VARIABLE, watch_event_loop
+from deployments.ray_serve import SESSION_ID_HEADER
 
 _TRUSTED_BY_SERVE: Final = frozenset(
     name.lower().replace("_", "-").encode()
@@ -34,8 +34,7 @@ _TRUSTED_BY_SERVE: Final = frozenset(
         "x-request-disconnect-disabled",
         "serve_multiplexed_model_id",
         "x-session-id",
-        # An operator may have given it another name; private, and public by its variable.
-        getattr(constants, "SERVE_SESSION_ID", "x-session-id"),
+        SESSION_ID_HEADER,
     )
 )
 _ROUTER_PREFIX: Final = b"x-serve-router-"
@@ -50,11 +49,11 @@ _START_S: Final = 10
 """When to come back where there is no application or no ingress."""
 
 
-_LIMITED_HTTP: Final = "deployments.ingress.connections.header_limits:LimitedHttpToolsProtocol"
+_LIMITED_HTTP: Final = "deployments.ingress.connections.header_limits:HeaderLimitProtocol"
 
 
 def middlewares() -> list[Middleware]:
-    """Return what Serve puts around its application, and limit the headers that its server reads before that."""
+    """Return ``ProxyGuard`` for Serve's proxy, and have uvicorn limit the headers that it reads before that."""
     # Serve has no option for the server's class. Without httptools uvicorn takes h11, which stops at 64 KiB by itself.
     if find_spec("httptools") is not None:
         uvicorn.config.HTTP_PROTOCOLS["auto"] = _LIMITED_HTTP
@@ -62,7 +61,7 @@ def middlewares() -> list[Middleware]:
 
 
 def check_guarded(environment: Mapping[str, str] = os.environ) -> None:
-    """Raise ``RuntimeError`` where Serve's proxies have no guard."""
+    """Raise ``RuntimeError`` unless Serve's proxies are configured to load ``ProxyGuard``."""
     if environment.get(CALLBACK_VARIABLE) != CALLBACK:
         raise RuntimeError(
             "Serve's proxy is not guarded against its clients. The YAML file needs the controller_options of "
@@ -72,7 +71,7 @@ def check_guarded(environment: Mapping[str, str] = os.environ) -> None:
 
 
 def is_trusted_by_serve(name: bytes) -> bool:
-    """Whether Serve acts on a header of that name, in any case, with dashes or underscores."""
+    """Return whether Serve acts on a header of that name, in any case, with dashes or underscores."""
     normal = name.lower().replace(b"_", b"-")
     return normal in _TRUSTED_BY_SERVE or normal.startswith(_ROUTER_PREFIX)
 
@@ -113,7 +112,7 @@ class ProxyGuard:
 
 
 class _Answer:
-    """An answer on its way: with one request id, and in our words where it is Serve's."""
+    """An answer on its way through the proxy: with one request id, and with our error in place of Serve's."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -122,6 +121,7 @@ class _Answer:
         self._held: Message | None = None
 
     async def send(self, message: Message) -> None:
+        """Pass a message on with one request id; replace Serve's plain-text 404 by our error."""
         if message["type"] == "http.response.start":
             self._has_begun = True
             headers = MutableHeaders(scope=message)
@@ -134,7 +134,7 @@ class _Answer:
         elif self._held is not None:
             held, self._held = self._held, None
             if _NO_APPLICATION in message.get("body", b""):
-                await _send_error(_not_there(), self._send)
+                await _send_error(_no_ingress_error(), self._send)
                 return
             await self._send(held)
         else:
@@ -142,19 +142,20 @@ class _Answer:
         await self._send(message)
 
     async def finish(self) -> None:
-        """Answer what has no answer, and end a stream that has no end: their ingress died."""
+        """Send an error where no answer came, and end a stream that has no end: their ingress died."""
         if not self._has_begun:
-            await _send_error(_not_there(), self._send)
+            await _send_error(_no_ingress_error(), self._send)
         elif self._is_stream and not self._has_ended:
-            event = b"data: " + _not_there().to_json() + b"\n\n"
+            event = b"data: " + _no_ingress_error().to_json() + b"\n\n"
             await self._send({"type": "http.response.body", "body": event})
 
 
-def _not_there() -> OverloadedError:
+def _no_ingress_error() -> OverloadedError:
     return OverloadedError("The service is being started or ended. Try again in a moment.", _START_S)
 
 
 async def _send_error(error: ApiError, send: Send) -> None:
+    """Send an error as a whole HTTP answer, with a request id of its own."""
     body = error.to_json()
     fields = (
         ("Content-Type", "application/json"),

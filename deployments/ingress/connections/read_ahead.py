@@ -11,8 +11,9 @@ import logging
 import weakref
 from typing import Any, Final
 
-from ray.serve._private.http_util import ASGIReceiveProxy
 from starlette.types import Message, Receive
+
+from deployments.ray_serve import ASGIReceiveProxy
 
 logger = logging.getLogger("ray.serve.wordbound")
 
@@ -28,12 +29,13 @@ class _Counted(dict[str, Any]):
 
 
 def limit_client(receive: Receive) -> Receive:
-    """Return ``receive``, which waits while Serve holds messages of more than ``READ_AHEAD_BYTES``."""
+    """Wrap the proxy's ``receive``, to wait while Serve holds over ``READ_AHEAD_BYTES`` of a body."""
     held_bytes = last_bytes = 0
     has_room = asyncio.Event()
     has_room.set()
 
     def update(num_bytes: int) -> None:
+        """Change the count of held bytes, and let the client send or wait by it."""
         nonlocal held_bytes
         held_bytes += num_bytes
         # Serve keeps the last message while it waits for the next.
@@ -43,6 +45,7 @@ def limit_client(receive: Receive) -> Receive:
             has_room.set()
 
     async def receive_limited() -> Message:
+        """Receive a message once there is room; count it until Serve drops it."""
         nonlocal last_bytes
         await has_room.wait()
         message = _Counted(await receive())
@@ -56,7 +59,10 @@ def limit_client(receive: Receive) -> Receive:
 
 
 def limit_fetching(receive: Receive) -> Receive:
-    """Return ``receive``; where it is Serve's, nothing more is fetched while over ``READ_AHEAD_BYTES`` are unread."""
+    """Wrap the ingress's ``receive``, to fetch no more while over ``READ_AHEAD_BYTES`` are unread.
+
+    One that is not Serve's is returned as it is.
+    """
     proxy: Any = receive
     if not isinstance(proxy, ASGIReceiveProxy):
         return receive
@@ -70,6 +76,7 @@ def limit_fetching(receive: Receive) -> Receive:
     has_room.set()
 
     async def fetch_with_room(metadata: Any) -> bytes:
+        """Fetch messages from the proxy once there is room, and count their bytes."""
         nonlocal unread_bytes
         if proxy.queue.empty():
             # What was fetched was no message of the body.
@@ -83,6 +90,7 @@ def limit_fetching(receive: Receive) -> Receive:
         return messages
 
     async def receive_counted() -> Message:
+        """Receive a fetched message, and make its room free again."""
         nonlocal unread_bytes
         message: Message = await proxy()
         # Pickled, a message is a little longer than its body.

@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
-from ray.serve._private.http_util import ASGIReceiveProxy
 from starlette.types import Message, Receive, Scope, Send
 
 from deployments.ingress.connections.idle_connections import abort, transport_of
 from deployments.limits import Limits
+from deployments.ray_serve import ASGIReceiveProxy
 
 logger = logging.getLogger("ray.serve.wordbound")
 
@@ -65,7 +65,9 @@ _DEFAULTS: Final = Limits()
 
 
 class Reader:
-    """The client's side of one exchange, in the proxy, whose server's these ``receive`` and ``send`` are.
+    """The client's side of one exchange, in the proxy: confirms what the client took, and cuts a slow one.
+
+    ``receive`` and ``send`` are those of the proxy's server.
 
     A client that is waited for, all waits together, more than ``max_unread_s`` longer than what it takes needs at
     ``bytes_per_s`` is cut; an answer may say other numbers itself.
@@ -88,10 +90,10 @@ class Reader:
         self._unconfirmed_bytes = 0
         self._next: asyncio.Task[Message] | None = None
         self._has_news = asyncio.Event()
-        _hold_little(send)
+        _limit_kernel_buffer(send)
 
     async def receive(self) -> Message:
-        """Return what the client sent next, or a confirmation of what it took."""
+        """Return the client's next message, or a confirmation for the ingress of the bytes that it took."""
         if self._next is None:
             self._next = asyncio.create_task(_receive_next(self._receive))
             self._next.add_done_callback(lambda _: self._has_news.set())
@@ -105,6 +107,7 @@ class Reader:
         return {"type": _CONFIRMED, "num_bytes": num_bytes}
 
     async def send(self, message: Message) -> None:
+        """Send a message to the client, in parts of at most ``PART_BYTES``, and count its bytes."""
         if message["type"] == "http.response.start":
             self._max_unread_s, self._bytes_per_s = message.pop(_READ_LIMITS, (self._max_unread_s, self._bytes_per_s))
             self._left_s = self._max_unread_s
@@ -120,14 +123,17 @@ class Reader:
         self._notify()
 
     def close(self) -> None:
+        """Stop waiting for the client's next message."""
         if self._next is not None:
             self._next.cancel()
 
     def _notify(self) -> None:
+        """Wake ``receive`` once the client took enough bytes to tell the ingress."""
         if self._unconfirmed_bytes >= CONFIRM_BYTES:
             self._has_news.set()
 
     async def _send_part(self, message: Message) -> None:
+        """Send a part while the client has time left, else cut it; its bytes earn more time."""
         start = time.monotonic()
         try:
             async with asyncio.timeout(self._left_s):
@@ -139,8 +145,8 @@ class Reader:
         self._left_s = min(self._left_s - (time.monotonic() - start) + earned_s, self._max_unread_s)
 
 
-def _hold_little(send: Send) -> None:
-    """Let the kernel take no more than ``UNSENT_BYTES`` of a connection's answer that it cannot send yet."""
+def _limit_kernel_buffer(send: Send) -> None:
+    """Let the kernel buffer at most ``UNSENT_BYTES`` of a connection's answer that it cannot send yet."""
     transport = transport_of(send)
     if transport is not None:
         with suppress(OSError):
@@ -161,7 +167,7 @@ def cut(send: Send) -> None:
 
 
 class Window:
-    """How much of one answer may be under way; ``shared`` is what all answers of a process have beside it."""
+    """How many bytes of one answer may be under way; ``shared`` has what all answers of a process have besides."""
 
     def __init__(self, shared: "SharedBytes", *, clock: Callable[[], float] = time.monotonic) -> None:
         self.num_bytes = FEW_BYTES
@@ -173,7 +179,7 @@ class Window:
         self._has_news = asyncio.Event()
 
     def take(self, num_bytes: int) -> None:
-        """Count what the client has taken; grow if it was fast, and shrink if it was not."""
+        """Count bytes that the client took; double the window if it was fast, halve it if not."""
         self.unread_bytes -= num_bytes
         self._taken_bytes += num_bytes
         if self._taken_bytes >= self.num_bytes:
@@ -183,19 +189,21 @@ class Window:
         self._has_news.set()
 
     async def wait_for_room(self, num_bytes: int) -> None:
-        """Wait until less than a quarter of so many is unread."""
+        """Wait until the unread bytes are less than a quarter of ``num_bytes``."""
         while self.unread_bytes >= num_bytes // 4:
             self._has_news.clear()
             await self._has_news.wait()
 
     def widen(self, num_bytes: int) -> None:
-        """Allow so many from the start, as far as other answers leave it."""
+        """Allow ``num_bytes`` under way from the start, as far as other answers leave them."""
         self._resize(min(max(num_bytes, self.num_bytes), MANY_BYTES))
 
     def close(self) -> None:
+        """Shrink to ``FEW_BYTES``, and give the rest back to other answers."""
         self._resize(FEW_BYTES)
 
     def _resize(self, num_bytes: int) -> None:
+        """Set the window's size, as far as the shared bytes allow."""
         more = min(num_bytes - self.num_bytes, self._shared.num_free)
         self._shared.num_free -= more
         self.num_bytes += more
@@ -207,15 +215,17 @@ class SharedBytes:
 
 
 def widen_window(scope: Scope, num_bytes: int) -> None:
-    """Have so many bytes of the answer under way from its start on, for it lies in Ray's object store anyway. Each wait
-    for the client costs two calls between the ingress and the proxy."""
+    """Let ``num_bytes`` of an answer be under way from its start, for it lies in Ray's object store anyway.
+
+    Each wait for the client costs two calls between the ingress and the proxy.
+    """
     window: Window | None = scope.get(_WINDOW)
     if window is not None:
         window.widen(num_bytes)
 
 
 async def next_piece_bytes(scope: Scope) -> int:
-    """Return how large the next piece of the answer should be; where little may be under way, wait until it is due."""
+    """Return the size of the answer's next piece; wait until it is due, if only ``FEW_BYTES`` may be under way."""
     window: Window | None = scope.get(_WINDOW)
     if window is None:
         return MANY_BYTES
@@ -225,7 +235,7 @@ async def next_piece_bytes(scope: Scope) -> int:
 
 
 class SendAhead:
-    """Limits the answers of one ingress; which clients are cut for their slowness is in ``limits``."""
+    """Limits what is under way of the answers of one ingress; ``limits`` says which slow clients are cut."""
 
     def __init__(self, limits: Limits = _DEFAULTS) -> None:
         self._read_limits = limits.max_unread_s, limits.min_read_bytes_per_s
@@ -233,7 +243,7 @@ class SendAhead:
 
     @contextmanager
     def limit(self, scope: Scope, receive: Receive, send: Send) -> Iterator[Send]:
-        """Yield ``send``, which waits for the client of Serve's proxy, and splits what is more than may be under way.
+        """Yield a ``send`` that splits messages larger than the window, and waits for the proxy's client.
 
         At the end of the answer ``FEW_BYTES`` may still be under way.
         """
@@ -247,6 +257,7 @@ class SendAhead:
         _Queue.replace(proxy, window.take)
 
         async def send_limited(message: Message) -> None:
+            """Send a message in parts, each once the client has taken enough of those before."""
             if message["type"] == "http.response.start":
                 message = {**message, _READ_LIMITS: self._read_limits}
             for part in _parts(message, window):
@@ -262,7 +273,7 @@ class SendAhead:
 
 
 class _Queue(asyncio.Queue[Any]):
-    """Where Serve puts what it fetched of the proxy's messages; takes the confirmations out."""
+    """The queue of messages that Serve fetched from the proxy; takes the confirmations out."""
 
     def __init__(self, confirm: Callable[[int], None]) -> None:
         super().__init__()
@@ -270,7 +281,7 @@ class _Queue(asyncio.Queue[Any]):
 
     @classmethod
     def replace(cls, proxy: Any, confirm: Callable[[int], None]) -> None:
-        """Put one in the place of a proxy's queue, which may hold messages already."""
+        """Replace the queue of Serve's ``receive`` by one of these, with the messages it holds already."""
         before: asyncio.Queue[Any] | None = proxy._queue
         proxy._queue = cls(confirm)
         while before is not None and not before.empty():
@@ -284,6 +295,7 @@ class _Queue(asyncio.Queue[Any]):
 
 
 def _parts(message: Message, window: Window) -> Iterator[Message]:
+    """Split a message into parts that fit the window; the last of an answer has at most ``FEW_BYTES``."""
     body, start = message.get("body", b""), 0
     has_more = message.get("more_body", False)
     while len(body) - start > (window.num_bytes if has_more else FEW_BYTES):

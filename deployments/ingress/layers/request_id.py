@@ -62,6 +62,7 @@ class _Exchange:
         scope.setdefault("state", {})["request_id"] = self.request_id
 
     async def run(self, app: ASGIApp, receive: Receive) -> None:
+        """Run the application, answer what it raises, and log the request."""
         try:
             await app(self._scope, receive, self._send_with_id)
         except ClientLeft:
@@ -80,6 +81,7 @@ class _Exchange:
         await self._answer(error.status, error.to_json(), (("Content-Type", "application/json"), *error.headers))
 
     async def _answer(self, status: int, body: bytes, headers: tuple[tuple[str, str], ...]) -> None:
+        """Send a whole answer, unless one has begun."""
         if self._status is not None:
             return
         fields = (*headers, ("Content-Length", str(len(body))))
@@ -90,6 +92,7 @@ class _Exchange:
         )
 
     async def _send_with_id(self, message: Message) -> None:
+        """Send a message; an answer's start gets the request id and the headers added so far."""
         if message["type"] == "http.response.start":
             self._status = message["status"]
             headers = MutableHeaders(scope=message)
@@ -98,6 +101,7 @@ class _Exchange:
         await self._send(message)
 
     def _log(self) -> None:
+        """Log one line: request id, key, method, path, status and milliseconds."""
         logger.info(
             "%s %s %s %s %s %.0f ms",
             self.request_id,

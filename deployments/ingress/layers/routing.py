@@ -45,7 +45,7 @@ class Gate:
 
 
 class MaxConcurrent:
-    """Let so many requests to some paths in at once, together; refuse others before their bodies are read.
+    """Let at most ``num_requests`` into some paths at once; refuse others before their bodies are read.
 
     One key has three quarters of them at most. A place is free when the answer has been made, however slowly it is
     read: at its last piece, or where ``free_place`` is called before.
@@ -77,13 +77,15 @@ class MaxConcurrent:
 
 
 def check_host(scope: Mapping[str, Any]) -> None:
-    """Require one Host, a name and perhaps a port: URLs are built from it."""
+    """Refuse a request without exactly one valid Host header: URLs are built from it."""
     hosts = [value for name, value in scope["headers"] if name == b"host"]
     if len(hosts) != 1 or not _HOST.fullmatch(hosts[0]):
         raise BadRequestError("The request needs exactly one Host header, with a host name and perhaps a port.")
 
 
 def header_check(limits: Limits) -> ScopeCheck:
+    """Return a check that refuses too many headers, or too many bytes of them."""
+
     def check(scope: Mapping[str, Any]) -> None:
         headers = scope["headers"]
         if len(headers) > limits.max_headers:
@@ -95,6 +97,8 @@ def header_check(limits: Limits) -> ScopeCheck:
 
 
 def route_check(routes: Routes) -> ScopeCheck:
+    """Return a check that refuses unknown paths (404) and other methods (405)."""
+
     def check(scope: Mapping[str, Any]) -> None:
         methods = _methods(routes, raw_path(scope))
         if methods is None:
@@ -106,12 +110,13 @@ def route_check(routes: Routes) -> ScopeCheck:
 
 
 def raw_path(scope: Mapping[str, Any]) -> bytes:
-    """Return the path as it was sent, without the query."""
+    """Return the path as it was sent, not decoded, without the query."""
     path: bytes = scope.get("raw_path") or scope["path"].encode()
     return path.partition(b"?")[0]
 
 
 def _methods(routes: Routes, path: bytes) -> tuple[str, ...] | None:
+    """Return the methods of the route that a path matches; None for an unknown path."""
     if path in routes and (path == b"/" or not path.endswith(b"/")):
         return routes[path]
     for pattern, methods in routes.items():

@@ -18,6 +18,7 @@ LOAD_PATHS: Final = (b"/v1/load_lora_adapter", b"/v1/unload_lora_adapter")
 
 
 def add_adapters(app: FastAPI, settings: Settings, backend: Backend) -> None:
+    """Add the routes that load and unload adapters at run time."""
     limits = settings.limits
     changes = set[asyncio.Task[None]]()
 

@@ -23,9 +23,8 @@ from fastapi.responses import JSONResponse
 
 from deployments.errors import ApiError, BadRequestError, InternalError, TooManyRequestsError, to_api_error
 from deployments.ingress.answers import ClientLeft, WholeAnswer, unless_client_leaves
-from deployments.ingress.body import read_body, read_checked
-from deployments.ingress.connections.backlog import Backlog
-from deployments.ingress.query import read_query
+from deployments.ingress.body import read_body, read_checked, read_query
+from deployments.ingress.connections.room import Backlog
 from deployments.limits import Limits
 from deployments.page.docx_file import write_docx
 from deployments.protocol.documents import DOCX, read_document
@@ -55,8 +54,9 @@ logger = logging.getLogger("ray.serve.wordbound")
 
 
 def add_documents(app: FastAPI, settings: Settings, backlog: Backlog) -> None:
+    """Add the routes that write a text as a DOCX, and that read the text of a file."""
     limits = settings.limits
-    readers = _Readers(limits)
+    readers = _FileReaders(limits)
 
     @app.post("/v1/documents")
     async def make_document(request: Request) -> Response:
@@ -86,15 +86,15 @@ def add_documents(app: FastAPI, settings: Settings, backlog: Backlog) -> None:
 
 
 def _attachment(title: str) -> str:
-    """Return a header that has a browser save the file under its title (RFC 6266)."""
+    """Return the Content-Disposition that has a browser save a DOCX under its title (RFC 6266)."""
     name = " ".join(_NOT_IN_NAMES.sub(" ", title).split())[:_MAX_NAME_CHARS].strip(". ") or "text"
     if name.isascii():
         return f'attachment; filename="{name}.docx"'
     return f"attachment; filename=\"text.docx\"; filename*=UTF-8''{quote(name, safe='')}.docx"
 
 
-class _Readers:
-    """Processes that read files: one at a time for each key, each key for so much processor time a minute.
+class _FileReaders:
+    """Reads files in child processes: one at a time for each key, each key for so much processor time a minute.
 
     A key that is overdrawn, for it is not known before what a file takes, waits until it is not.
     """
@@ -105,7 +105,7 @@ class _Readers:
         self._used_s = dict[str, tuple[float, float]]()
 
     def check_time_left(self, owner: str) -> None:
-        """Check that a key may have a file read now.
+        """Refuse a key whose files have used up their processor time.
 
         Raises:
             TooManyRequestsError: Its files took more processor time than it has.
@@ -120,7 +120,7 @@ class _Readers:
             )
 
     async def text_of(self, data: bytes, name: str, owner: str, request_id: str) -> str:
-        """Return the text of a file.
+        """Extract the text of a file in a child process, when it is its key's turn.
 
         Raises:
             BadRequestError: It cannot be read, takes too long, or has more text than can be checked.
@@ -132,7 +132,7 @@ class _Readers:
             # Of a process that does not say what it took, for it was ended: with one thread it is no more than this.
             started, used_s = time.monotonic(), None
             try:
-                status, used_s, said = await self._run(data, name)
+                status, used_s, said = await self._read_in_process(data, name)
             finally:
                 used_s = time.monotonic() - started if used_s is None else used_s
                 self._used_s[owner] = self._used_seconds(owner) + used_s, time.monotonic()
@@ -148,12 +148,15 @@ class _Readers:
         raise _refusal(DAMAGED)
 
     def _used_seconds(self, owner: str) -> float:
-        """Return the processor seconds that count for a key now; they are forgotten at the rate that it has."""
+        """Return the processor seconds charged to a key now; they expire at the rate that it has."""
         used_s, when = self._used_s.get(owner, (0.0, 0.0))
         return max(0.0, used_s - (time.monotonic() - when) * self._limits.max_file_s_per_minute / 60)
 
-    async def _run(self, data: bytes, name: str) -> tuple[int, float | None, str]:
-        """Return the exit status, the processor seconds where it says them, and the text or the reason."""
+    async def _read_in_process(self, data: bytes, name: str) -> tuple[int, float | None, str]:
+        """Read a file in a child process, killed after ``max_file_s``: exit status, CPU seconds, text or reason.
+
+        The seconds are None where the process does not say them.
+        """
         process = await asyncio.create_subprocess_exec(
             *command(name, self._limits.max_file_s, self._limits.max_check_bytes),
             stdin=PIPE,

@@ -19,14 +19,13 @@ from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
 from deployments.contract import Caller, RowsItem
-from deployments.errors import ApiError, InternalError, from_error_item, to_api_error
+from deployments.errors import ApiError, from_error_item, to_api_error
 from deployments.ingress.answers import ClientLeft, owner_of, unless_client_leaves
 from deployments.ingress.backend import Backend
 from deployments.ingress.body import read_checked
-from deployments.ingress.connections.backlog import Backlog
-from deployments.ingress.connections.room import free_place
+from deployments.ingress.connections.room import Backlog, free_place
 from deployments.ingress.connections.send_ahead import FEW_BYTES, next_piece_bytes, widen_window
-from deployments.ingress.layers.key_limits import num_prompt_tokens, take_tokens
+from deployments.ingress.layers.auth import num_prompt_tokens, take_tokens
 from deployments.protocol.adapters import AdapterNames
 from deployments.protocol.rows import read_logprobs, read_token_logprobs
 from deployments.rates import Rates
@@ -48,6 +47,7 @@ _FEWER: Final = ("Send fewer or shorter prompts.", "prompt")
 
 
 def add_rows(app: FastAPI, settings: Settings, backend: Backend, rates: Rates, backlog: Backlog) -> None:
+    """Add the routes of next-token rows, log-probabilities of tokens, and the token table."""
     adapters = AdapterNames.of(settings)
     known: dict[str, Any] = {"limits": settings.limits, "model_id": settings.model_id, "adapters": adapters}
     tables = SingleFlight(1)
@@ -66,7 +66,7 @@ def add_rows(app: FastAPI, settings: Settings, backend: Backend, rates: Rates, b
         with _errors(request):
             answer = _hold_rows(backend.logprobs(body, _caller(request)), backlog, request.state.owner, body)
             try:
-                described, first = await unless_client_leaves(request.receive, _begin(answer, request))
+                described, first = await unless_client_leaves(request.receive, _first_items(answer, request))
             except BaseException:
                 await answer.aclose()
                 raise
@@ -90,7 +90,7 @@ def add_rows(app: FastAPI, settings: Settings, backend: Backend, rates: Rates, b
         body = await read(request, read_token_logprobs)
         with _errors(request):
             answer = backend.token_logprobs(body, _caller(request))
-            result = await unless_client_leaves(request.receive, _one(answer, request))
+            result = await unless_client_leaves(request.receive, _only_item(answer, request))
             return JSONResponse(
                 {
                     "object": "token_logprobs",
@@ -105,7 +105,7 @@ def add_rows(app: FastAPI, settings: Settings, backend: Backend, rates: Rates, b
         """The bytes of every token of the model, in base64, in the order of the columns of rows."""
 
         async def make_table() -> tuple[bytes, str]:
-            table = await _one(backend.tokens(_caller(request)), request)
+            table = await _only_item(backend.tokens(_caller(request)), request)
             body = await asyncio.to_thread(_dump, {"object": "tokens", "model": settings.model_id, **table})
             return body, f'"{hashlib.sha256(body).hexdigest()}"'
 
@@ -119,7 +119,7 @@ def add_rows(app: FastAPI, settings: Settings, backend: Backend, rates: Rates, b
 
 
 class Rows:
-    """An answer with rows whose first have come."""
+    """An answer of next-token rows whose first item has come, to be sent as bytes or as JSON."""
 
     def __init__(
         self, described: dict[str, Any], num_bytes: int, first: Any, rest: AsyncGenerator[RowsItem], request_id: str
@@ -131,12 +131,12 @@ class Rows:
         self.request_id = request_id
 
     async def as_bytes(self) -> AsyncGenerator[memoryview]:
-        """Yield the numbers, of several rows at once."""
+        """Yield the rows' numbers as raw bytes, several rows at once."""
         async for array in self._items():
             yield array.view(np.uint8).reshape(-1).data
 
     async def as_json(self, model_id: str) -> AsyncGenerator[bytes]:
-        """Yield the parts of the answer to a request for the likeliest tokens."""
+        """Yield the JSON answer, with the likeliest tokens of each prompt, in parts."""
         yield _dump({"object": "list", "model": model_id})[:-1] + b',"data":['
         index = 0
         async for tokens, logprobs in self._items():
@@ -156,11 +156,12 @@ class Rows:
         await self._rest.aclose()
 
     async def _items(self) -> AsyncGenerator[Any]:
+        """Yield the replica's arrays until all rows have come; raise an error item."""
         num_left = self._described["shape"][0]
         item, self._first = self._first, None
         while num_left:
             if item is None or isinstance(item, dict):
-                raise _fault(item, self.request_id)
+                raise from_error_item(item, self.request_id)
             num_left -= len(item[0] if isinstance(item, tuple) else item)
             yield item
             # Before the next is waited for, so that one is held at a time.
@@ -169,8 +170,10 @@ class Rows:
 
 
 class RowStream(Response):
-    """An answer in pieces, until its end or until the client leaves. One that fails is cut off, which its length or
-    its JSON shows."""
+    """An answer of rows in pieces, until its end or until the client leaves.
+
+    One that fails is cut off, which its length or its JSON shows.
+    """
 
     def __init__(
         self, rows: Rows, parts: AsyncGenerator[Any], *, media_type: str, headers: dict[str, str] | None = None
@@ -190,6 +193,7 @@ class RowStream(Response):
             await unless_client_leaves(receive, self._send(scope, send))
 
     async def _send(self, scope: Scope, send: Send) -> None:
+        """Send the parts in pieces of the size that the client's speed allows; the last one ends the answer."""
         # The last piece ends the answer: a message of its own would wait for the client once more.
         piece = b""
         try:
@@ -214,7 +218,7 @@ class RowStream(Response):
 async def _hold_rows(
     answer: AsyncGenerator[RowsItem], backlog: Backlog, owner: str, body: dict[str, Any]
 ) -> AsyncGenerator[RowsItem]:
-    """Yield the items of an answer, whose rows are counted until this is closed."""
+    """Yield the items of an answer, counting its rows' bytes in ``backlog`` until this is closed."""
     async with aclosing(answer):
         async for first in answer:
             num_bytes = 0 if not isinstance(first, dict) or "error" in first else _num_bytes(first, body)
@@ -224,27 +228,28 @@ async def _hold_rows(
                     yield item
 
 
-async def _begin(answer: AsyncGenerator[RowsItem], request: Request) -> tuple[dict[str, Any], Any]:
-    """Return what describes the rows, and the first of them."""
+async def _first_items(answer: AsyncGenerator[RowsItem], request: Request) -> tuple[dict[str, Any], Any]:
+    """Return an answer's dict that describes the rows, and its first array; raise an error item."""
     described = await anext(answer, None)
     if not isinstance(described, dict) or "error" in described:
-        raise _fault(described, request.state.request_id)
+        raise from_error_item(described, request.state.request_id)
     first = await anext(answer, None)
     if first is None or isinstance(first, dict):
-        raise _fault(first, request.state.request_id)
+        raise from_error_item(first, request.state.request_id)
     return described, first
 
 
-async def _one(answer: AsyncGenerator[RowsItem], request: Request) -> dict[str, Any]:
+async def _only_item(answer: AsyncGenerator[RowsItem], request: Request) -> dict[str, Any]:
+    """Return the only item of an answer; raise it where it is an error."""
     async with aclosing(answer):
         item = await anext(answer, None)
     if not isinstance(item, dict) or "error" in item:
-        raise _fault(item, request.state.request_id)
+        raise from_error_item(item, request.state.request_id)
     return item
 
 
 async def _numbers(array: Any) -> AsyncGenerator[bytes]:
-    """Yield the numbers of an array as JSON, and let others on between two parts."""
+    """Yield an array's numbers as JSON in parts, and let other tasks run after each."""
     for start in range(0, len(array), _ENTRIES_AT_ONCE):
         part = _dump(array[start : start + _ENTRIES_AT_ONCE].tolist())[1:-1]
         yield part if start == 0 else b"," + part
@@ -252,18 +257,15 @@ async def _numbers(array: Any) -> AsyncGenerator[bytes]:
 
 
 def _num_bytes(described: dict[str, Any], body: dict[str, Any]) -> int:
+    """Return the bytes of all rows of an answer, by their shape and type."""
     num_prompts, num_columns = described["shape"]
     # The likeliest tokens are pairs of 4 bytes each.
     return int(num_prompts * num_columns * (8 if "top_logprobs" in body else np.dtype(body["dtype"]).itemsize))
 
 
-def _fault(item: Any, request_id: str) -> ApiError:
-    is_told = isinstance(item, dict) and "error" in item
-    return from_error_item(item, request_id) if is_told else InternalError(request_id)
-
-
 @contextmanager
 def _errors(request: Request) -> Iterator[None]:
+    """Map exceptions raised inside to the errors that the client gets."""
     try:
         yield
     except (ApiError, ClientLeft):

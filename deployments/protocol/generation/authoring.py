@@ -49,7 +49,7 @@ class AuthorMembers(Body):
     """The text ends with this sentence."""
 
     def with_words(self, spec: VocabularySpec) -> VocabularySpec:
-        """Return a vocabulary that has the words that are asked for.
+        """Check these members; return the vocabulary with required words, and a reach for new words.
 
         Raises:
             BadRequestError: The members do not go with it, or with one another.
@@ -78,7 +78,7 @@ class AuthorMembers(Body):
         return spec.model_copy(update=update)
 
     def controls(self) -> AuthorControls | None:
-        """Return what is asked; None where nothing is."""
+        """Return what the author asks, for the replica; None where nothing is asked."""
         words = self._clean_must_use() if self.must_use else ()
         new = self.new_words
         asked = AuthorControls(
@@ -94,7 +94,7 @@ class AuthorMembers(Body):
         return None if asked == AuthorControls() else asked
 
     def _clean_must_use(self) -> tuple[str, ...]:
-        """Return the required words as a list has them."""
+        """Return the required words, normalized as a list's entries are."""
         asked = self.must_use or []
         if sum(one.count or 1 for one in asked) > MAX_USES:
             raise BadRequestError(

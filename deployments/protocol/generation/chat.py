@@ -24,10 +24,12 @@ _REFUSED_PREFIX: Final = "guided_"
 
 
 def is_refused(name: str) -> bool:
+    """Return whether a chat may not have this field of OpenAI or vLLM."""
     return name in REFUSED or is_old_name(name)
 
 
 def is_old_name(name: str) -> bool:
+    """Return whether a field is one of vLLM's older ``guided_…``."""
     return name.startswith(_REFUSED_PREFIX)
 
 
@@ -58,6 +60,7 @@ _SWITCHES: Final = (
 
 
 def _check_switches(switches: dict[str, Any]) -> dict[str, Any]:
+    """Drop null switches; refuse any that are too many, too long, or lists and objects."""
     given = {name: value for name, value in switches.items() if value is not None}
     for name, value in given.items():
         if not isinstance(value, bool | int | float | str) or max(len(name), len(str(value))) > 1024:

@@ -27,10 +27,12 @@ MAX_TOKENS: Final = 16
 
 
 def is_refused(name: str) -> bool:
+    """Return whether a completion may not have this field of OpenAI or vLLM."""
     return name in REFUSED or is_old_name(name)
 
 
 def _kind_of_prompt(value: Any) -> str:
+    """Return the union tag of a prompt: a text or tokens, one or several of them."""
     first = value[0] if isinstance(value, list) and value else None
     if isinstance(first, str):
         return "texts"

@@ -49,11 +49,12 @@ _HARMLESS: Final[Mapping[str, tuple[Any, ...]]] = {
 """The values of fields that ask for nothing, besides null."""
 
 
-def _harmless(names: str) -> Mapping[str, tuple[Any, ...]]:
+def _values_without_effect(names: str) -> Mapping[str, tuple[Any, ...]]:
+    """Map these fields to the values of each that ask for nothing."""
     return {name: _HARMLESS.get(name, ()) for name in names.split()}
 
 
-COMBINABLE: Final = _harmless(
+COMBINABLE: Final = _values_without_effect(
     "add_generation_prompt allowed_token_ids function_call functions ignore_eos logprob_token_ids "
     "repetition_detection response_format skip_special_tokens stop_token_ids "
     "structured_outputs tool_choice tools"
@@ -66,13 +67,13 @@ _NO_SEARCH: Final = (
 )
 
 REFUSED_WITH: Final = {
-    "num_beams": _harmless(
+    "num_beams": _values_without_effect(
         _NO_SEARCH + "allowed_token_ids bad_words frequency_penalty ignore_eos logit_bias min_p min_tokens "
         "presence_penalty repetition_penalty skip_special_tokens stop stop_token_ids temperature top_k top_p"
     ),
-    "best_of": _harmless(_NO_SEARCH),
-    "vocab.search": _harmless(_NO_SEARCH + "min_tokens stop stop_token_ids"),
-    "vocab.rescue": _harmless("frequency_penalty logit_bias presence_penalty repetition_penalty"),
+    "best_of": _values_without_effect(_NO_SEARCH),
+    "vocab.search": _values_without_effect(_NO_SEARCH + "min_tokens stop stop_token_ids"),
+    "vocab.rescue": _values_without_effect("frequency_penalty logit_bias presence_penalty repetition_penalty"),
 }
 """Fields that a search would have to ignore, and the values that ask for nothing. Beams are not drawn, so they know no
 sampling; a text that is put together of several answers has no log probabilities of one, and no tool calls. What draws
@@ -118,7 +119,7 @@ class DecodingFields(Body):
 def decoding_of(
     fields: Mapping[str, Any], members: DecodingMembers | None, *, has_vocabulary: bool, hint: bool
 ) -> Decoding:
-    """Return how the text is to be chosen.
+    """Check the search fields of a request together, and return its ``Decoding``.
 
     ``fields`` are all checked top-level fields but ``vocab``, as JSON, and ``members`` the ``vocab`` object;
     ``hint`` is the default of a request with a vocabulary.
@@ -158,7 +159,7 @@ def decoding_of(
 
 
 def sampling_defaults(fields: Mapping[str, Any], decoding: Decoding) -> Mapping[str, float]:
-    """Return the sampling of a constrained request, unless the request sets some of it."""
+    """Return the default sampling of a constrained request; none where it sets some or has beams."""
     if decoding.num_beams > 1 or not _SAMPLING.isdisjoint(fields):
         return {}
     if decoding.rescue:
@@ -186,7 +187,7 @@ def _check_needs(
 
 
 def _check_search(name: str, fields: Mapping[str, Any]) -> None:
-    """Refuse the fields that this search would have to ignore."""
+    """Refuse the fields that this search would have to ignore, and greedy sampling."""
     for field, harmless in REFUSED_WITH[name].items():
         if field in fields and fields[field] not in harmless:
             raise BadRequestError(f"'{field}' cannot be combined with '{name}'. Leave it out.", field)
@@ -198,6 +199,7 @@ def _check_search(name: str, fields: Mapping[str, Any]) -> None:
 
 
 def _check_n(fields: Mapping[str, Any], widths: Mapping[str, int]) -> None:
+    """Refuse more answers (``n``) than the request's search finds."""
     n = fields.get("n", 1)
     if widths["vocab.search"] > 1 and n > 1:
         raise BadRequestError("'n' must be 1 with 'vocab.search', which finds one text.", "n")

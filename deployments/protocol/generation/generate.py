@@ -64,7 +64,7 @@ class GenerateRequest(VocabularyFields):
 
 
 class GenerateRequestReader:
-    """Reads such requests, over the reader of chats."""
+    """Reads requests to ``/generate``, by turning them into chat requests."""
 
     def __init__(self, chats: ChatRequestReader, limits: Limits) -> None:
         self._chats = chats
@@ -96,18 +96,19 @@ class GenerateRequestReader:
 
 
 def rename(error: ApiError) -> None:
-    """Give an error of a chat the names of this route."""
+    """Rename a chat's fields in an error to those of ``/generate``, in place."""
     error.message, error.param = _rename_fields(error.message), _NAMES.get(error.param or "", error.param)
 
 
 def _rename_fields(message: str) -> str:
+    """Rename a chat's fields in an error message to those of ``/generate``."""
     for name, here in _NAMES.items():
         message = message.replace(f"'{name}'", f"'{here}'")
     return message.replace("shorten the messages", "shorten it")
 
 
 async def reshape_answer(answer: AsyncGenerator[Answer]) -> AsyncGenerator[Answer]:
-    """Yield the answer to a chat in the form of this route.
+    """Convert the answer to a chat into the form of ``/generate``.
 
     A whole answer is ``{"generated_text", "token_count", "finish_reason"}``, with ``vocab`` and ``input_overflow``
     where a chat has them. An event of a stream is ``{"text"}``, a part of it; the last one before ``[DONE]`` has all
@@ -119,23 +120,24 @@ async def reshape_answer(answer: AsyncGenerator[Answer]) -> AsyncGenerator[Answe
             if isinstance(item, dict) and isinstance(item.get("error"), dict):
                 yield {"error": _rename_error(item["error"])}
             elif isinstance(item, dict):
-                _take(end, item, "message")
+                _add_chunk(end, item, "message")
                 yield end
             elif (data := item.removeprefix("data:").strip()) == _DONE:
                 yield _event({"text": "", **end})
                 yield item
-            elif part := _take(end, json.loads(data), "delta"):
+            elif part := _add_chunk(end, json.loads(data), "delta"):
                 yield _event({"text": part})
 
 
 def _rename_error(error: dict[str, Any]) -> dict[str, Any]:
+    """Rename a chat's fields in an error item to those of ``/generate``."""
     message, param = error.get("message"), error.get("param")
     changed = {**error, "param": _NAMES.get(param or "", param)}
     return {**changed, "message": _rename_fields(message)} if isinstance(message, str) else changed
 
 
-def _take(end: dict[str, Any], item: dict[str, Any], name: str) -> str:
-    """Add an answer, or a chunk of one, to ``end``; return its text."""
+def _add_chunk(end: dict[str, Any], item: dict[str, Any], name: str) -> str:
+    """Add a chat's answer, or a chunk of one, to the final object ``end``; return its text."""
     text = ""
     for choice in item["choices"]:
         text = choice[name].get("content") or ""

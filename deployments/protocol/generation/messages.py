@@ -34,6 +34,7 @@ class TextPart(Body):
     @model_validator(mode="before")
     @classmethod
     def _check_text(cls, value: Any) -> Any:
+        """Refuse a part that is anything but a text."""
         is_text = isinstance(value, dict) and value.keys() == {"type", "text"} and value["type"] == "text"
         if not is_text or not isinstance(value["text"], str):
             raise expected_error('{"type": "text", "text": …}: this service reads text only')
@@ -46,7 +47,7 @@ Content = Annotated[
 
 
 def _json_object(text: str, info: Info) -> str:
-    """Check JSON in a string, which the engine would parse without a limit of depth."""
+    """Check that a string holds a JSON object; the engine would parse it without a limit of depth."""
     try:
         if isinstance(loads(text.encode() or b"{}", info.context.max_json_depth), dict):
             return text
@@ -70,7 +71,7 @@ class ToolCall(Loose):
 
 
 def _require_content(schema: dict[str, Any]) -> None:
-    """Say in the schema of a message that it needs a content, as ``Message`` checks."""
+    """Mark ``content`` as required in the JSON schema of a message, as ``Message`` checks."""
     schema["required"] = ["content", *schema["required"]]
     content = schema["properties"]["content"]
     content["anyOf"] = [kind for kind in content["anyOf"] if kind != {"type": "null"}]
@@ -87,6 +88,7 @@ class Message(Body):
     @model_validator(mode="before")
     @classmethod
     def _drop_null(cls, value: Any) -> Any:
+        """Drop null members of a message, and the empty extra ones of an earlier answer."""
         if not isinstance(value, dict):
             return value
         is_answer = value.get("role") == "assistant"
@@ -98,12 +100,14 @@ class Message(Body):
 
     @model_validator(mode="after")
     def _check_content(self) -> "Message":
+        """Require a content, unless the message calls tools."""
         if self.content is None and getattr(self, "tool_calls", None) is None:
             raise expected_error("a text or a list of text parts", ".content")
         return self
 
     @model_serializer(mode="wrap")
     def _with_content(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Serialize a message with its ``content``, null where there is none."""
         # Chat templates read it also where an assistant only called tools.
         return {"content": None, **handler(self)}
 
@@ -137,6 +141,7 @@ class AssistantMessage(Message):
 
 
 def _role(value: Any) -> str:
+    """Return the union tag of a message, by its role."""
     # A model when it is serialized.
     role = value.get("role") if isinstance(value, dict) else getattr(value, "role", None)
     return f"of {role}" if role in ("tool", "assistant") else "of text"

@@ -23,7 +23,7 @@ _VOCABULARY: Final = member_names(VocabularyFields)
 
 @dataclass(frozen=True)
 class ChatRequest:
-    """A checked request; ``body`` is for the replica, and ``vocabulary`` None for free text.
+    """A checked chat or completion; ``body`` is for the replica, and ``vocabulary`` None for free text.
 
     ``list_param`` is the field that names the list, for errors that only the vocabulary deployment finds.
     """
@@ -62,7 +62,7 @@ class ChatRequestReader:
         return cls(settings.model_id, settings.limits, hint=settings.hint, adapters=AdapterNames.of(settings))
 
     def read(self, body: Any) -> ChatRequest:
-        """Check a parsed JSON body.
+        """Check the parsed body of a request and split it into body, vocabulary and decoding.
 
         Raises:
             CallerError: The first fault found; ``param`` names the field.
@@ -88,6 +88,7 @@ class ChatRequestReader:
         return is_refused(name)
 
     def _check_model(self, given: dict[str, Any]) -> None:
+        """Let ``model`` be the served one by default; refuse names that do not exist."""
         # A request need not name the model: there is one, besides its adapters.
         name = given.setdefault("model", self._model_id)
         if not isinstance(name, str):
@@ -95,6 +96,7 @@ class ChatRequestReader:
         self._adapters.check_model(name, self._model_id)
 
     def _assemble(self, request: GenerationRequest) -> ChatRequest:
+        """Check the fields of a request together, and build the ``ChatRequest`` from them."""
         fields = request.model_dump(exclude_none=True, exclude={"vocab"})
         body = {name: value for name, value in fields.items() if name in self._passed_on}
         body["max_tokens"] = self._max_tokens(fields)
@@ -119,6 +121,7 @@ class ChatRequestReader:
         return ChatRequest(body, vocabulary, decoding, list_param=request.list_param)
 
     def _max_tokens(self, fields: dict[str, Any]) -> int:
+        """Return the ``max_tokens`` of a request, by either name, or the default."""
         given = [fields[name] for name in ("max_tokens", "max_completion_tokens") if name in fields]
         if len(set(given)) > 1:
             raise BadRequestError(
@@ -145,7 +148,7 @@ class CompletionRequestReader(ChatRequestReader):
 
     def read(self, body: Any) -> ChatRequest:
         request = super().read(body)
-        self._check(request)
+        self._check_combinations(request)
         return request
 
     def _is_refused(self, name: str) -> bool:
@@ -158,8 +161,8 @@ class CompletionRequestReader(ChatRequestReader):
         usual = min((number for number in allowed if number >= completion.MAX_TOKENS), default=largest)
         return super()._max_tokens({"max_tokens": usual, **fields})
 
-    def _check(self, request: ChatRequest) -> None:
-        """Refuse what is no completion's, or what vLLM would leave undone."""
+    def _check_combinations(self, request: ChatRequest) -> None:
+        """Refuse fields and combinations that a completion cannot have."""
         body, decoding = request.body, request.decoding
         if decoding.hint:
             raise BadRequestError(
@@ -186,6 +189,7 @@ class CompletionRequestReader(ChatRequestReader):
 
 
 def _check_echo(request: ChatRequest) -> None:
+    """Refuse ``echo`` with a vocabulary, with log-probabilities or with a search."""
     if request.vocabulary is not None:
         why = "a vocabulary, for the prompt may hold any words"
     elif "logprobs" in request.body:
@@ -198,8 +202,8 @@ def _check_echo(request: ChatRequest) -> None:
     raise BadRequestError(f"'echo' cannot be combined with {why}. Leave it out.", "echo")
 
 
-def check_budget(chat: ChatRequest, vocabulary: ResolvedVocabulary) -> None:
-    """Check that an answer has room for the shortest text of its vocabulary.
+def check_max_tokens(chat: ChatRequest, vocabulary: ResolvedVocabulary) -> None:
+    """Check that ``max_tokens`` has room for the shortest text of the vocabulary.
 
     Raises:
         BadRequestError: It has not.
@@ -214,6 +218,7 @@ def check_budget(chat: ChatRequest, vocabulary: ResolvedVocabulary) -> None:
 
 
 def _unknown_field(name: str, known: list[str]) -> BadRequestError:
+    """Return the error for an unknown field; one like "vocab…" lists the vocabulary fields."""
     if name.lower().startswith("vocab"):
         shown, fields = printable(name), ", ".join(_VOCABULARY)
         return BadRequestError(f"Unknown vocabulary field: '{shown}'. The vocabulary fields are {fields}.", shown)
@@ -221,6 +226,7 @@ def _unknown_field(name: str, known: list[str]) -> BadRequestError:
 
 
 def _check_combination(given: dict[str, Any]) -> None:
+    """Refuse fields that cannot be combined with a vocabulary."""
     continues = given.get("continue_final_message") is True
     for name, harmless in COMBINABLE.items():
         if continues and name == "add_generation_prompt":
@@ -230,7 +236,10 @@ def _check_combination(given: dict[str, Any]) -> None:
 
 
 def _check_prefill(given: dict[str, Any]) -> None:
-    """Check that there is an answer that was begun, for the first words of a list depend on it."""
+    """Check that a request that continues a message ends with a prefill of the assistant.
+
+    The first words of a list depend on it.
+    """
     if given.get("add_generation_prompt", True) is not False:
         raise BadRequestError(
             "'add_generation_prompt' must be false with 'continue_final_message': the last message is the answer's "

@@ -33,7 +33,9 @@ they stand: what is an example and what is a schema is not told apart."""
 
 
 def check_size(value: Any, limits: Limits) -> None:
-    """Check all schemas in a value together: names and numbers only, not whether they make sense.
+    """Refuse JSON schemas in ``value`` that together are too large to compile, or have refused keywords.
+
+    Names and numbers only, not whether they make sense.
 
     Raises:
         PydanticCustomError: They have a keyword that is refused, or are larger than the engine should compile.
@@ -90,8 +92,11 @@ def check_references(schema: dict[str, Any]) -> None:
 
 @dataclass
 class _Node:
-    """An object in a schema, where it stands, how many conditions are left until a finite value is known to fit it,
-    and whose condition it is."""
+    """An object in a JSON schema, for the search of those that a finite value fits.
+
+    With where it stands, how many conditions are left until a finite value is known to fit it, and whose condition it
+    is.
+    """
 
     schema: dict[str, Any]
     pointer: str
@@ -100,7 +105,7 @@ class _Node:
 
     @property
     def shown(self) -> str:
-        """The place of its reference, for a message."""
+        """The JSON pointer to its ``$ref``, truncated for a message."""
         return printable(f"{self.pointer}/$ref", MAX_REFERENCE_CHARS)
 
 
@@ -117,7 +122,7 @@ def _objects(value: Any, pointer: str) -> Iterator[tuple[dict[str, Any], str]]:
 
 
 def _target(schema: dict[str, Any], node: _Node) -> Any:
-    """Return what a reference leads to; raise ``PydanticCustomError`` where that is nothing or not allowed."""
+    """Resolve the ``$ref`` of a node; raise ``PydanticCustomError`` where it leads nowhere or is not allowed."""
     reference = node.schema["$ref"]
     if reference == "#":
         return schema
@@ -137,9 +142,10 @@ def _target(schema: dict[str, Any], node: _Node) -> Any:
 
 
 def _finite(schema: dict[str, Any], nodes: dict[int, _Node]) -> set[int]:
-    """Return the objects, by ``id``, that a finite value may fit: the least set that the references allow.
+    """Return the ids of the schema objects that a finite value may fit.
 
-    Each condition is followed once, so this is linear in the size of the schema.
+    It is the least set that the references allow. Each condition is followed once, so this is linear in the size of
+    the schema.
     """
     for node in list(nodes.values()):
         groups = [[part] for part in _all_needed(schema, node)]
@@ -166,7 +172,7 @@ def _finite(schema: dict[str, Any], nodes: dict[int, _Node]) -> set[int]:
 
 
 def _all_needed(schema: dict[str, Any], node: _Node) -> Iterator[Any]:
-    """Yield the parts of a schema all of which a value must fit, where these are known to be needed."""
+    """Yield the subschemas that every value of a node must fit, as far as they are known."""
     part = node.schema
     if isinstance(part.get("$ref"), str):
         yield _target(schema, node)

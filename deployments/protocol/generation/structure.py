@@ -25,6 +25,7 @@ def _check_schema(schema: dict[str, Any], info: Info) -> dict[str, Any]:
 
 
 def _parse_schema(schema: Any, info: Info) -> Any:
+    """Parse a JSON schema that came as a string; return others as they are."""
     if not isinstance(schema, str):
         return schema
     try:
@@ -100,6 +101,7 @@ class StructuredOutputs(Body):
     @model_validator(mode="before")
     @classmethod
     def _check_kinds(cls, value: Any) -> Any:
+        """Drop nulls; require exactly one kind of output, and no unknown member."""
         if not isinstance(value, dict):
             return value
         given = {name: member for name, member in value.items() if member is not None}
@@ -129,6 +131,7 @@ class NamedTool(Loose):
 
 
 def _check_tools(tools: list[Tool], info: Info) -> list[Tool]:
+    """Check the JSON schemas of all tools, their size together."""
     # Where a tool must be used, the engine compiles the schemas of all of them as one.
     schemas = [tool.function.parameters for tool in tools if tool.function.parameters is not None]
     check_size(schemas, info.context)

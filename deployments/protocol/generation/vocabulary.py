@@ -35,6 +35,7 @@ def _check_printable(name: str) -> str:
 
 
 def _check_bytes(words: list[str], info: Info) -> list[str]:
+    """Refuse words that are more than ``max_list_bytes`` together."""
     if len("".join(words).encode()) > info.context.max_list_bytes:
         raise expected_error(f"a list of words of at most {info.context.max_list_bytes} bytes together")
     return words
@@ -94,7 +95,7 @@ class Vocabulary(DecodingMembers, AuthorMembers, ListMembers):
     or null for none."""
 
     def spec(self) -> VocabularySpec:
-        """Return the vocabulary that is asked for.
+        """Check the members of ``vocab`` together, and return the ``VocabularySpec`` that they ask for.
 
         Raises:
             BadRequestError: The members do not go together, or an entry cannot be a word.
@@ -143,6 +144,7 @@ class Vocabulary(DecodingMembers, AuthorMembers, ListMembers):
         return spec
 
     def _check_level(self) -> None:
+        """Refuse members that say which words count, beside a level."""
         if self.level is None:
             return
         for name in ("n_words", "words", "unit"):
@@ -153,6 +155,7 @@ class Vocabulary(DecodingMembers, AuthorMembers, ListMembers):
                 )
 
     def _check_source(self) -> None:
+        """Refuse ``source`` and ``safe`` beside inline words, and ``safe`` for the raw list."""
         for name in ("source", "safe"):
             if self.words is not None and getattr(self, name) is not None:
                 raise BadRequestError(
@@ -169,6 +172,7 @@ class Vocabulary(DecodingMembers, AuthorMembers, ListMembers):
 
 
 def _clean_words(name: str, value: Any) -> Any:
+    """Normalize a member that is a list of words; return any other as it is."""
     if not isinstance(value, list):
         return value
     try:
@@ -180,7 +184,7 @@ def _clean_words(name: str, value: Any) -> Any:
 
 
 def without_bad_words(spec: VocabularySpec, bad_words: list[str]) -> VocabularySpec:
-    """Return the vocabulary without ``bad_words``, which vLLM would take out of a mask that may have nothing else.
+    """Exclude ``bad_words`` from a vocabulary; vLLM would take them out of a mask that may have nothing else.
 
     Raises:
         BadRequestError: One is not a single word, so that leaving it out of a list would not keep it out of a text; or
@@ -204,7 +208,7 @@ def without_bad_words(spec: VocabularySpec, bad_words: list[str]) -> VocabularyS
 
 
 def _not_one_word(text: str, language: str) -> str | None:
-    """Return why a text may be written without being an entry of a list; None where it may not."""
+    """Return why excluding a word from a list would not keep it out of a text; None if it would."""
     if not any(map(str.isalpha, text)):
         return "has no letter"
     if any(char.isspace() or char in CLOSE_MARKS + OPEN_MARKS for char in text):
@@ -226,7 +230,7 @@ class VocabularyFields(Body):
     """How many words of the list ``vocab_lang`` count."""
 
     def vocabulary(self) -> VocabularySpec | None:
-        """Return the vocabulary that is asked for; None where the fields name none.
+        """Return the ``VocabularySpec`` of ``vocab`` or the flat fields; None where they name none.
 
         Raises:
             BadRequestError: The fields do not go together, or an entry cannot be a word.
@@ -245,7 +249,7 @@ class VocabularyFields(Body):
 
     @property
     def adapter(self) -> str | None:
-        """The adapter that is asked for. Null is none, and not the same as a member that is missing."""
+        """The adapter asked for: a name, None for null, ``AUTO_ADAPTER`` where the member is missing."""
         is_given = self.vocab is not None and "adapter" in self.vocab.model_fields_set
         return self.vocab.adapter if is_given and self.vocab is not None else AUTO_ADAPTER
 

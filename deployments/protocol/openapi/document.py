@@ -66,7 +66,7 @@ _RESULTS: Final = {
 
 
 def document(app: FastAPI, limits: Limits) -> Schema:
-    """Return the OpenAPI document of an application's routes, with the bounds of ``limits``."""
+    """Build the OpenAPI document of an application's routes, with the bounds of ``limits``."""
     chat = bound_model(ChatCompletionRequest, limits)
     requests: dict[str, type[BaseModel]] = {
         "POST /v1/chat/completions": chat,
@@ -148,7 +148,7 @@ def document(app: FastAPI, limits: Limits) -> Schema:
 
 
 def add_docs(app: FastAPI, limits: Limits) -> None:
-    """Add ``DOCS_PATHS`` to an application that has all its other routes."""
+    """Add ``/openapi.json`` and ``/docs`` to an application that has all its other routes."""
     text = json.dumps(document(app, limits), ensure_ascii=False).encode()
     page = (_FOLDER / "index.html").read_text()
     [script] = re.findall("<script>(.*?)</script>", page, re.DOTALL)

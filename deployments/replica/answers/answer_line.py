@@ -10,21 +10,27 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
-from typing import Final, Protocol, TypedDict
+from typing import Final, Protocol
 
-from deployments.contract import Answer, Caller, ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
-from deployments.errors import ApiError, InternalError, OverloadedError, from_error_item, to_api_error
-from deployments.protocol.generation.reader import ChatRequest, ChatRequestReader, check_budget
+from deployments.contract import (
+    ENGINE_DIED,
+    NOT_STARTED,
+    Answer,
+    Caller,
+    ChatBody,
+    Decoding,
+    LineAnswer,
+    LineRequest,
+    ResolvedVocabulary,
+    VocabularySpec,
+    error_line,
+)
+from deployments.errors import EngineError, InternalError, OverloadedError, from_error_item, to_api_error
+from deployments.protocol.generation.reader import ChatRequest, ChatRequestReader, check_max_tokens
 from deployments.share import Share
 from deployments.single_flight import SingleFlight
 
 logger = logging.getLogger("ray.serve")
-
-NOT_STARTED: Final = 0
-"""In place of a status: the line did not reach the engine."""
-
-ENGINE_DIED: Final = -1
-"""In place of a status: the engine's process ended while it was at work on the line."""
 
 _REPLACED_WAIT_S: Final = 2.0
 """Serve needs some seconds to replace what is dead, an engine or the vocabulary deployment, and all lines of a batch
@@ -36,27 +42,12 @@ _RESOLVED_FOR_S: Final = 5.0
 _MAX_RESOLVED: Final = 64
 
 
-class LineRequest(TypedDict):
-    """A line as it travels: ``body`` as JSON text, the name of its batch's key, and an id for logs."""
-
-    body: str
-    owner: str
-    request_id: str
-
-
-class LineAnswer(TypedDict):
-    """An HTTP status or what stands in its place, and the body as JSON text (an answer, or OpenAI's error)."""
-
-    status: int
-    body: str
-
-
 class Engine(Protocol):
-    """The part of a replica that answers lines."""
+    """What answering the lines of batches needs of a replica."""
 
     async def resolve(self, spec: VocabularySpec) -> ResolvedVocabulary: ...
 
-    async def refusal(self, body: ChatBody) -> Answer | None: ...
+    async def refusal(self, body: ChatBody) -> EngineError | None: ...
 
     def answer(
         self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, caller: Caller
@@ -66,7 +57,7 @@ class Engine(Protocol):
 
 
 class LineAnswerer:
-    """Answer lines, as many at once as the share allows."""
+    """Answer lines of batches in a replica, as many at once as the share of batches allows."""
 
     def __init__(
         self,
@@ -86,10 +77,11 @@ class LineAnswerer:
 
     @property
     def num_taken(self) -> int:
-        """Sequences that lines hold."""
+        """Return how many of the engine's sequences lines of batches hold now."""
         return self._share.num_taken
 
     async def answer(self, request: LineRequest) -> LineAnswer:
+        """Check one line of a batch again and answer it whole; an error becomes its status."""
         list_param = "vocab.lang"
         try:
             chat = self._reader.read(json.loads(request["body"]))
@@ -101,8 +93,8 @@ class LineAnswerer:
                 # The vocabulary deployment is being replaced; a line is not refused for it.
                 await self._sleep(_REPLACED_WAIT_S)
                 return {"status": NOT_STARTED, "body": "null"}
-            if isinstance(refusal := await self._engine.refusal(chat.body), dict):
-                return _refusal(from_error_item(refusal, request["request_id"]))
+            if (refusal := await self._engine.refusal(chat.body)) is not None:
+                return error_line(refusal)
             async with self._share.take(chat.decoding.num_sequences(chat.body), request["owner"]):
                 if self._engine.is_dead():
                     await self._sleep(_REPLACED_WAIT_S)
@@ -115,17 +107,18 @@ class LineAnswerer:
             error = to_api_error(exception, request["request_id"], list_param)
             if isinstance(error, InternalError):
                 logger.exception("line %s failed", request["request_id"])
-            return _refusal(error)
+            return error_line(error)
 
     async def _vocabulary(self, chat: ChatRequest) -> ResolvedVocabulary | None:
+        """Resolve a line's vocabulary and check that ``max_tokens`` suffices; None without one."""
         if chat.vocabulary is None:
             return None
         vocabulary = await self._resolve(chat.vocabulary)
-        check_budget(chat, vocabulary)
+        check_max_tokens(chat, vocabulary)
         return vocabulary
 
     async def _resolve(self, spec: VocabularySpec) -> ResolvedVocabulary:
-        """Resolve a vocabulary once for the many lines in a row that share it."""
+        """Resolve a vocabulary once for the many lines in a row that share it; cached for seconds."""
 
         async def ask() -> tuple[ResolvedVocabulary, float]:
             return await self._engine.resolve(spec), self._clock()
@@ -137,15 +130,12 @@ class LineAnswerer:
         return resolved
 
     async def _answer(self, chat: ChatRequest, vocabulary: ResolvedVocabulary | None, caller: Caller) -> LineAnswer:
+        """Return the engine's whole answer to a line: 200 and JSON, or an error."""
         async with aclosing(self._engine.answer(chat.body, vocabulary, chat.decoding, caller)) as items:
             async for item in items:
                 if isinstance(item, dict) and "error" not in item:
                     return {"status": 200, "body": json.dumps(item, ensure_ascii=False, separators=(",", ":"))}
                 if isinstance(item, dict):
-                    return _refusal(from_error_item(item, caller.request_id))
+                    return error_line(from_error_item(item, caller.request_id))
                 break
-        return _refusal(InternalError(caller.request_id))
-
-
-def _refusal(error: ApiError) -> LineAnswer:
-    return {"status": error.status, "body": error.to_json().decode()}
+        return error_line(InternalError(caller.request_id))

@@ -7,24 +7,21 @@ what the engine writes is read once more before it leaves (``constrained_answer`
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator
-from dataclasses import dataclass, replace
-from typing import Any, Final, Self
+from dataclasses import replace
+from typing import Any, Final
 
 from ray.serve.llm.deployment import LLMServer
 
 from deployments.contract import ENGINE_START_S, Answer, Caller, ChatBody, Decoding, ResolvedVocabulary
-from deployments.errors import OverloadedError, printable
+from deployments.errors import EngineError, OverloadedError
 from deployments.replica.answers.authoring import AUTHOR_FIELDS, AuthoredText, requested_fields
 from deployments.replica.answers.completion import answer_form, reader_after_prompts, reader_after_text
 from deployments.replica.answers.constrained_answer import AnswerRules, StreamFilter, UnlistedTextError, finish_answer
-from deployments.replica.answers.plain_text import PlainText
-from deployments.replica.engine import engine
-from deployments.replica.engine.engine import EngineError
-from deployments.replica.engine.loaded_adapters import LoadedAdapters, name_of
+from deployments.replica.engine import configuration, engine
+from deployments.replica.engine.adapters import LoadedAdapters, name_of
 from deployments.replica.engine.node_lists import NodeList, NodeLists
 from deployments.replica.prompts import overflow
-from deployments.replica.prompts.hint import hint_line, takes_system_messages, text_of, with_line
-from deployments.replica.prompts.template_switches import template_switches
+from deployments.replica.prompts.chat_template import Prompts, hint_line, text_of
 from deployments.replica.prompts.tokenization import convert_tokens
 from deployments.search.order import AnswerCost, SearchOrder
 from deployments.settings import Settings
@@ -58,59 +55,9 @@ _XGRAMMAR: Final = "with a vocabulary, for this service's mask engine is xgramma
 _NEEDS_SCORES: Final = frozenset({"num_beams", "best_of", "vocab.search", "vocab.rescue", "vocab.score"})
 """These use the probability of every token of the answer."""
 
-_PROMPT_FIELDS: Final = frozenset({"messages", "tools", "chat_template_kwargs"})
-"""Their strings may become part of the prompt."""
-
-
-@dataclass(frozen=True)
-class Prompts:
-    """What the model's tokenizer and chat template make of a client's messages.
-
-    ``switches`` are the names that ``chat_template_kwargs`` may have.
-    """
-
-    tokenizer: Any
-    plain: PlainText
-    has_chat_template: bool
-    takes_system: bool
-    switches: frozenset[str] = frozenset()
-
-    @classmethod
-    def of(cls, tokenizer: Any, settings: Settings) -> Self:
-        """Try the model's template; takes some milliseconds."""
-        return cls(
-            tokenizer,
-            PlainText(tokenizer),
-            bool(tokenizer.chat_template or settings.engine_kwargs.get("chat_template")),
-            takes_system_messages(tokenizer, engine.chat_template(settings)),
-            template_switches(tokenizer, engine.chat_template(settings)),
-        )
-
-    def check_switches(self, body: ChatBody) -> None:
-        """Refuse variables that the template does not read: vLLM would drop them, and some are not the client's.
-
-        Raises:
-            EngineError: With status 400; it names those that it reads.
-        """
-        for name in body.get("chat_template_kwargs", {}):
-            if name not in self.switches:
-                known = ", ".join(sorted(self.switches)) or "none"
-                raise EngineError(
-                    400,
-                    f"'chat_template_kwargs' has no '{printable(name)}': the switches of this model's chat template "
-                    f"are {known}.",
-                    param="chat_template_kwargs",
-                )
-
-    def with_hint(self, body: ChatBody, line: str) -> ChatBody:
-        return {**body, "messages": with_line(body["messages"], line, takes_system=self.takes_system)}
-
-    def neutralize_special_tokens(self, body: ChatBody) -> ChatBody:
-        return {key: self.plain.of_json(value) if key in _PROMPT_FIELDS else value for key, value in body.items()}
-
 
 class ChatAnswerer:
-    """Answer chat requests with the engine of ``server``, which has these adapters.
+    """Answer chat requests and completions with the engine of ``server``, which has these adapters.
 
     ``reports_cost`` is whether the engine was found to report what a word list costs, ``ends_thinking`` whether it can
     end a model's thinking.
@@ -138,7 +85,7 @@ class ChatAnswerer:
     async def answer(
         self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, caller: Caller
     ) -> AsyncGenerator[Answer, None]:
-        """Answer one request: yield events of a stream, or one dict.
+        """Answer a chat request or completion: yield events of a stream, or one dict.
 
         An error is one item, ``{"error": {…, "status"}}``: the first, or the last of a stream that broke off.
         """
@@ -151,19 +98,19 @@ class ChatAnswerer:
             async for item in self._answer_with_overflow(body, vocabulary, decoding, caller.request_id):
                 yield item if engine_name == name else _with_model(item, name)
         except Exception as error:
-            yield as_refusal(error, caller.request_id).body
+            yield to_engine_error(error, caller.request_id).item
 
     async def _answer_with_overflow(
         self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, request_id: str
     ) -> AsyncIterator[Answer]:
-        """Answer the request; where the settings say so, without the oldest turns of a conversation too long."""
+        """Answer a request; drop the oldest turns of too long a conversation where the settings allow it."""
         try:
             async for item in self._answer(body, vocabulary, decoding, request_id):
                 yield item
             return
         except EngineError as error:
             messages = body.get("messages", [])
-            is_too_long = error.body["error"]["code"] == engine.CONTEXT_LENGTH_EXCEEDED
+            is_too_long = error.code == engine.CONTEXT_LENGTH_EXCEEDED
             # A completion has no turns.
             if not is_too_long or not messages or self._settings.input_overflow == "error":
                 raise
@@ -182,6 +129,7 @@ class ChatAnswerer:
     def _answer(
         self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, request_id: str
     ) -> AsyncIterator[Answer]:
+        """Check a request against this engine, add the hint, and answer it free or constrained."""
         if "prompt" not in body:
             self._check_template()
             self._prompts.check_switches(body)
@@ -210,9 +158,10 @@ class ChatAnswerer:
                 body = await asyncio.to_thread(self._prompts.neutralize_special_tokens, body)
             yield await convert_tokens(self._server, body)
         except Exception as error:
-            yield as_refusal(error, request_id).body
+            yield to_engine_error(error, request_id).item
 
     def _check_template(self) -> None:
+        """Refuse a chat where the model has no chat template (400)."""
         if not self._prompts.has_chat_template:
             raise EngineError(
                 400,
@@ -223,8 +172,8 @@ class ChatAnswerer:
             )
 
     def _check_completion(self) -> None:
-        """Check a completion with a vocabulary."""
-        if engine.has_reasoning_parser(self._settings):
+        """Refuse a completion with a vocabulary where the model thinks first or xgrammar makes the masks."""
+        if configuration.has_reasoning_parser(self._settings):
             # Its thoughts are free, and a completion has no place of its own for them.
             raise EngineError(
                 400,
@@ -239,6 +188,7 @@ class ChatAnswerer:
             )
 
     def _with_hint(self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding) -> ChatBody:
+        """Add the hint for simple words to the prompt of a constrained request that asks for it."""
         if vocabulary is None or not decoding.hint:
             return body
         words = () if decoding.author is None else decoding.author.must_use
@@ -247,6 +197,7 @@ class ChatAnswerer:
         return self._prompts.with_hint(body, line)
 
     async def _answer_free(self, body: ChatBody, order: SearchOrder | None, request_id: str) -> AsyncIterator[Answer]:
+        """Yield the engine's answer to a request without a vocabulary, without its cost."""
         request = await self._request(body, request_id, order)
         async for item in engine.answer(self._server, request):
             if not isinstance(item, AnswerCost):
@@ -260,6 +211,7 @@ class ChatAnswerer:
         order: SearchOrder | None,
         request_id: str,
     ) -> AsyncIterator[Answer]:
+        """Answer a request with a vocabulary: have its list enforced, then check and trim the text."""
         listed = await self._lists.get(vocabulary)
         max_tokens, min_tokens = int(body["max_tokens"]), int(body.get("min_tokens", 0))
         authored = None
@@ -287,7 +239,7 @@ class ChatAnswerer:
         )
         # The matcher keeps it; vLLM's own rule may leave a mask with nothing.
         body = {**body, "min_tokens": 0}
-        if engine.has_reasoning_parser(self._settings):
+        if configuration.has_reasoning_parser(self._settings):
             body = self._with_thoughts(body, vocabulary)
         request = await self._request(body, request_id, order, grammar)
         stream, form = StreamFilter(rules), answer_form(body)
@@ -310,7 +262,7 @@ class ChatAnswerer:
                     yield engine.write_event(form.from_chat(passed))
 
     def _with_thoughts(self, body: ChatBody, vocabulary: ResolvedVocabulary) -> ChatBody:
-        """Return the body with room for an answer after what the model thinks.
+        """Return the body with the model's thinking limited, so that tokens are left for its answer.
 
         vLLM would take ``include_reasoning: false`` for leave not to think, and call what was written thoughts.
         """
@@ -323,8 +275,9 @@ class ChatAnswerer:
         return body
 
     def _rules(self, body: ChatBody, listed: NodeList, reader: TextReader, order: SearchOrder | None) -> AnswerRules:
+        """Build the rules by which an answer is checked and trimmed; refuse ``return_token_ids`` with trimming."""
         settings = self._settings
-        thinks = engine.has_reasoning_parser(settings)
+        thinks = configuration.has_reasoning_parser(settings)
         may_be_cut = bool(body.get("stop")) or settings.mask_engine == "xgrammar" or thinks
         if may_be_cut and body.get("return_token_ids"):
             raise EngineError(
@@ -345,6 +298,7 @@ class ChatAnswerer:
     async def _request(
         self, body: ChatBody, request_id: str, order: SearchOrder | None, grammar: str | None = None
     ) -> Any:
+        """Build vLLM's request from a body; in a chat, special tokens become ordinary text."""
         args: dict[str, Any] = {
             "request_id": request_id,
             "max_input_tokens": self._settings.limits.max_input_tokens,
@@ -358,7 +312,7 @@ class ChatAnswerer:
 
 
 def _with_model(item: Answer, name: str) -> Answer:
-    """Return an item of an answer with the name of the model that the request has."""
+    """Replace the model's name in an item of an answer by the one that the client gave."""
     if isinstance(item, dict):
         return {**item, "model": name} if "model" in item else item
     event = engine.parse_event(item)
@@ -366,7 +320,9 @@ def _with_model(item: Answer, name: str) -> Answer:
 
 
 def check_supported(decoding: Decoding, settings: Settings, *, is_constrained: bool, reports_cost: bool = True) -> None:
-    """Refuse what this engine cannot do; ``reports_cost`` is whether it reports what a word list costs.
+    """Refuse decoding options of a request that this engine cannot do.
+
+    ``reports_cost`` is whether it reports what a word list costs.
 
     Raises:
         EngineError: With status 400; it names the field and the setting.
@@ -376,22 +332,24 @@ def check_supported(decoding: Decoding, settings: Settings, *, is_constrained: b
         _refuse(asked, NEEDS_AUTOMATON, _XGRAMMAR)
     if not reports_cost and is_constrained:
         _refuse(asked, _NEEDS_SCORES, "with a vocabulary, for this service's engine does not say what a list costs")
-    if engine.has_reasoning_parser(settings):
+    if configuration.has_reasoning_parser(settings):
         _refuse(asked, _NEEDS_SCORES, "for the model of this service thinks before it answers")
     if settings.engine_kwargs.get("speculative_config"):
         _refuse(asked, _NEEDS_SCORES, "for the engine of this service drafts tokens (speculative_config)")
 
 
 def _check_fields(body: ChatBody, settings: Settings) -> None:
+    """Refuse fields of a constrained request that xgrammar or a thinking model cannot do."""
     asked = [name for name in ("continue_final_message", "min_tokens") if body.get(name)]
     if settings.mask_engine == "xgrammar":
         _refuse(asked, NEEDS_AUTOMATON, _XGRAMMAR)
-    if engine.has_reasoning_parser(settings):
+    if configuration.has_reasoning_parser(settings):
         asked = [name for name in _NOT_WITH_THOUGHTS if body.get(name)]
         _refuse(asked, _NOT_WITH_THOUGHTS, "with a vocabulary, for the model of this service thinks before it answers")
 
 
 def _fields_of(decoding: Decoding) -> list[str]:
+    """Return the names of the fields by which a request asks for more than plain sampling."""
     asked = {
         "num_beams": decoding.num_beams > 1,
         "best_of": decoding.best_of > 1,
@@ -405,13 +363,14 @@ def _fields_of(decoding: Decoding) -> list[str]:
 
 
 def _refuse(asked: list[str], refused: frozenset[str], reason: str) -> None:
+    """Raise ``EngineError`` for the first field that is asked for and refused here."""
     for name in asked:
         if name in refused:
             raise EngineError(400, f"'{name}' is not available here {reason}. Leave it out.", param=name)
 
 
-def as_refusal(error: Exception, request_id: str) -> EngineError:
-    """Return what a caller is told of an error, and log it where it is no refusal."""
+def to_engine_error(error: Exception, request_id: str) -> EngineError:
+    """Map an exception to the error that the client gets, and log faults of the service."""
     if isinstance(error, EngineError):
         return error
     if isinstance(error, OverloadedError):

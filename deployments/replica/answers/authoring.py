@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any, Final, Self
 
 from deployments.contract import AskedWord, AuthorControls
-from deployments.replica.engine.engine import EngineError
+from deployments.errors import EngineError
 from deployments.replica.engine.node_lists import NodeList
 from vocab.lists.lemmas import KnownLemmas
 from vocab.lists.wordlists import WordList, language_of
@@ -22,13 +22,13 @@ character, without such words 0.72 (``benchmarks/authoring.py``); where the mask
 
 
 def requested_fields(author: AuthorControls) -> list[str]:
-    """Return the names of the fields that ask for something."""
+    """Return the names of the author's fields that are set, such as ``vocab.must_use``."""
     return [f"vocab.{name}" for name, value in author._asdict().items() if value]
 
 
 @dataclass(frozen=True)
 class AuthoredText:
-    """The texts of one request whose author asks for more than words of a list.
+    """What one request's author asks beyond the list, to steer the engine and to check and report its texts.
 
     Attributes:
         controls: For the engine.
@@ -50,7 +50,7 @@ class AuthoredText:
 
     @classmethod
     def of(cls, author: AuthorControls, listed: NodeList, max_tokens: int) -> Self:
-        """Find the words in a list.
+        """Look up the author's new and required words in a list, and build the engine's controls.
 
         Raises:
             EngineError: With status 400; the model's tokenizer cannot spell one that is required.
@@ -58,7 +58,7 @@ class AuthoredText:
         new, reader = author.new_words, listed.reader
         new_words = None
         if new is not None:
-            reader = listed.reader_up_to(new.n_words)
+            reader = listed.reader_with_new_words(new.n_words)
             new_words = NewWords(new.n_words, NewWords.spacing_of(new.per_100), new.max_words or UNLIMITED)
         controls = Controls(
             new_words,
@@ -73,8 +73,7 @@ class AuthoredText:
         return cls(controls, word_list, reader, listed.n_words, listed.lang, author.must_use, added)
 
     def logit_bias(self, tokenizer: Any) -> dict[str, float]:
-        """Return what is added to the logits of the required words' first tokens, by token id; half where there are
-        more."""
+        """Return the bias of required words' first tokens, by token id; half where a word has more tokens."""
         bias: dict[str, float] = {}
         for asked in self.must_use:
             for written in (f" {asked.word}", asked.word.capitalize()):
@@ -84,7 +83,7 @@ class AuthoredText:
         return bias
 
     def has_too_many_new_words(self, text: str) -> bool:
-        """Whether a whole text has more new words than were asked for, or two too close together."""
+        """Return whether a whole text has more new words than were asked for, or two too close together."""
         new_words = self.controls.new_words
         if new_words is None or not text:
             return False
@@ -97,7 +96,7 @@ class AuthoredText:
         return len(found) > new_words.max_words or is_close
 
     def block(self, texts: Sequence[str]) -> dict[str, Any]:
-        """Return the members of the ``vocab`` block for an answer of these whole texts."""
+        """Report new words, required words and sentences of whole texts, for the ``vocab`` block."""
         read = [self.reader.words(text) if text else [] for text in texts]
         asked = self.controls
         block: dict[str, Any] = {}
@@ -126,6 +125,7 @@ class AuthoredText:
         return block
 
     def _new_words(self, words: Sequence[ReadWord], choice: int | None) -> list[dict[str, Any]]:
+        """Report each new word of a text once: word, rank, lemma, first start, count."""
         first: dict[int, ReadWord] = {}
         for word in filter(self._is_new, words):
             first.setdefault(word.number, word)
@@ -147,10 +147,12 @@ class AuthoredText:
         ]
 
     def _is_new(self, word: ReadWord) -> bool:
+        """Return whether a word is beyond the first N and not one that the request added."""
         return word.number > self.n_words and word.number not in self.added
 
 
 def _required_word(asked: AskedWord, index: int, listed: NodeList) -> RequiredWord:
+    """Look up the ranks that count as a required word; 400 where no token spells it."""
     numbers = set(listed.reader.numbers(asked.word))
     if asked.any_form and listed.lang is not None:
         lemmas = KnownLemmas.of_language(language_of(listed.lang))
@@ -168,6 +170,7 @@ def _required_word(asked: AskedWord, index: int, listed: NodeList) -> RequiredWo
 
 
 def _sentence_lengths(words: Sequence[ReadWord]) -> list[int]:
+    """Count the words of each sentence."""
     lengths: list[int] = []
     for word in words:
         if word.starts_sentence or not lengths:

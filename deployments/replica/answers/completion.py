@@ -7,8 +7,8 @@ and one list of entries for each choice.
 from typing import Any, Final
 
 from deployments.contract import ChatBody, prompts_of
-from deployments.replica.answers.plain_text import PlainText
-from deployments.replica.engine.engine import EngineError
+from deployments.errors import EngineError
+from deployments.replica.prompts.plain_text import PlainText
 from vocab.errors import PrefillError
 from vocab.text.reader import TextReader
 
@@ -17,8 +17,9 @@ _LOGPROBS: Final = ("tokens", "token_logprobs", "top_logprobs", "text_offset")
 
 
 def reader_after_text(reader: TextReader, text: str, param: str, *, is_whole: bool = False) -> TextReader:
-    """Return the reader of what follows a text that the client wrote in the field ``param``; ``is_whole`` as in
-    ``TextReader.after``.
+    """Return a reader of what the model writes after the client's text in the field ``param``.
+
+    ``is_whole`` is as in ``TextReader.after``.
 
     Raises:
         EngineError: With status 400: it breaks off inside a word.
@@ -35,7 +36,7 @@ def reader_after_text(reader: TextReader, text: str, param: str, *, is_whole: bo
 
 
 def reader_after_prompts(reader: TextReader, body: ChatBody, plain: PlainText) -> TextReader:
-    """Return the reader of what follows the prompts of a completion.
+    """Return the one reader of what the model writes after the prompts of a completion.
 
     Raises:
         EngineError: With status 400: a prompt breaks off inside a word, or they do not end alike.
@@ -52,17 +53,22 @@ def reader_after_prompts(reader: TextReader, body: ChatBody, plain: PlainText) -
 
 
 class ChatForm:
-    """The form of a chat's answer."""
+    """Converts a client's answer to the form of a chat's and back; for chats, nothing changes."""
 
     def to_chat(self, answer: dict[str, Any]) -> dict[str, Any]:
+        """Convert the engine's answer, or a chunk of it, to the form of a chat's."""
         return answer
 
     def from_chat(self, answer: dict[str, Any]) -> dict[str, Any]:
+        """Convert a chat's answer, or a chunk of it, to the form that the client gets."""
         return answer
 
 
 class CompletionForm(ChatForm):
-    """The form of one completion's answer; ``from_chat`` takes what ``to_chat`` gave, or a part of it."""
+    """Converts one completion's answer to the form of a chat's and back.
+
+    ``from_chat`` takes what ``to_chat`` gave, or a part of it.
+    """
 
     def __init__(self, *, is_stream: bool) -> None:
         self._part = "delta" if is_stream else "message"
@@ -76,6 +82,7 @@ class CompletionForm(ChatForm):
         return {**answer, "choices": [self._choice_from_chat(choice) for choice in answer["choices"]]}
 
     def _choice_to_chat(self, choice: dict[str, Any]) -> dict[str, Any]:
+        """Convert a completion's choice to a chat's, with its text as a message or delta."""
         logprobs = choice.get("logprobs")
         if logprobs is not None:
             rows = zip(*(logprobs[name] for name in _LOGPROBS), strict=True)
@@ -86,6 +93,7 @@ class CompletionForm(ChatForm):
         return {**others, self._part: {"content": choice["text"]}, "logprobs": logprobs}
 
     def _choice_from_chat(self, choice: dict[str, Any]) -> dict[str, Any]:
+        """Convert a choice back to a completion's: text, logprobs as lists, prompt tokens."""
         text = choice[self._part]["content"]
         logprobs = choice["logprobs"]
         if logprobs is not None:
@@ -99,4 +107,5 @@ class CompletionForm(ChatForm):
 
 
 def answer_form(body: ChatBody) -> ChatForm:
+    """Return the converter of answers for a completion or a chat."""
     return CompletionForm(is_stream=bool(body.get("stream"))) if "prompt" in body else ChatForm()

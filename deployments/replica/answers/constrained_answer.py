@@ -39,7 +39,7 @@ class UnlistedTextError(Exception):
 
 @dataclass(frozen=True)
 class AnswerRules:
-    """What is known of a request before its answer comes.
+    """How the answer to one constrained request is checked, trimmed and reported.
 
     Attributes:
         block: The part of the ``vocab`` block that does not depend on the answer.
@@ -59,6 +59,7 @@ class AnswerRules:
     authored: AuthoredText | None = None
 
     def following(self, choice: dict[str, Any]) -> str:
+        """Return what came after a finished text: the stop string, an unknown letter, or nothing."""
         reason = choice.get("stop_reason")
         if isinstance(reason, str):
             return UNKNOWN_FOLLOWING if self.stop_in_text else reason
@@ -66,7 +67,7 @@ class AnswerRules:
         return ""
 
     def whole_length(self, text: str, choice: dict[str, Any]) -> int:
-        """Return how many characters of a finished text to keep.
+        """Return how many characters of a finished text are whole; the rest is trimmed.
 
         Raises:
             UnlistedTextError: The text is not whole although nothing could have cut it.
@@ -77,7 +78,7 @@ class AnswerRules:
         return length
 
     def vocab_block(self, texts: list[str], cost: AnswerCost | None = None) -> dict[str, Any]:
-        """Return the block for an answer of these texts: the sum of their words, the largest of the other counts.
+        """Return the ``vocab`` block of these texts: the sum of their words, the largest of other counts.
 
         ``cost`` is that of the first; None where it is not known.
 
@@ -155,7 +156,7 @@ class StreamFilter:
         self._held: dict[str, Any] | None = None
 
     def pass_on(self, chunk: dict[str, Any]) -> list[dict[str, Any]]:
-        """Return the chunks that can be sent now.
+        """Take the engine's next chunk; return the chunks that can be sent now.
 
         Raises:
             UnlistedTextError: The engine did not keep to the list.
@@ -165,7 +166,7 @@ class StreamFilter:
         finishes, changed = not chunk["choices"], False
         for choice in chunk["choices"]:
             finishes = finishes or choice.get("finish_reason") is not None
-            changed = self._take(choice) or changed
+            changed = self._filter_delta(choice) or changed
         if finishes:
             self._held = chunk
         elif changed:
@@ -179,8 +180,11 @@ class StreamFilter:
         texts = [choice.text for _, choice in sorted(self._choices.items())]
         return [{**self._held, "vocab": self._rules.vocab_block(texts, cost)}]
 
-    def _take(self, choice: dict[str, Any]) -> bool:
-        """Leave in the choice's delta what can be sent; return False where that is nothing."""
+    def _filter_delta(self, choice: dict[str, Any]) -> bool:
+        """Add a choice's delta to its text and leave in the delta only what can be sent now.
+
+        Return False where that is nothing.
+        """
         delta = choice["delta"]
         if not self._rules.shows_thoughts:
             delta.pop(_THOUGHTS, None)
@@ -223,7 +227,7 @@ class StreamFilter:
                 state.sentence_start = found.end()
 
     def _whole_so_far(self, state: _ChoiceText) -> int:
-        """Return how much of an unfinished text is known to be whole; read again when it has grown by a part."""
+        """Return how many characters of an unfinished text are whole; read it anew only when much longer."""
         rest = state.text[state.sentence_start :]
         if len(state.text) - state.num_read < len(rest) // _LOOKS:
             return state.num_sent
@@ -233,7 +237,7 @@ class StreamFilter:
 
 
 def _num_whole(followed: FollowedText, written: str) -> int:
-    """Return how many characters of a text are whole words, now that more was written.
+    """Add what was written to a text; return how many characters of it are whole words.
 
     Raises:
         UnlistedTextError: It begins no text that the list allows.
@@ -244,7 +248,10 @@ def _num_whole(followed: FollowedText, written: str) -> int:
 
 
 def _take_token_ids(choice: dict[str, Any], state: _ChoiceText, *, has_text: bool) -> bool:
-    """Leave the ids in the choice once all of their text can be sent. Those of half a character have none yet."""
+    """Hold back a choice's token ids until all of their text can be sent; return whether some are sent.
+
+    Those of half a character have no text yet.
+    """
     if not choice.get("token_ids"):
         return False
     state.token_ids += choice["token_ids"]
@@ -256,8 +263,10 @@ def _take_token_ids(choice: dict[str, Any], state: _ChoiceText, *, has_text: boo
 
 
 def _take_logprobs(choice: dict[str, Any], state: _ChoiceText, num_bytes: int | None) -> bool:
-    """Leave the entries whose text is in the first ``num_bytes``, None for all; the rest waits, and what is past a trim
-    is never sent."""
+    """Hold back logprobs of text after the first ``num_bytes`` (None for none); return whether some are sent.
+
+    The rest waits, and what is past a trim is never sent.
+    """
     if not choice.get("logprobs"):
         return False
     state.logprobs.extend(choice["logprobs"].get("content") or [])
@@ -273,6 +282,7 @@ def _take_logprobs(choice: dict[str, Any], state: _ChoiceText, num_bytes: int | 
 
 
 def _cut_logprobs(choice: dict[str, Any], num_bytes: int) -> None:
+    """Drop the logprobs of tokens whose text is after the first ``num_bytes``."""
     entries = (choice.get("logprobs") or {}).get("content")
     if not entries:
         return
@@ -286,6 +296,7 @@ def _cut_logprobs(choice: dict[str, Any], num_bytes: int) -> None:
 
 
 def _entry_bytes(entry: dict[str, Any]) -> int:
+    """Return how many bytes of text an entry of logprobs stands for."""
     spelled = entry.get("bytes")
     return len(spelled) if spelled is not None else _num_bytes(entry["token"])
 

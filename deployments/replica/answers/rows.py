@@ -18,10 +18,10 @@ from vllm.inputs import TokensPrompt
 from vllm.sampling_params import RequestOutputKind, SamplingParams
 
 from deployments.contract import Answer, Caller, RowsItem, prompts_of
-from deployments.replica.answers.answering import as_refusal
-from deployments.replica.engine import engine
-from deployments.replica.engine.engine import EngineError
-from deployments.replica.engine.loaded_adapters import LoadedAdapters
+from deployments.errors import EngineError
+from deployments.replica.answers.answering import to_engine_error
+from deployments.replica.engine import configuration, engine, ray_llm
+from deployments.replica.engine.adapters import LoadedAdapters
 from deployments.replica.prompts.tokenization import completion_tokens
 from deployments.settings import Settings
 from deployments.share import Share
@@ -52,7 +52,9 @@ Item = TypeVar("Item")
 
 
 class RowAnswerer:
-    """Answers requests for rows with the engine of ``server``, whose model has this tokenizer.
+    """Answers requests for rows, the log-probabilities of all next tokens, by the engine of ``server``.
+
+    ``tokenizer`` is that of its model.
 
     A request has begun in ``share`` when it comes here; each part of it waits for its own turn there, and what has been
     made is held without sequences.
@@ -76,9 +78,11 @@ class RowAnswerer:
         self._vocab_size = engine.vocab_size(server)
 
     async def logprobs(self, body: dict[str, Any], caller: Caller, width: int) -> AsyncGenerator[RowsItem, None]:
-        """Yield ``{"shape": [n, V or k], "vocab_size", "prompt_tokens"}``, then the rows in order, ``width`` at most at
-        once in the engine: arrays (some, V) of the dtype; with ``top_logprobs`` pairs of arrays (some, k), token ids
-        and their log-probabilities in float32, the likeliest first.
+        """Answer a request for rows: yield a dict that describes them, then arrays of the rows in order.
+
+        The dict is ``{"shape": [n, V or k], "vocab_size", "prompt_tokens"}``; the arrays are (some, V) of the dtype,
+        or, with ``top_logprobs``, pairs of arrays (some, k): token ids and their log-probabilities in float32, the
+        likeliest first. ``width`` rows at most are at once in the engine.
 
         An error is one item, as ``ChatAnswerer.answer`` has it: the first, or the last of rows that broke off.
         """
@@ -98,10 +102,13 @@ class RowAnswerer:
                 else:
                     yield _array(rows, body["dtype"])
         except Exception as error:
-            yield as_refusal(error, caller.request_id).body
+            yield to_engine_error(error, caller.request_id).item
 
     async def token_logprobs(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[Answer, None]:
-        """Yield ``{"logprobs", "prompt_tokens"}``, the latter with ``token_ids``, or an error."""
+        """Score given tokens after a prompt: yield ``{"logprobs", "prompt_tokens"}``, or an error.
+
+        The count of ``prompt_tokens`` includes ``token_ids``.
+        """
         try:
             caller = await self._with_adapter(caller, body)
             [prompt] = await self.read([body["prompt"]], body, caller)
@@ -110,9 +117,10 @@ class RowAnswerer:
             [logprobs] = await self.scores([(prompt, scored)], "", caller, 1)
             yield {"logprobs": logprobs, "prompt_tokens": len(prompt) + len(scored)}
         except Exception as error:
-            yield as_refusal(error, caller.request_id).body
+            yield to_engine_error(error, caller.request_id).item
 
     async def _with_adapter(self, caller: Caller, body: Mapping[str, Any]) -> Caller:
+        """Return the caller with the key of the adapter that the body's ``model`` names."""
         name = body.get("model", self._settings.model_id)
         return caller._replace(adapter=await self._adapters.choose(name, None, None))
 
@@ -123,7 +131,7 @@ class RowAnswerer:
     async def rows(
         self, prompts: Sequence[Tokens], first: int, caller: Caller, width: int
     ) -> list[NDArray[np.float32]]:
-        """Return the row (V,) after each of some prompts, ``width`` at most at once in the engine.
+        """Return the row (V,) of log-probabilities after each prompt, ``width`` at most at once in the engine.
 
         ``first`` is the number of the first of them among all that a request asks for.
 
@@ -135,8 +143,9 @@ class RowAnswerer:
     async def scores(
         self, pairs: Sequence[tuple[Tokens, Tokens]], name: str, caller: Caller, width: int
     ) -> list[list[float]]:
-        """Return for each pair of a prompt and tokens the log-probability of each of the tokens after the prompt and
-        the ones before it, ``width`` pairs at most at once in the engine.
+        """Return, for each pair of a prompt and tokens, the log-probability of each of the tokens.
+
+        It is that after the prompt and the tokens before it; ``width`` pairs at most are at once in the engine.
 
         ``name`` tells the request's calls apart.
 
@@ -151,6 +160,8 @@ class RowAnswerer:
         return await self._in_turns(score, len(pairs), caller, width)
 
     async def _rows(self, prompts: Sequence[Tokens], first: int, caller: Caller, width: int) -> list[torch.Tensor]:
+        """Return the row after each prompt, as tensors; arguments as of ``rows``."""
+
         async def row(number: int) -> torch.Tensor:
             return await self._row(prompts[number], f"{caller.request_id}-{first + number}", caller)
 
@@ -159,8 +170,10 @@ class RowAnswerer:
     async def _in_turns(
         self, make: Callable[[int], Coroutine[Any, Any, Item]], number: int, caller: Caller, width: int
     ) -> list[Item]:
-        """Return so many results in order, ``width`` made at once, in a turn of the key each time; the first failure
-        ends the others."""
+        """Make ``number`` results in order, ``width`` at once, each time in a turn of the caller's key.
+
+        The first failure ends the others.
+        """
         made: list[Item] = []
         most = self._settings.key(caller.owner).max_sequences
         while len(made) < number:
@@ -170,6 +183,7 @@ class RowAnswerer:
         return made
 
     async def _scores(self, prompt: Tokens, scored: Tokens, request_id: str, caller: Caller) -> list[float]:
+        """Return the log-probability of each token after a prompt, by one request to the engine."""
         params = SamplingParams(prompt_logprobs=0, **_ONE_TOKEN)
         output = await self._generate([*prompt, *scored], params, request_id, caller)
         entries = output.prompt_logprobs[len(prompt) :]
@@ -177,7 +191,7 @@ class RowAnswerer:
         return [max(value, LEAST_LOGPROB) for value in values]
 
     def check(self, body: Mapping[str, Any]) -> None:
-        """Check what can be checked before the request's turn: tokens, and how much is asked for.
+        """Refuse, before its turn, a request for rows with bad token ids or too large an answer.
 
         Raises:
             EngineError: With status 400; ``param`` names the field.
@@ -192,6 +206,7 @@ class RowAnswerer:
         self._check_ids(body.get("token_ids", ()), "token_ids")
 
     def _check_size(self, body: Mapping[str, Any], num_prompts: int) -> None:
+        """Refuse a request whose rows, or top logprobs, have more bytes than the limit (400)."""
         limit = self._settings.limits.max_rows_bytes
         row_bytes = self._vocab_size * np.dtype(body["dtype"]).itemsize
         if num_prompts * row_bytes > limit:
@@ -217,11 +232,12 @@ class RowAnswerer:
             )
 
     def _check_ids(self, tokens: Sequence[int], param: str) -> None:
+        """Refuse token ids that the model does not have (400)."""
         if tokens and max(tokens) >= self._vocab_size:
             raise EngineError(400, f"'{param}' must be token ids of this model, below {self._vocab_size}.", param=param)
 
     def check_length(self, num_tokens: int, param: str) -> None:
-        """Raise ``EngineError`` where the field ``param`` has more tokens than one row may follow."""
+        """Raise ``EngineError`` where a prompt, in the field ``param``, is too long for a row after it."""
         # One is for the token that the engine draws.
         limit = min(self._settings.limits.max_input_tokens, engine.context_length(self._server) - 1)
         if num_tokens > limit:
@@ -229,11 +245,12 @@ class RowAnswerer:
 
     @property
     def max_scored_tokens(self) -> int:
-        """How many tokens a prompt and the tokens that are scored after it may be together."""
+        """Return how many tokens a prompt and the tokens scored after it may have together."""
         limit = self._settings.limits.max_scored_bytes // (4 * self._vocab_size)
         return min(engine.context_length(self._server) - 1, limit)
 
     def _check_scored(self, num_tokens: int) -> None:
+        """Refuse a prompt and scored tokens that are too long together (400)."""
         limit = self.max_scored_tokens
         if num_tokens > limit:
             raise EngineError(
@@ -244,7 +261,7 @@ class RowAnswerer:
             )
 
     async def read(self, prompts: Sequence[str | Tokens], body: Mapping[str, Any], caller: Caller) -> list[Tokens]:
-        """Return the tokens of all prompts; those that are texts are read as those of completions."""
+        """Return the tokens of all prompts; texts are tokenized as prompts of completions."""
         if not isinstance(prompts[0], str):
             return list(prompts)  # type: ignore[arg-type]  # all are of one kind
         fields = {name: body[name] for name in ("add_special_tokens",) if name in body}
@@ -258,6 +275,7 @@ class RowAnswerer:
         return read
 
     async def _row(self, tokens: Tokens, request_id: str, caller: Caller) -> torch.Tensor:
+        """Ask the engine for the row (V,) after one prompt; 501 where its vLLM has none."""
         params = SamplingParams(extra_args=rows_args(), **_ONE_TOKEN)
         try:
             row = rows_of(await self._generate(tokens, params, request_id, caller))
@@ -272,14 +290,15 @@ class RowAnswerer:
         return row[0]
 
     async def _generate(self, tokens: Tokens, params: SamplingParams, request_id: str, caller: Caller) -> Any:
+        """Run one prompt through the engine, at the priority of batches; return its last output."""
         prompt = TokensPrompt(prompt_token_ids=tokens)
         if (salt := self._settings.cache_salt(caller.owner)) is not None:
             prompt["cache_salt"] = salt
         try:
             # Cancelled, it is aborted in the engine. Prompts of rows are long, and chats would wait for many of them.
-            priority = engine.priority_after_chats(self._settings)
+            priority = configuration.priority_after_chats(self._settings)
             lora = self._adapters.lora_request(caller.adapter)
-            generated = engine.client(self._server).generate(
+            generated = ray_llm.engine_client(self._server).generate(
                 prompt, params, request_id, lora_request=lora, priority=priority
             )
             outputs = [output async for output in generated]
@@ -290,6 +309,7 @@ class RowAnswerer:
         return outputs[-1]
 
     def _token_table(self) -> dict[str, Any]:
+        """Return all tokens of the model for JSON: their bytes, the special ones, those that end a text."""
         spelled = [*self._facts.token_bytes, *[b""] * (self._vocab_size - len(self._facts))]
         special = sorted(token for token in special_ids(self._tokenizer) if token < len(spelled))
         for token in special:
@@ -305,13 +325,16 @@ class RowAnswerer:
 
 def _end_tokens(server: LLMServer, tokenizer: Any) -> list[int]:
     """Return the tokens that end a text: the tokenizer's, and those of the model's generation config."""
-    configured = engine.client(server).model_config.try_get_generation_config().get("eos_token_id")
+    configured = ray_llm.engine_client(server).model_config.try_get_generation_config().get("eos_token_id")
     eos_ids = configured if isinstance(configured, list) else [configured]
     return sorted({token for token in (*eos_ids, tokenizer.eos_token_id) if token is not None})
 
 
 async def _together(work: Sequence[Coroutine[Any, Any, Item]]) -> list[Item]:
-    """Return the results in order; a failure, or the caller's end, ends all before this returns."""
+    """Run coroutines at once; return their results in order.
+
+    A failure, or cancellation, ends all of them before this returns.
+    """
     tasks = [asyncio.create_task(one) for one in work]
     try:
         return [await task for task in tasks]
@@ -322,6 +345,7 @@ async def _together(work: Sequence[Coroutine[Any, Any, Item]]) -> list[Item]:
 
 
 def _array(rows: Sequence[torch.Tensor], dtype: str) -> NDArray[Any]:
+    """Stack rows into one array (rows, V) of the dtype, little-endian."""
     array = np.empty((len(rows), rows[0].numel()), np.dtype(dtype).newbyteorder("<"))
     for target, row in zip(torch.from_numpy(array), rows, strict=True):
         target.copy_(row)
@@ -329,6 +353,7 @@ def _array(rows: Sequence[torch.Tensor], dtype: str) -> NDArray[Any]:
 
 
 def _top(rows: Sequence[torch.Tensor], num_top: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """Return the ``num_top`` likeliest tokens of each row and their log-probabilities, as two arrays (rows, k)."""
     found = [torch.topk(row, num_top) for row in rows]
     tokens = torch.stack([one.indices for one in found]).to(torch.int32)
     return tokens.numpy(), torch.stack([one.values for one in found]).clamp_(min=LEAST_LOGPROB).numpy()

@@ -15,14 +15,16 @@ POLICY: Final = "deployments.replica.engine.autoscaling:by_interactive_sequences
 
 
 def autoscaling_config(scaling: Autoscaling) -> dict[str, Any]:
-    """Return Ray's ``AutoscalingConfig`` as the keys and values that make one."""
+    """Turn the settings of autoscaling into the fields of Ray's ``AutoscalingConfig``."""
     policy = {"policy_function": POLICY} if scaling.policy is None else scaling.policy.model_dump()
     given = scaling.model_dump(exclude={"target_sequences", "policy"}, exclude_none=True)
     return {**given, "target_ongoing_requests": scaling.target_sequences, "policy": policy}
 
 
 def by_interactive_sequences(context: AutoscalingContext) -> tuple[float, dict[str, Any]]:
-    """Return how many replicas there should be, and no state of the policy's own. Serve calls it in its controller.
+    """Return how many replicas the interactive sequences need, and no state of the policy's own.
+
+    Serve calls it in its controller.
 
     Serve itself applies the bounds and delays of the configuration, and starts the first of no replicas.
     """

@@ -32,7 +32,7 @@ def cpu_dtype(flags: Collection[str]) -> tuple[str, str]:
 
 
 def processor_flags(cpuinfo: Path = _CPUINFO) -> frozenset[str]:
-    """Return the flags of this machine's processor; none where Linux does not tell them."""
+    """Return the flags of this machine's processor; none where ``cpuinfo`` cannot be read."""
     try:
         lines = cpuinfo.read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -45,7 +45,7 @@ def processor_flags(cpuinfo: Path = _CPUINFO) -> frozenset[str]:
 
 
 def resolve_dtype(given: Any) -> Any:
-    """Return the dtype of an engine on this machine, and log what was chosen where that was left open."""
+    """Return the engine's dtype; choose it by the processor, and log it, for ``auto`` on a CPU."""
     if given != "auto" or not current_platform.is_cpu():
         return given
     chosen, reason = cpu_dtype(processor_flags())

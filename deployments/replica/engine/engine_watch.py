@@ -21,7 +21,7 @@ _LAST_ANSWERS_S: Final = 3.0
 
 
 def end_process() -> NoReturn:
-    """End this process, and those of an engine that no longer listens."""
+    """End this process at once, after its children: an engine that no longer listens is among them."""
     for child in psutil.Process().children(recursive=True):
         child.kill()
     os._exit(1)
@@ -60,6 +60,7 @@ class EngineWatch:
         self._end = end
 
     async def run(self) -> None:
+        """Watch until the engine is dead or stalled, then call ``end``; let last answers out after a death."""
         # Looks and not seconds: of the time in which this process did not look, it cannot say anything.
         last_step, num_stalled = self._num_steps(), 0
         while not self._is_dead():

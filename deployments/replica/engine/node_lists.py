@@ -24,7 +24,7 @@ from vocab.text.changes import NO_CHANGES, ListChanges
 from vocab.text.checking.checker import TextChecker
 from vocab.text.form_ranks import FormRanks
 from vocab.text.forms import case_of
-from vocab.text.grammar.ebnf import write_ebnf
+from vocab.text.grammar import write_ebnf
 from vocab.text.reader import TextReader
 
 logger = logging.getLogger("ray.serve")
@@ -77,7 +77,10 @@ class ListedWords:
 
 
 class NodeList:
-    """One vocabulary on this node; ``block`` is the part of the ``vocab`` block that its answers share."""
+    """A vocabulary's list on this node: its reader, checker and grammar.
+
+    ``block`` is the part of the ``vocab`` block that its answers share.
+    """
 
     def __init__(
         self, listed: ListedWords, changes: ListChanges, vocabulary: ResolvedVocabulary, mask_engine: MaskEngine
@@ -104,14 +107,17 @@ class NodeList:
         )
 
     def checker(self) -> TextChecker:
-        """Return a checker of texts. It tells whether a word counts, and not which of the others the list has beyond N:
-        so it is made as fast as N is small."""
+        """Return a checker of texts against the first N words of the list.
+
+        It finds whether a word counts, and not which of the others the list has beyond N: so it is made as fast as N is
+        small.
+        """
         options, n_words = self.listed.resolve_case(self._vocabulary.options), self._vocabulary.n_words
         return TextChecker(self.listed.word_list.up_to(n_words), options, n_words, self.changes)
 
     @property
     def num_bytes(self) -> int:
-        """Without the words that are shared."""
+        """Estimate the bytes of this list, without the words that are shared."""
         return 4096 + len(self._ebnf or "")
 
     def grammar(
@@ -139,8 +145,8 @@ class NodeList:
             controls=controls,
         ).to_ebnf()
 
-    def reader_up_to(self, n_words: int) -> TextReader:
-        """Return a reader of the texts of another N."""
+    def reader_with_new_words(self, n_words: int) -> TextReader:
+        """Return a reader that also allows new words: the first ``n_words``, more than the N of the list."""
         word_list, options = self.listed.word_list, self.listed.resolve_case(self._vocabulary.options)
         return TextReader(word_list, options, n_words, self.listed.form_ranks(options, n_words), self.changes)
 
@@ -177,7 +183,7 @@ class NodeLists:
         self._lock = Lock()
 
     async def get(self, vocabulary: ResolvedVocabulary) -> NodeList:
-        """Return the list, its artefacts fetched to this node if need be.
+        """Return a vocabulary's list; fetch its artefacts to this node where they are missing.
 
         Raises:
             ArtefactError: One is neither here nor where it was made, or cannot be written.
@@ -191,28 +197,32 @@ class NodeLists:
 
     @property
     def num_bytes(self) -> int:
-        """Of all that is kept; words that several share count once."""
+        """Estimate the bytes of all cached lists; words that several share count once."""
         made: list[NodeList] = self._lists.results()
         shared = {id(one.listed): one.listed.num_bytes for one in made}
         return sum(one.num_bytes for one in made) + sum(shared.values())
 
     def _drop(self) -> None:
+        """Drop the oldest lists until those that are cached fit ``max_bytes``."""
         # Counted anew: the tables of shared words grow while readers are made.
         while len(self._lists) > 1 and self.num_bytes > self._max_bytes:
-            self._lists.drop_oldest()
+            self._lists.drop_least_used()
 
     async def _make(self, vocabulary: ResolvedVocabulary) -> NodeList:
-        await self._bring(vocabulary.digests)
+        """Fetch and read a list; where an artefact is damaged, fetch all of it again."""
+        await self._fetch_missing(vocabulary.digests)
         try:
             return await asyncio.to_thread(self._read, vocabulary)
         except ArtefactError as error:
             logger.warning("%s; it is fetched again", error)
         for digest in vocabulary.digests:
             await asyncio.to_thread(self._store.discard, digest)
-        await self._bring(vocabulary.digests)
+        await self._fetch_missing(vocabulary.digests)
         return await asyncio.to_thread(self._read, vocabulary)
 
-    async def _bring(self, digests: Iterable[str]) -> None:
+    async def _fetch_missing(self, digests: Iterable[str]) -> None:
+        """Fetch the artefacts that this node lacks, each once for all who ask."""
+
         async def is_there(digest: str) -> bool:
             return self._store.has(digest)
 
@@ -222,12 +232,14 @@ class NodeLists:
         )
 
     async def _fetch_one(self, digest: str) -> str:
+        """Fetch an artefact from where it was made and write it to this node's store."""
         data = await self._fetch(digest)
         await asyncio.to_thread(self._store.write_bytes, digest, data)
         logger.info("fetched artefact %s, %.1f MB", digest[:12], len(data) / 1e6)
         return digest
 
     def _read(self, vocabulary: ResolvedVocabulary) -> NodeList:
+        """Read a vocabulary's list from this node's artefacts; lists of one artefact share its words."""
         changes = NO_CHANGES
         if vocabulary.changes_digest is not None:
             changes = self._store.load_overlay(vocabulary.changes_digest).changes

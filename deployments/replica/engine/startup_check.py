@@ -13,8 +13,8 @@ from ray.serve.llm.deployment import LLMServer
 from vllm.sampling_params import SamplingParams, StructuredOutputsParams
 
 from deployments.contract import ResolvedVocabulary
-from deployments.replica.engine import engine
-from deployments.replica.engine.engine import EngineError
+from deployments.errors import EngineError
+from deployments.replica.engine import engine, ray_llm
 from deployments.replica.engine.node_lists import ListedWords, NodeList
 from deployments.settings import Settings
 from vocab.artefacts.store import ArtefactStore
@@ -38,7 +38,9 @@ class EngineProofError(RuntimeError):
 
 
 async def prove_enforcement(server: LLMServer, settings: Settings, listed: NodeList) -> bool:
-    """Return whether the engine, which keeps to the list of ``prepare_proof``, also reports what the list costs.
+    """Have the engine write from the three words of ``prepare_proof``, and raise unless it does.
+
+    Return whether it also reports what the list costs.
 
     Raises:
         EngineProofError: It does not keep to the list; says why.
@@ -52,7 +54,7 @@ async def prove_enforcement(server: LLMServer, settings: Settings, listed: NodeL
         raise EngineProofError(_explain("it wrote nothing"))
     if listed.reader.whole_prefix_length(text) != len(text):
         raise EngineProofError(_explain(f"it wrote {text!r}"))
-    reports_cost = await reports_log_mass(engine.client(server), listed.grammar(_MAX_TOKENS))
+    reports_cost = await reports_log_mass(ray_llm.engine_client(server), listed.grammar(_MAX_TOKENS))
     if not reports_cost:
         logger.warning(
             "the engine does not say what a word list costs, so with a vocabulary nothing can be searched or scored: "
@@ -62,7 +64,7 @@ async def prove_enforcement(server: LLMServer, settings: Settings, listed: NodeL
 
 
 async def reports_log_mass(client: Any, grammar: str) -> bool:
-    """Return whether the engine reports p and not q, with what the mask left of the model's probability."""
+    """Return whether the engine reports p (not q) and the mass that the mask left."""
     params = SamplingParams(
         temperature=0.0, max_tokens=1, logprobs=0, structured_outputs=StructuredOutputsParams(grammar=grammar)
     )
@@ -77,7 +79,7 @@ async def reports_log_mass(client: Any, grammar: str) -> bool:
 
 
 def prepare_proof(tokenizer: Any, settings: Settings, store: ArtefactStore) -> NodeList:
-    """Compile the list of the proof, and load the machine code that a replica runs. Needs no engine."""
+    """Compile the three-word list of the start-up proof, and load machine code; needs no engine."""
     warm_up()
     speller = speller_of(tokenizer)
     words = build_words(PROOF_LIST, speller)
@@ -94,6 +96,7 @@ def prepare_proof(tokenizer: Any, settings: Settings, store: ArtefactStore) -> N
 
 
 def _explain(fault: str) -> str:
+    """Return the message of an engine that does not keep to word lists, with what to do."""
     return (
         f"the engine does not keep to word lists: asked for a text of {', '.join(PROOF_LIST.words)}, {fault}. "
         "Its process has not loaded the vLLM plugin 'wordbound': install this package in the environment of the "

@@ -23,8 +23,8 @@ from vllm.tool_parsers import ToolParserManager
 from vllm.tool_parsers.utils import get_json_schema_from_tools
 from vllm.v1.structured_output.utils import choice_as_grammar
 
-from deployments.contract import Answer, ChatBody
-from deployments.replica.engine.engine import EngineError
+from deployments.contract import ChatBody
+from deployments.errors import EngineError
 from deployments.settings import Settings
 from deployments.single_flight import SingleFlight
 from deployments.vocabulary.compile_process import CompileProcess
@@ -47,7 +47,7 @@ logger = logging.getLogger("ray.serve")
 
 
 class Structures:
-    """The structures that clients ask this engine's answers to have, and whether it can compile them.
+    """Checks whether the engine can compile the JSON schemas and choices that clients ask for.
 
     ``tokenizer`` is the model's, which xgrammar reads for ``vocab_size`` tokens; ``with_tools`` whether the engine
     compiles tools that need not be used. Call from one event loop.
@@ -62,8 +62,8 @@ class Structures:
     def pid(self) -> int | None:
         return self._lane.pid
 
-    async def refusal(self, body: ChatBody, owner: str) -> Answer | None:
-        """Return the error, as the only item of an answer, of a body whose structure cannot be compiled; else None."""
+    async def refusal(self, body: ChatBody, owner: str) -> EngineError | None:
+        """Return the error of a body whose structure cannot be compiled; else None."""
         try:
             for param, job in structures(body, with_tools=self._with_tools):
                 digest = hashlib.sha256(repr(job).encode("utf-8", "surrogatepass")).digest()
@@ -71,14 +71,14 @@ class Structures:
                 if fault is not None:
                     raise EngineError(400, f"The engine cannot compile '{param}': {fault}.", param=param)
         except EngineError as error:
-            return error.body
+            return error
         except CompileQueueError:
             return EngineError(
                 429,
                 f"{MAX_WAITING} schemas of this key wait to be compiled, as many as may. Try again in a moment.",
                 code="too_many_schemas",
                 retry_after_s=_RETRY_AFTER_S,
-            ).body
+            )
         except CompileError as error:
             logger.error("a schema was not compiled: %s", error)
             return EngineError(
@@ -86,10 +86,11 @@ class Structures:
                 "The schema could not be compiled in time. Try again in a moment.",
                 code="overloaded",
                 retry_after_s=_RETRY_AFTER_S,
-            ).body
+            )
         return None
 
     async def _fault(self, job: CheckStructure, owner: str) -> str | None:
+        """Have a structure compiled in the process; return why it cannot be, or None."""
         error = (await self._lane.ask(job, owner)).error
         if error is not None and not isinstance(error, StructureError):
             raise CompileError(str(error))
@@ -121,7 +122,7 @@ def compiles_tools(settings: Settings) -> bool:
 
 
 def structures(body: ChatBody, *, with_tools: bool = False) -> Iterator[tuple[str, CheckStructure]]:
-    """Yield what vLLM will compile for a body that the ingress has checked, with the field it comes from.
+    """Yield each structure that vLLM will compile for a checked body, with the field it comes from.
 
     Raises:
         EngineError: The tools contradict each other.
@@ -141,7 +142,10 @@ def structures(body: ChatBody, *, with_tools: bool = False) -> Iterator[tuple[st
 def _tool_schemas(
     tools: list[dict[str, Any]], choice: str | dict[str, Any], *, with_tools: bool
 ) -> Iterator[dict[str, Any] | str]:
-    """Yield the schema that vLLM makes of tools where one must be used, else those that may be part of a grammar."""
+    """Yield the one schema of tools of which one must be used, else those of optional tools.
+
+    vLLM makes the one; the others may be part of a grammar.
+    """
     if not tools or choice == "none":
         return
     if choice == "auto":
@@ -164,6 +168,7 @@ def _tool_schemas(
 
 
 def _facts(tokenizer: Any, vocab_size: int) -> bytes:
+    """Return xgrammar's description of the tokenizer, as a line of JSON."""
     # As vLLM's backend reads it.
     info = xgrammar.TokenizerInfo.from_huggingface(tokenizer, vocab_size=vocab_size)
     text: str = info.serialize_json()

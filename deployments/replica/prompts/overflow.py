@@ -17,7 +17,7 @@ FIELD = "input_overflow"
 
 
 async def drop_oldest_turns(messages: Messages, fits: Callable[[Messages], Awaitable[bool]]) -> Messages | None:
-    """Return the conversation without as few of its oldest turns as make it fit; None where none is left to go.
+    """Drop as few of the oldest turns as make a conversation fit; None where even the last turn does not.
 
     ``fits`` is asked about eleven times for a thousand turns.
     """
@@ -35,7 +35,7 @@ async def drop_oldest_turns(messages: Messages, fits: Callable[[Messages], Await
 
 
 def annotate(item: Answer, num_dropped: int) -> Answer:
-    """Return the first item of an answer with the number of messages that were left out."""
+    """Add to the first item of an answer how many messages were dropped."""
     block = {FIELD: {"dropped_messages": num_dropped}}
     if isinstance(item, dict):
         return {**item, **block}
@@ -44,7 +44,7 @@ def annotate(item: Answer, num_dropped: int) -> Answer:
 
 
 def _turns(messages: Messages) -> list[list[int]]:
-    """Return the numbers of the messages of each turn; those of system messages are in none."""
+    """Group the numbers of the messages by turn; those of system messages are in none."""
     turns: list[list[int]] = []
     for number, message in enumerate(messages):
         if message["role"] in ("system", "developer"):
@@ -56,5 +56,6 @@ def _turns(messages: Messages) -> list[list[int]]:
 
 
 def _without(messages: Messages, turns: list[list[int]]) -> Messages:
+    """Return the messages that are in none of these turns."""
     dropped = {number for turn in turns for number in turn}
     return [message for number, message in enumerate(messages) if number not in dropped]

@@ -13,21 +13,29 @@ from vllm.entrypoints.serve.tokenize.protocol import (
 from vllm.entrypoints.serve.tokenize.serving import ServingTokenization
 from vllm.exceptions import VLLMClientError
 
+from deployments.errors import EngineError
 from deployments.replica.engine import engine
-from deployments.replica.engine.engine import EngineError, Request
+from deployments.replica.engine.engine import Request
+from deployments.replica.engine.ray_llm import (
+    engine_client,
+    serving_chat,
+    serving_completion,
+    set_serving_tokenization,
+)
 
 
 def install_tokenization(server: LLMServer) -> None:
-    """Let the server tokenize, which Ray 2.60 does not connect on vLLM 0.29: it looks for it by an older name."""
-    chats = server.engine._oai_serving_chat
+    """Set up vLLM's ``/tokenize`` and ``/detokenize`` in the server."""
+    chats = serving_chat(server)
     renderer = chats.online_renderer
-    server.engine._oai_serving_tokenization = ServingTokenization(
+    serving = ServingTokenization(
         chats.models,
         renderer,
         chat_template=renderer.chat_template,
         chat_template_content_format=renderer.chat_template_content_format,
         default_chat_template_kwargs=renderer.default_chat_template_kwargs,
     )
+    set_serving_tokenization(server, serving)
 
 
 async def convert_tokens(server: LLMServer, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -37,7 +45,7 @@ async def convert_tokens(server: LLMServer, body: Mapping[str, Any]) -> dict[str
         EngineError: The engine does not take the request.
     """
     if "tokens" in body:
-        num_known = int(engine.client(server).model_config.get_vocab_size())
+        num_known = int(engine_client(server).model_config.get_vocab_size())
         if any(token >= num_known for token in body["tokens"]):
             # The tokenizer would leave them out.
             raise EngineError(400, f"'tokens' must be token ids of this model, below {num_known}.", param="tokens")
@@ -54,13 +62,13 @@ async def convert_tokens(server: LLMServer, body: Mapping[str, Any]) -> dict[str
 
 
 async def completion_tokens(server: LLMServer, request: Request) -> list[list[int]]:
-    """Return the tokens of each prompt of a completion.
+    """Tokenize the prompts of a completion as the engine would; return the tokens of each.
 
     Raises:
         EngineError: A prompt is too long, or the engine does not take it.
     """
-    # Ray 2.60 has no public way to have a prompt read and not answered.
-    renderer = server.engine._oai_serving_completion.online_renderer
+    # vLLM has no public way to have a prompt read and not answered.
+    renderer = serving_completion(server).online_renderer
     try:
         read = await renderer.render_completion(request)
     except (ValueError, VLLMClientError) as error:

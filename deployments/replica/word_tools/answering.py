@@ -6,11 +6,11 @@ from contextlib import aclosing
 from typing import Any, Final
 
 from deployments.contract import AUTO_ADAPTER, Answer, Caller, ResolvedVocabulary, Tool, VocabularySpec
-from deployments.replica.answers.answering import as_refusal
+from deployments.errors import EngineError
+from deployments.replica.answers.answering import to_engine_error
 from deployments.replica.answers.rows import RowAnswerer
 from deployments.replica.engine import engine
-from deployments.replica.engine.engine import EngineError
-from deployments.replica.engine.loaded_adapters import LoadedAdapters, name_of
+from deployments.replica.engine.adapters import LoadedAdapters, name_of
 from deployments.replica.engine.node_lists import NodeLists
 from deployments.replica.word_tools.next_words import NextWordFinder
 from deployments.replica.word_tools.rewrite import Chat, Resolve, Rewriter
@@ -23,7 +23,10 @@ _END_OF_STREAM: Final = "data: [DONE]\n\n"
 
 
 class WordTools:
-    """Answers requests for the word tools with the engine of ``rows``, whose tokenizer has these ``facts``."""
+    """Answers requests for next words, swaps and rewriting with the engine of ``rows``.
+
+    ``facts`` are those of its tokenizer.
+    """
 
     def __init__(
         self,
@@ -52,8 +55,10 @@ class WordTools:
         caller: Caller,
         width: int,
     ) -> AsyncGenerator[Answer, None]:
-        """Yield the one dict of an answer, or its events, ``width`` sequences at most at once in the engine; or an
-        error, as ``ChatAnswerer.answer`` has it."""
+        """Answer a request for a word tool: yield one dict, or events of a stream, or an error.
+
+        ``width`` sequences at most are at once in the engine; an error is as ``ChatAnswerer.answer`` has it.
+        """
         name = body.get("model", self._settings.model_id)
         try:
             asked = body.get("adapter", AUTO_ADAPTER)
@@ -74,9 +79,10 @@ class WordTools:
                 if body["stream"]:
                     yield _END_OF_STREAM
         except Exception as error:
-            yield as_refusal(error, caller.request_id).body
+            yield to_engine_error(error, caller.request_id).item
 
     def _check(self) -> None:
+        """Refuse the word tools where xgrammar makes the masks (400)."""
         if self._settings.mask_engine == "xgrammar":
             raise EngineError(
                 400, "The word tools are not available here, for this service's mask engine is xgrammar.", param="vocab"
@@ -85,6 +91,7 @@ class WordTools:
     async def _next(
         self, body: dict[str, Any], vocabulary: ResolvedVocabulary, caller: Caller, width: int
     ) -> dict[str, Any]:
+        """Find the likeliest next words after a text, and return the answer of the tool ``next``."""
         found = await self._finder.find(body["text"], vocabulary, caller, top=body["top"], width=width)
         return {
             "object": "vocabulary.next",
@@ -101,6 +108,7 @@ class WordTools:
     async def _swap(
         self, body: dict[str, Any], vocabulary: ResolvedVocabulary, caller: Caller, width: int
     ) -> dict[str, Any]:
+        """Rank other words for one of a text, and return the answer of the tool ``swap``."""
         swap = Swap.of(body["text"], body["start"], body["end"])
         ranked = await self._swapper.rank(swap, vocabulary, caller, width)
         return {
@@ -113,6 +121,7 @@ class WordTools:
 
 
 def usage(num_prompt_tokens: int, num_drawn: int) -> dict[str, int]:
+    """Return the ``usage`` member of an answer."""
     return {
         "prompt_tokens": num_prompt_tokens,
         "completion_tokens": num_drawn,

@@ -8,11 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deployments.contract import Caller, ResolvedVocabulary
-from deployments.errors import printable
+from deployments.errors import EngineError, printable
 from deployments.replica.answers.completion import reader_after_text
 from deployments.replica.answers.rows import RowAnswerer, Tokens
 from deployments.replica.engine import engine
-from deployments.replica.engine.engine import EngineError
 from deployments.replica.engine.node_lists import NodeLists
 from deployments.settings import Settings
 from vocab.automaton.tokenizer import TokenizerFacts
@@ -26,7 +25,7 @@ _BEFORE_A_TEXT: Final = LINE_BREAK
 
 
 class Found(NamedTuple):
-    """The words, the likeliest first, the tokens of the text before them, and how many rows were read."""
+    """Next words, the likeliest first, the tokens of the text before them, and how many rows were read."""
 
     words: Sequence[NextWord]
     tokens: Tokens
@@ -34,12 +33,12 @@ class Found(NamedTuple):
 
     @property
     def num_tokens(self) -> int:
-        """Tokens that were read and drawn: beginnings that rows share count once."""
+        """Return how many tokens were read and drawn: beginnings that rows share count once."""
         return len(self.tokens) + self.num_rows
 
 
 class NextWordFinder:
-    """Finds next words with the engine of ``rows``, whose tokenizer has these ``facts``."""
+    """Finds the likeliest next words by the engine of ``rows``, whose tokenizer has these ``facts``."""
 
     def __init__(
         self, settings: Settings, lists: NodeLists, states: EngineCache, facts: TokenizerFacts, rows: RowAnswerer
@@ -76,7 +75,7 @@ class NextWordFinder:
         return Found(search.words, tokens, num_rows)
 
     async def tokens(self, texts: Sequence[str], caller: Caller) -> list[Tokens]:
-        """Return the tokens of texts, as of the prompts of a completion.
+        """Tokenize texts as prompts of completions, and check their length.
 
         Raises:
             EngineError: One is too long.
@@ -92,6 +91,7 @@ class NextWordFinder:
         return read
 
     def _search(self, vocabulary: ResolvedVocabulary, place: int | None, top: int) -> NextWordSearch:
+        """Prepare a search for the ``top`` next words of a list, from the gap state ``place``."""
         if self._word_tokens is None:
             # 0.2 s for 262,144 tokens, so not before it is asked for.
             self._word_tokens = WordTokens(self._facts.token_bytes)
@@ -103,14 +103,14 @@ class NextWordFinder:
 
 
 def _add(search: NextWordSearch, prefixes: Sequence[tuple[int, ...]], rows: Sequence[NDArray[np.float32]]) -> None:
+    """Give a search the rows after its prefixes."""
     for prefix, row in zip(prefixes, rows, strict=True):
         search.add(prefix, row)
 
 
 def _of_text(error: EngineError) -> EngineError:
     """Return the refusal of a prompt as that of the field ``text``."""
-    refusal = error.body["error"]
-    if refusal["param"] != "prompt":
+    if error.param != "prompt":
         return error
-    message = printable(refusal["message"].replace("the prompt", "the text").replace("The prompt", "The text"))
-    return EngineError(refusal["status"], message.replace("'prompt'", "'text'"), param="text", code=refusal["code"])
+    message = printable(error.message.replace("the prompt", "the text").replace("The prompt", "The text"))
+    return EngineError(error.status, message.replace("'prompt'", "'text'"), param="text", code=error.code)

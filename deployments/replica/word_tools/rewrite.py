@@ -7,23 +7,24 @@ far before its eyes. The candidate is taken from which the model would best tell
 
 import asyncio
 import itertools
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Set
 from contextlib import aclosing
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from typing import Any, Final, NamedTuple
 
 from deployments.contract import Answer, Caller, Decoding, ResolvedVocabulary, VocabularySpec
+from deployments.errors import EngineError
 from deployments.replica.answers.rows import RowAnswerer
-from deployments.replica.engine.engine import EngineError
-from deployments.replica.engine.loaded_adapters import name_of
+from deployments.replica.engine.adapters import name_of
 from deployments.replica.engine.node_lists import NodeLists
 from deployments.replica.word_tools.next_words import NextWordFinder
 from deployments.replica.word_tools.swap import Swap, Swapper
 from deployments.settings import Settings
+from vocab.marks import APOSTROPHES, POSSESSIVE_LETTER
 from vocab.text.changes import fold
-from vocab.text.checking.checker import TextChecker
-from vocab.text.checking.report import CheckedWord
-from vocab.text.checking.rewriting import Change, changes_between, names_in
+from vocab.text.checking.checker import TextChecker, word_pattern
+from vocab.text.checking.report import CheckedWord, TextReport
 from vocab.text.sentences import sentence_spans
 
 Chat = Callable[[dict[str, Any], ResolvedVocabulary, Decoding, Caller], AsyncGenerator[Answer, None]]
@@ -49,7 +50,7 @@ _TOKENS_BEYOND: Final = 16
 
 @dataclass
 class Written:
-    """A rewritten text as it grows."""
+    """A rewritten text as it grows, and the tokens read and drawn for it."""
 
     text: str = ""
     num_read: int = 0
@@ -67,7 +68,7 @@ class _Plan(NamedTuple):
 
 
 class Rewriter:
-    """Rewrites texts; ``chat`` writes answers, and ``resolve`` finds lists with more words."""
+    """Rewrites texts in words of a list; ``chat`` writes answers, ``resolve`` finds lists with more words."""
 
     def __init__(
         self,
@@ -91,7 +92,7 @@ class Rewriter:
     async def rewrite(
         self, body: dict[str, Any], vocabulary: ResolvedVocabulary, spec: VocabularySpec, caller: Caller, width: int
     ) -> AsyncGenerator[str | dict[str, Any], None]:
-        """Yield each part of the text when it is written, then the members of the answer.
+        """Rewrite a text sentence by sentence: yield each part when written, then the answer's members.
 
         Raises:
             EngineError: A sentence is too long, or all take too many tokens, or none of the list can be found for one;
@@ -137,7 +138,7 @@ class Rewriter:
     async def _names(
         self, text: str, checker: TextChecker, vocabulary: ResolvedVocabulary, spec: VocabularySpec
     ) -> list[str]:
-        """Return the names of a text that can be added to its list."""
+        """Return the names of a text that the request may add to its list."""
         listed, limits = await self._lists.get(vocabulary), self._settings.limits
         report = await asyncio.to_thread(checker.check, text)
         left_out = {fold(word, listed.language) for word in spec.exclude_words}
@@ -149,6 +150,7 @@ class Rewriter:
         return names[: max(limits.max_changed_words - len(spec.extra_words), 0)]
 
     async def _sentence(self, sentence: str, plan: _Plan, written: Written) -> str:
+        """Rewrite one sentence in words of the list, by swaps or by the model; a listed one stays."""
         if not await _unlisted_words(sentence, plan) and not plan.body["force"]:
             return sentence
         if len(sentence) > _MAX_SENTENCE:
@@ -159,7 +161,7 @@ class Rewriter:
             )
         drafts = [
             await self._swap_words(sentence, plan, written),
-            *await self._generate_candidates(sentence, plan, written),
+            *await self._ask_for_rewrites(sentence, plan, written),
         ]
         candidates = [one for one in dict.fromkeys(drafts) if one and not await _unlisted_words(one, plan)]
         if plan.body["force"] and len(candidates) > 1:
@@ -173,8 +175,10 @@ class Rewriter:
         return candidates[0] if len(candidates) == 1 else await self._likeliest(sentence, candidates, plan, written)
 
     async def _swap_words(self, sentence: str, plan: _Plan, written: Written) -> str:
-        """Return a sentence with other words for those that are not listed, without symbols; empty where a word has
-        none."""
+        """Replace each unlisted word of a sentence by the listed one that fits best, and drop symbols.
+
+        Return an empty text where a word has none.
+        """
         done = 0
         while rest := [word for word in await _unlisted_words(sentence, plan) if word.start >= done]:
             first = rest[0]
@@ -194,8 +198,11 @@ class Rewriter:
             done = first.start + len(word)
         return sentence
 
-    async def _generate_candidates(self, sentence: str, plan: _Plan, written: Written) -> list[str]:
-        """Return what the model writes for a sentence; none where it has no chat template."""
+    async def _ask_for_rewrites(self, sentence: str, plan: _Plan, written: Written) -> list[str]:
+        """Ask the model, held to the list, to write a sentence in simpler words.
+
+        Return what it writes; none where it has no chat template.
+        """
         num_candidates: int = plan.body["candidates"]
         if not num_candidates:
             return []
@@ -223,7 +230,7 @@ class Rewriter:
         return [" ".join((choice["message"]["content"] or "").split()) for choice in item["choices"]]
 
     async def _likeliest(self, sentence: str, candidates: list[str], plan: _Plan, written: Written) -> str:
-        """Return the candidate after which the sentence is likeliest."""
+        """Return the rewritten sentence after which the model finds the original one likeliest."""
         [source] = await self._rows.read([sentence], {"add_special_tokens": False}, plan.caller)
         prompts = await self._finder.tokens([_TOLD.format(candidate=one) for one in candidates], plan.caller)
         self._count(written, sum(len(prompt) + len(source) for prompt in prompts), 0)
@@ -232,6 +239,7 @@ class Rewriter:
         return candidates[scores.index(max(scores))]
 
     def _count(self, written: Written, num_read: int, num_drawn: int) -> None:
+        """Count the tokens that a text has taken; refuse it past ``max_rewrite_tokens`` (400)."""
         written.num_read += num_read
         written.num_drawn += num_drawn
         limit = self._settings.limits.max_rewrite_tokens
@@ -244,13 +252,72 @@ class Rewriter:
 
 
 async def _unlisted_words(text: str, plan: _Plan) -> list[CheckedWord]:
+    """Check a text against the list and return its words that are not allowed."""
     # The first time, it looks for what is near words of the list.
     return (await asyncio.to_thread(plan.checker.check, text)).not_allowed
 
 
 def _failure(item: Any) -> EngineError:
+    """Return the error of a chat that failed, as one of the field ``text``."""
     if not isinstance(item, dict):
         return EngineError(500, "The engine failed on this request; it can be sent again.", code="engine_error")
     error = item["error"]
     # What it says of its own fields, the client has not sent.
     return EngineError(error["status"], error["message"], param="text", code=error.get("code"))
+
+
+_POSSESSIVES: Final = tuple(mark + POSSESSIVE_LETTER for mark in APOSTROPHES)
+
+
+def names_in(text: str, report: TextReport, known: Set[str]) -> list[str]:
+    """Return the names of a checked text, sorted, without the English 's.
+
+    A word at the beginning of a sentence is one where the text has it inside a sentence too, or where the ``known``
+    words, a list's that has capitals, have it with a capital only.
+    """
+    starts = [start for start, _ in sentence_spans(text)]
+    inside: set[str] = set()
+    first: set[str] = set()
+    for word in report.not_allowed:
+        written = text[word.start : word.end]
+        # A circled letter is upper case too.
+        if not (written[:1].isupper() and written[:1].isalpha()) or word.reason == "excluded":
+            continue
+        start = max((start for start in starts if start <= word.start), default=0)
+        name = written[:-2] if written.endswith(_POSSESSIVES) else written
+        (inside if any(map(str.isalnum, text[start : word.start])) else first).add(name)
+    return sorted(inside | {name for name in first if name in known and name.lower() not in known})
+
+
+class Change(NamedTuple):
+    """Words of a text from ``start`` to ``end``, in code points, and what stands in their place. One is empty where
+    words were only added or left out."""
+
+    start: int
+    end: int
+    before: str
+    after: str
+
+    def shift(self, offset: int) -> "Change":
+        """Return the change moved by ``offset`` code points."""
+        return self._replace(start=self.start + offset, end=self.end + offset)
+
+
+def changes_between(before: str, after: str) -> list[Change]:
+    """Compare two texts word by word; return their differences in order.
+
+    Capitals count, marks do not.
+    """
+    old, new = ([match.span() for match in word_pattern().finditer(text)] for text in (before, after))
+    matcher = SequenceMatcher(
+        None, [before[start:end] for start, end in old], [after[start:end] for start, end in new], autojunk=False
+    )
+    found = []
+    for kind, first, last, new_first, new_last in matcher.get_opcodes():
+        if kind == "equal":
+            continue
+        start = old[first][0] if first < len(old) else len(before)
+        end = old[last - 1][1] if last > first else start
+        written = after[new[new_first][0] : new[new_last - 1][1]] if new_last > new_first else ""
+        found.append(Change(start, end, before[start:end], written))
+    return found

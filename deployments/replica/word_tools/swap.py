@@ -66,6 +66,7 @@ class Swap(NamedTuple):
 
     @classmethod
     def of(cls, text: str, start: int, end: int) -> "Swap":
+        """Cut out a word of a text, with as much around it as counts for the ranking."""
         first, last = sentence_around(text, start, end)
         starts = not any(map(str.isalnum, text[first:start]))
         least = max(first - _MAX_BEFORE, start - 2 * _MAX_BEFORE, 0)
@@ -91,7 +92,7 @@ class Ranked(NamedTuple):
 
 
 class Swapper:
-    """Ranks other words with the engine of ``rows``."""
+    """Finds other words for a word of a text and ranks them with the engine of ``rows``."""
 
     def __init__(self, lists: NodeLists, finder: NextWordFinder, rows: RowAnswerer) -> None:
         self._lists = lists
@@ -100,13 +101,13 @@ class Swapper:
         self._near: LRUCache[tuple[str, int], _NearWords] = LRUCache(_MAX_LISTS)
 
     async def rank(self, swap: Swap, vocabulary: ResolvedVocabulary, caller: Caller, width: int) -> Ranked:
-        """Return all candidates, ranked.
+        """Return all candidates for a word's place, ranked by how well they fit its sentence.
 
         Raises:
             EngineError: As of ``NextWordFinder.find``.
         """
         found = await self._finder.find(swap.before, vocabulary, caller, top=_NUM_NEXT, width=width, is_whole=True)
-        meant = await self._meant(swap.word, vocabulary, caller, width)
+        meant = await self._find_synonyms(swap.word, vocabulary, caller, width)
         listed = await self._near_words(vocabulary)
         candidates = list(_as_written((*(word.text for word in found.words), *meant.words), swap, listed))
         [own, *scores], num_read = await self._scores(swap, (swap.word, *candidates), caller, width)
@@ -114,12 +115,12 @@ class Swapper:
         return Ranked(ranked, own, found.num_tokens + meant.num_tokens + num_read)
 
     async def best(self, swap: Swap, vocabulary: ResolvedVocabulary, caller: Caller, width: int) -> tuple[str, int]:
-        """Return the word that means the same and fits best, and how many tokens were read; empty for none.
+        """Return the listed word that means the same and fits best, and how many tokens were read; empty for none.
 
         Raises:
             EngineError: As of ``NextWordFinder.find``.
         """
-        meant = await self._meant(swap.word, vocabulary, caller, width)
+        meant = await self._find_synonyms(swap.word, vocabulary, caller, width)
         listed = await self._near_words(vocabulary)
         # Of two that are written alike, the likelier comes later and stays.
         ascending = sorted(meant.words, key=meant.words.__getitem__)
@@ -131,8 +132,8 @@ class Swapper:
         together = {word: log_p + score for (word, log_p), score in zip(written.items(), scores, strict=True)}
         return max(together, key=together.__getitem__), meant.num_tokens + num_read
 
-    async def _meant(self, word: str, vocabulary: ResolvedVocabulary, caller: Caller, width: int) -> "_Meant":
-        """Return words that may mean the same, each with log p of that."""
+    async def _find_synonyms(self, word: str, vocabulary: ResolvedVocabulary, caller: Caller, width: int) -> "_Meant":
+        """Ask the model for words of the same meaning, and add near words; each with log p of that."""
         near_words = await self._near_words(vocabulary)
         asked = _SAME_MEANING.format(word)
         found = await self._finder.find(asked, vocabulary, caller, top=_NUM_MEANT, width=width, is_whole=True)
@@ -146,6 +147,7 @@ class Swapper:
         return _Meant(words, found.num_tokens)
 
     async def _near_words(self, vocabulary: ResolvedVocabulary) -> "_NearWords":
+        """Return the index of near words of a list, cached for the last few lists."""
         key = vocabulary.id, vocabulary.n_words
         if key not in self._near:
             listed = await self._lists.get(vocabulary)
@@ -153,7 +155,7 @@ class Swapper:
         return self._near[key]
 
     async def _scores(self, swap: Swap, words: Sequence[str], caller: Caller, width: int) -> tuple[list[float], int]:
-        """Return log p of each word with what stands after it, after what stands before it; and the tokens read."""
+        """Score words in the swap's place: log p of each with what stands after it; and the tokens read."""
         texts = await self._finder.tokens([swap.before + word + swap.behind for word in words], caller)
         columns = enumerate(zip(*texts, strict=False))
         shared = next((place for place, column in columns if len(set(column)) > 1), min(map(len, texts)))
@@ -174,7 +176,7 @@ class _NearWords:
         self._nearest = NearestWords(word_list, n_words, left_out, changes.extra_words)
 
     def near(self, word: str) -> dict[str, float]:
-        """Return near words, each with what it counts as an answer to ``_SAME_MEANING``."""
+        """Return a word's near words, each with the log p that it counts for as answer to ``_SAME_MEANING``."""
         note = self._nearest.note(unicodedata.normalize("NFC", word), None, _NUM_NEIGHBOURS)
         lemmas = KnownLemmas.of_language(self.language)
         is_form = {one.word: note.lemma is not None and lemmas.of(one.word) == note.lemma for one in note.nearest}
@@ -182,12 +184,14 @@ class _NearWords:
 
 
 class _Meant(NamedTuple):
+    """Words that may mean the same, each with log p of that, and how many tokens were read."""
+
     words: dict[str, float]
     num_tokens: int
 
 
 def _as_written(words: Iterable[str], swap: Swap, listed: "_NearWords") -> Iterable[str]:
-    """Return words as they are written in the word's place, each once, without the word itself."""
+    """Adapt the capitals of words to the swap's place; yield each once, without the word itself."""
     capitals = Capitals(listed.language)
     seen = {swap.word.casefold()}
     for word in words:
@@ -201,7 +205,7 @@ def _as_written(words: Iterable[str], swap: Swap, listed: "_NearWords") -> Itera
 
 
 def render_swap(swap: Swap, ranked: Ranked, top: int) -> dict[str, Any]:
-    """Return the members of an answer."""
+    """Return the members of a swap's answer: its word, that word's log p, the ``top`` candidates."""
     before, behind = swap.sentence
     return {
         "word": swap.word,

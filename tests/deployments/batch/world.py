@@ -9,15 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from deployments.batch.state.clock import Clock
 from deployments.batch.state.contents import Contents
-from deployments.batch.state.records import BatchRecord, FileRecord, Kind
+from deployments.batch.state.records import BatchRecord, Clock, FileRecord, Kind
 from deployments.batch.state.store import Store
 from deployments.batch.worker.feeder import Answers, FeederDiedError
 from deployments.batch.worker.run_context import RunContext
+from deployments.contract import NOT_STARTED, LineAnswer, LineRequest
 from deployments.limits import Limits
 from deployments.protocol.generation.reader import ChatRequestReader
-from deployments.replica.answers.answer_line import NOT_STARTED, LineAnswer, LineRequest
 from deployments.settings import BatchSettings
 
 MODEL = "stand-in"

@@ -7,9 +7,10 @@ from typing import Any, NoReturn, Self
 
 import pytest
 
-from deployments.offline.coordinator import Attempts
-from deployments.offline.engine_stage import AnswerStage, Turns
+from deployments.offline.engine_stage import AnswerStage, Turns, engine_arguments
+from deployments.offline.pipeline import Attempts
 from deployments.offline.rows import ANSWER, REQUEST
+from tests.deployments.offline.conftest import MakeConfig
 
 INDEX = AnswerStage.IDX_IN_BATCH_COLUMN
 
@@ -190,3 +191,27 @@ async def test_one_who_gives_up_waiting_to_be_alone_holds_nobody_back() -> None:
         await asyncio.gather(waiting, return_exceptions=True)
         async with asyncio.timeout(1), turns.together():
             pass
+
+
+CPU = {"placement_bundles": [{"CPU": 1}]}
+
+
+def test_the_engine_is_started_as_the_service_starts_it(make_config: MakeConfig) -> None:
+    settings = make_config({**CPU, "torch_dtype": "bfloat16", "engine_kwargs": {"max_num_seqs": 8}}).settings
+    arguments = engine_arguments(settings)
+    assert arguments["structured_outputs_config"]["backend"] == "xgrammar"
+    assert "kv_transfer_config" in arguments
+    assert (arguments["dtype"], arguments["max_num_seqs"]) == ("bfloat16", 8)
+    assert arguments["served_model_name"] == ["toy"]
+
+
+@pytest.mark.parametrize("given", [{}, {"distributed_executor_backend": "mp"}])
+def test_how_it_is_spread_over_workers_is_rays_to_say_unless_it_is_said(
+    make_config: MakeConfig, given: dict[str, Any]
+) -> None:
+    arguments = engine_arguments(make_config({**CPU, "engine_kwargs": given}).settings)
+    assert arguments.get("distributed_executor_backend") == given.get("distributed_executor_backend")
+
+
+def test_rays_stage_says_the_model_itself(make_config: MakeConfig) -> None:
+    assert not {"model", "enable_log_requests"} & engine_arguments(make_config(CPU).settings).keys()

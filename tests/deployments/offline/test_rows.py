@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from deployments.errors import BadRequestError
-from deployments.offline.rows import ANSWER, refusal, request_of, to_request, with_result
+from deployments.offline.rows import ANSWER, refused_request, request_of, to_request, with_result
 from tests.deployments.offline.conftest import MakeConfig
 from tests.deployments.offline.test_parts import COMPLETION, ERROR
 
@@ -140,7 +140,7 @@ def test_a_row_without_one_is_answered_already(make_config: MakeConfig) -> None:
     request = json.loads(request_of({"q": "Hello"}, make_config(), "id-1"))
     assert request["answer"]["status"] == 400
     assert "neither" in json.loads(request["answer"]["body"])["error"]["message"]
-    assert request.keys() == refusal(BadRequestError("No.")).keys()
+    assert request.keys() == refused_request(BadRequestError("No.")).keys()
 
 
 def test_the_answer_becomes_columns() -> None:

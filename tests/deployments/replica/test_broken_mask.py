@@ -30,7 +30,6 @@ from vllm.v1.engine.detokenizer import IncrementalDetokenizer
 from vllm.v1.engine.input_processor import InputProcessor
 
 from deployments.contract import (
-    Answer,
     AskedWord,
     AuthorControls,
     Caller,
@@ -41,15 +40,16 @@ from deployments.contract import (
     Tool,
     VocabularySpec,
 )
+from deployments.errors import EngineError
 from deployments.limits import Limits
 from deployments.protocol.generation.reader import ChatRequestReader
 from deployments.replica.answers.answer_line import LineAnswerer
-from deployments.replica.answers.answering import ChatAnswerer, Prompts
+from deployments.replica.answers.answering import ChatAnswerer
 from deployments.replica.answers.rows import RowAnswerer
 from deployments.replica.engine import engine
-from deployments.replica.engine.adapters import EngineAdapters
-from deployments.replica.engine.loaded_adapters import LoadedAdapters
+from deployments.replica.engine.adapters import EngineAdapters, LoadedAdapters
 from deployments.replica.engine.node_lists import NodeLists
+from deployments.replica.prompts.chat_template import Prompts
 from deployments.replica.prompts.tokenization import install_tokenization
 from deployments.replica.word_tools.answering import WordTools
 from deployments.settings import Settings
@@ -433,7 +433,7 @@ async def test_no_unlisted_word_leaves_in_lines_of_batches(world: World) -> None
         async def resolve(self, spec: VocabularySpec) -> ResolvedVocabulary:
             return world.vocabulary
 
-        async def refusal(self, body: ChatBody) -> Answer | None:
+        async def refusal(self, body: ChatBody) -> EngineError | None:
             return None
 
         answer = staticmethod(world.chats.answer)

@@ -7,9 +7,9 @@ import pytest
 from transformers import AutoTokenizer
 
 from deployments.contract import Decoding
+from deployments.errors import EngineError
 from deployments.replica.answers.answering import check_supported
 from deployments.replica.deployment import with_mask_engine_for
-from deployments.replica.engine.engine import EngineError
 from deployments.settings import Settings
 from tests.slow_tokenizer import write_slow_tokenizer
 
@@ -32,7 +32,7 @@ def refused(*, is_constrained: bool = True, reports_cost: bool = True, **setting
         try:
             check_supported(decoding, loaded, is_constrained=is_constrained, reports_cost=reports_cost)
         except EngineError as error:
-            told = error.body["error"]
+            told = error.item["error"]
             assert (told["status"], told["param"]) == (400, name)
             assert f"'{name}' is not available here" in told["message"]
             names.add(name)

@@ -1,7 +1,7 @@
 import math
 
 from deployments.search.order import AnswerCost
-from vocab.decoding.scores import TextScore
+from vocab.decoding.select import TextScore
 
 
 def test_the_price_is_told_per_word_and_per_character() -> None:

@@ -11,20 +11,20 @@ from vocab.arrays.tensors import Array, read_tensors, write_tensors
 from vocab.artefacts.artefact import ArtefactFolder, check_overlay, overlay_to_bytes, words_to_bytes
 from vocab.automaton.overlay import Overlay, build_overlay
 from vocab.automaton.tokenizer import TokenizerFacts
-from vocab.automaton.words import FORMAT_VERSION, Words
+from vocab.automaton.words import FORMAT_VERSION, CompiledList
 from vocab.errors import ArtefactError
 from vocab.text.changes import ListChanges
 
 
 @pytest.fixture
-def saved(tmp_path: Path) -> tuple[ArtefactFolder, Words, TokenizerFacts]:
+def saved(tmp_path: Path) -> tuple[ArtefactFolder, CompiledList, TokenizerFacts]:
     words = toy_words(["niño", "sol", "in front of", "in", "Mr."], ["sol"])
     folder = ArtefactFolder(tmp_path / "lists")
     folder.save(words)
     return folder, words, toy_tokenizer(["sol"])
 
 
-Saved = tuple[ArtefactFolder, Words, TokenizerFacts]
+Saved = tuple[ArtefactFolder, CompiledList, TokenizerFacts]
 
 
 def test_an_artefact_comes_back_as_it_was(saved: Saved) -> None:
@@ -60,7 +60,7 @@ def test_an_artefact_made_before_they_said_so_is_still_read(saved: Saved) -> Non
     assert folder.load(words.digest).digest == words.digest
 
 
-def arrays_of(trie: Words | Overlay) -> dict[str, Array]:
+def arrays_of(trie: CompiledList | Overlay) -> dict[str, Array]:
     return {name: value for name, value in vars(trie).items() if isinstance(value, np.ndarray)}
 
 
@@ -78,7 +78,7 @@ def test_changes_come_back_as_they_were(saved: Saved) -> None:
     assert not can_spell(states, tokenizer, "sol")
 
 
-def changed(words: Words, tokenizer: TokenizerFacts) -> Overlay:
+def changed(words: CompiledList, tokenizer: TokenizerFacts) -> Overlay:
     return build_overlay(words, ListChanges(("Ana", '"x"'), ("sol",)), toy_speller(tokenizer))
 
 

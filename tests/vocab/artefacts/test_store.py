@@ -13,7 +13,7 @@ from tests.vocab.toys import toy_words
 from vocab.artefacts.artefact import ArtefactFolder
 from vocab.artefacts.shared_store import SharedStore
 from vocab.artefacts.store import GRACE_S, STALE_PART_S, ArtefactStore
-from vocab.automaton.words import Words
+from vocab.automaton.words import CompiledList
 from vocab.errors import ArtefactError
 
 SHARED = "memory://lists"
@@ -27,7 +27,7 @@ def shared() -> Iterator[SharedStore]:
 
 
 @pytest.fixture(scope="module")
-def words() -> Words:
+def words() -> CompiledList:
     return toy_words(["the", "cat"])
 
 
@@ -52,7 +52,7 @@ def kept(store: ArtefactStore, numbers: range) -> list[int]:
     return [number for number in numbers if store.path_of(digest_of(number)).is_file()]
 
 
-def test_a_list_is_found_where_it_was_saved(tmp_path: Path, words: Words) -> None:
+def test_a_list_is_found_where_it_was_saved(tmp_path: Path, words: CompiledList) -> None:
     store = ArtefactStore(tmp_path / "a", 10**6)
     store.save(words)
     store.share()
@@ -123,7 +123,7 @@ def write_many(path: Path, first: int) -> None:
         store.num_bytes()
 
 
-def test_a_mapped_artefact_outlives_its_file(tmp_path: Path, words: Words) -> None:
+def test_a_mapped_artefact_outlives_its_file(tmp_path: Path, words: CompiledList) -> None:
     store = ArtefactStore(tmp_path, 10**6)
     store.save(words)
     loaded = store.load(words.digest)
@@ -142,7 +142,9 @@ def test_what_a_dead_writer_left_is_removed_at_the_start(tmp_path: Path) -> None
     assert sorted(path.name for path in tmp_path.iterdir()) == ["new.part", "notes.txt"]
 
 
-def test_a_damaged_file_is_deleted_and_not_used(tmp_path: Path, words: Words, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_damaged_file_is_deleted_and_not_used(
+    tmp_path: Path, words: CompiledList, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.WARNING, "vocab")
     store = ArtefactStore(tmp_path, 10**6)
     path = store.save(words)
@@ -152,14 +154,14 @@ def test_a_damaged_file_is_deleted_and_not_used(tmp_path: Path, words: Words, ca
     assert words.digest in caplog.text
 
 
-def test_another_lists_file_is_not_used(tmp_path: Path, words: Words) -> None:
+def test_another_lists_file_is_not_used(tmp_path: Path, words: CompiledList) -> None:
     store = ArtefactStore(tmp_path, 10**6)
     store.write_bytes(digest_of(7), store.save(words).read_bytes())
     assert store.find(digest_of(7), store.load) is None
     assert store.has(words.digest)
 
 
-def test_a_new_node_finds_what_another_made(tmp_path: Path, words: Words, shared: SharedStore) -> None:
+def test_a_new_node_finds_what_another_made(tmp_path: Path, words: CompiledList, shared: SharedStore) -> None:
     first = ArtefactStore(tmp_path / "first", 10**6, shared)
     first.save(words)
     assert shared.read(words.digest) is None
@@ -171,7 +173,9 @@ def test_a_new_node_finds_what_another_made(tmp_path: Path, words: Words, shared
     assert second.has(words.digest)
 
 
-def test_what_was_deleted_before_it_was_shared_is_left_out(tmp_path: Path, words: Words, shared: SharedStore) -> None:
+def test_what_was_deleted_before_it_was_shared_is_left_out(
+    tmp_path: Path, words: CompiledList, shared: SharedStore
+) -> None:
     store = ArtefactStore(tmp_path, 10**6, shared)
     store.save(words)
     store.discard(words.digest)
@@ -179,7 +183,9 @@ def test_what_was_deleted_before_it_was_shared_is_left_out(tmp_path: Path, words
     assert shared.read(words.digest) is None
 
 
-def test_a_damaged_file_of_the_shared_store_is_deleted_there(tmp_path: Path, words: Words, shared: SharedStore) -> None:
+def test_a_damaged_file_of_the_shared_store_is_deleted_there(
+    tmp_path: Path, words: CompiledList, shared: SharedStore
+) -> None:
     shared.write(words.digest, b"nonsense")
     store = ArtefactStore(tmp_path, 10**6, shared)
     assert store.find(words.digest, store.load) is None
@@ -201,12 +207,12 @@ def test_only_a_digest_names_a_file(tmp_path: Path) -> None:
         ArtefactStore(tmp_path, 10**6).has("../../etc/passwd")
 
 
-def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, words: Words) -> None:
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, words: CompiledList) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ArtefactError, match=r"cannot be written to .*file"):
         ArtefactStore(tmp_path / "file", 10**6).save(words)
 
 
-def test_a_folder_is_read_by_stores_and_by_plain_folders_alike(tmp_path: Path, words: Words) -> None:
+def test_a_folder_is_read_by_stores_and_by_plain_folders_alike(tmp_path: Path, words: CompiledList) -> None:
     ArtefactStore(tmp_path, 10**6).save(words)
     assert ArtefactFolder(tmp_path).load(words.digest).digest == words.digest

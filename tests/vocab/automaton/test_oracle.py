@@ -19,7 +19,7 @@ from vocab.matching.matcher import Matcher
 from vocab.matching.states import ListStates
 from vocab.options import ListOptions
 from vocab.text.forms import has_possessives, surface_forms
-from vocab.text.grammar.ebnf import write_ebnf
+from vocab.text.grammar import write_ebnf
 
 WALKS = settings().max_examples
 STEPS = 30

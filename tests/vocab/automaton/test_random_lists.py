@@ -24,7 +24,7 @@ from vocab.matching.masks import NO_BUDGET
 from vocab.matching.states import ListStates, State
 from vocab.options import ListOptions
 from vocab.text.elisions import follows_elision
-from vocab.text.grammar.ebnf import write_ebnf
+from vocab.text.grammar import write_ebnf
 
 NEIGHBOURS = 120
 STATES = 300

@@ -9,8 +9,7 @@ import pytest
 
 from tests.vocab.decoding.toy_generator import ToyGenerator
 from vocab.decoding.candidates import choose_candidates
-from vocab.decoding.scores import TextScore
-from vocab.decoding.select import draw_probabilities
+from vocab.decoding.select import TextScore, draw_probabilities
 from vocab.options import ListOptions
 
 BUDGET = 2

@@ -3,7 +3,7 @@ import math
 import pytest
 
 from vocab.decoding.generator import Continuation, Place
-from vocab.decoding.scores import TextScore, distinct_ngram_share, ngrams_of, repeated_ngram_share, words_of
+from vocab.decoding.select import TextScore, distinct_ngram_share, ngrams_of, repeated_ngram_share, words_of
 
 
 def part(log_p: tuple[float, ...], log_mass: tuple[float, ...], log_weight: tuple[float, ...]) -> Continuation:

@@ -3,9 +3,10 @@ import math
 import numpy as np
 import pytest
 
-from vocab.decoding.scores import ScoredText, TextScore
 from vocab.decoding.select import (
     MAX_REPEATED_SHARE,
+    ScoredText,
+    TextScore,
     choose,
     draw_by_weight,
     draw_probabilities,

@@ -12,7 +12,7 @@ import pytest
 from tests.vocab.toys import STOP, can_spell, toy_speller, toy_tokenizer, word_list
 from vocab.artefacts.artefact import ArtefactFolder, overlay_to_bytes
 from vocab.automaton.overlay import build_overlay
-from vocab.automaton.words import Words, build_words
+from vocab.automaton.words import CompiledList, build_words
 from vocab.errors import ArtefactError
 from vocab.matching import engine_cache
 from vocab.matching.engine_cache import EngineCache
@@ -28,12 +28,12 @@ BOTH = ListChanges(("Ana",), ("cat",))
 
 
 @pytest.fixture(scope="module")
-def listed() -> Words:
+def listed() -> CompiledList:
     return build_words(word_list(["the", "cat", "sat"]), SPELLER)
 
 
 @pytest.fixture
-def folder(tmp_path: Path, listed: Words) -> Iterator[ArtefactFolder]:
+def folder(tmp_path: Path, listed: CompiledList) -> Iterator[ArtefactFolder]:
     made = ArtefactFolder(tmp_path)
     made.save(listed)
     yield made
@@ -43,11 +43,11 @@ def cache(folder: ArtefactFolder, max_bytes: int = 2**30) -> EngineCache:
     return EngineCache(folder.path_of("0" * 64).parent, TOKENIZER, max_bytes)
 
 
-def reference(listed: Words, n_words: int, changes: str | None = None, **fields: Any) -> GrammarReference:
+def reference(listed: CompiledList, n_words: int, changes: str | None = None, **fields: Any) -> GrammarReference:
     return GrammarReference(listed.digest, ListOptions(), n_words, changes=changes, **fields)
 
 
-def changed(folder: ArtefactFolder, listed: Words, changes: ListChanges) -> str:
+def changed(folder: ArtefactFolder, listed: CompiledList, changes: ListChanges) -> str:
     overlay = build_overlay(listed, changes, SPELLER)
     folder.write_bytes(overlay.digest, overlay_to_bytes(overlay))
     return overlay.digest
@@ -58,7 +58,7 @@ def texts(lists: EngineCache, asked: GrammarReference) -> dict[str, bool]:
     return {text: can_spell(states, TOKENIZER, text) for text in ("the cat", "the sat", "the Ana", "Ana the")}
 
 
-def test_a_reference_gives_the_list_with_its_changes(folder: ArtefactFolder, listed: Words) -> None:
+def test_a_reference_gives_the_list_with_its_changes(folder: ArtefactFolder, listed: CompiledList) -> None:
     lists = cache(folder)
     without, extra, both = (changed(folder, listed, changes) for changes in (WITHOUT, WITH, BOTH))
     for one, is_cat, is_sat, is_ana in (
@@ -72,7 +72,7 @@ def test_a_reference_gives_the_list_with_its_changes(folder: ArtefactFolder, lis
             assert texts(lists, one) == {"the cat": is_cat, "the sat": is_sat, "the Ana": is_ana, "Ana the": is_ana}
 
 
-def test_options_are_those_of_the_reference(folder: ArtefactFolder, listed: Words) -> None:
+def test_options_are_those_of_the_reference(folder: ArtefactFolder, listed: CompiledList) -> None:
     lists = cache(folder)
     for options, can_break, can_end in (
         (ListOptions(), False, True),
@@ -84,7 +84,7 @@ def test_options_are_those_of_the_reference(folder: ArtefactFolder, listed: Word
         assert can_spell(states, TOKENIZER, "the") is can_end
 
 
-def test_what_is_known_needs_no_file(folder: ArtefactFolder, listed: Words) -> None:
+def test_what_is_known_needs_no_file(folder: ArtefactFolder, listed: CompiledList) -> None:
     lists = cache(folder)
     asked = reference(listed, 3, changed(folder, listed, BOTH))
     before = texts(lists, asked)
@@ -95,7 +95,7 @@ def test_what_is_known_needs_no_file(folder: ArtefactFolder, listed: Words) -> N
 
 @pytest.mark.parametrize("missing", ["list", "changes"])
 def test_a_missing_or_damaged_artefact_fails_its_request_alone(
-    folder: ArtefactFolder, listed: Words, missing: str
+    folder: ArtefactFolder, listed: CompiledList, missing: str
 ) -> None:
     lists = cache(folder)
     asked = reference(listed, 3, changed(folder, listed, BOTH))
@@ -112,7 +112,7 @@ def test_a_missing_or_damaged_artefact_fails_its_request_alone(
     assert texts(lists, asked)["the Ana"]
 
 
-def test_artefacts_that_do_not_go_together_are_refused(folder: ArtefactFolder, listed: Words) -> None:
+def test_artefacts_that_do_not_go_together_are_refused(folder: ArtefactFolder, listed: CompiledList) -> None:
     lists, without = cache(folder), changed(folder, listed, WITHOUT)
     other = build_words(word_list(["the", "cat"]), SPELLER)
     foreign = build_words(word_list(["the"]), toy_speller(toy_tokenizer(["x"])))
@@ -130,7 +130,7 @@ def test_artefacts_that_do_not_go_together_are_refused(folder: ArtefactFolder, l
 
 
 def test_lists_used_longest_ago_are_let_go_after_what_is_made_of_them(
-    folder: ArtefactFolder, listed: Words, monkeypatch: pytest.MonkeyPatch
+    folder: ArtefactFolder, listed: CompiledList, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine_cache, "MAX_FILES", 1)
     lists = cache(folder)
@@ -145,7 +145,7 @@ def test_lists_used_longest_ago_are_let_go_after_what_is_made_of_them(
         lists.states(reference(listed, 3))
 
 
-def test_a_matcher_outlives_its_list(folder: ArtefactFolder, listed: Words) -> None:
+def test_a_matcher_outlives_its_list(folder: ArtefactFolder, listed: CompiledList) -> None:
     lists = cache(folder, max_bytes=1)
     states = lists.states(reference(listed, 3))
     other = build_words(word_list(["sat"]), SPELLER)
@@ -157,7 +157,7 @@ def test_a_matcher_outlives_its_list(folder: ArtefactFolder, listed: Words) -> N
         lists.states(reference(listed, 3))
 
 
-def test_many_threads_may_ask_at_once(folder: ArtefactFolder, listed: Words) -> None:
+def test_many_threads_may_ask_at_once(folder: ArtefactFolder, listed: CompiledList) -> None:
     lists = cache(folder, max_bytes=200_000)
     made = {changes: changed(folder, listed, changes) for changes in (WITHOUT, WITH, BOTH)}
 
@@ -174,7 +174,7 @@ def test_many_threads_may_ask_at_once(folder: ArtefactFolder, listed: Words) -> 
 
 @pytest.mark.slow
 @pytest.mark.parallel
-def test_ten_thousand_lists_keep_memory_and_files_within_bounds(folder: ArtefactFolder, listed: Words) -> None:
+def test_ten_thousand_lists_keep_memory_and_files_within_bounds(folder: ArtefactFolder, listed: CompiledList) -> None:
     max_bytes = 8 * 2**20
     lists = cache(folder, max_bytes)
     resident = []

@@ -17,7 +17,7 @@ from tests.vocab.toys import tokens_of, toy_speller, toy_tokenizer, word_list
 from vocab.artefacts.artefact import ArtefactFolder, overlay_to_bytes
 from vocab.automaton.overlay import build_overlay
 from vocab.automaton.speller import Speller
-from vocab.automaton.words import Words, build_words
+from vocab.automaton.words import CompiledList, build_words
 from vocab.errors import ArtefactError, TokenBudgetError
 from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIABLE
 from vocab.matching.reference import GrammarReference
@@ -46,13 +46,13 @@ def speller(tokenizer: PreTrainedTokenizerBase) -> Speller:
 
 
 @pytest.fixture(scope="module")
-def words(speller: Speller) -> Words:
+def words(speller: Speller) -> CompiledList:
     return build_words(word_list(["the", "dog", "runs"], "en"), speller)
 
 
 @pytest.fixture
 def backend(
-    tokenizer: PreTrainedTokenizerBase, words: Words, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tokenizer: PreTrainedTokenizerBase, words: CompiledList, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[WordboundBackend]:
     ArtefactFolder(tmp_path).save(words)
     monkeypatch.setenv(ARTEFACT_DIR_VARIABLE, str(tmp_path))
@@ -96,7 +96,7 @@ def test_a_backend_with_another_signature_is_left_in_its_place(monkeypatch: pyte
 
 
 def test_a_reference_gives_masks_of_listed_words_and_padding_stays_masked(
-    backend: WordboundBackend, words: Words, tokenizer: PreTrainedTokenizerBase
+    backend: WordboundBackend, words: CompiledList, tokenizer: PreTrainedTokenizerBase
 ) -> None:
     grammar = backend.compile_grammar(GRAMMAR, GrammarReference(words.digest, ListOptions(), 2, 8).to_ebnf(), {2})
     bitmask = backend.allocate_token_bitmask(2)
@@ -109,7 +109,7 @@ def test_a_reference_gives_masks_of_listed_words_and_padding_stays_masked(
     assert torch.equal(bitmask[0], torch.full_like(bitmask[0], -1))
 
 
-def test_the_bitmask_of_every_step_is_filled_in_place(backend: WordboundBackend, words: Words) -> None:
+def test_the_bitmask_of_every_step_is_filled_in_place(backend: WordboundBackend, words: CompiledList) -> None:
     grammar = backend.compile_grammar(GRAMMAR, GrammarReference(words.digest, ListOptions(), 2).to_ebnf(), {2})
     first, second = backend.allocate_token_bitmask(1), backend.allocate_token_bitmask(3)
     for bitmask, row in ((first, 0), (second, 2), (first, 0), (second, 1)):
@@ -121,7 +121,7 @@ def test_the_bitmask_of_every_step_is_filled_in_place(backend: WordboundBackend,
 
 @pytest.mark.parametrize(("num_thought", "num_left"), [(0, 8), (5, 3), (6, 2)])
 def test_what_a_model_thought_counts_against_the_budget_of_its_answer(
-    backend: WordboundBackend, words: Words, tokenizer: PreTrainedTokenizerBase, num_thought: int, num_left: int
+    backend: WordboundBackend, words: CompiledList, tokenizer: PreTrainedTokenizerBase, num_thought: int, num_left: int
 ) -> None:
     reference = GrammarReference(words.digest, ListOptions(punctuation="basic", end="sentence"), 3, 8)
     grammar = backend.compile_grammar(GRAMMAR, reference.to_ebnf(), {2})
@@ -144,7 +144,7 @@ def test_what_a_model_thought_counts_against_the_budget_of_its_answer(
 
 @pytest.mark.parametrize("num_thought", [7, 8])
 def test_an_answer_that_has_no_room_behind_the_thoughts_is_not_held_to_a_budget(
-    backend: WordboundBackend, words: Words, num_thought: int
+    backend: WordboundBackend, words: CompiledList, num_thought: int
 ) -> None:
     reference = GrammarReference(words.digest, ListOptions(punctuation="basic", end="sentence"), 3, 8)
     grammar = backend.compile_grammar(GRAMMAR, reference.to_ebnf(), {2})
@@ -163,7 +163,7 @@ def test_a_model_that_does_not_think_has_its_whole_budget(backend: WordboundBack
 
 
 def test_drafts_are_validated_without_moving_and_rolled_back(
-    backend: WordboundBackend, words: Words, tokenizer: PreTrainedTokenizerBase
+    backend: WordboundBackend, words: CompiledList, tokenizer: PreTrainedTokenizerBase
 ) -> None:
     grammar = backend.compile_grammar(GRAMMAR, GrammarReference(words.digest, ListOptions(), 3).to_ebnf(), {2})
     drafts = [token(tokenizer, text) for text in (" the", " dog", " cat", " runs")]
@@ -179,7 +179,7 @@ def test_drafts_are_validated_without_moving_and_rolled_back(
 
 
 def test_masks_of_drafted_positions_are_those_of_their_texts_and_a_rollback_leaves_no_trace(
-    backend: WordboundBackend, words: Words, tokenizer: PreTrainedTokenizerBase
+    backend: WordboundBackend, words: CompiledList, tokenizer: PreTrainedTokenizerBase
 ) -> None:
     """As vLLM's scheduler fills masks under speculative decoding: it accepts each draft, and takes all of them back."""
     reference = GrammarReference(words.digest, ListOptions(), 3, 12).to_ebnf()
@@ -214,7 +214,7 @@ def test_masks_of_drafted_positions_are_those_of_their_texts_and_a_rollback_leav
 
 
 def test_a_stop_token_that_has_a_text_is_text(
-    backend: WordboundBackend, words: Words, tokenizer: PreTrainedTokenizerBase
+    backend: WordboundBackend, words: CompiledList, tokenizer: PreTrainedTokenizerBase
 ) -> None:
     dot = token(tokenizer, ".")
     # With room for the mark and nothing more: were it the end of a text, nothing might come.
@@ -240,7 +240,7 @@ def test_any_other_grammar_goes_to_xgrammar(backend: WordboundBackend) -> None:
 
 def test_the_engine_keeps_as_much_as_its_environment_says(
     backend: WordboundBackend,
-    words: Words,
+    words: CompiledList,
     speller: Speller,
     tokenizer: PreTrainedTokenizerBase,
     tmp_path: Path,
@@ -261,7 +261,9 @@ def test_the_engine_keeps_as_much_as_its_environment_says(
         small.compile_grammar(GRAMMAR, GrammarReference(words.digest, ListOptions(), 1).to_ebnf(), {2})
 
 
-def test_a_damaged_artefact_fails_its_request_alone(backend: WordboundBackend, words: Words, tmp_path: Path) -> None:
+def test_a_damaged_artefact_fails_its_request_alone(
+    backend: WordboundBackend, words: CompiledList, tmp_path: Path
+) -> None:
     path = ArtefactFolder(tmp_path).path_of("ab" * 32)
     path.write_bytes(ArtefactFolder(tmp_path).read_bytes(words.digest)[:-9])
     with pytest.raises(ArtefactError, match="cannot be used"):
@@ -271,7 +273,7 @@ def test_a_damaged_artefact_fails_its_request_alone(backend: WordboundBackend, w
 
 def test_extra_words_are_allowed_beside_the_list(
     backend: WordboundBackend,
-    words: Words,
+    words: CompiledList,
     speller: Speller,
     tokenizer: PreTrainedTokenizerBase,
     tmp_path: Path,
@@ -285,7 +287,7 @@ def test_extra_words_are_allowed_beside_the_list(
     assert not grammar.accept_tokens("r", [token(tokenizer, " runs")])
 
 
-def test_a_budget_that_no_text_fits_fails_the_request(backend: WordboundBackend, words: Words) -> None:
+def test_a_budget_that_no_text_fits_fails_the_request(backend: WordboundBackend, words: CompiledList) -> None:
     with pytest.raises(TokenBudgetError):
         backend.compile_grammar(GRAMMAR, GrammarReference(words.digest, ListOptions(), 3, 0).to_ebnf(), {2})
 
@@ -298,7 +300,7 @@ def test_an_artefact_of_another_tokenizer_is_refused(backend: WordboundBackend, 
 
 
 def test_an_engine_without_a_folder_says_which_variable_to_set(
-    tokenizer: PreTrainedTokenizerBase, words: Words, monkeypatch: pytest.MonkeyPatch
+    tokenizer: PreTrainedTokenizerBase, words: CompiledList, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(ARTEFACT_DIR_VARIABLE, raising=False)
     backend = WordboundBackend(CONFIG, tokenizer=tokenizer, vocab_size=len(tokenizer))
@@ -306,7 +308,7 @@ def test_an_engine_without_a_folder_says_which_variable_to_set(
         backend.compile_grammar(GRAMMAR, GrammarReference(words.digest, ListOptions(), 1).to_ebnf(), {2})
 
 
-def test_a_state_that_the_list_does_not_have_fails_the_request(backend: WordboundBackend, words: Words) -> None:
+def test_a_state_that_the_list_does_not_have_fails_the_request(backend: WordboundBackend, words: CompiledList) -> None:
     reference = GrammarReference(words.digest, ListOptions(), 3, start=(2**40,))
     with pytest.raises(ValueError, match="no reading"):
         backend.compile_grammar(GRAMMAR, reference.to_ebnf(), {2})

@@ -26,7 +26,7 @@ def test_a_long_message_is_truncated_before_vllm_looks_for_paths() -> None:
 
 def test_a_short_message_stays_as_vllm_makes_it() -> None:
     text = "Cannot read /usr/lib/python/x.py at <a at 0x7f>."
-    assert messages._of_beginning(error_response.sanitize_message, text) == error_response.sanitize_message(text)
+    assert messages._sanitize_beginning(error_response.sanitize_message, text) == error_response.sanitize_message(text)
 
 
 def test_the_worst_message_takes_little_time() -> None:

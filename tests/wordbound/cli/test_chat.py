@@ -16,9 +16,8 @@ from rich.console import Console
 
 from tests.wordbound.cli.conftest import PIECES, Run, Told, assert_refused
 from vocab.errors import UnknownLanguageError
-from wordbound.cli.asking import NamedWords
-from wordbound.cli.bands import BANDS, Painter, legend
-from wordbound.cli.chat import Talk
+from wordbound.cli.asking import WordListOptions
+from wordbound.cli.chat import BANDS, RankPainter, Talk, legend
 from wordbound.cli.commands import DONE, INTERRUPTED, NO_SERVICE, WRONG_INPUT, InputError, ServiceError
 from wordbound.cli.service import Service
 
@@ -59,13 +58,13 @@ def test_a_script_ends_where_the_service_fails(told: Told, run: Run) -> None:
 
 def test_what_was_said_stays_where_an_answer_fails(told: Told) -> None:
     with Service(told.url) as service:
-        talk = Talk(service, NamedWords("en", 1000), {})
-        assert not talk.hear("Hello.")
+        talk = Talk(service, WordListOptions("en", 1000), {})
+        assert not talk.handle_line("Hello.")
         for wish, kind in (("please fail", ServiceError), ("please refuse", InputError), ("/words 0", InputError)):
             with pytest.raises(kind):
-                talk.hear(wish)
+                talk.handle_line(wish)
         assert [turn["content"] for turn in talk.said] == ["Hello.", TEXT]
-        assert talk.hear("/quit")
+        assert talk.handle_line("/quit")
 
 
 class Terminal:
@@ -127,7 +126,7 @@ def test_ctrl_c_at_the_prompt_ends_as_shells_have_it(told: Told) -> None:
     assert terminal.status(typing="\x03") == INTERRUPTED
 
 
-def painted(painter: Painter, *pieces: str) -> str:
+def painted(painter: RankPainter, *pieces: str) -> str:
     output = io.StringIO()
     console = Console(file=output, force_terminal=True, color_system="standard", highlight=False)
     for piece in pieces:
@@ -141,7 +140,7 @@ def test_each_word_has_a_colour_and_a_mark_of_its_band(tmp_path: Path) -> None:
     letters = "abcdefghij"
     words = ["".join(letters[int(digit)] for digit in f"{number:05}") for number in range(1, 6001)]
     path.write_text("\n".join(words))
-    painter = Painter.of(None, path, None, ["Tom"])
+    painter = RankPainter.of(None, path, None, ["Tom"])
     text = f"{words[499]} {words[500]} {words[1999]} {words[4999]} {words[5000]} Tom 12."
     marks = [f"\x1b[36m{words[500]}¹\x1b[0m", f"\x1b[32m{words[1999]}²\x1b[0m", f"\x1b[33m{words[4999]}³\x1b[0m"]
     expected = " ".join([words[499], *marks, f"\x1b[35m{words[5000]}⁴\x1b[0m", "\x1b[4mTom⁺\x1b[0m", "12."])
@@ -159,10 +158,10 @@ def test_a_list_that_only_the_service_has_is_shown_without_ranks(
     told: Told, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(UnknownLanguageError):
-        Painter.of("en-school", None, None, [])
+        RankPainter.of("en-school", None, None, [])
     with Service(told.url) as service:
-        talk = Talk(service, NamedWords("en-school", 1000), {}, shows_ranks=True)
-        talk.hear("Hello.")
+        talk = Talk(service, WordListOptions("en-school", 1000), {}, shows_ranks=True)
+        talk.handle_line("Hello.")
     output = capsys.readouterr()
     assert output.out == f"{TEXT}\n"
     assert "this machine has no list 'en-school'" in output.err
@@ -171,7 +170,7 @@ def test_a_list_that_only_the_service_has_is_shown_without_ranks(
 def test_ranks_are_shown_as_an_answer_grows(told: Told, capsys: pytest.CaptureFixture[str]) -> None:
     told.backend.pieces = ("The elep", "hant was", " happy.")
     with Service(told.url) as service:
-        Talk(service, NamedWords("en", 20_000), {}, shows_ranks=True).hear("Hello.")
+        Talk(service, WordListOptions("en", 20_000), {}, shows_ranks=True).handle_line("Hello.")
     output = capsys.readouterr()
     assert "elephant⁴ was" in output.out or "elephant³ was" in output.out
     assert output.err.startswith("ranks: no mark 1 to 500")

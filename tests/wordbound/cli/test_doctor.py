@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from tests.wordbound.cli.conftest import Run, Told
 from wordbound.cli import app, machine
-from wordbound.cli.finding import Finding
+from wordbound.cli.machine import Finding
 
 
 @pytest.fixture(autouse=True)

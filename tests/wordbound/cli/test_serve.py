@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.wordbound.cli.conftest import Run, assert_refused
-from wordbound.cli import children, packages, serve
+from wordbound.cli import packages, serve
 from wordbound.cli.commands import DONE, INTERRUPTED, NOT_AS_ASKED, WRONG_INPUT, ServiceError
-from wordbound.cli.finding import Finding
+from wordbound.cli.machine import Finding
 
 Started = list[tuple[Sequence[str], Mapping[str, str]]]
 
@@ -90,16 +90,16 @@ def test_the_demo_is_the_programs_of_make_demo(started: Started, run: Run, monke
 
 
 def test_a_program_that_ends_with_an_error_is_one() -> None:
-    children.run_to_its_end(["-c", ""], os.environ)
+    serve.run_to_its_end(["-c", ""], os.environ)
     with pytest.raises(ServiceError, match="ended with status 7"):
-        children.run_to_its_end(["-c", "raise SystemExit(7)"], os.environ)
+        serve.run_to_its_end(["-c", "raise SystemExit(7)"], os.environ)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_program_ends_with_the_command_that_started_it(number: signal.Signals) -> None:
     program = (
         "import os, typer\n"
-        "from wordbound.cli.children import run_to_its_end\n"
+        "from wordbound.cli.serve import run_to_its_end\n"
         "try: run_to_its_end(['-c', 'import time; print(1, flush=True); time.sleep(60)'], os.environ)\n"
         "except typer.Exit as end: raise SystemExit(end.exit_code)\n"
     )

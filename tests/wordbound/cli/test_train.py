@@ -17,7 +17,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
         assert explains_errors
         programs.append(arguments)
 
-    monkeypatch.setattr("wordbound.cli.train.run_to_its_end", run)
+    monkeypatch.setattr("wordbound.cli.serve.run_to_its_end", run)
     monkeypatch.delenv("MODEL_NAME", raising=False)
     return programs
 

@@ -8,9 +8,9 @@ import pytest
 
 from deployments.contract import AskedWord, AuthorControls, NewWordsAsked
 from tests.wordbound.cli.conftest import PIECES, Run, Told, assert_refused
-from wordbound.cli.asking import NamedWords, must_use_of, new_words_of, words_of
+from wordbound.cli.asking import WordListOptions, must_use_of, new_words_of, split_names
 from wordbound.cli.commands import DONE, NO_SERVICE, NOT_AS_ASKED, WRONG_INPUT, InputError
-from wordbound.cli.write import glossary_of, missing_of, summary_of
+from wordbound.cli.write import format_missing_words, glossary_of, summary_of
 
 TEXT = "".join(PIECES)
 EN = ("--lang", "en", "--words", "1000")
@@ -135,13 +135,13 @@ def test_a_list_file_without_words_is_refused(told: Told, run: Run, tmp_path: Pa
 
 
 def test_words_of_an_option_may_be_repeated_or_have_commas() -> None:
-    assert words_of(["Anna, Tom", "Mr. Fox", ","]) == ["Anna", "Tom", "Mr. Fox"]
-    assert words_of(None) == []
+    assert split_names(["Anna, Tom", "Mr. Fox", ","]) == ["Anna", "Tom", "Mr. Fox"]
+    assert split_names(None) == []
 
 
 def test_a_level_stands_for_a_list() -> None:
-    assert NamedWords("en", level="A2").members() == {"lang": "en", "level": "A2"}
-    assert NamedWords(level="ngsl-1").members() == {"level": "ngsl-1"}
+    assert WordListOptions("en", level="A2").members() == {"lang": "en", "level": "A2"}
+    assert WordListOptions(level="ngsl-1").members() == {"level": "ngsl-1"}
 
 
 def test_words_to_use_have_counts() -> None:
@@ -188,4 +188,4 @@ def test_a_glossary_has_each_new_word_once_in_alphabetical_order() -> None:
 def test_the_summary_tells_new_words() -> None:
     assert list(summary_of(NEW, "stop"))[1] == "3 new: storms, Storm, anchor"
     assert list(summary_of({}, None)) == []
-    assert missing_of({}) == []
+    assert format_missing_words({}) == []

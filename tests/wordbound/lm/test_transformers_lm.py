@@ -10,7 +10,7 @@ from transformers import MistralConfig, MistralForCausalLM
 
 from tests.vocab.decoding.tiny_models import tiny_model
 from wordbound.lm import AsyncTransformer
-from wordbound.lm.forwards.packed import can_pack
+from wordbound.lm.forwards import can_pack
 
 NUM_TOKENS = 300
 
@@ -85,7 +85,7 @@ def test_rows_do_not_depend_on_the_batch_or_on_what_is_kept(kind: str, kv_cache_
 
 
 def test_a_mask_that_would_be_too_large_is_split(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wordbound.lm.forwards.packed._MAX_MASK", 300)
+    monkeypatch.setattr("wordbound.lm.forwards._MAX_MASK", 300)
     lm = transformer()
     for prefixes in batches(seed=1, num=4):
         assert_own_rows(lm, prefixes)

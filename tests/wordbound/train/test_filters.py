@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from wordbound.train.filters import FilterSettings, Text, filter_texts, without_last_sentence
+from wordbound.train.filters import FilterSettings, Text, choose_texts, without_last_sentence
 
 SETTINGS = FilterSettings()
 LONG = (
@@ -33,7 +33,7 @@ def text(content: str = LONG, **changes: object) -> Text:
     ],
 )
 def test_a_text_is_left_out_for_a_reason(content: str, changes: dict[str, object], reason: str) -> None:
-    chosen, reasons = filter_texts([text(content, **changes)], SETTINGS)
+    chosen, reasons = choose_texts([text(content, **changes)], SETTINGS)
     assert (chosen, dict(reasons)) == ([], {reason: 1})
 
 
@@ -43,7 +43,7 @@ def test_the_least_likely_texts_of_each_size_of_list_are_left_out() -> None:
         for size in (500, 1000)
         for number in range(10)
     ]
-    chosen, reasons = filter_texts(texts, SETTINGS)
+    chosen, reasons = choose_texts(texts, SETTINGS)
     assert reasons == {"unlikely": 2}
     assert {t.bits_per_char for t in texts} - {t.bits_per_char for t in chosen} == {0.59, 1.09}
 
@@ -51,7 +51,7 @@ def test_the_least_likely_texts_of_each_size_of_list_are_left_out() -> None:
 def test_of_texts_that_open_alike_the_likeliest_stay() -> None:
     texts = [text(f"{LONG} {number} more.", bits_per_char=number / 10) for number in range(5)]
     settings = replace(SETTINGS, max_bits_share=0, max_opening_share=0.4)
-    chosen, reasons = filter_texts(texts, settings)
+    chosen, reasons = choose_texts(texts, settings)
     assert [t.bits_per_char for t in chosen] == [0.0, 0.1]
     assert reasons == {"opens like others": 3}
 
@@ -62,11 +62,11 @@ def test_a_text_that_ran_into_its_budget_loses_its_last_sentence_and_teaches_no_
     assert shorter is not None
     assert shorter.text == LONG.removesuffix(" Later he tells his wife what they saw.")
     assert shorter.num_tokens == round(70 * len(shorter.text) / len(LONG))
-    [chosen], _ = filter_texts([cut], SETTINGS)
+    [chosen], _ = choose_texts([cut], SETTINGS)
     assert (chosen.text, chosen.has_end) == (shorter.text, False)
 
 
 @pytest.mark.parametrize(("num_tokens", "has_end"), [(63, False), (64, True)])
 def test_short_texts_teach_no_end(num_tokens: int, has_end: bool) -> None:
-    [chosen], _ = filter_texts([text(num_tokens=num_tokens)], SETTINGS)
+    [chosen], _ = choose_texts([text(num_tokens=num_tokens)], SETTINGS)
     assert chosen.has_end is has_end

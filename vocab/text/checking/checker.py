@@ -98,7 +98,7 @@ class TextChecker:
         self._starts: dict[str, bool] = {}
 
     def check(self, text: str, *, with_lemmas: bool = False) -> TextReport:
-        """Return what the text is made of.
+        """Check a text: report its words, whether each is allowed, and what is known of the others.
 
         Raises:
             ListTooLargeError: Too many entries with blanks begin with the words of the text.
@@ -113,6 +113,7 @@ class TextChecker:
         return TextReport(text, words, self._new_words, notes, self._lemmas(text, words) if with_lemmas else None)
 
     def _lemmas(self, text: str, words: Iterable[CheckedWord]) -> dict[str, str | None]:
+        """Return, by spelling, the lemma of each word; None for numbers, symbols and unknown words."""
         by_spelling = {text[word.start : word.end]: word for word in words}
         return {
             spelling: None
@@ -122,6 +123,7 @@ class TextChecker:
         }
 
     def _words(self, text: str) -> Iterator[CheckedWord]:
+        """Yield the words, numbers and symbols of a text, each checked against the list."""
         done = num_tries = after_word = 0
         for match in unit_pattern().finditer(text):
             start, end = match.span()
@@ -156,6 +158,7 @@ class TextChecker:
                 start += length
 
     def _starts_sentence(self, gap: str) -> bool:
+        """Return whether a word after this gap starts a sentence; cached."""
         known = self._starts.get(gap)
         if known is None:
             known = _SENTENCE_START.search(gap) is not None
@@ -164,7 +167,7 @@ class TextChecker:
         return known
 
     def _phrase(self, text: str, start: int, shapes: Sequence[tuple[int, int]], starts: bool) -> CheckedWord | None:
-        """Return the longest allowed entry with blanks or marks whose first word is here."""
+        """Return the longest allowed or new entry with blanks or marks whose first word is at ``start``, or None."""
         for before, length in shapes:
             first, last = start - before, start - before + length
             if first < 0 or last > len(text) or _is_letter(text[last : last + 1]):
@@ -175,8 +178,7 @@ class TextChecker:
         return None
 
     def _parts(self, word: str, whole: _Found, starts: bool) -> list[tuple[int, _Found]]:
-        """Return the words of a run of letters that is not allowed as a whole, as pairs of length and word: one, or an
-        elision and the next."""
+        """Split a run of letters that is not allowed as a whole at an elision; return pairs of length and word."""
         if self._language not in ELISION_LANGUAGES or whole.reason != "unknown":
             return [(len(word), whole)]
         for cut in range(2, min(len(word), MAX_ELISION + 1)):
@@ -190,6 +192,7 @@ class TextChecker:
         return [(len(word), whole)]
 
     def _find(self, word: str, starts: bool) -> _Found:
+        """Look up a word as written, then as shown, without hidden characters; cached."""
         key = word, starts
         found = self._known.get(key)
         if found is None:
@@ -205,6 +208,7 @@ class TextChecker:
         return found
 
     def _look_up(self, word: str, starts: bool) -> _Found:
+        """Look up a word among the listed, added and new ones, in its own and in other capitals."""
         beyond: set[int] = set()
         new: int | None = None
         tries = {(word, starts): None, (word, True): None, **{(other, True): None for other in self._in_small(word)}}
@@ -248,6 +252,7 @@ class ListForms:
 
 
 def _keep(known: dict[Key, Value], key: Key, value: Value) -> None:
+    """Cache a value; a full cache is emptied first."""
     # Not the one used last: that would cost each look-up more than one in a thousand look-ups made again.
     if len(known) >= _MAX_KNOWN:
         known.clear()
@@ -303,6 +308,7 @@ def _letter() -> str:
 
 
 def _is_mark_or_shape(char: str) -> bool:
+    """Return whether a character is a combining mark, or a letter in a shape: circled, squared, Braille."""
     category = unicodedata.category(char)
     if category != "So":
         return category[0] == "M"
@@ -319,12 +325,15 @@ def _ranges(is_meant: Callable[[str], bool]) -> str:
 
 
 def _has_letters(unit: str) -> bool:
+    """Return whether a unit of a text begins with a word or a number, and so is no symbol."""
     return word_pattern().match(unit) is not None
 
 
 def _phrases(entries: Iterable[str]) -> Phrases:
-    """Return the entries that are no plain words, by their first word or symbol: how far that is from the start, and
-    the length; the longest first."""
+    """Index the entries that are no plain words, to find them in a checked text.
+
+    By their first word: its offset and their length, longest first.
+    """
     found: dict[str, set[tuple[int, int]]] = {}
     pattern = unit_pattern()
     for entry in entries:
@@ -336,6 +345,7 @@ def _phrases(entries: Iterable[str]) -> Phrases:
 
 
 def _merge(phrases: Phrases, others: Phrases) -> Phrases:
+    """Merge two indices of entries that are no plain words."""
     return {**phrases, **{word: _longest_first({*phrases.get(word, ()), *shapes}) for word, shapes in others.items()}}
 
 
@@ -344,6 +354,7 @@ def _longest_first(shapes: Iterable[tuple[int, int]]) -> Sequence[tuple[int, int
 
 
 def _plain(word: str) -> str:
+    """Fold capitals and apostrophes of a word, as a key of the index."""
     typewriter, curly = marks.APOSTROPHES
     return word.casefold().replace(curly, typewriter)
 

@@ -44,17 +44,18 @@ class Places:
         self._starts = [0, *(place + 1 for place, char in enumerate(text) if char == "\n")]
 
     def of(self, offset: int) -> tuple[int, int]:
+        """Return the line and column of an offset."""
         line = bisect_right(self._starts, offset)
         return line, offset - self._starts[line - 1] + 1
 
 
 def percent(share: float) -> str:
-    """Return a share, never 100% where something is missing."""
+    """Format the share of listed words, cut to tenths: 100% only where none lacks."""
     return "100%" if share >= 1 else f"{int(1000 * share) / 10}%"
 
 
 def counts(report: TextReport) -> str:
-    """Return how many words a text has, and symbols where it has any, for people."""
+    """Format how many words a text has, and symbols where it has any, for people."""
     symbols = f", {report.num_symbols:,} symbols" if report.num_symbols else ""
     return f"{report.num_words:,} words, {report.num_distinct_words:,} different{symbols}"
 
@@ -67,6 +68,7 @@ def why(word: CheckedWord) -> str:
 
 
 def _json_line(named: NamedReport) -> str:
+    """Write a report as a line of JSON."""
     report = named.report
     places = Places(report.text)
     record: dict[str, Any] = {
@@ -110,6 +112,7 @@ def _allowed_rows(report: TextReport) -> Iterator[dict[str, Any]]:
 
 
 def _word(report: TextReport, places: Places, word: CheckedWord) -> dict[str, Any]:
+    """Return a word's record: its place, spelling, rank, lemma, reason, and the nearest listed words."""
     note = report.note(word)
     line, column = places.of(word.start)
     return {
@@ -126,6 +129,7 @@ def _word(report: TextReport, places: Places, word: CheckedWord) -> dict[str, An
 
 
 def _csv(checked: Sequence[NamedReport]) -> str:
+    """Write the words of all reports that are not allowed, or new, as one CSV table."""
     table: list[Sequence[object]] = [FIELDS]
     for name, report in checked:
         places = Places(report.text)
@@ -162,6 +166,7 @@ _STYLE: Final = (
 
 
 def _page(checked: Sequence[NamedReport]) -> Iterator[str]:
+    """Yield the parts of an HTML page that shows the reports."""
     title = html.escape(", ".join(name for name, _ in checked if name) or "A text and its words")
     # Nothing is fetched or run, whatever the text holds.
     policy = "default-src 'none'; style-src 'unsafe-inline'"
@@ -180,7 +185,7 @@ def _page(checked: Sequence[NamedReport]) -> Iterator[str]:
 
 
 def _figures(report: TextReport) -> Iterator[str]:
-    """Yield the figures, which are the legend too."""
+    """Yield the HTML of a report's figures, which are the legend of its colours too."""
     yield f"<p>{counts(report)}"
     if report.coverage is not None:
         yield f"; {percent(report.coverage)} of the words are in the list"
@@ -209,7 +214,7 @@ def _figures(report: TextReport) -> Iterator[str]:
 
 
 def _mark_words(report: TextReport) -> Iterator[str]:
-    """Yield the text with each of its words in an element."""
+    """Yield a report's text as HTML, with each of its words in an element."""
     done = 0
     for word in report.words:
         yield html.escape(report.text[done : word.start], quote=False)
@@ -225,5 +230,6 @@ def _mark_words(report: TextReport) -> Iterator[str]:
 
 
 def _hint(report: TextReport, word: CheckedWord) -> str:
+    """Return the tooltip of a word that is not allowed: why, and the nearest listed words."""
     nearest = ", ".join(listed.word for listed in report.note(word).nearest)
     return why(word) + (f"; nearest: {nearest}" if nearest else "")

@@ -67,10 +67,12 @@ class NearestWords:
         self._added = added
 
     def note(self, word: str, rank: int | None, most: int = MAX_NEAREST) -> Note:
-        """Return what is known of a word in NFC, whose entry in the list has that rank, if it has one; ``most`` of the
-        nearest."""
+        """Return the lemma of a word that is not allowed, and at most ``most`` of the nearest allowed words.
+
+        ``word`` is in NFC; ``rank`` is that of its entry in the list, if it has one.
+        """
         base, lemma = self._without_possessive(word), self.lemma(word, rank)
-        of_lemma = () if lemma is None else self._forms.get(lemma, ())
+        of_lemma = () if lemma is None else self._indices_by_lemma.get(lemma, ())
         # The same entry needs only its capital: "hund".
         found = dict.fromkeys(sorted(of_lemma, key=lambda index: (self._allowed[index].word != lemma, index)))
         if len(found) < most:
@@ -78,28 +80,32 @@ class NearestWords:
         return Note(lemma, tuple(self._allowed[index] for index in list(found)[:most]))
 
     def lemma(self, word: str, rank: int | None) -> str | None:
-        """Return the lemma of a word in NFC, whose entry in the list has that rank, if it has one."""
+        """Return the lemma of a word of a checked text, in NFC; ``rank`` is that of its entry in the list, if any."""
         base = self._without_possessive(word)
         # The entry first, for its capitals.
         spellings = [base, base.lower()] if rank is None else [self._entry(rank), base, base.lower()]
         return next((lemma for spelling in spellings if (lemma := self._lemmas.of(spelling))), None)
 
     def _without_possessive(self, word: str) -> str:
+        """Return a word without the English 's."""
         is_possessive = self._language in POSSESSIVE_LANGUAGES and word.endswith(_POSSESSIVES)
         return word[:-2] if is_possessive and len(word) > 2 else word
 
     def _entry(self, rank: int) -> str:
+        """Return the first entry of the list that has a rank."""
         words, ranks = self._whole_list.words, self._whole_list.ranks
         return words[rank - 1 if ranks is None else bisect_left(ranks, rank)]
 
     @cached_property
     def _allowed(self) -> Sequence[ListedWord]:
+        """List the allowed words: those of the list by rank, then the added ones."""
         listed = self._whole_list.up_to(self._n_words).ranked()
         words = (ListedWord(word, rank) for rank, word in listed if rank not in self._left_out)
         return [*words, *(ListedWord(word, None) for word in self._added)]
 
     @cached_property
-    def _forms(self) -> dict[str, list[int]]:
+    def _indices_by_lemma(self) -> dict[str, list[int]]:
+        """Group the indices of the allowed words by their lemma."""
         forms: dict[str, list[int]] = {}
         for index, (word, _) in enumerate(self._allowed):
             if lemma := self._lemmas.of(word):
@@ -108,10 +114,12 @@ class NearestWords:
 
     @cached_property
     def _spelled(self) -> "Spellings":
+        """Prepare the spellings of the allowed words for comparison."""
         return Spellings([word.casefold() for word, _ in self._allowed])
 
     @property
     def _lemmas(self) -> KnownLemmas:
+        """Return the known lemmas of the list's language."""
         # Not kept here: there may be many of these, and a language's lemmas take 0.4 GB.
         return KnownLemmas.of_language(self._language)
 
@@ -135,8 +143,10 @@ class Spellings:
         np.bitwise_or.at(self._letters, rows, _bit_of(codes))
 
     def nearest(self, word: str, num: int) -> list[int]:
-        """Return the indices of at most ``num`` words that differ in one or two letters: letters that are missing,
-        extra, others, or two that have changed places."""
+        """Return the indices of at most ``num`` words that differ in one or two letters, the nearest first.
+
+        The letters are missing, extra, others, or two that have changed places.
+        """
         if not 0 < len(word) <= MAX_CHARS:
             return []
         most = 2 if len(word) > _SHORT_CHARS else min(len(word) - 1, 1)
@@ -180,5 +190,6 @@ _POSSESSIVES: Final = tuple(mark + POSSESSIVE_LETTER for mark in APOSTROPHES)
 
 
 def _bit_of(codes: NDArray[np.uint32]) -> NDArray[np.uint64]:
+    """Return a bit for each character, so that words can be compared by their sets of letters."""
     # Neighbours in the alphabet get different bits, whatever the script.
     return np.uint64(1) << (codes.astype(np.uint64) % np.uint64(61))

@@ -69,7 +69,7 @@ class Band(NamedTuple):
 
 @dataclass(frozen=True)
 class TextReport:
-    """What a text is made of. Numbers count nowhere, and symbols are no words: they count against what is covered.
+    """The report of a checked text. Numbers count nowhere, and symbols are no words: they count against the coverage.
 
     Attributes:
         text: The whole of it.
@@ -87,22 +87,22 @@ class TextReport:
 
     @cached_property
     def num_words(self) -> int:
-        """Running words."""
+        """Return the number of running words."""
         return len(self._running)
 
     @cached_property
     def num_symbols(self) -> int:
-        """Runs of symbols."""
+        """Return the number of runs of symbols."""
         return sum(word.is_symbol for word in self.words)
 
     @cached_property
     def num_allowed(self) -> int:
-        """Of them, those that are allowed."""
+        """Return the number of running words that are allowed."""
         return sum(self._num_by_reason[reason] for reason in ALLOWED)
 
     @cached_property
     def num_new(self) -> int:
-        """Of them, those that were declared to be new, which are neither allowed nor not."""
+        """Return the number of running words that were declared to be new, which are neither allowed nor not."""
         return self._num_by_reason["new"]
 
     @property
@@ -119,14 +119,14 @@ class TextReport:
 
     @cached_property
     def bands(self) -> Sequence[Band]:
-        """By rank, ascending."""
+        """Count the words by band of rank, ascending."""
         running = Counter(band_of(word.rank) for word in self._running)
         distinct = Counter(band_of(word.rank) for word in self._by_key.values())
         return [Band(most, running[index], distinct[index]) for index, most in enumerate((*BANDS, None))]
 
     @property
     def coverage(self) -> float | None:
-        """The share of running words and symbols that are allowed, new words aside; None where there are no words."""
+        """Return the share of running words and symbols that are allowed, new words aside; None without words."""
         if not self.num_words:
             return None
         num_others = self.num_words - self.num_new + self.num_symbols
@@ -134,12 +134,12 @@ class TextReport:
 
     @property
     def coverage_with_new(self) -> float | None:
-        """The share of running words and symbols that are allowed or new; None where there are no words."""
+        """Return the share of running words and symbols that are allowed or new; None without words."""
         return (self.num_allowed + self.num_new) / (self.num_words + self.num_symbols) if self.num_words else None
 
     @cached_property
     def not_allowed(self) -> list[CheckedWord]:
-        """Neither allowed nor new, symbols among them."""
+        """Return the words that are neither allowed nor new, symbols among them."""
         return [word for word in self.words if word.reason not in _NOT_MISSING]
 
     @cached_property
@@ -148,13 +148,13 @@ class TextReport:
 
     @cached_property
     def num_of_declared(self) -> Mapping[str, int]:
-        """How often each word that was declared to be new is there as such."""
+        """Count how often each word that was declared to be new is there as such."""
         number = Counter(word.key for word in self.new)
         return {word: number[new_key(index)] for index, word in enumerate(self.declared, start=1)}
 
     @property
     def has_exactly_the_new_words(self) -> bool:
-        """Whether the words that the list does not allow are those that were declared, all of them and no others."""
+        """Return whether the words that the list does not allow are exactly those that were declared to be new."""
         return not self.not_allowed and all(self.num_of_declared.values())
 
     def spelling(self, word: CheckedWord) -> str:
@@ -162,10 +162,12 @@ class TextReport:
         return self.text[word.start : word.end]
 
     def note(self, word: CheckedWord) -> Note:
+        """Return what else is known of a word that is not allowed."""
         return self.notes.get(self.spelling(word), NO_NOTE)
 
     @cached_property
     def _running(self) -> Sequence[CheckedWord]:
+        """Return the running words: all but numbers and symbols."""
         return [word for word in self.words if not word.is_number and not word.is_symbol]
 
     @cached_property
@@ -178,9 +180,10 @@ class TextReport:
 
 
 def band_of(rank: int | None) -> int:
-    """Return the place in a report's bands; the last has all words without a rank."""
+    """Return the index of a rank's band in a report; words without a rank are in the last one."""
     return len(BANDS) if rank is None else bisect_left(BANDS, rank)
 
 
 def new_key(number: int) -> str:
+    """Return the key of the word declared to be new with this number."""
     return f"n{number}"

@@ -77,12 +77,12 @@ class TrieArrays:
 
 
 def word_key(word: Any) -> Hashable:
-    """Return what a word is found by: a token by bytes and id, others by themselves."""
+    """Return the key of a word: a token's bytes and id, or another word itself."""
     return (word.byte_string, word.token_id) if isinstance(word, Token) else word
 
 
 def refuse_duplicates(words: Sequence[Any]) -> None:
-    """Raise ``ValueError`` where two words would be found by the same."""
+    """Raise ``ValueError`` where two words have the same key."""
     seen = set()
     for word in words:
         key = word_key(word)
@@ -142,7 +142,7 @@ def _prefixes_of(
 
 @kernel
 def sum_upwards(weights: npt.NDArray[Any], parents: Int32Array, node_weights: Floats) -> None:
-    """Write the sum of the leaves below each node; the first nodes are leaves, with the weights given."""
+    """Write the sum of the leaves' weights below each node; the first nodes are leaves, with the weights given."""
     node_weights[: len(weights)] = weights
     node_weights[len(weights) :] = 0.0
     for node in range(len(parents) - 1):
@@ -151,7 +151,7 @@ def sum_upwards(weights: npt.NDArray[Any], parents: Int32Array, node_weights: Fl
 
 @kernel
 def max_upwards(weights: npt.NDArray[Any], parents: Int32Array, node_weights: Floats) -> None:
-    """Write the largest of the leaves below each node, NaN if one is; see ``sum_upwards``."""
+    """Write the largest weight of the leaves below each node, NaN if one is; see ``sum_upwards``."""
     node_weights[: len(weights)] = weights
     node_weights[len(weights) :] = -np.inf
     for node in range(len(parents) - 1):

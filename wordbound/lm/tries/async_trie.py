@@ -35,7 +35,7 @@ class AsyncTokenCharacterTrie:
 
     @classmethod
     def from_vocab(cls, vocab: Sequence[Any], backend: str = "parallel", **kwargs: Any) -> Self:
-        """Make the trie of a vocabulary.
+        """Build the trie of a vocabulary, to be computed in parallel or one row at a time.
 
         Args:
             vocab: The tokens by id; see ``TokenCharacterTrie``.
@@ -59,6 +59,7 @@ class AsyncTokenCharacterTrie:
         return await self._queue("max", ws)
 
     def _queue(self, operation: Operation, ws: Weights) -> asyncio.Future[Floats]:
+        """Check a row of weights, queue it, and return the future of its node weights."""
         # Weights that are refused are so for their own task, and not for the others of a batch.
         row = self.trie.row_of(ws)
         self.start()
@@ -67,7 +68,7 @@ class AsyncTokenCharacterTrie:
         return future
 
     def start(self) -> None:
-        """Begin to compute, as each call does by itself."""
+        """Start the task that computes queued calls on this event loop, as each call does by itself."""
         loop = asyncio.get_running_loop()
         if self._task is None or self._task.done() or self._task.get_loop() is not loop:
             # That of another event loop goes on with those who wait there.
@@ -75,7 +76,7 @@ class AsyncTokenCharacterTrie:
             self._task = loop.create_task(self._compute(self._waiting))
 
     async def _compute(self, waiting: deque[_Query]) -> None:
-        """Compute until nobody waits."""
+        """Compute queued calls, in batches of one operation each, until none waits."""
         batch: list[_Query] = []
         try:
             # The tasks that are ready to run may ask too.
@@ -93,6 +94,7 @@ class AsyncTokenCharacterTrie:
             waiting.clear()
 
     async def _answer(self, batch: list[_Query], operation: Operation) -> None:
+        """Compute a batch in a thread and set the future of each query to its result or error."""
         asked = [query for query in batch if not query.future.done()]
         try:
             results = await asyncio.to_thread(self.trie.node_weights, [query.row for query in asked], operation)
@@ -106,14 +108,14 @@ class AsyncTokenCharacterTrie:
                 query.future.set_result(weights)
 
     async def cleanup(self) -> None:
-        """Stop; who still waits is cancelled."""
+        """Stop the computing task and wait for its end; who still waits is cancelled."""
         task = self._task
         self.shutdown()
         if task is not None and task.get_loop() is asyncio.get_running_loop():
             await asyncio.wait([task])
 
     def shutdown(self) -> None:
-        """Stop without waiting for the end, from the event loop or after it."""
+        """Stop the computing task without waiting for its end, from the event loop or after it."""
         if self._task is not None and not self._task.get_loop().is_closed():
             self._task.cancel()
         self._task = None

@@ -5,12 +5,14 @@ each node adds its weight to its parent's, is all that it takes. Each sum is mad
 running sums, weights of 1e-20 would be lost beside others.
 """
 
+import operator
 import warnings
-from collections.abc import Hashable, Iterable, Sequence
+from abc import abstractmethod
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, SupportsIndex, TypeAlias, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +28,109 @@ from wordbound.lm.tries.arrays import (
     sum_upwards,
     word_key,
 )
-from wordbound.lm.tries.views import Children, Jumps, Prefixes, drawn
+
+_T = TypeVar("_T")
+
+_MOST_OF_A_COLOUR: Final = 255
+
+
+class _ByNode(Sequence[_T]):
+    """A list, computed on access, of what a trie has for each node."""
+
+    def __init__(self, trie: TrieArrays) -> None:
+        self._trie = trie
+
+    @abstractmethod
+    def _of(self, node: int) -> _T: ...
+
+    def __len__(self) -> int:
+        return len(self._trie)
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> _T: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[_T]: ...
+
+    def __getitem__(self, index: SupportsIndex | slice) -> _T | list[_T]:
+        nodes = range(len(self))[index]
+        return [self._of(node) for node in nodes] if isinstance(nodes, range) else self._of(nodes)
+
+
+class Jumps(_ByNode[Int32Array]):
+    """By node, its children in ascending order, int32."""
+
+    def _of(self, node: int) -> Int32Array:
+        return self._trie.children(node)
+
+
+class Children(_ByNode[dict[Any, int]]):
+    """By node, its children: by letter, and leaves, after them, by ``(None, place in decode)``."""
+
+    def _of(self, node: int) -> dict[Any, int]:
+        trie = self._trie
+        # Children are numbered from the last letter to the first.
+        children = trie.children(node)[::-1].tolist()
+        return {(None, child) if child < trie.num_leaves else trie.last_letter(child): child for child in children}
+
+
+class Prefixes(Mapping[int, list[Any]]):
+    """By node, the letters that lead to it."""
+
+    def __init__(self, trie: TrieArrays) -> None:
+        self._trie = trie
+
+    def __len__(self) -> int:
+        return len(self._trie)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(len(self)))
+
+    def __getitem__(self, node: int) -> list[Any]:
+        at = operator.index(node)
+        if not 0 <= at < len(self):
+            raise KeyError(node)
+        if at < self._trie.num_leaves:
+            at = int(self._trie.parents[at])
+        letters = []
+        while at != self._trie.root:
+            letters.append(self._trie.last_letter(at))
+            at = int(self._trie.parents[at])
+        return letters[::-1]
+
+
+def drawn(trie: TrieArrays, weights: npt.NDArray[np.float64] | None) -> Any:
+    """Draw a trie as a ``graphviz.Digraph``; see ``TokenCharacterTrie.visualize``."""
+    if weights is not None and weights.shape != (len(trie),):
+        raise ValueError(f"there are weights of shape {weights.shape} for {len(trie)} nodes: give each one")
+    try:
+        import graphviz
+    except ImportError as error:
+        raise ImportError("drawing a trie needs the package graphviz: pip install 'wordbound[graphviz]'") from error
+
+    picture = graphviz.Digraph(comment="Trie of tokens", graph_attr={"rankdir": "LR"}, node_attr={"style": "filled"})
+    for node, prefix in Prefixes(trie).items():
+        lines = [str(node), str(bytes(prefix) if all(isinstance(letter, int) for letter in prefix) else prefix)]
+        colour = f"#{_MOST_OF_A_COLOUR:02x}{_MOST_OF_A_COLOUR:02x}{_MOST_OF_A_COLOUR:02x}"
+        if weights is not None:
+            lines.append(f"{weights[node]:.4f}")
+            colour = _green(weights[node], weights.max())
+        shape = "doublecircle" if node < trie.num_leaves else "circle"
+        # The backslashes of bytes are no line breaks here.
+        picture.node(str(node), graphviz.escape("\n".join(lines)), shape=shape, fillcolor=colour)
+    for node, children in enumerate(Children(trie)):
+        for letter, child in children.items():
+            is_end = isinstance(letter, tuple) and letter[0] is None
+            picture.edge(str(node), str(child), label=f"end of word {letter[1]}" if is_end else str(letter))
+    return picture
+
+
+def _green(weight: float, largest: float) -> str:
+    """Return the colour of a node by its weight: white for 0, green for the largest weight."""
+    share = min(max(weight / largest, 0), 1) if largest > 0 else 0
+    rest = round(_MOST_OF_A_COLOUR * (1 - share))
+    return f"#{rest:02x}{_MOST_OF_A_COLOUR:02x}{rest:02x}"
+
 
 Weights: TypeAlias = torch.Tensor | npt.ArrayLike
 Operation: TypeAlias = Literal["sum", "max"]
@@ -95,23 +199,23 @@ class TokenCharacterTrie:
     # Their names in older programs.
 
     def mass_sum(self, ws: Weights) -> Floats:
-        """``weight_sum``."""
+        """Return ``weight_sum``, whose older name this is."""
         return self.weight_sum(ws)
 
     def mass_max(self, ws: Weights) -> Floats:
-        """``weight_max``."""
+        """Return ``weight_max``, whose older name this is."""
         return self.weight_max(ws)
 
     def batch_mass_sum(self, ws: Iterable[Weights]) -> Floats:
-        """``batch_weight_sum``."""
+        """Return ``batch_weight_sum``, whose older name this is."""
         return self.batch_weight_sum(ws)
 
     def batch_mass_max(self, ws: Iterable[Weights]) -> Floats:
-        """``batch_weight_max``."""
+        """Return ``batch_weight_max``, whose older name this is."""
         return self.batch_weight_max(ws)
 
     def row_of(self, ws: Weights) -> Any:
-        """Return the weights of the tokens as what this trie computes with, else raise ``ValueError``."""
+        """Convert the weights of the tokens to an array that this trie computes with, else raise ``ValueError``."""
         if isinstance(ws, torch.Tensor):
             # numpy knows no bfloat16.
             ws = ws.detach().to("cpu", torch.float64 if ws.dtype == torch.float64 else torch.float32).numpy()
@@ -119,6 +223,7 @@ class TokenCharacterTrie:
         return np.ascontiguousarray(row, None if row.dtype in (np.float32, np.float64) else np.float64)
 
     def _cut(self, row: Any) -> Any:
+        """Check the shape of a row of weights, and truncate it to one weight for each token."""
         if row.ndim != 1 or len(row) < len(self.decode):
             raise ValueError(
                 f"weights of shape {tuple(row.shape)} for a vocabulary of {len(self.decode)} tokens: "
@@ -168,7 +273,7 @@ class TokenCharacterTrie:
 
     @cached_property
     def leaf2word(self) -> dict[int, Hashable]:
-        """The other way round."""
+        """The word of each leaf, by its node: ``word2leaf`` the other way round."""
         return {leaf: word for word, leaf in self.word2leaf.items()}
 
     def visualize(self, ws: Weights | None = None) -> Any:
@@ -223,7 +328,7 @@ class ParallelTokenCharacterTrie(TokenCharacterTrie):
         return weights
 
     def by_level(self, rows: list[torch.Tensor], operation: Operation) -> torch.Tensor:
-        """Return the weights of all nodes, float64 (rows, nodes), from those of one length of prefixes at a time."""
+        """Compute the weights of all nodes, float64 (rows, nodes), one length of prefixes at a time."""
         num_leaves, num_nodes = len(self.decode), len(self.arrays)
         parents = self._parents.expand(len(rows), -1)
         nothing, reduce = (0.0, "sum") if operation == "sum" else (-torch.inf, "amax")

@@ -15,12 +15,12 @@ _TOPIC: Final = "{}"
 
 
 def languages() -> list[str]:
-    """Return the languages that there are prompts in."""
+    """Return the languages that have built-in prompts."""
     return sorted(path.stem for path in FOLDER.glob("*.txt"))
 
 
 def built_in_prompts(lang: str, seed: int) -> list[str]:
-    """Return each kind of text with each topic, in an order of that seed.
+    """Return a language's built-in prompts, each kind of text with each topic, in an order of that seed.
 
     Raises:
         FileNotFoundError: There are none of that language.

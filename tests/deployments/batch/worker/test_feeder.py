@@ -11,7 +11,7 @@ import pytest
 from ray.exceptions import RayActorError
 
 from deployments.batch.worker.feeder import Feeder
-from deployments.replica.answers.answer_line import ENGINE_DIED, LineAnswer, LineRequest
+from deployments.contract import ENGINE_DIED, LineAnswer, LineRequest
 
 
 class Replica:

@@ -54,7 +54,7 @@ def test_whatever_a_replica_gave_is_openais_envelope() -> None:
 
 
 def test_a_line_without_an_answer_has_an_error_alone() -> None:
-    faulty = recorded(results.faulty(BATCH, LineFault(7, None, "blank_line", "Line 7: it is blank.")))
+    faulty = recorded(results.fault_result(BATCH, LineFault(7, None, "blank_line", "Line 7: it is blank.")))
     assert (faulty["response"], faulty["custom_id"]) == (None, None)
     assert faulty["error"] == {"code": "blank_line", "message": "Line 7: it is blank.", "line": 7, "param": None}
     expired = recorded(results.unanswered_result(BATCH, 3, "a", "expired"))

@@ -10,8 +10,7 @@ import pytest
 from sqlalchemy import update
 
 from deployments.batch.state import database
-from deployments.batch.state.clock import STEADY_S
-from deployments.batch.state.records import BatchRecord
+from deployments.batch.state.records import STEADY_S, BatchRecord
 from deployments.batch.state.store import DAMAGED
 from deployments.batch.worker import runner as runner_module
 from deployments.batch.worker.run_context import RunContext

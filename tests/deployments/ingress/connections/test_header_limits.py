@@ -16,7 +16,7 @@ from deployments.ingress.connections.header_limits import (
     MAX_BYTES,
     MAX_HEADERS,
     MAX_PIPELINED,
-    LimitedHttpToolsProtocol,
+    HeaderLimitProtocol,
 )
 from tests.deployments.front import wait_until
 
@@ -72,7 +72,7 @@ class Server:
 def server() -> Iterator[Server]:
     made = Server()
     config = uvicorn.Config(
-        made.app, interface="asgi3", port=0, http=LimitedHttpToolsProtocol, lifespan="off", log_config=None
+        made.app, interface="asgi3", port=0, http=HeaderLimitProtocol, lifespan="off", log_config=None
     )
     running = uvicorn.Server(config)
     thread = threading.Thread(target=running.run, daemon=True)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from uvicorn.config import HTTP_PROTOCOLS, Config
 
-from deployments.ingress.connections.header_limits import LimitedHttpToolsProtocol
+from deployments.ingress.connections.header_limits import HeaderLimitProtocol
 from deployments.ingress.connections.proxy_callback import ProxyGuard, check_guarded, middlewares
 from deployments.process_setup import CALLBACK, CALLBACK_VARIABLE
 
@@ -61,7 +61,7 @@ def test_servers_that_start_afterwards_limit_headers(monkeypatch: pytest.MonkeyP
     assert len(middlewares()) == 1
     config = Config(lambda: None)
     config.load()
-    assert config.http_protocol_class is LimitedHttpToolsProtocol
+    assert config.http_protocol_class is HeaderLimitProtocol
 
 
 @pytest.mark.parametrize("environment", [{}, {CALLBACK_VARIABLE: ""}, {CALLBACK_VARIABLE: "other:middlewares"}])

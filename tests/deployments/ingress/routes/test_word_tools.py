@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from deployments.ingress.deployment import create_app
-from deployments.ingress.routes.word_tools import num_tool_tokens
+from deployments.ingress.routes.vocabularies import num_tool_tokens
 from deployments.keys import Key, digest_of
 from deployments.settings import Settings
 from tests.deployments.front import KEY, LIMITS, MODEL, Front, assert_error, wait_until

@@ -9,7 +9,7 @@ from deployments.contract import ResolvedVocabulary, VocabularySpec
 from deployments.errors import ApiError, BadRequestError, ModelNotFoundError
 from deployments.protocol.generation.chat import REFUSED
 from deployments.protocol.generation.decoding import COMBINABLE, SAMPLE
-from deployments.protocol.generation.reader import ChatRequest, ChatRequestReader, check_budget
+from deployments.protocol.generation.reader import ChatRequest, ChatRequestReader, check_max_tokens
 from tests.deployments.front import LIMITS, MODEL, chat_body
 
 TOKEN_IDS = [1, 2, 3]
@@ -449,8 +449,8 @@ def test_a_word_that_is_bad_and_added_is_refused() -> None:
 
 def test_a_budget_too_small_for_a_sentence_names_the_least_and_the_way_out() -> None:
     resolved = ResolvedVocabulary(digest="1" * 64, lang="en", n_words=5, fewest_tokens=3)
-    check_budget(read(vocab={"lang": "en"}, max_tokens=3), resolved)
+    check_max_tokens(read(vocab={"lang": "en"}, max_tokens=3), resolved)
     with pytest.raises(BadRequestError, match=r'at least 3: .* \{"vocab": \{"end": "word"\}\}'):
-        check_budget(read(vocab={"lang": "en"}, max_tokens=2), resolved)
+        check_max_tokens(read(vocab={"lang": "en"}, max_tokens=2), resolved)
     with pytest.raises(BadRequestError, match=r"fits into fewer\.$"):
-        check_budget(read(vocab={"lang": "en", "end": "word"}, max_tokens=2), resolved)
+        check_max_tokens(read(vocab={"lang": "en", "end": "word"}, max_tokens=2), resolved)

@@ -7,11 +7,21 @@ from typing import Any
 
 import pytest
 
-from deployments.contract import Answer, Caller, ChatBody, Decoding, ResolvedVocabulary, VocabularySpec
-from deployments.errors import OverloadedError
+from deployments.contract import (
+    ENGINE_DIED,
+    NOT_STARTED,
+    Answer,
+    Caller,
+    ChatBody,
+    Decoding,
+    LineAnswer,
+    ResolvedVocabulary,
+    VocabularySpec,
+)
+from deployments.errors import EngineError, OverloadedError
 from deployments.limits import Limits
 from deployments.protocol.generation.reader import ChatRequestReader
-from deployments.replica.answers.answer_line import ENGINE_DIED, NOT_STARTED, LineAnswer, LineAnswerer
+from deployments.replica.answers.answer_line import LineAnswerer
 from deployments.share import Share
 from tests.deployments.stand_in import StandIn
 
@@ -24,10 +34,10 @@ class Engine(StandIn):
     def is_dead(self) -> bool:
         return self.dead
 
-    async def refusal(self, body: ChatBody) -> Answer | None:
+    async def refusal(self, body: ChatBody) -> EngineError | None:
         if "structured_outputs" not in body:
             return None
-        return {"error": {"message": "Too large.", "param": "structured_outputs.json", "status": 400}}
+        return EngineError(400, "Too large.", param="structured_outputs.json")
 
 
 class SlowEngine(Engine):

@@ -11,14 +11,13 @@ from ray.serve.llm.deployment import LLMServer
 from transformers import AutoTokenizer
 
 from deployments.contract import Caller, Decoding, ResolvedVocabulary
-from deployments.replica.answers.answering import ChatAnswerer, Prompts
-from deployments.replica.answers.plain_text import PlainText
+from deployments.replica.answers.answering import ChatAnswerer
 from deployments.replica.deployment import Replica
-from deployments.replica.engine.adapters import EngineAdapters
-from deployments.replica.engine.loaded_adapters import LoadedAdapters
+from deployments.replica.engine.adapters import EngineAdapters, LoadedAdapters
 from deployments.replica.engine.node_lists import NodeLists
 from deployments.replica.engine.startup_check import check_context
-from deployments.replica.prompts.hint import hint_line
+from deployments.replica.prompts.chat_template import Prompts, hint_line
+from deployments.replica.prompts.plain_text import PlainText
 from deployments.search.order import AnswerCost
 from deployments.settings import Settings
 from tests.vocab.toys import toy_speller, toy_tokenizer, word_list
@@ -26,7 +25,7 @@ from vocab.adapters import Adapter, Card
 from vocab.artefacts.artefact import ArtefactFolder
 from vocab.artefacts.store import ArtefactStore
 from vocab.automaton.words import build_words
-from vocab.decoding.scores import TextScore
+from vocab.decoding.select import TextScore
 from vocab.matching.reference import GrammarReference
 from vocab.options import DEFAULT_OPTIONS, ListOptions
 

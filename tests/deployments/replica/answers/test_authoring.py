@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from deployments.contract import AskedWord, AuthorControls, NewWordsAsked, ResolvedVocabulary
+from deployments.errors import EngineError
 from deployments.replica.answers.authoring import AuthoredText, requested_fields
 from deployments.replica.answers.constrained_answer import AnswerRules, UnlistedTextError, finish_answer
-from deployments.replica.engine.engine import EngineError
 from deployments.replica.engine.node_lists import NodeList, NodeLists
 from tests.vocab.toys import toy_speller, toy_tokenizer, word_list
 from vocab.artefacts.artefact import ArtefactFolder, overlay_to_bytes

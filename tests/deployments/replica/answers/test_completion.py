@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from transformers import AutoTokenizer
 
+from deployments.errors import EngineError
 from deployments.replica.answers.completion import CompletionForm, reader_after_prompts
-from deployments.replica.answers.plain_text import PlainText
-from deployments.replica.engine.engine import EngineError
+from deployments.replica.prompts.plain_text import PlainText
 from vocab.lists.wordlists import WordList
 from vocab.options import ListOptions
 from vocab.text.reader import TextReader
@@ -64,7 +64,7 @@ def test_a_prompt_inside_a_word_and_prompts_that_end_differently_are_refused(
 ) -> None:
     with pytest.raises(EngineError) as refused:
         after(prompt, plain)
-    error = refused.value.body["error"]
+    error = refused.value.item["error"]
     assert (error["status"], error["param"], says in error["message"]) == (400, "prompt", True)
 
 

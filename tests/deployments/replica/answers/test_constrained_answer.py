@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from deployments.replica.answers.constrained_answer import AnswerRules, StreamFilter, UnlistedTextError, finish_answer
 from deployments.search.order import AnswerCost
-from vocab.decoding.scores import TextScore
+from vocab.decoding.select import TextScore
 from vocab.lists.wordlists import WordList
 from vocab.options import ListOptions
 from vocab.text.reader import TextReader
@@ -228,7 +228,7 @@ class TestStreams:
                 sent += stream_filter.pass_on(one)
         text = text_of(sent)
         unread = re.fullmatch(r"(?:(?:The|the|Cat|cat|Sat|sat|A|a|C|c|On|on|[Ii]n front of|Mat|mat|Hat|hat|At|at)"
-                              r"(?!\w)|[ ,.])*", text)  # fmt: skip
+                              r"(?!\w)|[ ,.\n])*", text)  # fmt: skip
         assert unread
         ids = [token for one in sent for made in one["choices"] for token in made["token_ids"]]
         assert text.encode().startswith(bytes(ids))

@@ -17,10 +17,9 @@ from vllm.sampling_params import SamplingParams
 from vllm.v1.outputs import LogprobsTensors
 
 from deployments.contract import Caller
+from deployments.errors import EngineError
 from deployments.replica.answers.rows import LEAST_LOGPROB, ROWS_AT_ONCE, RowAnswerer
-from deployments.replica.engine.adapters import EngineAdapters
-from deployments.replica.engine.engine import EngineError
-from deployments.replica.engine.loaded_adapters import LoadedAdapters
+from deployments.replica.engine.adapters import EngineAdapters, LoadedAdapters
 from deployments.settings import Settings
 from deployments.share import Share
 from vocab.automaton.tokenizer import TokenizerFacts
@@ -108,7 +107,7 @@ class World:
     def refusal(self, body: dict[str, Any]) -> dict[str, Any]:
         with pytest.raises(EngineError) as error:
             self.rows.check(body)
-        told: dict[str, Any] = error.value.body["error"]
+        told: dict[str, Any] = error.value.item["error"]
         return told
 
     async def one(self, answer: AsyncIterator[Any]) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from vllm.v1.metrics.loggers import StatLoggerBase
 from vllm.v1.metrics.stats import IterationStats, SchedulerStats
 
 from deployments.contract import Decoding
-from deployments.replica.engine import engine
-from deployments.replica.engine.engine import EngineError
+from deployments.errors import EngineError
+from deployments.replica.engine import configuration, engine
 from deployments.search.order import ORDER_ARGUMENT, SearchOrder
 from deployments.settings import Settings, SettingsError
 from vocab.vllm_plugin.kv_fork import TRANSFER_CONFIG
@@ -30,13 +30,13 @@ def settings(**args: object) -> Settings:
 
 def test_the_engine_always_gets_one_structured_output_backend() -> None:
     for kwargs in ({"structured_outputs_config": {"reasoning_parser": "r"}}, {"reasoning_parser": "r"}):
-        config = engine.engine_config(settings(engine_kwargs=kwargs))
+        config = configuration.engine_config(settings(engine_kwargs=kwargs))
         assert config.engine_kwargs["structured_outputs_config"] == {"reasoning_parser": "r", "backend": "xgrammar"}
         assert config.engine_kwargs["reasoning_parser"] == "r"
 
 
 def connector(**args: object) -> object:
-    return engine.engine_config(settings(**args)).engine_kwargs.get("kv_transfer_config")
+    return configuration.engine_config(settings(**args)).engine_kwargs.get("kv_transfer_config")
 
 
 @pytest.mark.parametrize("is_cpu", [True, False])
@@ -53,9 +53,9 @@ def test_drafted_tokens_are_refused_on_a_cpu_and_only_there(monkeypatch: pytest.
     drafts = settings(engine_kwargs={"speculative_config": {"method": "ngram", "num_speculative_tokens": 3}})
     monkeypatch.setattr(type(current_platform), "is_cpu", lambda platform: True)
     with pytest.raises(SettingsError, match=r"engine_kwargs\.speculative_config: expected none on a CPU"):
-        engine.engine_config(drafts)
+        configuration.engine_config(drafts)
     monkeypatch.setattr(type(current_platform), "is_cpu", lambda platform: False)
-    assert engine.engine_config(drafts).engine_kwargs["speculative_config"]["num_speculative_tokens"] == 3
+    assert configuration.engine_config(drafts).engine_kwargs["speculative_config"]["num_speculative_tokens"] == 3
 
 
 @pytest.mark.parametrize(
@@ -65,11 +65,11 @@ def test_drafted_tokens_are_refused_on_a_cpu_and_only_there(monkeypatch: pytest.
 async def test_ray_prepares_nodes_only_for_a_bucket_or_several_of_them(
     monkeypatch: pytest.MonkeyPatch, model: str, num_nodes: int, prepares: bool
 ) -> None:
-    config = engine.engine_config(settings(model_name=model, model_id="m"))
-    assert config.callback_config.callback_class is engine.NodeInit
+    config = configuration.engine_config(settings(model_name=model, model_id="m"))
+    assert config.callback_config.callback_class is configuration.NodeInit
     table = {"bundles_to_node_id": {bundle: f"node {bundle % num_nodes}" for bundle in range(4)}}
     monkeypatch.setattr("ray.util.placement_group_table", lambda group: table)
-    callback = engine.NodeInit(config)
+    callback = configuration.NodeInit(config)
     await callback.on_before_node_init()
     assert callback.ctx.run_init_node is prepares
 
@@ -77,26 +77,26 @@ async def test_ray_prepares_nodes_only_for_a_bucket_or_several_of_them(
 @pytest.mark.parametrize("name", ["kv_transfer_config", "kv_offloading_size", "enable_return_routed_experts"])
 def test_an_operators_own_use_of_the_kv_cache_stays(name: str) -> None:
     for value in (None, {"kv_connector": "Own"}):
-        kwargs = engine.engine_config(settings(engine_kwargs={name: value})).engine_kwargs
+        kwargs = configuration.engine_config(settings(engine_kwargs={name: value})).engine_kwargs
         assert kwargs[name] == value
         assert kwargs.get("kv_transfer_config") != TRANSFER_CONFIG
 
 
 @pytest.mark.parametrize(("given", "used"), [(None, 64), (20, 64), (100, 100), (-1, -1)])
 def test_an_engine_tells_as_many_tokens_as_beams_need(given: int | None, used: int) -> None:
-    config = engine.engine_config(settings(engine_kwargs={} if given is None else {"max_logprobs": given}))
+    config = configuration.engine_config(settings(engine_kwargs={} if given is None else {"max_logprobs": given}))
     assert config.engine_kwargs["max_logprobs"] == used
 
 
 def test_queues_are_bounded() -> None:
-    config = engine.engine_config(settings(max_sequences=5, max_queued_requests=6, batch={"enabled": False}))
+    config = configuration.engine_config(settings(max_sequences=5, max_queued_requests=6, batch={"enabled": False}))
     assert config.deployment_config["max_ongoing_requests"] == 2 * (5 + 6)
     assert config.deployment_config["max_queued_requests"] == 5 + 6
 
 
 def test_the_lines_of_batches_take_no_place_of_a_request() -> None:
     batch = {"lines_in_flight": 10, "jobs_at_once": 2}
-    config = engine.engine_config(
+    config = configuration.engine_config(
         settings(max_sequences=5, max_queued_requests=6, batch=batch, autoscaling={"max_replicas": 3})
     )
     assert config.deployment_config["max_ongoing_requests"] == 2 * (5 + 6) + 114
@@ -106,8 +106,8 @@ def test_the_lines_of_batches_take_no_place_of_a_request() -> None:
 @pytest.mark.parametrize(("given", "priority"), [({}, 1), ({"scheduling_policy": "fcfs"}, 0)])
 def test_the_engine_orders_by_priority_unless_the_operator_says_otherwise(given: dict[str, str], priority: int) -> None:
     chosen = settings(engine_kwargs=given)
-    assert engine.priority_after_chats(chosen) == priority
-    policy = engine.engine_config(chosen).engine_kwargs["scheduling_policy"]
+    assert configuration.priority_after_chats(chosen) == priority
+    policy = configuration.engine_config(chosen).engine_kwargs["scheduling_policy"]
     assert policy == given.get("scheduling_policy", "priority")
 
 
@@ -125,7 +125,7 @@ def test_the_engine_orders_by_priority_unless_the_operator_says_otherwise(given:
     ],
 )
 def test_workers_that_share_layers_are_on_one_node(args: dict[str, Any], strategy: str, num_bundles: int) -> None:
-    config = engine.engine_config(settings(**args)).get_engine_config()
+    config = configuration.engine_config(settings(**args)).get_engine_config()
     assert config.placement_strategy == strategy
     assert [bundle["GPU"] for bundle in config.placement_bundles] == [1] * num_bundles
 
@@ -166,18 +166,18 @@ def test_the_prompt_limit_is_the_services_own() -> None:
 def test_a_body_that_the_engine_does_not_take_is_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(EngineError) as refused:
         engine.chat_request(BODY | fields, request_id="r", max_input_tokens=10)
-    error = refused.value.body["error"]
+    error = refused.value.item["error"]
     assert (error["status"], error["type"]) == (400, "invalid_request_error")
 
 
 def test_a_prompt_that_is_too_long_has_its_code() -> None:
-    error = engine.refusal({"message": "…", "code": 400, "param": "input_tokens"}, max_input_tokens=7).body["error"]
+    error = engine.refusal({"message": "…", "code": 400, "param": "input_tokens"}, max_input_tokens=7).item["error"]
     assert (error["status"], error["code"], error["param"]) == (400, "context_length_exceeded", "messages")
     assert "7 tokens" in error["message"]
 
 
 def test_the_engines_own_failures_tell_nothing() -> None:
-    error = engine.refusal({"message": "at 0x7f secret", "code": 500}).body["error"]
+    error = engine.refusal({"message": "at 0x7f secret", "code": 500}).item["error"]
     assert (error["status"], error["type"], error["code"]) == (500, "server_error", "engine_error")
     assert "secret" not in error["message"]
 
@@ -196,7 +196,7 @@ def test_a_completion_has_our_id_grammar_order_and_limit_too() -> None:
     assert request.build_tok_params(ModelConfig()).max_input_tokens == 10
     with pytest.raises(EngineError):
         engine.completion_request(body | {"prompt": ""}, request_id="r", max_input_tokens=10)
-    error = engine.refusal({"message": "…", "code": 400, "param": "input_tokens"}, 7, "prompt").body["error"]
+    error = engine.refusal({"message": "…", "code": 400, "param": "input_tokens"}, 7, "prompt").item["error"]
     assert (error["code"], error["param"]) == ("context_length_exceeded", "prompt")
 
 
@@ -206,8 +206,8 @@ def test_events_are_read_and_written() -> None:
 
 
 def test_a_reasoning_model_is_known_by_its_parser() -> None:
-    assert not engine.has_reasoning_parser(settings())
-    assert engine.has_reasoning_parser(settings(engine_kwargs={"reasoning_parser": "qwen3"}))
+    assert not configuration.has_reasoning_parser(settings())
+    assert configuration.has_reasoning_parser(settings(engine_kwargs={"reasoning_parser": "qwen3"}))
 
 
 def test_steps_that_only_wait_are_not_counted() -> None:

@@ -12,19 +12,19 @@ from tests.vocab.toys import toy_speller, toy_tokenizer, word_list
 from vocab.artefacts.artefact import overlay_to_bytes
 from vocab.artefacts.store import ArtefactStore
 from vocab.automaton.overlay import build_overlay
-from vocab.automaton.words import Words, build_words
+from vocab.automaton.words import CompiledList, build_words
 from vocab.errors import ArtefactError
 from vocab.lists.wordlists import WordList
 from vocab.matching.reference import GrammarReference
 from vocab.options import DEFAULT_OPTIONS, ListOptions
 from vocab.text.changes import ListChanges
-from vocab.text.grammar.ebnf import write_ebnf
+from vocab.text.grammar import write_ebnf
 
 WORDS = ("the", "cat", "sat")
 SPELLER = toy_speller(toy_tokenizer([]))
 
 
-def made(words: tuple[str, ...] = WORDS) -> Words:
+def made(words: tuple[str, ...] = WORDS) -> CompiledList:
     return build_words(word_list(words), SPELLER)
 
 

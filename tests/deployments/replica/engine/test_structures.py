@@ -35,11 +35,8 @@ def tool(parameters: dict[str, Any] | None, name: str = "look") -> dict[str, Any
 
 
 async def refusal(found: Structures, body: dict[str, Any], owner: str = "alice") -> ApiError | None:
-    item = await found.refusal(body, owner)
-    if item is None:
-        return None
-    assert isinstance(item, dict)
-    return from_error_item(item, "an-id")
+    refused = await found.refusal(body, owner)
+    return None if refused is None else from_error_item(refused.item, "an-id")
 
 
 def pids(found: Structures) -> list[int]:

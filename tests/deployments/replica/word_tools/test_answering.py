@@ -12,9 +12,8 @@ from ray.serve.llm.deployment import LLMServer
 
 from deployments.contract import Answer, Caller, Decoding, ResolvedVocabulary, Tool, VocabularySpec
 from deployments.replica.answers.rows import RowAnswerer
-from deployments.replica.engine.adapters import EngineAdapters
+from deployments.replica.engine.adapters import EngineAdapters, LoadedAdapters
 from deployments.replica.engine.engine import too_long
-from deployments.replica.engine.loaded_adapters import LoadedAdapters
 from deployments.replica.engine.node_lists import NodeLists
 from deployments.replica.word_tools.answering import WordTools
 from deployments.settings import Settings

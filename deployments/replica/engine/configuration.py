@@ -1,0 +1,145 @@
+"""Turn the settings into the configuration of the engine and of the deployment that runs it."""
+
+from typing import Any, Final
+
+import ray.util
+from ray.serve.llm import LLMConfig
+from vllm.platforms import current_platform
+
+from deployments.replica.engine.autoscaling import autoscaling_config
+from deployments.replica.engine.dtype import resolve_dtype
+from deployments.replica.engine.ray_llm import CallbackBase
+from deployments.search.generator import MAX_STEP_TOKENS
+from deployments.settings import Settings, SettingsError
+from vocab.vllm_plugin.kv_fork import TRANSFER_CONFIG
+
+OFFLINE_STATISTICS: Final = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
+"""Keeps vLLM and the libraries below it from reporting to their makers."""
+
+_EXCLUDE_CONNECTORS: Final = frozenset(
+    {
+        "kv_transfer_config",
+        "kv_offloading_size",
+        "enable_return_routed_experts",
+        "use_replayssm",
+        # No search, so no use for it.
+        "speculative_config",
+    }
+)
+"""Where one of these is set, vLLM has a KV connector already, wants none, or refuses to start with one."""
+
+_NODE_GPUS: Final = 8
+"""GPUs that a node has at most, in what Nvidia and the clouds build around NVLink; more workers need several nodes."""
+
+
+class NodeInit(CallbackBase):
+    """Have Ray prepare nodes only where there is something to prepare.
+
+    A model that comes from no bucket, on one node, is fetched by the engine itself. Ray would first start a process
+    there that imports vLLM, 11 s on two cores, and then has nothing to do.
+    """
+
+    async def on_before_node_init(self) -> None:
+        nodes = ray.util.placement_group_table(self.ctx.placement_group)["bundles_to_node_id"].values()
+        has_bucket = self.llm_config.get_engine_config().mirror_config is not None
+        self.ctx.run_init_node = has_bucket or len(set(nodes)) > 1
+
+
+def engine_config(settings: Settings) -> LLMConfig:
+    """Return the configuration of the deployment and of the engine in it.
+
+    Raises:
+        SettingsError: The engine's arguments ask for what it cannot do here.
+    """
+    if settings.engine_kwargs.get("speculative_config") and current_platform.is_cpu():
+        raise SettingsError(
+            "engine_kwargs.speculative_config: expected none on a CPU, where vLLM 0.29 draws drafted tokens at a wrong "
+            "temperature or fails: leave it out, or serve on a GPU"
+        )
+    engine_kwargs: dict[str, Any] = {
+        "dtype": settings.torch_dtype,
+        "trust_remote_code": settings.trust_remote_code,
+        **settings.engine_kwargs,
+    }
+    keeps_steps = current_platform.is_cpu() if settings.keep_search_steps is None else settings.keep_search_steps
+    if keeps_steps and not _EXCLUDE_CONNECTORS & engine_kwargs.keys():
+        engine_kwargs["kv_transfer_config"] = dict(TRANSFER_CONFIG)
+    if 0 <= (engine_kwargs.get("max_logprobs") or 0) < MAX_STEP_TOKENS:
+        engine_kwargs["max_logprobs"] = MAX_STEP_TOKENS
+    # Batches wait for interactive requests.
+    engine_kwargs.setdefault("scheduling_policy", "priority")
+    # Never reached by what the replica lets in; a second lock, for vLLM's own queue has no bound.
+    engine_kwargs.setdefault("max_num_queued_reqs", 2 * (settings.max_sequences + settings.batch.lines_in_flight))
+    structured = dict(engine_kwargs.get("structured_outputs_config") or {})
+    if parser := engine_kwargs.get("reasoning_parser") or structured.get("reasoning_parser"):
+        # In the first place vLLM looks for the marks of thinking, in the second what writes the answers looks.
+        engine_kwargs["reasoning_parser"] = structured["reasoning_parser"] = parser
+    # With "auto", the first request would decide for all.
+    engine_kwargs["structured_outputs_config"] = {**structured, "backend": "xgrammar"}
+    return LLMConfig(
+        model_loading_config={"model_id": settings.model_id, "model_source": settings.model_name},
+        engine_kwargs=engine_kwargs,
+        accelerator_type=settings.accelerator_type,
+        placement_group_config=_placement(settings),
+        deployment_config={
+            "autoscaling_config": autoscaling_config(settings.autoscaling),
+            # Lines of batches are counted on top, so that no interactive request waits behind them.
+            # More than the replica lets in by itself (``Share``), which is what refuses a request and tells when to
+            # come back.
+            "max_ongoing_requests": 2 * settings.max_requests + settings.max_batch_lines,
+            "max_queued_requests": settings.max_requests + settings.max_batch_lines,
+            # Until Serve has found that a replica ended with its engine, requests may be sent to it.
+            "health_check_period_s": 1.0,
+            "health_check_timeout_s": settings.health_timeout_s,
+            "graceful_shutdown_timeout_s": settings.drain_s,
+            # The engine's bundle has the processors; the replica itself only passes requests on.
+            "ray_actor_options": {"num_cpus": 0},
+        },
+        runtime_env={"env_vars": {**OFFLINE_STATISTICS, **settings.replica_env}},
+        callback_config={"callback_class": NodeInit},
+        # Ray would hold each token back for 50 ms; ``deployments.search.pacing`` has parts of streams wait where there
+        # are many.
+        experimental_configs={"stream_batching_interval_ms": 0},
+    )
+
+
+def _placement(settings: Settings) -> dict[str, Any] | None:
+    """Return the placement of the engine's workers; None for Ray's own: a GPU each, close together if possible."""
+    num_sharing = int(settings.engine_kwargs.get("tensor_parallel_size") or 1)
+    num_stages = int(settings.engine_kwargs.get("pipeline_parallel_size") or 1)
+    shares_layers = 1 < num_sharing <= _NODE_GPUS and num_stages == 1
+    strategy = settings.placement_strategy or ("STRICT_PACK" if shares_layers else None)
+    if settings.placement_bundles is not None:
+        return {"bundles": settings.placement_bundles, "strategy": strategy or "PACK"}
+    return None if strategy is None else {"bundle_per_worker": {"GPU": 1}, "strategy": strategy}
+
+
+def settle_dtype(config: LLMConfig) -> None:
+    """Set the engine's dtype in its configuration, by this node's processor where it is left open."""
+    chosen = resolve_dtype(config.engine_kwargs["dtype"])
+    # Ray made the second copy where the application was built, which may be another machine.
+    for kwargs in (config.engine_kwargs, config.get_engine_config().engine_kwargs):
+        kwargs["dtype"] = chosen
+
+
+def priority_after_chats(settings: Settings) -> int:
+    """Return vLLM's priority of lines and rows: 1, after interactive requests (0), where it has priorities."""
+    return 1 if settings.engine_kwargs.get("scheduling_policy", "priority") == "priority" else 0
+
+
+def has_reasoning_parser(settings: Settings) -> bool:
+    """Return whether the model may think before its answer, which is not constrained and uses up tokens."""
+    structured = settings.engine_kwargs.get("structured_outputs_config") or {}
+    return bool(settings.engine_kwargs.get("reasoning_parser") or structured.get("reasoning_parser"))
+
+
+def chat_template(settings: Settings) -> str | None:
+    """Return the chat template that the settings give, as text or as a file; None for the tokenizer's own.
+
+    Raises:
+        ValueError: There is no such file.
+    """
+    from vllm.entrypoints.chat_utils import load_chat_template
+
+    template: str | None = load_chat_template(settings.engine_kwargs.get("chat_template"))
+    return template

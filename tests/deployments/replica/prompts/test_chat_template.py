@@ -1,0 +1,119 @@
+"""What the model is told of its vocabulary, and where it stands."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from transformers import AutoTokenizer
+
+from deployments.replica.engine import configuration
+from deployments.replica.prompts.chat_template import (
+    ENGLISH,
+    LINES,
+    hint_line,
+    takes_system_messages,
+    template_switches,
+    with_line,
+)
+from deployments.settings import Settings
+from vocab.lists.wordlists import known_languages
+
+LINE = "Use short words."
+USER = {"role": "user", "content": "Hello"}
+
+
+@pytest.mark.parametrize("lang", known_languages(None))
+def test_every_built_in_list_has_a_line_of_its_own_language(lang: str) -> None:
+    assert (hint_line(lang) == ENGLISH) == (lang == "en")
+    assert "\n" not in hint_line(lang)
+    assert hint_line(lang, n_words=1000) == f"{hint_line(lang)} (top-1000)"
+
+
+def test_a_list_is_known_by_its_language() -> None:
+    assert hint_line("es") == hint_line("es-MX") == hint_line("es_basic") == LINES["es"]
+    assert hint_line("no") == hint_line("nb")
+    assert hint_line("tl") == hint_line("fil")
+
+
+@pytest.mark.parametrize("lang", [None, "en", "en_basic", "xx", "mylist", "sr"])
+def test_any_other_list_has_the_english_line(lang: str | None) -> None:
+    assert hint_line(lang) == ENGLISH
+
+
+@pytest.mark.parametrize("takes_system", [True, False])
+@pytest.mark.parametrize("role", ["system", "developer"])
+def test_the_line_is_the_last_of_the_clients_own_system_message(role: str, takes_system: bool) -> None:
+    parts = [{"type": "text", "text": "Be kind."}, {"type": "text", "text": "Be brief."}]
+    for content, expected in [
+        ("Be kind.", f"Be kind.\n{LINE}"),
+        (parts, f"Be kind.\nBe brief.\n{LINE}"),
+        ("", LINE),
+        ([], LINE),
+        (None, LINE),
+    ]:
+        messages: list[dict[str, Any]] = [{"role": role, "content": content, "name": "n"}, USER]
+        told = with_line(messages, LINE, takes_system=takes_system)
+        assert told == [{"role": role, "content": expected, "name": "n"}, USER]
+        assert messages[0]["content"] == content
+
+
+def test_without_one_the_line_is_a_system_message_before_the_others() -> None:
+    assert with_line([USER], LINE, takes_system=True) == [{"role": "system", "content": LINE}, USER]
+    later = [USER, {"role": "system", "content": "Be kind."}]
+    assert with_line(later, LINE, takes_system=True) == [{"role": "system", "content": LINE}, *later]
+
+
+def test_where_the_template_takes_none_the_line_stands_before_the_users_first_text() -> None:
+    assistant = {"role": "assistant", "content": "Yes?"}
+    told = with_line([assistant, USER, assistant, USER], LINE, takes_system=False)
+    assert told == [assistant, {"role": "user", "content": f"{LINE}\n\nHello"}, assistant, USER]
+    parts = {"role": "user", "content": [{"type": "text", "text": "Hello"}]}
+    assert with_line([parts], LINE, takes_system=False) == [{"role": "user", "content": f"{LINE}\n\nHello"}]
+    assert with_line([assistant], LINE, takes_system=False) == [assistant]
+
+
+RAISES = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('no system role') }}{% endif %}{{ messages }}"
+DROPS = "{% for message in messages if message.role != 'system' %}{{ message.content }}{% endfor %}"
+TAKES = "{% for message in messages %}{{ message.content }}{% endfor %}"
+
+
+@pytest.mark.parametrize(("template", "takes"), [(None, True), (RAISES, False), (DROPS, False), (TAKES, True)])
+def test_a_template_is_asked_whether_it_takes_a_system_message(
+    smollm2_path: Any, template: str | None, takes: bool
+) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(smollm2_path)
+    assert takes_system_messages(tokenizer, template) is takes
+
+
+def test_the_template_of_the_settings_is_a_text_or_a_file(tmp_path: Any) -> None:
+    path = tmp_path / "template.jinja"
+    path.write_text(TAKES)
+    for given in (TAKES, str(path)):
+        settings = Settings.load({"secret_token": "k", "engine_kwargs": {"chat_template": given}}, {})
+        assert configuration.chat_template(settings) == TAKES
+    assert configuration.chat_template(Settings.load({"secret_token": "k"}, {})) is None
+
+
+TEMPLATE = """{{ bos_token }}{%- if tools %}{{ raise_exception('no tools') }}{%- endif %}
+{%- set ns = namespace(thinks=true) %}
+{%- for message in messages %}<|im_start|>{{ message.role }}
+{% generation %}{{ message.content }}{% endgeneration %}<|im_end|>{%- endfor %}
+{%- if add_generation_prompt %}<|im_start|>assistant\n
+{%- if enable_thinking is defined and enable_thinking is false %}<think></think>{%- endif %}{{ style }}{%- endif %}"""
+
+
+@pytest.fixture(scope="module")
+def tokenizer(smollm2_path: Path) -> Any:
+    return AutoTokenizer.from_pretrained(smollm2_path)
+
+
+def test_the_switches_are_what_a_template_reads_besides_what_every_template_gets(tokenizer: Any) -> None:
+    assert template_switches(tokenizer, TEMPLATE) == {"enable_thinking", "style"}
+
+
+def test_a_template_may_have_none(tokenizer: Any) -> None:
+    assert template_switches(tokenizer, None) == frozenset()
+
+
+def test_a_template_that_cannot_be_parsed_has_none(tokenizer: Any) -> None:
+    assert template_switches(tokenizer, "{% if %}") == frozenset()

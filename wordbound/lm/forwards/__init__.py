@@ -1,1 +1,0 @@
-"""Forwards of transformers' models over many prefixes: packed into one sequence, or padded."""
