@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Self, TypeAlias, TypedDict
 
@@ -266,6 +267,29 @@ class ResolvedVocabulary(BaseModel):
     def digests(self) -> tuple[str, ...]:
         """The digests of its artefacts: of the list, and of its changes if there are any."""
         return (self.digest,) if self.changes_digest is None else (self.digest, self.changes_digest)
+
+
+@dataclass(frozen=True)
+class TextRequest:
+    """A checked request for text, from the ingress to the engine; ``vocabulary`` is None for free text."""
+
+    body: ChatBody
+    vocabulary: ResolvedVocabulary | None
+    decoding: Decoding
+    caller: Caller
+
+    @property
+    def num_sequences(self) -> int:
+        """How many sequences of the engine it takes at once."""
+        return self.decoding.num_sequences(self.body)
+
+    def with_body(self, **fields: Any) -> Self:
+        """Return the request with these fields of its body."""
+        return replace(self, body={**self.body, **fields})
+
+    def with_decoding(self, **fields: Any) -> Self:
+        """Return the request with these fields of its decoding, which are not validated."""
+        return replace(self, decoding=self.decoding.model_copy(update=fields))
 
 
 NOT_STARTED: Final = 0

@@ -1,4 +1,4 @@
-"""The rest of the graph as the front sees it, and that behind Serve's handles.
+"""The rest of the graph as the front sees it, and the one over Serve's handles.
 
 A request waits in the ingress only for its turn in a replica, and not for a replica that has to be started.
 """
@@ -19,10 +19,9 @@ from deployments.contract import (
     ENGINE_START_S,
     Answer,
     Caller,
-    ChatBody,
-    Decoding,
     ResolvedVocabulary,
     RowsItem,
+    TextRequest,
     Tool,
     VocabularySpec,
 )
@@ -62,9 +61,7 @@ class Backend(Protocol):
         Raises the errors of ``vocab.errors``, and ``OverloadedError``.
         """
 
-    def answer(
-        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, caller: Caller
-    ) -> AsyncGenerator[Answer]:
+    def answer(self, request: TextRequest) -> AsyncGenerator[Answer]:
         """Yield a replica's answer to a chat or completion; closing the generator stops the work."""
 
     def convert_tokens(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[Answer]:
@@ -134,12 +131,9 @@ class HandleBackend:
     async def ask(self, question: Question, owner: str) -> bytes:
         return await self._vocabulary.ask(question, owner)
 
-    async def answer(
-        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, caller: Caller
-    ) -> AsyncGenerator[Answer]:
-        replica = self._streams if body.get("stream") else self._replica
-        response = replica.answer.remote(body, vocabulary, decoding, caller)
-        async with aclosing(self._items(response, caller.owner)) as items:
+    async def answer(self, request: TextRequest) -> AsyncGenerator[Answer]:
+        replica = self._streams if request.body.get("stream") else self._replica
+        async with aclosing(self._items(replica.answer.remote(request), request.caller.owner)) as items:
             async for item in items:
                 yield item
 

@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import JSONResponse
 
-from deployments.contract import Answer, Caller, ResolvedVocabulary
+from deployments.contract import Answer, Caller, ResolvedVocabulary, TextRequest
 from deployments.errors import ApiError, NotFoundError, to_api_error
 from deployments.ingress.answers import ClientLeft, respond, unless_client_leaves
 from deployments.ingress.backend import Backend, HandleBackend
@@ -285,7 +285,7 @@ def _add_generation(app: FastAPI, settings: Settings, backend: Backend, rates: R
             caller = Caller(request.state.owner, request_id)
             await take_tokens(rates, request.scope, settings, num_tokens(chat))
             vocabulary = await unless_client_leaves(request.receive, _resolve(backend, chat, caller.owner))
-            answer = backend.answer(chat.body, vocabulary, chat.decoding, caller)
+            answer = backend.answer(TextRequest(chat.body, vocabulary, chat.decoding, caller))
             answer = answer if reshape is None else reshape(answer)
             return await respond(request, answer, is_stream=chat.is_stream, request_id=request_id, backlog=backlog)
         except (ApiError, ClientLeft):

@@ -21,11 +21,11 @@ from deployments.contract import (
     Answer,
     Caller,
     ChatBody,
-    Decoding,
     LineAnswer,
     LineRequest,
     ResolvedVocabulary,
     RowsItem,
+    TextRequest,
     Tool,
     VocabularySpec,
 )
@@ -151,16 +151,14 @@ class Replica(LLMServer):
         """
         await self.engine.start()
 
-    async def answer(
-        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, caller: Caller
-    ) -> AsyncGenerator[Answer, None]:
+    async def answer(self, request: TextRequest) -> AsyncGenerator[Answer, None]:
         """Answer a chat or completion: yield ``BEGUN`` at its turn, then what ``ChatAnswerer.answer`` yields."""
         # Before its turn: others use the engine meanwhile.
-        if (refusal := await self._structures.refusal(body, caller.owner)) is not None:
+        if (refusal := await self._structures.refusal(request.body, request.caller.owner)) is not None:
             yield refusal.item
             return
-        answer = self._chats.answer(body, vocabulary, decoding, caller)
-        async with aclosing(self._in_turn(self._share, decoding.num_sequences(body), caller, answer)) as items:
+        answer = self._chats.answer(request)
+        async with aclosing(self._in_turn(self._share, request.num_sequences, request.caller, answer)) as items:
             async for item in items:
                 yield item
 
@@ -224,14 +222,13 @@ class Replica(LLMServer):
         """Return the engine's context in tokens, prompt and answer together."""
         return engine.context_length(self)
 
-    async def _chat_in_turn(
-        self, body: ChatBody, vocabulary: ResolvedVocabulary, decoding: Decoding, caller: Caller
-    ) -> AsyncGenerator[Answer, None]:
+    async def _chat_in_turn(self, request: TextRequest) -> AsyncGenerator[Answer, None]:
         """Answer a chat that a word tool asks for, in a turn of its own: its request has begun."""
-        most = self._settings.key(caller.owner).max_sequences
+        owner = request.caller.owner
+        most = self._settings.key(owner).max_sequences
         async with (
-            self._share.take(decoding.num_sequences(body), caller.owner, most, has_begun=True),
-            aclosing(self._chats.answer(body, vocabulary, decoding, caller)) as items,
+            self._share.take(request.num_sequences, owner, most, has_begun=True),
+            aclosing(self._chats.answer(request)) as items,
         ):
             async for item in items:
                 yield item
@@ -420,11 +417,9 @@ class _LinesEngine:
         # Lines are bounded where they are read.
         return await self._structures.refusal(body, NO_OWNER)
 
-    def answer(
-        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, caller: Caller
-    ) -> AsyncGenerator[Answer, None]:
+    def answer(self, request: TextRequest) -> AsyncGenerator[Answer, None]:
         """Answer a line as a chat, at the priority of batches."""
-        return self._chats.answer({**body, "priority": self._priority}, vocabulary, decoding, caller)
+        return self._chats.answer(request.with_body(priority=self._priority))
 
     def is_dead(self) -> bool:
         return engine.is_dead(self._replica)

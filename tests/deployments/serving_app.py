@@ -7,7 +7,7 @@ from typing import Any
 from ray import serve
 
 from deployments.app import END_MARGIN_S
-from deployments.contract import BEGUN, Answer, Caller, ChatBody, Decoding, ResolvedVocabulary
+from deployments.contract import BEGUN, Answer, TextRequest
 from deployments.ingress.deployment import Ingress
 from deployments.settings import Settings
 
@@ -17,11 +17,9 @@ FREE = {"num_cpus": 0}
 class Replica:
     """Writes a word every tenth of a second, as many as ``max_tokens`` says."""
 
-    async def answer(
-        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, caller: Caller
-    ) -> AsyncGenerator[Answer]:
+    async def answer(self, request: TextRequest) -> AsyncGenerator[Answer]:
         yield BEGUN
-        for _ in range(body["max_tokens"]):
+        for _ in range(request.body["max_tokens"]):
             yield 'data: {"choices": []}\n\n'
             await asyncio.sleep(0.1)
         yield "data: [DONE]\n\n"

@@ -22,6 +22,7 @@ from deployments.contract import (
     Decoding,
     ResolvedVocabulary,
     RowsItem,
+    TextRequest,
     Tool,
     VocabularySpec,
     prompts_of,
@@ -99,10 +100,10 @@ class StandIn:
                 break
         return await self.lists.answer(question, owner)
 
-    async def answer(
-        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, caller: Caller
-    ) -> AsyncGenerator[Answer]:
-        async with aclosing(self._record(Call(body, vocabulary, decoding, caller))) as items:
+    async def answer(self, request: TextRequest) -> AsyncGenerator[Answer]:
+        async with aclosing(
+            self._record(Call(request.body, request.vocabulary, request.decoding, request.caller))
+        ) as items:
             async for item in items:
                 yield item
 

@@ -300,8 +300,8 @@ class _Builder:
         else:
             root = self._roots[item.root]
             done = item.num_read + 1 == len(root.tail)
-            behind = _Gap(self._after(item.context, root.kind), is_after_tail=True)
-            yield root.tail[item.num_read], behind if done else replace(item, num_read=item.num_read + 1)
+            after_tail = _Gap(self._after(item.context, root.kind), is_after_tail=True)
+            yield root.tail[item.num_read], after_tail if done else replace(item, num_read=item.num_read + 1)
 
     def _ways(self, items: Sequence[_Item], moves: dict[str, list[_Item]]) -> Iterator[Way]:
         """Yield the ways into words from a frame state, given its items and their moves."""

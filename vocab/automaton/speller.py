@@ -182,11 +182,11 @@ class Speller:
 
     def drawn_possessives(self, word: str) -> tuple[str, ...]:
         """Return the forms of the English 's that may share a token with the word, or be spelled otherwise after it."""
-        behind, ends_in_mark = BLANK + word, not word[-1].isalnum()
+        after_blank, ends_in_mark = BLANK + word, not word[-1].isalnum()
         return tuple(
             apostrophe + POSSESSIVE_LETTER
             for apostrophe, (ends, sizes) in self._possessive_ends.items()
-            if ends_in_mark or any(behind[-size:] in ends for size in sizes)
+            if ends_in_mark or any(after_blank[-size:] in ends for size in sizes)
         )
 
     @cached_property
@@ -244,13 +244,13 @@ def speller_of(tokenizer: Any) -> Speller:
     return Speller.of_tokens(TokenizerFacts.from_tokenizer(tokenizer))
 
 
-def _add_letter(found: dict[str, set[bytes]], lead: str, behind: bytes) -> None:
+def _add_letter(found: dict[str, set[bytes]], lead: str, following: bytes) -> None:
     """Record the letter, or the first bytes of one, that follows a mark inside a token."""
-    if not behind:
+    if not following:
         return
-    letter = behind.decode("utf-8", "ignore")[:1]
+    letter = following.decode("utf-8", "ignore")[:1]
     if not letter:
-        found.setdefault(lead, set()).add(behind)
+        found.setdefault(lead, set()).add(following)
     elif _is_letter(letter):
         found.setdefault(lead, set()).add(letter.encode())
 

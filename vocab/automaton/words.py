@@ -36,7 +36,7 @@ NEVER: Final = np.int32(2**31 - 1)
 
 WORD, POSSESSABLE, ELISION = 0, 1, 2
 NUM_KINDS: Final = 3
-"""What a word leaves behind it: the end of a word, one that may carry the English 's, or the place of the next word."""
+"""What a word leaves after it: the end of a word, one that may carry the English 's, or the place of the next word."""
 
 NO_KIND: Final = -1
 _ELISION_MARKS: Final = tuple(APOSTROPHES)
@@ -65,7 +65,7 @@ class Root(NamedTuple):
         lead: What the first token takes in from the left: nothing, a blank, or a mark that the tokenizer draws in.
         head: Marks at the beginning of the entries, spelled by the frame.
         tail: Marks at their end, spelled by the frame.
-        kind: What entries with a head or a tail leave behind them; ``NO_KIND`` for all others, whose nodes say it.
+        kind: What entries with a head or a tail leave after them; ``NO_KIND`` for all others, whose nodes say it.
         is_elided: Whether an elision ends directly before the lead; of entries that may follow one.
     """
 
@@ -91,7 +91,7 @@ class TrieArrays:
         children: int32, nodes.
         ranks: int32 (modes, nodes), the rank of the word that ends there; ``NEVER`` where none does.
         ranks_below: int32 (modes, nodes), the smallest rank there and below.
-        kinds: uint8 (nodes,), what the word that ends there leaves behind it.
+        kinds: uint8 (nodes,), what the word that ends there leaves after it.
     """
 
     roots: Mapping[Root, int]
@@ -234,7 +234,7 @@ def tokenize_forms(
     def check(work: int) -> None:
         if max_work is not None and work > max_work:
             raise ListTooLargeError(
-                "The list takes more work than a request's own list may: its words, in every spelling and behind "
+                "The list takes more work than a request's own list may: its words, in every spelling and after "
                 f"every mark, have more than {max_work} characters and tokens. Send fewer or shorter words."
             )
 
@@ -277,9 +277,9 @@ def tokenize_forms(
         wholes = spell([lead + cut[i][1] + end for i, _, end in longer])
         for (i, row, _), whole in zip(longer, wholes, strict=True):
             head, tail, kind = groups[i].head, groups[i].tail, forms[i].kind if groups[i].tail else WORD
-            behind = None if row is None or whole is None or whole[: len(row)] != row else tuple(whole[len(row) :])
+            rest = None if row is None or whole is None or whole[: len(row)] != row else tuple(whole[len(row) :])
             # A tail that is spelled by itself is the frame's, and a possessive has a root.
-            is_apart = behind is not None if tail else row is None or behind in speller.possessives
+            is_apart = rest is not None if tail else row is None or rest in speller.possessives
             if not is_apart:
                 add(i, Root(lead, head, "", kind if head else NO_KIND), whole, kind)
         return spelled

@@ -189,10 +189,10 @@ class ControlledStates:
 
     def _unpack_state(self, state: State) -> tuple[Progress, State]:
         """Split a state into its progress and its readings."""
-        length, behind, num_used = state[0], self._header, len(self._all_used)
+        length, end_of_header, num_used = state[0], self._header, len(self._all_used)
         since_new, num_words, num_sentences = state[1:4]
-        used, rests = state[4 : 4 + num_used], state[4 + num_used : behind]
-        return Progress(since_new, num_words, num_sentences, used, rests, state[behind:length]), state[length:]
+        used, rests = state[4 : 4 + num_used], state[4 + num_used : end_of_header]
+        return Progress(since_new, num_words, num_sentences, used, rests, state[end_of_header:length]), state[length:]
 
     # What the author's wishes come to at a state.
 
@@ -286,29 +286,29 @@ class ControlledStates:
     def _force(self, out: Int32Array, course: _NextWords, reading: int, budget: int) -> None:
         """Allow only the words asked for in a mask, after or within a word; any other word ends as it may."""
         context, node = reading >> 32, reading & _NODE
-        behind = self._gap_after(course, reading)
+        gap = self._gap_after(course, reading)
         tokens = list(self._besides_in(course, context, node, budget)) if reading >= 0 else []
-        if behind is not None:
-            tokens += self._besides_begun(course, behind, budget)
+        if gap is not None:
+            tokens += self._besides_begun(course, gap, budget)
         if tokens:
             set_token_bits(out, np.asarray([token for token, _ in tokens], dtype=np.int32), True)
-        elif reading >= 0 and behind is None:
+        elif reading >= 0 and gap is None:
             one = np.zeros_like(out)
             course.inside.fill(one, (reading,), budget)
             out |= one
 
     def _allow_single_words(self, out: Int32Array, course: _NextWords, reading: int, budget: int) -> None:
         """Allow a course's single words in a mask, and what may follow them, from one reading."""
-        behind = self._gap_after(course, reading)
+        gap = self._gap_after(course, reading)
         tokens: list[tuple[int, int]] = []
         if reading >= 0:
             tokens += self._besides_in(course, reading >> 32, reading & _NODE, budget)
-            if behind is not None and not course.inside.ends_word(reading):
+            if gap is not None and not course.inside.ends_word(reading):
                 one = np.zeros_like(out)
-                course.begin.fill(one, (behind,), budget)
+                course.begin.fill(one, (gap,), budget)
                 out |= one
-        if behind is not None:
-            tokens += self._besides_begun(course, behind, budget)
+        if gap is not None:
+            tokens += self._besides_begun(course, gap, budget)
         if tokens:
             set_token_bits(out, np.asarray([token for token, _ in tokens], dtype=np.int32), True)
 
@@ -333,16 +333,16 @@ class ControlledStates:
         """
         if course.is_forced or not self._all_used:
             return frozenset()
-        now, behind = self._resting(progress), self._resting(after)
+        now, resting_after = self._resting(progress), self._resting(after)
         is_last = after.num_sentences >= self._controls.max_sentences and any(self._missing(after))
         nodes: list[tuple[_Paths, int, int]] = []
         tokens: set[int] = set()
         for reading in readings:
             if reading >= 0 and now is not None:
                 nodes.append((now, reading >> 32, reading & _NODE))
-            if (behind is not None or is_last) and (gap := self._gap_after(course, reading)) is not None:
-                if behind is not None:
-                    nodes += ((behind, context, node) for node, context in course.begin.ways(gap))
+            if (resting_after is not None or is_last) and (gap := self._gap_after(course, reading)) is not None:
+                if resting_after is not None:
+                    nodes += ((resting_after, context, node) for node, context in course.begin.ways(gap))
                 if is_last:
                     tokens |= self._tokens_to_new_sentence(-1 - gap)
         tokens.update(
@@ -396,15 +396,15 @@ class ControlledStates:
                 found.update(self._target(replace(course, inside=self._states), readings, token, budget))
             found.update(found or course.begin.target(readings, token, budget, course.inside))
         for reading in readings if course.besides is not None else ():
-            behind = self._gap_after(course, reading)
+            gap = self._gap_after(course, reading)
             nodes: list[tuple[int, int]] = []
             if reading >= 0:
                 nodes += self._besides_in(course, reading >> 32, reading & _NODE, budget)
-                if behind is not None and not course.is_forced and not course.inside.ends_word(reading):
-                    found.update(course.begin.target((behind,), token, budget))
-            if behind is not None:
-                nodes += self._besides_begun(course, behind, budget)
-            if course.is_forced and not nodes and reading >= 0 and behind is None:
+                if gap is not None and not course.is_forced and not course.inside.ends_word(reading):
+                    found.update(course.begin.target((gap,), token, budget))
+            if gap is not None:
+                nodes += self._besides_begun(course, gap, budget)
+            if course.is_forced and not nodes and reading >= 0 and gap is None:
                 found.update(course.inside.target((reading,), token, budget))
             found.update(one for by, one in nodes if by == token)
         return tuple(sorted(found)[:MAX_READINGS])
@@ -435,11 +435,11 @@ class ControlledStates:
             if self._is_within(paths.to_end[child], budget):
                 yield token, context << 32 | child
 
-    def _besides_begun(self, course: _NextWords, behind: int, budget: int) -> Iterator[tuple[int, int]]:
+    def _besides_begun(self, course: _NextWords, gap: int, budget: int) -> Iterator[tuple[int, int]]:
         """Yield the tokens that begin one of a course's single words, each with the reading after it."""
         if course.besides is None:
             return
-        for node, context in course.begin.ways(behind):
+        for node, context in course.begin.ways(gap):
             yield from self._besides_in(course, context, node, budget)
 
     def _is_within(self, num_tokens: int, budget: int) -> bool:
@@ -450,7 +450,7 @@ class ControlledStates:
         """Return whether a text with these readings is complete, new words included."""
         course = _NextWords(self._open_word_states(progress), self._states, self._known_besides(progress))
         return any(
-            (behind := self._gap_after(course, reading)) is not None and self.frame.is_complete[-1 - behind]
+            (gap := self._gap_after(course, reading)) is not None and self.frame.is_complete[-1 - gap]
             for reading in readings
         )
 

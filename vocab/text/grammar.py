@@ -156,9 +156,9 @@ class _Writer:
             return [" ".join(closed)]
         runs = [" ".join([*closed[:at], ending, *closed[at:]]) for at in range(len(closed) + 1)]
         if ending == "pause":
-            for at, behind in combinations_with_replacement(range(len(closed) + 1), 2):
-                if at < behind:
-                    runs.append(" ".join([*closed[:at], "end", *closed[at:behind], "pause", *closed[behind:]]))
+            for at, later in combinations_with_replacement(range(len(closed) + 1), 2):
+                if at < later:
+                    runs.append(" ".join([*closed[:at], "end", *closed[at:later], "pause", *closed[later:]]))
         return runs
 
 
@@ -325,10 +325,12 @@ def _end_marks_rule(spelled: Marks) -> str:
     Its last sentence mark has only quotes and brackets after it; there is an alternative for each of its positions.
     """
     quotes = _retain(spelled.close, marks.CLOSING_QUOTES)
-    behind = [f"{one_of(quotes)}?"] if quotes else []
+    quotes_after = [f"{one_of(quotes)}?"] if quotes else []
     return " | ".join(
         " ".join(
-            [one_of(spelled.close)] * before + [one_of(spelled.sentence)] + behind * (marks.MAX_CLOSE_RUN - 1 - before)
+            [one_of(spelled.close)] * before
+            + [one_of(spelled.sentence)]
+            + quotes_after * (marks.MAX_CLOSE_RUN - 1 - before)
         )
         for before in range(marks.MAX_CLOSE_RUN)
     )

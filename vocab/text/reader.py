@@ -205,11 +205,11 @@ class TextReader:
                         if state.is_after_elision and not follows_elision(text[position:end], self._language):
                             continue
                         words.add((position, end))
-                        behind = self._gaps.contexts[state.context]
+                        ends = self._gaps.contexts[state.context]
                         joins_next = is_elision(text[position:end], self._language)
                         _offer(
                             steps[end],
-                            behind.after_elision if joins_next else behind.after_word,
+                            ends.after_elision if joins_next else ends.after_word,
                             _Step(max(step.max_rank, word), step.num_words + 1, position, place, word),
                         )
                 following = state.transitions.get(text[position : position + 1])
@@ -344,7 +344,7 @@ _PARTS: Final = re.compile(f"[^{_BETWEEN}]+|[{_BETWEEN}]")
 def place_after(text: str, gaps: GapAutomaton, language: str) -> int:
     """Return the gap state after a prefill, whose last word, if it ends with one, is whole.
 
-    The text is not held to the list: what a client wrote of an answer itself. Only what it leaves behind counts:
+    The text is not held to the list: what a client wrote of an answer itself. Only what it leaves counts:
     whether a blank must come, whether a sentence starts, which pairs are open. Its words are any words, and marks
     that the list's texts do not have are passed over.
     """

@@ -65,7 +65,7 @@ def digest_of(made: str) -> str:
 def _verify(digest: str) -> None:
     """Read a key and say whether ``digest`` is its SHA-256; exit with status 1 where it is not."""
     if not _DIGEST.fullmatch(digest):
-        raise InputError("--verify takes the 64 hexadecimal digits, in small letters, that stand behind sha256")
+        raise InputError("--verify takes the 64 hexadecimal digits, in small letters, that stand after sha256")
     given = getpass.getpass("key: ") if sys.stdin.isatty() else sys.stdin.readline()
     if not given.strip():
         raise InputError("there is no key on standard input")

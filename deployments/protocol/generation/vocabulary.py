@@ -215,7 +215,7 @@ def _not_one_word(text: str, language: str) -> str | None:
         return "has a blank or a mark"
     has_apostrophe = any(mark in text for mark in APOSTROPHES)
     if language in ELISION_LANGUAGES and has_apostrophe:
-        return "has an apostrophe, behind which another word begins"
+        return "has an apostrophe, after which another word begins"
     if language in POSSESSIVE_LANGUAGES and text.endswith(_POSSESSIVES):
         return "is a form of the word before the apostrophe: name that"
     return None

@@ -18,10 +18,10 @@ from deployments.contract import (
     Answer,
     Caller,
     ChatBody,
-    Decoding,
     LineAnswer,
     LineRequest,
     ResolvedVocabulary,
+    TextRequest,
     VocabularySpec,
     error_line,
 )
@@ -49,9 +49,7 @@ class Engine(Protocol):
 
     async def refusal(self, body: ChatBody) -> EngineError | None: ...
 
-    def answer(
-        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, caller: Caller
-    ) -> AsyncGenerator[Answer]: ...
+    def answer(self, request: TextRequest) -> AsyncGenerator[Answer]: ...
 
     def is_dead(self) -> bool: ...
 
@@ -131,7 +129,8 @@ class LineAnswerer:
 
     async def _answer(self, chat: ChatRequest, vocabulary: ResolvedVocabulary | None, caller: Caller) -> LineAnswer:
         """Return the engine's whole answer to a line: 200 and JSON, or an error."""
-        async with aclosing(self._engine.answer(chat.body, vocabulary, chat.decoding, caller)) as items:
+        request = TextRequest(chat.body, vocabulary, chat.decoding, caller)
+        async with aclosing(self._engine.answer(request)) as items:
             async for item in items:
                 if isinstance(item, dict) and "error" not in item:
                     return {"status": 200, "body": json.dumps(item, ensure_ascii=False, separators=(",", ":"))}

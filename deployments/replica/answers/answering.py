@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from ray.serve.llm.deployment import LLMServer
 
-from deployments.contract import ENGINE_START_S, Answer, Caller, ChatBody, Decoding, ResolvedVocabulary
+from deployments.contract import ENGINE_START_S, Answer, ChatBody, Decoding, ResolvedVocabulary, TextRequest
 from deployments.errors import EngineError, OverloadedError
 from deployments.replica.answers.authoring import AUTHOR_FIELDS, AuthoredText, requested_fields
 from deployments.replica.answers.completion import answer_form, reader_after_prompts, reader_after_text
@@ -82,54 +82,49 @@ class ChatAnswerer:
         self._ends_thinking = ends_thinking
         self._adapters = adapters
 
-    async def answer(
-        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, caller: Caller
-    ) -> AsyncGenerator[Answer, None]:
+    async def answer(self, request: TextRequest) -> AsyncGenerator[Answer, None]:
         """Answer a chat request or completion: yield events of a stream, or one dict.
 
         An error is one item, ``{"error": {…, "status"}}``: the first, or the last of a stream that broke off.
         """
-        name = body["model"]
+        name, caller = request.body["model"], request.caller
         try:
-            adapter = await self._adapters.choose(name, decoding.adapter, vocabulary)
-            decoding = decoding.model_copy(update={"adapter": adapter})
+            adapter = await self._adapters.choose(name, request.decoding.adapter, request.vocabulary)
             engine_name = self._adapters.engine_name(adapter)
-            body = {**body, "cache_salt": self._settings.cache_salt(caller.owner), "model": engine_name}
-            async for item in self._answer_with_overflow(body, vocabulary, decoding, caller.request_id):
+            request = request.with_decoding(adapter=adapter)
+            request = request.with_body(cache_salt=self._settings.cache_salt(caller.owner), model=engine_name)
+            async for item in self._answer_with_overflow(request):
                 yield item if engine_name == name else _with_model(item, name)
         except Exception as error:
             yield to_engine_error(error, caller.request_id).item
 
-    async def _answer_with_overflow(
-        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, request_id: str
-    ) -> AsyncIterator[Answer]:
+    async def _answer_with_overflow(self, request: TextRequest) -> AsyncIterator[Answer]:
         """Answer a request; drop the oldest turns of too long a conversation where the settings allow it."""
         try:
-            async for item in self._answer(body, vocabulary, decoding, request_id):
+            async for item in self._answer(request):
                 yield item
             return
         except EngineError as error:
-            messages = body.get("messages", [])
+            messages = request.body.get("messages", [])
             is_too_long = error.code == engine.CONTEXT_LENGTH_EXCEEDED
             # A completion has no turns.
             if not is_too_long or not messages or self._settings.input_overflow == "error":
                 raise
 
             async def fits(fewer: overflow.Messages) -> bool:
-                asked = self._with_hint({**body, "messages": fewer}, vocabulary, decoding)
-                return await engine.has_room(self._server, await self._request(asked, request_id, None))
+                asked = self._with_hint(request.with_body(messages=fewer))
+                return await engine.has_room(self._server, await self._engine_request(asked))
 
             if (fewer := await overflow.drop_oldest_turns(messages, fits)) is None:
                 raise
         num_dropped: int | None = len(messages) - len(fewer)
-        async for item in self._answer({**body, "messages": fewer}, vocabulary, decoding, request_id):
+        async for item in self._answer(request.with_body(messages=fewer)):
             yield item if num_dropped is None else overflow.annotate(item, num_dropped)
             num_dropped = None
 
-    def _answer(
-        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, request_id: str
-    ) -> AsyncIterator[Answer]:
+    def _answer(self, request: TextRequest) -> AsyncIterator[Answer]:
         """Check a request against this engine, add the hint, and answer it free or constrained."""
+        body, vocabulary, decoding = request.body, request.vocabulary, request.decoding
         if "prompt" not in body:
             self._check_template()
             self._prompts.check_switches(body)
@@ -143,12 +138,12 @@ class ChatAnswerer:
         if decoding.no_repeat_ngram_size is None:
             has_default = vocabulary is not None and self._settings.mask_engine == "automaton"
             default = self._settings.no_repeat_ngram_size if has_default else 0
-            decoding = decoding.model_copy(update={"no_repeat_ngram_size": default})
-        body = self._with_hint(body, vocabulary, decoding)
-        order = None if decoding.is_plain else SearchOrder(decoding)
+            request = request.with_decoding(no_repeat_ngram_size=default)
+        request = self._with_hint(request)
+        order = None if request.decoding.is_plain else SearchOrder(request.decoding)
         if vocabulary is None:
-            return self._answer_free(body, order, request_id)
-        return self._answer_constrained(body, vocabulary, decoding, order, request_id)
+            return self._answer_free(request, order)
+        return self._answer_constrained(request, vocabulary, order)
 
     async def convert_tokens(self, body: dict[str, Any], request_id: str) -> AsyncGenerator[Answer, None]:
         """Yield the tokens of a text or of messages, or the text of tokens, as one dict; or an error as ``answer``."""
@@ -187,31 +182,27 @@ class ChatAnswerer:
                 param="vocab",
             )
 
-    def _with_hint(self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding) -> ChatBody:
+    def _with_hint(self, request: TextRequest) -> TextRequest:
         """Add the hint for simple words to the prompt of a constrained request that asks for it."""
+        vocabulary, decoding = request.vocabulary, request.decoding
         if vocabulary is None or not decoding.hint:
-            return body
+            return request
         words = () if decoding.author is None else decoding.author.must_use
         n_words = vocabulary.n_words if self._adapters.is_trained_for(decoding.adapter, vocabulary) else None
         line = hint_line(vocabulary.lang, [one.word for one in words], n_words=n_words)
-        return self._prompts.with_hint(body, line)
+        return request.with_body(messages=self._prompts.with_hint(request.body["messages"], line))
 
-    async def _answer_free(self, body: ChatBody, order: SearchOrder | None, request_id: str) -> AsyncIterator[Answer]:
+    async def _answer_free(self, request: TextRequest, order: SearchOrder | None) -> AsyncIterator[Answer]:
         """Yield the engine's answer to a request without a vocabulary, without its cost."""
-        request = await self._request(body, request_id, order)
-        async for item in engine.answer(self._server, request):
+        async for item in engine.answer(self._server, await self._engine_request(request, order)):
             if not isinstance(item, AnswerCost):
                 yield item
 
     async def _answer_constrained(
-        self,
-        body: ChatBody,
-        vocabulary: ResolvedVocabulary,
-        decoding: Decoding,
-        order: SearchOrder | None,
-        request_id: str,
+        self, request: TextRequest, vocabulary: ResolvedVocabulary, order: SearchOrder | None
     ) -> AsyncIterator[Answer]:
         """Answer a request with a vocabulary: have its list enforced, then check and trim the text."""
+        body, decoding = request.body, request.decoding
         listed = await self._lists.get(vocabulary)
         max_tokens, min_tokens = int(body["max_tokens"]), int(body.get("min_tokens", 0))
         authored = None
@@ -219,7 +210,8 @@ class ChatAnswerer:
             authored = await asyncio.to_thread(AuthoredText.of, decoding.author, listed, max_tokens)
             if authored.must_use and not decoding.rescue and decoding.num_beams == 1:
                 # What goes back and what searches by p would be misled.
-                body = {**body, "logit_bias": authored.logit_bias(self._prompts.tokenizer) | body.get("logit_bias", {})}
+                bias = authored.logit_bias(self._prompts.tokenizer)
+                request = request.with_body(logit_bias=bias | body.get("logit_bias", {}))
         reader = listed.reader if authored is None else authored.reader
         if body.get("continue_final_message"):
             begun = text_of(body["messages"][-1]["content"])
@@ -238,13 +230,12 @@ class ChatAnswerer:
             controls=None if authored is None else authored.controls,
         )
         # The matcher keeps it; vLLM's own rule may leave a mask with nothing.
-        body = {**body, "min_tokens": 0}
+        request = request.with_body(min_tokens=0)
         if configuration.has_reasoning_parser(self._settings):
-            body = self._with_thoughts(body, vocabulary)
-        request = await self._request(body, request_id, order, grammar)
+            request = request.with_body(**self._thinking_fields(body, vocabulary))
         stream, form = StreamFilter(rules), answer_form(body)
         cost: AnswerCost | None = None
-        async for item in engine.answer(self._server, request):
+        async for item in engine.answer(self._server, await self._engine_request(request, order, grammar)):
             if isinstance(item, AnswerCost):
                 cost = item
             elif isinstance(item, dict):
@@ -261,18 +252,17 @@ class ChatAnswerer:
                 for passed in passed_on:
                     yield engine.write_event(form.from_chat(passed))
 
-    def _with_thoughts(self, body: ChatBody, vocabulary: ResolvedVocabulary) -> ChatBody:
-        """Return the body with the model's thinking limited, so that tokens are left for its answer.
+    def _thinking_fields(self, body: ChatBody, vocabulary: ResolvedVocabulary) -> dict[str, Any]:
+        """Return the fields that limit a model's thinking, so that tokens are left for its answer.
 
         vLLM would take ``include_reasoning: false`` for leave not to think, and call what was written thoughts.
         """
-        body = {**body, "include_reasoning": True}
-        if self._ends_thinking:
-            max_tokens = int(body["max_tokens"])
-            kept = max(max_tokens // _ANSWER_SHARE, vocabulary.fewest_tokens + _MARKER_TOKENS)
-            asked, most = int(body.get("thinking_token_budget", -1)), max(max_tokens - kept, 0)
-            body["thinking_token_budget"] = min(asked, most) if asked >= 0 else most
-        return body
+        if not self._ends_thinking:
+            return {"include_reasoning": True}
+        max_tokens = int(body["max_tokens"])
+        reserved = max(max_tokens // _ANSWER_SHARE, vocabulary.fewest_tokens + _MARKER_TOKENS)
+        asked, most = int(body.get("thinking_token_budget", -1)), max(max_tokens - reserved, 0)
+        return {"include_reasoning": True, "thinking_token_budget": min(asked, most) if asked >= 0 else most}
 
     def _rules(self, body: ChatBody, listed: NodeList, reader: TextReader, order: SearchOrder | None) -> AnswerRules:
         """Build the rules by which an answer is checked and trimmed; refuse ``return_token_ids`` with trimming."""
@@ -295,12 +285,13 @@ class ChatAnswerer:
             shows_thoughts=body.get("include_reasoning") is not False,
         )
 
-    async def _request(
-        self, body: ChatBody, request_id: str, order: SearchOrder | None, grammar: str | None = None
+    async def _engine_request(
+        self, request: TextRequest, order: SearchOrder | None = None, grammar: str | None = None
     ) -> Any:
-        """Build vLLM's request from a body; in a chat, special tokens become ordinary text."""
+        """Build vLLM's request; in a chat, special tokens become ordinary text."""
+        body = request.body
         args: dict[str, Any] = {
-            "request_id": request_id,
+            "request_id": request.caller.request_id,
             "max_input_tokens": self._settings.limits.max_input_tokens,
             "grammar": grammar,
             "order": order,

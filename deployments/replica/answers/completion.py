@@ -30,7 +30,7 @@ def reader_after_text(reader: TextReader, text: str, param: str, *, is_whole: bo
         raise EngineError(
             400,
             f"'{param}' cannot be continued by words of a list: {error}. End it with a whole word, or with a blank "
-            "or a mark behind it.",
+            "or a mark after it.",
             param=param,
         ) from None
 

@@ -1,6 +1,6 @@
 """Try the JSON schemas and choices of clients in a process that can be killed, before vLLM sees them.
 
-vLLM compiles a schema in a thread of its engine's process, behind which the grammars of all others wait, and its
+vLLM compiles a schema in a thread of its engine's process, in which the grammars of all others wait for it, and its
 messages of what it refuses repeat the schema. So each is compiled beforehand by ``vocab.compiler.structure_worker``,
 with limits of time and memory. The process is started with the first, and the owners of requests take turns.
 """

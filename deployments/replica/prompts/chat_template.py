@@ -235,9 +235,9 @@ class Prompts:
                     param="chat_template_kwargs",
                 )
 
-    def with_hint(self, body: ChatBody, line: str) -> ChatBody:
+    def with_hint(self, messages: Messages, line: str) -> Messages:
         """Return a chat's body with the hint line in its messages."""
-        return {**body, "messages": with_line(body["messages"], line, takes_system=self.takes_system)}
+        return with_line(messages, line, takes_system=self.takes_system)
 
     def neutralize_special_tokens(self, body: ChatBody) -> ChatBody:
         """Return the body with special tokens in its texts made ordinary text."""

@@ -64,9 +64,9 @@ class NextWordFinder:
             before, is_whole = _BEFORE_A_TEXT, True
         elif len(before) < len(text):
             is_whole = True
-        behind = await asyncio.to_thread(reader_after_text, reader, before, "text", is_whole=is_whole)
+        reader = await asyncio.to_thread(reader_after_text, reader, before, "text", is_whole=is_whole)
         [tokens] = await self.tokens([before], caller)
-        search = await asyncio.to_thread(self._search, vocabulary, behind.place, top)
+        search = await asyncio.to_thread(self._search, vocabulary, reader.place, top)
         num_rows = 0
         while prefixes := search.prefixes(width):
             rows = await self._rows.rows([[*tokens, *prefix] for prefix in prefixes], num_rows, caller, width)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any, Final, NamedTuple
 
-from deployments.contract import Answer, Caller, Decoding, ResolvedVocabulary, VocabularySpec
+from deployments.contract import Answer, Caller, Decoding, ResolvedVocabulary, TextRequest, VocabularySpec
 from deployments.errors import EngineError
 from deployments.replica.answers.rows import RowAnswerer
 from deployments.replica.engine.adapters import name_of
@@ -27,7 +27,7 @@ from vocab.text.checking.checker import TextChecker, word_pattern
 from vocab.text.checking.report import CheckedWord, TextReport
 from vocab.text.sentences import sentence_spans
 
-Chat = Callable[[dict[str, Any], ResolvedVocabulary, Decoding, Caller], AsyncGenerator[Answer, None]]
+Chat = Callable[[TextRequest], AsyncGenerator[Answer, None]]
 Resolve = Callable[[VocabularySpec, str], Awaitable[ResolvedVocabulary]]
 
 _MAX_DRAFT: Final = 600
@@ -220,7 +220,8 @@ class Rewriter:
             **fields,
         }
         caller = plan.caller._replace(request_id=f"{plan.caller.request_id}-t{next(self._numbers)}")
-        async with aclosing(self._chat(asked, plan.vocabulary, Decoding(adapter=caller.adapter), caller)) as answer:
+        request = TextRequest(asked, plan.vocabulary, Decoding(adapter=caller.adapter), caller)
+        async with aclosing(self._chat(request)) as answer:
             item = await anext(answer, None)
         if not isinstance(item, dict) or "error" in item:
             if isinstance(item, dict) and item["error"].get("code") == "no_chat_template":

@@ -2,7 +2,7 @@
 
 Candidates are the likeliest next words after the text before the word, those that the model thinks mean the same, and
 forms of the word and words that are spelled like it. Each is scored by the log-probability of the candidate and the
-rest of its sentence, so that what does not go with the words around it ("a" before "apple") is behind what does.
+rest of its sentence, so that what does not go with the words around it ("a" before "apple") is after what does.
 """
 
 import asyncio
@@ -53,14 +53,14 @@ class Swap(NamedTuple):
 
     Attributes:
         before: What counts of the text before the word.
-        behind: What counts of the sentence after it.
+        after: What counts of the sentence after it.
         sentence: Before and after the word in its sentence.
         starts_sentence: Whether the word does.
     """
 
     word: str
     before: str
-    behind: str
+    after: str
     sentence: tuple[str, str]
     starts_sentence: bool
 
@@ -156,7 +156,7 @@ class Swapper:
 
     async def _scores(self, swap: Swap, words: Sequence[str], caller: Caller, width: int) -> tuple[list[float], int]:
         """Score words in the swap's place: log p of each with what stands after it; and the tokens read."""
-        texts = await self._finder.tokens([swap.before + word + swap.behind for word in words], caller)
+        texts = await self._finder.tokens([swap.before + word + swap.after for word in words], caller)
         columns = enumerate(zip(*texts, strict=False))
         shared = next((place for place, column in columns if len(set(column)) > 1), min(map(len, texts)))
         pairs = [(tokens[:shared], tokens[shared:]) for tokens in texts]
@@ -206,12 +206,12 @@ def _as_written(words: Iterable[str], swap: Swap, listed: "_NearWords") -> Itera
 
 def render_swap(swap: Swap, ranked: Ranked, top: int) -> dict[str, Any]:
     """Return the members of a swap's answer: its word, that word's log p, the ``top`` candidates."""
-    before, behind = swap.sentence
+    before, after = swap.sentence
     return {
         "word": swap.word,
         "logprob": ranked.own,
         "data": [
-            {"word": word, "text": before + word + behind, "logprob": score, "rank": rank}
+            {"word": word, "text": before + word + after, "logprob": score, "rank": rank}
             for rank, (word, score) in enumerate(ranked.words[:top], start=1)
         ],
     }

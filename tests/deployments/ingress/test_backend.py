@@ -18,7 +18,16 @@ import pytest
 import ray
 from ray import serve
 
-from deployments.contract import BEGUN, Answer, Caller, ChatBody, Decoding, ResolvedVocabulary, RowsItem, VocabularySpec
+from deployments.contract import (
+    BEGUN,
+    Answer,
+    Caller,
+    Decoding,
+    ResolvedVocabulary,
+    RowsItem,
+    TextRequest,
+    VocabularySpec,
+)
 from deployments.ingress.backend import HandleBackend
 from deployments.ingress.deployment import Ingress
 from deployments.process_setup import SERVE_ENVIRONMENT
@@ -74,9 +83,8 @@ class ReplicaStandIn:
         started.touch()
         self._stand_in = StandIn()
 
-    async def answer(
-        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, caller: Caller
-    ) -> AsyncGenerator[Answer]:
+    async def answer(self, request: TextRequest) -> AsyncGenerator[Answer]:
+        body = request.body
         content = body["messages"][-1]["content"]
         if content == "please die":
             os._exit(1)
@@ -85,7 +93,7 @@ class ReplicaStandIn:
             text = "a" * LARGE_PIECE
             yield f"data: {text}\n\n" if body.get("stream") else {"text": text}
             return
-        async for item in self._stand_in.answer(body, vocabulary, decoding, caller):
+        async for item in self._stand_in.answer(request):
             yield item
 
     async def logprobs(self, body: dict[str, Any], caller: Caller) -> AsyncGenerator[RowsItem]:
@@ -349,7 +357,7 @@ async def test_a_request_starts_the_first_replica_and_is_answered_by_it(tmp_path
                 break
             await asyncio.sleep(0.2)
         assert is_ready
-        answer = backend.answer(chat_body(max_tokens=9), None, Decoding(), Caller("alice", "req-1"))
+        answer = backend.answer(TextRequest(chat_body(max_tokens=9), None, Decoding(), Caller("alice", "req-1")))
         [item] = [item async for item in answer]
         assert isinstance(item, dict)
         assert item["choices"][0]["message"]["content"] == "".join(WORDS)

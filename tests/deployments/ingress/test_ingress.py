@@ -10,7 +10,7 @@ import openai
 import pytest
 from ray import serve
 
-from deployments.contract import ENGINE_START_S, Caller, Decoding, ResolvedVocabulary
+from deployments.contract import ENGINE_START_S, Caller, Decoding, ResolvedVocabulary, TextRequest
 from deployments.errors import OverloadedError
 from deployments.ingress.backend import HandleBackend
 from deployments.protocol.generation.decoding import DRAW, SAMPLE
@@ -112,7 +112,7 @@ class Reply:
 
 
 async def first_item(backend: HandleBackend, owner: str) -> Any:
-    answer = backend.answer(chat_body(), None, Decoding(), Caller(owner, "req-1"))
+    answer = backend.answer(TextRequest(chat_body(), None, Decoding(), Caller(owner, "req-1")))
     try:
         return await anext(answer)
     finally:

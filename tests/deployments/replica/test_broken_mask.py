@@ -37,6 +37,7 @@ from deployments.contract import (
     Decoding,
     NewWordsAsked,
     ResolvedVocabulary,
+    TextRequest,
     Tool,
     VocabularySpec,
 )
@@ -223,6 +224,10 @@ class Rows:
         ]
 
 
+def free(body: dict[str, Any]) -> TextRequest:
+    return TextRequest(body, None, Decoding(), Caller("alice", "req-1"))
+
+
 class World:
     """A replica's answerers around the engine."""
 
@@ -297,7 +302,8 @@ class World:
         vocabulary = self.vocabulary
         if how.author is not None and how.author.new_words is not None:
             vocabulary = vocabulary.model_copy(update={"n_words": NUM_LISTED})
-        return [item async for item in self.chats.answer(body, vocabulary, how, Caller("alice", f"req-{seed}"))]
+        request = TextRequest(body, vocabulary, how, Caller("alice", f"req-{seed}"))
+        return [item async for item in self.chats.answer(request)]
 
 
 @pytest.fixture(scope="module")
@@ -391,7 +397,7 @@ async def test_prompts_that_end_inside_a_word_or_differently_are_refused(world: 
 
 
 async def test_a_prompt_that_is_too_long_is_refused(world: World) -> None:
-    answer = world.chats.answer({**COMPLETION, "prompt": "a " * 3000}, None, Decoding(), Caller("alice", "req-1"))
+    answer = world.chats.answer(free({**COMPLETION, "prompt": "a " * 3000}))
     [error] = [item async for item in answer]
     assert isinstance(error, dict)
     assert (error["error"]["status"], error["error"]["code"]) == (400, "context_length_exceeded")
@@ -399,7 +405,7 @@ async def test_a_prompt_that_is_too_long_is_refused(world: World) -> None:
 
 async def test_a_completion_without_a_list_is_vllms_own_and_may_begin_with_its_prompt(world: World) -> None:
     body = {**COMPLETION, "max_tokens": 5, "prompt": "A prompt", "echo": True, "return_token_ids": False}
-    [answer] = [item async for item in world.chats.answer(body, None, Decoding(), Caller("alice", "req-1"))]
+    [answer] = [item async for item in world.chats.answer(free(body))]
     assert isinstance(answer, dict)
     assert answer["choices"][0]["text"].startswith("A prompt")
     assert "vocab" not in answer
@@ -421,7 +427,7 @@ async def test_the_tokens_of_a_text_and_of_messages_are_those_that_the_engine_ge
     assert "below" in (await tokenize({"tokens": [10**6]}))["error"]["message"]
     chat = await tokenize({"messages": [{"role": "user", "content": text}]})
     body = {**BODY, "messages": [{"role": "user", "content": text}], "max_tokens": 1}
-    async for _ in world.chats.answer(body, None, Decoding(), Caller("alice", "req-1")):
+    async for _ in world.chats.answer(free(body)):
         pass
     assert chat["tokens"] == world.engine.requests[-1][0]
     # Only the template ends a turn.

@@ -15,7 +15,16 @@ from fastapi import FastAPI
 from typer.testing import CliRunner, Result
 
 from deployments.batch.api.routes import add_batch_routes
-from deployments.contract import Answer, Caller, ChatBody, Decoding, ResolvedVocabulary, Tool, VocabularySpec
+from deployments.contract import (
+    Answer,
+    Caller,
+    ChatBody,
+    Decoding,
+    ResolvedVocabulary,
+    TextRequest,
+    Tool,
+    VocabularySpec,
+)
 from deployments.ingress.deployment import create_app
 from deployments.settings import BatchSettings, Settings
 from tests.deployments.batch.direct import DirectBatches
@@ -36,21 +45,19 @@ class Teller(StandIn):
     block: dict[str, Any] = field(default_factory=lambda: dict(BLOCK))
     reason: str = "stop"
 
-    async def answer(
-        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, caller: Caller
-    ) -> AsyncGenerator[Answer]:
-        async for item in super().answer(body, vocabulary, decoding, caller):
+    async def answer(self, request: TextRequest) -> AsyncGenerator[Answer]:
+        async for item in super().answer(request):
             if isinstance(item, dict) and "error" in item:
                 yield item
                 return
-            if body["messages"][-1]["content"] in ("please fail later", "please stall later"):
+            if request.body["messages"][-1]["content"] in ("please fail later", "please stall later"):
                 yield item
                 continue
             break
         else:
             return
         whole = {"id": "c", "object": "chat.completion", "created": 0, "model": MODEL}
-        if not body.get("stream"):
+        if not request.body.get("stream"):
             message = {"role": "assistant", "content": "".join(self.pieces)}
             choice = {"index": 0, "message": message, "finish_reason": self.reason, "logprobs": None}
             yield {**whole, "choices": [choice], "vocab": self.block}

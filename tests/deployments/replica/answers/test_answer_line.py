@@ -13,9 +13,9 @@ from deployments.contract import (
     Answer,
     Caller,
     ChatBody,
-    Decoding,
     LineAnswer,
     ResolvedVocabulary,
+    TextRequest,
     VocabularySpec,
 )
 from deployments.errors import EngineError, OverloadedError
@@ -45,10 +45,8 @@ class SlowEngine(Engine):
 
     running = most = 0
 
-    async def answer(
-        self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, caller: Caller
-    ) -> AsyncGenerator[Answer]:
-        width = max(body.get("n", 1), decoding.num_beams)
+    async def answer(self, request: TextRequest) -> AsyncGenerator[Answer]:
+        width = request.num_sequences
         self.running += width
         self.most = max(self.most, self.running)
         await asyncio.sleep(0)
@@ -163,9 +161,7 @@ async def test_an_engine_that_dies_of_a_line_is_told_from_one_that_fails_on_it()
     class DyingEngine(Engine):
         dies = True
 
-        async def answer(
-            self, body: ChatBody, vocabulary: ResolvedVocabulary | None, decoding: Decoding, caller: Caller
-        ) -> AsyncGenerator[Answer]:
+        async def answer(self, request: TextRequest) -> AsyncGenerator[Answer]:
             self.dead = self.dies
             yield {"error": {"message": "It failed.", "status": 500}}
 

@@ -10,7 +10,7 @@ import pytest
 from ray.serve.llm.deployment import LLMServer
 from transformers import AutoTokenizer
 
-from deployments.contract import Caller, Decoding, ResolvedVocabulary
+from deployments.contract import Caller, Decoding, ResolvedVocabulary, TextRequest
 from deployments.replica.answers.answering import ChatAnswerer
 from deployments.replica.deployment import Replica
 from deployments.replica.engine.adapters import EngineAdapters, LoadedAdapters
@@ -87,10 +87,9 @@ class ScriptedReplica:
         owner: str = "alice",
         **fields: object,
     ) -> list[Any]:
-        answer = self._answerer.answer(
-            {**BODY, **fields}, vocabulary, decoding or Decoding(no_repeat_ngram_size=0), Caller(owner, "req-1")
-        )
-        return [item async for item in answer]
+        decoding = decoding or Decoding(no_repeat_ngram_size=0)
+        request = TextRequest({**BODY, **fields}, vocabulary, decoding, Caller(owner, "req-1"))
+        return [item async for item in self._answerer.answer(request)]
 
 
 @pytest.fixture(scope="module")

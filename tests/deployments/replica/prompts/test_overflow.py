@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from vllm.exceptions import VLLMValidationError
 
-from deployments.contract import Caller, Decoding, ResolvedVocabulary
+from deployments.contract import Caller, Decoding, ResolvedVocabulary, TextRequest
 from deployments.replica.prompts.overflow import drop_oldest_turns
 from tests.deployments.replica.answers import test_answering
 from tests.deployments.replica.answers.test_answering import DONE, ScriptedReplica, event, whole
@@ -130,7 +130,7 @@ async def test_the_hint_counts_and_stays(tmp_path: Path, tokenizer: Any, vocabul
     replica.most = 120
     body = {"model": "m", "max_tokens": 9, "messages": [user("o" * 60), assistant("t" * 20), user("three")]}
     decoding = Decoding(hint=True, no_repeat_ngram_size=0)
-    told = replica._answerer.answer(body, vocabulary, decoding, Caller("alice", "req-1"))
+    told = replica._answerer.answer(TextRequest(body, vocabulary, decoding, Caller("alice", "req-1")))
     answers: list[Any] = [item async for item in told]
     [answer] = answers
     assert [message["role"] for message in replica.request.messages] == ["system", "user"]

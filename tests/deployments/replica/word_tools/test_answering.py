@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from ray.serve.llm.deployment import LLMServer
 
-from deployments.contract import Answer, Caller, Decoding, ResolvedVocabulary, Tool, VocabularySpec
+from deployments.contract import Answer, Caller, ResolvedVocabulary, TextRequest, Tool, VocabularySpec
 from deployments.replica.answers.rows import RowAnswerer
 from deployments.replica.engine.adapters import EngineAdapters, LoadedAdapters
 from deployments.replica.engine.engine import too_long
@@ -156,10 +156,8 @@ class World:
             fewest_tokens=2,
         )
 
-    async def _chat(
-        self, body: dict[str, Any], vocabulary: ResolvedVocabulary, decoding: Decoding, caller: Caller
-    ) -> AsyncGenerator[Answer, None]:
-        self.asked.append(body)
+    async def _chat(self, request: TextRequest) -> AsyncGenerator[Answer, None]:
+        self.asked.append(request.body)
         yield self.told
 
     async def items(self, tool: Tool, spec: VocabularySpec = SPEC, width: int = 3, **body: Any) -> list[Any]:
