@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from vocab.text.checking.formats import percent
 from wordbound.cli.asking import (
     ExcludeWordsOption,
     ExtraWordsOption,
@@ -69,8 +70,8 @@ def rewrite(
         note(f"names kept: {', '.join(whole['names'])}")
     coverage = whole["coverage"]
     note(
-        f"{_count(len(whole.get('changes', ())), 'change')}: {_percent(coverage['before'])} of the words were in the"
-        f" list, {_percent(coverage['after'])} are"
+        f"{_count(len(whole.get('changes', ())), 'change')}: {percent(coverage['before'])} of the words were in the"
+        f" list, {percent(coverage['after'])} are"
     )
     if coverage["after"] is not None and coverage["after"] < 1:
         raise typer.Exit(NOT_AS_ASKED)
@@ -97,9 +98,3 @@ def _stream(service: Service, body: Mapping[str, Any], output: Any) -> dict[str,
 def _count(number: int, what: str) -> str:
     """Format a number with its noun, in the plural where it is not 1."""
     return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
-
-
-def _percent(share: float | None) -> str:
-    """Format the share of listed words, cut to tenths: 100% only where none lacks."""
-    # Never 100% where a word is missing; of no words, all are listed.
-    return "100%" if share is None or share >= 1 else f"{int(1000 * share) / 10}%"

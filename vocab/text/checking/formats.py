@@ -49,9 +49,9 @@ class Places:
         return line, offset - self._starts[line - 1] + 1
 
 
-def percent(share: float) -> str:
-    """Format the share of listed words, cut to tenths: 100% only where none lacks."""
-    return "100%" if share >= 1 else f"{int(1000 * share) / 10}%"
+def percent(share: float | None) -> str:
+    """Format the share of listed words, cut to tenths: 100% only where none lacks; None is that of no words."""
+    return "100%" if share is None or share >= 1 else f"{int(1000 * share) / 10}%"
 
 
 def counts(report: TextReport) -> str:
