@@ -75,7 +75,12 @@ def test_free_and_constrained_requests_run_in_one_batch(service: Service) -> Non
         began = time.monotonic()
         vocabulary = ("en", 300) if number % 2 else None
         # None ends before the last has begun.
-        fields: dict[str, Any] = {"extra_body": {"min_tokens": 25}, "max_tokens": 30, "temperature": 1, "seed": number}
+        fields: dict[str, Any] = {
+            "extra_body": {"min_tokens": 150},
+            "max_tokens": 160,
+            "temperature": 1,
+            "seed": number,
+        }
         return service.ask("Describe the sea.", vocabulary, **fields), began, time.monotonic()
 
     with ThreadPoolExecutor(16) as pool:
