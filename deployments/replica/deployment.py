@@ -145,9 +145,8 @@ class Replica(LLMServer):
     async def _start_engine(self) -> None:
         """Start the engine as ``LLMServer`` does, but do not record the model for Ray's usage statistics.
 
-        Ray records it also where these are off.
-
-        A new process does that, in which vLLM is imported first; the start waited 11 s for it, and it kept 380 MB.
+        Ray records it even where these are off, in a new process that imports vLLM first: the start waited 11 s for
+        it, and it kept 380 MB.
         """
         await self.engine.start()
 

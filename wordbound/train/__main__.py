@@ -24,7 +24,8 @@ from typing import Any, Final
 
 from wordbound.train.config import TrainConfig, TrainError
 from wordbound.train.filters import Text, choose_texts
-from wordbound.train.writing import progress_bar, write_text
+from wordbound.train.progress import progress_bar
+from wordbound.train.writing import write_text
 
 REPORT: Final = "report.json"
 _MIN_TEXTS: Final = 4
@@ -80,7 +81,8 @@ def _run_round(config: TrainConfig, folder: Path, number: int, tokenizer: Any, b
     """Write the texts of a round, and train on them and those of the rounds before; return the texts to learn from."""
     from ray.train import TrainingFailedError
 
-    from wordbound.train.card import score_texts, write_card
+    from wordbound.train.card import write_card
+    from wordbound.train.scoring import score_texts
     from wordbound.train.training import ADAPTER_NAME, encode_examples, train_adapter
 
     adapter = None if number == 1 else folder / f"round-{number - 1}" / ADAPTER_NAME

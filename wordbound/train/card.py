@@ -1,21 +1,14 @@
-"""The card of an adapter: what it was trained from and for, and how likely its texts are to the base model.
-
-Written as JSON that the service reads and as a page for people.
-"""
+"""The card of an adapter: what it was trained from and for, as JSON that the service reads and as a page for people."""
 
 import hashlib
 import json
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
 from vocab.lists.wordlists import load_word_list
 from wordbound.train.config import TrainConfig
-from wordbound.train.filters import Text
-from wordbound.train.training import encode_examples, loss_sums
 from wordbound.train.writing import write_text
 
 CARD: Final = "wordbound.json"
@@ -73,42 +66,3 @@ A LoRA adapter for {card["base_model"]}, trained by `wordbound train` to write w
 
 `wordbound.json` has all settings and figures.
 """
-
-
-SCORES: Final = "bits.json"
-
-
-def score_texts(model: str, tokenizer: Any, texts: Sequence[Text], folder: Path) -> list[Text]:
-    """Score texts by a model: return them with their bits per character, given their prompts alone.
-
-    The scores stay in ``folder/bits.json``, and are read from there by the next run.
-    """
-    path = folder / SCORES
-    if not path.exists():
-        import ray
-        import torch
-
-        # In a process of its own, whose end frees the GPU.
-        task = ray.remote(num_gpus=float(torch.cuda.is_available()))(_bits_per_char)
-        write_text(path, json.dumps(ray.get(task.remote(model, tokenizer, list(texts)))))
-    bits = json.loads(path.read_text(encoding="utf-8"))
-    return [replace(text, bits_per_char=one) for text, one in zip(texts, bits, strict=True)]
-
-
-def _bits_per_char(model: str, tokenizer: Any, texts: Sequence[Text]) -> list[float]:
-    """Load a model and compute the bits per character of each text after its prompt."""
-    import torch
-    from transformers import AutoModelForCausalLM
-
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    loaded = AutoModelForCausalLM.from_pretrained(model, dtype=torch.bfloat16).to(device).eval()
-    asked = [
-        {"messages": [{"role": "user", "content": text.prompt}], "text": text.text, "has_end": text.has_end}
-        for text in texts
-    ]
-    bits = []
-    with torch.inference_mode():
-        for text, example in zip(texts, encode_examples(tokenizer, asked), strict=True):
-            losses = loss_sums(loaded, [example], padding=0)
-            bits.append(float(losses.cross_entropy) / math.log(2) / max(len(text.text), 1))
-    return bits
