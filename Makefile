@@ -16,7 +16,7 @@ MISMATCHED := torchvision torchaudio torchcodec
 # The files with tests that need the stack: reading the nine thousand others takes half a minute each time.
 STACK_TESTS = $(shell grep -rlE 'pytest\.mark\.(e2e|slow)' tests --include='test_*.py' | sort)
 
-.PHONY: lists page check-page docs demo test unit test-fresh test-slow test-optimized stress test-postgres lint types constraints \
+.PHONY: lists page check-page docs demo train test unit test-fresh test-slow test-optimized stress test-postgres lint types constraints \
   check-constraints bench bench-masks bench-gpu bench-quality clean
 .DEFAULT_GOAL := demo
 # The tests start Python some hundred times, and pytest rewrites each of their files: both are cached in __pycache__.
@@ -24,6 +24,11 @@ unexport PYTHONDONTWRITEBYTECODE
 
 demo: $(READY)
 	@$(BIN)/python -m deployments.demo
+
+# The demo's adapter, made anew in runs/demo and served: an hour on two cores. The same command resumes.
+train: $(READY)
+	$(BIN)/wordbound train runs/demo --config configs/train/demo.yaml --serve configs/demo.yaml \
+	  --model "$$($(BIN)/python -m deployments.demo.model | tail -n 1)"
 
 # Every unit test, and the promise on one running application.
 test: unit

@@ -1,5 +1,6 @@
 """``wordbound serve``, ``demo`` and ``train``: programs of the service, each in a process of its own."""
 
+import json
 import os
 import signal
 import subprocess
@@ -86,18 +87,33 @@ def serve(
     exit status is 1. What `serve run` needs in its environment is set.
     """
     check_installed("serve")
+    _check_service(config, os.environ.get("MODEL_NAME"), check_machine=check)
+    _run_service(config, os.environ)
+
+
+def _check_service(config: Path, model: str | None, *, check_machine: bool = True) -> None:
+    """Check that the service of a YAML file has a key and, unless told not to, what it needs of this machine.
+
+    ``model`` is the one to serve; None means that of the file.
+
+    Raises:
+        InputError: The file cannot be read, or there is no key.
+        typer.Exit: Something is missing on this machine, and was printed.
+    """
     read = Configuration.read(config)
     if not _has_secret(read.settings, os.environ):
         raise InputError("set SECRET_TOKEN to the key of the service, such as that of `openssl rand -hex 32`")
-    if check:
-        failed = [
-            found for found in findings(os.environ.get("MODEL_NAME") or read.model, read.port) if found.level == "fail"
-        ]
+    if check_machine:
+        failed = [found for found in findings(model or read.model, read.port) if found.level == "fail"]
         for found in failed:
             note(str(found))
         if failed:
             raise typer.Exit(NOT_AS_ASKED)
-    run_to_its_end(["-m", "deployments.serving", str(config)], os.environ)
+
+
+def _run_service(config: Path, environment: Mapping[str, str]) -> None:
+    """Run the service of a YAML file until Ctrl-C."""
+    run_to_its_end(["-m", "deployments.serving", str(config)], environment)
 
 
 def demo() -> None:
@@ -149,13 +165,20 @@ def train(
     batch_size: Annotated[int | None, typer.Option(min=1, help="Texts, or windows, of one step.")] = None,
     learning_rate: Annotated[float | None, typer.Option(min=0, help="At its peak.")] = None,
     seed: Annotated[int | None, typer.Option(help="Of the order and the first weights.")] = None,
+    service: Annotated[
+        Path | None, typer.Option("--serve", metavar="YAML", help="Then serve it, with this file of a service.")
+    ] = None,
 ) -> None:
     """Train an adapter for a word list, or a small decoder from nothing.
 
     An adapter needs --model or --config; its texts are written by the model within the list, or given with --texts.
     The adapter is in OUT/adapter, for the setting lora. A decoder needs --file-path; OUT is its folder, for MODEL_NAME.
     """
-    given = {option: value for option, value in locals().items() if option not in ("out", "task") and value is not None}
+    given = {
+        option: value
+        for option, value in locals().items()
+        if option not in ("out", "task", "service") and value is not None
+    }
     check_installed("train", "peft")
     foreign = _ADAPTER_ONLY if task == "decoder" else _DECODER_ONLY
     # MODEL_NAME in the environment names no model for a decoder.
@@ -172,4 +195,19 @@ def train(
         arguments = ["-m", "wordbound.train", str(out)]
     for option, value in given.items():
         arguments += [f"--{option.replace('_', '-')}", str(value)]
+    if service is not None:
+        # Before the training, which may take hours.
+        _check_service(service, model or str(out))
     run_to_its_end(arguments, os.environ, explains_errors=True)
+    if service is not None:
+        _run_service(service, os.environ | _trained_environment(out.resolve()))
+
+
+def _trained_environment(out: Path) -> dict[str, str]:
+    """Return the variables by which a service has the model of a training's folder: a decoder, or base and adapter."""
+    adapter = out / "adapter"
+    if not adapter.is_dir():
+        return {"MODEL_NAME": str(out)}
+    base = json.loads((out / "config.json").read_text(encoding="utf-8"))["model"]
+    name = json.loads((adapter / "wordbound.json").read_text(encoding="utf-8"))["name"]
+    return {"MODEL_NAME": base, "WORDBOUND_LORA": json.dumps({name: str(adapter)})}

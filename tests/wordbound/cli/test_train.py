@@ -1,9 +1,11 @@
 """``wordbound train``: which program it starts, and which options belong to which task."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from wordbound.cli import app
@@ -33,6 +35,44 @@ def test_an_adapter_and_a_decoder_are_programs_of_their_own(started: list[list[s
     assert adapter[3:] == ["--model", "m", "--words", "300,1000", "--num-texts", "12", "--epochs", "2"]
     assert decoder[:4] == ["-m", "wordbound.train.decoder", "--output", "out"]
     assert decoder[4:] == ["--file-path", "corpus.txt", "--hidden-size", "64"]
+
+
+@pytest.mark.parametrize("task", ["adapter", "decoder"])
+def test_what_was_trained_is_served_where_that_is_asked_for(
+    task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tmp_path / "service.yaml"
+    config.write_text(yaml.safe_dump({"applications": [{"args": {"model_name": "other"}}]}))
+    out = tmp_path / "out"
+    served: list[tuple[list[str], dict[str, str]]] = []
+
+    def run(arguments: list[str], environment: dict[str, str], *, explains_errors: bool = False) -> None:
+        if explains_errors and task == "adapter":
+            (out / "adapter").mkdir(parents=True)
+            (out / "config.json").write_text(json.dumps({"model": "base"}))
+            (out / "adapter" / "wordbound.json").write_text(json.dumps({"name": "simple-en"}))
+        elif not explains_errors:
+            served.append((arguments, environment))
+
+    monkeypatch.setattr("wordbound.cli.serve.run_to_its_end", run)
+    monkeypatch.setattr("wordbound.cli.serve.findings", lambda model, port: [])
+    monkeypatch.delenv("MODEL_NAME", raising=False)
+    given = ["--task", "decoder", "--file-path", "a.txt"] if task == "decoder" else ["--model", "base"]
+    command = ["train", str(out), *given, "--serve", str(config)]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SECRET_TOKEN", raising=False)
+    refused = CliRunner().invoke(app, command)
+    assert (refused.exit_code, served, out.exists()) == (2, [], False)
+    assert "SECRET_TOKEN" in refused.stderr
+    monkeypatch.setenv("SECRET_TOKEN", "a" * 32)
+    assert CliRunner().invoke(app, command).exit_code == 0
+    [(arguments, environment)] = served
+    assert arguments == ["-m", "deployments.serving", str(config)]
+    if task == "decoder":
+        assert environment["MODEL_NAME"] == str(out)
+    else:
+        assert environment["MODEL_NAME"] == "base"
+        assert json.loads(environment["WORDBOUND_LORA"]) == {"simple-en": str(out / "adapter")}
 
 
 @pytest.mark.parametrize(
