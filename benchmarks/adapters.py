@@ -43,7 +43,7 @@ from benchmarks.prose.rows import BitsOf, Judged, Row, bits_per_char, make_row  
 from benchmarks.prose.served import NUM_CONCURRENT  # noqa: E402
 from benchmarks.quality import running_service, warm_up  # noqa: E402
 from deployments.demo.model import say  # noqa: E402
-from deployments.settings import cache_dir  # noqa: E402
+from deployments.settings.service import cache_dir  # noqa: E402
 from vocab.decoding.select import words_of  # noqa: E402
 
 FREE, DEFAULT = find_method("free-sampled-0.7,default")

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from deployments.limits import NO_REPEAT_NGRAM_SIZE
 from deployments.replica.prompts.chat_template import hint_line
+from deployments.settings.limits import NO_REPEAT_NGRAM_SIZE
 from vocab.artefacts.artefact import ArtefactFolder
 from vocab.automaton.speller import load_speller
 from vocab.automaton.words import build_words

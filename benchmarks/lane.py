@@ -32,7 +32,7 @@ import aiohttp
 import psutil
 
 from deployments.demo.process import Demo, free_port
-from deployments.settings import DEMO_TOKEN
+from deployments.settings.service import DEMO_TOKEN
 from tests.tiny_adapters import write_model
 
 NUM_TOKENS: Final = 64

@@ -20,7 +20,7 @@ from deployments.ray_serve import serve_client
 from deployments.replica.deployment import Replica
 from deployments.replica.engine.adapters import with_merge_settled
 from deployments.replica.engine.configuration import engine_config
-from deployments.settings import DEMO_TOKEN, Settings, SettingsError
+from deployments.settings.service import DEMO_TOKEN, Settings, SettingsError
 from deployments.vocabulary.deployment import VocabularyDeployment
 
 logger = logging.getLogger("ray.serve")

@@ -14,7 +14,7 @@ import traceback
 from pathlib import Path
 from typing import Final
 
-from deployments.settings import Settings
+from deployments.settings.service import Settings
 
 logger = logging.getLogger("ray.serve.wordbound")
 

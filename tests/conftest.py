@@ -94,7 +94,7 @@ def service(shallow_path: Path, wordlist_dir: Path, tmp_path_factory: pytest.Tem
     key, and less patience with slow readers."""
     # Here, for most tests need none of what it imports.
     from deployments.demo.process import Demo
-    from deployments.keys import digest_of
+    from deployments.settings.keys import digest_of
     from tests.e2e.service import KEYS, PAGE, running
 
     keys = {name: {"sha256": digest_of(key.encode())} for name, key in KEYS.items()}

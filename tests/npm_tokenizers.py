@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from deployments.settings import cache_dir
+from deployments.settings.service import cache_dir
 
 VERSION: Final = "3.7.2"
 SHA256: Final = {

@@ -14,7 +14,7 @@ from deployments.protocol.generation.authoring import AuthorMembers
 from deployments.protocol.generation.decoding import DecodingFields, DecodingMembers
 from deployments.protocol.generation.reader import ChatRequestReader
 from deployments.replica.prompts.chat_template import ENGLISH
-from deployments.settings import Settings
+from deployments.settings.service import Settings
 from tests.deployments.front import KEY, LIMITS, MODEL, chat_body
 from tests.pages import BLOCKS, PAGES, ROOT
 from tools.docs.examples import Block, commands

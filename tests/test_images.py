@@ -15,8 +15,8 @@ import yaml
 from jsonschema import Draft7Validator
 
 from deployments.ingress.deployment import OPEN_PATHS
-from deployments.settings import Settings
-from deployments.settings_sources import SECRET_NAME
+from deployments.settings.service import Settings
+from deployments.settings.sources import SECRET_NAME
 
 ROOT: Final = Path(__file__).parents[1]
 SCHEMA: Final = Path(__file__).parent / "schemas" / "compose-spec" / "compose-spec.json"

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from deployments.settings import Settings
+from deployments.settings.service import Settings
 
 ROOT: Final = Path(__file__).parent.parent
 DOCUMENTS: Final[list[dict[str, Any]]] = list(yaml.safe_load_all((ROOT / "configs" / "kuberay.yaml").read_text()))

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from deployments.contract import VocabularySpec
-from deployments.limits import Limits
 from deployments.protocol.generation.vocabulary import ListMembers, VocabularyFields
 from deployments.protocol.validation import validate
+from deployments.settings.limits import Limits
 from vocab.lists.lemmas import group_by_lemma
 from vocab.lists.wordlists import AskedSource, Unit, WordList, inline_word_list, load_word_list
 from vocab.options import ListOptions

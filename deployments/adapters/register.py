@@ -20,7 +20,7 @@ from tempfile import mkdtemp
 from typing import Final, Self
 
 from deployments.errors import ConflictError, OverloadedError
-from deployments.settings import Settings
+from deployments.settings.service import Settings
 from deployments.storage import Location
 from vocab.adapters import CONFIG, FILES, WEIGHTS, Adapter, AdapterError
 

@@ -22,7 +22,7 @@ from deployments.batch.worker.runner import Runner
 from deployments.errors import ApiError
 from deployments.process_setup import set_up_process, watch_event_loop
 from deployments.protocol.generation.reader import ChatRequestReader
-from deployments.settings import Settings
+from deployments.settings.service import Settings
 from deployments.storage import StorageError
 
 logger = logging.getLogger("ray.serve")

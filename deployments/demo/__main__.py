@@ -11,7 +11,7 @@ from typing import Final
 
 from deployments.demo.model import ADAPTER, DemoModelError, say, smollm2_path
 from deployments.demo.process import Demo, DemoError
-from deployments.settings import DEMO_TOKEN, Settings, SettingsError, cache_dir
+from deployments.settings.service import DEMO_TOKEN, Settings, SettingsError, cache_dir
 
 QUESTION: Final = "Tell me a story about a dog"
 NUM_TOKENS: Final = 80

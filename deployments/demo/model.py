@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from deployments.settings import cache_dir
+from deployments.settings.service import cache_dir
 
 
 class DemoModelError(RuntimeError):

@@ -27,7 +27,7 @@ import psutil
 import yaml
 
 from deployments.demo.model import say
-from deployments.settings import DEMO_TOKEN, Settings
+from deployments.settings.service import DEMO_TOKEN, Settings
 
 CONFIG: Final = Path(__file__).parents[2] / "configs" / "demo.yaml"
 MARK: Final = "WORDBOUND_DEMO_RUN"

@@ -27,7 +27,7 @@ from deployments.contract import (
 )
 from deployments.errors import OverloadedError
 from deployments.handles import Watch, has_no_replica
-from deployments.settings import Settings
+from deployments.settings.service import Settings
 from deployments.vocabulary.client import VocabularyClient
 from deployments.vocabulary.lists import Question
 

@@ -14,8 +14,8 @@ from deployments.errors import (
     printable,
 )
 from deployments.ingress.answers import ClientLeft
-from deployments.limits import Limits
 from deployments.protocol.strict_json import JsonError, loads
+from deployments.settings.limits import Limits
 
 _LONG_BODY_BYTES: Final = 64 * 1024
 """Longer bodies are read in a thread. Up to here it takes 2 ms, for a list of 50,000 words 25 ms, in which no other

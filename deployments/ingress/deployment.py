@@ -57,7 +57,7 @@ from deployments.protocol.generation.reader import (
 from deployments.protocol.openapi.document import DOCS_PATHS, add_docs
 from deployments.protocol.tokenization import read_detokenize, read_tokenize
 from deployments.rates import Rates
-from deployments.settings import Settings
+from deployments.settings.service import Settings
 
 logger = logging.getLogger("ray.serve.wordbound")
 

@@ -10,7 +10,7 @@ from ray.exceptions import RayError
 from deployments.offline.config import OfflineConfig
 from deployments.offline.run import run
 from deployments.offline.source import RefusedError
-from deployments.settings import SettingsError
+from deployments.settings.service import SettingsError
 
 _DESCRIPTION = "Answers chat requests in bulk, with engines of its own, on this machine or a Ray cluster."
 

@@ -18,8 +18,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from deployments.errors import CallerError
 from deployments.protocol.generation.reader import ChatRequestReader
 from deployments.replica.engine.adapters import with_merge_settled
-from deployments.settings import Settings, SettingsError
-from deployments.settings_sources import PREFIX
+from deployments.settings.service import Settings, SettingsError
+from deployments.settings.sources import PREFIX
 
 BLOCK: Final = "offline"
 

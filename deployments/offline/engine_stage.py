@@ -21,7 +21,6 @@ from vllm.entrypoints.launchers.cli_args import FrontendArgs
 
 from deployments.contract import LineAnswer, LineRequest, error_line
 from deployments.errors import EngineError
-from deployments.keys import NO_OWNER
 from deployments.offline.rows import ANSWER, REQUEST
 from deployments.process_setup import set_up_process
 from deployments.replica.deployment import Replica
@@ -30,7 +29,8 @@ from deployments.replica.engine.configuration import engine_config
 from deployments.replica.engine.dtype import resolve_dtype
 from deployments.replica.engine.engine import is_dead, max_sequences
 from deployments.replica.engine.ray_llm import VLLMEngine, normalize_engine_kwargs, set_engine
-from deployments.settings import Settings
+from deployments.settings.keys import NO_OWNER
+from deployments.settings.service import Settings
 from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIABLE
 
 

@@ -13,12 +13,12 @@ from ray.data import Dataset, TaskPoolStrategy
 from ray.data.llm import build_processor, vLLMEngineProcessorConfig
 
 from deployments.contract import ResolvedVocabulary, VocabularySpec
-from deployments.keys import NO_OWNER
 from deployments.offline.config import OfflineConfig
 from deployments.offline.engine_stage import AnswerStage, engine_arguments
 from deployments.offline.rows import REQUEST, request_of, with_result
 from deployments.replica.engine.configuration import OFFLINE_STATISTICS
-from deployments.settings import Settings
+from deployments.settings.keys import NO_OWNER
+from deployments.settings.service import Settings
 from deployments.single_flight import SingleFlight
 from deployments.vocabulary.deployment import Vocabulary
 from vocab.errors import VocabularyError

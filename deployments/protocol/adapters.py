@@ -8,9 +8,9 @@ from pydantic import Field
 from deployments.adapters.register import Register
 from deployments.contract import AUTO_ADAPTER
 from deployments.errors import BadRequestError, ModelNotFoundError, printable
-from deployments.limits import Limits
 from deployments.protocol.validation import Body, ModelName, validate
-from deployments.settings import Settings
+from deployments.settings.limits import Limits
+from deployments.settings.service import Settings
 
 _PARAM: Final = "vocab.adapter"
 _UNSUPPORTED: Final = ("is_3d_lora_weight", "lora_int_id")

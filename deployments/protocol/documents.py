@@ -8,9 +8,9 @@ from langcodes.tag_parser import LanguageTagError
 from pydantic import AfterValidator, Field
 
 from deployments.errors import BadRequestError
-from deployments.limits import Limits
 from deployments.protocol.generation.vocabulary import ChangedWords, Word
 from deployments.protocol.validation import AtMost, Body, expected_error, validate
+from deployments.settings.limits import Limits
 from vocab.errors import InvalidWordListError
 from vocab.lists.entries import clean_words
 

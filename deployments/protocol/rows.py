@@ -8,11 +8,11 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field, Tag
 
 from deployments.errors import BadRequestError
-from deployments.limits import Limits
 from deployments.protocol.adapters import NO_ADAPTERS, AdapterNames
 from deployments.protocol.generation.chat import TokenId
 from deployments.protocol.generation.completion import Prompt, PromptText, PromptTokens
 from deployments.protocol.validation import INT32_MAX, AtMost, Body, ModelName, by_kind, validate
+from deployments.settings.limits import Limits
 
 DTYPES: Final = ("float32", "float16")
 

@@ -5,12 +5,12 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from deployments.errors import BadRequestError
-from deployments.limits import Limits
 from deployments.protocol.adapters import NO_ADAPTERS, AdapterNames
 from deployments.protocol.generation.chat import TokenId
 from deployments.protocol.generation.messages import Messages
 from deployments.protocol.generation.structure import Tools
 from deployments.protocol.validation import Body, ModelName, validate
+from deployments.settings.limits import Limits
 
 
 class TokenizeRequest(Body):

@@ -27,7 +27,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from deployments.errors import BadRequestError, printable
-from deployments.limits import Limits
+from deployments.settings.limits import Limits
 
 INT32_MAX: Final = 2**31 - 1
 INT64_MAX: Final = 2**63 - 1

@@ -6,11 +6,11 @@ from pydantic import BaseModel, ConfigDict
 
 from deployments.contract import VocabularySpec
 from deployments.errors import BadRequestError
-from deployments.limits import Limits
 from deployments.protocol.generation.authoring import AuthorMembers
 from deployments.protocol.generation.decoding import DecodingMembers
 from deployments.protocol.generation.vocabulary import ChangedWords, VocabularyFields
 from deployments.protocol.validation import AtMost, validate
+from deployments.settings.limits import Limits
 from vocab.errors import InvalidWordListError
 from vocab.lists.entries import clean_words
 from vocab.text.checking.formats import Format

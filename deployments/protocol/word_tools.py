@@ -7,12 +7,12 @@ from pydantic import Field
 
 from deployments.contract import VocabularySpec
 from deployments.errors import BadRequestError, printable
-from deployments.limits import Limits
 from deployments.protocol.adapters import NO_ADAPTERS, AdapterNames
 from deployments.protocol.generation.authoring import AuthorMembers
 from deployments.protocol.generation.decoding import DecodingMembers
 from deployments.protocol.generation.vocabulary import VocabularyFields
 from deployments.protocol.validation import INT32_MAX, INT64_MAX, AtMost, ModelName, member_names, validate
+from deployments.settings.limits import Limits
 from vocab.marks import APOSTROPHES
 from vocab.text.checking.checker import word_pattern
 

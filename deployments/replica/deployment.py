@@ -30,7 +30,6 @@ from deployments.contract import (
     VocabularySpec,
 )
 from deployments.errors import EngineError
-from deployments.keys import NO_OWNER
 from deployments.process_setup import HF_TOKEN, set_up_process, watch_event_loop
 from deployments.protocol.generation.reader import ChatRequestReader
 from deployments.replica.answers.answer_line import LineAnswerer
@@ -46,8 +45,9 @@ from deployments.replica.engine.structures import Structures, compiles_tools
 from deployments.replica.prompts.chat_template import Prompts
 from deployments.replica.prompts.tokenization import install_tokenization
 from deployments.replica.word_tools.answering import WordTools
-from deployments.settings import Settings
-from deployments.settings_sources import ON_A_CLUSTER
+from deployments.settings.keys import NO_OWNER
+from deployments.settings.service import Settings
+from deployments.settings.sources import ON_A_CLUSTER
 from deployments.share import Share, ShareFullError
 from deployments.vocabulary.client import VocabularyClient
 from vocab.artefacts.store import ArtefactStore

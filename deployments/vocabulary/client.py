@@ -16,7 +16,7 @@ from ray.serve.handle import DeploymentHandle
 from deployments.contract import ENGINE_START_S, ResolvedVocabulary, VocabularySpec
 from deployments.errors import UNAVAILABLE, OverloadedError, root_cause
 from deployments.handles import Watch, has_no_replica
-from deployments.keys import NO_OWNER
+from deployments.settings.keys import NO_OWNER
 from deployments.vocabulary.lists import Question
 from vocab.errors import VocabularyError
 

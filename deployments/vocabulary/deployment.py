@@ -19,10 +19,10 @@ from cachetools import LRUCache
 from limits import RateLimitItemPerHour
 
 from deployments.contract import ResolvedVocabulary, VocabularySpec
-from deployments.keys import NO_OWNER
 from deployments.process_setup import set_up_process, watch_event_loop
 from deployments.rates import IN_MEMORY, RateExceededError, Rates
-from deployments.settings import Settings
+from deployments.settings.keys import NO_OWNER
+from deployments.settings.service import Settings
 from deployments.single_flight import SingleFlight
 from deployments.vocabulary.compile_process import WorkerCommand
 from deployments.vocabulary.compiler import Compiler, CompilerLimits

@@ -15,8 +15,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from deployments.contract import VocabularySpec
 from deployments.errors import OverloadedError
-from deployments.keys import NO_OWNER
-from deployments.limits import Limits
+from deployments.settings.keys import NO_OWNER
+from deployments.settings.limits import Limits
 from deployments.share import Share, ShareFullError
 from vocab.errors import VocabularyError
 from vocab.lists.cleaned import cleaned_languages

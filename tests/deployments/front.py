@@ -10,8 +10,8 @@ from typing import Any
 
 import httpx
 
-from deployments.keys import Key, digest_of
-from deployments.limits import Limits
+from deployments.settings.keys import Key, digest_of
+from deployments.settings.limits import Limits
 from tests.deployments.batch.direct import DirectBatches
 from tests.deployments.stand_in import StandIn
 

@@ -27,7 +27,7 @@ from deployments.contract import (
     VocabularySpec,
     prompts_of,
 )
-from deployments.limits import Limits
+from deployments.settings.limits import Limits
 from deployments.vocabulary.lists import AskCheck, Lists, Question
 from vocab.errors import CompileError, CompileTimeoutError, OptionsError, TokenBudgetError, UnknownLanguageError
 

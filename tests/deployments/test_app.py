@@ -12,7 +12,7 @@ from ray.serve.schema import ServeDeploySchema
 
 from deployments.app import END_MARGIN_S, HEALTH_CHECK_S, build, check_demo
 from deployments.process_setup import SERVE_ENVIRONMENT
-from deployments.settings import Settings, SettingsError
+from deployments.settings.service import Settings, SettingsError
 
 ROOT = Path(__file__).parent.parent.parent
 CONFIGS = [ROOT / "serve_config.yaml", *sorted((ROOT / "configs").glob("*.yaml"))]

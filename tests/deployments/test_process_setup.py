@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from deployments.process_setup import BLOCKED, BLOCKED_S, set_up_process, watch_event_loop
-from deployments.settings import Settings
+from deployments.settings.service import Settings
 
 
 def settings(**args: Any) -> Settings:

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from deployments.settings import cache_dir
+from deployments.settings.service import cache_dir
 
 
 def interpreter_with(requirement: str) -> Path:

@@ -7,7 +7,7 @@ from typing import Any
 from ray import serve
 
 from deployments.process_setup import set_up_process
-from deployments.settings import Settings
+from deployments.settings.service import Settings
 
 
 class Teller:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from deployments.contract import ResolvedVocabulary, VocabularySpec
-from deployments.settings import Settings
+from deployments.settings.service import Settings
 from deployments.vocabulary.compile_process import WorkerCommand
 from deployments.vocabulary.compiler import Compiler, CompilerLimits
 from deployments.vocabulary.deployment import Vocabulary

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from deployments.settings import Settings
+from deployments.settings.service import Settings
 from tools.docs.api import api_reference, make_document
 from tools.docs.settings import settings_reference, variables_of
 

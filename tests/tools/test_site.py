@@ -19,9 +19,9 @@ hooks: [%s]
 
 
 def test_a_link_leads_to_the_page_of_the_file() -> None:
-    page, text = "tutorials/a.md", "[a](../../deployments/limits.py) [b](../authoring.md) [c](b.md)"
-    assert list(linked(page, text)) == ["deployments/limits.py"]
-    assert relink(page, text) == "[a](../source/deployments/limits.py.md) [b](../authoring.md) [c](b.md)"
+    page, text = "tutorials/a.md", "[a](../../deployments/settings/limits.py) [b](../authoring.md) [c](b.md)"
+    assert list(linked(page, text)) == ["deployments/settings/limits.py"]
+    assert relink(page, text) == "[a](../source/deployments/settings/limits.py.md) [b](../authoring.md) [c](b.md)"
 
 
 def build(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
@@ -34,10 +34,11 @@ def build(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
 
 def test_a_page_is_built_with_the_files_that_it_links_to(tmp_path: Path) -> None:
     done = build(
-        tmp_path, '[limits](../deployments/limits.py)\n\n<!-- not run: needs a GPU -->\n```console\n$ a "b"\nc\n```\n'
+        tmp_path,
+        '[limits](../deployments/settings/limits.py)\n\n<!-- not run: needs a GPU -->\n```console\n$ a "b"\nc\n```\n',
     )
     assert done.returncode == 0, done.stderr
-    assert "max_body_bytes" in (tmp_path / "site" / "source" / "deployments" / "limits.py" / "index.html").read_text()
+    assert "max_body_bytes" in (tmp_path / "site" / "source" / "deployments" / "settings" / "limits.py" / "index.html").read_text()
     page = (tmp_path / "site" / "index.html").read_text()
     assert "not run" not in page
     assert page.count('data-copy="a &quot;b&quot;"') == 1

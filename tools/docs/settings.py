@@ -8,15 +8,15 @@ from typing import Any, Final
 
 import griffe
 
-from deployments.migration import OLD_NAMES
-from deployments.settings import Settings
-from deployments.settings_sources import ENVIRONMENT, PREFIX
+from deployments.settings.migration import OLD_NAMES
+from deployments.settings.service import Settings
+from deployments.settings.sources import ENVIRONMENT, PREFIX
 from tools.docs.schema import Schema, in_words, prose, show
 
 ROOT: Final = Path(__file__).parents[2]
 _FILES: Final = {
-    "Settings": "settings",
-    "BatchSettings": "settings",
+    "Settings": "service",
+    "BatchSettings": "batch",
     "Limits": "limits",
     "BatchLimits": "limits",
     "Key": "keys",
@@ -30,7 +30,7 @@ _HEADING: Final = re.compile(r"^    # ([A-Z][\w ]+)$", re.MULTILINE)
 def settings_reference() -> str:
     """Return all settings, by their headings in the class, and then those of each object, as Markdown."""
     schema = Settings.model_json_schema()
-    source = (ROOT / "deployments" / "settings.py").read_text(encoding="utf-8").partition("class Settings(")[2]
+    source = (ROOT / "deployments" / "settings" / "service.py").read_text(encoding="utf-8").partition("class Settings(")[2]
     headings = list(_HEADING.finditer(source))
     lines = {name: source.index(f"\n    {name}: ") for name in schema["properties"]}
     starts = [found.start() for found in headings] + [len(source)]
@@ -94,7 +94,7 @@ def _section(key: str) -> str:
 
 @cache
 def _members(name: str) -> Any:
-    path = ROOT / "deployments" / f"{_FILES[name]}.py"
+    path = ROOT / "deployments" / "settings" / f"{_FILES[name]}.py"
     return griffe.visit(path.stem, path, path.read_text(encoding="utf-8"))[name]
 
 

@@ -11,7 +11,7 @@ from ray.exceptions import RayError
 from deployments.offline.config import OfflineConfig
 from deployments.offline.run import run
 from deployments.offline.source import RefusedError
-from deployments.settings import SettingsError
+from deployments.settings.service import SettingsError
 from vocab.errors import VocabularyError
 from vocab.lists.wordlists import load_word_list
 from vocab.options import ListOptions

@@ -18,7 +18,7 @@ from deployments.batch.state.records import FileRecord
 from deployments.batch.state.store import Store, TooManyBytesError, UnknownCursorError
 from deployments.errors import BadRequestError, ConflictError, NotFoundError, OverloadedError, PayloadTooLargeError
 from deployments.protocol.batches import MAX_FILES_LISTED
-from deployments.settings import Settings
+from deployments.settings.service import Settings
 from deployments.storage import FileMissingError, PartialFile, StorageError
 
 logger = logging.getLogger("ray.serve.wordbound")

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from deployments.errors import BadRequestError
-from deployments.limits import Limits
 from deployments.protocol.batches import ENDPOINT
 from deployments.protocol.strict_json import JsonError, loads
+from deployments.settings.limits import Limits
 
 _TOKEN: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+("?)|[][{},]', re.DOTALL)
 """A string, whose group is empty where it has no end, or a mark of the structure. Never looks at a byte twice."""

@@ -16,9 +16,9 @@ from deployments.ingress.answers import unless_client_leaves
 from deployments.ingress.body import parse_json, read_json_body, read_query, whole_number
 from deployments.ingress.connections.send_ahead import FEW_BYTES, next_piece_bytes
 from deployments.ingress.layers.routing import Routes
-from deployments.limits import Limits
 from deployments.protocol.batches import read_expiry, read_parameters
-from deployments.settings import Settings
+from deployments.settings.limits import Limits
+from deployments.settings.service import Settings
 
 BATCH_ROUTES: Final[Routes] = {
     b"/v1/files": ("GET", "POST"),

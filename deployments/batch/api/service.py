@@ -21,7 +21,7 @@ from deployments.batch.state.records import BatchRecord, FileRecord, Kind
 from deployments.batch.state.store import Store, StoreError, TooManyOpenError, UnknownCursorError
 from deployments.errors import BadRequestError, ConflictError, NotFoundError, OverloadedError, TooManyRequestsError
 from deployments.protocol.batches import ENDPOINT, MAX_BATCHES_LISTED, read_batch
-from deployments.settings import Settings
+from deployments.settings.service import Settings
 from deployments.storage import PartialFile
 
 _BATCHES_LISTED: Final = 20

@@ -12,9 +12,9 @@ from typing import Any, BinaryIO, Final
 
 from deployments.errors import ApiError, printable
 from deployments.json_lines import raw_lines
-from deployments.limits import Limits
 from deployments.protocol.generation.reader import ChatRequestReader
 from deployments.protocol.strict_json import JsonError, loads
+from deployments.settings.limits import Limits
 
 MAX_CUSTOM_ID_CHARS: Final = 512
 

@@ -10,7 +10,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from deployments.errors import ApiError, BadRequestError, HeadersTooLargeError
 from deployments.ingress.connections.idle_connections import abort
-from deployments.limits import Limits
+from deployments.settings.limits import Limits
 
 MAX_BYTES: Final[int] = Limits.model_fields["max_header_bytes"].default
 MAX_HEADERS: Final[int] = Limits.model_fields["max_headers"].default

@@ -14,7 +14,7 @@ from typing import Final
 from starlette.types import Scope
 
 from deployments.errors import OverloadedError, TooManyRequestsError
-from deployments.limits import Limits
+from deployments.settings.limits import Limits
 
 PLACE: Final = "wordbound.place"
 """A key of the scope: frees the place of its request, and does nothing where that is free."""

@@ -16,10 +16,10 @@ from deployments.contract import ChatBody, prompts_of
 from deployments.errors import BadRequestError, ForbiddenError, RateKind, RateLimitError, UnauthorizedError
 from deployments.ingress.layers.request_id import add_headers
 from deployments.ingress.layers.routing import raw_path
-from deployments.keys import digest_of
 from deployments.protocol.generation.reader import ChatRequest
 from deployments.rates import RateExceededError, Rates, RateState
-from deployments.settings import Settings
+from deployments.settings.keys import digest_of
+from deployments.settings.service import Settings
 
 _MESSAGE = (
     "A valid key is required. Send it as 'Authorization: Bearer <key>' or 'X-API-Key: <key>'"

@@ -18,7 +18,7 @@ from deployments.ingress.answers import ClientLeft, owner_of
 from deployments.ingress.connections.read_ahead import limit_fetching
 from deployments.ingress.connections.send_ahead import SendAhead
 from deployments.ingress.layers.routing import raw_path
-from deployments.limits import Limits
+from deployments.settings.limits import Limits
 
 logger = logging.getLogger("ray.serve.wordbound")
 """Below Serve's own logger, which alone has a handler in a replica."""

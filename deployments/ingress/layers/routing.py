@@ -18,7 +18,7 @@ from deployments.errors import (
     NotFoundError,
 )
 from deployments.ingress.connections.room import PLACE, Room
-from deployments.limits import Limits
+from deployments.settings.limits import Limits
 
 ScopeCheck: TypeAlias = Callable[[Mapping[str, Any]], None]
 

@@ -12,7 +12,7 @@ from deployments.errors import ForbiddenError
 from deployments.ingress.backend import Backend
 from deployments.ingress.body import read_checked
 from deployments.protocol.adapters import LoadLoraAdapterRequest, UnloadLoraAdapterRequest, read_change
-from deployments.settings import Settings
+from deployments.settings.service import Settings
 
 LOAD_PATHS: Final = (b"/v1/load_lora_adapter", b"/v1/unload_lora_adapter")
 

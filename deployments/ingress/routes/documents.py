@@ -25,10 +25,10 @@ from deployments.errors import ApiError, BadRequestError, InternalError, TooMany
 from deployments.ingress.answers import ClientLeft, WholeAnswer, unless_client_leaves
 from deployments.ingress.body import read_body, read_checked, read_query
 from deployments.ingress.connections.room import Backlog
-from deployments.limits import Limits
 from deployments.page.docx_file import write_docx
 from deployments.protocol.documents import DOCX, read_document
-from deployments.settings import Settings
+from deployments.settings.limits import Limits
+from deployments.settings.service import Settings
 from vocab.documents.process import REFUSED, command
 from vocab.documents.zipped import DAMAGED
 

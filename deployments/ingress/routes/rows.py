@@ -29,7 +29,7 @@ from deployments.ingress.layers.auth import num_prompt_tokens, take_tokens
 from deployments.protocol.adapters import AdapterNames
 from deployments.protocol.rows import read_logprobs, read_token_logprobs
 from deployments.rates import Rates
-from deployments.settings import Settings
+from deployments.settings.service import Settings
 from deployments.single_flight import SingleFlight
 
 logger = logging.getLogger("ray.serve.wordbound")

@@ -15,12 +15,12 @@ from deployments.ingress.body import read_checked, read_query, whole_number
 from deployments.ingress.connections.room import Backlog
 from deployments.ingress.layers.auth import CHARS_PER_TOKEN, take_tokens
 from deployments.ingress.layers.routing import Routes
-from deployments.limits import Limits
 from deployments.protocol.adapters import AdapterNames
 from deployments.protocol.vocabularies import DEFAULT_LIMIT, WORD_PARAMETERS, read_check
 from deployments.protocol.word_tools import ToolRequest, read_next, read_rewrite, read_swap
 from deployments.rates import Rates
-from deployments.settings import Settings
+from deployments.settings.limits import Limits
+from deployments.settings.service import Settings
 from deployments.vocabulary.lists import AskCheck, AskVocabularies, AskWords, Question
 from vocab.errors import UnknownLanguageError, UnsupportedScriptError
 from vocab.text.checking.formats import Format

@@ -11,8 +11,8 @@ from pydantic import Field
 
 from deployments.contract import MAX_RESCUE, Decoding
 from deployments.errors import BadRequestError
-from deployments.limits import MAX_NGRAM_SIZE
 from deployments.protocol.validation import AtMost, Body
+from deployments.settings.limits import MAX_NGRAM_SIZE
 from vocab.decoding.select import Select
 
 PLAIN_SAMPLE: Final[Mapping[str, float]] = {"temperature": 0.3, "min_p": 0.1}

@@ -13,11 +13,11 @@ from pydantic import AfterValidator, ConfigDict, Field
 
 from deployments.contract import Answer
 from deployments.errors import ApiError, BadRequestError
-from deployments.limits import Limits
 from deployments.protocol.generation.chat import NumTokens, Penalty, Share
 from deployments.protocol.generation.reader import ChatRequest, ChatRequestReader
 from deployments.protocol.generation.vocabulary import VocabularyFields
 from deployments.protocol.validation import INT32_MAX, ModelName, bound_model, expected_error, json_schema, validate
+from deployments.settings.limits import Limits
 
 _DONE: Final = "[DONE]"
 

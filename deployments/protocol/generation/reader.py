@@ -8,7 +8,6 @@ from typing import Any, Final, Self
 
 from deployments.contract import ChatBody, Decoding, ResolvedVocabulary, VocabularySpec, num_prompts
 from deployments.errors import BadRequestError, printable
-from deployments.limits import Limits
 from deployments.protocol.adapters import NO_ADAPTERS, AdapterNames
 from deployments.protocol.generation import completion
 from deployments.protocol.generation.chat import ChatCompletionRequest, EngineFields, GenerationRequest, is_refused
@@ -16,7 +15,8 @@ from deployments.protocol.generation.completion import CompletionFields, Complet
 from deployments.protocol.generation.decoding import COMBINABLE, decoding_of, sampling_defaults
 from deployments.protocol.generation.vocabulary import VocabularyFields, without_bad_words
 from deployments.protocol.validation import bound_model, json_schema, member_names, unknown_name, validate
-from deployments.settings import Settings
+from deployments.settings.limits import Limits
+from deployments.settings.service import Settings
 
 _VOCABULARY: Final = member_names(VocabularyFields)
 

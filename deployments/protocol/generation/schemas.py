@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from deployments.errors import printable
-from deployments.limits import Limits
 from deployments.protocol.validation import expected_error
+from deployments.settings.limits import Limits
 
 DEFINITIONS: Final = ("$defs", "definitions")
 """Members that references may lead to. The second is what OpenAI's client for JavaScript and pydantic 1 write."""

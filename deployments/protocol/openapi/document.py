@@ -16,7 +16,6 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 from starlette.responses import FileResponse, HTMLResponse, Response
 
-from deployments.limits import Limits
 from deployments.protocol.adapters import LoadLoraAdapterRequest, UnloadLoraAdapterRequest
 from deployments.protocol.batches import MAX_BATCHES_LISTED, MAX_FILES_LISTED, PARAMETERS, BatchRequest
 from deployments.protocol.documents import DOCX, DocumentRequest
@@ -29,6 +28,7 @@ from deployments.protocol.tokenization import DetokenizeRequest, TokenizeRequest
 from deployments.protocol.validation import Schema, bound_model, json_schema
 from deployments.protocol.vocabularies import CheckRequest
 from deployments.protocol.word_tools import NextWordsRequest, RewriteRequest, SwapRequest
+from deployments.settings.limits import Limits
 
 _FOLDER: Final = Path(__file__).parent / "docs"
 _FILES: Final = {"swagger-ui.css": "text/css", "swagger-ui-bundle.js": "text/javascript"}

@@ -24,7 +24,7 @@ from deployments.replica.prompts import overflow
 from deployments.replica.prompts.chat_template import Prompts, hint_line, text_of
 from deployments.replica.prompts.tokenization import convert_tokens
 from deployments.search.order import AnswerCost, SearchOrder
-from deployments.settings import Settings
+from deployments.settings.service import Settings
 from vocab.errors import VocabularyError
 from vocab.text.reader import TextReader
 

@@ -23,7 +23,7 @@ from deployments.replica.answers.answering import to_engine_error
 from deployments.replica.engine import configuration, engine, ray_llm
 from deployments.replica.engine.adapters import LoadedAdapters
 from deployments.replica.prompts.tokenization import completion_tokens
-from deployments.settings import Settings
+from deployments.settings.service import Settings
 from deployments.share import Share
 from vocab.automaton.tokenizer import TokenizerFacts, special_ids
 from vocab.vllm_plugin.rows import RowsMissingError, rows_args, rows_of

@@ -19,7 +19,7 @@ from deployments.contract import AUTO_ADAPTER, ResolvedVocabulary
 from deployments.errors import EngineError, printable
 from deployments.replica.engine import engine
 from deployments.replica.engine.ray_llm import serving_models
-from deployments.settings import Settings, cache_dir
+from deployments.settings.service import Settings, cache_dir
 from vocab.adapters import Adapter, AdapterError, Shape, choose, module_shapes, smallest_rank
 from vocab.vllm_plugin import cpu_adapters
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from ray.serve.config import AutoscalingContext
 
-from deployments.scaling import Autoscaling
+from deployments.settings.scaling import Autoscaling
 
 METRIC: Final = "interactive_sequences"
 """What each replica reports: sequences of interactive requests that run or wait in it."""

@@ -10,7 +10,7 @@ from deployments.replica.engine.autoscaling import autoscaling_config
 from deployments.replica.engine.dtype import resolve_dtype
 from deployments.replica.engine.ray_llm import CallbackBase
 from deployments.search.generator import MAX_STEP_TOKENS
-from deployments.settings import Settings, SettingsError
+from deployments.settings.service import Settings, SettingsError
 from vocab.vllm_plugin.kv_fork import TRANSFER_CONFIG
 
 OFFLINE_STATISTICS: Final = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}

@@ -16,7 +16,7 @@ from deployments.contract import ResolvedVocabulary
 from deployments.errors import EngineError
 from deployments.replica.engine import engine, ray_llm
 from deployments.replica.engine.node_lists import ListedWords, NodeList
-from deployments.settings import Settings
+from deployments.settings.service import Settings
 from vocab.artefacts.store import ArtefactStore
 from vocab.automaton.speller import speller_of
 from vocab.automaton.words import build_words

@@ -25,7 +25,7 @@ from vllm.v1.structured_output.utils import choice_as_grammar
 
 from deployments.contract import ChatBody
 from deployments.errors import EngineError
-from deployments.settings import Settings
+from deployments.settings.service import Settings
 from deployments.single_flight import SingleFlight
 from deployments.vocabulary.compile_process import CompileProcess
 from deployments.vocabulary.compiler import CompilerLimits, Lane

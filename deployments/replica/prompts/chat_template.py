@@ -20,7 +20,7 @@ from deployments.contract import ChatBody
 from deployments.errors import EngineError, printable
 from deployments.replica.engine import configuration
 from deployments.replica.prompts.plain_text import PlainText
-from deployments.settings import Settings
+from deployments.settings.service import Settings
 from vocab.lists.wordlists import language_of
 
 Messages = list[dict[str, Any]]

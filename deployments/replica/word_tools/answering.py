@@ -15,7 +15,7 @@ from deployments.replica.engine.node_lists import NodeLists
 from deployments.replica.word_tools.next_words import NextWordFinder
 from deployments.replica.word_tools.rewrite import Chat, Resolve, Rewriter
 from deployments.replica.word_tools.swap import Swap, Swapper, render_swap
-from deployments.settings import Settings
+from deployments.settings.service import Settings
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.matching.engine_cache import EngineCache
 

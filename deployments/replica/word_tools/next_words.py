@@ -13,7 +13,7 @@ from deployments.replica.answers.completion import reader_after_text
 from deployments.replica.answers.rows import RowAnswerer, Tokens
 from deployments.replica.engine import engine
 from deployments.replica.engine.node_lists import NodeLists
-from deployments.settings import Settings
+from deployments.settings.service import Settings
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.decoding.next_words import NextWord, NextWordSearch, WordTokens
 from vocab.marks import BLANK, LINE_BREAK

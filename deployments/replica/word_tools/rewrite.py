@@ -20,7 +20,7 @@ from deployments.replica.engine.adapters import name_of
 from deployments.replica.engine.node_lists import NodeLists
 from deployments.replica.word_tools.next_words import NextWordFinder
 from deployments.replica.word_tools.swap import Swap, Swapper
-from deployments.settings import Settings
+from deployments.settings.service import Settings
 from vocab.marks import APOSTROPHES, POSSESSIVE_LETTER
 from vocab.text.changes import fold
 from vocab.text.checking.checker import TextChecker, word_pattern

@@ -15,7 +15,7 @@ from deployments.adapters.loader import PRELOAD, SYNC, AdapterLoader
 from deployments.adapters.register import Register, Registered
 from deployments.errors import ApiError, BadRequestError, ConflictError, ModelNotFoundError, OverloadedError
 from deployments.protocol.adapters import AdapterNames
-from deployments.settings import Settings
+from deployments.settings.service import Settings
 from tests.tiny_adapters import DAMAGES, damaged, write_adapter, write_model
 from vocab.adapters import WEIGHTS, AdapterError
 

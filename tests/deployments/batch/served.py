@@ -9,8 +9,9 @@ from deployments.batch.api.service import BatchService
 from deployments.batch.state.contents import Contents
 from deployments.batch.state.records import OPEN, FileRecord
 from deployments.batch.state.store import Store
-from deployments.limits import BatchLimits
-from deployments.settings import BatchSettings, Settings
+from deployments.settings.limits import BatchLimits
+from deployments.settings.batch import BatchSettings
+from deployments.settings.service import Settings
 from tests.deployments.front import KEY, LIMITS, MODEL, chat_body
 
 ME = "me"

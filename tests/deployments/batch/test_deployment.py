@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from deployments.batch.deployment import Batches
-from deployments.settings import Settings
+from deployments.settings.service import Settings
 from tests.deployments.batch.world import StandInEngines
 
 NOBODY: Any = SimpleNamespace(app_name="app", deployment_name="Replica")

@@ -15,9 +15,9 @@ from deployments.batch.state.store import Store
 from deployments.batch.worker.feeder import Answers, FeederDiedError
 from deployments.batch.worker.run_context import RunContext
 from deployments.contract import NOT_STARTED, LineAnswer, LineRequest
-from deployments.limits import Limits
 from deployments.protocol.generation.reader import ChatRequestReader
-from deployments.settings import BatchSettings
+from deployments.settings.limits import Limits
+from deployments.settings.batch import BatchSettings
 
 MODEL = "stand-in"
 ENDPOINT = "/v1/chat/completions"

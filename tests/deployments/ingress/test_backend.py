@@ -32,8 +32,8 @@ from deployments.ingress.backend import HandleBackend
 from deployments.ingress.deployment import Ingress
 from deployments.process_setup import SERVE_ENVIRONMENT
 from deployments.replica.engine.autoscaling import autoscaling_config
-from deployments.scaling import Autoscaling
-from deployments.settings import Settings
+from deployments.settings.scaling import Autoscaling
+from deployments.settings.service import Settings
 from tests.deployments.batch.direct import DirectBatches
 from tests.deployments.front import CHAT, KEY, LIMITS, MODEL, Front, assert_error, chat_body, raw_request, wait_until
 from tests.deployments.stand_in import NUM_TOKENS, WORDS, StandIn

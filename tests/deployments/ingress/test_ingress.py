@@ -14,8 +14,8 @@ from deployments.contract import ENGINE_START_S, Caller, Decoding, ResolvedVocab
 from deployments.errors import OverloadedError
 from deployments.ingress.backend import HandleBackend
 from deployments.protocol.generation.decoding import DRAW, SAMPLE
-from deployments.scaling import Autoscaling
-from deployments.settings import Settings
+from deployments.settings.scaling import Autoscaling
+from deployments.settings.service import Settings
 from tests.deployments.front import CHAT, KEY, KEYS, LIMITS, MODEL, Front, assert_error, chat_body
 from tests.deployments.stand_in import FEWEST_TOKENS, WORDS
 from vocab.options import ListOptions

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from deployments.offline.config import OfflineConfig
-from deployments.settings import SettingsError
+from deployments.settings.service import SettingsError
 from tests.deployments.offline.conftest import MakeConfig
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from deployments.ingress.deployment import create_app
 from deployments.page.bundle import CONTENT_SECURITY_POLICY, STATIC, Bundle
-from deployments.settings import Settings
+from deployments.settings.service import Settings
 from tests.deployments.front import KEY, KEY_SETTINGS, LIMITS, MODEL, assert_error
 from tests.deployments.stand_in import StandIn
 

@@ -6,12 +6,12 @@ import pytest
 
 from deployments.contract import AUTO_ADAPTER
 from deployments.errors import CallerError
-from deployments.limits import Limits
 from deployments.protocol.adapters import AdapterNames
 from deployments.protocol.generation.reader import ChatRequest, ChatRequestReader
 from deployments.protocol.rows import read_logprobs
 from deployments.protocol.tokenization import read_tokenize
 from deployments.protocol.word_tools import read_next
+from deployments.settings.limits import Limits
 
 NAMES = AdapterNames(("a", "b"))
 EN: dict[str, Any] = {"lang": "en", "n_words": 500}

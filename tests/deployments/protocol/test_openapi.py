@@ -15,7 +15,7 @@ from openapi_spec_validator import validate
 from deployments.batch.api.routes import BATCH_ROUTES, add_batch_routes
 from deployments.ingress.deployment import ROUTES, create_app
 from deployments.protocol.openapi.document import DOCS_PATHS, document
-from deployments.settings import Settings
+from deployments.settings.service import Settings
 from tests.deployments.batch.direct import DirectBatches
 from tests.deployments.batch.served import World, jsonl
 from tests.deployments.front import (

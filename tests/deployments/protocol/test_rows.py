@@ -8,8 +8,8 @@ import pytest
 
 from deployments.contract import prompts_of
 from deployments.errors import BadRequestError, CallerError, ModelNotFoundError
-from deployments.limits import Limits
 from deployments.protocol.rows import read_logprobs, read_token_logprobs
+from deployments.settings.limits import Limits
 
 LIMITS = Limits(max_new_tokens=4, max_rows=3)
 MODEL = "m"

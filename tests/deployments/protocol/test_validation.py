@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from deployments.errors import BadRequestError
-from deployments.limits import Limits
 from deployments.protocol.generation.chat import ChatCompletionRequest
 from deployments.protocol.generation.reader import ChatRequestReader
 from deployments.protocol.validation import bound_model, json_schema, validate
+from deployments.settings.limits import Limits
 from tests.deployments.front import LIMITS, MODEL, chat_body
 
 CANARY = "canary"

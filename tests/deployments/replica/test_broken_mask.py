@@ -42,7 +42,6 @@ from deployments.contract import (
     VocabularySpec,
 )
 from deployments.errors import EngineError
-from deployments.limits import Limits
 from deployments.protocol.generation.reader import ChatRequestReader
 from deployments.replica.answers.answer_line import LineAnswerer
 from deployments.replica.answers.answering import ChatAnswerer
@@ -53,7 +52,8 @@ from deployments.replica.engine.node_lists import NodeLists
 from deployments.replica.prompts.chat_template import Prompts
 from deployments.replica.prompts.tokenization import install_tokenization
 from deployments.replica.word_tools.answering import WordTools
-from deployments.settings import Settings
+from deployments.settings.limits import Limits
+from deployments.settings.service import Settings
 from deployments.share import Share
 from tests.checker import unlisted_words
 from tests.deployments.search.toy_engine import ToyEngine, joined

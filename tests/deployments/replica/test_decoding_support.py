@@ -10,7 +10,7 @@ from deployments.contract import Decoding
 from deployments.errors import EngineError
 from deployments.replica.answers.answering import check_supported
 from deployments.replica.deployment import with_mask_engine_for
-from deployments.settings import Settings
+from deployments.settings.service import Settings
 from tests.slow_tokenizer import write_slow_tokenizer
 
 FIELDS: dict[str, Decoding] = {

@@ -14,7 +14,7 @@ from transformers import AutoTokenizer
 from deployments.contract import Answer
 from deployments.replica import deployment
 from deployments.replica.deployment import Replica, within
-from deployments.settings import Settings
+from deployments.settings.service import Settings
 
 
 class Script:

@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from deployments.protocol.generation.reader import ChatRequestReader
 from deployments.replica.engine.node_lists import NodeLists
-from deployments.settings import Settings
+from deployments.settings.service import Settings
 from deployments.vocabulary.deployment import Vocabulary
 from tests.checked_lists import Rules
 from tests.checker import assert_only_listed_words

@@ -10,7 +10,7 @@ import pytest
 
 from deployments.contract import VocabularySpec
 from deployments.errors import OverloadedError
-from deployments.limits import Limits
+from deployments.settings.limits import Limits
 from deployments.vocabulary import lists as lists_module
 from deployments.vocabulary.lists import AskCheck, AskVocabularies, AskWords, Lists
 from vocab.errors import InvalidWordListError, OptionsError, UnknownLanguageError, WordListError

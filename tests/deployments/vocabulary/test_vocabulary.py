@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from deployments.contract import ResolvedVocabulary, VocabularySpec
-from deployments.settings import Settings
+from deployments.settings.service import Settings
 from deployments.vocabulary import deployment
 from deployments.vocabulary.deployment import Vocabulary
 from tests.vocab.toys import can_spell, toy_speller, toy_tokenizer

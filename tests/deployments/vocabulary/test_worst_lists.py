@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from deployments.limits import Limits
+from deployments.settings.limits import Limits
 from deployments.vocabulary.compile_process import CompileProcess
 from deployments.vocabulary.compiler import MAX_CPU_S
 from tests.deployments.processes import toy_command

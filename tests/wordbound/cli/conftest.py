@@ -26,7 +26,8 @@ from deployments.contract import (
     VocabularySpec,
 )
 from deployments.ingress.deployment import create_app
-from deployments.settings import BatchSettings, Settings
+from deployments.settings.batch import BatchSettings
+from deployments.settings.service import Settings
 from tests.deployments.batch.direct import DirectBatches
 from tests.deployments.batch.served import FEW
 from tests.deployments.front import KEY, LIMITS, MODEL, wait_until

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from deployments.settings import Settings
+from deployments.settings.service import Settings
 from tests.deployments.front import KEY
 from tests.wordbound.cli.conftest import Run, assert_refused
 from vocab.compiler.jobs import Compiled, CompileList

@@ -5,7 +5,7 @@ import json
 import pytest
 import yaml
 
-from deployments.settings import Settings
+from deployments.settings.service import Settings
 from tests.deployments.front import KEY
 from tests.wordbound.cli.conftest import Run, assert_refused
 from wordbound.cli.commands import DONE, NOT_AS_ASKED, WRONG_INPUT

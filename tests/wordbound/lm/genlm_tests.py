@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 from xml.etree import ElementTree
 
-from deployments.settings import cache_dir
+from deployments.settings.service import cache_dir
 
 ROOT: Final = Path(__file__).parents[3]
 REQUIREMENT: Final = "genlm-backend==0.3.1"

@@ -12,7 +12,7 @@ import uvicorn
 
 from deployments.contract import Answer, Caller, RowsItem, prompts_of
 from deployments.ingress.deployment import create_app
-from deployments.settings import Settings
+from deployments.settings.service import Settings
 from tests.deployments.front import KEY, MODEL, wait_until
 from tests.deployments.stand_in import StandIn
 from wordbound.lm.mock_lm import MockAsyncLM

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from deployments.batch.api.job_list import to_lines
 from deployments.batch.worker.lines import Line, LineFault, read_lines
 from deployments.errors import BadRequestError
-from deployments.limits import Limits
 from deployments.protocol.batches import ENDPOINT, PARAMETERS, read_parameters
 from deployments.protocol.generation.reader import ChatRequestReader
+from deployments.settings.limits import Limits
 from tests.deployments.front import LIMITS, MODEL, chat_body
 
 CHAT = {"messages": [{"role": "user", "content": "Tell me a story."}]}

@@ -12,8 +12,8 @@ import pytest
 from deployments.batch.api.uploads import MAX_FIELD_BYTES
 from deployments.ingress.connections.send_ahead import FEW_BYTES, MANY_BYTES
 from deployments.ingress.deployment import create_app
-from deployments.limits import BatchLimits
-from deployments.settings import Settings
+from deployments.settings.limits import BatchLimits
+from deployments.settings.service import Settings
 from tests.deployments.batch.served import ENDPOINT, FEW, NOW, World, jsonl
 from tests.deployments.front import KEY, KEYS, LIMITS, MODEL, Front, assert_error, chat_body, raw_request
 from tests.deployments.stand_in import StandIn

@@ -17,7 +17,7 @@ from deployments.errors import (
     OverloadedError,
     TooManyRequestsError,
 )
-from deployments.limits import BatchLimits
+from deployments.settings.limits import BatchLimits
 from deployments.storage import StorageError
 from tests.deployments.batch.served import ENDPOINT, FEW, ME, NOW, World, jsonl
 from tests.deployments.front import MODEL, chat_body

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deployments.batch.worker.lines import Line, LineFault, read_lines
-from deployments.limits import Limits
 from deployments.protocol.generation.reader import ChatRequestReader
+from deployments.settings.limits import Limits
 from tests.deployments.front import CHAT, LIMITS, MODEL, chat_body
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from deployments.errors import OverloadedError, TooManyRequestsError
 from deployments.ingress.connections.room import LARGEST_ANSWERS, Backlog
-from deployments.limits import Limits
+from deployments.settings.limits import Limits
 
 
 class Source:

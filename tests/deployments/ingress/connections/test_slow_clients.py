@@ -12,8 +12,8 @@ from starlette.types import ASGIApp, Message
 from deployments.contract import Caller, RowsItem
 from deployments.ingress.deployment import create_app
 from deployments.ingress.routes.vocabularies import CHECKS_AT_ONCE
-from deployments.limits import Limits
-from deployments.settings import Settings
+from deployments.settings.limits import Limits
+from deployments.settings.service import Settings
 from tests.deployments.front import KEY, KEY_SETTINGS, KEYS, MODEL
 from tests.deployments.stand_in import StandIn
 

@@ -8,7 +8,7 @@ from starlette.types import Receive, Scope, Send
 
 from deployments.errors import UnauthorizedError
 from deployments.ingress.layers.auth import Authentication
-from deployments.keys import digest_of
+from deployments.settings.keys import digest_of
 from tests.deployments.front import CHAT, KEY, Front, assert_error, chat_body, raw_request
 
 UNKEYED = [

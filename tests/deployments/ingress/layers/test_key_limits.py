@@ -12,8 +12,8 @@ from openai.types.chat import ChatCompletionUserMessageParam
 
 from deployments.batch.api.routes import add_batch_routes
 from deployments.ingress.deployment import create_app
-from deployments.keys import Key, digest_of
-from deployments.settings import Settings
+from deployments.settings.keys import Key, digest_of
+from deployments.settings.service import Settings
 from tests.deployments.batch.direct import DirectBatches
 from tests.deployments.front import CHAT, COMPLETIONS, KEY, LIMITS, MODEL, chat_body, completion_body
 from tests.deployments.stand_in import StandIn

@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from deployments.ingress.deployment import create_app
-from deployments.keys import Key
-from deployments.settings import Settings
+from deployments.settings.keys import Key
+from deployments.settings.service import Settings
 from tests.deployments.front import CHAT, KEY, KEY_SETTINGS, KEYS, LIMITS, MODEL, assert_error, chat_body
 from tests.deployments.stand_in import StandIn
 from tests.tiny_adapters import write_adapter, write_model

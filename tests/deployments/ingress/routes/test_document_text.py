@@ -10,8 +10,8 @@ import psutil
 import pytest
 
 from deployments.ingress.deployment import create_app
-from deployments.limits import Limits
-from deployments.settings import Settings
+from deployments.settings.limits import Limits
+from deployments.settings.service import Settings
 from tests.deployments.front import KEY, KEY_SETTINGS, KEYS, LIMITS, MODEL, Front, assert_error
 from tests.deployments.stand_in import StandIn
 from tests.vocab.documents.books import HOSTILE, STORY, docx, epub, pdf, slow_pdf, zipped

@@ -14,8 +14,8 @@ from deployments.contract import Caller, RowsItem
 from deployments.ingress.connections.send_ahead import MANY_BYTES
 from deployments.ingress.deployment import create_app
 from deployments.ingress.routes.rows import Rows, RowStream
-from deployments.keys import Key, digest_of
-from deployments.settings import Settings
+from deployments.settings.keys import Key, digest_of
+from deployments.settings.service import Settings
 from tests.deployments.front import KEY, LIMITS, MODEL, Front, assert_error, wait_until
 from tests.deployments.stand_in import LEAST, NUM_TOKENS, StandIn, row
 

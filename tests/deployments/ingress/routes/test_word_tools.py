@@ -7,8 +7,8 @@ import pytest
 
 from deployments.ingress.deployment import create_app
 from deployments.ingress.routes.vocabularies import num_tool_tokens
-from deployments.keys import Key, digest_of
-from deployments.settings import Settings
+from deployments.settings.keys import Key, digest_of
+from deployments.settings.service import Settings
 from tests.deployments.front import KEY, LIMITS, MODEL, Front, assert_error, wait_until
 from tests.deployments.stand_in import StandIn
 

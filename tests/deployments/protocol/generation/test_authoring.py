@@ -6,8 +6,8 @@ import pytest
 
 from deployments.contract import AskedWord, AuthorControls, NewWordsAsked
 from deployments.errors import BadRequestError
-from deployments.limits import Limits
 from deployments.protocol.generation.reader import ChatRequest, ChatRequestReader
+from deployments.settings.limits import Limits
 
 READER = ChatRequestReader("m", Limits())
 

@@ -19,9 +19,9 @@ from deployments.contract import (
     VocabularySpec,
 )
 from deployments.errors import EngineError, OverloadedError
-from deployments.limits import Limits
 from deployments.protocol.generation.reader import ChatRequestReader
 from deployments.replica.answers.answer_line import LineAnswerer
+from deployments.settings.limits import Limits
 from deployments.share import Share
 from tests.deployments.stand_in import StandIn
 

@@ -19,7 +19,7 @@ from deployments.replica.engine.startup_check import check_context
 from deployments.replica.prompts.chat_template import Prompts, hint_line
 from deployments.replica.prompts.plain_text import PlainText
 from deployments.search.order import AnswerCost
-from deployments.settings import Settings
+from deployments.settings.service import Settings
 from tests.vocab.toys import toy_speller, toy_tokenizer, word_list
 from vocab.adapters import Adapter, Card
 from vocab.artefacts.artefact import ArtefactFolder

@@ -20,7 +20,7 @@ from deployments.contract import Caller
 from deployments.errors import EngineError
 from deployments.replica.answers.rows import LEAST_LOGPROB, ROWS_AT_ONCE, RowAnswerer
 from deployments.replica.engine.adapters import EngineAdapters, LoadedAdapters
-from deployments.settings import Settings
+from deployments.settings.service import Settings
 from deployments.share import Share
 from vocab.automaton.tokenizer import TokenizerFacts
 

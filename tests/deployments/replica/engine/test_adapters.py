@@ -14,7 +14,7 @@ from deployments.adapters.register import Register, Registered
 from deployments.contract import AUTO_ADAPTER, ResolvedVocabulary
 from deployments.errors import EngineError
 from deployments.replica.engine.adapters import EngineAdapters, LoadedAdapters, name_of
-from deployments.settings import Settings
+from deployments.settings.service import Settings
 from tests.tiny_adapters import write_adapter, write_model
 from vocab.adapters import Adapter, AdapterError, Card
 

@@ -12,7 +12,7 @@ from vllm.platforms import current_platform
 from deployments.replica.engine import dtype
 from deployments.replica.engine.configuration import engine_config, settle_dtype
 from deployments.replica.engine.dtype import cpu_dtype, processor_flags, resolve_dtype
-from deployments.settings import Settings
+from deployments.settings.service import Settings
 
 XEON_SKYLAKE = {"fpu", "avx2", "avx512f", "avx512bw", "avx512vl"}
 EPYC_GENOA = XEON_SKYLAKE | {"avx512_vnni", "avx512_bf16"}

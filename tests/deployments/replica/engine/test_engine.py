@@ -10,7 +10,7 @@ from deployments.contract import Decoding
 from deployments.errors import EngineError
 from deployments.replica.engine import configuration, engine
 from deployments.search.order import ORDER_ARGUMENT, SearchOrder
-from deployments.settings import Settings, SettingsError
+from deployments.settings.service import Settings, SettingsError
 from vocab.vllm_plugin.kv_fork import TRANSFER_CONFIG
 
 BODY: dict[str, Any] = {

@@ -9,7 +9,7 @@ from deployments.adapters.merging import adaptable_layers, outline
 from deployments.adapters.register import Register
 from deployments.replica.engine.adapters import EngineAdapters, lora_arguments, with_merge_settled
 from deployments.replica.engine.configuration import engine_config
-from deployments.settings import Settings, SettingsError
+from deployments.settings.service import Settings, SettingsError
 from tests.tiny_adapters import write_adapter, write_model
 from vocab.adapters import Adapter, AdapterError
 from vocab.vllm_plugin import cpu_adapters

@@ -8,7 +8,7 @@ from vllm.config import StructuredOutputsConfig
 
 from deployments import ray_serve
 from deployments.replica.engine import configuration, ray_llm
-from deployments.settings import Settings
+from deployments.settings.service import Settings
 
 
 def test_rays_engine_has_what_is_read_and_set() -> None:

@@ -13,9 +13,9 @@ import pytest
 from transformers import AutoTokenizer
 
 from deployments.errors import ApiError, from_error_item
-from deployments.keys import NO_OWNER
 from deployments.replica.engine import structures as module
 from deployments.replica.engine.structures import Structures, compiles_tools, structures
+from deployments.settings.keys import NO_OWNER
 from tests.deployments.processes import is_gone, wait_until
 from vocab.compiler.jobs import CheckStructure, Reply
 from vocab.errors import CompileError, CompileQueueError, CompileTimeoutError, StructureError

@@ -15,7 +15,7 @@ from deployments.replica.prompts.chat_template import (
     template_switches,
     with_line,
 )
-from deployments.settings import Settings
+from deployments.settings.service import Settings
 from vocab.lists.wordlists import known_languages
 
 LINE = "Use short words."

@@ -16,7 +16,7 @@ from deployments.replica.engine.adapters import EngineAdapters, LoadedAdapters
 from deployments.replica.engine.engine import too_long
 from deployments.replica.engine.node_lists import NodeLists
 from deployments.replica.word_tools.answering import WordTools
-from deployments.settings import Settings
+from deployments.settings.service import Settings
 from tests.vocab.toys import toy_speller, toy_tokenizer
 from vocab.artefacts.artefact import overlay_to_bytes
 from vocab.artefacts.store import ArtefactStore

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, EnvSettingsSource, InitSettingsSource
 
-from deployments.migration import OLD_NAMES, Given
+from deployments.settings.migration import OLD_NAMES, Given
 
 PREFIX: Final = "WORDBOUND_"
 """Before the name of any setting, for a variable or a secret file that gives it: ``WORDBOUND_HINT``,

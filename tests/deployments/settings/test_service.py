@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from deployments.keys import Key, digest_of
-from deployments.settings import Settings, SettingsError, cache_dir
+from deployments.settings.keys import Key, digest_of
+from deployments.settings.service import Settings, SettingsError, cache_dir
 
 A = digest_of(b"a key of alice's")
 B = digest_of(b"a key of bob's")

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from deployments.migration import OLD_NAMES
-from deployments.settings import Settings, SettingsError
+from deployments.settings.migration import OLD_NAMES
+from deployments.settings.service import Settings, SettingsError
 
 TABLE = Path(__file__).parents[2] / "docs" / "migration.md"
 

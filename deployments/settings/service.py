@@ -18,8 +18,6 @@ from fsspec import get_filesystem_class
 from fsspec.utils import get_protocol
 from limits.errors import ConfigurationError
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
     PrivateAttr,
     SecretStr,
@@ -30,12 +28,13 @@ from pydantic import (
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from deployments.contract import AUTO_ADAPTER
-from deployments.keys import DEFAULT_OWNER, Key, digest_of, is_key_name
-from deployments.limits import MAX_NGRAM_SIZE, NO_REPEAT_NGRAM_SIZE, BatchLimits, Limits
 from deployments.rates import IN_MEMORY, Rates
-from deployments.scaling import Autoscaling
-from deployments.settings_sources import PREFIX, SECRET_NAME, Sources, describe
-from deployments.settings_sources import SettingsError as SettingsError
+from deployments.settings.batch import BatchSettings
+from deployments.settings.keys import DEFAULT_OWNER, Key, digest_of, is_key_name
+from deployments.settings.limits import MAX_NGRAM_SIZE, NO_REPEAT_NGRAM_SIZE, Limits
+from deployments.settings.scaling import Autoscaling
+from deployments.settings.sources import PREFIX, SECRET_NAME, Sources, describe
+from deployments.settings.sources import SettingsError as SettingsError
 
 DEMO_TOKEN: Final = "changeme"  # noqa: S105 - the well-known key of the demo, refused everywhere else
 
@@ -45,58 +44,6 @@ _NO_LIMITS: Final = Key()
 _ADAPTER_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}")
 
 _ORIGIN: Final = re.compile(r"[a-z][a-z0-9+.-]*://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
-
-
-class BatchSettings(BaseModel):
-    """Where batches are kept and how they run."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    enabled: bool = True
-    """Whether there are files, batches and jobs."""
-    database: SecretStr | None = None
-    """A URL of SQLAlchemy's, such as ``postgresql+psycopg://user:password@host/name``. By default a SQLite file in
-    ``state_dir``: enough for one machine. Where the batch deployment may move to another node, use a server."""
-    files: str | None = None
-    """A folder or an fsspec URL (``s3://bucket/files``) for what files hold; by default ``files`` in ``state_dir``."""
-    state_dir: Path | None = None
-    """By default ``WORDBOUND_STATE``, else ``wordbound`` in the user's folder for state."""
-    lines_in_flight: int = Field(default=128, ge=1)
-    """The share of batches in each engine: so many sequences of theirs run at once, a line with beams or several
-    choices counting for each. An eighth of the engine's ``max_num_seqs`` is kept from them in any case."""
-    jobs_at_once: int = Field(default=2, ge=1)
-    """Batches that run at once; later ones wait, and keys take turns. Each costs a process of 250 MB per 512 lines
-    under way. Two, so that a key that runs large batches and one that runs small ones each have a slot."""
-    max_attempts: int = Field(default=3, ge=1)
-    """So often may a line be under way when an engine dies, the last time alone; then it fails and the others go on. If
-    1, the first death fails all lines under way, those of other batches too."""
-    resources: dict[str, float] = {}
-    """Custom resources that pin the batch deployment to a node."""
-    limits: BatchLimits = BatchLimits()
-    """How much batches may ask for."""
-
-    @property
-    def lines_sent(self) -> int:
-        """Lines sent to one replica: those that run, and some that wait, so that the next starts at once."""
-        return self.lines_in_flight + self.lines_in_flight // 2 + 4
-
-    def resolved_database(self) -> str:
-        """Return the URL of the batch database, a SQLite file by default; may hold a password."""
-        if self.database is not None:
-            return self.database.get_secret_value()
-        return f"sqlite:///{self.resolved_state_dir() / 'batches.sqlite'}"
-
-    def resolved_files(self) -> str:
-        """Return the folder or URL where the contents of batch files are."""
-        return self.files or str(self.resolved_state_dir() / "files")
-
-    def resolved_state_dir(self) -> Path:
-        """Return the folder of batch state on the node of the calling process."""
-        if self.state_dir is not None:
-            return self.state_dir.expanduser()
-        if named := os.environ.get("WORDBOUND_STATE"):
-            return Path(named).expanduser()
-        return Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser() / "wordbound"
 
 
 class Settings(BaseSettings):

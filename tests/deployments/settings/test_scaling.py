@@ -5,8 +5,8 @@ from pydantic import ValidationError
 from ray.serve.config import AutoscalingConfig
 
 from deployments.replica.engine.autoscaling import POLICY, autoscaling_config
-from deployments.scaling import REPLACED, Autoscaling
-from deployments.settings import Settings, SettingsError
+from deployments.settings.scaling import REPLACED, Autoscaling
+from deployments.settings.service import Settings, SettingsError
 
 OURS = {"target_sequences"}
 
