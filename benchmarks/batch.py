@@ -127,7 +127,7 @@ def _latency(client: openai.OpenAI, lines: list[Line], num_probes: int) -> dict[
     """The probes' seconds alone, among interactive requests, and among the lines of a batch."""
     model = client.models.list().data[0].id
     alone = _probe(client, model, num_probes // 3, lambda: False)
-    with _kept_busy(client, model, lines):
+    with _busy(client, model, lines):
         interactive = _probe(client, model, num_probes, lambda: False)
     batch_id = _start(client, lines)
     while not _num_answered(client, batch_id):
@@ -145,7 +145,7 @@ def _num_answered(client: openai.OpenAI, batch_id: str) -> int:
 
 
 @contextmanager
-def _kept_busy(client: openai.OpenAI, model: str, lines: list[Line]) -> Iterator[None]:
+def _busy(client: openai.OpenAI, model: str, lines: list[Line]) -> Iterator[None]:
     """As many interactive requests at any time as a batch has lines under way, and the same ones."""
     ended = threading.Event()
 

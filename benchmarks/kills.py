@@ -178,13 +178,13 @@ def by_second(seen: Iterable[Seen]) -> str:
         if not parts or parts[-1][0] != label:
             parts.append((label, []))
         parts[-1][1].append(one)
-    told = []
+    result = []
     for label, group in parts:
         first, last = int(group[0].sent_at), int(group[-1].sent_at)
         when = f"{first}" if first == last else f"{first}–{last}"
         longest = max(one.took_s for one in group)
-        told.append(f"{when}: {label} {longest:.0f} s" if label.endswith("after") else f"{when}: {label}")
-    return "; ".join(told)
+        result.append(f"{when}: {label} {longest:.0f} s" if label.endswith("after") else f"{when}: {label}")
+    return "; ".join(result)
 
 
 def pids_of(demo: Demo, pattern: str) -> list[int]:
@@ -229,8 +229,8 @@ async def end(demo: Demo, name: str, num_streams: int) -> list[str]:
     ends = await asyncio.gather(*streams)
     await client.close()
     counted = Counter((int(seen.sent_at), seen.outcome) for seen in ends)
-    told = "; ".join(f"{second}: {number} {outcome}" for (second, outcome), number in sorted(counted.items()))
-    rows = [f"| {name} | {num_streams} streams | {told} |"]
+    result = "; ".join(f"{second}: {number} {outcome}" for (second, outcome), number in sorted(counted.items()))
+    rows = [f"| {name} | {num_streams} streams | {result} |"]
     rows += [f"| {name} | {kind} | {by_second(seen)} |" for kind, seen in client.seen.items()]
     left = len(demo.processes())
     return [*rows, f"| {name} | the process | ended after {ended_at:.1f} s; {left} processes left |"]

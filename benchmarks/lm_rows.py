@@ -84,9 +84,9 @@ def _measure(arguments: argparse.Namespace) -> dict[str, Any]:
         for number in range(arguments.rounds + 1):
             for n in BATCHES:
                 prefixes = _prefixes(chosen, n, min(vocab_sizes.values()))
-                told = {name: _ask(process, {"prefixes": prefixes}) for name, process in processes.items()}
-                first = next(iter(told.values()))["row"]
-                for name, answer in told.items():
+                result = {name: _ask(process, {"prefixes": prefixes}) for name, process in processes.items()}
+                first = next(iter(result.values()))["row"]
+                for name, answer in result.items():
                     differences[name] = max(differences.get(name, 0), _difference(first, answer["row"]))
                     if number:
                         rows[name][n].append(n / answer["seconds"])

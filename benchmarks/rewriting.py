@@ -57,15 +57,15 @@ def main() -> None:
         for text in texts[: arguments.texts]:
             start = time.perf_counter()
             asked = {"vocab": vocab, "text": text, "candidates": arguments.candidates, "seed": 1}
-            told = _post(client, "/v1/vocabularies/rewrite", asked)
+            result = _post(client, "/v1/vocabularies/rewrite", asked)
             between = time.perf_counter()
             messages = [{"role": "user", "content": PROMPT.format(text)}]
             plain = {"messages": messages, "vocab": vocab, "max_tokens": MAX_TOKENS, "seed": 1}
             chat = _post(client, "/v1/chat/completions", plain)["choices"][0]["message"]["content"]
             end = time.perf_counter()
-            names = ListChanges(tuple(told["names"]))
+            names = ListChanges(tuple(result["names"]))
             checker = TextChecker(load_word_list("en", None), ListOptions(), arguments.words, names)
-            for name, found, seconds in (("rewrite", told["text"], between - start), ("plain", chat, end - between)):
+            for name, found, seconds in (("rewrite", result["text"], between - start), ("plain", chat, end - between)):
                 likeness = embeddings.likeness(text, found)
                 rows[name].append((checker.check(found).coverage or 0.0, likeness, seconds))
                 print(f"{name:8} {likeness:.2f} {seconds:5.1f} s  {found!r}", flush=True)
@@ -80,8 +80,8 @@ def _post(client: httpx.Client, path: str, body: dict[str, Any]) -> dict[str, An
     answer = client.post(path, json=body)
     if answer.is_error:
         sys.exit(answer.text)
-    told: dict[str, Any] = answer.json()
-    return told
+    result: dict[str, Any] = answer.json()
+    return result
 
 
 def _arguments() -> argparse.Namespace:

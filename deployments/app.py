@@ -31,7 +31,7 @@ NUM_CPUS_OF_HELPERS = 0.1
 HEALTH_CHECK_S = 1.0
 
 END_MARGIN_S = 10
-"""What it takes an ingress to tell all its clients that their answers have ended."""
+"""What it takes an ingress to end the answers of all its clients."""
 
 
 def build(args: Mapping[str, Any]) -> serve.Application:

@@ -37,7 +37,7 @@ class Table(NamedTuple):
     pairs: tuple[str, ...]
     before: re.Pattern[str]
     between: re.Pattern[str]
-    behind: re.Pattern[str]
+    after: re.Pattern[str]
 
 
 @lru_cache
@@ -82,7 +82,7 @@ def misplaced_marks(text: str, lang: str, *, layout: str = "prose", entries: Ite
 
 def _misplaced(runs: list[str], table: Table) -> Iterator[str]:
     for number, run in enumerate(runs):
-        pattern = table.before if number == 0 else table.behind if number == len(runs) - 1 else table.between
+        pattern = table.before if number == 0 else table.after if number == len(runs) - 1 else table.between
         foreign = sorted(set(run) - table.marks)
         if foreign:
             yield f"foreign: {foreign} in {run!r}"
@@ -118,7 +118,7 @@ def _unpaired(runs: list[str], table: Table) -> Iterator[str]:
 
 def _parts(run: str, number: int, num_runs: int, table: Table) -> tuple[str, str]:
     """The closing and the opening marks of a run; none where it is out of order."""
-    pattern = table.before if number == 0 else table.behind if number == num_runs - 1 else table.between
+    pattern = table.before if number == 0 else table.after if number == num_runs - 1 else table.between
     found = pattern.fullmatch(run)
     if not found:
         return "", ""

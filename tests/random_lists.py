@@ -100,12 +100,12 @@ class RandomList:
     def neighbours(self, word: str) -> Iterator[str]:
         """Every string that is one edit away: a character more, less, another, or two exchanged."""
         for place in range(len(word) + 1):
-            before, behind = word[:place], word[place:]
-            yield before + behind[1:]
-            yield before + behind[1:2] + behind[:1] + behind[2:]
+            before, after = word[:place], word[place:]
+            yield before + after[1:]
+            yield before + after[1:2] + after[:1] + after[2:]
             for character in dict.fromkeys(ALPHABET + "\n\t\0\u200b"):
-                yield before + character + behind
-                yield before + character + behind[1:]
+                yield before + character + after
+                yield before + character + after[1:]
 
 
 def random_lists() -> st.SearchStrategy[RandomList]:

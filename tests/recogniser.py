@@ -256,11 +256,11 @@ class Recogniser:
             kinds = [(" ", run.ends_sentence), *((gap, False) for gap in self._dash_gaps)]
             if run.allows_break or self._layout == "lines":
                 kinds += [(gap, True) for gap in LINE_BREAK_GAPS]
-            behind = rest[len(run.text) :]
+            after = rest[len(run.text) :]
             for gap, starts_sentence in kinds:
-                if behind.startswith(gap):
+                if after.startswith(gap):
                     yield position + len(run.text) + len(gap), starts_sentence, run.still_open
-                elif gap.startswith(behind):
+                elif gap.startswith(after):
                     yield None, starts_sentence, run.still_open
 
     def _runs_at(self, rest: str, are_open: tuple[str, ...]) -> Iterator[Run]:
@@ -308,9 +308,9 @@ def _paired_runs(
                     text = closing[:before] + mark + closing[before:closed]
                     runs.add(Run(text, mark in ends, mark in ends or mark == ":", still_open))
                 # A pair that closes behind the end of a sentence may be followed by a comma.
-                for behind in range(before + 1, closed + 1):
+                for after in range(before + 1, closed + 1):
                     for end, pause in product(ends, pauses.replace(":", "")):
-                        text = closing[:before] + end + closing[before:behind] + pause + closing[behind:closed]
+                        text = closing[:before] + end + closing[before:after] + pause + closing[after:closed]
                         runs.add(Run(text, False, False, still_open))
         found[are_open] = sorted(runs)
     return found

@@ -90,7 +90,7 @@ def test_steps_are_counted_in_one_process_and_read_in_another(tmp_path: Path) ->
 
 def test_a_page_names_machine_date_versions_and_what_was_left_out() -> None:
     page = markdown(RUN)
-    for told in (
+    for result in (
         "2026-01-01",
         "Some GPU, 81559 MiB",
         "Some CPU, 16 cores",
@@ -98,7 +98,7 @@ def test_a_page_names_machine_date_versions_and_what_was_left_out() -> None:
         "torch 2.13.0",
         "some-model",
     ):
-        assert told in page
+        assert result in page
     lines = page.splitlines()
     assert "| 50 | frequent | 1.8 | 5.0 | 0.5 |" in lines
     assert "| 50 | whole | 'By', token 15 of a listed text |  |  |" in lines
@@ -139,8 +139,8 @@ def test_the_whole_of_it_runs_on_a_cpu_with_a_tiny_model_of_dummy_weights(smollm
     options += ["--mask-words", "50", "1000", "--sequences", "2", "--max-tokens", "8", "--max-model-len", "256"]
     options += ["--rounds", "1", "--enforce-eager", "--debug", "--json", str(record)]
     command = [sys.executable, "-m", "benchmarks.gpu", "--model", str(smollm2_path), *options]
-    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
-    assert told.returncode == 0, told.stderr[-3000:]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
+    assert result.returncode == 0, result.stderr[-3000:]
     run = json.loads(record.read_text())
     assert run["left_out"] == {}
     assert [(row["n_words"], row["num_masks"] > 100) for row in run["masks"]] == [(50, True)] * 2 + [(1000, True)] * 2

@@ -64,8 +64,8 @@ def test_hadolint_finds_nothing_to_say() -> None:
     hadolint = str(beside) if beside.exists() else shutil.which("hadolint")
     if hadolint is None:
         pytest.skip("hadolint is not installed: its package has builds for Linux on x86-64")
-    told = subprocess.run([hadolint, str(ROOT / "Dockerfile")], capture_output=True, text=True, timeout=60)
-    assert (told.returncode, told.stdout) == (0, "")
+    result = subprocess.run([hadolint, str(ROOT / "Dockerfile")], capture_output=True, text=True, timeout=60)
+    assert (result.returncode, result.stdout) == (0, "")
 
 
 def test_there_is_an_image_for_each_kind_of_machine_with_its_packages_and_its_configuration() -> None:

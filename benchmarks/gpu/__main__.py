@@ -132,8 +132,8 @@ async def _with_engine(asked: list[str], arguments: argparse.Namespace, world: A
     except Exception as error:  # whatever this vLLM raises is its result
         if arguments.debug:
             raise
-        told = f"{type(error).__name__}: {str(error).partition(chr(10))[0][:300]} (--debug shows where)"
-        run["left_out"] |= {part: told for part in asked if part not in done}
+        result = f"{type(error).__name__}: {str(error).partition(chr(10))[0][:300]} (--debug shows where)"
+        run["left_out"] |= {part: result for part in asked if part not in done}
 
 
 def _engine_args(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -166,10 +166,10 @@ def _accelerator() -> str:
     """The GPUs by NVIDIA's own tool: asking torch would start CUDA in this process, before the engine's."""
     query = ["nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"]
     try:
-        told = subprocess.run(query, capture_output=True, text=True, check=True, timeout=30).stdout
+        result = subprocess.run(query, capture_output=True, text=True, check=True, timeout=30).stdout
     except (OSError, subprocess.SubprocessError):
         return "no GPU"
-    return "; ".join(line.strip() for line in told.splitlines())
+    return "; ".join(line.strip() for line in result.splitlines())
 
 
 def _say(what: str) -> None:

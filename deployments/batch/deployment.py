@@ -18,7 +18,7 @@ from deployments.batch.state.records import Clock
 from deployments.batch.state.store import Store, StoreError
 from deployments.batch.worker.feeder import Engines, ServeEngines
 from deployments.batch.worker.run_context import RunContext
-from deployments.batch.worker.runner import Runner
+from deployments.batch.worker.scheduler import BatchScheduler
 from deployments.errors import ApiError
 from deployments.process_setup import set_up_process, watch_event_loop
 from deployments.protocol.generation.reader import ChatRequestReader
@@ -61,7 +61,7 @@ def _method(
 
 
 class Batches:
-    """The batch deployment: its API's operations, and the runner of batches.
+    """The batch deployment: its API's operations, and the scheduler of batches.
 
     ``replica`` is the deployment that answers lines.
     """
@@ -81,9 +81,9 @@ class Batches:
         def make_context(is_stopping: Callable[[], bool]) -> RunContext:
             return RunContext(self._store, contents, running, reader, settings.limits, batch, is_stopping, clock)
 
-        self._runner = Runner(make_context)
-        self._service = BatchService(settings, self._store, contents, clock=clock, on_change=self._runner.wake)
-        self._runner.start()
+        self._scheduler = BatchScheduler(make_context)
+        self._service = BatchService(settings, self._store, contents, clock=clock, on_change=self._scheduler.wake)
+        self._scheduler.start()
         watch_event_loop()
 
     begin_upload = _method(BatchService.begin_upload)
@@ -102,16 +102,16 @@ class Batches:
     job_results = _method(BatchService.job_results)
 
     async def check_health(self) -> None:
-        """Raise where the runner of batches has ended; Serve then replaces the replica.
+        """Raise where the scheduler of batches has ended; Serve then replaces the replica.
 
         Serve calls what is no coroutine in a thread.
         """
-        if not self._runner.is_alive():
-            raise RuntimeError("the runner of batches has ended")
+        if not self._scheduler.is_alive():
+            raise RuntimeError("the scheduler of batches has ended")
 
     async def __del__(self) -> None:
         """Called by Serve when it ends the replica."""
-        await asyncio.to_thread(self._runner.stop, _STOP_S)
+        await asyncio.to_thread(self._scheduler.stop, _STOP_S)
         self._service.close()
         self._store.close()
 

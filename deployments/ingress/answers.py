@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from deployments.contract import Answer
 from deployments.errors import ApiError, InternalError, from_error_item, to_api_error
-from deployments.ingress.connections.room import Backlog, free_place
+from deployments.ingress.connections.budgets import Backlog, release_slot
 
 logger = logging.getLogger("ray.serve.wordbound")
 
@@ -152,7 +152,7 @@ class EventStream(Response):
                 raise from_error_item(item, self._request_id)
             yield item
         # All is made, and what is left of it is in the backlog.
-        free_place(scope)
+        release_slot(scope)
 
 
 async def _first(answer: AsyncGenerator[Answer]) -> Answer | None:

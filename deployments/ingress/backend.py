@@ -29,7 +29,7 @@ from deployments.errors import OverloadedError
 from deployments.handles import Watch, has_no_replica
 from deployments.settings.service import Settings
 from deployments.vocabulary.client import VocabularyClient
-from deployments.vocabulary.lists import Question
+from deployments.vocabulary.list_queries import Question
 
 logger = logging.getLogger("ray.serve.wordbound")
 

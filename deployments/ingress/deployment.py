@@ -22,8 +22,8 @@ from deployments.errors import ApiError, NotFoundError, to_api_error
 from deployments.ingress.answers import ClientLeft, respond, unless_client_leaves
 from deployments.ingress.backend import Backend, HandleBackend
 from deployments.ingress.body import read_checked
+from deployments.ingress.connections.budgets import Backlog
 from deployments.ingress.connections.proxy_callback import check_guarded
-from deployments.ingress.connections.room import Backlog
 from deployments.ingress.layers.auth import Authentication, KeyLimits, num_tokens, take_tokens
 from deployments.ingress.layers.request_id import Envelope
 from deployments.ingress.layers.routing import Gate, MaxConcurrent, Routes, check_host, header_check, route_check

@@ -30,7 +30,7 @@ class TokenizeRequest(Body):
     continue_final_message: bool | None = None
     """Of messages: whether the last one is left open. Needs ``add_generation_prompt`` to be false."""
     tools: Tools | None = None
-    """Of messages: what the template is told of tools."""
+    """Of messages: the tools that the template gets."""
 
 
 class DetokenizeRequest(Body):

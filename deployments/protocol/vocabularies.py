@@ -26,7 +26,7 @@ class CheckRequest(VocabularyFields):
     new_words: ChangedWords | None = None
     """Words that the text is meant to have although the list lacks them: they are counted apart."""
     words: bool | None = None
-    """Whether the answer tells every word of the text with its place, as ``words``; for ``json``."""
+    """Whether the answer has every word of the text with its place, as ``words``; for ``json``."""
 
 
 class CheckedText(NamedTuple):

@@ -30,10 +30,11 @@ from deployments.contract import (
     VocabularySpec,
 )
 from deployments.errors import EngineError
+from deployments.fair_semaphore import FairSemaphore, SemaphoreFullError
 from deployments.process_setup import HF_TOKEN, set_up_process, watch_event_loop
 from deployments.protocol.generation.reader import ChatRequestReader
-from deployments.replica.answers.answer_line import LineAnswerer
 from deployments.replica.answers.answering import NEEDS_AUTOMATON, ChatAnswerer
+from deployments.replica.answers.batch_line import BatchLineAnswerer
 from deployments.replica.answers.rows import ROWS_AT_ONCE, RowAnswerer
 from deployments.replica.engine import configuration, engine
 from deployments.replica.engine.adapters import EngineAdapters, LoadedAdapters
@@ -48,7 +49,6 @@ from deployments.replica.word_tools.answering import WordTools
 from deployments.settings.keys import NO_OWNER
 from deployments.settings.service import Settings
 from deployments.settings.sources import ON_A_CLUSTER
-from deployments.share import Share, ShareFullError
 from deployments.vocabulary.client import VocabularyClient
 from vocab.artefacts.store import ArtefactStore
 from vocab.automaton.speller import has_own_spelling
@@ -106,13 +106,13 @@ class Replica(LLMServer):
         vocabularies = VocabularyClient(vocabulary, settings.max_cached_vocabularies)
         lists = NodeLists(store, vocabularies.fetch, settings.mask_engine)
         install_tokenization(self)
-        self._share = Share(
+        self._semaphore = FairSemaphore(
             min(settings.max_sequences, engine.max_sequences(self)),
             settings.max_queued_requests,
             settings.max_queue_s,
             share_of_key=settings.share_of_key,
         )
-        self._rows = RowAnswerer(self, settings, tokenizer, facts, self._share, adapters)
+        self._rows = RowAnswerer(self, settings, tokenizer, facts, self._semaphore, adapters)
         await _bring_prebuilt(self, settings, vocabularies, lists)
         self._settings = settings
         self._chats = ChatAnswerer(
@@ -131,11 +131,11 @@ class Replica(LLMServer):
             adapters,
         )
         self._structures = Structures(tokenizer, engine.vocab_size(self), with_tools=compiles_tools(settings))
-        self._texts = Share(_TEXTS_AT_ONCE, settings.max_queued_requests, settings.max_queue_s)
-        self._lines = LineAnswerer(
+        self._texts = FairSemaphore(_TEXTS_AT_ONCE, settings.max_queued_requests, settings.max_queue_s)
+        self._lines = BatchLineAnswerer(
             _LinesEngine(self, self._chats, self._structures, settings, vocabularies),
             ChatRequestReader.of(settings),
-            Share(self._num_batch_sequences(settings)),
+            FairSemaphore(self._num_batch_sequences(settings)),
         )
         self._watch = asyncio.create_task(self._watch_engine(settings))
         self._follower = asyncio.create_task(adapters.keep_in_sync())
@@ -157,7 +157,7 @@ class Replica(LLMServer):
             yield refusal.item
             return
         answer = self._chats.answer(request)
-        async with aclosing(self._in_turn(self._share, request.num_sequences, request.caller, answer)) as items:
+        async with aclosing(self._in_turn(self._semaphore, request.num_sequences, request.caller, answer)) as items:
             async for item in items:
                 yield item
 
@@ -226,7 +226,7 @@ class Replica(LLMServer):
         owner = request.caller.owner
         most = self._settings.key(owner).max_sequences
         async with (
-            self._share.take(request.num_sequences, owner, most, has_begun=True),
+            self._semaphore.take(request.num_sequences, owner, most, has_begun=True),
             aclosing(self._chats.answer(request)) as items,
         ):
             async for item in items:
@@ -234,7 +234,7 @@ class Replica(LLMServer):
 
     def _width(self, caller: Caller) -> int:
         """Return how many rows of one request may be in the engine at once."""
-        return min(ROWS_AT_ONCE, self._share.most_of(self._settings.key(caller.owner).max_sequences))
+        return min(ROWS_AT_ONCE, self._semaphore.most_of(self._settings.key(caller.owner).max_sequences))
 
     async def _in_turns(
         self, caller: Caller, answer: AsyncGenerator[Item, None], fewer: tuple[str, str]
@@ -243,7 +243,7 @@ class Replica(LLMServer):
 
         @asynccontextmanager
         async def turn() -> AsyncIterator[None]:
-            await self._share.wait_for_turn(caller.owner, self._settings.key(caller.owner).max_sequences)
+            await self._semaphore.wait_for_turn(caller.owner, self._settings.key(caller.owner).max_sequences)
             yield
 
         async with aclosing(self._within_turn_and_time(turn(), answer, fewer)) as items:
@@ -251,10 +251,10 @@ class Replica(LLMServer):
                 yield item
 
     async def _in_turn(
-        self, share: Share, num_sequences: int, caller: Caller, answer: AsyncGenerator[Item, None]
+        self, semaphore: FairSemaphore, num_sequences: int, caller: Caller, answer: AsyncGenerator[Item, None]
     ) -> AsyncGenerator[Item | Answer, None]:
         """Yield an answer when its turn has come, which lasts as long as the answer."""
-        turn = share.take(num_sequences, caller.owner, self._settings.key(caller.owner).max_sequences)
+        turn = semaphore.take(num_sequences, caller.owner, self._settings.key(caller.owner).max_sequences)
         async with aclosing(self._within_turn_and_time(turn, answer, ("tokens", "max_tokens"))) as items:
             async for item in items:
                 yield item
@@ -282,11 +282,11 @@ class Replica(LLMServer):
                 param=fewer[1],
                 code="answer_timeout",
             ).item
-        except ShareFullError as full:
+        except SemaphoreFullError as full:
             yield _refusal("The service has no capacity for this request now.", "overloaded", full.retry_after_s)
 
     async def answer_line(self, request: LineRequest) -> LineAnswer:
-        """Answer one line of a batch; see ``LineAnswerer.answer``."""
+        """Answer one line of a batch; see ``BatchLineAnswerer.answer``."""
         return await self._lines.answer(request)
 
     async def _watch_engine(self, settings: Settings) -> None:
@@ -305,11 +305,11 @@ class Replica(LLMServer):
 
         See ``deployments.replica.engine.autoscaling``.
         """
-        return {METRIC: float(self._share.num_taken + self._share.num_waiting)}
+        return {METRIC: float(self._semaphore.num_taken + self._semaphore.num_waiting)}
 
     def _num_under_way(self) -> int:
         """Return how many sequences are under way, those of lines included."""
-        return self._share.num_taken + self._lines.num_taken
+        return self._semaphore.num_taken + self._lines.num_taken
 
     def _num_batch_sequences(self, settings: Settings) -> int:
         """Return how many sequences of batches may run at once.
@@ -392,7 +392,7 @@ async def _bring_prebuilt(
 
 
 class _LinesEngine:
-    """The replica as ``LineAnswerer`` uses it."""
+    """The replica as ``BatchLineAnswerer`` uses it."""
 
     def __init__(
         self,

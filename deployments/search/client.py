@@ -1,6 +1,6 @@
 """vLLM's engine client with searches: one request of vLLM's server becomes many small ones to the engine.
 
-vLLM's server renders the prompt and formats the answer. A request with an order (``deployments.search.order``) is
+vLLM's server renders the prompt and formats the answer. A request with a search (``deployments.search.request``) is
 answered here, by a search over the engine's own client; others pass through.
 """
 
@@ -19,8 +19,8 @@ from vllm.sampling_params import RequestOutputKind, SamplingParams
 from deployments.contract import Decoding
 from deployments.search.generator import CachedSteps, EngineGenerator, end_tokens, sentence_tokens
 from deployments.search.listed_logprobs import ListedLogprobs
-from deployments.search.order import ORDER_ARGUMENT, AnswerCost, SearchOrder
 from deployments.search.pacing import StreamPacer
+from deployments.search.request import SEARCH_ARGUMENT, AnswerCost, SearchRequest
 from deployments.search.rescued import EngineWriter, RescuedText, join_parts, merge
 from deployments.search.tokens import CUT_CHARACTER, Constraint, scores_of
 from vocab.automaton.tokenizer import TokenizerFacts
@@ -46,7 +46,7 @@ class SearchClient:
         self._lists = lists
         self._sentence_tokens = sentence_tokens(facts)
         self._textless = facts.textless
-        self._costs: WeakKeyDictionary[SearchOrder, AnswerCost] = WeakKeyDictionary()
+        self._costs: WeakKeyDictionary[SearchRequest, AnswerCost] = WeakKeyDictionary()
         self._unused_names: list[str] = []
         self._pacer = StreamPacer()
         transfer = client.vllm_config.kv_transfer_config
@@ -55,14 +55,14 @@ class SearchClient:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)
 
-    def cost_of(self, order: SearchOrder) -> AnswerCost | None:
-        """Return what the answer to this order has cost so far; None before its first part."""
-        return self._costs.get(order)
+    def cost_of(self, search: SearchRequest) -> AnswerCost | None:
+        """Return what the answer to this search has cost so far; None before its first part."""
+        return self._costs.get(search)
 
     def generate(
         self, prompt: Any, sampling_params: SamplingParams, request_id: str, **options: Any
     ) -> AsyncGenerator[RequestOutput, None]:
-        """Answer a request as ``AsyncLLM.generate`` does, by a search where it has an order.
+        """Answer a request as ``AsyncLLM.generate`` does, by a search where it has one.
 
         Closing it, or cancelling its next step, ends all that runs in the engine for it.
 
@@ -72,9 +72,9 @@ class SearchClient:
             ArtefactError: The list cannot be read here.
         """
         extra_args = dict(sampling_params.extra_args or {})
-        order: SearchOrder | None = extra_args.pop(ORDER_ARGUMENT, None)
+        search: SearchRequest | None = extra_args.pop(SEARCH_ARGUMENT, None)
         return self._after_prefill(
-            self._generate(prompt, sampling_params, request_id, order, extra_args, options), sampling_params
+            self._generate(prompt, sampling_params, request_id, search, extra_args, options), sampling_params
         )
 
     def _generate(
@@ -82,61 +82,61 @@ class SearchClient:
         prompt: Any,
         sampling_params: SamplingParams,
         request_id: str,
-        order: SearchOrder | None,
+        search: SearchRequest | None,
         extra_args: dict[str, Any],
         options: Mapping[str, Any],
     ) -> AsyncGenerator[RequestOutput, None]:
-        """Dispatch a request by its order: pass it through, or backtrack, score or search."""
-        if order is None:
+        """Dispatch a request by its search: pass it through, or backtrack, score or search."""
+        if search is None:
             answer = self._client.generate(prompt, sampling_params, request_id, **options)
             if sampling_params.output_kind == RequestOutputKind.DELTA:
                 answer = self._pacer.pace(answer)
             return self._without_unlisted_logprobs(answer, sampling_params)
         params = sampling_params.clone()
         params.extra_args = extra_args or None
-        decoding = order.decoding
+        decoding = search.decoding
         if decoding.rescue:
             return self._without_unlisted_logprobs(
-                self._rescue(prompt, params, request_id, order, options), sampling_params
+                self._rescue(prompt, params, request_id, search, options), sampling_params
             )
         if max(decoding.num_beams, decoding.best_of, decoding.search_width) == 1:
             return self._without_unlisted_logprobs(
-                self._score(prompt, params, request_id, order, options), sampling_params
+                self._score(prompt, params, request_id, search, options), sampling_params
             )
-        return self._search(prompt, params, request_id, order, options)
+        return self._search(prompt, params, request_id, search, options)
 
     async def _search(
-        self, prompt: Any, params: SamplingParams, request_id: str, order: SearchOrder, options: Mapping[str, Any]
+        self, prompt: Any, params: SamplingParams, request_id: str, search: SearchRequest, options: Mapping[str, Any]
     ) -> AsyncGenerator[RequestOutput, None]:
         """Answer by beams, candidates or sentences; yield the chosen texts as vLLM's outputs."""
         [generator] = await self._generators(EngineGenerator, prompt, params, request_id, options)
         outputs = self._outputs(request_id, prompt, generator)
         try:
-            if order.decoding.search_width > 1:
-                async with aclosing(self._by_sentences(generator, params, order, outputs)) as found:
+            if search.decoding.search_width > 1:
+                async with aclosing(self._by_sentences(generator, params, search, outputs)) as found:
                     async for output in found:
                         yield output
             else:
-                texts = await _whole_texts(generator, params, order.decoding)
-                self._costs[order] = AnswerCost(TextScore.of(texts[0]), generator.num_tokens)
+                texts = await _whole_texts(generator, params, search.decoding)
+                self._costs[search] = AnswerCost(TextScore.of(texts[0]), generator.num_tokens)
                 yield outputs.whole(texts)
         finally:
             await generator.close()
 
     async def _rescue(
-        self, prompt: Any, params: SamplingParams, request_id: str, order: SearchOrder, options: Mapping[str, Any]
+        self, prompt: Any, params: SamplingParams, request_id: str, search: SearchRequest, options: Mapping[str, Any]
     ) -> AsyncGenerator[RequestOutput, None]:
         """Answer with backtracking: yield a stream's parts as soon as they stay, else the whole texts."""
         writers = await self._generators(EngineWriter, prompt, params, request_id, options, params.n)
         outputs = self._outputs(request_id, prompt, writers[0])
-        share, ends = order.decoding.rescue, outputs.named_ends
+        share, ends = search.decoding.rescue, outputs.named_ends
         texts = [RescuedText(writer, params, share, ends, index) for index, writer in enumerate(writers)]
         parts: dict[int, list[CompletionOutput]] = {index: [] for index in range(params.n)}
         num_open = params.n
         try:
             async with aclosing(merge([text.parts() for text in texts])) as found:
                 async for part in found:
-                    self._costs[order] = AnswerCost(texts[0].score, sum(writer.num_tokens for writer in writers))
+                    self._costs[search] = AnswerCost(texts[0].score, sum(writer.num_tokens for writer in writers))
                     num_open -= part.finished()
                     if params.output_kind == RequestOutputKind.DELTA:
                         yield outputs.of([part], finished=num_open == 0)
@@ -182,17 +182,17 @@ class SearchClient:
         return _Outputs(request_id, prompt, self._client.renderer.get_eos_token_id(), generator.end_tokens)
 
     async def _by_sentences(
-        self, generator: EngineGenerator, params: SamplingParams, order: SearchOrder, outputs: "_Outputs"
+        self, generator: EngineGenerator, params: SamplingParams, search: SearchRequest, outputs: "_Outputs"
     ) -> AsyncGenerator[RequestOutput, None]:
         """Search sentence by sentence: yield a stream's parts as they are chosen, else the whole text."""
-        decoding, parts = order.decoding, list[Continuation]()
-        search = search_sentences(
+        decoding, parts = search.decoding, list[Continuation]()
+        sentences = search_sentences(
             generator, params.max_tokens, width=decoding.search_width, select=decoding.select, seed=params.seed
         )
-        async with aclosing(search) as found:
+        async with aclosing(sentences) as found:
             async for part in found:
                 parts.append(part)
-                self._costs[order] = AnswerCost(TextScore.of(*parts), generator.num_tokens)
+                self._costs[search] = AnswerCost(TextScore.of(*parts), generator.num_tokens)
                 if params.output_kind == RequestOutputKind.DELTA:
                     yield outputs.part(part)
         if params.output_kind != RequestOutputKind.DELTA:
@@ -265,7 +265,7 @@ class SearchClient:
         return Constraint(reference, await asyncio.to_thread(self._lists.for_text, reference))
 
     async def _score(
-        self, prompt: Any, params: SamplingParams, request_id: str, order: SearchOrder, options: Mapping[str, Any]
+        self, prompt: Any, params: SamplingParams, request_id: str, search: SearchRequest, options: Mapping[str, Any]
     ) -> AsyncGenerator[RequestOutput, None]:
         """Yield the engine's own sample as the answer, and record what it cost."""
         is_silent = params.logprobs is None
@@ -289,7 +289,7 @@ class SearchClient:
                     num_tokens += len(completion.token_ids)
                     if is_silent:
                         completion.logprobs = completion.cumulative_logprob = None
-                self._costs[order] = AnswerCost(score, num_tokens)
+                self._costs[search] = AnswerCost(score, num_tokens)
                 yield output
 
 

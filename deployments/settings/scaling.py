@@ -55,7 +55,7 @@ class Autoscaling(BaseModel):
     downscaling_factor: float | None = Field(default=None, gt=0)
     """What part of the difference is taken away at once; by default all of it."""
     look_back_period_s: float = Field(default=30.0, gt=0)
-    """What is wanted is told from the last so many seconds."""
+    """Demand counts over the last so many seconds."""
     aggregation_function: Literal["mean", "max", "min"] = "mean"
     """How what was seen in that time is put together."""
     policy: Policy | None = None

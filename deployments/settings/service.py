@@ -99,7 +99,7 @@ class Settings(BaseSettings):
     env_file: Path | None = None
     """A file of variables, one ``NAME=value`` a line, names in any case; by default ``.env`` in the working directory
     of the process that builds the application, where there is one. Other names than those of settings are ignored,
-    and told in the log. ``docs/migration.md`` has the names of a transformers server."""
+    and named in the log. ``docs/migration.md`` has the names of a transformers server."""
     keys: dict[str, Key] = {}
     """Further keys and the limits of each, by name: small letters, digits, ``_`` and ``-``, up to 64. Files and batches
     belong to the name, so that a key can be replaced without losing them. ``default`` gives the limits of
@@ -206,7 +206,7 @@ class Settings(BaseSettings):
     """The part of these sequences that a key may hold, where there are several keys and it has no ``max_sequences`` of
     its own, so that another's request begins at once. Costs a key the rest of an engine that nobody else uses."""
     max_queued_requests: int = Field(default=256, ge=0)
-    """Requests that wait in each replica for that; one more is refused with 503, and told when to come back."""
+    """Requests that wait in each replica for that; one more is refused with 503, which says when to come back."""
     max_queue_s: float = Field(default=30.0, gt=0)
     """One that has waited so long is refused too, and at once if it would wait for half of it by what the last requests
     took. Clients give up after about a minute without a first token."""

@@ -66,7 +66,7 @@ class Variables(EnvSettingsSource):
         self.warnings = [
             f"{name}: {old.warning}" for name, old in OLD_NAMES.items() if name in given and old.warning is not None
         ]
-        """What to tell about names that work otherwise here than where they come from."""
+        """Warnings about names that work otherwise here than where they come from."""
 
     def _give(self, name: str, variable: str, value: str) -> None:
         """Set a variable from what ``name`` gives, unless an earlier name gave it."""
@@ -149,7 +149,7 @@ class Sources:
     Attributes:
         readers: In order of precedence: environment, secret files, ``.env`` file, YAML arguments.
         names: By setting where its values come from; the first counts.
-        warnings: What to tell at the start about the variables that were given; no values.
+        warnings: What to log at the start about the variables that were given; no values.
     """
 
     def __init__(

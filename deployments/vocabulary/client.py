@@ -17,7 +17,7 @@ from deployments.contract import ENGINE_START_S, ResolvedVocabulary, VocabularyS
 from deployments.errors import UNAVAILABLE, OverloadedError, root_cause
 from deployments.handles import Watch, has_no_replica
 from deployments.settings.keys import NO_OWNER
-from deployments.vocabulary.lists import Question
+from deployments.vocabulary.list_queries import Question
 from vocab.errors import VocabularyError
 
 logger = logging.getLogger("ray.serve.wordbound")
@@ -57,7 +57,7 @@ class VocabularyClient:
         """Return the answer to a question about lists or a text, in a turn of ``owner``.
 
         Raises:
-            VocabularyError, OverloadedError: Those of ``Lists.answer``, and where the deployment cannot be reached.
+            VocabularyError, OverloadedError: Those of ``ListQueries.answer``; the deployment cannot be reached.
         """
         answer: bytes | Exception = await self._ask("answer_or_refuse", question, owner)
         if isinstance(answer, Exception):

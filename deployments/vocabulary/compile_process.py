@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from vocab.compiler.child import cpu_seconds, resident_bytes
+from vocab.compiler.child_process import cpu_seconds, resident_bytes
 from vocab.compiler.jobs import CheckStructure, Job, Reply, read_reply, write_job
 from vocab.compiler.worker import EXIT_S
 from vocab.errors import CompileError, CompileTimeoutError, ListTooLargeError

@@ -24,9 +24,9 @@ from deployments.rates import IN_MEMORY, RateExceededError, Rates
 from deployments.settings.keys import NO_OWNER
 from deployments.settings.service import Settings
 from deployments.single_flight import SingleFlight
+from deployments.vocabulary.compile_pool import CompileLimits, CompilePool
 from deployments.vocabulary.compile_process import WorkerCommand
-from deployments.vocabulary.compiler import Compiler, CompilerLimits
-from deployments.vocabulary.lists import Lists, Question, Stamp, stamp_of
+from deployments.vocabulary.list_queries import ListQueries, Question, Stamp, stamp_of
 from vocab.artefacts.shared_store import SharedStore
 from vocab.artefacts.store import ArtefactStore
 from vocab.compiler.jobs import FIRST_WORDS, ChangeList, Compiled, CompileList, MeasureTexts
@@ -38,8 +38,8 @@ MAX_LAST_GOOD: Final = 256
 """List files whose last usable version is remembered."""
 
 
-class CompilesLists(Protocol):
-    """What ``Vocabulary`` uses of ``compiler.Compiler``."""
+class ListCompilePool(Protocol):
+    """What ``Vocabulary`` uses of ``compiler.CompilePool``."""
 
     async def warm_up(self) -> None: ...
     async def compile(self, job: CompileList | ChangeList, owner: str) -> Compiled: ...
@@ -58,7 +58,7 @@ class _LastGood:
 class Vocabulary:
     """Resolves vocabularies to compiled artefacts. Every method may be called concurrently."""
 
-    def __init__(self, settings: Settings, store: ArtefactStore, compiler: CompilesLists) -> None:
+    def __init__(self, settings: Settings, store: ArtefactStore, compiler: ListCompilePool) -> None:
         self._settings = settings
         self._store = store
         self._compiler = compiler
@@ -70,7 +70,7 @@ class Vocabulary:
         self._rates = Rates(IN_MEMORY)
 
     @classmethod
-    async def create(cls, settings: Settings, *, compiler: CompilesLists | None = None) -> Self:
+    async def create(cls, settings: Settings, *, compiler: ListCompilePool | None = None) -> Self:
         """Open the store, start the compiler, and compile the lists of ``prebuild_langs``."""
         set_up_process(settings)
         shared = None
@@ -79,7 +79,7 @@ class Vocabulary:
         store = await asyncio.to_thread(
             ArtefactStore, settings.resolved_artefact_dir(), settings.artefact_bytes, shared
         )
-        created = cls(settings, store, compiler or Compiler(_command(settings), _limits(settings)))
+        created = cls(settings, store, compiler or CompilePool(_command(settings), _limits(settings)))
         await created._compiler.warm_up()
         for lang, n_words in product(settings.prebuild_langs, settings.prebuilt_counts):
             await created._list(VocabularySpec(lang=lang, n_words=n_words), NO_OWNER)
@@ -234,7 +234,7 @@ class VocabularyDeployment:
 
     async def __init__(self, settings: Settings) -> None:  # type: ignore[misc]  # Serve awaits a constructor
         self._vocabulary = await Vocabulary.create(settings)
-        self._lists = Lists(settings.wordlist_dir, settings.limits)
+        self._lists = ListQueries(settings.wordlist_dir, settings.limits)
         watch_event_loop()
 
     async def resolve_or_refuse(self, spec: VocabularySpec, owner: str) -> ResolvedVocabulary | VocabularyError:
@@ -265,5 +265,5 @@ def _command(settings: Settings) -> WorkerCommand:
     )
 
 
-def _limits(settings: Settings) -> CompilerLimits:
-    return CompilerLimits(settings.compile_deadline_s, settings.compile_memory_bytes, settings.compile_idle_s)
+def _limits(settings: Settings) -> CompileLimits:
+    return CompileLimits(settings.compile_deadline_s, settings.compile_memory_bytes, settings.compile_idle_s)

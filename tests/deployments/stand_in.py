@@ -28,7 +28,7 @@ from deployments.contract import (
     prompts_of,
 )
 from deployments.settings.limits import Limits
-from deployments.vocabulary.lists import AskCheck, Lists, Question
+from deployments.vocabulary.list_queries import AskCheck, ListQueries, Question
 from vocab.errors import CompileError, CompileTimeoutError, OptionsError, TokenBudgetError, UnknownLanguageError
 
 WORDS = ("one ", "two ", "three")
@@ -77,7 +77,7 @@ class StandIn:
     calls: list[Call] = field(default_factory=list)
     owners: list[str] = field(default_factory=list)
     ready: bool = True
-    lists: Lists = field(default_factory=lambda: Lists(None, Limits()))
+    lists: ListQueries = field(default_factory=lambda: ListQueries(None, Limits()))
 
     async def resolve(self, spec: VocabularySpec, owner: str = "") -> ResolvedVocabulary:
         self.owners.append(owner)
@@ -205,16 +205,16 @@ async def _tools(body: dict[str, Any], request_id: str) -> AsyncGenerator[RowsIt
     async for item in _failing(body["text"]):
         yield item
         return
-    told = {name: value for name, value in body.items() if name not in ("spec", "stream")}
+    result = {name: value for name, value in body.items() if name not in ("spec", "stream")}
     if body.get("stream"):
         yield 'data: {"text":"One."}\n\n'
         async for item in _failing(body["text"].partition("!")[2]):
             yield item
             return
-        yield f"data: {json.dumps(told)}\n\n"
+        yield f"data: {json.dumps(result)}\n\n"
         yield "data: [DONE]\n\n"
     else:
-        yield told
+        yield result
 
 
 async def _failing(wish: Any) -> AsyncGenerator[Answer]:
@@ -253,12 +253,12 @@ async def _script(body: ChatBody, request_id: str) -> AsyncGenerator[Answer]:
         return
     if not body.get("stream"):
         text = "".join(WORDS)
-        told = {"message": {"role": "assistant", "content": text}} if is_chat else {"text": text}
-        yield {**_answer(request_id, told, "chat.completion" if is_chat else "text_completion"), "usage": USAGE}
+        result = {"message": {"role": "assistant", "content": text}} if is_chat else {"text": text}
+        yield {**_answer(request_id, result, "chat.completion" if is_chat else "text_completion"), "usage": USAGE}
         return
     for word in WORDS:
-        told = {"delta": {"content": word}} if is_chat else {"text": word}
-        yield _event(_answer(request_id, told, "chat.completion.chunk" if is_chat else "text_completion"))
+        result = {"delta": {"content": word}} if is_chat else {"text": word}
+        yield _event(_answer(request_id, result, "chat.completion.chunk" if is_chat else "text_completion"))
         if wish == "please stall later":
             await asyncio.sleep(3600)
         if wish == "please fail later":
@@ -272,13 +272,13 @@ async def _script(body: ChatBody, request_id: str) -> AsyncGenerator[Answer]:
     yield "data: [DONE]\n\n"
 
 
-def _answer(request_id: str, told: dict[str, Any], kind: str) -> dict[str, Any]:
+def _answer(request_id: str, result: dict[str, Any], kind: str) -> dict[str, Any]:
     return {
         "id": f"cmpl-{request_id}",
         "object": kind,
         "created": 0,
         "model": "stand-in",
-        "choices": [{"index": 0, **told, "finish_reason": None, "logprobs": None}],
+        "choices": [{"index": 0, **result, "finish_reason": None, "logprobs": None}],
     }
 
 

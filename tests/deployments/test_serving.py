@@ -123,8 +123,8 @@ def test_an_end_finishes_what_is_short_and_tells_what_is_long(served: Served) ->
         assert_refused(served)
         assert short.result(60) == "data: [DONE]"
         for one in (long, longer):
-            told: dict[str, Any] = json.loads(one.result(60).removeprefix("data: "))
-            assert told["error"]["code"] == "overloaded"
+            summary: dict[str, Any] = json.loads(one.result(60).removeprefix("data: "))
+            assert summary["error"]["code"] == "overloaded"
     # Nothing is waited for any more.
     served.process.wait(20)
     assert psutil.wait_procs(family, 10)[1] == []

@@ -27,7 +27,7 @@ PROXY_KEY = "sk-change-me"
 ALIAS = "story-writer"
 
 
-def told(answer: Any) -> dict[str, Any]:
+def result(answer: Any) -> dict[str, Any]:
     """The text of an answer and its ``vocab`` block, None where it has none."""
     choice = answer.choices[0]
     text = choice.message.content if hasattr(choice, "message") else choice.text
@@ -50,10 +50,10 @@ def by_client(url: str, key: str, model: str) -> dict[str, Any]:
     chat = {**where, "model": f"openai/{model}", "messages": MESSAGES, **HOW}
     text = {**where, "model": f"text-completion-openai/{model}", "prompt": PROMPT, **HOW}
     return {
-        "chat": told(litellm.completion(**chat, extra_body={"vocab": VOCAB})),
+        "chat": result(litellm.completion(**chat, extra_body={"vocab": VOCAB})),
         "stream": streamed(litellm.completion(**chat, stream=True, extra_body={"vocab": VOCAB})),
-        "free": told(litellm.completion(**chat)),
-        "completion": told(litellm.text_completion(**text, extra_body={"vocab": VOCAB})),
+        "free": result(litellm.completion(**chat)),
+        "completion": result(litellm.text_completion(**text, extra_body={"vocab": VOCAB})),
         "bad": refusal(lambda: litellm.completion(**{**chat, "n": 99})),
     }
 
@@ -65,9 +65,9 @@ def by_proxy(url: str) -> dict[str, Any]:
         chat = {"model": ALIAS, "messages": MESSAGES, **HOW}
         return {
             "models": [model.id for model in client.models.list()],
-            "chat": told(create(**chat, extra_body={"vocab": VOCAB})),
+            "chat": result(create(**chat, extra_body={"vocab": VOCAB})),
             "stream": streamed(create(**chat, stream=True, extra_body={"vocab": VOCAB})),
-            "fixed": told(create(**{**chat, "model": f"{ALIAS}-1000"})),
+            "fixed": result(create(**{**chat, "model": f"{ALIAS}-1000"})),
             "bad": refusal(lambda: create(**chat, extra_body={"vocab": {"lang": "xx"}})),
         }
 

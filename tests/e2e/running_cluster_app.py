@@ -20,6 +20,6 @@ class Teller:
 
 
 def build(args: Mapping[str, Any]) -> serve.Application:
-    told: Any = serve.deployment(Teller, ray_actor_options={"num_cpus": 0})
-    application: serve.Application = told.bind(Settings.load(args))
+    result: Any = serve.deployment(Teller, ray_actor_options={"num_cpus": 0})
+    application: serve.Application = result.bind(Settings.load(args))
     return application

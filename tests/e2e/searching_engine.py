@@ -30,7 +30,7 @@ from deployments.replica.engine.engine import count_steps, num_requests
 from deployments.replica.engine.engine_watch import EngineWatch
 from deployments.search.client import SearchClient
 from deployments.search.generator import MAX_STEP_TOKENS
-from deployments.search.order import ORDER_ARGUMENT, SearchOrder
+from deployments.search.request import SEARCH_ARGUMENT, SearchRequest
 from tests.e2e.forking_engine import fork_cases
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.matching.engine_cache import EngineCache
@@ -113,7 +113,7 @@ async def watch(client: SearchClient, grammar: str) -> dict[str, Any]:
         if counter.num_steps != last_step or asked.done():
             longest_gap_s = max(longest_gap_s, time.monotonic() - last_at)
             last_step, last_at = counter.num_steps, time.monotonic()
-    told = {"longest_wait_s": max(asked.result()), "longest_gap_s": longest_gap_s, "num_given_up": 0}
+    summary = {"longest_wait_s": max(asked.result()), "longest_gap_s": longest_gap_s, "num_given_up": 0}
     watching = EngineWatch(
         lambda: False, lambda: counter.num_steps, lambda: num_requests(served), STALL_S, lambda: 0, end=ended.set
     )
@@ -121,16 +121,16 @@ async def watch(client: SearchClient, grammar: str) -> dict[str, Any]:
     [core] = [child for child in psutil.Process().children() if "EngineCore" in " ".join(child.cmdline())]
     os.kill(core.pid, signal.SIGSTOP)
     try:
-        while not ended.is_set() and told["num_given_up"] < 40 * STALL_S:
+        while not ended.is_set() and summary["num_given_up"] < 40 * STALL_S:
             with suppress(TimeoutError):
                 async with asyncio.timeout(0.2):
-                    await write(client, grammar, request_id=f"given-up-{told['num_given_up']}")
-            told["num_given_up"] += 1
+                    await write(client, grammar, request_id=f"given-up-{summary['num_given_up']}")
+            summary["num_given_up"] += 1
             await asyncio.sleep(0.02)
     finally:
         os.kill(core.pid, signal.SIGCONT)
         task.cancel()
-    return told | {"ended_at_rest": ended.is_set()}
+    return summary | {"ended_at_rest": ended.is_set()}
 
 
 def params(grammar: str, max_tokens: int, decoding: Decoding | None) -> SamplingParams:
@@ -139,7 +139,7 @@ def params(grammar: str, max_tokens: int, decoding: Decoding | None) -> Sampling
         temperature=0.8,
         output_kind=RequestOutputKind.DELTA,
         structured_outputs=StructuredOutputsParams(grammar=grammar),
-        extra_args=None if decoding is None else {ORDER_ARGUMENT: SearchOrder(decoding)},
+        extra_args=None if decoding is None else {SEARCH_ARGUMENT: SearchRequest(decoding)},
     )
 
 
@@ -166,9 +166,11 @@ async def measure(model: str, folder: str, grammar: str) -> dict[str, Any]:
         forks = await fork_cases(engine)
         facts = TokenizerFacts.from_tokenizer(engine.renderer.get_tokenizer())
         client = SearchClient(engine, EngineCache(Path(folder), facts), facts)
-        told = {name: await give_up(client, grammar, decoding, by_closing=False) for name, decoding in SEARCHES.items()}
-        told["a stream"] = await give_up(client, grammar, SEARCHES["sentences"], by_closing=True)
-        return {"forks": forks, "searches": told, "watch": await watch(client, grammar)}
+        summary = {
+            name: await give_up(client, grammar, decoding, by_closing=False) for name, decoding in SEARCHES.items()
+        }
+        summary["a stream"] = await give_up(client, grammar, SEARCHES["sentences"], by_closing=True)
+        return {"forks": forks, "searches": summary, "watch": await watch(client, grammar)}
     finally:
         engine.shutdown()
 

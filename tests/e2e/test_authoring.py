@@ -44,15 +44,15 @@ def test_new_words_are_those_of_the_answers_block_and_no_more(service: Service) 
     checker, seen = TextChecker(words, ListOptions(), 1000), 0
     for answer in answers(service, {"new_words": {"n_words": REACH, "per_100": 5, "max": 3}}, temperature=1.0):
         assert answer.vocab is not None
-        told = answer.vocab["new_words"]
+        result = answer.vocab["new_words"]
         found = {answer.text[word.start : word.end] for word in checker.check(answer.text).not_allowed}
-        assert {_base(word) for word in found} == {_base(one["word"]) for one in told}
-        assert len(told) <= 3 and all(1000 < one["rank"] <= REACH for one in told)
-        for one in told:
+        assert {_base(word) for word in found} == {_base(one["word"]) for one in result}
+        assert len(result) <= 3 and all(1000 < one["rank"] <= REACH for one in result)
+        for one in result:
             assert answer.text[one["start"] :].lower().startswith(one["word"].lower())
-        starts = [len(answer.text[: one["start"]].split()) for one in told]
+        starts = [len(answer.text[: one["start"]].split()) for one in result]
         assert all(after - before >= 20 for before, after in pairwise(starts))
-        seen += len(told)
+        seen += len(result)
     assert seen
 
 

@@ -102,20 +102,20 @@ def test_what_cannot_be_kept_is_refused_by_its_name(service: Service) -> None:
 def test_texts_become_the_tokenizers_own_tokens_and_back(http: httpx.Client, shallow_path: Path) -> None:
     tokenizer: Any = AutoTokenizer.from_pretrained(shallow_path)
     text = "Ein Wörtchen über 3 Katzen 🐈, <|im_end|>\n"
-    told = http.post("/tokenize", json={"model": MODEL, "prompt": text, "return_token_strs": True}).json()
-    assert told["tokens"] == tokenizer.encode(text)
-    assert told["token_strs"] == tokenizer.convert_ids_to_tokens(told["tokens"])
-    assert (told["count"], told["max_model_len"]) == (len(told["tokens"]), CONTEXT_LENGTH)
-    assert http.post("/detokenize", json={"tokens": told["tokens"]}).json() == {"prompt": text}
+    result = http.post("/tokenize", json={"model": MODEL, "prompt": text, "return_token_strs": True}).json()
+    assert result["tokens"] == tokenizer.encode(text)
+    assert result["token_strs"] == tokenizer.convert_ids_to_tokens(result["tokens"])
+    assert (result["count"], result["max_model_len"]) == (len(result["tokens"]), CONTEXT_LENGTH)
+    assert http.post("/detokenize", json={"tokens": result["tokens"]}).json() == {"prompt": text}
     assert http.post("/detokenize", json={"tokens": [10**6]}).status_code == 400
     assert http.post("/tokenize", json={"prompt": text}, headers={"X-API-Key": "wrong"}).status_code == 401
 
 
 def test_the_tokens_of_messages_are_those_of_a_chat(service: Service, http: httpx.Client) -> None:
     messages = [{"role": "user", "content": "Say <|im_end|> twice."}]
-    told = http.post("/tokenize", json={"messages": messages}).json()
+    result = http.post("/tokenize", json={"messages": messages}).json()
     chat = service.start(messages[0]["content"], max_tokens=1)
-    assert told["count"] == chat.usage.prompt_tokens
+    assert result["count"] == chat.usage.prompt_tokens
 
 
 def test_the_models_card_says_how_long_its_context_is(service: Service) -> None:

@@ -57,7 +57,7 @@ def growth_of(name: str) -> Iterator[list[int]]:
     [pid] = our_processes_named(name)
     process = psutil.Process(pid)
     start = most = process.memory_info().rss
-    has_ended, told = threading.Event(), list[int]()
+    has_ended, summary = threading.Event(), list[int]()
 
     def look() -> None:
         nonlocal most
@@ -67,11 +67,11 @@ def growth_of(name: str) -> Iterator[list[int]]:
     looking = threading.Thread(target=look)
     looking.start()
     try:
-        yield told
+        yield summary
     finally:
         has_ended.set()
         looking.join()
-        told.append(most - start)
+        summary.append(most - start)
 
 
 def ask(service: Service, path: str, body: dict[str, Any], key: str = KEY) -> httpx.Response:

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.e2e
 
 
 @pytest.fixture(scope="module")
-def told(service: Service, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def result(service: Service, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("litellm")
     [config] = blocks_run_by(__file__, "docs/recipes.md")
     (folder / "litellm.yaml").write_text(config.text.replace("http://127.0.0.1:8000", service.url))
@@ -32,13 +32,13 @@ def told(service: Service, tmp_path_factory: pytest.TempPathFactory) -> dict[str
 
 @pytest.mark.parametrize("way", [("client", "chat"), ("client", "stream"), ("client", "completion"), ("proxy", "chat"),
                                  ("proxy", "stream"), ("proxy", "fixed")])  # fmt: skip
-def test_a_list_holds_through_litellm(told: dict[str, Any], way: tuple[str, str]) -> None:
-    answer = told[way[0]][way[1]]
+def test_a_list_holds_through_litellm(result: dict[str, Any], way: tuple[str, str]) -> None:
+    answer = result[way[0]][way[1]]
     # A completion may begin with a dash, which stands after a word.
     text = f"the {answer['text'].lstrip()}" if way[1] == "completion" else answer["text"]
     assert_only_listed_words(text, "en", 1000 if way[1] == "fixed" else 500, end="sentence")
 
 
 @pytest.mark.parametrize("by", ["client", "proxy"])
-def test_a_refusal_comes_through_with_its_status(told: dict[str, Any], by: str) -> None:
-    assert told[by]["bad"]["status"] == 400
+def test_a_refusal_comes_through_with_its_status(result: dict[str, Any], by: str) -> None:
+    assert result[by]["bad"]["status"] == 400

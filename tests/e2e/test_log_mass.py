@@ -81,11 +81,11 @@ def world(shallow_path: Path, tmp_path_factory: pytest.TempPathFactory) -> World
 @pytest.fixture(scope="module")
 def reports(world: World, shallow_path: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     folder = tmp_path_factory.mktemp("engine")
-    asked, told, log = folder / "requests.json", folder / "reports.json", folder / "engine.log"
+    asked, result, log = folder / "requests.json", folder / "reports.json", folder / "engine.log"
     asked.write_text(json.dumps(list(world.requests.values())))
-    arguments = (str(shallow_path), str(asked), str(told))
+    arguments = (str(shallow_path), str(asked), str(result))
     run_program("tests.e2e.measured_engine", *arguments, log=log, artefacts=world.folder)
-    return dict(zip(world.requests, json.loads(told.read_text()), strict=True))
+    return dict(zip(world.requests, json.loads(result.read_text()), strict=True))
 
 
 def log_p_errors(world: World, name: str, report: dict[str, Any]) -> list[float]:
@@ -127,8 +127,8 @@ def test_the_masses_are_those_of_the_tokens_that_might_have_come(
     for field, temperature in enumerate((1.0, request["temperature"] or 1.0)):
         log_p = world.log_p(request["prompt"], report["tokens"], temperature)
         expected = [float(log_p[place, tokens].logsumexp(0)) for place, tokens in enumerate(allowed)]
-        told = [unpack(position["rank"])[field] for position in report["positions"]]
-        assert told == pytest.approx(expected, abs=TOLERANCE)
+        result = [unpack(position["rank"])[field] for position in report["positions"]]
+        assert result == pytest.approx(expected, abs=TOLERANCE)
         assert min(expected) < -0.1, "the list costs something"
 
 

@@ -12,12 +12,12 @@ import pytest
 
 from deployments.contract import ResolvedVocabulary, VocabularySpec
 from deployments.settings.service import Settings
+from deployments.vocabulary.compile_pool import CompileLimits, CompilePool
 from deployments.vocabulary.compile_process import WorkerCommand
-from deployments.vocabulary.compiler import Compiler, CompilerLimits
 from deployments.vocabulary.deployment import Vocabulary
 from tests.deployments.processes import is_gone
 from vocab.automaton.speller import load_speller
-from vocab.compiler.child import resident_bytes
+from vocab.compiler.child_process import resident_bytes
 from vocab.lists.wordlists import load_word_list
 from vocab.matching.engine_cache import EngineCache
 from vocab.matching.matcher import Matcher
@@ -48,8 +48,8 @@ class World:
             },
             {},
         )
-        self.compiler = Compiler(
-            WorkerCommand(folder, STORE_BYTES, model=str(model)), CompilerLimits(max_memory_bytes=MEMORY_BYTES)
+        self.compiler = CompilePool(
+            WorkerCommand(folder, STORE_BYTES, model=str(model)), CompileLimits(max_memory_bytes=MEMORY_BYTES)
         )
         tokenizer = load_speller(str(model)).facts
         self.cache = EngineCache(folder, tokenizer, CACHE_BYTES)

@@ -66,16 +66,16 @@ def test_the_programs_of_a_page_run(service: Service, shallow_path: Path, tmp_pa
         timeout=600,
         check=False,
     )
-    told = [json.loads(line) for line in done.stdout.splitlines()]
-    for step, result in zip(steps, told, strict=False):
+    summary = [json.loads(line) for line in done.stdout.splitlines()]
+    for step, result in zip(steps, summary, strict=False):
         assert result["status"] == step["status"], f"{step['name']}\n{step['text']}\n{result['output']}{done.stderr}"
         if "shown" in step:
             assert_shown(result["output"], step["shown"])
-    assert len(told) == len(steps), done.stderr
+    assert len(summary) == len(steps), done.stderr
     for block in page:
         if "answer" in block.marks:
             # It is of the program before it, whose last line prints what came.
-            printed = next(result["output"] for result in reversed(told) if line_of(result["name"]) < block.line)
+            printed = next(result["output"] for result in reversed(summary) if line_of(result["name"]) < block.line)
             assert_has_members(ast.literal_eval(printed.splitlines()[-1]), json.loads(block.text))
 
 

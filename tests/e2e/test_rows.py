@@ -78,11 +78,11 @@ def test_rows_are_the_models_own(http: httpx.Client, tokenizer: Any, expected: l
 def test_the_likeliest_tokens_and_given_ones_agree_with_rows(http: httpx.Client, tokenizer: Any) -> None:
     tokens = tokenizer.encode(TEXTS[0])
     [row] = rows(http, tokens)
-    told = http.post("/v1/logprobs", json={"prompt": tokens, "top_logprobs": 5}).json()
-    [top] = told["data"]
+    summary = http.post("/v1/logprobs", json={"prompt": tokens, "top_logprobs": 5}).json()
+    [top] = summary["data"]
     assert top["token_ids"][0] == int(row.argmax())
     np.testing.assert_allclose(top["logprobs"], np.sort(row)[:-6:-1], atol=2e-2)
-    assert told["usage"]["prompt_tokens"] == len(tokens)
+    assert summary["usage"]["prompt_tokens"] == len(tokens)
     scored = http.post("/v1/token_logprobs", json={"prompt": tokens[:2], "token_ids": tokens[2:]}).json()["logprobs"]
     prefixes = [tokens[:end] for end in range(2, len(tokens))]
     from_rows = [row[token] for row, token in zip(rows(http, prefixes), tokens[2:], strict=True)]
@@ -91,13 +91,13 @@ def test_the_likeliest_tokens_and_given_ones_agree_with_rows(http: httpx.Client,
 
 def test_the_table_has_the_models_tokens(http: httpx.Client, tokenizer: Any) -> None:
     answer = http.get("/v1/tokens")
-    told = answer.json()
-    spelled = [base64.b64decode(token) for token in told["tokens"]]
-    assert told["vocab_size"] == len(spelled) == V
+    summary = answer.json()
+    spelled = [base64.b64decode(token) for token in summary["tokens"]]
+    assert summary["vocab_size"] == len(spelled) == V
     for text in (*TEXTS, "Ein Wörtchen über 3 Katzen 🐈"):
         assert b"".join(spelled[token] for token in tokenizer.encode(text)).decode() == text
-    assert set(tokenizer.all_special_ids) <= set(told["special_ids"])
-    assert tokenizer.eos_token_id in told["eos_token_ids"]
+    assert set(tokenizer.all_special_ids) <= set(summary["special_ids"])
+    assert tokenizer.eos_token_id in summary["eos_token_ids"]
     assert http.get("/v1/tokens", headers={"If-None-Match": answer.headers["etag"]}).status_code == 304
 
 

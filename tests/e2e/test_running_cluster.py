@@ -94,16 +94,16 @@ class Head:
         while time.monotonic() < end:
             headers = {"Authorization": f"Bearer {self.token}"}
             answer = httpx.get(f"{self.dashboard}/api/serve/applications/", headers=headers, timeout=30)
-            told = answer.json()["applications"].get("told") if answer.is_success else None
-            if told and told["status"] not in ("DEPLOYING", "NOT_STARTED"):
-                return told["status"], told["message"]
+            result = answer.json()["applications"].get("told") if answer.is_success else None
+            if result and result["status"] not in ("DEPLOYING", "NOT_STARTED"):
+                return result["status"], result["message"]
             time.sleep(0.2)
         raise AssertionError("the application was not deployed")
 
     def tells(self) -> dict[str, Any]:
         assert self.status() == ("RUNNING", "")
-        told: dict[str, Any] = httpx.get(f"http://127.0.0.1:{self.port}/", timeout=30).json()
-        return told
+        result: dict[str, Any] = httpx.get(f"http://127.0.0.1:{self.port}/", timeout=30).json()
+        return result
 
 
 @pytest.fixture(scope="module")
@@ -114,13 +114,13 @@ def head() -> Iterator[Head]:
         node1, node2, operator = (folder / name for name in ("node1", "node2", "operator"))
         for home in (node1, node2, operator):
             home.mkdir()
-        told = subprocess.run(
+        result = subprocess.run(
             ["bash", "-c", SCP + typed_text(TOKEN)],
             env=environment(node1, NODE2=str(node2)),
             capture_output=True,
             text=True,
         )
-        assert told.returncode == 0, told.stderr
+        assert result.returncode == 0, result.stderr
         token = (node2 / ".ray" / "auth_token").read_text()
         port, web = free_port(), free_port()
         made = Head(operator, node2, token, f"127.0.0.1:{port}", f"http://127.0.0.1:{web}", free_port())

@@ -30,8 +30,8 @@ def found(shallow_path: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[
         "tests.e2e.searching_engine", str(shallow_path), str(folder), grammar, str(results),
         log=folder / "engine.log", artefacts=folder,
     )  # fmt: skip
-    told: dict[str, Any] = json.loads(results.read_text())
-    return told
+    result: dict[str, Any] = json.loads(results.read_text())
+    return result
 
 
 @pytest.fixture(scope="module")
@@ -64,19 +64,19 @@ def test_nothing_of_another_text_is_reused(results: Results) -> None:
 
 
 def test_no_step_outlives_its_search(found: dict[str, Any]) -> None:
-    told = found["searches"]
-    assert len(told) == 4
-    for name, counts in told.items():
+    result = found["searches"]
+    assert len(result) == 4
+    for name, counts in result.items():
         assert counts["most"] > 1, f"{name} did not run"
         assert (counts["unfinished"], counts["at_next"]) == (0, 1), f"{name}: {counts}"
 
 
 def test_requests_that_wait_for_their_turn_do_not_hide_the_engines_steps(found: dict[str, Any]) -> None:
-    told = found["watch"]
-    assert 0 < told["longest_gap_s"] < told["longest_wait_s"] / 2
+    result = found["watch"]
+    assert 0 < result["longest_gap_s"] < result["longest_wait_s"] / 2
 
 
 def test_an_engine_that_stands_still_is_ended_though_requests_come_and_go(found: dict[str, Any]) -> None:
-    told = found["watch"]
-    assert told["num_given_up"] > 1
-    assert told["ended_at_rest"]
+    result = found["watch"]
+    assert result["num_given_up"] > 1
+    assert result["ended_at_rest"]

@@ -63,11 +63,11 @@ def _write_and_check(http: httpx.Client, lang: str, number: int) -> None:
     chat = {"messages": messages, "max_tokens": 40, "seed": number, "vocab": {"lang": lang, "n_words": 500, **controls}}
     answer = http.post("/v1/chat/completions", json={**chat, **fields})
     assert answer.status_code == 200, answer.text
-    told = answer.json()["vocab"]
-    new_words = [word["word"] for word in told.get("new_words", ())]
+    result = answer.json()["vocab"]
+    new_words = [word["word"] for word in result.get("new_words", ())]
     vocab = {"lang": lang, "n_words": 500, **{name: controls[name] for name in OF_LISTS if name in controls}}
     # Those that have to occur need not be listed.
-    vocab["extra_words"] = [*vocab.get("extra_words", ()), *(word["word"] for word in told.get("must_use", ()))]
+    vocab["extra_words"] = [*vocab.get("extra_words", ()), *(word["word"] for word in result.get("must_use", ()))]
     for choice in answer.json()["choices"]:
         checked = {"text": choice["message"]["content"], "vocab": vocab, "new_words": new_words}
         report = _check(http, checked)

@@ -36,7 +36,7 @@ def http(service: Service) -> Iterator[httpx.Client]:
         yield client
 
 
-def told(http: httpx.Client, tool: str, **body: Any) -> dict[str, Any]:
+def result(http: httpx.Client, tool: str, **body: Any) -> dict[str, Any]:
     answer = http.post(f"/v1/vocabularies/{tool}", json={"vocab": EN, **body})
     while answer.status_code in (429, 503):
         time.sleep(int(answer.headers["retry-after"]))
@@ -72,7 +72,7 @@ def test_the_next_words_are_those_of_a_full_enumeration(http: httpx.Client, shal
     """Within 1e-3 where the service computes in float32; in bfloat16 as well as that can."""
     words = load_word_list("en", None).words[:NUM_WORDS]
     expected = enumerated(shallow_path, TEXT, words)
-    answer = told(http, "next", text=TEXT)
+    answer = result(http, "next", text=TEXT)
     within = 1e-3 if resolve_dtype("auto") == "float32" else 2e-2
     found = {entry["word"]: entry["probability"] for entry in answer["data"]}
     assert [entry["rank"] for entry in answer["data"]] == list(range(1, 21))
@@ -84,18 +84,18 @@ def test_the_next_words_are_those_of_a_full_enumeration(http: httpx.Client, shal
 
 
 def test_blanks_at_the_end_belong_to_the_word_and_a_text_may_be_empty(http: httpx.Client) -> None:
-    padded, bare = (told(http, "next", text=text, top=5)["data"] for text in (TEXT + " ", TEXT))
+    padded, bare = (result(http, "next", text=text, top=5)["data"] for text in (TEXT + " ", TEXT))
     assert [entry["word"] for entry in padded] == [entry["word"] for entry in bare]
     # Which rows share a step changes the last bits.
     assert [entry["logprob"] for entry in padded] == pytest.approx([entry["logprob"] for entry in bare], abs=0.01)
-    first = told(http, "next", text="", top=5, vocab={"lang": "en", "n_words": 1000})
+    first = result(http, "next", text="", top=5, vocab={"lang": "en", "n_words": 1000})
     assert [entry["word"] for entry in first["data"] if entry["word"][0].isupper()]
 
 
 def test_other_words_are_listed_and_ranked(http: httpx.Client) -> None:
     text = "It was late. She ate an enormous apple. Why?"
     start = text.index("enormous")
-    answer = told(http, "swap", text=text, start=start, end=start + 8, top=10)
+    answer = result(http, "swap", text=text, start=start, end=start + 8, top=10)
     words = [entry["word"] for entry in answer["data"]]
     listed = {word.lower() for word in load_word_list("en", None).words[:NUM_WORDS]}
     assert len(set(words)) == 10

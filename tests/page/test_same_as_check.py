@@ -73,12 +73,12 @@ def test_the_texts_are_what_they_are_for() -> None:
 def test_the_page_says_of_a_text_what_check_says(page: Page, lang: str) -> None:
     page.get_by_label("Language").first.select_option(lang)
     area = page.get_by_role("textbox", name="Text", exact=True)
-    told = page.get_by_label("What the text is made of")
+    result = page.get_by_label("What the text is made of")
     for report in reports()[lang]:
         with page.expect_response("**/v1/vocabularies/check"):
             area.fill(report.text)
-        expect(told).to_have_attribute("aria-busy", "false")
+        expect(result).to_have_attribute("aria-busy", "false")
         assert page.evaluate(SHOWN) == list(expected_words(report))
         assert page.evaluate(COUNTS) == [band.num_words for band in report.bands]
-        expect(told.get_by_text(f"{report.num_words} words, {report.num_distinct_words} different")).to_be_visible()
+        expect(result.get_by_text(f"{report.num_words} words, {report.num_distinct_words} different")).to_be_visible()
     expect(area).to_have_css("direction", "rtl" if lang in ("fa", "he") else "ltr")

@@ -10,10 +10,10 @@ from tools.pins import CPU, GPU, ROOT, ResolutionError, Stack, check, write_stan
 
 def test_torchs_cpu_build_is_stood_in_for_by_its_metadata(tmp_path: Path) -> None:
     with zipfile.ZipFile(write_stand_in(tmp_path)) as wheel:
-        told = wheel.read("torch-2.13.0+cpu.dist-info/METADATA").decode()
-    assert "Name: torch\nVersion: 2.13.0+cpu\n" in told
-    assert told.count("Requires-Dist: ") == len(pins.TORCH_REQUIRES)
-    assert "nvidia" not in told
+        result = wheel.read("torch-2.13.0+cpu.dist-info/METADATA").decode()
+    assert "Name: torch\nVersion: 2.13.0+cpu\n" in result
+    assert result.count("Requires-Dist: ") == len(pins.TORCH_REQUIRES)
+    assert "nvidia" not in result
 
 
 @pytest.mark.parametrize("stack", [CPU, GPU])

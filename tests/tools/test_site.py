@@ -38,7 +38,10 @@ def test_a_page_is_built_with_the_files_that_it_links_to(tmp_path: Path) -> None
         '[limits](../deployments/settings/limits.py)\n\n<!-- not run: needs a GPU -->\n```console\n$ a "b"\nc\n```\n',
     )
     assert done.returncode == 0, done.stderr
-    assert "max_body_bytes" in (tmp_path / "site" / "source" / "deployments" / "settings" / "limits.py" / "index.html").read_text()
+    assert (
+        "max_body_bytes"
+        in (tmp_path / "site" / "source" / "deployments" / "settings" / "limits.py" / "index.html").read_text()
+    )
     page = (tmp_path / "site" / "index.html").read_text()
     assert "not run" not in page
     assert page.count('data-copy="a &quot;b&quot;"') == 1
@@ -52,4 +55,4 @@ def test_what_a_reader_could_not_open_ends_the_build(tmp_path: Path) -> None:
     }
     done = build(tmp_path, "\n\n".join(texts))
     assert done.returncode == 1
-    assert [told for told in texts.values() if told not in done.stderr] == []
+    assert [result for result in texts.values() if result not in done.stderr] == []

@@ -116,9 +116,9 @@ def test_a_damaged_one_is_refused_in_one_sentence(
     folder: Path, modules: dict[str, Shape], tmp_path: Path, name: str
 ) -> None:
     damage, message = DAMAGES[name]
-    told = fault(damaged(folder, tmp_path / "damaged", damage), modules)
-    assert re.search(message, told)
-    assert "\n" not in told
+    result = fault(damaged(folder, tmp_path / "damaged", damage), modules)
+    assert re.search(message, result)
+    assert "\n" not in result
 
 
 def test_a_rank_above_the_engines_is_refused(folder: Path, modules: dict[str, Shape]) -> None:

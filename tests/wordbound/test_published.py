@@ -7,8 +7,8 @@ import pytest
 from tests.vocab.documents.books import zipped
 from vocab.errors import DocumentError, InvalidWordListError
 from vocab.lists.levels import FAMILIES, LevelRow
-from wordbound.cli import levels
-from wordbound.cli.levels import families_of, levels_of, table_of
+from wordbound import published
+from wordbound.published import level_rows, read_table, word_families
 
 BY_NAME = {family.name: family for family in FAMILIES}
 
@@ -36,29 +36,29 @@ def sheet(*rows: str) -> bytes:
 
 
 def test_a_word_has_its_lowest_level_and_a_cell_may_have_several(tmp_path: Path) -> None:
-    assert levels_of(table_of(saved(tmp_path, CEFR_J)), BY_NAME["cefr-j"], {}) == [
+    assert level_rows(read_table(saved(tmp_path, CEFR_J)), BY_NAME["cefr-j"], {}) == [
         LevelRow("cat", "A1"), LevelRow("a.m.", "A1"), LevelRow("am", "A1"), LevelRow("book", "A2"),
     ]  # fmt: skip
 
 
 def test_a_list_by_rank_has_levels_by_thousands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(levels, "_NGSL_BAND", 1)
-    forms = families_of([["be", "is ", "was", "", "be"], ["go", "went"]])
-    assert levels_of(table_of(saved(tmp_path, "\ufeff" + NGSL)), BY_NAME["ngsl"], forms) == [
+    monkeypatch.setattr(published, "_NGSL_BAND", 1)
+    forms = word_families([["be", "is ", "was", "", "be"], ["go", "went"]])
+    assert level_rows(read_table(saved(tmp_path, "\ufeff" + NGSL)), BY_NAME["ngsl"], forms) == [
         LevelRow("the", "1"), LevelRow("be", "2", ("is", "was")), LevelRow("and", "3"),
     ]  # fmt: skip
 
 
 def test_columns_may_have_other_names(tmp_path: Path) -> None:
-    table = table_of(saved(tmp_path, KELLY))
+    table = read_table(saved(tmp_path, KELLY))
     column = "swedish items for translation"
-    assert levels_of(table, BY_NAME["kelly"], {}, column) == [LevelRow("hus", "A1"), LevelRow("träd", "B1")]
+    assert level_rows(table, BY_NAME["kelly"], {}, column) == [LevelRow("hus", "A1"), LevelRow("träd", "B1")]
     with pytest.raises(DocumentError, match=r"no column headword or .* there are ID, WPM"):
-        levels_of(table, BY_NAME["kelly"], {})
+        level_rows(table, BY_NAME["kelly"], {})
 
 
 def test_a_list_without_levels_is_one(tmp_path: Path) -> None:
-    assert levels_of(table_of(saved(tmp_path, "Word\ngo\n")), BY_NAME["new-dolch"], {}) == [LevelRow("go")]
+    assert level_rows(read_table(saved(tmp_path, "Word\ngo\n")), BY_NAME["new-dolch"], {}) == [LevelRow("go")]
 
 
 def test_tables_of_excel_are_read(tmp_path: Path) -> None:
@@ -67,13 +67,13 @@ def test_tables_of_excel_are_read(tmp_path: Path) -> None:
         '<row><c r="A2" t="s"><v>2</v></c><c r="B2"><v>7</v></c><c r="C2" t="inlineStr"><is><t>A1</t></is></c></row>',
         '<row><c t="s"><v>99</v></c></row>',
     )
-    table = table_of(saved(tmp_path, data))
+    table = read_table(saved(tmp_path, data))
     assert [list(row) for row in table] == [["headword", "", "level"], ["cat", "7", "A1"], [""]]
-    assert levels_of(table, BY_NAME["cefr-j"], {}) == [LevelRow("cat", "A1")]
+    assert level_rows(table, BY_NAME["cefr-j"], {}) == [LevelRow("cat", "A1")]
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "result"),
     [
         (b"", "an empty table"),
         (b"headword,CEFR\ncaf\xe9,A1\n", "not UTF-8"),
@@ -84,11 +84,11 @@ def test_tables_of_excel_are_read(tmp_path: Path) -> None:
         (b"a" * (16 * 2**20 + 1), "more than 16 MiB"),
     ],
 )
-def test_what_is_no_such_table_is_refused(tmp_path: Path, data: bytes, told: str) -> None:
-    with pytest.raises(DocumentError, match=told):
-        levels_of(table_of(saved(tmp_path, data)), BY_NAME["cefr-j"], {})
+def test_what_is_no_such_table_is_refused(tmp_path: Path, data: bytes, result: str) -> None:
+    with pytest.raises(DocumentError, match=result):
+        level_rows(read_table(saved(tmp_path, data)), BY_NAME["cefr-j"], {})
 
 
 def test_a_cell_that_cannot_be_a_word_is_told_by_its_row(tmp_path: Path) -> None:
     with pytest.raises(InvalidWordListError, match="row 3: invisible"):
-        levels_of(table_of(saved(tmp_path, "headword,CEFR\ncat,A1\nd\u200bg,A1\n")), BY_NAME["cefr-j"], {})
+        level_rows(read_table(saved(tmp_path, "headword,CEFR\ncat,A1\nd\u200bg,A1\n")), BY_NAME["cefr-j"], {})

@@ -94,8 +94,8 @@ def _route(method: str, path: str, operation: Schema, schemas: Schema) -> Iterat
         yield f"Body{_as_media(media)}{': ' + prose(schema['description']) if 'description' in schema else ':'}\n"
         yield _members(schema)
     answers = operation["responses"]["200"]["content"]
-    told = (_MEDIA.get(media) or _type(content["schema"]) for media, content in answers.items())
-    yield f"Answer: {', or '.join(told)}\n"
+    result = (_MEDIA.get(media) or _type(content["schema"]) for media, content in answers.items())
+    yield f"Answer: {', or '.join(result)}\n"
 
 
 def _object(name: str, schema: Schema) -> Iterator[str]:

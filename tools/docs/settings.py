@@ -30,7 +30,9 @@ _HEADING: Final = re.compile(r"^    # ([A-Z][\w ]+)$", re.MULTILINE)
 def settings_reference() -> str:
     """Return all settings, by their headings in the class, and then those of each object, as Markdown."""
     schema = Settings.model_json_schema()
-    source = (ROOT / "deployments" / "settings" / "service.py").read_text(encoding="utf-8").partition("class Settings(")[2]
+    source = (
+        (ROOT / "deployments" / "settings" / "service.py").read_text(encoding="utf-8").partition("class Settings(")[2]
+    )
     headings = list(_HEADING.finditer(source))
     lines = {name: source.index(f"\n    {name}: ") for name in schema["properties"]}
     starts = [found.start() for found in headings] + [len(source)]

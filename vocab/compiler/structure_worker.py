@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 import psutil
 
-from vocab.compiler.child import die_with_parent, give_way, own_output, resident_bytes, send
+from vocab.compiler.child_process import die_with_parent, give_way, own_output, resident_bytes, send
 from vocab.compiler.jobs import CheckStructure, Reply, read_structure, write_reply
 from vocab.errors import StructureError
 
@@ -105,7 +105,7 @@ def _limit() -> None:
     """Limit the processor time and memory of this process, for one check."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CPU, (MAX_CPU_S, MAX_CPU_S + 1))
-    # Other systems than Linux neither tell it nor keep to it.
+    # Other systems than Linux neither report it nor enforce it.
     used = getattr(psutil.Process().memory_info(), "data", None)
     if used is not None:
         resource.setrlimit(resource.RLIMIT_DATA, (used + MAX_BYTES, used + MAX_BYTES))

@@ -32,7 +32,7 @@ from vocab.artefacts.shared_store import SharedStore
 from vocab.artefacts.store import ArtefactStore
 from vocab.automaton.speller import Speller, byte_speller, load_speller
 from vocab.automaton.tokenizer import TokenizerFacts
-from vocab.compiler.child import die_with_parent, give_way, own_output, resident_bytes, send
+from vocab.compiler.child_process import die_with_parent, give_way, own_output, resident_bytes, send
 from vocab.compiler.jobs import ChangeList, CompileList, Job, read_job, write_reply
 from vocab.compiler.list_compiler import ListCompiler
 from vocab.compiler.warm_up import warm_up

@@ -1,4 +1,4 @@
-"""Read the text of a file: plain text, Markdown, DOCX, EPUB or PDF; the kind is told by the bytes, not by the name."""
+"""Read the text of a file: plain text, DOCX, EPUB or PDF by its bytes, Markdown by its name."""
 
 from pathlib import PurePath
 from typing import Final

@@ -168,4 +168,4 @@ def _by_blocks(cache: torch.Tensor, num_blocks: int) -> torch.Tensor:
     for axis in (0, 1):
         if cache.dim() > axis and cache.shape[axis] and cache.shape[axis] % num_blocks == 0:
             return cache.unflatten(axis, (num_blocks, -1)).movedim(axis, 0)
-    raise ValueError(f"{num_blocks} blocks cannot be told in a KV cache of shape {tuple(cache.shape)}")
+    raise ValueError(f"{num_blocks} blocks cannot be found in a KV cache of shape {tuple(cache.shape)}")

@@ -67,7 +67,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "compile": Command("wordbound.cli.compiling", "Compile word lists for a model before a service asks for them."),
     "train": Command("wordbound.cli.serve", "Train an adapter for a word list, or a small decoder from nothing."),
     "key": Command("wordbound.cli.key", "Make a key for a service, or check one."),
-    "doctor": Command("wordbound.cli.doctor", "Check whether this machine can serve."),
+    "doctor": Command("wordbound.cli.doctor.command", "Check whether this machine can serve."),
 }
 """In the order of ``--help``."""
 

@@ -13,9 +13,9 @@ from typing import Annotated, Any, Final, Literal
 import typer
 
 import wordbound
-from wordbound.cli import packages
 from wordbound.cli.commands import INTERRUPTED, NOT_AS_ASKED, InputError, ServiceError
-from wordbound.cli.doctor import Configuration, findings
+from wordbound.cli.doctor import packages
+from wordbound.cli.doctor.command import Configuration, findings
 from wordbound.cli.terminal import note
 
 TO_INSTALL: Final = "in a clone: make demo; for GPUs: pip install -c constraints-gpu.txt '.[gpu]'"

@@ -26,7 +26,7 @@ DEMO_KEY: Final = "changeme"
 
 CONNECT_TIMEOUT_S: Final = 10.0
 READ_TIMEOUT_S: Final = 660.0
-"""Without a byte. The service ends an answer after 600 s (``max_answer_s``), and tells so."""
+"""Without a byte. The service ends an answer after 600 s (``max_answer_s``), with an error."""
 
 MAX_TRIES: Final = 5
 MAX_WAIT_S: Final = 30.0

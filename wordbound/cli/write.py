@@ -104,7 +104,7 @@ def write(
         raise InputError("--any-form is about the words of --must-use: add one")
     messages = [{"role": "user", "content": _read_prompt(prompt, brief)}]
     body = drop_none({"messages": messages, "vocab": vocab, "max_tokens": max_tokens, "seed": seed})
-    # A file that cannot be written is told before anything is asked for.
+    # A file that cannot be written is reported before anything is asked for.
     with Service(url) as service, open_whole(out) as output, _words_file(new_words_file) as new_words_output:
         if as_json:
             with Waiting("writing"):

@@ -15,8 +15,8 @@ from deployments.batch.state.store import Store
 from deployments.batch.worker.feeder import Engines
 from deployments.batch.worker.lines import Line, LineFault, read_lines
 from deployments.protocol.generation.reader import ChatRequestReader
-from deployments.settings.limits import Limits
 from deployments.settings.batch import BatchSettings
+from deployments.settings.limits import Limits
 
 MAX_DEADLY_LINES: Final = 10
 """A batch fails when so many of its lines have killed an engine, each alone: every one costs all who use the service an

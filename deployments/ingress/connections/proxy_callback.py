@@ -2,7 +2,7 @@
 bound.
 
 Serve takes the request id, a deadline, "do not stop when I leave", a model and a session to route by from the client,
-keeps a router entry for each model and session for ever, and tells its routes without a key. While the application is
+keeps a router entry for each model and session for ever, and shows its routes without a key. While the application is
 started, replaced or ended, it answers in its own words or not at all. The proxy calls
 ``middlewares`` when ``RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH`` in its environment is
 ``deployments.proxy:middlewares``; the ingress, which Serve's controller gives the same, does not start without it.

@@ -128,7 +128,7 @@ class Reader:
             self._next.cancel()
 
     def _notify(self) -> None:
-        """Wake ``receive`` once the client took enough bytes to tell the ingress."""
+        """Wake ``receive`` once the client took enough bytes to confirm."""
         if self._unconfirmed_bytes >= CONFIRM_BYTES:
             self._has_news.set()
 

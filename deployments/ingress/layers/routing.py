@@ -17,7 +17,7 @@ from deployments.errors import (
     MethodNotAllowedError,
     NotFoundError,
 )
-from deployments.ingress.connections.room import PLACE, Room
+from deployments.ingress.connections.budgets import SLOT, SharedBudget
 from deployments.settings.limits import Limits
 
 ScopeCheck: TypeAlias = Callable[[Mapping[str, Any]], None]
@@ -48,13 +48,13 @@ class MaxConcurrent:
     """Let at most ``num_requests`` into some paths at once; refuse others before their bodies are read.
 
     One key has three quarters of them at most. A place is free when the answer has been made, however slowly it is
-    read: at its last piece, or where ``free_place`` is called before.
+    read: at its last piece, or where ``release_slot`` is called before.
     """
 
     def __init__(self, app: ASGIApp, *, paths: Collection[bytes], num_requests: int) -> None:
         self._app = app
         self._paths = frozenset(paths)
-        self._places = Room(
+        self._places = SharedBudget(
             num_requests,
             "The service has no capacity for this request now. Try again in a moment.",
             f"This key has {num_requests - num_requests // 4} requests under way. Wait until one has ended.",
@@ -66,7 +66,7 @@ class MaxConcurrent:
             return
         with ExitStack() as place:
             place.enter_context(self._places.hold(1, scope["state"]["owner"]))
-            scope[PLACE] = place.close
+            scope[SLOT] = place.close
 
             async def send_made(message: Message) -> None:
                 if message["type"] == "http.response.body" and not message.get("more_body", False):

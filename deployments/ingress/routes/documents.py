@@ -24,7 +24,7 @@ from fastapi.responses import JSONResponse
 from deployments.errors import ApiError, BadRequestError, InternalError, TooManyRequestsError, to_api_error
 from deployments.ingress.answers import ClientLeft, WholeAnswer, unless_client_leaves
 from deployments.ingress.body import read_body, read_checked, read_query
-from deployments.ingress.connections.room import Backlog
+from deployments.ingress.connections.budgets import Backlog
 from deployments.page.docx_file import write_docx
 from deployments.protocol.documents import DOCX, read_document
 from deployments.settings.limits import Limits
@@ -73,7 +73,7 @@ def add_documents(app: FastAPI, settings: Settings, backlog: Backlog) -> None:
 
     @app.post("/v1/documents/text")
     async def read_document_text(request: Request) -> Response:
-        """The text of a file, as ``wordbound check`` reads it. The body is the file; its kind is told by its bytes."""
+        """The text of a file, as ``wordbound check`` reads it. The body is the file; its bytes say of what kind."""
         name = read_query(request, ("name",)).get("name", "")
         if len(name) > MAX_NAME_CHARS or "\0" in name:
             raise BadRequestError(f"'name' must be a file's name of at most {MAX_NAME_CHARS} characters.", "name")

@@ -23,7 +23,7 @@ from deployments.errors import ApiError, from_error_item, to_api_error
 from deployments.ingress.answers import ClientLeft, owner_of, unless_client_leaves
 from deployments.ingress.backend import Backend
 from deployments.ingress.body import read_checked
-from deployments.ingress.connections.room import Backlog, free_place
+from deployments.ingress.connections.budgets import Backlog, release_slot
 from deployments.ingress.connections.send_ahead import FEW_BYTES, next_piece_bytes, widen_window
 from deployments.ingress.layers.auth import num_prompt_tokens, take_tokens
 from deployments.protocol.adapters import AdapterNames
@@ -186,7 +186,7 @@ class RowStream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         # The replica makes the rest without waiting for the client, and all of it is held.
-        free_place(scope)
+        release_slot(scope)
         widen_window(scope, self._rows.num_bytes)
         async with aclosing(self._rows), aclosing(self._parts):
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})

@@ -12,7 +12,7 @@ from deployments.errors import ApiError, BadRequestError, NotFoundError, root_ca
 from deployments.ingress.answers import ClientLeft, WholeAnswer, respond, unless_client_leaves
 from deployments.ingress.backend import Backend
 from deployments.ingress.body import read_checked, read_query, whole_number
-from deployments.ingress.connections.room import Backlog
+from deployments.ingress.connections.budgets import Backlog
 from deployments.ingress.layers.auth import CHARS_PER_TOKEN, take_tokens
 from deployments.ingress.layers.routing import Routes
 from deployments.protocol.adapters import AdapterNames
@@ -21,7 +21,7 @@ from deployments.protocol.word_tools import ToolRequest, read_next, read_rewrite
 from deployments.rates import Rates
 from deployments.settings.limits import Limits
 from deployments.settings.service import Settings
-from deployments.vocabulary.lists import AskCheck, AskVocabularies, AskWords, Question
+from deployments.vocabulary.list_queries import AskCheck, AskVocabularies, AskWords, Question
 from vocab.errors import UnknownLanguageError, UnsupportedScriptError
 from vocab.text.checking.formats import Format
 

@@ -16,7 +16,7 @@ _REFUSED: Final = (
     "routed_experts_prompt_start truncate_prompt_tokens truncation_side use_beam_search verbosity vllm_xargs "
     "web_search_options"
 )
-REFUSED: Final = frozenset(_REFUSED.split())
+UNSUPPORTED_FIELDS: Final = frozenset(_REFUSED.split())
 """Fields of OpenAI or vLLM that this service does not take, whatever their value."""
 
 _REFUSED_PREFIX: Final = "guided_"
@@ -25,7 +25,7 @@ _REFUSED_PREFIX: Final = "guided_"
 
 def is_refused(name: str) -> bool:
     """Return whether a chat may not have this field of OpenAI or vLLM."""
-    return name in REFUSED or is_old_name(name)
+    return name in UNSUPPORTED_FIELDS or is_old_name(name)
 
 
 def is_old_name(name: str) -> bool:
@@ -35,7 +35,7 @@ def is_old_name(name: str) -> bool:
 
 Text = Annotated[str, Field(max_length=1024)]
 Penalty = Annotated[float, Field(ge=-2, le=2)]
-Share = Annotated[float, Field(ge=1e-6, le=1)]
+Probability = Annotated[float, Field(ge=1e-6, le=1)]
 """The floor keeps it from vanishing in float32, in which the engine subtracts it from 1."""
 TokenId = Annotated[int, Field(ge=0, le=INT32_MAX)]
 TokenIds = Annotated[list[TokenId], AtMost("max_token_ids")]
@@ -89,7 +89,7 @@ class SamplingFields(Body):
     """The model that is served or one of its adapters, as ``GET /v1/models`` names them; by default the model."""
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     """By default 1 for free text; with a vocabulary 0.3, or 0.5 where several texts are drawn to choose from."""
-    top_p: Share | None = None
+    top_p: Probability | None = None
     """Draw among the likeliest tokens that have this probability together."""
     top_k: Annotated[int, Field(ge=-1, le=INT32_MAX)] | None = None
     """-1 and 0 for all tokens."""
@@ -130,7 +130,7 @@ class SamplingFields(Body):
     include_stop_str_in_output: bool | None = None
     """Whether the stop string stays at the end of the answer."""
     logprob_token_ids: TokenIds | None = None
-    """Tokens whose log-probabilities are told besides; not with a vocabulary."""
+    """Tokens whose log-probabilities are reported besides; not with a vocabulary."""
     repetition_detection: RepetitionDetection | None = None
     """End an answer that repeats itself; not with a vocabulary."""
     return_token_ids: bool | None = None
@@ -177,7 +177,7 @@ class EngineFields(SamplingFields):
     """Switches of the model's own chat template, such as ``enable_thinking``; no others."""
 
 
-class Bookkeeping(Body):
+class MetadataFields(Body):
     """Fields that change no answer and go no further: OpenAI's bookkeeping, and ids that only the server may give."""
 
     cache_salt: Text | None = None
@@ -200,7 +200,7 @@ class GenerationRequest(DecodingFields, VocabularyFields, SamplingFields):
     """What chats and completions have in common."""
 
 
-class ChatCompletionRequest(GenerationRequest, Bookkeeping, EngineFields):
+class ChatCompletionRequest(GenerationRequest, MetadataFields, EngineFields):
     """A chat request. A field that is null is the same as one that is missing; an unknown field is an error."""
 
     model_config = ConfigDict(

@@ -19,7 +19,7 @@ _REFUSED: Final = (
     "ec_transfer_params kv_transfer_params prompt_embeds prompt_logprobs routed_experts_prompt_start suffix "
     "thinking_token_budget truncate_prompt_tokens truncation_side use_beam_search vllm_xargs"
 )
-REFUSED: Final = frozenset(_REFUSED.split())
+UNSUPPORTED_FIELDS: Final = frozenset(_REFUSED.split())
 """Fields of OpenAI or vLLM that this service does not take, whatever their value."""
 
 MAX_TOKENS: Final = 16
@@ -28,7 +28,7 @@ MAX_TOKENS: Final = 16
 
 def is_refused(name: str) -> bool:
     """Return whether a completion may not have this field of OpenAI or vLLM."""
-    return name in REFUSED or is_old_name(name)
+    return name in UNSUPPORTED_FIELDS or is_old_name(name)
 
 
 def _kind_of_prompt(value: Any) -> str:
@@ -71,7 +71,7 @@ class CompletionFields(SamplingFields):
     """Whether a text gets the tokens that the tokenizer puts before any text, as by default."""
 
 
-class CompletionBookkeeping(Body):
+class CompletionMetadataFields(Body):
     """Fields that change no answer and go no further: OpenAI's bookkeeping, and ids that only the server may give."""
 
     cache_salt: Text | None = None
@@ -82,7 +82,7 @@ class CompletionBookkeeping(Body):
     user: Text | None = None
 
 
-class CompletionRequest(GenerationRequest, CompletionBookkeeping, CompletionFields):
+class CompletionRequest(GenerationRequest, CompletionMetadataFields, CompletionFields):
     """A completion. A field that is null is the same as one that is missing; an unknown field is an error."""
 
     model_config = ConfigDict(

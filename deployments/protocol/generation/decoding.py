@@ -15,14 +15,14 @@ from deployments.protocol.validation import AtMost, Body
 from deployments.settings.limits import MAX_NGRAM_SIZE
 from vocab.decoding.select import Select
 
-PLAIN_SAMPLE: Final[Mapping[str, float]] = {"temperature": 0.3, "min_p": 0.1}
+BACKTRACKING_SAMPLING: Final[Mapping[str, float]] = {"temperature": 0.3, "min_p": 0.1}
 """Sampling of a single constrained answer that goes back. What is left after the mask is flat, so a constrained text
 reads worse at random than a free one and is drawn colder. Free text keeps the engine's own defaults."""
 
-SAMPLE: Final[Mapping[str, float]] = {**PLAIN_SAMPLE, "presence_penalty": 1.0}
+DEFAULT_SAMPLING: Final[Mapping[str, float]] = {**BACKTRACKING_SAMPLING, "presence_penalty": 1.0}
 """Sampling of any other. Drawn cold, one text in six comes back to the same word again and again."""
 
-DRAW: Final[Mapping[str, float]] = {"temperature": 0.5}
+CANDIDATE_SAMPLING: Final[Mapping[str, float]] = {"temperature": 0.5}
 """Of several to choose from: warmer, so that they differ, and without cuts, so that p / q is known."""
 
 RESCUE_SHARE: Final = 0.15
@@ -163,8 +163,8 @@ def sampling_defaults(fields: Mapping[str, Any], decoding: Decoding) -> Mapping[
     if decoding.num_beams > 1 or not _SAMPLING.isdisjoint(fields):
         return {}
     if decoding.rescue:
-        return PLAIN_SAMPLE
-    return DRAW if max(decoding.best_of, decoding.search_width) > 1 else SAMPLE
+        return BACKTRACKING_SAMPLING
+    return CANDIDATE_SAMPLING if max(decoding.best_of, decoding.search_width) > 1 else DEFAULT_SAMPLING
 
 
 def _check_needs(

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, ConfigDict, Field
 
 from deployments.contract import Answer
 from deployments.errors import ApiError, BadRequestError
-from deployments.protocol.generation.chat import NumTokens, Penalty, Share
+from deployments.protocol.generation.chat import NumTokens, Penalty, Probability
 from deployments.protocol.generation.reader import ChatRequest, ChatRequestReader
 from deployments.protocol.generation.vocabulary import VocabularyFields
 from deployments.protocol.validation import INT32_MAX, ModelName, bound_model, expected_error, json_schema, validate
@@ -54,7 +54,7 @@ class GenerateRequest(VocabularyFields):
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     top_k: Annotated[int, Field(ge=-1, le=INT32_MAX)] | None = None
     """-1 and 0 for all tokens."""
-    top_p: Share | None = None
+    top_p: Probability | None = None
     repetition_penalty: Annotated[float, Field(ge=0.01, le=10)] | None = None
     presence_penalty: Penalty | None = None
     stream: bool | None = None

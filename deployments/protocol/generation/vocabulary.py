@@ -1,6 +1,6 @@
 """The vocabulary in a request: the object ``vocab``, and the two flat fields that stand for it.
 
-Whether the list exists, and whether the model can spell its words, only the vocabulary deployment can tell.
+Whether the list exists, and whether the model can spell its words, only the vocabulary deployment knows.
 """
 
 from typing import Annotated, Any, Final

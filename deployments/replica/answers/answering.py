@@ -23,7 +23,7 @@ from deployments.replica.engine.node_lists import NodeList, NodeLists
 from deployments.replica.prompts import overflow
 from deployments.replica.prompts.chat_template import Prompts, hint_line, text_of
 from deployments.replica.prompts.tokenization import convert_tokens
-from deployments.search.order import AnswerCost, SearchOrder
+from deployments.search.request import AnswerCost, SearchRequest
 from deployments.settings.service import Settings
 from vocab.errors import VocabularyError
 from vocab.text.reader import TextReader
@@ -140,10 +140,10 @@ class ChatAnswerer:
             default = self._settings.no_repeat_ngram_size if has_default else 0
             request = request.with_decoding(no_repeat_ngram_size=default)
         request = self._with_hint(request)
-        order = None if request.decoding.is_plain else SearchOrder(request.decoding)
+        search = None if request.decoding.is_plain else SearchRequest(request.decoding)
         if vocabulary is None:
-            return self._answer_free(request, order)
-        return self._answer_constrained(request, vocabulary, order)
+            return self._answer_free(request, search)
+        return self._answer_constrained(request, vocabulary, search)
 
     async def convert_tokens(self, body: dict[str, Any], request_id: str) -> AsyncGenerator[Answer, None]:
         """Yield the tokens of a text or of messages, or the text of tokens, as one dict; or an error as ``answer``."""
@@ -192,14 +192,14 @@ class ChatAnswerer:
         line = hint_line(vocabulary.lang, [one.word for one in words], n_words=n_words)
         return request.with_body(messages=self._prompts.with_hint(request.body["messages"], line))
 
-    async def _answer_free(self, request: TextRequest, order: SearchOrder | None) -> AsyncIterator[Answer]:
+    async def _answer_free(self, request: TextRequest, search: SearchRequest | None) -> AsyncIterator[Answer]:
         """Yield the engine's answer to a request without a vocabulary, without its cost."""
-        async for item in engine.answer(self._server, await self._engine_request(request, order)):
+        async for item in engine.answer(self._server, await self._engine_request(request, search)):
             if not isinstance(item, AnswerCost):
                 yield item
 
     async def _answer_constrained(
-        self, request: TextRequest, vocabulary: ResolvedVocabulary, order: SearchOrder | None
+        self, request: TextRequest, vocabulary: ResolvedVocabulary, search: SearchRequest | None
     ) -> AsyncIterator[Answer]:
         """Answer a request with a vocabulary: have its list enforced, then check and trim the text."""
         body, decoding = request.body, request.decoding
@@ -221,7 +221,7 @@ class ChatAnswerer:
         if authored is not None:
             authored = replace(authored, reader=reader)
         block = {**listed.block, "adapter": name_of(decoding.adapter)}
-        rules = replace(self._rules(body, listed, reader, order), authored=authored, block=block)
+        rules = replace(self._rules(body, listed, reader, search), authored=authored, block=block)
         grammar = listed.grammar(
             max_tokens,
             decoding.no_repeat_ngram_size or None,
@@ -235,7 +235,7 @@ class ChatAnswerer:
             request = request.with_body(**self._thinking_fields(body, vocabulary))
         stream, form = StreamFilter(rules), answer_form(body)
         cost: AnswerCost | None = None
-        async for item in engine.answer(self._server, await self._engine_request(request, order, grammar)):
+        async for item in engine.answer(self._server, await self._engine_request(request, search, grammar)):
             if isinstance(item, AnswerCost):
                 cost = item
             elif isinstance(item, dict):
@@ -264,7 +264,7 @@ class ChatAnswerer:
         asked, most = int(body.get("thinking_token_budget", -1)), max(max_tokens - reserved, 0)
         return {"include_reasoning": True, "thinking_token_budget": min(asked, most) if asked >= 0 else most}
 
-    def _rules(self, body: ChatBody, listed: NodeList, reader: TextReader, order: SearchOrder | None) -> AnswerRules:
+    def _rules(self, body: ChatBody, listed: NodeList, reader: TextReader, search: SearchRequest | None) -> AnswerRules:
         """Build the rules by which an answer is checked and trimmed; refuse ``return_token_ids`` with trimming."""
         settings = self._settings
         thinks = configuration.has_reasoning_parser(settings)
@@ -281,12 +281,12 @@ class ChatAnswerer:
             block=listed.block,
             may_be_cut=may_be_cut,
             stop_in_text=bool(body.get("include_stop_str_in_output")),
-            has_whole_parts=order is not None and order.decoding.rescue > 0,
+            has_whole_parts=search is not None and search.decoding.rescue > 0,
             shows_thoughts=body.get("include_reasoning") is not False,
         )
 
     async def _engine_request(
-        self, request: TextRequest, order: SearchOrder | None = None, grammar: str | None = None
+        self, request: TextRequest, search: SearchRequest | None = None, grammar: str | None = None
     ) -> Any:
         """Build vLLM's request; in a chat, special tokens become ordinary text."""
         body = request.body
@@ -294,7 +294,7 @@ class ChatAnswerer:
             "request_id": request.caller.request_id,
             "max_input_tokens": self._settings.limits.max_input_tokens,
             "grammar": grammar,
-            "order": order,
+            "search": search,
         }
         if "prompt" in body:
             # The client writes all of it, special tokens too, and no template around it could be left.

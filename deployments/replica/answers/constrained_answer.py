@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from deployments.replica.answers.authoring import AuthoredText
-from deployments.search.order import AnswerCost
+from deployments.search.request import AnswerCost
 from vocab.marks import CLOSE_MARKS, SENTENCE_MARKS
 from vocab.text.reader import FollowedText, TextReader
 

@@ -19,12 +19,12 @@ from vllm.sampling_params import RequestOutputKind, SamplingParams
 
 from deployments.contract import Answer, Caller, RowsItem, prompts_of
 from deployments.errors import EngineError
+from deployments.fair_semaphore import FairSemaphore
 from deployments.replica.answers.answering import to_engine_error
 from deployments.replica.engine import configuration, engine, ray_llm
 from deployments.replica.engine.adapters import LoadedAdapters
 from deployments.replica.prompts.tokenization import completion_tokens
 from deployments.settings.service import Settings
-from deployments.share import Share
 from vocab.automaton.tokenizer import TokenizerFacts, special_ids
 from vocab.vllm_plugin.rows import RowsMissingError, rows_args, rows_of
 
@@ -56,8 +56,8 @@ class RowAnswerer:
 
     ``tokenizer`` is that of its model.
 
-    A request has begun in ``share`` when it comes here; each part of it waits for its own turn there, and what has been
-    made is held without sequences.
+    A request has begun in ``semaphore`` when it comes here; each part of it waits for its own turn there, and what has
+    been made is held without sequences.
     """
 
     def __init__(
@@ -66,11 +66,11 @@ class RowAnswerer:
         settings: Settings,
         tokenizer: Any,
         facts: TokenizerFacts,
-        share: Share,
+        semaphore: FairSemaphore,
         adapters: LoadedAdapters,
     ) -> None:
         self._server = server
-        self._share = share
+        self._semaphore = semaphore
         self._settings = settings
         self._tokenizer = tokenizer
         self._facts = facts
@@ -147,7 +147,7 @@ class RowAnswerer:
 
         It is that after the prompt and the tokens before it; ``width`` pairs at most are at once in the engine.
 
-        ``name`` tells the request's calls apart.
+        ``name`` distinguishes the request's calls.
 
         Raises:
             EngineError: The engine failed.
@@ -178,7 +178,7 @@ class RowAnswerer:
         most = self._settings.key(caller.owner).max_sequences
         while len(made) < number:
             num_together = min(width, number - len(made))
-            async with self._share.take(num_together, caller.owner, most, has_begun=True):
+            async with self._semaphore.take(num_together, caller.owner, most, has_begun=True):
                 made += await _together([make(len(made) + place) for place in range(num_together)])
         return made
 

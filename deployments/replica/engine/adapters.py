@@ -165,7 +165,7 @@ def _check_platform() -> None:
 logger = logging.getLogger("ray.serve")
 
 _SYNC_S: Final = 5.0
-"""How often the register is read, for changes that this replica was not told of: it was starting, or out of reach."""
+"""How often the register is read, for changes that this replica has not heard of: it was starting, or out of reach."""
 
 
 class LoadedAdapters:
@@ -274,7 +274,7 @@ class LoadedAdapters:
     async def _key(self, name: str) -> str:
         """Return the key of an adapter by its name, after a sync where it is unknown; 404 where it is gone."""
         if name not in self._keys:
-            # It has just been registered, and this replica was not told.
+            # It has just been registered, and this replica has not heard of it.
             await self.sync()
         if name not in self._keys:
             message = f"The adapter '{printable(name)}' has just been unloaded. GET /v1/models lists what there is."

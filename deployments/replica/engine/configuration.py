@@ -84,8 +84,8 @@ def engine_config(settings: Settings) -> LLMConfig:
         deployment_config={
             "autoscaling_config": autoscaling_config(settings.autoscaling),
             # Lines of batches are counted on top, so that no interactive request waits behind them.
-            # More than the replica lets in by itself (``Share``), which is what refuses a request and tells when to
-            # come back.
+            # More than the replica lets in by itself (``FairSemaphore``), which is what refuses a request and says when
+            # to come back.
             "max_ongoing_requests": 2 * settings.max_requests + settings.max_batch_lines,
             "max_queued_requests": settings.max_requests + settings.max_batch_lines,
             # Until Serve has found that a replica ended with its engine, requests may be sent to it.

@@ -19,7 +19,7 @@ from deployments.contract import Answer, ChatBody
 from deployments.errors import EngineError
 from deployments.replica.engine.ray_llm import engine_client, serving_chat, serving_completion
 from deployments.search.client import SearchClient
-from deployments.search.order import ORDER_ARGUMENT, AnswerCost, SearchOrder
+from deployments.search.request import SEARCH_ARGUMENT, AnswerCost, SearchRequest
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.matching.engine_cache import EngineCache
 
@@ -31,13 +31,13 @@ _PROMPT_PARAMETERS: Final = frozenset({"input_tokens", "input_text", "max_model_
 
 
 class _ServiceRequest:
-    """Mixin for vLLM's requests: the service's limit on the prompt, and the order of a search.
+    """Mixin for vLLM's requests: the service's limit on the prompt, and its search.
 
-    vLLM checks the limit when it tokenizes; ``deployments.search.client`` finds the order in the parameters.
+    vLLM checks the limit when it tokenizes; ``deployments.search.client`` finds the search in the parameters.
     """
 
     _max_input_tokens: int
-    _order: SearchOrder | None
+    _search: SearchRequest | None
 
     def build_tok_params(self, model_config: Any) -> Any:
         params = super().build_tok_params(model_config)  # type: ignore[misc]  # vLLM's, beside which this is a base
@@ -46,19 +46,19 @@ class _ServiceRequest:
 
     def to_sampling_params(self, *args: Any, **kwargs: Any) -> Any:
         params = super().to_sampling_params(*args, **kwargs)  # type: ignore[misc]
-        if self._order is not None:
-            params.extra_args = {**(params.extra_args or {}), ORDER_ARGUMENT: self._order}
+        if self._search is not None:
+            params.extra_args = {**(params.extra_args or {}), SEARCH_ARGUMENT: self._search}
         return params
 
 
 class _ChatRequest(_ServiceRequest, ChatCompletionRequest):
     _max_input_tokens: int = PrivateAttr(default=2**31)
-    _order: SearchOrder | None = PrivateAttr(default=None)
+    _search: SearchRequest | None = PrivateAttr(default=None)
 
 
 class _CompletionRequest(_ServiceRequest, CompletionRequest):
     _max_input_tokens: int = PrivateAttr(default=2**31)
-    _order: SearchOrder | None = PrivateAttr(default=None)
+    _search: SearchRequest | None = PrivateAttr(default=None)
 
 
 Request: TypeAlias = _ChatRequest | _CompletionRequest
@@ -148,14 +148,14 @@ def chat_request(
     request_id: str,
     max_input_tokens: int,
     grammar: str | None = None,
-    order: SearchOrder | None = None,
+    search: SearchRequest | None = None,
 ) -> _ChatRequest:
     """Return vLLM's own request for a body that the ingress has checked.
 
     Raises:
         EngineError: The body is not one that vLLM takes.
     """
-    return _build_request(_ChatRequest, body, request_id, max_input_tokens, grammar, order)
+    return _build_request(_ChatRequest, body, request_id, max_input_tokens, grammar, search)
 
 
 def completion_request(
@@ -164,10 +164,10 @@ def completion_request(
     request_id: str,
     max_input_tokens: int,
     grammar: str | None = None,
-    order: SearchOrder | None = None,
+    search: SearchRequest | None = None,
 ) -> _CompletionRequest:
     """As ``chat_request``, for a completion."""
-    return _build_request(_CompletionRequest, body, request_id, max_input_tokens, grammar, order)
+    return _build_request(_CompletionRequest, body, request_id, max_input_tokens, grammar, search)
 
 
 def _build_request(
@@ -176,11 +176,11 @@ def _build_request(
     request_id: str,
     max_input_tokens: int,
     grammar: str | None,
-    order: SearchOrder | None,
+    search: SearchRequest | None,
 ) -> AnyRequest:
-    """Validate a body as vLLM's request and add its grammar, input limit and search order."""
+    """Validate a body as vLLM's request and add its grammar, input limit and search."""
     fields = {**body, "request_id": request_id}
-    if order is not None and order.decoding.num_beams > 1:
+    if search is not None and search.decoding.num_beams > 1:
         # Beams draw nothing, and vLLM refuses several choices at temperature 0.
         fields["temperature"] = 1.0
     if grammar is not None:
@@ -197,14 +197,14 @@ def _build_request(
             raise
         raise EngineError(400, _without_suffix(str(error)), param=getattr(error, "parameter", None)) from None
     request._max_input_tokens = max_input_tokens
-    request._order = order
+    request._search = search
     return request
 
 
 async def answer(server: LLMServer, request: Request) -> AsyncIterator[Answer | AnswerCost]:
     """Yield the engine's answer: events of a stream as they come (``"data: …\\n\\n"``), or one dict.
 
-    Where the request has an order, what the answer cost comes before the dict or the stream's last event.
+    Where the request has a search, what the answer cost comes before the dict or the stream's last event.
 
     Raises:
         EngineError: The engine does not take the request, or failed on it.
@@ -222,9 +222,9 @@ async def answer(server: LLMServer, request: Request) -> AsyncIterator[Answer | 
                 raise refusal(item.error.model_dump(), request._max_input_tokens, prompt_param)
             else:
                 part, is_last = item.model_dump(mode="json", exclude_none=False), True
-            if is_last and request._order is not None:
+            if is_last and request._search is not None:
                 searches: SearchClient = serving_chat(server).engine_client
-                if (cost := searches.cost_of(request._order)) is not None:
+                if (cost := searches.cost_of(request._search)) is not None:
                     yield cost
             yield part
 

@@ -27,8 +27,8 @@ from deployments.contract import ChatBody
 from deployments.errors import EngineError
 from deployments.settings.service import Settings
 from deployments.single_flight import SingleFlight
+from deployments.vocabulary.compile_pool import CompileLimits, Lane
 from deployments.vocabulary.compile_process import CompileProcess
-from deployments.vocabulary.compiler import CompilerLimits, Lane
 from vocab.compiler.jobs import CheckStructure
 from vocab.errors import CompileError, CompileQueueError, StructureError
 
@@ -38,7 +38,7 @@ MAX_KNOWN: Final = 1000
 MAX_WAITING: Final = 32
 """Structures of one key that may wait, each for as long as its predecessors take: 2 s of a processor at most."""
 
-_LIMITS: Final = CompilerLimits(deadline_s=60.0, idle_s=600.0)
+_LIMITS: Final = CompileLimits(deadline_s=60.0, idle_s=600.0)
 """The start of the process counts, 4 s. The libraries take 300 MB of its memory; its forks have limits of their own."""
 
 _RETRY_AFTER_S: Final = 2

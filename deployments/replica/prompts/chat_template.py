@@ -27,7 +27,7 @@ Messages = list[dict[str, Any]]
 
 ENGLISH: Final = "Use simple, common words and write short, complete sentences."
 
-LINES: Final[dict[str, str]] = {
+SIMPLE_WORDS_HINTS: Final[dict[str, str]] = {
     "af": "Gebruik eenvoudige, algemene woorde en skryf kort, volledige sinne.",
     "ar": "استخدم كلمات بسيطة وشائعة، واكتب جملًا قصيرة وكاملة.",
     "be": "Ужывай простыя, распаўсюджаныя словы і пішы кароткія закончаныя сказы.",
@@ -88,7 +88,7 @@ _ALIASES: Final = {"in": "id", "iw": "he", "no": "nb", "tl": "fil"}
 _PROBE: Final = "Probe"
 
 
-USE_WORDS: Final = {
+MUST_USE_HINTS: Final = {
     "de": "Verwende auch diese Wörter:",
     "en": "Use these words too:",
     "es": "Usa también estas palabras:",
@@ -112,11 +112,11 @@ def hint_line(lang: str | None, must_use: Sequence[str] = (), *, n_words: int | 
     """
     language = language_of(lang or "en")
     language = _ALIASES.get(language, language)
-    line = LINES.get(language, ENGLISH)
+    line = SIMPLE_WORDS_HINTS.get(language, ENGLISH)
     if n_words is not None:
         line += f" (top-{n_words})"
     if must_use:
-        line += f" {USE_WORDS.get(language, USE_WORDS['en'])} {', '.join(must_use)}."
+        line += f" {MUST_USE_HINTS.get(language, MUST_USE_HINTS['en'])} {', '.join(must_use)}."
     return line
 
 

@@ -34,7 +34,7 @@ _MAX_DRAFT: Final = 600
 """Characters of what has been written that the next sentence is written after."""
 
 _MAX_SENTENCE: Final = 1_500
-"""Characters of a sentence; a longer one is told to be cut."""
+"""Characters of a sentence; a longer one is truncated, and the answer says so."""
 
 _PROMPT: Final = (
     "Write the sentence again in simple words. Keep its meaning and its names.\n{draft}\nSentence: {sentence}"

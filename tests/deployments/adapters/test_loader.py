@@ -191,8 +191,8 @@ async def test_a_damaged_register_is_told(service: Service, made: Path, content:
     service.register.path.write_text(content)
     with pytest.raises(AdapterError, match=r"register\.json cannot be read"):
         service.register.read()
-    told = await fault(service.load("a", str(made / "poet"), replaces=False), ConflictError)
-    assert "mend or delete it" in told
+    result = await fault(service.load("a", str(made / "poet"), replaces=False), ConflictError)
+    assert "mend or delete it" in result
 
 
 async def test_copies_that_nobody_has_are_deleted_after_a_while(service: Service, made: Path) -> None:

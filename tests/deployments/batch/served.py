@@ -9,8 +9,8 @@ from deployments.batch.api.service import BatchService
 from deployments.batch.state.contents import Contents
 from deployments.batch.state.records import OPEN, FileRecord
 from deployments.batch.state.store import Store
-from deployments.settings.limits import BatchLimits
 from deployments.settings.batch import BatchSettings
+from deployments.settings.limits import BatchLimits
 from deployments.settings.service import Settings
 from tests.deployments.front import KEY, LIMITS, MODEL, chat_body
 
@@ -86,7 +86,7 @@ class World:
         return self.service.create_batch(owner, given)
 
     def end(self, batch_id: str, output: bytes = b"[]", status: str = "completed", **changes: Any) -> str:
-        """Brings a batch to its end, as the runner does; gives the id of its output file."""
+        """Brings a batch to its end, as the scheduler does; gives the id of its output file."""
         batch = self.store.batch(None, batch_id)
         assert batch is not None
         file = FileRecord(

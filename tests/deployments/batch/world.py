@@ -16,8 +16,8 @@ from deployments.batch.worker.feeder import Answers, FeederDiedError
 from deployments.batch.worker.run_context import RunContext
 from deployments.contract import NOT_STARTED, LineAnswer, LineRequest
 from deployments.protocol.generation.reader import ChatRequestReader
-from deployments.settings.limits import Limits
 from deployments.settings.batch import BatchSettings
+from deployments.settings.limits import Limits
 
 MODEL = "stand-in"
 ENDPOINT = "/v1/chat/completions"

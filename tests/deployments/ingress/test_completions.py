@@ -65,9 +65,9 @@ def test_each_fault_of_a_completion_has_its_status(front: Front) -> None:
 
 
 def test_a_text_becomes_tokens_and_tokens_text(front: Front) -> None:
-    told = front.post("/tokenize", {"prompt": "Hé", "return_token_strs": True}).json()
-    assert told == {"count": 2, "max_model_len": CONTEXT_LENGTH, "tokens": [72, 233], "token_strs": ["H", "é"]}
-    assert front.post("/detokenize", {"tokens": told["tokens"], "model": MODEL}).json() == {"prompt": "Hé"}
+    result = front.post("/tokenize", {"prompt": "Hé", "return_token_strs": True}).json()
+    assert result == {"count": 2, "max_model_len": CONTEXT_LENGTH, "tokens": [72, 233], "token_strs": ["H", "é"]}
+    assert front.post("/detokenize", {"tokens": result["tokens"], "model": MODEL}).json() == {"prompt": "Hé"}
     assert front.post("/tokenize", {"messages": MESSAGES}).json()["count"] == len(MESSAGES[0]["content"])
     assert [call.caller.owner for call in front.backend.calls] == ["default"] * 3
 

@@ -13,7 +13,7 @@ from ray import serve
 from deployments.contract import ENGINE_START_S, Caller, Decoding, ResolvedVocabulary, TextRequest
 from deployments.errors import OverloadedError
 from deployments.ingress.backend import HandleBackend
-from deployments.protocol.generation.decoding import DRAW, SAMPLE
+from deployments.protocol.generation.decoding import CANDIDATE_SAMPLING, DEFAULT_SAMPLING
 from deployments.settings.scaling import Autoscaling
 from deployments.settings.service import Settings
 from tests.deployments.front import CHAT, KEY, KEYS, LIMITS, MODEL, Front, assert_error, chat_body
@@ -147,8 +147,8 @@ async def test_all_who_wait_are_told_by_one_task_when_there_is_no_replica_left(
     monkeypatch.setattr("deployments.handles._CHECK_S", 0.01)
     replies: Any = Replies()
     backend = HandleBackend(replies, replies, Settings(secret_token="a-key"))
-    told = await asyncio.gather(*(first_item(backend, "alice") for _ in range(50)), return_exceptions=True)
-    assert {type(error) for error in told} == {OverloadedError}
+    result = await asyncio.gather(*(first_item(backend, "alice") for _ in range(50)), return_exceptions=True)
+    assert {type(error) for error in result} == {OverloadedError}
     assert (num_looks, replies.num_calls) == (3, 50)
 
 
@@ -258,7 +258,7 @@ def test_a_vocabulary_reaches_the_replica_resolved_and_beside_the_body(front: Fr
     assert front.chat(**VOCABULARY, max_tokens=FEWEST_TOKENS).status_code == 200
     call = front.backend.calls[0]
     assert call.vocabulary == ResolvedVocabulary(digest="d" * 64, lang="en", n_words=1000, fewest_tokens=FEWEST_TOKENS)
-    assert call.body == passed_on(max_tokens=FEWEST_TOKENS) | dict(SAMPLE)
+    assert call.body == passed_on(max_tokens=FEWEST_TOKENS) | dict(DEFAULT_SAMPLING)
 
 
 def test_a_vocabulary_is_asked_for_in_the_name_of_the_key(front: Front) -> None:
@@ -282,7 +282,7 @@ def test_how_the_text_is_chosen_reaches_the_replica_beside_the_body(front: Front
     assert beams.decoding == Decoding(num_beams=4, length_penalty=0.8)
     assert beams.body == passed_on(n=2, max_tokens=LIMITS.max_new_tokens)
     assert sentences.decoding == Decoding(search_width=4, score=True, hint=True)
-    assert sentences.body == passed_on(max_tokens=FEWEST_TOKENS) | dict(DRAW)
+    assert sentences.body == passed_on(max_tokens=FEWEST_TOKENS) | dict(CANDIDATE_SAMPLING)
 
 
 def test_a_budget_that_no_text_fits_is_refused_and_the_least_named(front: Front) -> None:

@@ -42,9 +42,10 @@ from deployments.contract import (
     VocabularySpec,
 )
 from deployments.errors import EngineError
+from deployments.fair_semaphore import FairSemaphore
 from deployments.protocol.generation.reader import ChatRequestReader
-from deployments.replica.answers.answer_line import LineAnswerer
 from deployments.replica.answers.answering import ChatAnswerer
+from deployments.replica.answers.batch_line import BatchLineAnswerer
 from deployments.replica.answers.rows import RowAnswerer
 from deployments.replica.engine import engine
 from deployments.replica.engine.adapters import EngineAdapters, LoadedAdapters
@@ -54,7 +55,6 @@ from deployments.replica.prompts.tokenization import install_tokenization
 from deployments.replica.word_tools.answering import WordTools
 from deployments.settings.limits import Limits
 from deployments.settings.service import Settings
-from deployments.share import Share
 from tests.checker import unlisted_words
 from tests.deployments.search.toy_engine import ToyEngine, joined
 from vocab.artefacts.store import ArtefactStore
@@ -413,13 +413,13 @@ async def test_a_completion_without_a_list_is_vllms_own_and_may_begin_with_its_p
 
 async def test_the_tokens_of_a_text_and_of_messages_are_those_that_the_engine_gets(world: World) -> None:
     async def tokenize(body: dict[str, Any]) -> Any:
-        [told] = [item async for item in world.chats.convert_tokens(body, "req-1")]
-        return told
+        [result] = [item async for item in world.chats.convert_tokens(body, "req-1")]
+        return result
 
     text = "Ein Wörtchen über 3 Katzen 🐈 <|im_end|>"
-    told = await tokenize({"prompt": text, "return_token_strs": True})
+    result = await tokenize({"prompt": text, "return_token_strs": True})
     tokens = world.tokenizer.encode(text)
-    assert told == {
+    assert result == {
         "count": len(tokens), "max_model_len": 2048, "tokens": tokens,
         "token_strs": world.tokenizer.convert_ids_to_tokens(tokens),
     }  # fmt: skip
@@ -447,7 +447,7 @@ async def test_no_unlisted_word_leaves_in_lines_of_batches(world: World) -> None
         def is_dead(self) -> bool:
             return False
 
-    lines = LineAnswerer(Lines(), ChatRequestReader(MODEL, Limits()), Share(4))
+    lines = BatchLineAnswerer(Lines(), ChatRequestReader(MODEL, Limits()), FairSemaphore(4))
     statuses = set[int]()
     for seed, (fields, decoding) in enumerate(list(WAYS.values()) * 2):
         vocab: dict[str, Any] = {"lang": "en", "n_words": len(WORDS), "score": decoding.get("score", False)}
@@ -498,13 +498,15 @@ async def test_no_unlisted_word_leaves_where_a_text_is_rewritten(world: World, s
 
 async def test_no_unlisted_word_is_a_next_word_or_another_one(world: World) -> None:
     for text in ("The", "The cat ", "A dog sees it. The", ""):
-        [told] = await tool_items(world, "next", {"text": text, "top": 20})
-        assert told["data"]
-        for word in told["data"]:
+        [result] = await tool_items(world, "next", {"text": text, "top": 20})
+        assert result["data"]
+        for word in result["data"]:
             assert_listed(word["word"])
     for word in ("zebra", "sat", "Zoe", "piano"):
         start = SOURCE.index(word)
-        [told] = await tool_items(world, "swap", {"text": SOURCE, "start": start, "end": start + len(word), "top": 20})
-        assert told["data"]
-        for other in told["data"]:
+        [result] = await tool_items(
+            world, "swap", {"text": SOURCE, "start": start, "end": start + len(word), "top": 20}
+        )
+        assert result["data"]
+        for other in result["data"]:
             assert_listed(other["word"])

@@ -32,9 +32,9 @@ def refused(*, is_constrained: bool = True, reports_cost: bool = True, **setting
         try:
             check_supported(decoding, loaded, is_constrained=is_constrained, reports_cost=reports_cost)
         except EngineError as error:
-            told = error.item["error"]
-            assert (told["status"], told["param"]) == (400, name)
-            assert f"'{name}' is not available here" in told["message"]
+            result = error.item["error"]
+            assert (result["status"], result["param"]) == (400, name)
+            assert f"'{name}' is not available here" in result["message"]
             names.add(name)
     return names
 
@@ -59,8 +59,8 @@ def test_a_grammar_knows_no_states_to_continue_from() -> None:
 )
 @pytest.mark.parametrize("is_constrained", [True, False])
 def test_an_engine_that_thinks_or_drafts_scores_no_texts(engine_kwargs: Any, is_constrained: bool) -> None:
-    told = refused(engine_kwargs=engine_kwargs, is_constrained=is_constrained)
-    assert told == {"num_beams", "best_of", "vocab.search", "vocab.rescue", "vocab.score"}
+    result = refused(engine_kwargs=engine_kwargs, is_constrained=is_constrained)
+    assert result == {"num_beams", "best_of", "vocab.search", "vocab.rescue", "vocab.score"}
 
 
 def test_an_engine_that_does_not_tell_the_cost_of_a_list_can_search_free_text_only() -> None:

@@ -15,7 +15,7 @@ from vllm.sampling_params import RequestOutputKind, SamplingParams, StructuredOu
 
 from deployments.contract import Decoding
 from deployments.search.client import SearchClient
-from deployments.search.order import ORDER_ARGUMENT, AnswerCost, SearchOrder
+from deployments.search.request import SEARCH_ARGUMENT, AnswerCost, SearchRequest
 from deployments.search.tokens import EngineStepError, ListFaultError
 from tests.deployments.search.toy_engine import ToyEngine
 from vocab.artefacts.artefact import ArtefactFolder
@@ -67,22 +67,22 @@ def world(smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory) -> World
     return World(smollm2_path, tmp_path_factory.mktemp("artefacts"))
 
 
-def order_for(
+def search_for(
     world: World, decoding: Decoding, *, free: bool = False, **fields: Any
-) -> tuple[SamplingParams, SearchOrder]:
-    order = SearchOrder(decoding)
+) -> tuple[SamplingParams, SearchRequest]:
+    search = SearchRequest(decoding)
     fields = {"max_tokens": BUDGET, "temperature": 0.8, "output_kind": RequestOutputKind.FINAL_ONLY} | fields
     grammar = None if free else StructuredOutputsParams(grammar=world.reference.to_ebnf())
-    extra_args = {ORDER_ARGUMENT: order}
-    return SamplingParams(structured_outputs=grammar, extra_args=extra_args, skip_clone=True, **fields), order
+    extra_args = {SEARCH_ARGUMENT: search}
+    return SamplingParams(structured_outputs=grammar, extra_args=extra_args, skip_clone=True, **fields), search
 
 
 async def outputs_of(answer: AsyncIterator[RequestOutput]) -> list[RequestOutput]:
     return [output async for output in answer]
 
 
-def cost_of(client: SearchClient, order: SearchOrder) -> AnswerCost:
-    cost = client.cost_of(order)
+def cost_of(client: SearchClient, search: SearchRequest) -> AnswerCost:
+    cost = client.cost_of(search)
     assert cost is not None
     return cost
 
@@ -103,10 +103,10 @@ def log_p_of(engine: ToyEngine, tokens: list[int]) -> float:
 @pytest.mark.parametrize("name", SEARCHES)
 async def test_a_search_gives_one_whole_listed_text_and_its_cost(world: World, name: str) -> None:
     engine = world.engine()
-    params, order = order_for(world, SEARCHES[name], seed=1)
+    params, search = search_for(world, SEARCHES[name], seed=1)
     client = world.client(engine)
     [answer] = await outputs_of(client.generate(PROMPT, params, "r", priority=3, lora_request="an adapter"))
-    cost = cost_of(client, order)
+    cost = cost_of(client, search)
     [choice] = answer.outputs
     assert (answer.finished, answer.request_id, answer.prompt_token_ids) == (True, "r", PROMPT["prompt_token_ids"])
     assert_listed(choice.text)
@@ -118,13 +118,13 @@ async def test_a_search_gives_one_whole_listed_text_and_its_cost(world: World, n
     assert cost.score.log_mass < 0
     assert engine.num_running == 0
     assert all(options == {"priority": 3, "lora_request": "an adapter"} for _, _, _, options in engine.requests)
-    assert all(ORDER_ARGUMENT not in (params.extra_args or {}) for _, params, _, _ in engine.requests)
+    assert all(SEARCH_ARGUMENT not in (params.extra_args or {}) for _, params, _, _ in engine.requests)
 
 
 @pytest.mark.parametrize("name", SEARCHES)
 async def test_every_step_of_a_search_stays_in_its_keys_part_of_the_prefix_cache(world: World, name: str) -> None:
     engine = world.engine(keeps_work=True)
-    params, _ = order_for(world, SEARCHES[name], seed=1)
+    params, _ = search_for(world, SEARCHES[name], seed=1)
     await outputs_of(world.client(engine).generate({**PROMPT, "cache_salt": "of a key"}, params, "r"))
     assert len(engine.requests) > 1
     assert engine.salts == {"of a key"}
@@ -132,18 +132,18 @@ async def test_every_step_of_a_search_stays_in_its_keys_part_of_the_prefix_cache
 
 async def test_a_cost_belongs_to_one_order_and_goes_with_it(world: World) -> None:
     client = world.client(world.engine())
-    params, order = order_for(world, Decoding(best_of=2))
-    _, other = order_for(world, Decoding(best_of=2))
-    assert client.cost_of(order) is None
+    params, search = search_for(world, Decoding(best_of=2))
+    _, other = search_for(world, Decoding(best_of=2))
+    assert client.cost_of(search) is None
     await outputs_of(client.generate(PROMPT, params, "r"))
-    assert client.cost_of(order) is not None
+    assert client.cost_of(search) is not None
     assert client.cost_of(other) is None
-    del order, params
+    del search, params
     assert len(client._costs) == 0
 
 
 async def test_several_choices_come_with_their_numbers(world: World) -> None:
-    params, _ = order_for(world, Decoding(num_beams=4), n=3)
+    params, _ = search_for(world, Decoding(num_beams=4), n=3)
     [answer] = await outputs_of(world.client(world.engine()).generate(PROMPT, params, "r"))
     assert [choice.index for choice in answer.outputs] == [0, 1, 2]
     assert len({choice.text for choice in answer.outputs}) == 3
@@ -152,7 +152,7 @@ async def test_several_choices_come_with_their_numbers(world: World) -> None:
 async def test_a_stream_of_sentences_adds_up_to_the_whole(world: World) -> None:
     texts = []
     for kind in (RequestOutputKind.DELTA, RequestOutputKind.FINAL_ONLY):
-        params, _ = order_for(world, SEARCHES["sentences"], seed=4, max_tokens=40, output_kind=kind)
+        params, _ = search_for(world, SEARCHES["sentences"], seed=4, max_tokens=40, output_kind=kind)
         answers = await outputs_of(world.client(world.engine()).generate(PROMPT, params, "r"))
         assert [answer.finished for answer in answers] == [False] * (len(answers) - 1) + [True]
         assert [answer.outputs[0].finish_reason is None for answer in answers[:-1]] == [True] * (len(answers) - 1)
@@ -167,14 +167,14 @@ async def test_a_stream_of_sentences_adds_up_to_the_whole(world: World) -> None:
 
 async def test_the_engine_itself_stops_at_the_end_of_a_sentence(world: World) -> None:
     engine = world.engine()
-    params, _ = order_for(world, SEARCHES["sentences"], max_tokens=40, seed=4)
+    params, _ = search_for(world, SEARCHES["sentences"], max_tokens=40, seed=4)
     await outputs_of(world.client(engine).generate(PROMPT, params, "r"))
     spelled = {world.facts.token_bytes[token] for token in engine.requests[0][1].stop_token_ids}
     assert spelled >= {b".", b"!", b"?", b'."', "…".encode()}
     assert all(set(text.decode()) & set(SENTENCE_MARKS) for text in spelled)
     assert all(step.stop_token_ids == engine.requests[0][1].stop_token_ids for _, step, _, _ in engine.requests)
     assert not params.stop_token_ids
-    params, _ = order_for(world, SEARCHES["candidates"], seed=4)
+    params, _ = search_for(world, SEARCHES["candidates"], seed=4)
     engine = world.engine()
     await outputs_of(world.client(engine).generate(PROMPT, params, "r"))
     assert not any(step.stop_token_ids for _, step, _, _ in engine.requests)
@@ -182,7 +182,7 @@ async def test_the_engine_itself_stops_at_the_end_of_a_sentence(world: World) ->
 
 async def test_a_step_names_the_state_and_what_is_left_of_the_budget(world: World) -> None:
     engine = world.engine()
-    params, _ = order_for(world, Decoding(num_beams=2))
+    params, _ = search_for(world, Decoding(num_beams=2))
     await outputs_of(world.client(engine).generate(PROMPT, params, "r"))
     states = world.lists.states(world.reference)
     for prompt, step, _, _ in engine.requests:
@@ -202,7 +202,7 @@ async def test_a_text_that_was_begun_must_fit_into_its_budget(world: World, name
     place = place_after('Zoe said: "', build_gap_automaton(options, "en"), "en")
     reference = replace(world.reference, options=options, place=place)
     for max_tokens, begins in ((1, None), (BUDGET, True)):
-        params, _ = order_for(world, SEARCHES.get(name or "", Decoding()), max_tokens=max_tokens, seed=2)
+        params, _ = search_for(world, SEARCHES.get(name or "", Decoding()), max_tokens=max_tokens, seed=2)
         grammar = replace(reference, max_tokens=max_tokens).to_ebnf()
         params.structured_outputs = StructuredOutputsParams(grammar=grammar)
         engine = world.engine()
@@ -220,7 +220,7 @@ async def test_a_text_that_was_begun_must_fit_into_its_budget(world: World, name
 
 async def test_the_least_tokens_of_a_text_are_those_of_its_steps_together(world: World) -> None:
     for name in ("candidates", "rescue"):
-        params, _ = order_for(world, SEARCHES[name], max_tokens=40, seed=2)
+        params, _ = search_for(world, SEARCHES[name], max_tokens=40, seed=2)
         grammar = replace(world.reference, max_tokens=40, min_tokens=30).to_ebnf()
         params.structured_outputs = StructuredOutputsParams(grammar=grammar)
         engine = world.engine()
@@ -236,7 +236,7 @@ async def test_draws_of_a_seeded_request_differ_and_come_again(world: World) -> 
     seeds = []
     for seed in (7, 7, 8, None):
         engine = world.engine()
-        params, _ = order_for(world, Decoding(best_of=4), seed=seed)
+        params, _ = search_for(world, Decoding(best_of=4), seed=seed)
         await outputs_of(world.client(engine).generate(PROMPT, params, "r"))
         seeds.append([step.seed for _, step, _, _ in engine.requests])
     assert seeds[0] == seeds[1]
@@ -246,16 +246,16 @@ async def test_draws_of_a_seeded_request_differ_and_come_again(world: World) -> 
 
 async def test_free_text_is_searched_without_a_list(world: World) -> None:
     engine = world.engine()
-    params, order = order_for(world, Decoding(num_beams=2), free=True, max_tokens=3)
+    params, search = search_for(world, Decoding(num_beams=2), free=True, max_tokens=3)
     client = world.client(engine)
     [answer] = await outputs_of(client.generate(PROMPT, params, "r"))
-    cost = cost_of(client, order)
+    cost = cost_of(client, search)
     assert cost.score.log_mass == 0
     assert cost.score.log_p == pytest.approx(log_p_of(engine, list(answer.outputs[0].token_ids)), abs=1e-6)
 
 
 async def test_a_stop_string_of_the_clients_ends_a_candidate(world: World) -> None:
-    params, _ = order_for(world, Decoding(best_of=2), stop=["cat", "sat", "mat", "the", "a", "on"], seed=3)
+    params, _ = search_for(world, Decoding(best_of=2), stop=["cat", "sat", "mat", "the", "a", "on"], seed=3)
     [answer] = await outputs_of(world.client(world.engine()).generate(PROMPT, params, "r"))
     assert answer.outputs[0].finish_reason == "stop"
     assert answer.outputs[0].stop_reason in params.stop
@@ -264,11 +264,11 @@ async def test_a_stop_string_of_the_clients_ends_a_candidate(world: World) -> No
 @pytest.mark.parametrize("kind", [RequestOutputKind.DELTA, RequestOutputKind.FINAL_ONLY])
 @pytest.mark.parametrize("logprobs", [None, 2])
 async def test_a_score_changes_nothing_of_the_answer(world: World, kind: RequestOutputKind, logprobs: int) -> None:
-    params, order = order_for(world, Decoding(score=True), seed=5, output_kind=kind, logprobs=logprobs)
+    params, search = search_for(world, Decoding(score=True), seed=5, output_kind=kind, logprobs=logprobs)
     engine = world.engine()
     client = world.client(engine)
     scored = await outputs_of(client.generate(PROMPT, params, "r"))
-    cost = cost_of(client, order)
+    cost = cost_of(client, search)
     params.extra_args = None
     plain = await outputs_of(world.client(world.engine()).generate(PROMPT, params, "r"))
     assert [one.outputs[0].text for one in scored] == [one.outputs[0].text for one in plain]
@@ -285,10 +285,12 @@ async def test_a_score_does_not_depend_on_when_a_stream_is_read(world: World) ->
         engine = world.engine()
         engine.is_read_late = is_late
         client = world.client(engine)
-        params, order = order_for(world, Decoding(score=True), seed=5, output_kind=RequestOutputKind.DELTA, logprobs=3)
+        params, search = search_for(
+            world, Decoding(score=True), seed=5, output_kind=RequestOutputKind.DELTA, logprobs=3
+        )
         outputs = await outputs_of(client.generate(PROMPT, params, "r"))
         assert (len(outputs) == 1) == is_late
-        costs.append(client.cost_of(order))
+        costs.append(client.cost_of(search))
     assert costs[0] == costs[1]
 
 
@@ -306,7 +308,7 @@ async def test_other_requests_and_questions_pass(world: World) -> None:
 async def test_one_failed_step_is_the_failure_of_the_whole(world: World, name: str) -> None:
     engine = world.engine()
     engine.num_answers, engine.failure = 2, RuntimeError("the engine is dead")
-    params, _ = order_for(world, SEARCHES[name])
+    params, _ = search_for(world, SEARCHES[name])
     with pytest.raises(RuntimeError, match="the engine is dead"):
         await outputs_of(world.client(engine).generate(PROMPT, params, "r"))
     assert engine.num_running == 0
@@ -316,7 +318,7 @@ async def test_one_failed_step_is_the_failure_of_the_whole(world: World, name: s
 async def test_a_step_that_the_engine_gave_up_is_a_failure(world: World, finish_reason: str) -> None:
     engine = world.engine()
     engine.finish_reason = finish_reason
-    params, _ = order_for(world, Decoding(best_of=2))
+    params, _ = search_for(world, Decoding(best_of=2))
     with pytest.raises(EngineStepError, match=finish_reason):
         await outputs_of(world.client(engine).generate(PROMPT, params, "r"))
 
@@ -325,7 +327,7 @@ async def test_a_step_that_the_engine_gave_up_is_a_failure(world: World, finish_
 async def test_an_engine_that_does_not_keep_to_the_list_gets_no_answer_out(world: World, name: str) -> None:
     engine = world.engine()
     engine.lie = world.tokenizer.encode(" unlisted")[0]
-    params, _ = order_for(world, SEARCHES[name])
+    params, _ = search_for(world, SEARCHES[name])
     with pytest.raises((ListFaultError, EngineStepError)):
         await outputs_of(world.client(engine).generate(PROMPT, params, "r"))
     assert engine.num_running == 0
@@ -336,7 +338,7 @@ async def test_an_engine_that_does_not_keep_to_the_list_gets_no_answer_out(world
 async def test_a_cancelled_search_leaves_nothing_running(world: World, name: str, num_answers: int) -> None:
     engine = world.engine()
     engine.num_answers = num_answers
-    params, _ = order_for(world, SEARCHES[name], max_tokens=40)
+    params, _ = search_for(world, SEARCHES[name], max_tokens=40)
     task = asyncio.create_task(outputs_of(world.client(engine).generate(PROMPT, params, "r")))
     await until(lambda: len(engine.requests) > num_answers)
     assert engine.num_running > 0
@@ -348,7 +350,7 @@ async def test_a_cancelled_search_leaves_nothing_running(world: World, name: str
 
 async def test_a_stream_that_is_closed_leaves_nothing_running(world: World) -> None:
     engine = world.engine()
-    params, _ = order_for(world, SEARCHES["sentences"], max_tokens=60, output_kind=RequestOutputKind.DELTA, seed=4)
+    params, _ = search_for(world, SEARCHES["sentences"], max_tokens=60, output_kind=RequestOutputKind.DELTA, seed=4)
     answer = world.client(engine).generate(PROMPT, params, "r")
     await anext(answer)
     await answer.aclose()
@@ -359,9 +361,9 @@ async def test_an_engine_that_keeps_work_is_told_what_to_keep_and_what_to_let_go
     engine = world.engine(keeps_work=True)
     client = world.client(engine)
     for name in ("beams", "sentences", "rescue"):
-        params, _ = order_for(world, SEARCHES[name], max_tokens=30, seed=4)
+        params, _ = search_for(world, SEARCHES[name], max_tokens=30, seed=4)
         await outputs_of(client.generate(PROMPT, params, "r"))
-    params, _ = order_for(world, SEARCHES["beams"])
+    params, _ = search_for(world, SEARCHES["beams"])
     await outputs_of(client.generate(PROMPT, params, "r"))
     kept: set[str] = set()
     released: set[str] = set()
@@ -380,10 +382,10 @@ async def test_an_engine_that_keeps_work_is_told_what_to_keep_and_what_to_let_go
 
 
 async def test_a_search_needs_a_prompt_of_tokens_and_a_budget(world: World) -> None:
-    params, _ = order_for(world, Decoding(best_of=2), max_tokens=None)
+    params, _ = search_for(world, Decoding(best_of=2), max_tokens=None)
     with pytest.raises(VLLMValidationError):
         await outputs_of(world.client(world.engine()).generate(PROMPT, params, "r"))
-    params, _ = order_for(world, Decoding(best_of=2))
+    params, _ = search_for(world, Decoding(best_of=2))
     with pytest.raises(VLLMValidationError):
         await outputs_of(world.client(world.engine()).generate({"type": "embeds"}, params, "r"))
 

@@ -12,7 +12,7 @@ from vllm.outputs import CompletionOutput
 from vllm.sampling_params import RequestOutputKind, SamplingParams, StructuredOutputsParams
 
 from deployments.contract import Decoding
-from deployments.search.order import SearchOrder
+from deployments.search.request import SearchRequest
 from tests.checker import SENTENCE_END
 from tests.deployments.search.test_client import (
     BUDGET,
@@ -21,8 +21,8 @@ from tests.deployments.search.test_client import (
     assert_listed,
     cost_of,
     log_p_of,
-    order_for,
     outputs_of,
+    search_for,
 )
 from tests.deployments.search.toy_engine import ToyEngine
 from vocab.options import ListOptions
@@ -42,7 +42,7 @@ async def answered(
 ) -> list[list[CompletionOutput]]:
     """The parts of each text, one where the answer is no stream."""
     engine = engine or world.engine()
-    params, _ = order_for(world, decoding, **fields)
+    params, _ = search_for(world, decoding, **fields)
     answers = await outputs_of(world.client(engine).generate(PROMPT, params, "r"))
     assert [answer.finished for answer in answers] == [False] * (len(answers) - 1) + [True]
     assert engine.num_running == 0
@@ -104,10 +104,10 @@ async def test_a_stream_sends_words_as_they_can_no_longer_be_taken_back(world: W
 
 async def test_the_cost_is_every_token_that_the_engine_wrote(world: World) -> None:
     engine = world.engine()
-    params, order = order_for(world, RESCUE, seed=2, n=2)
+    params, search = search_for(world, RESCUE, seed=2, n=2)
     client = world.client(engine)
     [answer] = await outputs_of(client.generate(PROMPT, params, "r"))
-    cost = cost_of(client, order)
+    cost = cost_of(client, search)
     # One more was under way in each request that was ended.
     num_ended = len(engine.requests) - 2
     assert num_ended > 2
@@ -133,7 +133,7 @@ async def test_every_budget_ends_with_a_whole_sentence(world: World, budget: int
     reference = replace(world.reference, options=ListOptions(punctuation="full", end="sentence"), max_tokens=budget)
     engine = world.engine()
     grammar = StructuredOutputsParams(grammar=reference.to_ebnf())
-    extra = {"wordbound_order": SearchOrder(RESCUE)}
+    extra = {"wordbound_order": SearchRequest(RESCUE)}
     params = SamplingParams(
         max_tokens=budget, seed=budget, structured_outputs=grammar, extra_args=extra, skip_clone=True,
         output_kind=RequestOutputKind.FINAL_ONLY,
@@ -157,7 +157,7 @@ async def test_a_stop_string_ends_the_text_and_the_engines_work(world: World) ->
 async def test_a_client_that_leaves_ends_all_texts(world: World) -> None:
     engine = world.engine(keeps_work=True)
     client = world.client(engine)
-    params, _ = order_for(world, RESCUE, seed=4, n=3, max_tokens=60, output_kind=STREAM)
+    params, _ = search_for(world, RESCUE, seed=4, n=3, max_tokens=60, output_kind=STREAM)
     answer = client.generate(PROMPT, params, "r")
     await anext(answer)
     assert engine.num_running > 0

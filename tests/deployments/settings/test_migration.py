@@ -132,9 +132,9 @@ def test_the_file_goes_after_secrets_and_before_yaml(tmp_path: Path) -> None:
     assert settings.secret_token.get_secret_value() == "from a secret"
     assert (settings.torch_dtype, settings.log_level) == ("float32", "ERROR")
     assert (settings.limits.max_input_tokens, settings.limits.max_new_tokens) == (50, 7)
-    told = settings.as_text().splitlines()
-    assert f'torch_dtype = "float32" (environment TORCH_DTYPE, over {tmp_path}/.env TORCH_DTYPE)' in told
-    assert f"limits.max_input_tokens = 50 ({tmp_path}/.env MAX_INPUT_TOKENS, over YAML)" in told
+    result = settings.as_text().splitlines()
+    assert f'torch_dtype = "float32" (environment TORCH_DTYPE, over {tmp_path}/.env TORCH_DTYPE)' in result
+    assert f"limits.max_input_tokens = 50 ({tmp_path}/.env MAX_INPUT_TOKENS, over YAML)" in result
     assert "from" not in settings.as_text()
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from deployments.settings.limits import Limits
+from deployments.vocabulary.compile_pool import MAX_CPU_S
 from deployments.vocabulary.compile_process import CompileProcess
-from deployments.vocabulary.compiler import MAX_CPU_S
 from tests.deployments.processes import toy_command
 from vocab.artefacts.store import ArtefactStore
 from vocab.compiler.jobs import ChangeList, CompileList, MeasureTexts

@@ -48,7 +48,7 @@ def fill(store: ArtefactStore, numbers: range, num_bytes: int, age_s: float = 2 
         age(store, digest_of(number), age_s + numbers.stop - number)
 
 
-def kept(store: ArtefactStore, numbers: range) -> list[int]:
+def cached(store: ArtefactStore, numbers: range) -> list[int]:
     return [number for number in numbers if store.path_of(digest_of(number)).is_file()]
 
 
@@ -69,7 +69,7 @@ def test_the_folder_stays_within_its_bound(tmp_path: Path) -> None:
     for number in range(100):
         fill(store, range(number, number + 1), 90)
         assert store.num_bytes() <= 1000
-    assert 99 in kept(store, range(100))
+    assert 99 in cached(store, range(100))
 
 
 def test_what_was_used_longest_ago_goes_first(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_what_was_used_longest_ago_goes_first(tmp_path: Path) -> None:
     fill(store, range(10), 100)
     assert store.has(digest_of(0))
     store.write_bytes(digest_of(10), bytes(100))
-    assert kept(store, range(11)) == [0, 3, 4, 5, 6, 7, 8, 9, 10]
+    assert cached(store, range(11)) == [0, 3, 4, 5, 6, 7, 8, 9, 10]
 
 
 def test_what_was_just_used_stays_until_twice_the_bound(tmp_path: Path) -> None:
@@ -86,15 +86,15 @@ def test_what_was_just_used_stays_until_twice_the_bound(tmp_path: Path) -> None:
     assert store.num_bytes() == 2000
     store.write_bytes(digest_of(20), bytes(100))
     assert store.num_bytes() == 2000
-    assert kept(store, range(21)) == list(range(1, 21))
+    assert cached(store, range(21)) == list(range(1, 21))
 
 
 def test_a_file_larger_than_the_bound_is_kept_while_it_is_the_newest(tmp_path: Path) -> None:
     store = ArtefactStore(tmp_path, 1000)
     fill(store, range(1), 5000)
-    assert kept(store, range(1)) == [0]
+    assert cached(store, range(1)) == [0]
     fill(store, range(1, 2), 100)
-    assert kept(store, range(2)) == [1]
+    assert cached(store, range(2)) == [1]
 
 
 def test_several_stores_of_one_folder_keep_its_bound_together(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ class CanonicalTokens:
             if parse.lead is not None:
                 found |= self._next.get(parse, set())
                 continue
-            found |= self._gaps_behind(parse.cut)
+            found |= self._gaps_after(parse.cut)
             for start in self._starts(parse):
                 found |= self._next.get(start, set())
         return found
@@ -93,7 +93,7 @@ class CanonicalTokens:
                 reached.add(Parse(None, before=BLANK if self._bytes[token].endswith(b" ") else MARK, cut=cut))
         return frozenset(reached)
 
-    def _gaps_behind(self, cut: bytes) -> set[int]:
+    def _gaps_after(self, cut: bytes) -> set[int]:
         if cut not in self._gaps_by_cut:
             self._gaps_by_cut[cut] = {token for token in self._gaps if self._cut(cut, token) is not None}
         return self._gaps_by_cut[cut]

@@ -119,12 +119,12 @@ def leads_nowhere(
     """Whether no text goes on behind a token, such as a lone blank behind which every word brings its own."""
     if depth > DEAD_END or not oracle.accept_token(token):
         return False
-    behind = reference.step(parses, token)
+    after = reference.step(parses, token)
     mask = xgrammar.allocate_token_bitmask(1, reference.num_tokens)
     oracle.fill_next_token_bitmask(mask)
-    following = tokens_of(mask.numpy()[0]) & reference.allowed(behind)
+    following = tokens_of(mask.numpy()[0]) & reference.allowed(after)
     is_dead = not oracle.is_completed() and all(
-        leads_nowhere(other, oracle, reference, behind, depth + 1) for other in following
+        leads_nowhere(other, oracle, reference, after, depth + 1) for other in following
     )
     oracle.rollback(1)
     return is_dead

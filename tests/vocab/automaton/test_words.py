@@ -72,8 +72,8 @@ def test_marks_at_the_edges_of_an_entry_are_left_to_the_frame() -> None:
 def test_a_mark_that_is_drawn_into_a_word_has_a_root_with_those_words_alone() -> None:
     words = toy_words(["dog", "do", "cat"], ["(do", " do"])
     [lead] = [root for root in words.roots if root.lead == "("]
-    behind = words.tokens[words.edge_start[words.roots[lead]] : words.edge_start[words.roots[lead] + 1]]
-    assert behind.tolist() == [257]
+    after = words.tokens[words.edge_start[words.roots[lead]] : words.edge_start[words.roots[lead] + 1]]
+    assert after.tolist() == [257]
     facts = toy_tokenizer(["(do", " do"])
     for text in ("(dog", "(do", "(cat", "dog (dog"):
         assert can_spell(states_of(words, facts), facts, text)

@@ -10,7 +10,7 @@ from tests.vocab.toys import toy_speller, toy_tokenizer
 from vocab.artefacts.shared_store import SharedStore
 from vocab.artefacts.store import ArtefactStore
 from vocab.compiler import worker
-from vocab.compiler.child import resident_bytes
+from vocab.compiler.child_process import resident_bytes
 from vocab.compiler.jobs import CompileList, Job, Reply, read_reply
 from vocab.compiler.list_compiler import ListCompiler
 from vocab.compiler.worker import prepare, serve

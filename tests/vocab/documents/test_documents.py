@@ -127,17 +127,17 @@ def test_readers_raise_no_other_error(make: Callable[[], bytes]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "result"),
     [
         (RuntimeError("/usr/lib/secret.py"), "the file is damaged; save it anew, or as plain text"),
         (RecursionError("too deep"), "it takes too much memory to read; save it anew, or as plain text"),
     ],
 )
-def test_no_message_of_a_reader_is_passed_on(monkeypatch: pytest.MonkeyPatch, error: Exception, told: str) -> None:
+def test_no_message_of_a_reader_is_passed_on(monkeypatch: pytest.MonkeyPatch, error: Exception, result: str) -> None:
     monkeypatch.setattr(documents, "text_of_pdf", Mock(side_effect=error))
     with pytest.raises(DocumentError) as error_info:
         text_of(pdf(STORY), "a")
-    assert str(error_info.value) == told
+    assert str(error_info.value) == result
 
 
 def test_a_book_may_have_encrypted_fonts() -> None:
@@ -174,7 +174,7 @@ BOMB = "<p>" + "a" * (zipped_module.MAX_XML_BYTES + 1) + "</p>"
 
 
 @pytest.mark.parametrize(
-    ("make", "told"),
+    ("make", "result"),
     [
         (lambda: b"", "the file is empty"),
         (lambda: b" \n", SCAN),
@@ -205,10 +205,10 @@ BOMB = "<p>" + "a" * (zipped_module.MAX_XML_BYTES + 1) + "</p>"
         (lambda: pdf(STORY, password="secret"), "the file is encrypted"),
     ],
 )
-def test_what_cannot_be_read_is_refused_in_half_a_line(make: Callable[[], bytes], told: str) -> None:
+def test_what_cannot_be_read_is_refused_in_half_a_line(make: Callable[[], bytes], result: str) -> None:
     with pytest.raises(DocumentError) as error_info:
         text_of(make(), "a")
-    assert told in str(error_info.value)
+    assert result in str(error_info.value)
     assert "\n" not in str(error_info.value)
     assert len(str(error_info.value)) < 120
 

@@ -31,8 +31,8 @@ from vocab.documents.markdown import without_markup
 )
 def test_markup_is_no_text(text: str, words: str) -> None:
     shown = without_markup(text)
-    told = "".join(char if char.isalnum() else " " for char in shown)
-    assert told.split() == words.split()
+    result = "".join(char if char.isalnum() else " " for char in shown)
+    assert result.split() == words.split()
 
 
 @given(text=st.text() | st.text("`~[]()<>!-a&;:^# \n", max_size=60))

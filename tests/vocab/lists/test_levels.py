@@ -58,12 +58,12 @@ def test_a_level_whose_file_is_missing_says_what_to_bring_and_where_to_put_it(
 ) -> None:
     with pytest.raises(UnknownLevelError) as error_info:
         resolve_level("ngsl-1", None, None if folder_name is None else tmp_path / folder_name)
-    for told in ("New General Service List", "CC BY-SA 4.0", "en_ngsl.csv", "WORDLIST_DIR", "--family ngsl"):
-        assert told in str(error_info.value)
+    for result in ("New General Service List", "CC BY-SA 4.0", "en_ngsl.csv", "WORDLIST_DIR", "--family ngsl"):
+        assert result in str(error_info.value)
 
 
 @pytest.mark.parametrize(
-    ("level", "lang", "told"),
+    ("level", "lang", "result"),
     [
         ("A9", "en", "There is no level 'A9'. Known levels: top-500"),
         ("1", "en", "There is no level '1'"),
@@ -75,8 +75,8 @@ def test_a_level_whose_file_is_missing_says_what_to_bring_and_where_to_put_it(
         ("A1", "fi", "only for ar, el, en"),
     ],
 )
-def test_an_unknown_level_says_which_are_known(folder: Path, level: str, lang: str | None, told: str) -> None:
-    with pytest.raises(UnknownLevelError, match=told):
+def test_an_unknown_level_says_which_are_known(folder: Path, level: str, lang: str | None, result: str) -> None:
+    with pytest.raises(UnknownLevelError, match=result):
         resolve_level(level, lang, folder)
 
 
@@ -87,7 +87,7 @@ def test_a_language_is_never_a_path(folder: Path, lang: str, error: type[Excepti
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "result"),
     [
         (b"", "must name the column 'word'"),
         (b"Word,level\na,A1\n", "must name the column 'word'"),
@@ -98,9 +98,9 @@ def test_a_language_is_never_a_path(folder: Path, lang: str, error: type[Excepti
         (b"word\n" + b"a\n" * 2**23, "more than"),
     ],
 )
-def test_a_file_that_has_no_levels_says_what_is_wrong(tmp_path: Path, data: bytes, told: str) -> None:
+def test_a_file_that_has_no_levels_says_what_is_wrong(tmp_path: Path, data: bytes, result: str) -> None:
     (tmp_path / "en_cefr-j.csv").write_bytes(data)
-    with pytest.raises(InvalidWordListError, match=told):
+    with pytest.raises(InvalidWordListError, match=result):
         resolve_level("A1", "en", tmp_path)
 
 

@@ -169,9 +169,9 @@ def test_what_is_written_behind_another_text_is_what_can_be_read_there(punctuati
     num_capitals = 0
     for seed, before in enumerate(PREFILLS * 8):
         drawn = random.Random(seed)
-        behind = reader.after(before)
+        following = reader.after(before)
         reference = GrammarReference(
-            "0" * 64, options, len(WORDS), 12, place=behind.place, min_tokens=drawn.randint(0, 6)
+            "0" * 64, options, len(WORDS), 12, place=following.place, min_tokens=drawn.randint(0, 6)
         )
         matcher, spelled = Matcher.of(reference, states, [STOP]), b""
         for _ in range(12):
@@ -181,9 +181,9 @@ def test_what_is_written_behind_another_text_is_what_can_be_read_there(punctuati
                 break
             spelled += tokenizer.token_bytes[chosen]
         text = spelled.decode()
-        assert behind.is_text(text) or not text, (before, text)
-        assert not text or behind.whole_prefix_length(text) == len(text)
-        assert behind.follow().add(text)
+        assert following.is_text(text) or not text, (before, text)
+        assert not text or following.whole_prefix_length(text) == len(text)
+        assert following.follow().add(text)
         num_capitals += "The" in text
     assert num_capitals
 
@@ -193,12 +193,12 @@ def test_an_elision_that_another_wrote_is_joined_by_the_next_word() -> None:
     states, tokenizer = toy_states(
         words, ["ami", " ami", " chien", "chien"], lang="fr", options=options, has_places=True
     )
-    behind = TextReader(WordList("fr", words, "file"), options, len(words)).after("Voici qu'")
-    matcher = Matcher.of(GrammarReference("0" * 64, options, 4, place=behind.place), states, [STOP])
+    following = TextReader(WordList("fr", words, "file"), options, len(words)).after("Voici qu'")
+    matcher = Matcher.of(GrammarReference("0" * 64, options, 4, place=following.place), states, [STOP])
     pieces = {tokenizer.token_bytes[chosen] for chosen in allowed_tokens(matcher, len(tokenizer))}
     assert b"ami" in pieces
     assert not {b" ami", b"chien", b" ", b"l"} & pieces
-    assert behind.is_text("ami")
+    assert following.is_text("ami")
 
 
 def test_a_place_that_a_list_does_not_have_is_refused() -> None:

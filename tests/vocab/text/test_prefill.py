@@ -47,10 +47,10 @@ def reader(options: ListOptions | None = None, *, words: WordList = EN, n_words:
     ],
 )
 def test_blanks_capitals_and_pairs_go_on_where_they_were(before: str, follows: str, does_not_follow: list[str]) -> None:
-    behind = reader().after(before)
-    assert behind.is_text(follows)
+    following = reader().after(before)
+    assert following.is_text(follows)
     for text in does_not_follow:
-        assert not behind.is_text(text), text
+        assert not following.is_text(text), text
 
 
 @pytest.mark.parametrize("text", ["the do", "Once upon a ti", "don", "don’", "An", "WELL-", "an eleph", '"Ti'])
@@ -87,20 +87,20 @@ def test_an_elision_joins_what_follows() -> None:
 
 
 def test_only_what_follows_is_counted_and_cut() -> None:
-    behind = reader().after("Zebedee saw the")
-    assert behind.coverage(" dog. The dog sat").num_words == 4
-    assert behind.coverage(".").num_words == 0
-    assert behind.whole_prefix_length(" dog. The dogma") == len(" dog. The")
-    followed = behind.follow()
+    following = reader().after("Zebedee saw the")
+    assert following.coverage(" dog. The dog sat").num_words == 4
+    assert following.coverage(".").num_words == 0
+    assert following.whole_prefix_length(" dog. The dogma") == len(" dog. The")
+    followed = following.follow()
     assert followed.add(" dog")
     assert followed.add(".")
     assert followed.num_whole == len(" dog.")
 
 
 def test_a_reader_forgets_what_stood_before() -> None:
-    behind = reader().after("Ana saw")
-    assert behind.anew().is_text("The dog")
-    assert behind.anew().place is None
+    following = reader().after("Ana saw")
+    assert following.anew().is_text("The dog")
+    assert following.anew().place is None
 
 
 OPTIONS = st.builds(
@@ -117,9 +117,9 @@ def test_every_text_can_go_on(options: ListOptions, text: str, language: str) ->
     gaps = build_gap_automaton(options, language)
     place = place_after(text, gaps, language)
     words = WordList(language, ("ami",), "file")
-    behind = TextReader(words, options, 1).after(text)
-    assert behind.place in (place, None)
-    assert any(behind.is_text(start + "ami" + end) for start in ("", " ") for end in ("", *closings(text))), text
+    following = TextReader(words, options, 1).after(text)
+    assert following.place in (place, None)
+    assert any(following.is_text(start + "ami" + end) for start in ("", " ") for end in ("", *closings(text))), text
 
 
 def closings(text: str) -> list[str]:

@@ -160,7 +160,7 @@ def test_nothing_to_copy_is_no_work() -> None:
 
 
 def test_a_cache_of_unknown_shape_is_refused() -> None:
-    with pytest.raises(ValueError, match="6 blocks cannot be told"):
+    with pytest.raises(ValueError, match="6 blocks cannot be found"):
         BlockCopies([torch.zeros(7, 5)], NUM_COPIED)
 
 

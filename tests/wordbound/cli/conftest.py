@@ -39,7 +39,7 @@ BLOCK = {"lang": "en", "n_words": 1000, "num_words": 4, "num_distinct_words": 4,
 
 
 @dataclass
-class Teller(StandIn):
+class ScriptedBackend(StandIn):
     """Tells ``pieces`` with ``block``; what a message wishes for fails as ``StandIn`` has it."""
 
     pieces: Sequence[str] = PIECES
@@ -86,11 +86,11 @@ def _event(chunk: dict[str, Any]) -> str:
 
 
 @dataclass
-class Told:
+class StandInService:
     """A running front, and what it was asked."""
 
     url: str
-    backend: Teller
+    backend: ScriptedBackend
     batches: DirectBatches
 
     @property
@@ -113,15 +113,15 @@ def serving(application: Any) -> Iterator[str]:
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandInService]:
     """The service that the environment names."""
-    backend, batches = Teller(), DirectBatches()
+    backend, batches = ScriptedBackend(), DirectBatches()
     settings = Settings(model_id=MODEL, secret_token=KEY, limits=LIMITS, batch=BatchSettings(limits=FEW))
     front: FastAPI = create_app(settings, backend, [partial(add_batch_routes, settings=settings, batches=batches)])
     for url in serving(front):
         monkeypatch.setenv("WORDBOUND_URL", url)
         monkeypatch.setenv("WORDBOUND_API_KEY", KEY)
-        yield Told(url, backend, batches)
+        yield StandInService(url, backend, batches)
 
 
 Run = Callable[..., Result]

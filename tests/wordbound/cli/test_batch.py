@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.deployments.batch.served import World, jsonl
-from tests.wordbound.cli.conftest import Run, Told, assert_refused
+from tests.wordbound.cli.conftest import Run, StandInService, assert_refused
 from wordbound.cli import batch as command
 from wordbound.cli.commands import DONE, INTERRUPTED, NO_SERVICE, NOT_AS_ASKED, WRONG_INPUT
 
@@ -16,11 +16,11 @@ OWNER = "default"
 
 
 @pytest.fixture
-def world(told: Told, tmp_path: Path) -> Iterator[World]:
+def world(stand_in: StandInService, tmp_path: Path) -> Iterator[World]:
     made = World(tmp_path / "state")
-    told.batches.service = made.service
+    stand_in.batches.service = made.service
     yield made
-    told.batches.service = None
+    stand_in.batches.service = None
     made.close()
 
 
@@ -107,13 +107,18 @@ def test_an_interrupted_wait_goes_on_with_the_batchs_id(
 
 
 def test_a_service_that_is_away_for_a_moment_is_waited_for(
-    told: Told, world: World, folder: Path, meanwhile: Meanwhile, run: Run, monkeypatch: pytest.MonkeyPatch
+    stand_in: StandInService,
+    world: World,
+    folder: Path,
+    meanwhile: Meanwhile,
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("wordbound.cli.service.MAX_TRIES", 1)
     away = [True, True, False]
 
     def come_back() -> None:
-        told.batches.service = None if away.pop(0) else world.service
+        stand_in.batches.service = None if away.pop(0) else world.service
         if not away:
             world.end(the_batch(world), ANSWERS, output_file_id=f"file-{len(ANSWERS):032x}", total=2, completed=2)
 
@@ -123,13 +128,18 @@ def test_a_service_that_is_away_for_a_moment_is_waited_for(
 
 
 def test_a_service_that_stays_away_is_given_up_with_how_to_go_on(
-    told: Told, world: World, folder: Path, meanwhile: Meanwhile, run: Run, monkeypatch: pytest.MonkeyPatch
+    stand_in: StandInService,
+    world: World,
+    folder: Path,
+    meanwhile: Meanwhile,
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("wordbound.cli.service.MAX_TRIES", 1)
     monkeypatch.setattr(command, "MAX_AWAY", 2)
 
     def leave() -> None:
-        told.batches.service = None
+        stand_in.batches.service = None
 
     meanwhile(leave)
     done = run("batch", folder / "in.jsonl", folder / "out.jsonl")
@@ -137,7 +147,9 @@ def test_a_service_that_stays_away_is_given_up_with_how_to_go_on(
     assert f"then: wordbound batch {folder / 'in.jsonl'}" in done.stderr.splitlines()[-1]
 
 
-def test_files_are_looked_at_before_anything_is_sent(told: Told, world: World, folder: Path, run: Run) -> None:
+def test_files_are_looked_at_before_anything_is_sent(
+    stand_in: StandInService, world: World, folder: Path, run: Run
+) -> None:
     in_file, out_file = folder / "in.jsonl", folder / "out.jsonl"
     (folder / "empty.jsonl").touch()
     (folder / "old.jsonl").touch()

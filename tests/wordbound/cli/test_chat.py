@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from tests.wordbound.cli.conftest import PIECES, Run, Told, assert_refused
+from tests.wordbound.cli.conftest import PIECES, Run, StandInService, assert_refused
 from vocab.errors import UnknownLanguageError
 from wordbound.cli.asking import WordListOptions
 from wordbound.cli.chat import BANDS, RankPainter, Talk, legend
@@ -25,39 +25,39 @@ TEXT = "".join(PIECES)
 EN = ("--lang", "en", "--words", "1000")
 
 
-def test_what_was_said_goes_along_until_a_new_talk(told: Told, run: Run) -> None:
+def test_what_was_said_goes_along_until_a_new_talk(stand_in: StandInService, run: Run) -> None:
     done = run("chat", *EN, "--max-tokens", "50", text="Hello.\n\nAnd then?\n/new\nWho?\n/quit\nnever\n")
     assert (done.exit_code, done.stdout) == (DONE, f"{TEXT}\n" * 3)
-    first, second, third = [call.body["messages"] for call in told.backend.calls]
+    first, second, third = [call.body["messages"] for call in stand_in.backend.calls]
     said = [{"role": "user", "content": "Hello."}, {"role": "assistant", "content": TEXT}]
     assert first[-1:] == said[:1]
     assert second[-3:] == [*said, {"role": "user", "content": "And then?"}]
     assert third[-1] == {"role": "user", "content": "Who?"}
     assert len(third) == len(first)
-    assert told.body["max_tokens"] == 50
+    assert stand_in.body["max_tokens"] == 50
 
 
-def test_the_number_of_words_can_be_changed(told: Told, run: Run) -> None:
+def test_the_number_of_words_can_be_changed(stand_in: StandInService, run: Run) -> None:
     assert run("chat", *EN, "--quality", "better", text="Hello.\n/words 50\nHello.\n").exit_code == DONE
-    vocabularies = [call.vocabulary.n_words for call in told.backend.calls if call.vocabulary]
+    vocabularies = [call.vocabulary.n_words for call in stand_in.backend.calls if call.vocabulary]
     assert vocabularies == [1000, 50]
-    assert [call.decoding.search_width for call in told.backend.calls] == [4, 4]
+    assert [call.decoding.search_width for call in stand_in.backend.calls] == [4, 4]
 
 
 @pytest.mark.parametrize("line", ["/words", "/words many", "/words 0", "/wrods 5"])
-def test_a_wrong_command_of_a_script_ends_it(line: str, told: Told, run: Run) -> None:
+def test_a_wrong_command_of_a_script_ends_it(line: str, stand_in: StandInService, run: Run) -> None:
     assert_refused(run("chat", *EN, text=f"{line}\n"), WRONG_INPUT, "/words")
 
 
-def test_a_script_ends_where_the_service_fails(told: Told, run: Run) -> None:
+def test_a_script_ends_where_the_service_fails(stand_in: StandInService, run: Run) -> None:
     assert run("chat", *EN, text="please refuse\nHello.\n").exit_code == WRONG_INPUT
     assert run("chat", *EN, text="please fail\nHello.\n").exit_code == NO_SERVICE
     assert run("chat", *EN, text=b"\xff\n").exit_code == WRONG_INPUT
     assert_refused(run("chat"), WRONG_INPUT, "name a list")
 
 
-def test_what_was_said_stays_where_an_answer_fails(told: Told) -> None:
-    with Service(told.url) as service:
+def test_what_was_said_stays_where_an_answer_fails(stand_in: StandInService) -> None:
+    with Service(stand_in.url) as service:
         talk = Talk(service, WordListOptions("en", 1000), {})
         assert not talk.handle_line("Hello.")
         for wish, kind in (("please fail", ServiceError), ("please refuse", InputError), ("/words 0", InputError)):
@@ -103,8 +103,8 @@ class Terminal:
         raise AssertionError("the program did not end")
 
 
-def test_at_a_terminal_errors_do_not_end_the_talk_and_ranks_are_shown(told: Told) -> None:
-    told.backend.pieces = ("The elep", "hant was happy.")
+def test_at_a_terminal_errors_do_not_end_the_talk_and_ranks_are_shown(stand_in: StandInService) -> None:
+    stand_in.backend.pieces = ("The elep", "hant was happy.")
     terminal = Terminal("chat", "--lang", "en", "--words", "20000")
     terminal.wait_for("/quit: end")
     terminal.type("please refuse\n")
@@ -120,7 +120,7 @@ def test_at_a_terminal_errors_do_not_end_the_talk_and_ranks_are_shown(told: Told
     assert terminal.status() == DONE
 
 
-def test_ctrl_c_at_the_prompt_ends_as_shells_have_it(told: Told) -> None:
+def test_ctrl_c_at_the_prompt_ends_as_shells_have_it(stand_in: StandInService) -> None:
     terminal = Terminal("chat", *EN, "--plain")
     terminal.wait_for("> ")
     assert terminal.status(typing="\x03") == INTERRUPTED
@@ -155,11 +155,11 @@ def test_every_band_but_the_first_has_a_mark_of_its_own() -> None:
 
 
 def test_a_list_that_only_the_service_has_is_shown_without_ranks(
-    told: Told, capsys: pytest.CaptureFixture[str]
+    stand_in: StandInService, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(UnknownLanguageError):
         RankPainter.of("en-school", None, None, [])
-    with Service(told.url) as service:
+    with Service(stand_in.url) as service:
         talk = Talk(service, WordListOptions("en-school", 1000), {}, shows_ranks=True)
         talk.handle_line("Hello.")
     output = capsys.readouterr()
@@ -167,9 +167,9 @@ def test_a_list_that_only_the_service_has_is_shown_without_ranks(
     assert "this machine has no list 'en-school'" in output.err
 
 
-def test_ranks_are_shown_as_an_answer_grows(told: Told, capsys: pytest.CaptureFixture[str]) -> None:
-    told.backend.pieces = ("The elep", "hant was", " happy.")
-    with Service(told.url) as service:
+def test_ranks_are_shown_as_an_answer_grows(stand_in: StandInService, capsys: pytest.CaptureFixture[str]) -> None:
+    stand_in.backend.pieces = ("The elep", "hant was", " happy.")
+    with Service(stand_in.url) as service:
         Talk(service, WordListOptions("en", 20_000), {}, shows_ranks=True).handle_line("Hello.")
     output = capsys.readouterr()
     assert "elephant⁴ was" in output.out or "elephant³ was" in output.out

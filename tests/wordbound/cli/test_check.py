@@ -117,7 +117,7 @@ def test_a_share_is_100_percent_only_where_no_word_is_missing(words_file: str, t
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "result"),
     [
         (["none.txt", "--lang", "en"], "none.txt: No such file or directory"),
         (["binary.docx", "--lang", "en"], "binary.docx: the file is damaged; save it anew, or as plain text"),
@@ -131,7 +131,7 @@ def test_a_share_is_100_percent_only_where_no_word_is_missing(words_file: str, t
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(
-    arguments: list[str], told: str, story: str, monkeypatch: pytest.MonkeyPatch, capsys: Output
+    arguments: list[str], result: str, story: str, monkeypatch: pytest.MonkeyPatch, capsys: Output
 ) -> None:
     folder = Path(story).parent
     (folder / "latin.txt").write_bytes(b"caf\xe9")
@@ -141,7 +141,7 @@ def test_what_is_wrong_is_said_in_one_line(
     assert main(*arguments) == 2
     output = capsys.readouterr()
     assert output.out == ""
-    assert told in output.err.strip().splitlines()[-1]
+    assert result in output.err.strip().splitlines()[-1]
 
 
 def test_new_words_are_counted_apart(story: str, words_file: str, tmp_path: Path, capsys: Output) -> None:

@@ -29,8 +29,8 @@ def test_the_help_of_all_commands_imports_none_of_them() -> None:
 def test_each_command_has_a_help_that_begins_as_the_list_of_commands_says(name: str) -> None:
     done = CliRunner().invoke(app, [name, "--help"])
     assert done.exit_code == 0, done.output
-    told = " ".join(done.output.split())
-    assert COMMANDS[name].help.rstrip(".") in told
+    result = " ".join(done.output.split())
+    assert COMMANDS[name].help.rstrip(".") in result
 
 
 @pytest.mark.parametrize("error", [InputError("name a file"), ServiceError("no service answers")])
@@ -40,7 +40,7 @@ def test_an_error_of_a_command_is_one_line_and_its_status(
     def fail(*arguments: object) -> None:
         raise error
 
-    monkeypatch.setattr("wordbound.cli.doctor.findings", fail)
+    monkeypatch.setattr("wordbound.cli.doctor.command.findings", fail)
     done = CliRunner().invoke(app, ["doctor"])
     assert (done.exit_code, done.stdout, done.stderr) == (error.exit_code, "", f"wordbound doctor: {error}\n")
 
@@ -56,7 +56,7 @@ def test_an_interrupted_command_ends_as_shells_have_it(monkeypatch: pytest.Monke
     def interrupt(*arguments: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("wordbound.cli.doctor.findings", interrupt)
+    monkeypatch.setattr("wordbound.cli.doctor.command.findings", interrupt)
     assert CliRunner().invoke(app, ["doctor"]).exit_code == commands.INTERRUPTED
 
 

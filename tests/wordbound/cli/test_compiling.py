@@ -8,8 +8,9 @@ from deployments.settings.service import Settings
 from tests.deployments.front import KEY
 from tests.wordbound.cli.conftest import Run, assert_refused
 from vocab.compiler.jobs import Compiled, CompileList
-from wordbound.cli import compiling, packages
+from wordbound.cli import compiling
 from wordbound.cli.commands import DONE, WRONG_INPUT
+from wordbound.cli.doctor import packages
 
 
 @pytest.fixture
@@ -36,10 +37,10 @@ def test_lists_are_made_by_the_services_own_process(
 
 def test_each_list_is_told_in_a_line() -> None:
     made = Compiled("0123456789abcdef", 152_778, 20_000, 19_990, 21, was_stored=True)
-    told = (
+    result = (
         "en: the first 20,000 of 152,778 words, is there already, artefact 0123456789ab; this tokenizer cannot spell 21"
     )
-    assert compiling._line(CompileList("en"), made) == told
+    assert compiling._line(CompileList("en"), made) == result
 
 
 def test_defaults_are_those_of_the_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,7 +64,7 @@ def test_a_grammar_says_whose_words_it_holds(dialect: str, comment: str, capsys:
     written = capsys.readouterr().out.split("\n")
     credit = [line.removeprefix(comment) for line in written if line.startswith(comment)]
     assert written[: len(credit)] == [comment + line for line in credit]
-    told = " ".join(credit)
+    result = " ".join(credit)
     for owed in (
         "Robyn Speer",
         "CC BY-SA 4.0",
@@ -72,7 +72,7 @@ def test_a_grammar_says_whose_words_it_holds(dialect: str, comment: str, capsys:
         "SUBTLEX by Marc Brysbaert",
         "freely available",
     ):
-        assert owed in told
+        assert owed in result
 
 
 def test_a_grammar_of_a_file_owes_nobody_but_simplemma_where_lemmas_are_counted(list_file: str, capsys: Output) -> None:

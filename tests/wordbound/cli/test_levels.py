@@ -52,7 +52,7 @@ def test_all_levels_are_shown_with_their_licences(capsys: Output) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "result"),
     [
         (["levels", "--import", "published.csv"], "--import needs --family"),
         (["levels", "--import", "published.csv", "--family", "kelly"], "needs --lang"),
@@ -68,11 +68,11 @@ def test_all_levels_are_shown_with_their_licences(capsys: Output) -> None:
         (["words"], "name a list"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(folder: Path, arguments: list[str], told: str, capsys: Output) -> None:
+def test_what_is_wrong_is_said_in_one_line(folder: Path, arguments: list[str], result: str, capsys: Output) -> None:
     assert main(*arguments) == 2
     output = capsys.readouterr()
     assert output.out == ""
-    assert told in output.err.strip().splitlines()[-1]
+    assert result in output.err.strip().splitlines()[-1]
 
 
 def test_words_are_listed_with_rank_and_lemma(capsys: Output) -> None:

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from tests.wordbound.cli.conftest import PIECES, Run, Told, assert_refused, serving
+from tests.wordbound.cli.conftest import PIECES, Run, StandInService, assert_refused, serving
 from wordbound.cli.commands import DONE, NO_SERVICE, NOT_AS_ASKED, WRONG_INPUT
 
 WHOLE: dict[str, Any] = {
@@ -63,8 +63,8 @@ def story(tmp_path: Path) -> Path:
 def test_the_text_goes_out_and_what_changed_is_told(rewriter: Rewriter, story: Path, run: Run) -> None:
     done = run("rewrite", story, *EN, "--names", "Anna", "--seed", "3", "--changes")
     assert (done.exit_code, done.stdout) == (DONE, f"{WHOLE['text']}\n")
-    told = "12: 'euphoric' -> 'happy'\n1 change: 83.9% of the words were in the list, 100% are\n"
-    assert done.stderr == told
+    stand_in = "12: 'euphoric' -> 'happy'\n1 change: 83.9% of the words were in the list, 100% are\n"
+    assert done.stderr == stand_in
     vocab = {"lang": "en", "n_words": 1000, "extra_words": ["Anna"]}
     assert rewriter.asked == {"text": TEXT, "vocab": vocab, "seed": 3, "stream": True}
 
@@ -83,10 +83,10 @@ def test_names_are_kept_unless_asked_otherwise(rewriter: Rewriter, story: Path, 
     assert rewriter.asked["keep_names"] is False
 
 
-def test_the_front_of_the_service_takes_what_is_sent(told: Told, story: Path, run: Run) -> None:
+def test_the_front_of_the_service_takes_what_is_sent(stand_in: StandInService, story: Path, run: Run) -> None:
     done = run("rewrite", story, *EN, "--names", "Anna", "--seed", "3", "--no-keep-names")
     assert (done.exit_code, done.stdout) == (DONE, "".join([*PIECES, "\n"])), done.stderr
-    asked = told.body
+    asked = stand_in.body
     assert (asked["tool"], asked["text"], asked["seed"], asked["keep_names"]) == ("rewrite", TEXT, 3, False)
 
 

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.wordbound.cli.conftest import Run, assert_refused
-from wordbound.cli import packages, serve
+from wordbound.cli import serve
 from wordbound.cli.commands import DONE, INTERRUPTED, NOT_AS_ASKED, WRONG_INPUT, ServiceError
-from wordbound.cli.machine import Finding
+from wordbound.cli.doctor import packages
+from wordbound.cli.doctor.machine import Finding
 
 Started = list[tuple[Sequence[str], Mapping[str, str]]]
 

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from tests.wordbound.cli.conftest import Run, Told, assert_refused, serving
+from tests.wordbound.cli.conftest import Run, StandInService, assert_refused, serving
 from wordbound.cli.commands import NO_SERVICE, WRONG_INPUT, InputError, ServiceError
 from wordbound.cli.service import MAX_TRIES, MAX_WAIT_S, Service
 
@@ -34,13 +34,15 @@ def test_where_no_service_is_the_line_says_how_to_start_one(run: Run, monkeypatc
     assert (done.exit_code, done.stderr) == (NO_SERVICE, message)
 
 
-def test_a_wrong_key_says_which_variable_holds_it(told: Told, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_key_says_which_variable_holds_it(
+    stand_in: StandInService, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("WORDBOUND_API_KEY", "another")
     assert_refused(run("write", "Go", *EN), NO_SERVICE, "does not know this key: set WORDBOUND_API_KEY")
 
 
-def test_an_address_may_end_with_v1(told: Told, run: Run) -> None:
-    assert run("write", "Go", *EN, "--url", f"{told.url}/v1/").exit_code == 0
+def test_an_address_may_end_with_v1(stand_in: StandInService, run: Run) -> None:
+    assert run("write", "Go", *EN, "--url", f"{stand_in.url}/v1/").exit_code == 0
 
 
 @pytest.mark.parametrize("url", ["", "127.0.0.1:8000", "ftp://host", "http://"])
@@ -57,7 +59,7 @@ def test_only_on_this_machine_the_demos_key_is_used(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_service_of_this_machine_is_not_asked_through_a_proxy(
-    told: Told, run: Run, monkeypatch: pytest.MonkeyPatch
+    stand_in: StandInService, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for variable in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
         monkeypatch.setenv(variable, f"http://127.0.0.1:{closed_port()}")
@@ -96,8 +98,8 @@ def url(scripted: Scripted) -> Iterator[str]:
 
 
 def error(status: int, message: str = "It failed.", **headers: str) -> Response:
-    told: dict[str, Any] = {"error": {"message": message, "type": "server_error", "param": None, "code": None}}
-    return JSONResponse(told, status, headers=headers)
+    stand_in: dict[str, Any] = {"error": {"message": message, "type": "server_error", "param": None, "code": None}}
+    return JSONResponse(stand_in, status, headers=headers)
 
 
 def test_a_busy_service_is_asked_again_when_it_says(scripted: Scripted, url: str, tmp_path: Path) -> None:

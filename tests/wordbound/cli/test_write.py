@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from deployments.contract import AskedWord, AuthorControls, NewWordsAsked
-from tests.wordbound.cli.conftest import PIECES, Run, Told, assert_refused
+from tests.wordbound.cli.conftest import PIECES, Run, StandInService, assert_refused
 from wordbound.cli.asking import WordListOptions, must_use_of, new_words_of, split_names
 from wordbound.cli.commands import DONE, NO_SERVICE, NOT_AS_ASKED, WRONG_INPUT, InputError
 from wordbound.cli.write import format_missing_words, glossary_of, summary_of
@@ -16,15 +16,15 @@ TEXT = "".join(PIECES)
 EN = ("--lang", "en", "--words", "1000")
 
 
-def test_a_text_goes_to_standard_output_and_its_words_to_standard_error(told: Told, run: Run) -> None:
+def test_a_text_goes_to_standard_output_and_its_words_to_standard_error(stand_in: StandInService, run: Run) -> None:
     done = run("write", "A story about a dog", *EN)
     assert (done.exit_code, done.stdout) == (DONE, f"{TEXT}\n")
     assert done.stderr == "4 words, 4 different, the rarest has rank 943\n"
-    assert told.body["messages"][-1] == {"role": "user", "content": "A story about a dog"}
-    assert told.body["stream"] is True
+    assert stand_in.body["messages"][-1] == {"role": "user", "content": "A story about a dog"}
+    assert stand_in.body["stream"] is True
 
 
-def test_the_options_become_members_of_the_request(told: Told, run: Run, tmp_path: Path) -> None:
+def test_the_options_become_members_of_the_request(stand_in: StandInService, run: Run, tmp_path: Path) -> None:
     (tmp_path / "list.txt").write_text("dog\nwas\nhappy\n")
     (tmp_path / "more.txt").write_text("geranium\n")
     (tmp_path / "less.txt").write_text("cat\n")
@@ -34,7 +34,7 @@ def test_the_options_become_members_of_the_request(told: Told, run: Run, tmp_pat
         *("--max-tokens", "70", "--seed", "5", "--quality", "better"),
     )
     assert done.exit_code == DONE, done.output
-    call = told.backend.calls[-1]
+    call = stand_in.backend.calls[-1]
     assert (call.body["max_tokens"], call.body["seed"]) == (70, 5)
     assert call.decoding.search_width == 4
     assert call.vocabulary is not None
@@ -42,13 +42,13 @@ def test_the_options_become_members_of_the_request(told: Told, run: Run, tmp_pat
     assert call.vocabulary.changes_digest is not None
 
 
-def test_what_an_author_asks_beyond_the_list_reaches_the_engine(told: Told, run: Run) -> None:
+def test_what_an_author_asks_beyond_the_list_reaches_the_engine(stand_in: StandInService, run: Run) -> None:
     done = run(
         *("write", "Go", *EN, "--must-use", "sea:3", "--must-use", "storm", "--any-form", "--new-words", "3000:2.5:8"),
         *("--max-sentence-words", "15", "--min-sentences", "2", "--max-sentences", "9", "--glossary"),
     )
     assert done.exit_code == DONE, done.stderr
-    assert told.backend.calls[-1].decoding.author == AuthorControls(
+    assert stand_in.backend.calls[-1].decoding.author == AuthorControls(
         new_words=NewWordsAsked(3000, 2.5, 8),
         must_use=(AskedWord("sea", 3, any_form=True), AskedWord("storm", 1, any_form=True)),
         max_sentence_words=15,
@@ -57,21 +57,23 @@ def test_what_an_author_asks_beyond_the_list_reaches_the_engine(told: Told, run:
     )
 
 
-def test_a_brief_comes_from_a_file_and_a_prompt_from_standard_input(told: Told, run: Run, tmp_path: Path) -> None:
+def test_a_brief_comes_from_a_file_and_a_prompt_from_standard_input(
+    stand_in: StandInService, run: Run, tmp_path: Path
+) -> None:
     (tmp_path / "brief.txt").write_text("Chapter one.\n", encoding="utf-8-sig")
     assert run("write", "-", "--brief", tmp_path / "brief.txt", *EN, text="About a dog.\n").exit_code == DONE
-    assert told.body["messages"][-1]["content"] == "Chapter one.\n\nAbout a dog."
+    assert stand_in.body["messages"][-1]["content"] == "Chapter one.\n\nAbout a dog."
 
 
-def test_json_has_the_text_and_what_it_is_made_of(told: Told, run: Run) -> None:
+def test_json_has_the_text_and_what_it_is_made_of(stand_in: StandInService, run: Run) -> None:
     done = run("write", "Go", *EN, "--json")
     assert done.exit_code == DONE
     answer = json.loads(done.stdout)
     assert (answer["text"], answer["finish_reason"]) == (TEXT, "stop")
-    assert answer["vocab"] == told.backend.block
+    assert answer["vocab"] == stand_in.backend.block
 
 
-def test_a_file_is_written_whole_or_not_at_all(told: Told, run: Run, tmp_path: Path) -> None:
+def test_a_file_is_written_whole_or_not_at_all(stand_in: StandInService, run: Run, tmp_path: Path) -> None:
     out = tmp_path / "story.txt"
     done = run("write", "Go", *EN, "--out", out)
     assert (done.exit_code, done.stdout, out.read_text()) == (DONE, "", f"{TEXT}\n")
@@ -81,15 +83,17 @@ def test_a_file_is_written_whole_or_not_at_all(told: Told, run: Run, tmp_path: P
     assert list(tmp_path.iterdir()) == [out]
 
 
-def test_a_text_that_lacks_a_word_is_not_as_asked(told: Told, run: Run) -> None:
-    told.backend.block |= {"must_use": [{"word": "sea", "count": 3, "used": 1}, {"word": "dog", "count": 1, "used": 1}]}
+def test_a_text_that_lacks_a_word_is_not_as_asked(stand_in: StandInService, run: Run) -> None:
+    stand_in.backend.block |= {
+        "must_use": [{"word": "sea", "count": 3, "used": 1}, {"word": "dog", "count": 1, "used": 1}]
+    }
     done = run("write", "Go", *EN)
     assert done.exit_code == NOT_AS_ASKED
     assert "not used as often as asked: sea (1 of 3)\n" in done.stderr
 
 
-def test_a_text_that_was_cut_is_told(told: Told, run: Run) -> None:
-    told.backend.reason = "length"
+def test_a_text_that_was_cut_is_told(stand_in: StandInService, run: Run) -> None:
+    stand_in.backend.reason = "length"
     assert "it ended at --max-tokens: a larger number lets it go on" in run("write", "Go", *EN).stderr
 
 
@@ -115,17 +119,19 @@ def test_a_text_that_was_cut_is_told(told: Told, run: Run) -> None:
         (("please refuse", *EN), "Too long."),
     ],
 )
-def test_wrong_use_is_told_in_one_line(arguments: tuple[str, ...], message: str, told: Told, run: Run) -> None:
+def test_wrong_use_is_told_in_one_line(
+    arguments: tuple[str, ...], message: str, stand_in: StandInService, run: Run
+) -> None:
     assert_refused(run("write", *arguments), WRONG_INPUT, message)
 
 
-def test_a_file_that_cannot_be_written_is_told_before_anything_is_asked(told: Told, run: Run) -> None:
+def test_a_file_that_cannot_be_written_is_told_before_anything_is_asked(stand_in: StandInService, run: Run) -> None:
     for arguments in (("--json", "--out", "/nothing/a"), ("--new-words", "9", "--new-words-file", "/nothing/a")):
         assert_refused(run("write", "Go", *EN, *arguments), WRONG_INPUT, "/nothing/a: No such file or directory")
-    assert told.backend.calls == []
+    assert stand_in.backend.calls == []
 
 
-def test_a_list_file_without_words_is_refused(told: Told, run: Run, tmp_path: Path) -> None:
+def test_a_list_file_without_words_is_refused(stand_in: StandInService, run: Run, tmp_path: Path) -> None:
     (tmp_path / "empty.txt").write_text("# nothing\n")
     (tmp_path / "binary.txt").write_bytes(b"\xff\xfe\x00")
     assert_refused(run("write", "Go", "--list", tmp_path / "empty.txt"), WRONG_INPUT, "There is no word in empty.txt")

@@ -42,10 +42,10 @@ async def test_all_ways_to_a_row_agree() -> None:
 
 async def test_more_rows_than_fit_into_memory_are_refused_before_any_is_computed() -> None:
     lm = MockAsyncLM(None, 50_000)
-    told = r"1,000,000 prefixes .* at most 21,474 at a time"
-    with pytest.raises(ValueError, match=told):
+    result = r"1,000,000 prefixes .* at most 21,474 at a time"
+    with pytest.raises(ValueError, match=result):
         await lm.batch_next_token_logprobs([[1]] * 1_000_000)
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=result):
         lm.batch_next_token_logprobs_sync([[1]] * 1_000_000)
 
 

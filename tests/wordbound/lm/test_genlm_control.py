@@ -25,7 +25,7 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def told(smollm2_path: Path) -> dict[str, Any]:
+def result(smollm2_path: Path) -> dict[str, Any]:
     program = Path(__file__).with_name("control_program.py")
     # Its own arsenal before the stand-in for it.
     paths = [str(FOLDER), str(ROOT / "tests/wordbound/lm/genlm_alias"), str(ROOT)]
@@ -42,17 +42,17 @@ def told(smollm2_path: Path) -> dict[str, Any]:
     return answer
 
 
-def test_it_runs_on_our_model(told: dict[str, Any]) -> None:
-    assert told["model"] == "wordbound.lm.transformers_lm.AsyncTransformer"
+def test_it_runs_on_our_model(result: dict[str, Any]) -> None:
+    assert result["model"] == "wordbound.lm.transformers_lm.AsyncTransformer"
 
 
 @pytest.mark.parametrize("sampler", ["awrs", "direct"])
-def test_ten_particles_write_what_a_regular_language_allows(told: dict[str, Any], sampler: str) -> None:
-    assert_texts_match(told[sampler], " (red|green|blue|black|white)")
+def test_ten_particles_write_what_a_regular_language_allows(result: dict[str, Any], sampler: str) -> None:
+    assert_texts_match(result[sampler], " (red|green|blue|black|white)")
 
 
-def test_ten_particles_write_what_a_grammar_allows(told: dict[str, Any]) -> None:
-    assert_texts_match(told["grammar"], " the (cat|dog|horse) and the (cat|dog|horse)")
+def test_ten_particles_write_what_a_grammar_allows(result: dict[str, Any]) -> None:
+    assert_texts_match(result["grammar"], " the (cat|dog|horse) and the (cat|dog|horse)")
 
 
 def assert_texts_match(texts: dict[str, float], pattern: str) -> None:

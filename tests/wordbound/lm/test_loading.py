@@ -41,13 +41,13 @@ def test_a_mock_has_the_vocabulary_of_the_model_whose_name_it_has(smollm2_path: 
 
 def test_importing_the_package_imports_no_engine() -> None:
     engines = "{'vllm', 'transformers', 'ray', 'httpx'}"
-    told = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", f"import sys, wordbound.lm; print({engines} & set(sys.modules))"],
         capture_output=True,
         text=True,
         check=True,
     )
-    assert told.stdout == "set()\n"
+    assert result.stdout == "set()\n"
 
 
 def test_what_the_package_does_not_have_is_an_attribute_error() -> None:

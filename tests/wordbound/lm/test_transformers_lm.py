@@ -40,7 +40,7 @@ def assert_own_rows(lm: AsyncTransformer, prefixes: Prefixes) -> None:
     assert torch.allclose(lm.batch_next_token_logprobs_sync(prefixes), rows_alone(lm, prefixes), atol=1e-4)
 
 
-def num_kept(lm: AsyncTransformer) -> int:
+def num_cached(lm: AsyncTransformer) -> int:
     """How many tokens' keys and values are kept."""
     nodes = [lm.walk_cache([])[0]]
     for node in nodes:
@@ -81,7 +81,7 @@ def test_rows_do_not_depend_on_the_batch_or_on_what_is_kept(kind: str, kv_cache_
     assert can_pack(lm.model)
     for prefixes in batches(seed=kv_cache_tokens, num=6):
         assert_own_rows(lm, prefixes)
-        assert num_kept(lm) <= kv_cache_tokens
+        assert num_cached(lm) <= kv_cache_tokens
 
 
 def test_a_mask_that_would_be_too_large_is_split(monkeypatch: pytest.MonkeyPatch) -> None:

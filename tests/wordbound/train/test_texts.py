@@ -158,6 +158,6 @@ def test_a_bad_setting_ends_the_command_with_one_sentence(
     path = tmp_path / "train.yaml"
     path.write_text(content)
     assert main([str(tmp_path / "out"), "--config", str(path), "--model", "m"]) == 2
-    told = capsys.readouterr().err
-    assert said in told
-    assert told.count("\n") == 1
+    result = capsys.readouterr().err
+    assert said in result
+    assert result.count("\n") == 1

@@ -31,7 +31,7 @@ Value = TypeVar("Value")
 Phrases: TypeAlias = Mapping[str, Sequence[tuple[int, int]]]
 
 MAX_NOTED: Final = 1_000
-"""Spellings that are not allowed of which the nearest words are told, the first of a text. Costs 0.3 ms each."""
+"""Spellings that are not allowed of which the nearest words are reported, the first of a text. Costs 0.3 ms each."""
 
 MAX_COMPARED: Final = 200_000_000
 """Such spellings times the words that they are compared with; about 1.5 s. Of the longest list, 730,000 words, they are

@@ -239,9 +239,9 @@ def test_a_job_that_failed_says_why(world: World) -> None:
     with pytest.raises(ConflictError, match="The input is gone") as caught:
         world.service.job_results(ME, job)
     assert caught.value.code == "input_missing"
-    told = world.service.get_job(ME, job)
-    assert told["error"] == {"message": "The input is gone.", "code": "input_missing"}
-    assert told["message"] == "The input is gone."
+    answer = world.service.get_job(ME, job)
+    assert answer["error"] == {"message": "The input is gone.", "code": "input_missing"}
+    assert answer["message"] == "The input is gone."
 
 
 def test_a_job_of_a_service_that_keeps_files_shortly_ends_before_they_go(tmp_path: Path) -> None:

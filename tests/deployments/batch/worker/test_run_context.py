@@ -11,7 +11,7 @@ import pytest
 from deployments.batch.state.records import BatchRecord
 from deployments.batch.worker.feeder import Answers
 from deployments.batch.worker.run_context import MAX_DEADLY_LINES, YIELD_S, Suspects
-from deployments.batch.worker.runner import Runner
+from deployments.batch.worker.scheduler import BatchScheduler
 from deployments.contract import LineAnswer, LineRequest
 from tests.deployments.batch.world import World, assert_every_line_once, line_of, text_of
 from tests.deployments.front import wait_until
@@ -72,7 +72,7 @@ def test_a_poisoned_file_fails_and_the_batch_of_another_key_loses_no_line(world:
     engine = OneEngine()
     world.engines = engine  # type: ignore[assignment]
     poisoned = world.batch_of((line_of(number, "poison") for number in range(1000)), owner="anna")
-    runner = Runner(world.context)
+    runner = BatchScheduler(world.context)
     runner.start()
     wait_until(lambda: engine.num_deaths > 0, timeout_s=10)
     good = world.batch_of((line_of(number) for number in range(num_others)), owner="bert")

@@ -7,7 +7,7 @@ from contextlib import ExitStack, aclosing
 import pytest
 
 from deployments.errors import OverloadedError, TooManyRequestsError
-from deployments.ingress.connections.room import LARGEST_ANSWERS, Backlog
+from deployments.ingress.connections.budgets import LARGEST_ANSWERS, Backlog
 from deployments.settings.limits import Limits
 
 

@@ -45,11 +45,13 @@ class Server:
             body += message["body"]
             if not message["more_body"]:
                 break
-        told = json.dumps({"headers": len(scope["headers"]), "body": len(body)}).encode()
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(told))]})
+        result = json.dumps({"headers": len(scope["headers"]), "body": len(body)}).encode()
+        await send(
+            {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(result))]}
+        )
         if scope["raw_path"] == SLOW:
             await anyio.sleep(0.5)
-        await send({"type": "http.response.body", "body": told})
+        await send({"type": "http.response.body", "body": result})
 
     def exchange(self, *pieces: bytes, max_bytes: int = 64 * 2**20) -> tuple[int, bytes]:
         """Send pieces, the last again and again; return how many bytes were taken, and the answers."""

@@ -10,7 +10,7 @@ from deployments.ingress.connections.proxy_callback import ProxyGuard, check_gua
 from deployments.process_setup import CALLBACK, CALLBACK_VARIABLE
 
 
-def headers_behind(*headers: tuple[bytes, bytes]) -> list[tuple[bytes, bytes]]:
+def headers_after(*headers: tuple[bytes, bytes]) -> list[tuple[bytes, bytes]]:
     """What the guard leaves of a request's headers."""
     seen: list[tuple[bytes, bytes]] = []
 
@@ -34,12 +34,12 @@ def headers_behind(*headers: tuple[bytes, bytes]) -> list[tuple[bytes, bytes]]:
     ],
 )  # fmt: skip
 def test_drops_what_serve_would_act_on(name: bytes) -> None:
-    assert headers_behind((b"host", b"a"), (name, b"1")) == [(b"host", b"a")]
+    assert headers_after((b"host", b"a"), (name, b"1")) == [(b"host", b"a")]
 
 
 def test_keeps_all_others() -> None:
     others = [(b"host", b"a"), (b"authorization", b"Bearer k"), (b"x-session", b"1"), (b"serve", b"1")]
-    assert headers_behind(*others) == others
+    assert headers_after(*others) == others
 
 
 async def test_a_websocket_is_refused_before_serve_looks_at_its_headers() -> None:

@@ -8,7 +8,7 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from deployments.errors import OverloadedError, TooManyRequestsError
-from deployments.ingress.connections.room import free_place
+from deployments.ingress.connections.budgets import release_slot
 from deployments.ingress.layers.routing import MaxConcurrent
 from tests.deployments.front import CHAT, LIMITS, MODEL, Front, assert_error, raw_request
 
@@ -134,7 +134,7 @@ async def test_a_place_is_free_when_the_answer_has_been_made_and_before_it_is_re
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"x", "more_body": True})
         if scope["raw_path"] == b"/rows":
-            free_place(scope)
+            release_slot(scope)
             await reads.wait()
         await send({"type": "http.response.body", "body": b"x"})
 
@@ -156,7 +156,7 @@ async def test_a_place_is_free_when_the_answer_has_been_made_and_before_it_is_re
         assert not any(task.done() for task in tasks)
     reads.set()
     await asyncio.gather(*tasks)
-    free_place({})
+    release_slot({})
 
 
 async def test_no_more_requests_to_some_paths_at_once_than_configured() -> None:

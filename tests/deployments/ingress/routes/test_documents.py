@@ -79,8 +79,8 @@ def test_a_language_has_its_direction_its_tag_and_its_paper(
     for paragraph in document.paragraphs:
         assert (paragraph._p.find(f".//{qn('w:bidi')}") is not None) is is_rtl
         assert all(run.font.rtl for run in paragraph.runs)
-    [told] = document.styles.element.iter(qn("w:lang"))
-    assert {told.get(qn(f"w:{script}")) for script in ("val", "bidi")} == {tag}
+    [result] = document.styles.element.iter(qn("w:lang"))
+    assert {result.get(qn(f"w:{script}")) for script in ("val", "bidi")} == {tag}
     assert abs(document.sections[0].page_width - Mm(width)) < Mm(1)
     assert [run.font.cs_bold for run in document.paragraphs[1].runs] == [True, None]
 

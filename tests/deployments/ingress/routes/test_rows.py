@@ -45,20 +45,20 @@ def test_rows_are_bytes_in_the_order_of_the_prompts(front: Front, prompt: Any, d
 
 
 def test_the_likeliest_tokens_are_json(front: Front) -> None:
-    told = front.post(LOGPROBS, {"prompt": [[1, 2], [3], [4]], "top_logprobs": NUM_TOKENS}).json()
-    assert (told["object"], told["model"]) == ("list", MODEL)
-    assert told["usage"] == {"prompt_tokens": 4, "completion_tokens": 0, "total_tokens": 4}
-    assert [one["index"] for one in told["data"]] == [0, 1, 2]
-    assert told["data"][0]["token_ids"] == list(range(NUM_TOKENS))
-    assert told["data"][2]["token_ids"][-1] == NUM_TOKENS - 1
-    assert told["data"][2]["logprobs"] == sorted(row(2), reverse=True)
+    result = front.post(LOGPROBS, {"prompt": [[1, 2], [3], [4]], "top_logprobs": NUM_TOKENS}).json()
+    assert (result["object"], result["model"]) == ("list", MODEL)
+    assert result["usage"] == {"prompt_tokens": 4, "completion_tokens": 0, "total_tokens": 4}
+    assert [one["index"] for one in result["data"]] == [0, 1, 2]
+    assert result["data"][0]["token_ids"] == list(range(NUM_TOKENS))
+    assert result["data"][2]["token_ids"][-1] == NUM_TOKENS - 1
+    assert result["data"][2]["logprobs"] == sorted(row(2), reverse=True)
     one = front.post(LOGPROBS, {"prompt": "abc", "top_logprobs": 1}).json()
     assert one["data"] == [{"object": "logprobs", "index": 0, "token_ids": [0], "logprobs": [0.0]}]
 
 
 def test_given_tokens_are_scored(front: Front) -> None:
-    told = front.post(SCORES, {"prompt": "abc", "token_ids": [5, 1]}).json()
-    assert told == {
+    result = front.post(SCORES, {"prompt": "abc", "token_ids": [5, 1]}).json()
+    assert result == {
         "object": "token_logprobs",
         "model": MODEL,
         "logprobs": [-5.0, -1.0],
@@ -68,13 +68,13 @@ def test_given_tokens_are_scored(front: Front) -> None:
 
 def test_the_models_tokens_are_fetched_once_and_not_sent_to_who_has_them(front: Front) -> None:
     answer = front.get(TOKENS)
-    told = answer.json()
-    assert [base64.b64decode(token) for token in told["tokens"]] == [bytes([65 + i]) for i in range(NUM_TOKENS)]
-    assert (told["object"], told["model"], told["vocab_size"]) == ("tokens", MODEL, NUM_TOKENS)
-    assert (told["special_ids"], told["eos_token_ids"]) == ([9], [9])
+    result = answer.json()
+    assert [base64.b64decode(token) for token in result["tokens"]] == [bytes([65 + i]) for i in range(NUM_TOKENS)]
+    assert (result["object"], result["model"], result["vocab_size"]) == ("tokens", MODEL, NUM_TOKENS)
+    assert (result["special_ids"], result["eos_token_ids"]) == ([9], [9])
     again = front.get(TOKENS, headers={"If-None-Match": answer.headers["etag"]})
     assert (again.status_code, again.content) == (304, b"")
-    assert front.get(TOKENS, headers={"If-None-Match": '"other"'}).json() == told
+    assert front.get(TOKENS, headers={"If-None-Match": '"other"'}).json() == result
     assert len(front.backend.calls) <= 1
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from deployments.contract import VocabularySpec
-from deployments.share import Share, ShareFullError
-from deployments.vocabulary.lists import AskCheck
+from deployments.fair_semaphore import FairSemaphore, SemaphoreFullError
+from deployments.vocabulary.list_queries import AskCheck
 from tests.deployments.front import LIMITS, Front, assert_error
 from wordbound.cli import app
 
@@ -64,12 +64,15 @@ def test_a_page_may_run_nothing(front: Front) -> None:
 
 
 def test_the_flat_fields_and_all_that_is_about_a_list_count(front: Front) -> None:
-    told = front.post(CHECK, {"text": "The cat 42 zebra", "vocab_lang": "en", "vocab_n_words": 9}).json()
-    assert [word["word"] for word in told["not_allowed"]] == ["cat", "zebra"]
+    result = front.post(CHECK, {"text": "The cat 42 zebra", "vocab_lang": "en", "vocab_n_words": 9}).json()
+    assert [word["word"] for word in result["not_allowed"]] == ["cat", "zebra"]
     vocab = EN | {"extra_words": ["cat"], "exclude_words": ["the"], "numbers": False}
-    told = front.post(CHECK, {"text": "The cat 42 zebra", "vocab": vocab, "new_words": ["zebra"]}).json()
-    assert [(word["word"], word["reason"]) for word in told["not_allowed"]] == [("The", "excluded"), ("42", "unknown")]
-    assert told["new_words"] == [{"word": "zebra", "count": 1}]
+    result = front.post(CHECK, {"text": "The cat 42 zebra", "vocab": vocab, "new_words": ["zebra"]}).json()
+    assert [(word["word"], word["reason"]) for word in result["not_allowed"]] == [
+        ("The", "excluded"),
+        ("42", "unknown"),
+    ]
+    assert result["new_words"] == [{"word": "zebra", "count": 1}]
 
 
 @pytest.mark.parametrize(
@@ -102,8 +105,8 @@ def test_what_is_wrong_is_refused_by_its_name(front: Front, fields: dict[str, An
 
 
 def test_a_level_is_a_list(front: Front) -> None:
-    told = front.post(CHECK, {"text": "the horse", "vocab": {"lang": "en", "level": "top-500"}}).json()
-    assert [word["word"] for word in told["not_allowed"]] == ["horse"]
+    result = front.post(CHECK, {"text": "the horse", "vocab": {"lang": "en", "level": "top-500"}}).json()
+    assert [word["word"] for word in result["not_allowed"]] == ["horse"]
     levels = [one for one in front.get(LISTS).json()["data"] if one["kind"] == "level"]
     assert {"id": "top-500", "object": "vocabulary", "kind": "level", "source": "list", "languages": []} in levels
 
@@ -136,10 +139,10 @@ def test_half_a_character_is_refused(front: Front) -> None:
 def test_lists_and_their_words_are_told(front: Front) -> None:
     names = [one["id"] for one in front.get(LISTS).json()["data"] if one["kind"] != "level"]
     assert names == sorted(names) and {"en", "es"} <= set(names)
-    told = front.get(WORDS, params={"limit": 2}).json()
-    assert told["data"] == [{"rank": 1, "word": "the", "lemma": "the"}, {"rank": 2, "word": "to", "lemma": "to"}]
-    told = front.get(WORDS, params={"q": "eleph", "offset": 1, "limit": 1}).json()
-    assert told["data"][0]["word"].startswith("eleph")
+    result = front.get(WORDS, params={"limit": 2}).json()
+    assert result["data"] == [{"rank": 1, "word": "the", "lemma": "the"}, {"rank": 2, "word": "to", "lemma": "to"}]
+    result = front.get(WORDS, params={"q": "eleph", "offset": 1, "limit": 1}).json()
+    assert result["data"][0]["word"].startswith("eleph")
     assert len(front.get(WORDS).json()["data"]) == 100
 
 
@@ -185,9 +188,9 @@ def test_where_too_many_wait_the_caller_is_told_when_to_come_back(
     front: Front, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def take_nothing(*_: object) -> None:
-        raise ShareFullError(7)
+        raise SemaphoreFullError(7)
 
-    monkeypatch.setattr(Share, "_wait_for", take_nothing)
+    monkeypatch.setattr(FairSemaphore, "_wait_for", take_nothing)
     answer = front.get(LISTS)
     assert_error(answer, 503, code="overloaded")
     assert answer.headers["retry-after"] == "7"

@@ -27,8 +27,8 @@ PATHS = list(GOOD)
 
 @pytest.mark.parametrize("path", PATHS)
 def test_a_request_reaches_a_replica_with_its_list(front: Front, path: str) -> None:
-    told = front.post(path, {"model": MODEL, "vocab": EN | {"extra_words": ["Ana"]}, **GOOD[path]})
-    assert told.status_code == 200, told.text
+    result = front.post(path, {"model": MODEL, "vocab": EN | {"extra_words": ["Ana"]}, **GOOD[path]})
+    assert result.status_code == 200, result.text
     [call] = front.backend.calls
     assert call.body["tool"] == path.rpartition("/")[2]
     assert call.body.items() >= GOOD[path].items()
@@ -117,7 +117,7 @@ async def test_a_request_counts_towards_the_tokens_of_its_key_and_is_for_chats()
 
 
 @pytest.mark.parametrize(
-    ("text", "start", "end", "param", "told"),
+    ("text", "start", "end", "param", "result"),
     [
         ("The cat", 4, 8, "end", "at most 7"),
         ("The cat", 4, 4, "start", "less than 'end'"),
@@ -131,9 +131,9 @@ async def test_a_request_counts_towards_the_tokens_of_its_key_and_is_for_chats()
         ("The cat", 1.5, 2, "start", "integer"),
     ],
 )
-def test_offsets_are_those_of_one_word(front: Front, text: str, start: Any, end: Any, param: str, told: str) -> None:
+def test_offsets_are_those_of_one_word(front: Front, text: str, start: Any, end: Any, param: str, result: str) -> None:
     answer = front.post(SWAP, {"vocab": EN, "text": text, "start": start, "end": end})
-    assert told in assert_error(answer, 400, param=param)["message"]
+    assert result in assert_error(answer, 400, param=param)["message"]
 
 
 @pytest.mark.parametrize(

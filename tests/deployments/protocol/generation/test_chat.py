@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest as ChatCompletionRequestOfVllm
 
-from deployments.protocol.generation.chat import REFUSED, Bookkeeping, ChatCompletionRequest, EngineFields
+from deployments.protocol.generation.chat import UNSUPPORTED_FIELDS, ChatCompletionRequest, EngineFields, MetadataFields
 from deployments.protocol.generation.decoding import COMBINABLE
 from deployments.protocol.generation.reader import ChatRequestReader
 from deployments.protocol.generation.vocabulary import VocabularyFields
@@ -17,12 +17,12 @@ ENGINES = ChatCompletionRequestOfVllm.model_fields.keys()
 
 
 def test_every_field_of_the_engine_is_known_or_refused() -> None:
-    assert ENGINES <= KNOWN | REFUSED
+    assert ENGINES <= KNOWN | UNSUPPORTED_FIELDS
 
 
 def test_no_field_is_both_known_and_refused() -> None:
-    assert KNOWN.isdisjoint(REFUSED)
-    assert EngineFields.model_fields.keys().isdisjoint(Bookkeeping.model_fields)
+    assert KNOWN.isdisjoint(UNSUPPORTED_FIELDS)
+    assert EngineFields.model_fields.keys().isdisjoint(MetadataFields.model_fields)
 
 
 def test_nothing_is_passed_on_that_the_engine_would_ignore() -> None:
@@ -30,7 +30,7 @@ def test_nothing_is_passed_on_that_the_engine_would_ignore() -> None:
 
 
 def test_the_fields_that_do_not_go_with_a_vocabulary_exist() -> None:
-    assert COMBINABLE.keys() <= (KNOWN | REFUSED) - VocabularyFields.model_fields.keys()
+    assert COMBINABLE.keys() <= (KNOWN | UNSUPPORTED_FIELDS) - VocabularyFields.model_fields.keys()
 
 
 @pytest.mark.parametrize(("name", "value"), GOOD)

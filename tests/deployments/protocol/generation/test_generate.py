@@ -9,7 +9,7 @@ import pytest
 
 from deployments.contract import Answer
 from deployments.errors import ApiError, BadRequestError
-from deployments.protocol.generation.decoding import SAMPLE
+from deployments.protocol.generation.decoding import DEFAULT_SAMPLING
 from deployments.protocol.generation.generate import GenerateRequestReader, reshape_answer
 from deployments.protocol.generation.reader import ChatRequest, ChatRequestReader
 from tests.deployments.front import KEYS, LIMITS, MODEL, Front, assert_error, chat_body
@@ -36,7 +36,7 @@ def test_a_vocabulary_is_named_as_in_a_chat() -> None:
     flat, whole = read(**VOCABULARY), read(vocab={"lang": "en", "n_words": 1000})
     assert flat.vocabulary == whole.vocabulary is not None
     assert (flat.list_param, whole.list_param) == ("vocab_lang", "vocab.lang")
-    assert flat.body == chat_body(PROMPT, max_tokens=LIMITS.max_new_tokens, **SAMPLE)
+    assert flat.body == chat_body(PROMPT, max_tokens=LIMITS.max_new_tokens, **DEFAULT_SAMPLING)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ async def items(*answer: Answer) -> list[Any]:
 async def test_the_last_event_of_a_stream_has_all_that_a_whole_answer_has() -> None:
     usage = {"choices": [], "usage": {"completion_tokens": 4}, "vocab": {"num_words": 2}}
     first = chunk("", input_overflow={"dropped_messages": 2})
-    told = await items(
+    result = await items(
         first, chunk("One "), chunk("two.", finish_reason="stop"), f"data: {json.dumps(usage)}\n\n", DONE
     )
     end = {
@@ -100,8 +100,8 @@ async def test_the_last_event_of_a_stream_has_all_that_a_whole_answer_has() -> N
         "input_overflow": {"dropped_messages": 2},
         "vocab": {"num_words": 2},
     }
-    assert told[-1] == DONE
-    events = [json.loads(item.removeprefix("data:")) for item in told[:-1]]
+    assert result[-1] == DONE
+    events = [json.loads(item.removeprefix("data:")) for item in result[:-1]]
     assert events == [{"text": "One "}, {"text": "two."}, {"text": "", **end}]
     message = {"index": 0, "message": {"content": "One two."}, "finish_reason": "stop"}
     whole = {**usage, "choices": [message], "input_overflow": {"dropped_messages": 2}, "id": "chatcmpl-1"}
@@ -111,8 +111,8 @@ async def test_the_last_event_of_a_stream_has_all_that_a_whole_answer_has() -> N
 async def test_the_engines_refusal_is_told_in_the_names_of_this_route() -> None:
     error = {"message": "The prompt is longer than 9 tokens: shorten the messages.", "param": "messages", "status": 400}
     for before in ((), (chunk("One "),)):
-        told = await items(*before, {"error": error})
-        assert told[-1]["error"] == {
+        result = await items(*before, {"error": error})
+        assert result[-1]["error"] == {
             "message": "The prompt is longer than 9 tokens: shorten it.",
             "param": "prompt",
             "status": 400,

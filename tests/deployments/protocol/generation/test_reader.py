@@ -7,8 +7,8 @@ import pytest
 
 from deployments.contract import ResolvedVocabulary, VocabularySpec
 from deployments.errors import ApiError, BadRequestError, ModelNotFoundError
-from deployments.protocol.generation.chat import REFUSED
-from deployments.protocol.generation.decoding import COMBINABLE, SAMPLE
+from deployments.protocol.generation.chat import UNSUPPORTED_FIELDS
+from deployments.protocol.generation.decoding import COMBINABLE, DEFAULT_SAMPLING
 from deployments.protocol.generation.reader import ChatRequest, ChatRequestReader, check_max_tokens
 from tests.deployments.front import LIMITS, MODEL, chat_body
 
@@ -89,7 +89,7 @@ def test_a_field_that_the_engine_knows_is_passed_on(name: str, value: Any) -> No
     assert read(**{name: value}).body[name] == value
 
 
-@pytest.mark.parametrize("name", sorted({name for name, _ in GOOD} | REFUSED | set(VOCABULARY)))
+@pytest.mark.parametrize("name", sorted({name for name, _ in GOOD} | UNSUPPORTED_FIELDS | set(VOCABULARY)))
 def test_null_is_the_same_as_nothing(name: str) -> None:
     assert read(**{name: None}).body == read().body
 
@@ -170,7 +170,9 @@ def test_regular_expressions_and_grammars_of_the_client_are_not_supported() -> N
         assert "not supported here" in fault(structured_outputs={name: "canary"}).message
 
 
-@pytest.mark.parametrize("name", sorted(REFUSED | {"guided_json", "guided_decoding_backend", "guided_whatever"}))
+@pytest.mark.parametrize(
+    "name", sorted(UNSUPPORTED_FIELDS | {"guided_json", "guided_decoding_backend", "guided_whatever"})
+)
 @pytest.mark.parametrize("value", ["x", {}, True, False, 1])
 def test_a_field_that_is_not_supported_is_refused_whatever_its_value(name: str, value: Any) -> None:
     error = fault(**{name: value})
@@ -308,7 +310,7 @@ def test_a_stop_string_becomes_a_list_of_one() -> None:
 def test_a_vocabulary_is_taken_out_of_the_body() -> None:
     request = read(**VOCABULARY)
     assert request.vocabulary == VocabularySpec(lang="en", n_words=1000)
-    assert request.body == read(**SAMPLE).body
+    assert request.body == read(**DEFAULT_SAMPLING).body
     assert read().vocabulary is None
 
 
@@ -365,7 +367,7 @@ def test_what_could_lead_out_of_a_list_cannot_be_combined_with_a_vocabulary(
     assert "cannot be combined with a vocabulary" in error.message
 
 
-@pytest.mark.parametrize("name", sorted(COMBINABLE.keys() - REFUSED))
+@pytest.mark.parametrize("name", sorted(COMBINABLE.keys() - UNSUPPORTED_FIELDS))
 def test_what_changes_nothing_can_be_combined_with_a_vocabulary(name: str) -> None:
     for value in (None, *COMBINABLE[name]):
         assert read(**{name: value}, **VOCABULARY).vocabulary is not None

@@ -18,7 +18,7 @@ from deployments.replica.engine.node_lists import NodeLists
 from deployments.replica.engine.startup_check import check_context
 from deployments.replica.prompts.chat_template import Prompts, hint_line
 from deployments.replica.prompts.plain_text import PlainText
-from deployments.search.order import AnswerCost
+from deployments.search.request import AnswerCost
 from deployments.settings.service import Settings
 from tests.vocab.toys import toy_speller, toy_tokenizer, word_list
 from vocab.adapters import Adapter, Card
@@ -63,7 +63,7 @@ class ScriptedReplica:
         self._script = script
         self.request: Any = None
         self.cost: AnswerCost | None = None
-        searches = SimpleNamespace(cost_of=lambda order: self.cost)
+        searches = SimpleNamespace(cost_of=lambda search: self.cost)
         self.engine = SimpleNamespace(_oai_serving_chat=SimpleNamespace(engine_client=searches))
 
     async def _nowhere(self, digest: str) -> bytes:
@@ -223,9 +223,9 @@ async def test_an_order_goes_with_a_request_that_asks_for_more_than_a_sample(
         replica = ScriptedReplica(tmp_path, tokenizer, [whole("The cat sat.")])
         [answer] = await replica.items(listed, Decoding(best_of=4))
         assert "generated_tokens" not in answer.get("vocab", {})
-        assert replica.request._order.decoding.best_of == 4
+        assert replica.request._search.decoding.best_of == 4
         await replica.items(listed, Decoding())
-        assert replica.request._order is None
+        assert replica.request._search is None
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -251,7 +251,7 @@ async def test_what_must_not_come_twice_is_part_of_the_constraint(
     await replica.items(vocabulary, Decoding(no_repeat_ngram_size=3))
     reference = GrammarReference.parse(replica.request.structured_outputs.grammar)
     assert reference is not None and reference.no_repeat == 3
-    assert replica.request._order is None
+    assert replica.request._search is None
 
 
 @pytest.mark.parametrize("default", [4, 0])
@@ -265,7 +265,7 @@ async def test_a_service_says_whether_runs_come_twice_in_constrained_text(
         assert reference is not None and reference.no_repeat == expected
     for chosen, expected in ((vocabulary, default), (None, 0)):
         await replica.items(chosen, Decoding(num_beams=2))
-        assert replica.request._order.decoding.no_repeat_ngram_size == expected
+        assert replica.request._search.decoding.no_repeat_ngram_size == expected
 
 
 async def test_a_grammar_has_no_rule_against_runs(
@@ -274,7 +274,7 @@ async def test_a_grammar_has_no_rule_against_runs(
     replica = ScriptedReplica(tmp_path, tokenizer, [whole("The cat sat.")], mask_engine="xgrammar")
     [answer] = await replica.items(vocabulary, Decoding(best_of=2))
     assert "error" not in answer
-    assert replica.request._order.decoding.no_repeat_ngram_size == 0
+    assert replica.request._search.decoding.no_repeat_ngram_size == 0
 
 
 THINKS: dict[str, Any] = {"engine_kwargs": {"reasoning_parser": "some"}}
@@ -442,12 +442,12 @@ async def test_the_model_is_told_of_its_vocabulary_where_that_is_asked_for(
     await replica.items(vocabulary)
     plain = replica.request.messages
     await replica.items(vocabulary, Decoding(hint=True))
-    told = replica.request.messages
+    result = replica.request.messages
     await replica.items(None, Decoding(hint=True))
     assert replica.request.messages == plain
-    assert [message["role"] for message in told] == (["system", "user"] if takes_system else ["user"])
-    assert hint_line("en") in told[0]["content"]
-    assert told[-1]["content"].endswith("Hello")
+    assert [message["role"] for message in result] == (["system", "user"] if takes_system else ["user"])
+    assert hint_line("en") in result[0]["content"]
+    assert result[-1]["content"].endswith("Hello")
 
 
 @pytest.mark.parametrize(("languages", "is_named"), [(("en",), True), (("es",), False), (None, False)])

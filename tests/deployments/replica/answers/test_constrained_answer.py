@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deployments.replica.answers.constrained_answer import AnswerRules, StreamFilter, UnlistedTextError, finish_answer
-from deployments.search.order import AnswerCost
+from deployments.search.request import AnswerCost
 from vocab.decoding.select import TextScore
 from vocab.lists.wordlists import WordList
 from vocab.options import ListOptions

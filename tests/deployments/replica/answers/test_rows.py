@@ -18,10 +18,10 @@ from vllm.v1.outputs import LogprobsTensors
 
 from deployments.contract import Caller
 from deployments.errors import EngineError
+from deployments.fair_semaphore import FairSemaphore
 from deployments.replica.answers.rows import LEAST_LOGPROB, ROWS_AT_ONCE, RowAnswerer
 from deployments.replica.engine.adapters import EngineAdapters, LoadedAdapters
 from deployments.settings.service import Settings
-from deployments.share import Share
 from vocab.automaton.tokenizer import TokenizerFacts
 
 NUM_TOKENS = 600
@@ -72,16 +72,16 @@ class Engine:
 
     def _output(self, tokens: list[int], params: SamplingParams, request_id: str) -> RequestOutput:
         assert params.max_tokens == 1
-        told: Any = None
+        result: Any = None
         if params.prompt_logprobs is not None:
             assert not params.extra_args, "both travel in one place"
-            told = [None, *({token: SimpleNamespace(logprob=score(token))} for token in tokens[1:])]
+            result = [None, *({token: SimpleNamespace(logprob=score(token))} for token in tokens[1:])]
         elif self.has_rows:
             assert params.extra_args
             nothing = torch.zeros(1, dtype=torch.int32)
-            told = [LogprobsTensors(nothing, row(tokens[-1])[None], nothing)]
+            result = [LogprobsTensors(nothing, row(tokens[-1])[None], nothing)]
         drawn = CompletionOutput(0, "", [0], None, None, finish_reason=self.finish_reason)
-        return RequestOutput(request_id, None, tokens, told, [drawn], finished=True)
+        return RequestOutput(request_id, None, tokens, result, [drawn], finished=True)
 
 
 def row(token: int) -> torch.Tensor:
@@ -97,7 +97,7 @@ class World:
 
     def __init__(self, tokenizer: Any, **settings: Any) -> None:
         self.engine = Engine()
-        self.share = Share(40)
+        self.share = FairSemaphore(40)
         server = cast("LLMServer", SimpleNamespace(engine=SimpleNamespace(_engine_client=self.engine)))
         facts = TokenizerFacts.from_token_bytes([bytes([number % 256]) for number in range(500)], [0, 2])
         made = Settings.load({"secret_token": "k", "limits": {"max_input_tokens": 32}, **settings}, {})
@@ -107,13 +107,13 @@ class World:
     def refusal(self, body: dict[str, Any]) -> dict[str, Any]:
         with pytest.raises(EngineError) as error:
             self.rows.check(body)
-        told: dict[str, Any] = error.value.item["error"]
-        return told
+        result: dict[str, Any] = error.value.item["error"]
+        return result
 
     async def one(self, answer: AsyncIterator[Any]) -> dict[str, Any]:
-        [told] = [item async for item in answer]
-        assert isinstance(told, dict)
-        return told
+        [result] = [item async for item in answer]
+        assert isinstance(result, dict)
+        return result
 
     async def logprobs(self, prompt: Any, width: int = 4, **fields: Any) -> list[Any]:
         body = {"prompt": prompt, "dtype": "float32", **fields}
@@ -178,8 +178,8 @@ async def test_keys_do_not_share_what_the_engine_keeps_of_prompts(world: World) 
 
 async def test_given_tokens_are_scored_by_one_reading(world: World) -> None:
     body = {"prompt": [1, 2], "token_ids": [5, 3, 4]}
-    told = await world.one(world.rows.token_logprobs(body, ALICE))
-    assert told == {"logprobs": [-5, LEAST_LOGPROB, -4], "prompt_tokens": 5}
+    result = await world.one(world.rows.token_logprobs(body, ALICE))
+    assert result == {"logprobs": [-5, LEAST_LOGPROB, -4], "prompt_tokens": 5}
     assert [prompt["prompt_token_ids"] for prompt in world.engine.prompts] == [[1, 2, 5, 3, 4]]
 
 
@@ -257,21 +257,21 @@ async def test_a_prompt_whose_scores_take_too_much_memory_is_refused(tokenizer: 
     world = World(tokenizer, limits={"max_scored_bytes": 2**20, "max_input_tokens": 32})
     for num_prompt, is_refused in ((32, False), (2, False)):
         body = {"prompt": [1] * num_prompt, "token_ids": [2] * 31}
-        told = await world.one(world.rows.token_logprobs(body, ALICE))
-        assert ("error" in told) is is_refused
-    told = await world.one(world.rows.token_logprobs({"prompt": [1] * 32, "token_ids": [2] * 32}, ALICE))
-    assert (told["error"]["param"], told["error"]["code"]) == ("token_ids", "context_length_exceeded")
+        result = await world.one(world.rows.token_logprobs(body, ALICE))
+        assert ("error" in result) is is_refused
+    result = await world.one(world.rows.token_logprobs({"prompt": [1] * 32, "token_ids": [2] * 32}, ALICE))
+    assert (result["error"]["param"], result["error"]["code"]) == ("token_ids", "context_length_exceeded")
 
 
 async def test_the_table_has_the_bytes_of_every_token_of_the_model(world: World, tokenizer: Any) -> None:
-    told = await world.one(world.rows.tokens())
-    tokens = [base64.b64decode(token) for token in told["tokens"]]
-    assert told["vocab_size"] == len(tokens) == NUM_TOKENS
+    result = await world.one(world.rows.tokens())
+    tokens = [base64.b64decode(token) for token in result["tokens"]]
+    assert result["vocab_size"] == len(tokens) == NUM_TOKENS
     assert tokens[65] == b"A"
     assert tokens[500:] == [b""] * 100
-    for special in told["special_ids"]:
+    for special in result["special_ids"]:
         assert tokens[special].decode() == tokenizer.convert_ids_to_tokens(special)
-    assert told["eos_token_ids"] == sorted({7, 8, tokenizer.eos_token_id})
+    assert result["eos_token_ids"] == sorted({7, 8, tokenizer.eos_token_id})
 
 
 async def test_nothing_is_held_while_what_was_made_is_read(world: World) -> None:
@@ -284,7 +284,7 @@ async def test_nothing_is_held_while_what_was_made_is_read(world: World) -> None
 
 
 async def test_keys_take_turns_between_the_rows_of_one_request(world: World) -> None:
-    world.rows._share = share = Share(4)
+    world.rows._semaphore = share = FairSemaphore(4)
     order = list[int]()
 
     async def other() -> None:

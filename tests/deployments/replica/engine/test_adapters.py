@@ -185,8 +185,8 @@ async def test_one_that_cannot_be_loaded_leaves_nothing(
     tmp_path: Path, name: str, options: dict[str, Any], message: str
 ) -> None:
     world = World(tmp_path)
-    told = await world.adapters.preload(name, world.copy(name, **options))
-    assert told is not None and told.startswith(message)
+    result = await world.adapters.preload(name, world.copy(name, **options))
+    assert result is not None and result.startswith(message)
     assert not world.engine.lora_requests
 
 

@@ -9,7 +9,7 @@ from vllm.v1.metrics.stats import IterationStats, SchedulerStats
 from deployments.contract import Decoding
 from deployments.errors import EngineError
 from deployments.replica.engine import configuration, engine
-from deployments.search.order import ORDER_ARGUMENT, SearchOrder
+from deployments.search.request import SEARCH_ARGUMENT, SearchRequest
 from deployments.settings.service import Settings, SettingsError
 from vocab.vllm_plugin.kv_fork import TRANSFER_CONFIG
 
@@ -137,19 +137,19 @@ def test_a_request_carries_our_id_and_the_grammar() -> None:
 
 
 def test_an_order_reaches_the_client_beside_the_parameters() -> None:
-    order = SearchOrder(Decoding(best_of=4))
-    request = engine.chat_request(BODY, request_id="r", max_input_tokens=10, order=order)
+    search = SearchRequest(Decoding(best_of=4))
+    request = engine.chat_request(BODY, request_id="r", max_input_tokens=10, search=search)
     params = request.to_sampling_params(9, {})
-    assert params.extra_args[ORDER_ARGUMENT] is order
-    assert ORDER_ARGUMENT not in request.model_dump_json()
+    assert params.extra_args[SEARCH_ARGUMENT] is search
+    assert SEARCH_ARGUMENT not in request.model_dump_json()
     plain = engine.chat_request(BODY, request_id="r", max_input_tokens=10)
     assert plain.to_sampling_params(9, {}).extra_args is None
 
 
 def test_several_beams_may_be_asked_for_without_temperature() -> None:
-    order = SearchOrder(Decoding(num_beams=4))
+    search = SearchRequest(Decoding(num_beams=4))
     fields = {"n": 2, "temperature": 0}
-    request = engine.chat_request(BODY | fields, request_id="r", max_input_tokens=10, order=order)
+    request = engine.chat_request(BODY | fields, request_id="r", max_input_tokens=10, search=search)
     assert request.to_sampling_params(9, {}).n == 2
 
 
@@ -188,11 +188,11 @@ def test_other_refusals_keep_their_message_without_the_engines_suffix() -> None:
 
 
 def test_a_completion_has_our_id_grammar_order_and_limit_too() -> None:
-    order = SearchOrder(Decoding(best_of=4))
+    search = SearchRequest(Decoding(best_of=4))
     body = {"model": "m", "prompt": [1, 2], "max_tokens": 9}
-    request = engine.completion_request(body, request_id="r", max_input_tokens=10, grammar="root", order=order)
+    request = engine.completion_request(body, request_id="r", max_input_tokens=10, grammar="root", search=search)
     assert (request.request_id, request.structured_outputs.grammar) == ("r", "root")
-    assert request.to_sampling_params(9, {}).extra_args[ORDER_ARGUMENT] is order
+    assert request.to_sampling_params(9, {}).extra_args[SEARCH_ARGUMENT] is search
     assert request.build_tok_params(ModelConfig()).max_input_tokens == 10
     with pytest.raises(EngineError):
         engine.completion_request(body | {"prompt": ""}, request_id="r", max_input_tokens=10)

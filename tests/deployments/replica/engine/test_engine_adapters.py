@@ -34,15 +34,15 @@ def test_the_engine_takes_adapters_of_their_rank_and_modules() -> None:
     adapters = {"a": adapter("a"), "b": adapter("b", rank=20, module="layers.0.down_proj")}
     config = engine_config(given)
     EngineAdapters("base", adapters, arguments=lora_arguments(given, adapters.values(), None)).configure(config)
-    told = config.get_engine_config().get_initialization_kwargs()
-    assert {name: told[name] for name in told if "lora" in name} == {
+    result = config.get_engine_config().get_initialization_kwargs()
+    assert {name: result[name] for name in result if "lora" in name} == {
         "enable_lora": True,
         "lora_target_modules": ["down_proj", "q_proj"],
         "max_cpu_loras": 2,
         "max_lora_rank": 32,
         "max_loras": 1,
     }
-    assert told["model"] == "some/base"
+    assert result["model"] == "some/base"
 
 
 def test_an_engine_that_may_load_some_later_takes_all_linear_layers(model: Path, tmp_path: Path) -> None:
@@ -67,9 +67,9 @@ def test_an_engine_that_may_load_some_later_takes_all_linear_layers(model: Path,
 
 def test_the_settings_say_what_the_engine_takes() -> None:
     given = settings(engine_kwargs={"max_loras": 12, "max_lora_rank": 64, "lora_target_modules": ["x"]})
-    told = lora_arguments(given, [], ["q_proj"])
-    assert (told["max_loras"], told["max_lora_rank"], told["max_cpu_loras"]) == (12, 64, 16)
-    assert told["lora_target_modules"] == ["q_proj"]
+    result = lora_arguments(given, [], ["q_proj"])
+    assert (result["max_loras"], result["max_lora_rank"], result["max_cpu_loras"]) == (12, 64, 16)
+    assert result["lora_target_modules"] == ["q_proj"]
 
 
 def test_the_engine_loads_the_merged_model_under_the_models_name() -> None:

@@ -9,7 +9,7 @@ from transformers import AutoTokenizer
 from deployments.replica.engine import configuration
 from deployments.replica.prompts.chat_template import (
     ENGLISH,
-    LINES,
+    SIMPLE_WORDS_HINTS,
     hint_line,
     takes_system_messages,
     template_switches,
@@ -30,7 +30,7 @@ def test_every_built_in_list_has_a_line_of_its_own_language(lang: str) -> None:
 
 
 def test_a_list_is_known_by_its_language() -> None:
-    assert hint_line("es") == hint_line("es-MX") == hint_line("es_basic") == LINES["es"]
+    assert hint_line("es") == hint_line("es-MX") == hint_line("es_basic") == SIMPLE_WORDS_HINTS["es"]
     assert hint_line("no") == hint_line("nb")
     assert hint_line("tl") == hint_line("fil")
 
@@ -52,8 +52,8 @@ def test_the_line_is_the_last_of_the_clients_own_system_message(role: str, takes
         (None, LINE),
     ]:
         messages: list[dict[str, Any]] = [{"role": role, "content": content, "name": "n"}, USER]
-        told = with_line(messages, LINE, takes_system=takes_system)
-        assert told == [{"role": role, "content": expected, "name": "n"}, USER]
+        result = with_line(messages, LINE, takes_system=takes_system)
+        assert result == [{"role": role, "content": expected, "name": "n"}, USER]
         assert messages[0]["content"] == content
 
 
@@ -65,8 +65,8 @@ def test_without_one_the_line_is_a_system_message_before_the_others() -> None:
 
 def test_where_the_template_takes_none_the_line_stands_before_the_users_first_text() -> None:
     assistant = {"role": "assistant", "content": "Yes?"}
-    told = with_line([assistant, USER, assistant, USER], LINE, takes_system=False)
-    assert told == [assistant, {"role": "user", "content": f"{LINE}\n\nHello"}, assistant, USER]
+    result = with_line([assistant, USER, assistant, USER], LINE, takes_system=False)
+    assert result == [assistant, {"role": "user", "content": f"{LINE}\n\nHello"}, assistant, USER]
     parts = {"role": "user", "content": [{"type": "text", "text": "Hello"}]}
     assert with_line([parts], LINE, takes_system=False) == [{"role": "user", "content": f"{LINE}\n\nHello"}]
     assert with_line([assistant], LINE, takes_system=False) == [assistant]

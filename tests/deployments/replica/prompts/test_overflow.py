@@ -110,9 +110,9 @@ async def test_an_answer_says_how_many_messages_it_left_out(tmp_path: Path, toke
     replica = ShortReplica(tmp_path, tokenizer, script, input_overflow="truncate")
     answer = await replica.items(stream=stream, messages=LONG)
     assert [message["content"] for message in replica.request.messages] == [SYSTEM["content"], LONG[-1]["content"]]
-    told = [json.loads(item.removeprefix("data:")) for item in answer[:-1]] if stream else answer
-    assert told[0]["input_overflow"] == {"dropped_messages": 2}
-    assert all("input_overflow" not in item for item in told[1:])
+    result = [json.loads(item.removeprefix("data:")) for item in answer[:-1]] if stream else answer
+    assert result[0]["input_overflow"] == {"dropped_messages": 2}
+    assert all("input_overflow" not in item for item in result[1:])
     [short] = await ShortReplica(tmp_path, tokenizer, [whole("x")], input_overflow="truncate").items(messages=LONG[3:])
     assert "input_overflow" not in short
 
@@ -130,8 +130,8 @@ async def test_the_hint_counts_and_stays(tmp_path: Path, tokenizer: Any, vocabul
     replica.most = 120
     body = {"model": "m", "max_tokens": 9, "messages": [user("o" * 60), assistant("t" * 20), user("three")]}
     decoding = Decoding(hint=True, no_repeat_ngram_size=0)
-    told = replica._answerer.answer(TextRequest(body, vocabulary, decoding, Caller("alice", "req-1")))
-    answers: list[Any] = [item async for item in told]
+    result = replica._answerer.answer(TextRequest(body, vocabulary, decoding, Caller("alice", "req-1")))
+    answers: list[Any] = [item async for item in result]
     [answer] = answers
     assert [message["role"] for message in replica.request.messages] == ["system", "user"]
     assert answer["input_overflow"] == {"dropped_messages": 2}

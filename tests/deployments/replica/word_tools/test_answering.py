@@ -122,7 +122,7 @@ class World:
         self.store.save(self.words)
         self.rows = Rows()
         self.asked: list[dict[str, Any]] = []
-        self.told: Any = {
+        self.result: Any = {
             "choices": [{"message": {"content": "It was\nbig."}}],
             "usage": {"prompt_tokens": 5, "completion_tokens": 4},
         }
@@ -158,7 +158,7 @@ class World:
 
     async def _chat(self, request: TextRequest) -> AsyncGenerator[Answer, None]:
         self.asked.append(request.body)
-        yield self.told
+        yield self.result
 
     async def items(self, tool: Tool, spec: VocabularySpec = SPEC, width: int = 3, **body: Any) -> list[Any]:
         usual: dict[str, Any] = {"top": 5}
@@ -169,9 +169,9 @@ class World:
         return [item async for item in answer]
 
     async def one(self, tool: Tool, spec: VocabularySpec = SPEC, **body: Any) -> dict[str, Any]:
-        [told] = await self.items(tool, spec, **body)
-        assert isinstance(told, dict)
-        return told
+        [result] = await self.items(tool, spec, **body)
+        assert isinstance(result, dict)
+        return result
 
     async def refusal(self, tool: Tool, spec: VocabularySpec = SPEC, **body: Any) -> tuple[int, str | None, str]:
         error = (await self.one(tool, spec, **body))["error"]
@@ -184,12 +184,12 @@ def world(tmp_path: Path) -> World:
 
 
 async def test_next_words_have_the_models_own_probability_and_all_else_is_the_remainder(world: World) -> None:
-    told = await world.one("next", text="The", top=3)
-    assert [(entry["rank"], entry["word"]) for entry in told["data"]] == [(1, "cat"), (2, "dog"), (3, "apple")]
-    assert told["data"][0]["probability"] == pytest.approx(0.4, abs=0.01)
-    assert np.exp(told["data"][0]["logprob"]) == pytest.approx(told["data"][0]["probability"])
-    assert told["remainder"] == pytest.approx(1 - sum(entry["probability"] for entry in told["data"]))
-    assert (told["vocab"]["lang"], told["usage"]["prompt_tokens"]) == ("en", 3)
+    result = await world.one("next", text="The", top=3)
+    assert [(entry["rank"], entry["word"]) for entry in result["data"]] == [(1, "cat"), (2, "dog"), (3, "apple")]
+    assert result["data"][0]["probability"] == pytest.approx(0.4, abs=0.01)
+    assert np.exp(result["data"][0]["logprob"]) == pytest.approx(result["data"][0]["probability"])
+    assert result["remainder"] == pytest.approx(1 - sum(entry["probability"] for entry in result["data"]))
+    assert (result["vocab"]["lang"], result["usage"]["prompt_tokens"]) == ("en", 3)
 
 
 async def test_blanks_at_the_end_belong_to_the_word(world: World) -> None:
@@ -217,21 +217,21 @@ async def test_where_masks_are_xgrammars_there_are_no_tools(tmp_path: Path) -> N
 async def test_other_words_are_ranked_by_the_sentence_with_them(world: World) -> None:
     text = "It was. The cat purchased it. Why?"
     start = text.index("purchased")
-    told = await world.one("swap", text=text, start=start, end=start + 9)
-    assert (told["word"], told["data"][0]["word"]) == ("purchased", "bought")
-    assert told["data"][0]["text"] == "The cat bought it."
-    scores = [entry["logprob"] for entry in told["data"]]
+    result = await world.one("swap", text=text, start=start, end=start + 9)
+    assert (result["word"], result["data"][0]["word"]) == ("purchased", "bought")
+    assert result["data"][0]["text"] == "The cat bought it."
+    scores = [entry["logprob"] for entry in result["data"]]
     assert scores == sorted(scores, reverse=True)
-    assert len(told["data"]) == 5
-    assert told["usage"]["prompt_tokens"] > 0
+    assert len(result["data"]) == 5
+    assert result["usage"]["prompt_tokens"] > 0
 
 
 async def test_the_article_decides_which_noun_fits_and_a_word_is_not_its_own_alternative(world: World) -> None:
-    told = await world.one("swap", text="It ate an orange", start=10, end=16, top=40)
-    words = [entry["word"] for entry in told["data"]]
+    result = await world.one("swap", text="It ate an orange", start=10, end=16, top=40)
+    words = [entry["word"] for entry in result["data"]]
     assert words[0] == "apple"
-    told = await world.one("swap", text="It ate an apple", start=10, end=15, top=40)
-    assert "apple" not in [entry["word"].lower() for entry in told["data"]]
+    result = await world.one("swap", text="It ate an apple", start=10, end=15, top=40)
+    assert "apple" not in [entry["word"].lower() for entry in result["data"]]
 
 
 async def test_a_capital_stays_where_the_sentence_starts_and_nowhere_else(world: World) -> None:
@@ -245,39 +245,39 @@ TEXT = "The cat sat.\n\nAlice purchased an apple. It was Bob's dog."
 
 
 async def test_a_text_is_rewritten_and_what_is_listed_stays(world: World) -> None:
-    told = await world.one("rewrite", text=TEXT.replace("Alice", "the and Alice"))
-    assert told["text"] == "The cat sat.\n\nthe and Alice bought an apple. It was Bob's dog."
-    assert told["names"] == ["Alice", "Bob"]
-    [change] = told["changes"]
+    result = await world.one("rewrite", text=TEXT.replace("Alice", "the and Alice"))
+    assert result["text"] == "The cat sat.\n\nthe and Alice bought an apple. It was Bob's dog."
+    assert result["names"] == ["Alice", "Bob"]
+    [change] = result["changes"]
     assert change["from"] == "purchased" and change["to"] == "bought"
     assert TEXT.replace("Alice", "the and Alice")[change["start"] : change["end"]] == "purchased"
-    assert told["coverage"]["before"] < told["coverage"]["after"] == 1
+    assert result["coverage"]["before"] < result["coverage"]["after"] == 1
     assert not world.asked, "nothing is written where no candidate is asked for"
 
 
 async def test_names_are_swapped_where_they_are_not_kept(world: World) -> None:
-    told = await world.one("rewrite", text="The dog was Bob.", keep_names=False)
-    assert told["names"] == [] and "Bob" not in told["text"] and told["coverage"]["after"] == 1
+    result = await world.one("rewrite", text="The dog was Bob.", keep_names=False)
+    assert result["names"] == [] and "Bob" not in result["text"] and result["coverage"]["after"] == 1
     left_out = SPEC.model_copy(update={"exclude_words": ("bob",)})
-    told = await world.one("rewrite", left_out, text="The dog was Bob.")
-    assert "Bob" not in told["text"]
-    told = await world.one("rewrite", text=f"The dog was {'B' * 101}.")
-    assert told["names"] == [] and told["coverage"]["after"] == 1
+    result = await world.one("rewrite", left_out, text="The dog was Bob.")
+    assert "Bob" not in result["text"]
+    result = await world.one("rewrite", text=f"The dog was {'B' * 101}.")
+    assert result["names"] == [] and result["coverage"]["after"] == 1
 
 
 async def test_what_the_model_writes_is_taken_where_the_source_is_likelier_behind_it(world: World) -> None:
-    told = await world.one("rewrite", text="It was gigantic.", candidates=2, seed=7, force=True)
-    assert told["text"].startswith("It was ")
+    result = await world.one("rewrite", text="It was gigantic.", candidates=2, seed=7, force=True)
+    assert result["text"].startswith("It was ")
     [body] = world.asked
     assert (body["n"], body["seed"], body["temperature"]) == (2, 7, 0.5)
     assert "It was gigantic." in body["messages"][0]["content"]
-    world.told["choices"][0]["message"]["content"] = "It bought\nit."
+    world.result["choices"][0]["message"]["content"] = "It bought\nit."
     assert (await world.one("rewrite", text="It was gigantic.", candidates=1))["text"] == "It bought it."
 
 
 async def test_what_is_listed_is_written_again_where_that_is_asked_for(world: World) -> None:
-    told = await world.one("rewrite", text="The cat sat.", candidates=1, force=True)
-    assert told["text"] == "It was big."
+    result = await world.one("rewrite", text="The cat sat.", candidates=1, force=True)
+    assert result["text"] == "It was big."
     assert (await world.one("rewrite", text="The cat sat.", candidates=1))["text"] == "The cat sat."
 
 
@@ -287,16 +287,16 @@ async def test_what_has_been_written_is_told_with_the_next_sentence(world: World
 
 
 async def test_a_candidate_that_leaves_the_list_is_not_taken(world: World) -> None:
-    world.told["choices"][0]["message"]["content"] = "It bought zebras."
+    world.result["choices"][0]["message"]["content"] = "It bought zebras."
     assert "zebras" not in (await world.one("rewrite", text="It was gigantic.", candidates=1))["text"]
 
 
 async def test_a_model_without_a_chat_template_still_swaps_and_other_failures_are_told(world: World) -> None:
-    world.told = {"error": {"status": 400, "message": "No template.", "code": "no_chat_template", "param": "model"}}
+    world.result = {"error": {"status": 400, "message": "No template.", "code": "no_chat_template", "param": "model"}}
     assert (await world.one("rewrite", text="It was gigantic.", candidates=1))["text"].startswith("It was ")
-    world.told = {"error": {"status": 400, "message": "Too long.", "code": "context_length_exceeded"}}
+    world.result = {"error": {"status": 400, "message": "Too long.", "code": "context_length_exceeded"}}
     assert (await world.refusal("rewrite", text="It was gigantic.", candidates=1))[:2] == (400, "text")
-    world.told = "data: [DONE]"
+    world.result = "data: [DONE]"
     assert (await world.refusal("rewrite", text="It was gigantic.", candidates=1))[0] == 500
 
 

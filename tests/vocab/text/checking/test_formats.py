@@ -65,8 +65,8 @@ class Page(HTMLParser):
 
 
 def test_json_has_every_word_that_is_not_allowed_and_where_it_is() -> None:
-    [told] = as_json(report())
-    words = [word for word in told["not_allowed"] if word["reason"] != "symbol"]
+    [result] = as_json(report())
+    words = [word for word in result["not_allowed"] if word["reason"] != "symbol"]
     assert [(word["word"], word["start"], word["end"]) for word in words] == [
         ("teh", 12, 15),
         ("elephants", 16, 25),
@@ -79,15 +79,15 @@ def test_json_has_every_word_that_is_not_allowed_and_where_it_is() -> None:
         "reason": "unknown", "nearest": [{"word": "the", "rank": 1}],
     }  # fmt: skip
     assert words[1]["lemma"] == "elephant"
-    symbols = [(word["word"], word["nearest"]) for word in told["not_allowed"] if word["reason"] == "symbol"]
-    assert symbols[:1] == [("😀", [])] and len(symbols) == told["num_symbols"] == 5
-    assert (told["num_words"], told["num_allowed"], told["num_not_allowed"]) == (8, 3, 10)
-    assert told["coverage"] == 3 / 13
+    symbols = [(word["word"], word["nearest"]) for word in result["not_allowed"] if word["reason"] == "symbol"]
+    assert symbols[:1] == [("😀", [])] and len(symbols) == result["num_symbols"] == 5
+    assert (result["num_words"], result["num_allowed"], result["num_not_allowed"]) == (8, 3, 10)
+    assert result["coverage"] == 3 / 13
 
 
 def test_json_says_of_every_listed_word_its_rank_and_why_it_is_allowed() -> None:
-    [told] = as_json(report("The the THE 42 Zoltan's", extra_words=("Zoltan",)))
-    assert told["allowed"] == [
+    [result] = as_json(report("The the THE 42 Zoltan's", extra_words=("Zoltan",)))
+    assert result["allowed"] == [
         {"word": "The", "rank": 1, "reason": "listed", "count": 1},
         {"word": "the", "rank": 1, "reason": "listed", "count": 1},
         {"word": "THE", "rank": 1, "reason": "capitals", "count": 1},
@@ -98,26 +98,26 @@ def test_json_says_of_every_listed_word_its_rank_and_why_it_is_allowed() -> None
 
 def test_json_has_every_word_and_its_lemma_where_they_were_asked_for() -> None:
     text = "The cats’ 42 elephant"
-    [told] = as_json(report(text, with_lemmas=True))
-    assert told["words"] == [
+    [result] = as_json(report(text, with_lemmas=True))
+    assert result["words"] == [
         {"start": 0, "end": 3, "rank": 1, "reason": "listed", "lemma": "the"},
         {"start": 4, "end": 8, "rank": None, "reason": "unknown", "lemma": "cat"},
         {"start": 10, "end": 12, "rank": None, "reason": "number", "lemma": None},
         {"start": 13, "end": 21, "rank": 6, "reason": "rare", "lemma": "elephant"},
     ]
-    [told] = as_json(report(text))
-    assert "words" not in told
+    [result] = as_json(report(text))
+    assert "words" not in result
 
 
 def test_new_words_are_neither_listed_nor_not() -> None:
-    [told] = as_json(report("The Zoltan sat on Zoltan’s elephant", "Zoltan", "elephant"))
-    assert [(word["word"], word["reason"], word["rank"]) for word in told["new"]] == [
+    [result] = as_json(report("The Zoltan sat on Zoltan’s elephant", "Zoltan", "elephant"))
+    assert [(word["word"], word["reason"], word["rank"]) for word in result["new"]] == [
         ("Zoltan", "new", None), ("Zoltan’s", "new", None), ("elephant", "new", 6),
     ]  # fmt: skip
-    assert told["new_words"] == [{"word": "Zoltan", "count": 2}, {"word": "elephant", "count": 1}]
-    assert (told["not_allowed"], told["has_exactly_the_new_words"]) == ([], True)
-    assert (told["num_words"], told["num_allowed"], told["num_new"]) == (6, 3, 3)
-    assert (told["coverage"], told["coverage_with_new"]) == (1.0, 1.0)
+    assert result["new_words"] == [{"word": "Zoltan", "count": 2}, {"word": "elephant", "count": 1}]
+    assert (result["not_allowed"], result["has_exactly_the_new_words"]) == ([], True)
+    assert (result["num_words"], result["num_allowed"], result["num_new"]) == (6, 3, 3)
+    assert (result["coverage"], result["coverage_with_new"]) == (1.0, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -205,8 +205,8 @@ def test_no_band_is_told_by_its_colour_alone() -> None:
 
 def test_places_beyond_the_bound_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(formats, "MAX_PLACES", 2)
-    [told] = as_json(report("a b c d"))
-    assert (len(told["not_allowed"]), told["num_not_allowed"]) == (2, 4)
+    [result] = as_json(report("a b c d"))
+    assert (len(result["not_allowed"]), result["num_not_allowed"]) == (2, 4)
     assert len(render_reports([NamedReport(None, report("a b c d"))], "csv").splitlines()) == 3
 
 

@@ -16,11 +16,11 @@ from starlette.types import Scope
 from deployments.errors import OverloadedError, TooManyRequestsError
 from deployments.settings.limits import Limits
 
-PLACE: Final = "wordbound.place"
+SLOT: Final = "wordbound.place"
 """A key of the scope: frees the place of its request, and does nothing where that is free."""
 
 
-class Room:
+class SharedBudget:
     """An amount (places or bytes) that all keys share, one key at most three quarters, so that others have some.
 
     Args:
@@ -59,10 +59,10 @@ class Room:
                 del self._num_of_key[owner]
 
 
-def free_place(scope: Scope) -> None:
+def release_slot(scope: Scope) -> None:
     """Free a request's place: its answer waits for its client alone, or is bounded otherwise."""
-    if PLACE in scope:
-        scope[PLACE]()
+    if SLOT in scope:
+        scope[SLOT]()
 
 
 MAX_WAITING_BYTES: Final = 32 * 2**20
@@ -91,14 +91,14 @@ class Backlog:
     def __init__(self, limits: Limits = _DEFAULTS, *, max_bytes: int = MAX_WAITING_BYTES) -> None:
         self._num_free = max_bytes
         self._streams: set[_Stream] = set()
-        self._answers = Room(
+        self._answers = SharedBudget(
             LARGEST_ANSWERS * limits.max_answer_bytes,
             "Too many answers wait for clients that read slowly. Try again in a moment.",
             "Too many answers wait for clients of this key. Read those that have come, or close their connections.",
         )
 
     def hold(self, num_bytes: int, owner: str) -> AbstractContextManager[None]:
-        """Count ``num_bytes`` of a whole answer for a key until it is sent; raises what ``Room.hold`` raises."""
+        """Count ``num_bytes`` of a whole answer for a key until it is sent; raises as ``SharedBudget.hold``."""
         return self._answers.hold(num_bytes, owner)
 
     async def read(self, events: AsyncGenerator[str]) -> AsyncGenerator[bytes]:

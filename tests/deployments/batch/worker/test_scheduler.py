@@ -12,9 +12,9 @@ from sqlalchemy import update
 from deployments.batch.state import database
 from deployments.batch.state.records import STEADY_S, BatchRecord
 from deployments.batch.state.store import DAMAGED
-from deployments.batch.worker import runner as runner_module
+from deployments.batch.worker import scheduler as scheduler_module
 from deployments.batch.worker.run_context import RunContext
-from deployments.batch.worker.runner import Runner
+from deployments.batch.worker.scheduler import BatchScheduler
 from deployments.storage import FileMissingError
 from tests.deployments.batch.world import World, assert_every_line_once, line_of
 from tests.deployments.front import wait_until
@@ -28,10 +28,10 @@ def world(tmp_path: Path, database_url: str) -> Iterator[World]:
     world.store.close()
 
 
-def runner_of(world: World, run: Callable[[RunContext, str], None] | None = None) -> Runner:
+def runner_of(world: World, run: Callable[[RunContext, str], None] | None = None) -> BatchScheduler:
     if run is None:
-        return Runner(world.context)
-    return Runner(world.context, run=run, retry_s=(0.01,))
+        return BatchScheduler(world.context)
+    return BatchScheduler(world.context, run=run, retry_s=(0.01,))
 
 
 def test_open_batches_run_to_their_end_also_those_that_come_later(world: World) -> None:
@@ -145,7 +145,7 @@ def test_where_no_key_has_two_slots_one_is_given_up_after_its_turn(tmp_path: Pat
     world = World(tmp_path, jobs_at_once=1)
     stalled = world.batch_of([line_of(1, "stall")], owner="anna")
     own = world.batch_of([line_of(1)], owner="anna")
-    runner = Runner(world.context, turn_s=turn_s)
+    runner = BatchScheduler(world.context, turn_s=turn_s)
     runner.start()
     wait_until(lambda: world.engines.asked["stall"] == 1, timeout_s=5)
     other = world.batch_of([line_of(1)], owner="bert")
@@ -204,8 +204,8 @@ def test_a_runner_that_is_stopped_leaves_the_rest_for_the_next(world: World) -> 
 
 @pytest.fixture
 def _often_cleaned(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runner_module, "_CLEAN_S", 0.0)
-    monkeypatch.setattr(runner_module, "_LOOK_S", 0.01)
+    monkeypatch.setattr(scheduler_module, "_CLEAN_S", 0.0)
+    monkeypatch.setattr(scheduler_module, "_LOOK_S", 0.01)
 
 
 def ended_batch(world: World) -> BatchRecord:

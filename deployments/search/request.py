@@ -1,6 +1,6 @@
 """How the text of a request is to be chosen, and what choosing it cost; shared by the replica and the search client.
 
-An order travels beside its request through vLLM's server, within one process, and never reaches the engine.
+It travels beside its request through vLLM's server, within one process, and never reaches the engine.
 """
 
 from dataclasses import dataclass
@@ -9,15 +9,15 @@ from typing import Any, Final
 from deployments.contract import Decoding
 from vocab.decoding.select import TextScore
 
-ORDER_ARGUMENT: Final = "wordbound_order"
-"""The entry of a request's ``extra_args`` that holds its order."""
+SEARCH_ARGUMENT: Final = "wordbound_order"
+"""The entry of a request's ``extra_args`` that holds its search."""
 
 _DIGITS: Final = 4
 
 
 @dataclass(frozen=True, eq=False)
-class SearchOrder:
-    """One request's order. Compared by identity, so that a cost belongs to one order."""
+class SearchRequest:
+    """The search of one request. Compared by identity, so that a cost belongs to one search."""
 
     decoding: Decoding
 

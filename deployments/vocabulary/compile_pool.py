@@ -54,7 +54,7 @@ logger = logging.getLogger("ray.serve")
 
 
 @dataclass(frozen=True)
-class CompilerLimits:
+class CompileLimits:
     """Limits of the compile processes.
 
     Attributes:
@@ -68,10 +68,10 @@ class CompilerLimits:
     idle_s: float = 60.0
 
 
-class Compiler:
+class CompilePool:
     """Compiles lists in two processes, for short and for long jobs. Called from one event loop."""
 
-    def __init__(self, command: WorkerCommand, limits: CompilerLimits) -> None:
+    def __init__(self, command: WorkerCommand, limits: CompileLimits) -> None:
         start = _ListStart(command)
         self._long = Lane(start, limits, limits.idle_s, MAX_WAITING_LONG)
         # Stays: its start would be the longest part of a short job. It grows little, see RETIRE_SHARE.
@@ -161,7 +161,7 @@ class _ListStart:
 class Lane:
     """A thread with one process, started when there is a job; the owners of the jobs take turns."""
 
-    def __init__(self, start: Start, limits: CompilerLimits, idle_s: float | None, max_waiting: int) -> None:
+    def __init__(self, start: Start, limits: CompileLimits, idle_s: float | None, max_waiting: int) -> None:
         self._start = start
         self._limits = limits
         self._idle_s = idle_s

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from deployments.vocabulary import compiler
+from deployments.vocabulary import compile_pool
+from deployments.vocabulary.compile_pool import CompileLimits, CompilePool
 from deployments.vocabulary.compile_process import WorkerCommand
-from deployments.vocabulary.compiler import Compiler, CompilerLimits
 from tests.deployments.processes import is_gone, toy_command, wait_until
 from vocab.artefacts.shared_store import SharedStore
-from vocab.compiler.child import resident_bytes
+from vocab.compiler.child_process import resident_bytes
 from vocab.compiler.jobs import ChangeList, Compiled, CompileList, MeasureTexts
 from vocab.errors import (
     ArtefactError,
@@ -24,16 +24,16 @@ from vocab.errors import (
 )
 from vocab.options import DEFAULT_OPTIONS, ListOptions
 
-LIMITS = CompilerLimits(deadline_s=30, max_memory_bytes=2**30)
+LIMITS = CompileLimits(deadline_s=30, max_memory_bytes=2**30)
 
 
 class World:
     """A compiler whose processes fail on demand, and a folder of lists."""
 
-    def __init__(self, folder: Path, limits: CompilerLimits = LIMITS) -> None:
+    def __init__(self, folder: Path, limits: CompileLimits = LIMITS) -> None:
         self.lists = folder / "lists"
         self.lists.mkdir()
-        self.compiler = Compiler(toy_command(folder / "artefacts", is_faulty=True, lists=self.lists), limits)
+        self.compiler = CompilePool(toy_command(folder / "artefacts", is_faulty=True, lists=self.lists), limits)
         self.seen: set[int] = set()
 
     def named(self, name: str, *words: str) -> CompileList:
@@ -137,7 +137,7 @@ async def test_a_job_that_hangs_is_given_up_at_its_deadline(tmp_path: Path) -> N
 
 async def test_a_list_that_takes_too_long_by_itself_is_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     await world.make(inline("the"))
-    monkeypatch.setattr(compiler, "MAX_CPU_S", 0.5)
+    monkeypatch.setattr(compile_pool, "MAX_CPU_S", 0.5)
     with pytest.raises(ListTooLargeError, match="fewer or shorter"):
         await world.make(inline("hang"))
     monkeypatch.undo()
@@ -160,7 +160,7 @@ async def test_owners_take_turns(world: World) -> None:
 
 
 async def test_a_key_has_a_bound_of_waiting_lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiler, "MAX_WAITING_SHORT", 2)
+    monkeypatch.setattr(compile_pool, "MAX_WAITING_SHORT", 2)
     world = World(tmp_path)
     try:
         await world.make(inline("the"))
@@ -244,7 +244,7 @@ async def test_closing_fails_what_is_under_way_and_leaves_no_process(world: Worl
 
 
 async def test_a_service_without_a_tokenizer_says_so(tmp_path: Path) -> None:
-    broken = Compiler(WorkerCommand(tmp_path, 10**6, tokenizer="0" * 64), LIMITS)
+    broken = CompilePool(WorkerCommand(tmp_path, 10**6, tokenizer="0" * 64), LIMITS)
     try:
         with pytest.raises(CompileError, match="does not start"):
             await broken.warm_up()
@@ -258,7 +258,7 @@ async def test_processes_that_never_begin_are_not_started_for_ever(tmp_path: Pat
             program = 'import sys; print(\'{"ready": "x"}\', flush=True); sys.stdin.close()'
             return [super().arguments()[0], "-c", program]
 
-    dying = Compiler(Dying(tmp_path, 10**6), LIMITS)
+    dying = CompilePool(Dying(tmp_path, 10**6), LIMITS)
     try:
         with pytest.raises(CompileError, match="die before they begin"):
             await dying.compile(inline("the"))
@@ -273,7 +273,7 @@ async def test_the_models_tokenizer_is_read_once(tmp_path: Path, smollm2_path: P
     command = WorkerCommand(
         tmp_path / "here", 10**9, str(smollm2_path), wordlist_dir=tmp_path / "lists", shared_url=shared
     )
-    own_tokenizer = Compiler(command, LIMITS)
+    own_tokenizer = CompilePool(command, LIMITS)
     try:
         await own_tokenizer.warm_up()
         assert resident_bytes(own_tokenizer.pids()[0]) < 400 * 2**20, "it still has what reads a tokenizer in memory"

@@ -43,7 +43,7 @@ class _Run:
     started_at: float = field(default_factory=time.monotonic)
 
 
-class Runner:
+class BatchScheduler:
     """Runs open batches in threads; ``make_context`` gets the function that says when a run is to stop."""
 
     def __init__(

@@ -19,10 +19,10 @@ from deployments.contract import (
     VocabularySpec,
 )
 from deployments.errors import EngineError, OverloadedError
+from deployments.fair_semaphore import FairSemaphore
 from deployments.protocol.generation.reader import ChatRequestReader
-from deployments.replica.answers.answer_line import LineAnswerer
+from deployments.replica.answers.batch_line import BatchLineAnswerer
 from deployments.settings.limits import Limits
-from deployments.share import Share
 from tests.deployments.stand_in import StandIn
 
 MODEL = "stand-in"
@@ -62,7 +62,9 @@ class Line:
         self.slept: list[float] = []
         self.now = 0.0
         reader = ChatRequestReader(MODEL, Limits())
-        self._lines = LineAnswerer(engine, reader, Share(num_places), clock=lambda: self.now, sleep=self._sleep)
+        self._lines = BatchLineAnswerer(
+            engine, reader, FairSemaphore(num_places), clock=lambda: self.now, sleep=self._sleep
+        )
 
     async def _sleep(self, seconds: float) -> None:
         self.slept.append(seconds)

@@ -1,4 +1,4 @@
-"""A share of an engine or of threads: so many places at once, and a bounded queue for them.
+"""A semaphore over the sequences of an engine, or over threads, whose callers take turns, with a bounded queue.
 
 A place is a sequence of an engine, or a thread. vLLM's own queue has no bound in time, and counts a request with 16
 beams once.
@@ -21,7 +21,7 @@ _MARGIN: Final = 0.5
 requests that began together end together: without it some waited to the end and were refused then."""
 
 
-class ShareFullError(Exception):
+class SemaphoreFullError(Exception):
     """There is no room, and none will be for ``retry_after_s`` whole seconds, as far as is known."""
 
     def __init__(self, retry_after_s: int) -> None:
@@ -39,7 +39,7 @@ class _Waiting(NamedTuple):
     turn: asyncio.Future[None]
 
 
-class Share:
+class FairSemaphore:
     """A semaphore over sequences. Keys take turns, with their oldest request each. Used from one event loop.
 
     Where too many requests wait, the last of the key with the most of them is refused.
@@ -144,7 +144,7 @@ class Share:
             elif request.turn.exception() is None:
                 self._give_back(request.wanted, owner)
             if isinstance(error, TimeoutError):
-                raise ShareFullError(self._retry_after_s(request.wanted)) from None
+                raise SemaphoreFullError(self._retry_after_s(request.wanted)) from None
             raise
 
     def _refuse_too_many(self, newest: _Waiting, owner: str) -> None:
@@ -155,7 +155,7 @@ class Share:
         if self._max_wait_s is not None and self._wait_s(self._num_until(owner)) > _MARGIN * self._max_wait_s:
             # At once, and not after the wait: the client may find room elsewhere.
             self._remove(newest, owner)
-            raise ShareFullError(self._retry_after_s(newest.wanted))
+            raise SemaphoreFullError(self._retry_after_s(newest.wanted))
         new = {name: [one for one in requests if not one.has_begun] for name, requests in self._waiting.items()}
         if self._max_waiting is None or sum(map(len, new.values())) <= self._max_waiting:
             return
@@ -163,7 +163,7 @@ class Share:
         request = new[name][-1]
         self._remove(request, name)
         if not request.turn.cancelled():
-            request.turn.set_exception(ShareFullError(self._retry_after_s(request.wanted)))
+            request.turn.set_exception(SemaphoreFullError(self._retry_after_s(request.wanted)))
 
     def _remove(self, request: _Waiting, owner: str) -> None:
         """Remove a request from the queue, if it is there.
@@ -200,7 +200,7 @@ class Share:
         return min(max(math.ceil(self._wait_s(self.num_waiting + num_sequences)), 1), _MAX_RETRY_S)
 
     def _give_back(self, num_sequences: int, owner: str) -> None:
-        """Return a key's sequences to the share, and let the next requests begin."""
+        """Return a key's sequences, and let the next requests begin."""
         self._num_free += num_sequences
         self._taken[owner] -= num_sequences
         self._start_waiting()

@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tests.wordbound.cli.conftest import Run, Told
-from wordbound.cli import app, machine
-from wordbound.cli.machine import Finding
+from tests.wordbound.cli.conftest import Run, StandInService
+from wordbound.cli import app
+from wordbound.cli.doctor import machine
+from wordbound.cli.doctor.machine import Finding
 
 
 @pytest.fixture(autouse=True)
@@ -44,9 +45,11 @@ def test_the_file_that_is_to_be_served_names_model_and_port(tmp_path: Path) -> N
     assert "ok    the weights take 0.0 GiB as stored, and the machine has" in done.output
 
 
-def test_a_service_is_asked_whether_it_takes_the_key(told: Told, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_service_is_asked_whether_it_takes_the_key(
+    stand_in: StandInService, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked = run("doctor")
-    assert f"ok    the service at {told.url} serves stand-in, and takes the key\n" in asked.output
+    assert f"ok    the service at {stand_in.url} serves stand-in, and takes the key\n" in asked.output
     monkeypatch.setenv("WORDBOUND_API_KEY", "another")
     refused = run("doctor")
     assert refused.exit_code == 1

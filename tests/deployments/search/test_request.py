@@ -1,6 +1,6 @@
 import math
 
-from deployments.search.order import AnswerCost
+from deployments.search.request import AnswerCost
 from vocab.decoding.select import TextScore
 
 

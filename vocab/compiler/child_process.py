@@ -53,7 +53,7 @@ def resident_bytes(pid: int | None = None) -> int:
         memory = psutil.Process(pid).memory_info()
     except psutil.Error:
         return 0
-    # Other systems than Linux do not tell what is shared.
+    # Other systems than Linux do not report what is shared.
     return int(memory.rss - getattr(memory, "shared", 0))
 
 

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Final, Self
 
 import typer
 
-from wordbound.cli import machine, packages
 from wordbound.cli.commands import NOT_AS_ASKED, CommandError, InputError
-from wordbound.cli.machine import Finding
+from wordbound.cli.doctor import machine, packages
+from wordbound.cli.doctor.machine import Finding
 
 DEFAULT_PORT: Final = 8000
 """Serve's own."""

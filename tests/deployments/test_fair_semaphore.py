@@ -3,11 +3,11 @@ import random
 
 import pytest
 
-from deployments.share import Share, ShareFullError
+from deployments.fair_semaphore import FairSemaphore, SemaphoreFullError
 
 
 async def test_no_more_places_are_taken_than_there_are_and_all_come_back() -> None:
-    share, randomness, most = Share(7), random.Random(1), 0
+    share, randomness, most = FairSemaphore(7), random.Random(1), 0
 
     async def work(wanted: int) -> None:
         nonlocal most
@@ -21,7 +21,7 @@ async def test_no_more_places_are_taken_than_there_are_and_all_come_back() -> No
 
 
 async def test_a_wide_line_is_not_overtaken_for_ever() -> None:
-    share, order = Share(4), []
+    share, order = FairSemaphore(4), []
 
     async def work(name: str, wanted: int) -> None:
         async with share.take(wanted, "alice"):
@@ -33,7 +33,7 @@ async def test_a_wide_line_is_not_overtaken_for_ever() -> None:
 
 
 async def test_who_no_longer_waits_holds_no_place() -> None:
-    share = Share(1)
+    share = FairSemaphore(1)
     release = asyncio.Event()
 
     async def work() -> None:
@@ -51,7 +51,7 @@ async def test_who_no_longer_waits_holds_no_place() -> None:
 
 
 async def test_a_place_given_to_one_who_is_cancelled_meanwhile_goes_on() -> None:
-    share = Share(1)
+    share = FairSemaphore(1)
 
     async def work() -> None:
         async with share.take(1, "alice"):
@@ -71,7 +71,7 @@ async def test_a_place_given_to_one_who_is_cancelled_meanwhile_goes_on() -> None
 
 
 async def test_who_is_cancelled_as_a_place_becomes_free_is_passed_over() -> None:
-    share = Share(1, max_waiting=2)
+    share = FairSemaphore(1, max_waiting=2)
 
     async def work() -> None:
         async with share.take(1, "alice"):
@@ -90,7 +90,7 @@ async def test_who_is_cancelled_as_a_place_becomes_free_is_passed_over() -> None
 
 async def test_refuses_more_than_may_wait_at_once_and_says_when_to_come_back() -> None:
     now = 0.0
-    share = Share(4, max_waiting=2, clock=lambda: now)
+    share = FairSemaphore(4, max_waiting=2, clock=lambda: now)
     async with share.take(4, "alice"):
         now = 30.0
     release = asyncio.Event()
@@ -101,7 +101,7 @@ async def test_refuses_more_than_may_wait_at_once_and_says_when_to_come_back() -
 
     tasks = [asyncio.create_task(work()) for _ in range(4)]
     await asyncio.sleep(0)
-    with pytest.raises(ShareFullError) as full:
+    with pytest.raises(SemaphoreFullError) as full:
         await work()
     # Requests of 30 s; two wait and this would be the third, with two sequences each, where four may run.
     assert full.value.retry_after_s == 45
@@ -111,9 +111,9 @@ async def test_refuses_more_than_may_wait_at_once_and_says_when_to_come_back() -
 
 
 async def test_refuses_who_has_waited_too_long() -> None:
-    share = Share(1, max_waiting=9, max_wait_s=0.01)
+    share = FairSemaphore(1, max_waiting=9, max_wait_s=0.01)
     async with share.take(1, "alice"):
-        with pytest.raises(ShareFullError) as full:
+        with pytest.raises(SemaphoreFullError) as full:
             async with share.take(1, "alice"):
                 pass
         assert full.value.retry_after_s == 1
@@ -123,14 +123,14 @@ async def test_refuses_who_has_waited_too_long() -> None:
 
 async def test_refuses_at_once_who_would_wait_too_long_and_takes_another_keys_turn_into_account() -> None:
     now = 0.0
-    share, order = Share(2, max_waiting=99, max_wait_s=60, clock=lambda: now), list[str]()
+    share, order = FairSemaphore(2, max_waiting=99, max_wait_s=60, clock=lambda: now), list[str]()
     async with share.take(2, "carol"):
         now = 10.0
     # Each request is expected to take all sequences for 10 s.
     async with share.take(2, "carol"):
         crowd = [asyncio.create_task(begins(share, "alice", order, 2)) for _ in range(3)]
         await asyncio.sleep(0)
-        with pytest.raises(ShareFullError) as full:
+        with pytest.raises(SemaphoreFullError) as full:
             await begins(share, "alice", order, 2)
         assert full.value.retry_after_s == 40
         other = asyncio.create_task(begins(share, "bob", order, 2))
@@ -142,13 +142,13 @@ async def test_refuses_at_once_who_would_wait_too_long_and_takes_another_keys_tu
 
 async def test_wide_requests_are_expected_to_hold_others_up_for_longer() -> None:
     now = 0.0
-    share = Share(8, max_waiting=99, max_wait_s=60, clock=lambda: now)
+    share = FairSemaphore(8, max_waiting=99, max_wait_s=60, clock=lambda: now)
     async with share.take(1, "alice"):
         now = 20.0
     async with share.take(8, "alice"):
         wide, order = [asyncio.create_task(begins(share, "alice", [], 8))], list[str]()
         await asyncio.sleep(0)
-        with pytest.raises(ShareFullError):
+        with pytest.raises(SemaphoreFullError):
             await begins(share, "alice", order, 8)
         narrow = asyncio.create_task(begins(share, "alice", order, 1))
         await asyncio.sleep(0)
@@ -157,7 +157,7 @@ async def test_wide_requests_are_expected_to_hold_others_up_for_longer() -> None
 
 
 async def test_never_more_sequences_than_configured_however_many_come() -> None:
-    share, most, refused = Share(8, max_waiting=16, max_wait_s=5), 0, 0
+    share, most, refused = FairSemaphore(8, max_waiting=16, max_wait_s=5), 0, 0
 
     async def work(wanted: int) -> None:
         nonlocal most, refused
@@ -165,7 +165,7 @@ async def test_never_more_sequences_than_configured_however_many_come() -> None:
             async with share.take(wanted, "alice"):
                 most = max(most, share.num_taken)
                 await asyncio.sleep(0.001)
-        except ShareFullError:
+        except SemaphoreFullError:
             refused += 1
 
     choices = random.Random(2)
@@ -175,21 +175,21 @@ async def test_never_more_sequences_than_configured_however_many_come() -> None:
     assert share.num_taken == 0
 
 
-async def begins(share: Share, owner: str, order: list[str], wanted: int = 1, most: int | None = None) -> None:
+async def begins(share: FairSemaphore, owner: str, order: list[str], wanted: int = 1, most: int | None = None) -> None:
     async with share.take(wanted, owner, most):
         order.append(owner)
         await asyncio.sleep(0)
 
 
 async def test_keys_take_turns_with_their_oldest_request_each() -> None:
-    share, order = Share(1), list[str]()
+    share, order = FairSemaphore(1), list[str]()
     owners = ["alice"] * 5 + ["bob", "carol", "bob"]
     await asyncio.gather(*(begins(share, owner, order) for owner in owners))
     assert order == ["alice", "alice", "bob", "carol", "alice", "bob", "alice", "alice"]
 
 
 async def test_a_key_has_no_more_sequences_than_it_may_and_holds_nobody_back() -> None:
-    share, order = Share(4), list[str]()
+    share, order = FairSemaphore(4), list[str]()
     async with share.take(9, "alice", 2):
         assert share.num_taken == 2
         waiting = asyncio.create_task(begins(share, "alice", order, 1, 2))
@@ -201,19 +201,19 @@ async def test_a_key_has_no_more_sequences_than_it_may_and_holds_nobody_back() -
 
 
 async def test_where_too_many_wait_the_last_of_the_key_with_the_most_is_refused() -> None:
-    share, order = Share(1, max_waiting=3), list[str]()
+    share, order = FairSemaphore(1, max_waiting=3), list[str]()
     async with share.take(1, "carol"):
         crowd = [asyncio.create_task(begins(share, "alice", order)) for _ in range(3)]
         await asyncio.sleep(0)
         late = [asyncio.create_task(begins(share, owner, order)) for owner in ("bob", "bob", "alice")]
         await asyncio.sleep(0)
     done = await asyncio.gather(*crowd, *late, return_exceptions=True)
-    assert [isinstance(result, ShareFullError) for result in done] == [False, False, True, False, True, True]
+    assert [isinstance(result, SemaphoreFullError) for result in done] == [False, False, True, False, True, True]
     assert order == ["alice", "bob", "alice"]
 
 
 async def test_who_is_cancelled_as_it_is_refused_gives_nothing_back() -> None:
-    share = Share(1, max_waiting=2)
+    share = FairSemaphore(1, max_waiting=2)
     async with share.take(1, "carol"):
         first, displaced = (asyncio.create_task(begins(share, "alice", [])) for _ in range(2))
         await asyncio.sleep(0)
@@ -231,10 +231,10 @@ async def test_who_is_cancelled_as_it_is_refused_gives_nothing_back() -> None:
 
 async def test_who_comes_behind_long_requests_of_which_none_has_ended_is_refused_at_once_with_a_true_time() -> None:
     now = 0.0
-    share = Share(64, max_waiting=99, max_wait_s=30, clock=lambda: now)
+    share = FairSemaphore(64, max_waiting=99, max_wait_s=30, clock=lambda: now)
     async with share.take(32, "loud"), share.take(32, "loud"):
         now = 50.0
-        with pytest.raises(ShareFullError) as full:
+        with pytest.raises(SemaphoreFullError) as full:
             await begins(share, "other", [])
     # Two that have run for 50 s are expected to end within 50 s, the first of them after 25.
     assert full.value.retry_after_s == 25
@@ -242,7 +242,7 @@ async def test_who_comes_behind_long_requests_of_which_none_has_ended_is_refused
 
 async def test_what_has_begun_waits_for_its_turns_and_is_never_refused() -> None:
     now = 0.0
-    share, order = Share(2, max_waiting=1, max_wait_s=30, clock=lambda: now), list[str]()
+    share, order = FairSemaphore(2, max_waiting=1, max_wait_s=30, clock=lambda: now), list[str]()
     async with share.take(2, "loud"):
         now = 100.0
         await asyncio.sleep(0)
@@ -253,7 +253,7 @@ async def test_what_has_begun_waits_for_its_turns_and_is_never_refused() -> None
 
         begun = [asyncio.create_task(goes_on(owner)) for owner in ("loud", "loud", "loud", "other")]
         await asyncio.sleep(0)
-        with pytest.raises(ShareFullError):
+        with pytest.raises(SemaphoreFullError):
             await share.wait_for_turn("other")
         assert share.num_waiting == 4
     await asyncio.gather(*begun)
@@ -262,7 +262,7 @@ async def test_what_has_begun_waits_for_its_turns_and_is_never_refused() -> None
 
 
 async def test_a_key_has_its_part_unless_it_has_a_number_of_its_own() -> None:
-    share, order = Share(64, share_of_key=0.75), list[str]()
+    share, order = FairSemaphore(64, share_of_key=0.75), list[str]()
     async with share.take(64, "loud"):
         assert share.num_taken == 48
         waiting = asyncio.create_task(begins(share, "loud", order))
@@ -271,12 +271,12 @@ async def test_a_key_has_its_part_unless_it_has_a_number_of_its_own() -> None:
     await waiting
     async with share.take(64, "loud", 60):
         assert share.num_taken == 60
-    async with Share(1, share_of_key=0.75).take(1, "loud"):
+    async with FairSemaphore(1, share_of_key=0.75).take(1, "loud"):
         pass
 
 
 async def test_a_turn_that_was_waited_for_holds_nothing() -> None:
-    share = Share(1)
+    share = FairSemaphore(1)
     async with share.take(1, "loud"):
         waiting = asyncio.create_task(share.wait_for_turn("other"))
         await asyncio.sleep(0)

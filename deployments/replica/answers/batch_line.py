@@ -26,8 +26,8 @@ from deployments.contract import (
     error_line,
 )
 from deployments.errors import EngineError, InternalError, OverloadedError, from_error_item, to_api_error
+from deployments.fair_semaphore import FairSemaphore
 from deployments.protocol.generation.reader import ChatRequest, ChatRequestReader, check_max_tokens
-from deployments.share import Share
 from deployments.single_flight import SingleFlight
 
 logger = logging.getLogger("ray.serve")
@@ -54,21 +54,21 @@ class Engine(Protocol):
     def is_dead(self) -> bool: ...
 
 
-class LineAnswerer:
+class BatchLineAnswerer:
     """Answer lines of batches in a replica, as many at once as the share of batches allows."""
 
     def __init__(
         self,
         engine: Engine,
         reader: ChatRequestReader,
-        share: Share,
+        semaphore: FairSemaphore,
         *,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._engine = engine
         self._reader = reader
-        self._share = share
+        self._semaphore = semaphore
         self._resolved = SingleFlight(_MAX_RESOLVED)
         self._clock = clock
         self._sleep = sleep
@@ -76,7 +76,7 @@ class LineAnswerer:
     @property
     def num_taken(self) -> int:
         """Return how many of the engine's sequences lines of batches hold now."""
-        return self._share.num_taken
+        return self._semaphore.num_taken
 
     async def answer(self, request: LineRequest) -> LineAnswer:
         """Check one line of a batch again and answer it whole; an error becomes its status."""
@@ -93,7 +93,7 @@ class LineAnswerer:
                 return {"status": NOT_STARTED, "body": "null"}
             if (refusal := await self._engine.refusal(chat.body)) is not None:
                 return error_line(refusal)
-            async with self._share.take(chat.decoding.num_sequences(chat.body), request["owner"]):
+            async with self._semaphore.take(chat.decoding.num_sequences(chat.body), request["owner"]):
                 if self._engine.is_dead():
                     await self._sleep(_REPLACED_WAIT_S)
                     return {"status": NOT_STARTED, "body": "null"}

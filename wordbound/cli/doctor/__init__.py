@@ -1,0 +1,1 @@
+"""``wordbound doctor``, and what it checks: this machine, and the packages on it."""

@@ -1,0 +1,206 @@
+"""Read published lists with levels, tables in CSV, TSV or XLSX, as the rows of a file of levels."""
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from vocab.documents.zipped import Zipped
+from vocab.errors import DocumentError, InvalidWordListError
+from vocab.lists.entries import clean_entry
+from vocab.lists.levels import (
+    MAX_FILE_BYTES,
+    Family,
+    LevelRow,
+)
+
+_WORD_COLUMNS: Final = ("headword", "lemma", "word", "words")
+_LEVEL_COLUMNS: Final = ("cefr", "cefr level", "cefr levels", "level", "grade")
+_NGSL_BAND: Final = 1_000
+"""Words of each level of the NGSL, whose table has their order and no levels."""
+
+Row = Sequence[str]
+
+
+def read_table(path: Path) -> list[Row]:
+    """Read the rows of a table in CSV, TSV or XLSX.
+
+    Raises:
+        DocumentError: It is too large, damaged, or of another kind.
+        OSError: It cannot be read.
+    """
+    with path.open("rb") as file:
+        data = file.read(MAX_FILE_BYTES + 1)
+    if len(data) > MAX_FILE_BYTES:
+        raise DocumentError(f"more than {MAX_FILE_BYTES // 2**20} MiB")
+    if data.startswith(b"PK\x03\x04"):
+        return list(_rows_of_xlsx(Zipped(data)))
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise DocumentError("not UTF-8; save the table as CSV in UTF-8") from None
+    mark = max("\t;,", key=text.partition("\n")[0].count)
+    try:
+        return [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=mark) if any(row)]
+    except csv.Error as error:
+        raise DocumentError(f"no table: {error}") from None
+
+
+def level_rows(
+    table: Sequence[Row],
+    family: Family,
+    forms: Mapping[str, Sequence[str]],
+    word_column: str | None = None,
+    level_column: str | None = None,
+) -> list[LevelRow]:
+    """Return the words of a published table with their levels, the lowest level first.
+
+    A word with several levels has the lowest, and of a cell such as "a.m./am" each part counts.
+
+    Args:
+        table: Its first row names the columns.
+        family: Whose it is.
+        forms: Other forms of a word, by the word.
+        word_column, level_column: Names of columns, where they are not the usual ones.
+
+    Raises:
+        DocumentError: A column is missing, or there is no word with a level.
+        InvalidWordListError: A cell cannot be a word.
+    """
+    if not table:
+        raise DocumentError("an empty table")
+    word_at = _column(table[0], word_column, _WORD_COLUMNS)
+    level_at = None
+    if family.levels and not (family.name == "ngsl" and level_column is None):
+        level_at = _column(table[0], level_column, _LEVEL_COLUMNS)
+    best: dict[str, int] = {}
+    for number, row in enumerate(table[1:]):
+        place = 0
+        if level_at is not None:
+            level = _cell(row, level_at)
+            if level not in family.levels:
+                continue
+            place = family.levels.index(level)
+        elif family.levels:
+            place = min(number // _NGSL_BAND, len(family.levels) - 1)
+        for part in _cell(row, word_at).split("/"):
+            try:
+                word = clean_entry(part)
+            except InvalidWordListError as error:
+                raise InvalidWordListError(f"row {number + 2}: {error}") from None
+            if word:
+                best[word] = min(best.get(word, place), place)
+    if not best:
+        raise DocumentError(f"no word with a level of {family.name}: {', '.join(family.levels)}")
+    levels = family.levels or ("",)
+    return [
+        LevelRow(word, levels[place], tuple(form for form in forms.get(word, ()) if form != word))
+        for word, place in sorted(best.items(), key=lambda pair: pair[1])
+    ]
+
+
+def word_families(table: Sequence[Row]) -> dict[str, list[str]]:
+    """Map each word to its other forms, from rows of a word and its forms; blank cells do not count."""
+    return {row[0].strip(): [cell for cell in map(str.strip, row[1:]) if cell] for row in table if row}
+
+
+def _column(names: Row, asked: str | None, usual: Sequence[str]) -> int:
+    """Return the index of the column asked for, or else of a usual name; DocumentError without one."""
+    known = [name.strip().casefold() for name in names]
+    for name in usual if asked is None else (asked.casefold(),):
+        if name in known:
+            return known.index(name)
+    wanted = asked or " or ".join(usual)
+    raise DocumentError(f"no column {wanted}; there are {', '.join(name.strip() for name in names)[:200]}")
+
+
+def _cell(row: Row, place: int) -> str:
+    return row[place].strip() if place < len(row) else ""
+
+
+_REFERENCE: Final = re.compile("([A-Z]{1,3})[0-9]+")
+
+
+def _rows_of_xlsx(zipped: Zipped) -> Iterator[Row]:
+    """Yield the rows of the first sheet of an XLSX file."""
+    if "xl/worksheets/sheet1.xml" not in zipped:
+        raise DocumentError("no XLSX; save the table as CSV in UTF-8")
+    strings = _Strings(zipped).strings if "xl/sharedStrings.xml" in zipped else []
+    yield from _Sheet(zipped, strings).rows
+
+
+class _Strings:
+    """Parses the shared strings of an XLSX file, which its cells name by their numbers."""
+
+    def __init__(self, zipped: Zipped) -> None:
+        self.strings: list[str] = []
+        self._is_text = self._is_spoken = False
+        zipped.parse("xl/sharedStrings.xml", self._start, self._end, self._data)
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:  # noqa: ARG002
+        """Handle a start tag: begin a string, or leave out how a Japanese word is spoken."""
+        if name.endswith(" si"):
+            self.strings.append("")
+        # How a word of Japanese is spoken stands beside it.
+        self._is_spoken = self._is_spoken or name.endswith(" rPh")
+        self._is_text = name.endswith(" t") and not self._is_spoken
+
+    def _end(self, name: str) -> None:
+        """Handle an end tag, after which no text of a string comes."""
+        self._is_text = False
+        if name.endswith(" rPh"):
+            self._is_spoken = False
+
+    def _data(self, data: str) -> None:
+        if self._is_text and self.strings:
+            self.strings[-1] += data
+
+
+class _Sheet:
+    """Parses the rows of an XLSX sheet, with the texts of shared strings in their cells."""
+
+    def __init__(self, zipped: Zipped, strings: Sequence[str]) -> None:
+        self.rows: list[list[str]] = []
+        self._strings = strings
+        self._kind = ""
+        self._place = 0
+        self._value: str | None = None
+        zipped.parse("xl/worksheets/sheet1.xml", self._start, self._end, self._data)
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        """Handle a start tag: begin a row, find the column of a cell, or begin its value."""
+        tag = name.rpartition(" ")[2]
+        if tag == "row":
+            self.rows.append([])
+        elif tag == "c" and self.rows:
+            self._kind = attributes.get("t", "")
+            reference = _REFERENCE.fullmatch(attributes.get("r", ""))
+            self._place = _column_number(reference[1]) if reference else len(self.rows[-1])
+        elif tag in ("v", "t"):
+            self._value = ""
+
+    def _end(self, name: str) -> None:
+        """Handle the end of a value: write it, or the shared string it names, into its column."""
+        tag = name.rpartition(" ")[2]
+        if tag not in ("v", "t") or self._value is None or not self.rows:
+            return
+        value, self._value = self._value, None
+        if self._kind == "s":
+            value = self._strings[int(value)] if value.isdecimal() and int(value) < len(self._strings) else ""
+        row = self.rows[-1]
+        row.extend([""] * (self._place + 1 - len(row)))
+        row[self._place] += value
+
+    def _data(self, data: str) -> None:
+        if self._value is not None:
+            self._value += data
+
+
+def _column_number(letters: str) -> int:
+    """Return the index of a column from its letters: 0 of A, 26 of AA."""
+    number = 0
+    for letter in letters:
+        number = number * 26 + ord(letter) - ord("A") + 1
+    return number - 1
