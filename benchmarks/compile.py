@@ -28,10 +28,11 @@ from benchmarks.machine import ONE_THREAD, facts_of_run, use_one_core  # noqa: E
 from benchmarks.mapped import read_together  # noqa: E402
 from benchmarks.texts import text_sets  # noqa: E402
 from vocab.artefacts.artefact import ArtefactFolder  # noqa: E402
+from vocab.automaton.compiled_list import CompiledList  # noqa: E402
 from vocab.automaton.frame import Frame, FrameTokens  # noqa: E402
 from vocab.automaton.overlay import Overlay, build_overlay  # noqa: E402
 from vocab.automaton.speller import Speller  # noqa: E402
-from vocab.automaton.words import CompiledList, build_words  # noqa: E402
+from vocab.automaton.trie_builder import build_words  # noqa: E402
 from vocab.compiler.warm_up import warm_up  # noqa: E402
 from vocab.lists.wordlists import WordList, load_word_list  # noqa: E402
 from vocab.matching.matcher import Matcher  # noqa: E402

@@ -16,9 +16,10 @@ import numpy as np
 
 from benchmarks.engines import Compiled, Definition, Follower, Form, ModelTokenizer
 from vocab.artefacts.artefact import ArtefactFolder
+from vocab.automaton.compiled_list import CompiledList
 from vocab.automaton.frame import FrameTokens
 from vocab.automaton.speller import load_speller
-from vocab.automaton.words import CompiledList, build_words
+from vocab.automaton.trie_builder import build_words
 from vocab.compiler.warm_up import warm_up
 from vocab.lists.wordlists import load_word_list
 from vocab.matching.matcher import Matcher

@@ -58,7 +58,7 @@ def main() -> int:
 def _measure(arguments: argparse.Namespace, folder: Path, run: dict[str, Any]) -> None:
     from benchmarks.arm import load_model_tokenizer
     from benchmarks.gpu.parts import World, masks
-    from vocab.automaton.words import build_words
+    from vocab.automaton.trie_builder import build_words
     from vocab.lists.wordlists import load_word_list
 
     tokenizer = load_model_tokenizer(arguments.model)

@@ -6,8 +6,8 @@ from typing import Final
 from benchmarks.prose.free_model import FreeModel
 from benchmarks.prose.generated import AllowedTokens
 from benchmarks.prose.records import Record, Records
+from vocab.automaton.compiled_list import CompiledList
 from vocab.automaton.frame import Frame
-from vocab.automaton.words import CompiledList
 from vocab.matching.states import ListStates
 
 LITTLE: Final = 0.1

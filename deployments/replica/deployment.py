@@ -5,14 +5,11 @@ import logging
 import os
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
-from itertools import product
-from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from ray.serve.handle import DeploymentHandle
 from ray.serve.llm import LLMConfig
 from ray.serve.llm.deployment import LLMServer
-from transformers import AutoTokenizer
 
 from deployments.adapters.register import Registered
 from deployments.contract import (
@@ -31,7 +28,7 @@ from deployments.contract import (
 )
 from deployments.errors import EngineError
 from deployments.fair_semaphore import FairSemaphore, SemaphoreFullError
-from deployments.process_setup import HF_TOKEN, set_up_process, watch_event_loop
+from deployments.process_setup import set_up_process, watch_event_loop
 from deployments.protocol.generation.reader import ChatRequestReader
 from deployments.replica.answers.answering import NEEDS_AUTOMATON, ChatAnswerer
 from deployments.replica.answers.batch_line import BatchLineAnswerer
@@ -41,14 +38,18 @@ from deployments.replica.engine.adapters import EngineAdapters, LoadedAdapters
 from deployments.replica.engine.autoscaling import METRIC
 from deployments.replica.engine.engine_watch import EngineWatch
 from deployments.replica.engine.node_lists import NodeLists
-from deployments.replica.engine.startup_check import check_context, prepare_proof, prove_enforcement
+from deployments.replica.engine.startup_check import (
+    bring_prebuilt_lists,
+    check_context,
+    prepare_proof,
+    prove_enforcement,
+)
 from deployments.replica.engine.structures import Structures, compiles_tools
 from deployments.replica.prompts.chat_template import Prompts
 from deployments.replica.prompts.tokenization import install_tokenization
 from deployments.replica.word_tools.answering import WordTools
 from deployments.settings.keys import NO_OWNER
 from deployments.settings.service import Settings
-from deployments.settings.sources import ON_A_CLUSTER
 from deployments.vocabulary.client import VocabularyClient
 from vocab.artefacts.store import ArtefactStore
 from vocab.automaton.speller import has_own_spelling
@@ -82,7 +83,7 @@ class Replica(LLMServer):
         os.environ[CACHE_BYTES_VARIABLE] = str(settings.engine_cache_bytes)
         if (known := settings.engine_kwargs.get("max_model_len")) is not None:
             check_context(settings, int(known))
-        tokenizer = await asyncio.to_thread(read_tokenizer, settings)
+        tokenizer = await asyncio.to_thread(configuration.read_tokenizer, settings)
         settings = with_mask_engine_for(tokenizer, settings)
         configuration.settle_dtype(llm_config)
         start = await asyncio.to_thread(EngineAdapters.read, settings)
@@ -113,7 +114,7 @@ class Replica(LLMServer):
             share_of_key=settings.share_of_key,
         )
         self._rows = RowAnswerer(self, settings, tokenizer, facts, self._semaphore, adapters)
-        await _bring_prebuilt(self, settings, vocabularies, lists)
+        await bring_prebuilt_lists(self, settings, vocabularies, lists)
         self._settings = settings
         self._chats = ChatAnswerer(
             self,
@@ -272,7 +273,7 @@ class Replica(LLMServer):
         try:
             async with turn:
                 yield BEGUN
-                async for item in within(self._settings.max_answer_s, answer):
+                async for item in with_time_limit(self._settings.max_answer_s, answer):
                     has_failed = isinstance(item, dict) and "error" in item and engine.is_dead(self)
                     yield _engine_dead() if has_failed else item
         except TimeoutError:
@@ -321,7 +322,7 @@ class Replica(LLMServer):
         return max(min(settings.batch.lines_in_flight, most - max(most // 8, 1)), 1)
 
 
-async def within(seconds: float, answer: AsyncGenerator[Item]) -> AsyncGenerator[Item, None]:
+async def with_time_limit(seconds: float, answer: AsyncGenerator[Item]) -> AsyncGenerator[Item, None]:
     """Yield the items of an answer for at most ``seconds``, and close it.
 
     Raises:
@@ -348,23 +349,6 @@ def _refusal(message: str, code: str, retry_after_s: int) -> Answer:
     return EngineError(503, f"{message} Try again in a moment.", code=code, retry_after_s=retry_after_s).item
 
 
-def read_tokenizer(settings: Settings) -> Any:
-    """Return the model's tokenizer.
-
-    Raises:
-        OSError: It cannot be read; where Hugging Face may want a token, the text says how to give one.
-    """
-    try:
-        return AutoTokenizer.from_pretrained(settings.model_name, trust_remote_code=settings.trust_remote_code)
-    except OSError as error:
-        if os.environ.get(HF_TOKEN) or Path(settings.model_name).is_dir():
-            raise
-        raise OSError(
-            f"model_name={settings.model_name!r} cannot be read, and no {HF_TOKEN} is set. If the model needs one: "
-            f"{ON_A_CLUSTER.format(HF_TOKEN)}. {error}"
-        ) from error
-
-
 def with_mask_engine_for(tokenizer: Any, settings: Settings) -> Settings:
     """Return the settings, with the mask engine xgrammar where a tokenizer's spelling is not known.
 
@@ -379,16 +363,6 @@ def with_mask_engine_for(tokenizer: Any, settings: Settings) -> Settings:
         settings.model_id, type(tokenizer).__name__, ", ".join(sorted(NEEDS_AUTOMATON)),
     )  # fmt: skip
     return settings.model_copy(update={"mask_engine": "xgrammar"})
-
-
-async def _bring_prebuilt(
-    server: LLMServer, settings: Settings, vocabularies: VocabularyClient, lists: NodeLists
-) -> None:
-    """Fetch the prebuilt lists to this node and into the engine, so that the first request finds them there."""
-    for lang, n_words in product(settings.prebuild_langs, settings.prebuilt_counts):
-        resolved = await vocabularies.resolve(VocabularySpec(lang=lang, n_words=n_words))
-        listed = await lists.get(resolved)
-        await engine.complete(server, "Hello", grammar=listed.grammar(None), max_tokens=1)
 
 
 class _LinesEngine:

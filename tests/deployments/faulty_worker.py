@@ -7,8 +7,9 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
+from vocab.automaton.compiled_list import CompiledList
 from vocab.automaton.speller import Speller
-from vocab.automaton.words import CompiledList, build_words
+from vocab.automaton.trie_builder import build_words
 from vocab.compiler import list_compiler, worker
 from vocab.lists.wordlists import WordList
 

@@ -14,9 +14,9 @@ from typing import Any, Final, TypeVar
 import numpy as np
 
 from vocab.arrays.tensors import Array, read_tensors, write_tensors
+from vocab.automaton.compiled_list import FORMAT_VERSION, NUM_KINDS, CompiledList, Root, TrieArrays
 from vocab.automaton.frame import NUM_MODES
 from vocab.automaton.overlay import Overlay
-from vocab.automaton.words import FORMAT_VERSION, NUM_KINDS, CompiledList, Root, TrieArrays
 from vocab.errors import ArtefactError
 from vocab.lists.attribution import attribution
 from vocab.lists.stored_words import StoredWords, read_words, spell

@@ -21,8 +21,8 @@ from typing import Final, TypeVar
 
 from vocab.artefacts.artefact import ArtefactFolder
 from vocab.artefacts.shared_store import SharedStore
+from vocab.automaton.compiled_list import CompiledList
 from vocab.automaton.overlay import Overlay
-from vocab.automaton.words import CompiledList
 from vocab.errors import ArtefactError
 
 GRACE_S: Final = 60.0

@@ -1,8 +1,8 @@
 """What stands between words, as a machine over tokens without letters: one per set of options, made in 2 to 70 ms.
 
 It is the gap automaton (``vocab.text.gaps``) over the bytes of such tokens, with the marks at the edges of entries. A
-state has edges by token, and *ways* to the roots of the words (``vocab.automaton.words``). What stands between words
-may be cut into tokens in any way: only words are held to their tokenizer's spelling.
+state has edges by token, and *ways* to the roots of the words (``vocab.automaton.compiled_list``). What stands between
+words may be cut into tokens in any way: only words are held to their tokenizer's spelling.
 """
 
 import unicodedata
@@ -16,8 +16,9 @@ import numpy.typing as npt
 from vocab.arrays.byte_trie import Int32Array, Uint8Array, group_starts
 from vocab.arrays.kernels import kernel
 from vocab.arrays.numbers import Numbers
+from vocab.automaton.compiled_list import ELISION, NO_KIND, POSSESSABLE, POSSESSIVE, WORD, Root
 from vocab.automaton.tokenizer import TokenizerFacts
-from vocab.automaton.words import ELISION, MAX_ROOTS, NO_KIND, POSSESSABLE, POSSESSIVE, WORD, Root, too_many_runs
+from vocab.automaton.trie_builder import MAX_ROOTS, too_many_runs
 from vocab.marks import APOSTROPHES, BLANK, POSSESSIVE_LETTER
 from vocab.options import Case, ListOptions
 from vocab.text.gaps import GapAutomaton, build_gap_automaton

@@ -14,20 +14,10 @@ import numpy as np
 from vocab.arrays.byte_trie import Int32Array, group_starts
 from vocab.arrays.kernels import kernel, position_of
 from vocab.arrays.numbers import Numbers
+from vocab.automaton.compiled_list import FORMAT_VERSION, NEVER, WORD, CompiledList, Root, TrieArrays
 from vocab.automaton.frame import NUM_MODES, SENTENCE
 from vocab.automaton.speller import Speller
-from vocab.automaton.words import (
-    FORMAT_VERSION,
-    MAX_OWN_WORK,
-    NEVER,
-    WORD,
-    CompiledList,
-    Root,
-    SpelledForm,
-    TrieArrays,
-    forms_of,
-    tokenize_forms,
-)
+from vocab.automaton.trie_builder import MAX_OWN_WORK, SpelledForm, forms_of, tokenize_forms
 from vocab.lists.wordlists import WordList
 from vocab.text.changes import ListChanges
 

@@ -14,10 +14,11 @@ from cachetools import LRUCache
 from vocab.arrays.tensors import read_tensors, write_tensors
 from vocab.artefacts.artefact import overlay_to_bytes
 from vocab.artefacts.store import ArtefactStore
+from vocab.automaton.compiled_list import CompiledList
 from vocab.automaton.frame import Frame, FrameTokens
 from vocab.automaton.overlay import build_overlay, overlay_digest
 from vocab.automaton.speller import Speller
-from vocab.automaton.words import CompiledList, build_words, words_digest
+from vocab.automaton.trie_builder import build_words, words_digest
 from vocab.compiler.jobs import FIRST_WORDS, ChangeList, Compiled, CompileList, Job, MeasureTexts, Reply
 from vocab.errors import ArtefactError, ChangesTooLargeError, CompileError, ListTooLargeError, VocabularyError
 from vocab.lists.lemmas import group_by_lemma

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vocab.arrays.byte_trie import Int32Array
-from vocab.automaton.words import Root, TrieArrays
+from vocab.automaton.compiled_list import Root, TrieArrays
 from vocab.marks import APOSTROPHES, BLANK
 from vocab.matching.states import ListStates
 

@@ -7,22 +7,19 @@ would empty a mask, it is loosened.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final
 
 import numpy as np
 
 from vocab.arrays.byte_trie import Int32Array
+from vocab.automaton.compiled_list import POSSESSIVE
 from vocab.automaton.frame import SENTENCE
-from vocab.automaton.words import POSSESSIVE
-from vocab.matching.controls import Controls
-from vocab.matching.masks import ANY_WORDS, CONTINUING, NO_BUDGET, NO_TOKENS, STARTING, set_token_bits
-from vocab.matching.states import MAX_READINGS, ListStates, State
+from vocab.matching.controls import Controls, Progress
+from vocab.matching.courses import NODE, Course, Paths
+from vocab.matching.mask_kernels import NO_BUDGET, set_token_bits
+from vocab.matching.masks import ANY_WORDS, CONTINUING, NO_TOKENS, STARTING
+from vocab.matching.states import ListStates, State
 from vocab.matching.word_paths import ModePaths
-
-_NODE: Final = 0xFFFFFFFF
-
-_Paths: TypeAlias = tuple[ModePaths, ...]
 
 NO_WORDS: Final = -(2**30)
 """An N that not even added words reach."""
@@ -38,37 +35,7 @@ _FEWER: Final = ((4, 400), (8, 100), (12, 25))
 tokens from so many words. After that it is forced."""
 
 _SPARE_TOKENS: Final = 4
-"""Kept for the end of the word that is being written when required words are forced."""
-
-
-class Progress(NamedTuple):
-    """What the controls count of a text so far.
-
-    Attributes:
-        since_new: Words since the last new one, no more than the spacing.
-        num_words: Of the open sentence.
-        num_sentences: Begun.
-        used: Of each required word, how often it came.
-        rests: Of each, words since it came, no more than ``REST_WORDS``.
-        introduced: Ranks of the new words.
-    """
-
-    since_new: int
-    num_words: int
-    num_sentences: int
-    used: tuple[int, ...]
-    rests: tuple[int, ...]
-    introduced: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class _NextWords:
-    """What may come next: how the open word goes on, what follows it, and single words besides."""
-
-    inside: ListStates
-    begin: ListStates
-    besides: _Paths | None = None
-    is_forced: bool = False
+"""Reserved to end the open word when required words are forced."""
 
 
 class ControlledStates:
@@ -83,19 +50,14 @@ class ControlledStates:
         self._states, self._controls = states, controls
         self.words, self.frame, self.overlay = states.words, states.frame, states.overlay
         self._all_used = tuple(one.count for one in controls.must_use)
-        self._first = Progress(
-            controls.new_words.spacing if controls.new_words else 0,
-            0,
-            0,
-            (0,) * len(controls.must_use),
-            (REST_WORDS,) * len(controls.must_use),
-        )
-        self._header = 4 + 2 * len(controls.must_use)
+        num_wanted, spacing = len(controls.must_use), controls.new_words.spacing if controls.new_words else 0
+        self._first = Progress(spacing, 0, 0, (0,) * num_wanted, (REST_WORDS,) * num_wanted)
+        self._header = 4 + 2 * num_wanted
         self._num_tokens = controls.num_tokens
         self._wide = None
         if controls.new_words is not None and controls.new_words.n_words > states.n_words:
             self._wide = states.variant(controls.new_words.n_words, ends=states)
-        self._paths: dict[frozenset[int], _Paths] = {}
+        self._paths: dict[frozenset[int], Paths] = {}
         self._to_new_sentence: dict[int, frozenset[int]] = {}
         self._scratch = np.zeros((states.words.num_tokens + 31) // 32, dtype=np.int32)
         self._roots = frozenset((self.words if self.overlay is None else self.overlay).roots.values())
@@ -131,7 +93,7 @@ class ControlledStates:
         after = self._after_word(progress, readings)
         may_stop = self._may_stop(after) and self._can_stop(progress, readings)
         for course in self._courses(progress, after, budget):
-            self._fill(out, course, readings, budget)
+            course.fill(out, readings, budget)
             self._clear_unwanted(out, course, progress, after, readings)
             if may_stop and not course.is_forced:
                 set_token_bits(out, stops, True)
@@ -145,15 +107,15 @@ class ControlledStates:
         after = self._after_word(progress, readings)
         may_stop = self._may_stop(after) and self._can_stop(progress, readings)
         for course in self._courses(progress, after, budget):
-            found = self._target(course, readings, token, budget)
+            found = course.target(readings, token, budget)
             if found and token in self._unwanted_tokens(course, progress, after, readings):
-                self._fill(self._scratch, course, readings, budget)
+                course.fill(self._scratch, readings, budget)
                 self._clear_unwanted(self._scratch, course, progress, after, readings)
                 if not self._scratch[token >> 5] >> np.int32(token & 31) & 1:
                     return ()
             if found:
                 return _pack_state(self._next(progress, after, readings, token, found), found)
-            self._fill(self._scratch, course, readings, budget)
+            course.fill(self._scratch, readings, budget)
             if self._scratch.any() or (may_stop and not course.is_forced):
                 return ()
         return ()
@@ -196,7 +158,7 @@ class ControlledStates:
 
     # What the author's wishes come to at a state.
 
-    def _courses(self, progress: Progress, after: Progress, budget: int) -> Iterator[_NextWords]:
+    def _courses(self, progress: Progress, after: Progress, budget: int) -> Iterator[Course]:
         """Yield the courses, as the author asks first; each of the others is for where the one before allows nothing.
 
         ``after`` is the progress if the last word ends here.
@@ -221,18 +183,18 @@ class ControlledStates:
             num_words = NO_WORDS if is_last_place else self._n_words_when_due(missing, budget)
             if num_words is not None:
                 if num_words == NO_WORDS:
-                    yield _NextWords(inside, states.variant(states.n_words, opens), wanted, is_forced=True)
+                    yield Course(self._states, inside, states.variant(states.n_words, opens), wanted, is_forced=True)
                     num_words = _FEWER[-1][1]
                 fewer = states.variant(min(num_words, states.n_words), opens)
-                yield _NextWords(inside, fewer, self._paths_of(ranks | introduced))
-        besides = self._paths_of(introduced) if introduced else None
+                yield Course(self._states, inside, fewer, self._paths_of(ranks | introduced))
+        known = self._paths_of(introduced) if introduced else None
         for open_now in dict.fromkeys((opens, ANY_WORDS)):
             if next_is_new and self._wide is not None:
                 ends = states.variant(states.n_words, open_now)
                 begin = states.variant(self._wide.n_words, open_now, ends)
             else:
                 begin = states.variant(states.n_words, open_now)
-            yield _NextWords(inside, begin, besides)
+            yield Course(self._states, inside, begin, known)
 
     def _may_be_new(self, since_new: int, progress: Progress) -> bool:
         """Return whether a word may be a new one, by the spacing and number of new words."""
@@ -269,51 +231,8 @@ class ControlledStates:
             return None
         return next((num_words for num_tokens, num_words in _FEWER if late < num_tokens), NO_WORDS)
 
-    # Masks and steps.
-
-    def _fill(self, out: Int32Array, course: _NextWords, readings: State, budget: int) -> None:
-        """Write the mask of a course: only words asked for where it is forced, else its lists and single words."""
-        if course.is_forced:
-            out[:] = 0
-            for reading in readings:
-                self._force(out, course, reading, budget)
-            return
-        course.begin.fill(out, readings, budget, NO_TOKENS, course.inside)
-        if course.besides is not None:
-            for reading in readings:
-                self._allow_single_words(out, course, reading, budget)
-
-    def _force(self, out: Int32Array, course: _NextWords, reading: int, budget: int) -> None:
-        """Allow only the words asked for in a mask, after or within a word; any other word ends as it may."""
-        context, node = reading >> 32, reading & _NODE
-        gap = self._gap_after(course, reading)
-        tokens = list(self._besides_in(course, context, node, budget)) if reading >= 0 else []
-        if gap is not None:
-            tokens += self._besides_begun(course, gap, budget)
-        if tokens:
-            set_token_bits(out, np.asarray([token for token, _ in tokens], dtype=np.int32), True)
-        elif reading >= 0 and gap is None:
-            one = np.zeros_like(out)
-            course.inside.fill(one, (reading,), budget)
-            out |= one
-
-    def _allow_single_words(self, out: Int32Array, course: _NextWords, reading: int, budget: int) -> None:
-        """Allow a course's single words in a mask, and what may follow them, from one reading."""
-        gap = self._gap_after(course, reading)
-        tokens: list[tuple[int, int]] = []
-        if reading >= 0:
-            tokens += self._besides_in(course, reading >> 32, reading & _NODE, budget)
-            if gap is not None and not course.inside.ends_word(reading):
-                one = np.zeros_like(out)
-                course.begin.fill(one, (gap,), budget)
-                out |= one
-        if gap is not None:
-            tokens += self._besides_begun(course, gap, budget)
-        if tokens:
-            set_token_bits(out, np.asarray([token for token, _ in tokens], dtype=np.int32), True)
-
     def _clear_unwanted(
-        self, out: Int32Array, course: _NextWords, progress: Progress, after: Progress, readings: State
+        self, out: Int32Array, course: Course, progress: Progress, after: Progress, readings: State
     ) -> None:
         """Clear the unwanted tokens in a mask, unless nothing would be left."""
         tokens = self._unwanted_tokens(course, progress, after, readings)
@@ -324,9 +243,7 @@ class ControlledStates:
         if not out.any():
             out[:] = before
 
-    def _unwanted_tokens(
-        self, course: _NextWords, progress: Progress, after: Progress, readings: State
-    ) -> frozenset[int]:
+    def _unwanted_tokens(self, course: Course, progress: Progress, after: Progress, readings: State) -> frozenset[int]:
         """Return the tokens that end a resting word, or the last sentence before every required word came.
 
         ``after`` holds for words that begin now.
@@ -335,12 +252,12 @@ class ControlledStates:
             return frozenset()
         now, resting_after = self._resting(progress), self._resting(after)
         is_last = after.num_sentences >= self._controls.max_sentences and any(self._missing(after))
-        nodes: list[tuple[_Paths, int, int]] = []
+        nodes: list[tuple[Paths, int, int]] = []
         tokens: set[int] = set()
         for reading in readings:
             if reading >= 0 and now is not None:
-                nodes.append((now, reading >> 32, reading & _NODE))
-            if (resting_after is not None or is_last) and (gap := self._gap_after(course, reading)) is not None:
+                nodes.append((now, reading >> 32, reading & NODE))
+            if (resting_after is not None or is_last) and (gap := course.gap_after(reading)) is not None:
                 if resting_after is not None:
                     nodes += ((resting_after, context, node) for node, context in course.begin.ways(gap))
                 if is_last:
@@ -377,7 +294,7 @@ class ControlledStates:
             [node] = children
         return True
 
-    def _resting(self, progress: Progress) -> _Paths | None:
+    def _resting(self, progress: Progress) -> Paths | None:
         """Return the paths to required words that rest, for they came often enough and lately; None for none."""
         ranks = [
             rank
@@ -387,71 +304,11 @@ class ControlledStates:
         ]
         return self._paths_of(frozenset(ranks)) if ranks else None
 
-    def _target(self, course: _NextWords, readings: State, token: int, budget: int) -> State:
-        """Return the readings that a token leads to on a course; empty where it is not allowed."""
-        found: set[int] = set()
-        if not course.is_forced:
-            # A new word only where no listed one can be read.
-            if course.inside is self._wide:
-                found.update(self._target(replace(course, inside=self._states), readings, token, budget))
-            found.update(found or course.begin.target(readings, token, budget, course.inside))
-        for reading in readings if course.besides is not None else ():
-            gap = self._gap_after(course, reading)
-            nodes: list[tuple[int, int]] = []
-            if reading >= 0:
-                nodes += self._besides_in(course, reading >> 32, reading & _NODE, budget)
-                if gap is not None and not course.is_forced and not course.inside.ends_word(reading):
-                    found.update(course.begin.target((gap,), token, budget))
-            if gap is not None:
-                nodes += self._besides_begun(course, gap, budget)
-            if course.is_forced and not nodes and reading >= 0 and gap is None:
-                found.update(course.inside.target((reading,), token, budget))
-            found.update(one for by, one in nodes if by == token)
-        return tuple(sorted(found)[:MAX_READINGS])
-
-    def _gap_after(self, course: _NextWords, reading: int) -> int | None:
-        """Return the reading between words: itself, or the one after its word where that may end; else None."""
-        if reading < 0:
-            return reading
-        context, node = reading >> 32, reading & _NODE
-        is_end = course.inside.ends_word(reading)
-        if not is_end and course.besides is not None:
-            is_end = node in course.besides[self.frame.modes[context]].ends
-        return -1 - int(self.frame.after[context, self._kind(node)]) if is_end else None
-
-    def _kind(self, node: int) -> int:
-        """Return the kind of the word that ends at a node of the trie or the overlay."""
-        num_base = self.words.num_nodes
-        if node < num_base:
-            return int(self.words.kinds[node])
-        return int(self.overlay.kinds[node - num_base]) if self.overlay is not None else 0
-
-    def _besides_in(self, course: _NextWords, context: int, node: int, budget: int) -> Iterator[tuple[int, int]]:
-        """Yield the tokens that go on with one of a course's single words, each with the reading after it."""
-        if course.besides is None:
-            return
-        paths = course.besides[self.frame.modes[context]]
-        for token, child in paths.children.get(node, ()):
-            if self._is_within(paths.to_end[child], budget):
-                yield token, context << 32 | child
-
-    def _besides_begun(self, course: _NextWords, gap: int, budget: int) -> Iterator[tuple[int, int]]:
-        """Yield the tokens that begin one of a course's single words, each with the reading after it."""
-        if course.besides is None:
-            return
-        for node, context in course.begin.ways(gap):
-            yield from self._besides_in(course, context, node, budget)
-
-    def _is_within(self, num_tokens: int, budget: int) -> bool:
-        """Return whether so many tokens and the longest end of a text fit into a budget."""
-        return budget == NO_BUDGET or num_tokens + self._states.longest_end <= budget
-
     def _can_stop(self, progress: Progress, readings: State) -> bool:
         """Return whether a text with these readings is complete, new words included."""
-        course = _NextWords(self._open_word_states(progress), self._states, self._known_besides(progress))
+        course = Course(self._states, self._open_word_states(progress), self._states, self._introduced_paths(progress))
         return any(
-            (gap := self._gap_after(course, reading)) is not None and self.frame.is_complete[-1 - gap]
-            for reading in readings
+            (gap := course.gap_after(reading)) is not None and self.frame.is_complete[-1 - gap] for reading in readings
         )
 
     def _open_word_states(self, progress: Progress) -> ListStates:
@@ -460,7 +317,7 @@ class ControlledStates:
             return self._wide
         return self._states
 
-    def _known_besides(self, progress: Progress) -> _Paths | None:
+    def _introduced_paths(self, progress: Progress) -> Paths | None:
         """Return the paths to new words that came already; None for none."""
         return self._paths_of(frozenset(progress.introduced)) if progress.introduced else None
 
@@ -468,12 +325,12 @@ class ControlledStates:
 
     def _after_word(self, progress: Progress, readings: State) -> Progress:
         """Return the progress if the open word ends here: the word of the best rank, if there are several."""
-        inside, besides = self._open_word_states(progress), self._known_besides(progress)
-        course = _NextWords(inside, self._states, besides)
+        inside = self._open_word_states(progress)
+        course = Course(self._states, inside, self._states, self._introduced_paths(progress))
         ranks = [
-            inside.rank(reading >> 32, reading & _NODE)
+            inside.rank(reading >> 32, reading & NODE)
             for reading in readings
-            if reading >= 0 and self._gap_after(course, reading) is not None
+            if reading >= 0 and course.gap_after(reading) is not None
         ]
         if not ranks:
             return progress
@@ -491,9 +348,9 @@ class ControlledStates:
         """Return the progress after a token, which may go on with a word, begin one, or begin a sentence."""
         going_on = {self._states.child(node, token) for node in map(self._node, before) if node >= 0}
         in_word = [reading for reading in found if self._node(reading) >= 0]
-        if any(reading & _NODE in going_on for reading in in_word):
+        if any(reading & NODE in going_on for reading in in_word):
             return progress
-        begun = [reading for reading in in_word if reading & _NODE not in self._possessive]
+        begun = [reading for reading in in_word if reading & NODE not in self._possessive]
         if not begun:
             return after
         starts = bool(self.frame.modes[begun[0] >> 32] & SENTENCE)
@@ -507,12 +364,12 @@ class ControlledStates:
 
     def _node(self, reading: int) -> int:
         """Return the node of a reading within a word; -1 between words, and where only a blank of it was written."""
-        node = reading & _NODE
+        node = reading & NODE
         return -1 if reading < 0 or node in self._blanks else node
 
     # Words by rank.
 
-    def _paths_of(self, ranks: frozenset[int]) -> _Paths:
+    def _paths_of(self, ranks: frozenset[int]) -> Paths:
         """Return the paths to the words of these ranks, by mode; cached."""
         if ranks not in self._paths:
             self._paths[ranks] = self._states.paths.of(ranks)

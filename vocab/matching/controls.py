@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 _NUMBER: Final = r"-?\d{1,19}"
 PATTERN: Final = rf"(?:[nwst]{_NUMBER}(?:\.{_NUMBER}){{0,512}},){{1,64}}"
@@ -93,3 +93,23 @@ class Controls:
             else:
                 num_tokens = numbers[0]
         return cls(new_words, tuple(must_use), *limits, num_tokens)
+
+
+class Progress(NamedTuple):
+    """What the controls count of a text so far.
+
+    Attributes:
+        since_new: Words since the last new one, no more than the spacing.
+        num_words: Of the open sentence.
+        num_sentences: Begun.
+        used: Of each required word, how often it came.
+        rests: Of each, words since it came, no more than ``REST_WORDS`` (``vocab.matching.controlled``).
+        introduced: Ranks of the new words.
+    """
+
+    since_new: int
+    num_words: int
+    num_sentences: int
+    used: tuple[int, ...]
+    rests: tuple[int, ...]
+    introduced: tuple[int, ...] = ()

@@ -13,10 +13,10 @@ from typing import Any, Final, NamedTuple, TypeVar
 from cachetools import LRUCache
 
 from vocab.artefacts.artefact import ArtefactFolder, check_overlay
+from vocab.automaton.compiled_list import CompiledList
 from vocab.automaton.frame import Frame, FrameTokens
 from vocab.automaton.overlay import Overlay
 from vocab.automaton.tokenizer import TokenizerFacts
-from vocab.automaton.words import CompiledList
 from vocab.errors import ArtefactError
 from vocab.matching.controlled import ControlledStates
 from vocab.matching.reference import GrammarReference

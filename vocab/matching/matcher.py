@@ -8,7 +8,7 @@ import numpy as np
 from vocab.arrays.byte_trie import Int32Array
 from vocab.errors import TokenBudgetError
 from vocab.matching.controlled import ControlledStates
-from vocab.matching.masks import NO_BUDGET, set_token_bits
+from vocab.matching.mask_kernels import NO_BUDGET, set_token_bits
 from vocab.matching.reference import GrammarReference
 from vocab.matching.repeats import Repeats
 from vocab.matching.states import ListStates, State

@@ -13,22 +13,14 @@ from typing import Any, Final, Self, TypeAlias
 import numpy as np
 
 from vocab.arrays.byte_trie import Int32Array
+from vocab.automaton.compiled_list import NEVER, CompiledList, TrieArrays
 from vocab.automaton.frame import Frame, FrameTokens, build_frame
 from vocab.automaton.overlay import Overlay, build_overlay
 from vocab.automaton.speller import Speller
-from vocab.automaton.words import NEVER, CompiledList, TrieArrays, build_words
+from vocab.automaton.trie_builder import build_words
 from vocab.lists.wordlists import WordList
-from vocab.matching.masks import (
-    ANY_WORDS,
-    NEVER_ENDS,
-    NO_BUDGET,
-    NO_TOKENS,
-    Bound,
-    RowTable,
-    distance,
-    frame_state_of,
-    is_complete,
-)
+from vocab.matching.mask_kernels import NEVER_ENDS, NO_BUDGET, distance, frame_state_of, is_complete
+from vocab.matching.masks import ANY_WORDS, NO_TOKENS, Bound, RowTable
 from vocab.matching.word_paths import WordPaths
 from vocab.options import ListOptions
 from vocab.text.changes import NO_CHANGES, ListChanges, entries_left_out

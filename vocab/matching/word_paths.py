@@ -8,9 +8,9 @@ from typing import Final
 import numpy as np
 
 from vocab.arrays.byte_trie import Int32Array
+from vocab.automaton.compiled_list import CompiledList, TrieArrays
 from vocab.automaton.frame import NUM_MODES
 from vocab.automaton.overlay import Overlay
-from vocab.automaton.words import CompiledList, TrieArrays
 
 _FAR: Final = 1 << 20
 

@@ -8,30 +8,24 @@ import contextlib
 import operator
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import count
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Self
 from weakref import WeakKeyDictionary
 
 import torch
 
-from vocab.adapters import Adapter
+from wordbound.lm.adapters import WithAdapters
 from wordbound.lm.cache import OutputCache
-from wordbound.lm.gathering import Gatherer, Ids, Key
+from wordbound.lm.gathering import Gatherer, Ids, Key, run_sync, running_loop
 from wordbound.lm.sampling import ListOfWords, Sampler
 from wordbound.lm.tokens import Token, decode_vocab
 
 MAX_BATCH_BYTES: Final = 4 << 30
 """Of the rows that one call returns: 21,845 prefixes at 49,152 tokens."""
 
-UNKNOWN_ADAPTER = "unknown LoRA adapter: {!r}; load it by add_new_lora, or leave lora_name out"
-REMOVED_ADAPTER = "the LoRA adapter was removed or replaced before its rows were computed: ask again"
 
-_Result = TypeVar("_Result")
-
-
-class AsyncLM(ABC):
+class AsyncLM(WithAdapters, ABC):
     """A language model that is asked for next-token distributions.
 
     A row is a float32 tensor (V,): the log-softmax of the model's own logits, before any mask. V is ``vocab_size``,
@@ -68,6 +62,7 @@ class AsyncLM(ABC):
                 "batch_size must be at least 1, timeout and cache_size at least 0: "
                 f"got {batch_size}, {timeout} and {cache_size}"
             )
+        super().__init__()
         self.tokenizer = tokenizer
         self.vocab_size = vocab_size
         self.max_prefix_len = max_prefix_len
@@ -75,9 +70,6 @@ class AsyncLM(ABC):
         self.timeout = timeout
         self._gatherers: WeakKeyDictionary[asyncio.AbstractEventLoop, Gatherer] = WeakKeyDictionary()
         self._lock = threading.Lock()
-        # By name, the name that only this loading of it has: rows of one that was replaced are never found.
-        self._adapters: dict[str, str] = {}
-        self._adapter_numbers = count(1)
         self.cache = OutputCache(cache_size, **(cache_opts or {}))
 
     # What a backend writes.
@@ -97,22 +89,6 @@ class AsyncLM(ABC):
         A backend that need not wait for others overrides it.
         """
         return run_sync(self.compute_rows(prefixes, lora_name))
-
-    def load_adapter(self, adapter: Adapter, loaded_name: str) -> None:
-        """Load an adapter under a name that was never used before. ValueError where it does not fit the model."""
-        raise NotImplementedError
-
-    def unload_adapter(self, loaded_name: str) -> None:  # noqa: B027 - where there are none
-        """Remove an adapter and what was cached with it; who still waits for its rows gets a ValueError."""
-
-    def loaded_name(self, lora_name: str | None) -> str | None:
-        """Return the name under which ``load_adapter`` got an adapter; ValueError where there is no such adapter."""
-        if lora_name is None:
-            return None
-        try:
-            return self._adapters[lora_name]
-        except KeyError:
-            raise ValueError(UNKNOWN_ADAPTER.format(lora_name)) from None
 
     # Rows.
 
@@ -253,68 +229,30 @@ class AsyncLM(ABC):
     def clear_cache(self) -> None:
         """Drop all cached rows, keys and values."""
         self.clear_kv_cache()
+        self.clear_rows()
+
+    def clear_rows(self) -> None:
+        """Drop all cached rows, but not keys and values."""
         with self._lock:
             self.cache.clear()
 
-    def cache_kv(self, prompt_tokens: Sequence[int], lora_name: str | None = None) -> None:  # noqa: B027 - may do nothing
+    def cache_kv(self, prompt_tokens: Sequence[int], lora_name: str | None = None) -> None:
         """Cache the keys and values of a prompt, so that prefixes that begin with it continue from there.
 
         Does nothing where the engine caches them by itself.
         """
 
-    def clear_kv_cache(self) -> None:  # noqa: B027 - may do nothing
+    def clear_kv_cache(self) -> None:
         """Drop cached keys and values, but not rows; nothing where the engine caches them by itself."""
 
     def reset_async_queries(self) -> None:
         """Drop the queries that no batch has taken yet; who waits for one gets a RuntimeError."""
         for loop, gatherer in list(self._gatherers.items()):
-            if loop is _running_loop():
+            if loop is running_loop():
                 gatherer.reset()
             elif not loop.is_closed():
                 # In its own thread; a loop that has ended has cancelled everything.
                 loop.call_soon_threadsafe(gatherer.reset)
-
-    def add_new_lora(self, lora_path: str, lora_name: str = "lora_1") -> None:
-        """Load a LoRA adapter, which each call selects by its ``lora_name``; one of the same name is replaced.
-
-        Args:
-            lora_path: The adapter's folder, as peft saves it, or its name at the Hugging Face Hub.
-            lora_name: The name that calls give.
-
-        Raises:
-            ValueError: There is no such adapter, it is damaged, or it does not fit the model; what was loaded stays.
-            NotImplementedError: The backend has no adapters.
-        """
-        if type(self).load_adapter is AsyncLM.load_adapter:
-            raise NotImplementedError(
-                f"{type(self).__name__} has no adapters: use the backend 'transformers' or 'vllm', "
-                f"or merge {str(lora_path)!r} into the model"
-            )
-        loaded_name = f"adapter{next(self._adapter_numbers)}"
-        self.load_adapter(Adapter.read(str(lora_path), str(lora_path)), loaded_name)
-        replaced = self._adapters.get(lora_name)
-        self._adapters[lora_name] = loaded_name
-        self._unload(replaced)
-
-    def remove_lora(self, lora_name: str) -> None:
-        """Remove an adapter. ValueError where there is no such adapter."""
-        self._unload(self.loaded_name(lora_name))
-        del self._adapters[lora_name]
-
-    def _unload(self, loaded_name: str | None) -> None:
-        """Unload an adapter, if there is one, and clear the cache of rows."""
-        if loaded_name is not None:
-            self.unload_adapter(loaded_name)
-            with self._lock:
-                self.cache.clear()
-
-    def set_lora(self, lora_path: str | None = None, lora_name: str = "lora_1") -> None:  # noqa: ARG002
-        """Raise RuntimeError: no adapter can be set for all calls."""
-        raise RuntimeError(f"no adapter is set for all calls: give lora_name={lora_name!r} to each call")
-
-    def clear_lora(self) -> None:
-        """Raise RuntimeError: no adapter is ever set for all calls."""
-        raise RuntimeError("no adapter is set for all calls: leave lora_name out for the model itself")
 
     def cleanup(self) -> None:
         """Release what the model holds, such as caches and waiting queries. May be called twice."""
@@ -445,32 +383,3 @@ class AsyncLM(ABC):
             wrong = next(token for token in ids if not 0 <= token < self.vocab_size)
             raise ValueError(f"token ids must be from 0 to {self.vocab_size - 1}, this model's vocabulary, not {wrong}")
         return ids
-
-
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    """Return the event loop that runs in this thread, or None."""
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
-
-
-def run_sync(work: Coroutine[Any, Any, _Result]) -> _Result:
-    """Run a coroutine to its end, in this thread or, where an event loop runs in it, in a thread of its own."""
-    if _running_loop() is None:
-        return asyncio.run(work)
-    results: list[_Result] = []
-    errors: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            results.append(asyncio.run(work))
-        except BaseException as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=run, name="wordbound-lm-sync")
-    thread.start()
-    thread.join()
-    if errors:
-        raise errors[0]
-    return results[0]

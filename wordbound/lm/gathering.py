@@ -1,9 +1,10 @@
-"""Concurrent queries of one event loop become batches, and equal ones are computed once."""
+"""Gather concurrent queries of one event loop into batches, each equal one computed once; run coroutines anywhere."""
 
 import asyncio
-from collections.abc import Sequence
+import threading
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 import torch
 
@@ -186,3 +187,35 @@ def _fail(future: "asyncio.Future[torch.Tensor]", error: Exception) -> None:
         future.set_exception(error)
         # Read once, so that nothing is logged where all who waited are gone.
         future.exception()
+
+
+_Result = TypeVar("_Result")
+
+
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """Return the event loop that runs in this thread, or None."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+def run_sync(work: Coroutine[Any, Any, _Result]) -> _Result:
+    """Run a coroutine to its end, in this thread or, where an event loop runs in it, in a thread of its own."""
+    if running_loop() is None:
+        return asyncio.run(work)
+    results: list[_Result] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(asyncio.run(work))
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run, name="wordbound-lm-sync")
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+    return results[0]

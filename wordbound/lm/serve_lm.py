@@ -14,10 +14,10 @@ import torch
 from ray import serve
 
 from deployments.contract import BEGUN, Caller
-from wordbound.lm.base import AsyncLM, run_sync
-from wordbound.lm.gathering import Ids
+from wordbound.lm.base import AsyncLM
+from wordbound.lm.gathering import Ids, run_sync
+from wordbound.lm.http_lm import RefusedError, ServedTokens, ServerError
 from wordbound.lm.loading import load_tokenizer
-from wordbound.lm.served import RefusedError, ServedTokens, ServerError
 
 _DEPLOYMENT: Final = "Replica"
 _OVERLOADED: Final = 503

@@ -10,7 +10,8 @@ from typing import Any, Final, Self
 import torch
 
 from vocab.adapters import CONFIG, WEIGHTS, Adapter, module_shapes
-from wordbound.lm.base import REMOVED_ADAPTER, AsyncLM
+from wordbound.lm.adapters import REMOVED_ADAPTER
+from wordbound.lm.base import AsyncLM
 from wordbound.lm.forwards import CachedTokens, TokenNode, can_pack, logits_at, packed_logits, padded_logits
 from wordbound.lm.gathering import Ids
 from wordbound.lm.loading import load_tokenizer

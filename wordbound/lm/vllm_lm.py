@@ -6,14 +6,9 @@ computed for the longest prefix that it still keeps, so that a text that grows c
 """
 
 import asyncio
-import gc
-import queue
-import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Any, Final, Self
 
@@ -30,8 +25,10 @@ from deployments.replica.engine.dtype import resolve_dtype
 from vocab.adapters import Adapter, module_shapes
 from vocab.vllm_plugin.kv_fork import TRANSFER_CONFIG, ForkHint
 from vocab.vllm_plugin.rows import rows_args, rows_of
-from wordbound.lm.base import REMOVED_ADAPTER, AsyncLM
+from wordbound.lm.adapters import REMOVED_ADAPTER
+from wordbound.lm.base import AsyncLM
 from wordbound.lm.gathering import Ids
+from wordbound.lm.vllm_thread import Abort, Add, Clear, EngineThread, Request
 
 MAX_CACHED: Final = 4096
 """Prefixes whose computation may still be cached in the engine; it keeps fewer where its blocks are used up."""
@@ -63,7 +60,7 @@ class AsyncVirtualLM(AsyncLM):
         config = engine.vllm_config
         if config.speculative_config is not None:
             raise ValueError("an engine with drafts returns no rows: leave speculative_config out of engine_opts")
-        self._worker = _EngineThread(engine)
+        self._worker = EngineThread(engine)
         super().__init__(
             engine.tokenizer,
             **{
@@ -132,7 +129,7 @@ class AsyncVirtualLM(AsyncLM):
         params = SamplingParams(
             temperature=0.0, max_tokens=1, prompt_logprobs=0, detokenize=False, output_kind=RequestOutputKind.FINAL_ONLY
         )
-        [output] = await self._generate([_Request(self._name(), prompt + ids, params, self._lora_request(loaded_name))])
+        [output] = await self._generate([Request(self._name(), prompt + ids, params, self._lora_request(loaded_name))])
         scores = (output.prompt_logprobs or [])[len(prompt) :]
         return torch.tensor([score[token].logprob for score, token in zip(scores, ids, strict=True) if score])
 
@@ -146,7 +143,7 @@ class AsyncVirtualLM(AsyncLM):
     def clear_kv_cache(self) -> None:
         """Forget keys and values; those of requests under way stay."""
         self._cached_names.clear()
-        self._worker.put(_Clear())
+        self._worker.put(Clear())
 
     def cleanup(self) -> None:
         """End the engine. Whoever waits for a row gets a RuntimeError."""
@@ -191,7 +188,7 @@ class AsyncVirtualLM(AsyncLM):
             raise ValueError(REMOVED_ADAPTER)
         return self._lora_requests[loaded_name]
 
-    def _row_request(self, ids: Ids, lora_name: str | None) -> "_Request":
+    def _row_request(self, ids: Ids, lora_name: str | None) -> "Request":
         """Build the request of one token for the row after a prefix, forked from a cached prefix."""
         name = self._name()
         extra_args = rows_args()
@@ -208,7 +205,7 @@ class AsyncVirtualLM(AsyncLM):
             extra_args=extra_args,
             output_kind=RequestOutputKind.FINAL_ONLY,
         )
-        return _Request(name, ids, params, self._lora_request(lora_name))
+        return Request(name, ids, params, self._lora_request(lora_name))
 
     def _beginning(self, prefixes: Sequence[Ids], lora_name: str | None) -> Ids:
         """Return the beginning that the uncached ones of these prefixes share, where it is worth a step of its own."""
@@ -233,186 +230,15 @@ class AsyncVirtualLM(AsyncLM):
         """Return the name of a new request."""
         return f"rows-{next(self._names)}"
 
-    async def _generate(self, requests: Sequence["_Request"]) -> list[RequestOutput]:
+    async def _generate(self, requests: Sequence["Request"]) -> list[RequestOutput]:
         """Run requests in the engine and wait for their outputs; abort all where one fails."""
-        self._worker.put(_Add(requests))
+        self._worker.put(Add(requests))
         try:
             return await asyncio.gather(*(asyncio.wrap_future(request.future) for request in requests))
         except BaseException:
             # Cancelled, or one of them failed: nobody reads the others.
-            self._worker.put(_Abort([request.name for request in requests]))
+            self._worker.put(Abort([request.name for request in requests]))
             raise
-
-
-@dataclass(frozen=True, slots=True)
-class _Request:
-    name: str
-    ids: Ids
-    params: SamplingParams
-    lora: LoRARequest | None = None
-    future: "Future[RequestOutput]" = field(default_factory=Future)
-
-
-@dataclass(frozen=True, slots=True)
-class _Add:
-    requests: Sequence[_Request]
-
-
-@dataclass(frozen=True, slots=True)
-class _Abort:
-    names: Sequence[str]
-    error: Exception | None = None
-    """For who waits for them; None where nobody does."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Clear:
-    pass
-
-
-@dataclass(frozen=True, slots=True)
-class _Call:
-    function: Callable[[Any], object]
-    ends: LoRARequest | None
-    future: "Future[object]" = field(default_factory=Future)
-
-
-_Command = _Add | _Abort | _Clear | _Call | None
-"""None ends the thread."""
-
-
-class _EngineThread:
-    """The thread that alone touches the engine. It holds no reference to the model object."""
-
-    def __init__(self, engine: LLMEngine) -> None:
-        self.engine: Any = engine
-        self._commands: queue.SimpleQueue[_Command] = queue.SimpleQueue()
-        self._running: dict[str, tuple[_Request, str]] = {}
-        """By our name: the request, and the engine's name for it."""
-        self._removed: set[LoRARequest] = set()
-        self._ended = False
-        self._lock = threading.Lock()
-        self._thread = threading.Thread(target=self._run, name="wordbound-engine", daemon=True)
-        self._thread.start()
-
-    def put(self, command: _Command) -> None:
-        """Hand a command to the thread. RuntimeError where a request comes after the end."""
-        with self._lock:
-            if not self._ended:
-                self._commands.put(command)
-                return
-        if isinstance(command, _Add | _Call):
-            raise RuntimeError("this model was cleaned up: load it again")
-
-    def call(self, function: Callable[[Any], object], ends: LoRARequest | None = None) -> None:
-        """Call a function with the engine and wait for it; the requests of adapter ``ends`` fail before."""
-        self.put(command := _Call(function, ends))
-        command.future.result()
-
-    def end(self) -> None:
-        """End the thread and the engine. Harmless to repeat."""
-        with self._lock:
-            if self._ended:
-                return
-            self._ended = True
-            self._commands.put(None)
-        self._thread.join()
-        self.engine.engine_core.shutdown()
-        self.engine = None
-        # The engine's objects refer to one another.
-        gc.collect()
-
-    def _run(self) -> None:
-        """Carry out commands, and step the engine while requests run; fail what is left at the end."""
-        goes_on = True
-        while goes_on:
-            goes_on = self._do(self._commands.get())
-            while goes_on and self._running:
-                goes_on = self._do_waiting() and self._step()
-        # Nothing is put any more.
-        ended = RuntimeError("the model was cleaned up, or its engine was lost, before the answer came")
-        self._fail(ended)
-        while not self._commands.empty():
-            command = self._commands.get()
-            if isinstance(command, _Call):
-                command.future.set_exception(ended)
-            elif isinstance(command, _Add):
-                for request in command.requests:
-                    request.future.set_exception(ended)
-
-    def _do_waiting(self) -> bool:
-        """Carry out the commands in the queue; return whether the thread goes on."""
-        while not self._commands.empty():
-            if not self._do(self._commands.get()):
-                return False
-        return True
-
-    def _do(self, command: _Command) -> bool:
-        """Carry out a command; return whether the thread goes on."""
-        if command is None:
-            return False
-        if isinstance(command, _Add):
-            for request in command.requests:
-                self._add(request)
-        elif isinstance(command, _Abort):
-            found = [self._running.pop(name) for name in command.names if name in self._running]
-            if found:
-                self.engine.abort_request([name for _, name in found], internal=True)
-            if command.error is not None:
-                for request, _ in found:
-                    request.future.set_exception(command.error)
-        elif isinstance(command, _Call):
-            self._call(command)
-        else:
-            self.engine.reset_prefix_cache(reset_connector=True)
-        return True
-
-    def _call(self, command: _Call) -> None:
-        """Call a command's function with the engine, after failing the requests of its adapter."""
-        if command.ends is not None:
-            ended = [name for name, (request, _) in self._running.items() if request.lora is command.ends]
-            self._do(_Abort(ended, ValueError(REMOVED_ADAPTER)))
-            self._removed.add(command.ends)
-        try:
-            command.future.set_result(command.function(self.engine))
-        except Exception as error:
-            command.future.set_exception(error)
-
-    def _add(self, request: _Request) -> None:
-        """Add a request to the engine; one that is refused, or of a removed adapter, fails."""
-        if not request.future.set_running_or_notify_cancel():
-            return
-        try:
-            if request.lora in self._removed:
-                # The engine would read its files again.
-                raise ValueError(REMOVED_ADAPTER)
-            name = self.engine.add_request(
-                request.name, {"prompt_token_ids": list(request.ids)}, request.params, lora_request=request.lora
-            )
-        except Exception as error:
-            request.future.set_exception(error)
-        else:
-            self._running[request.name] = request, name
-
-    def _step(self) -> bool:
-        """Step the engine; return whether the thread goes on. It does not where the engine is lost."""
-        try:
-            outputs = self.engine.step()
-        except Exception as error:
-            self._fail(error)
-            with self._lock:
-                self._ended = True
-            return False
-        for output in outputs:
-            if output.finished and (found := self._running.pop(output.request_id, None)):
-                found[0].future.set_result(output)
-        return True
-
-    def _fail(self, error: Exception) -> None:
-        """Fail all running requests with an error."""
-        for request, _ in self._running.values():
-            request.future.set_exception(error)
-        self._running.clear()
 
 
 def _model_without_weights(hf_config: Any) -> Any:

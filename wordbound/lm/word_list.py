@@ -11,7 +11,7 @@ import torch
 from vocab.automaton.speller import speller_of
 from vocab.lists.entries import clean_words
 from vocab.lists.wordlists import inline_word_list, load_word_list
-from vocab.matching.masks import NO_BUDGET
+from vocab.matching.mask_kernels import NO_BUDGET
 from vocab.matching.states import ListStates
 from vocab.options import Case, End, Layout, ListOptions, Punctuation
 from vocab.text.changes import ListChanges

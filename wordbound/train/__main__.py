@@ -82,8 +82,9 @@ def _run_round(config: TrainConfig, folder: Path, number: int, tokenizer: Any, b
     from ray.train import TrainingFailedError
 
     from wordbound.train.card import write_card
+    from wordbound.train.losses import encode_examples
     from wordbound.train.scoring import score_texts
-    from wordbound.train.training import ADAPTER_NAME, encode_examples, train_adapter
+    from wordbound.train.training import ADAPTER_NAME, train_adapter
 
     adapter = None if number == 1 else folder / f"round-{number - 1}" / ADAPTER_NAME
     part = folder / f"round-{number}"

@@ -5,18 +5,12 @@ training resumed, whenever it was interrupted.
 """
 
 import argparse
-import codecs
 import dataclasses
-import hashlib
-import io
 import json
 import math
-import re
-import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, cast
@@ -24,29 +18,20 @@ from typing import Any, Final, cast
 import numpy as np
 import numpy.typing as npt
 import torch
-from safetensors import SafetensorError
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import LlamaConfig, LlamaForCausalLM
 from transformers.utils import logging
 
 from wordbound.train.config import TrainError
+from wordbound.train.corpus import Source
+from wordbound.train.decoder_checkpoint import CHECKPOINT, END, REPORT, load, save, writing
 from wordbound.train.writing import write_bytes
 
-END: Final = "<|endoftext|>"
-"""Ends each document, and begins each prompt."""
-
-CHAT_TEMPLATE: Final = "{{ bos_token }}{% for message in messages %}{{ message['content'] }}\n{% endfor %}"
-"""A question is a line of a document that the answer continues."""
-
-_BLANK_LINES: Final = re.compile(r"\n[ \t\r]*\n\s*")
-_CHUNK_BYTES: Final = 1 << 20
 _HEAD_SIZES: Final = (32, 64, 96, 128, 160, 192, 224, 256)
 """The multiples of 32 that vLLM's attention has on CPUs and GPUs."""
 _WARM_UP: Final = 0.05
 """Of all steps; then the learning rate falls by a cosine to a tenth."""
 _REPORT_S: Final = 30
-_REPORT: Final = "training.json"
-_CHECKPOINT: Final = "checkpoint.pt"
 
 Windows = npt.NDArray[np.uint16]
 """(n, context + 1): consecutive tokens; a window begins with the last token of the one before it."""
@@ -93,63 +78,6 @@ class DecoderConfig:
             raise TrainError("held_out must be above 0 to 0.5, learning_rate above 0 and seed at least 0")
 
 
-class _Source:
-    """The text file of a training, read as a stream and checked to its end.
-
-    Raises:
-        TrainError: It cannot be read, or is no text in UTF-8; of ``documents`` too, where the file is changed.
-    """
-
-    def __init__(self, path: Path, max_bytes: int) -> None:
-        if not path.is_file():
-            raise TrainError(f"there is no file {path}: give the path of a text file")
-        self.path = path
-        self.size = path.stat().st_size
-        self.num_bytes = min(self.size, max_bytes)
-        digest = hashlib.sha256()
-        num_documents = sum(is_end for _, is_end in self.documents(digest.update))
-        if not num_documents:
-            raise TrainError(f"{path} has no text: give a file with some")
-        self.digest = digest.hexdigest()
-
-    def documents(self, look: Callable[[bytes], object] = len) -> Iterator[tuple[str, bool]]:
-        """Yield the file's documents, long ones in pieces of about a chunk, and whether each ends its document.
-
-        ``look`` is called with all bytes, by chunks.
-        """
-        decoder = codecs.getincrementaldecoder("utf-8")()
-        left = ""
-        for start, chunk in self._chunks():
-            look(chunk)
-            if (found := chunk.find(0)) >= 0:
-                raise self._binary(start + found, "a NUL")
-            num_pending = len(decoder.getstate()[0])
-            try:
-                left += decoder.decode(chunk, start + len(chunk) == self.size)
-            except UnicodeDecodeError as error:
-                raise self._binary(start - num_pending + error.start, "no UTF-8") from error
-            *paragraphs, left = _BLANK_LINES.split(left.removeprefix("\ufeff"))
-            yield from ((text.strip(), True) for text in paragraphs if text.strip())
-            if len(left) >= _CHUNK_BYTES:
-                yield left, False
-                left = ""
-        if left.strip():
-            yield left.strip(), True
-
-    def _chunks(self) -> Iterator[tuple[int, bytes]]:
-        """Yield the chunks of the file that are used, each with its offset in bytes."""
-        try:
-            with self.path.open("rb") as file:
-                for start in range(0, self.num_bytes, _CHUNK_BYTES):
-                    yield start, file.read(min(_CHUNK_BYTES, self.num_bytes - start))
-        except OSError as error:
-            raise TrainError(f"cannot read {self.path}: {error.strerror}") from error
-
-    def _binary(self, offset: int, what: str) -> TrainError:
-        """Return the error of a file that is no text, with the byte at fault."""
-        return TrainError(f"{self.path} is no text in UTF-8: byte {offset} is {what}; convert it to UTF-8 first")
-
-
 def train_decoder(config: DecoderConfig, report: Callable[[str], None] = print) -> Path:
     """Train a decoder, or resume a training that was interrupted.
 
@@ -163,7 +91,7 @@ def train_decoder(config: DecoderConfig, report: Callable[[str], None] = print) 
     Raises:
         TrainError: The file, the settings, the folder or the disk do not allow it.
     """
-    source = _Source(config.file_path, config.max_bytes)
+    source = Source(config.file_path, config.max_bytes)
     settings = dataclasses.asdict(config) | {"file_path": config.file_path.name, "sha256": source.digest}
     del settings["output"]
     report(f"{source.num_bytes:,} of the {source.size:,} bytes of {config.file_path} are used")
@@ -174,16 +102,16 @@ def train_decoder(config: DecoderConfig, report: Callable[[str], None] = print) 
     else:
         for epoch in figures["epochs"]:
             report(_line(epoch, config))
-    with _writing(config.output):
-        (config.output / _CHECKPOINT).unlink(missing_ok=True)
+    with writing(config.output):
+        (config.output / CHECKPOINT).unlink(missing_ok=True)
     return config.output
 
 
 def _open_report(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
     """Read the folder's ``training.json``, or begin it where nothing was trained; TrainError for another run's."""
-    path = folder / _REPORT
+    path = folder / REPORT
     new = {"settings": settings, "epochs": []}
-    with _writing(folder):
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         if not path.exists():
             if any(folder.iterdir()):
@@ -202,10 +130,10 @@ def _open_report(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
     return figures
 
 
-def _train(config: DecoderConfig, source: _Source, figures: dict[str, Any], report: Callable[[str], None]) -> None:
+def _train(config: DecoderConfig, source: Source, figures: dict[str, Any], report: Callable[[str], None]) -> None:
     """Train the epochs that are left, from the checkpoint on, and save the model after each."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    state = _load(config.output / _CHECKPOINT, device)
+    state = load(config.output / CHECKPOINT, device)
     tokenizer = _train_tokenizer(config, source) if state is None else Tokenizer.from_str(state["tokenizer"])
     trained, held_out = _windows(config, source, tokenizer)
     torch.manual_seed(config.seed)
@@ -237,7 +165,7 @@ def _train(config: DecoderConfig, source: _Source, figures: dict[str, Any], repo
         figure["sample"] = _sample(config, model, tokenizer, number)
         figure["seconds"] = round(time.monotonic() - started, 1)
         figures["epochs"].append(figure)
-        _save(config.output, model, tokenizer, optimizer, figures)
+        save(config.output, model, tokenizer, optimizer, figures)
         report(_line(figure, config))
 
 
@@ -252,7 +180,7 @@ def _line(figure: dict[str, Any], config: DecoderConfig) -> str:
 # The text.
 
 
-def _train_tokenizer(config: DecoderConfig, source: _Source) -> Tokenizer:
+def _train_tokenizer(config: DecoderConfig, source: Source) -> Tokenizer:
     """Train a byte-level BPE tokenizer on the text."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -267,7 +195,7 @@ def _train_tokenizer(config: DecoderConfig, source: _Source) -> Tokenizer:
     return tokenizer
 
 
-def _windows(config: DecoderConfig, source: _Source, tokenizer: Tokenizer) -> tuple[Windows, Windows]:
+def _windows(config: DecoderConfig, source: Source, tokenizer: Tokenizer) -> tuple[Windows, Windows]:
     """Tokenize the text into windows; return those to train on and those held out, which are spread over it."""
     end = tokenizer.token_to_id(END)
     parts = [np.asarray([end], dtype=np.uint16)]
@@ -379,60 +307,6 @@ def _sample(config: DecoderConfig, model: Any, tokenizer: Tokenizer, number: int
         if ids[-1] == end:
             break
     return str(tokenizer.decode(ids, skip_special_tokens=True))
-
-
-# The folder.
-
-
-def _save(folder: Path, model: Any, tokenizer: Tokenizer, optimizer: Any, figures: dict[str, Any]) -> None:
-    """Write the model, the figures and, last, the checkpoint; each file is replaced whole."""
-    context, end = model.config.max_position_embeddings, model.config.eos_token_id
-    model.generation_config = GenerationConfig(bos_token_id=end, eos_token_id=end, pad_token_id=end)
-    fast = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, bos_token=END, eos_token=END, pad_token=END, model_max_length=context
-    )
-    fast.chat_template = CHAT_TEMPLATE
-    state = {
-        "model": model.state_dict(),
-        "optimizer": optimizer.state_dict(),
-        "tokenizer": tokenizer.to_str(),
-        "epochs": figures["epochs"],
-    }
-    written = io.BytesIO()
-    torch.save(state, written)
-    new = folder / ".new"
-    with _writing(folder):
-        try:
-            model.save_pretrained(new)
-            fast.save_pretrained(new)
-            for file in new.iterdir():
-                file.replace(folder / file.name)
-        finally:
-            shutil.rmtree(new, ignore_errors=True)
-        write_bytes(folder / _REPORT, json.dumps(figures, indent=1, ensure_ascii=False).encode())
-        write_bytes(folder / _CHECKPOINT, written.getbuffer())
-
-
-def _load(checkpoint: Path, device: torch.device) -> Any:
-    """Load a checkpoint; None where there is none, TrainError where it is damaged."""
-    if not checkpoint.exists():
-        return None
-    try:
-        return torch.load(checkpoint, map_location=device, weights_only=True)
-    except Exception as error:
-        raise TrainError(f"{checkpoint} is damaged: delete it, and the training begins anew") from error
-
-
-@contextmanager
-def _writing(folder: Path) -> Iterator[None]:
-    """Turn a failed write into the folder into a TrainError."""
-    try:
-        yield
-    except (OSError, SafetensorError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise TrainError(
-            f"cannot write into {folder}: {reason}; what it has stays usable, and the same command resumes"
-        ) from error
 
 
 def main(arguments: Sequence[str]) -> int:

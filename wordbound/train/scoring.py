@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from wordbound.train.filters import Text
-from wordbound.train.training import encode_examples, loss_sums
+from wordbound.train.losses import encode_examples, loss_sums
 from wordbound.train.writing import write_text
 
 SCORES: Final = "bits.json"

@@ -14,9 +14,9 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from wordbound.lm.word_list import WordList
+from wordbound.train.losses import Example, Masks, loss_sums, split_held_out
 from wordbound.train.writing import write_text
 
 ADAPTER_NAME: Final = "adapter"
@@ -25,8 +25,6 @@ PROGRESS: Final = "progress.json"
 """Of the trained adapter, of the checkpoints and of the steps made so far, within the folder of the run."""
 
 _STATE: Final = "state.pt"
-_IGNORED: Final = -100
-"""The label that torch's cross entropy leaves out."""
 
 
 @dataclass(frozen=True)
@@ -79,139 +77,6 @@ class TrainingSettings:
         """Return the number of optimizer steps of a training on that many texts."""
         num_training = num_texts - max(round(num_texts * self.held_out), 1)
         return self.epochs * (num_training // max(min(self.batch_size, num_training), 1))
-
-
-class Example(NamedTuple):
-    """A text as the model sees it, in token ids: the chat prompt, and the answer with or without its end. ``lang`` and
-    ``n_words`` are its list; None for a free text."""
-
-    prompt: list[int]
-    answer: list[int]
-    lang: str | None = None
-    n_words: int | None = None
-
-
-class LabelledBatch(NamedTuple):
-    """Examples of one forward pass, padded on the left. int64 (examples, length), but ``labels``, which are those of
-    the last ``labels.shape[1]`` tokens: int64 (examples, longest answer)."""
-
-    input_ids: Any
-    attention_mask: Any
-    position_ids: Any
-    labels: Any
-
-
-class Losses(NamedTuple):
-    """Sums over the answers' tokens, nats: the cross entropy, -log of the probability that the masks leave, and the
-    number of the tokens."""
-
-    cross_entropy: Any
-    log_mass: Any
-    num_tokens: int
-
-
-class Masks:
-    """The masks of the examples' lists, each compiled on first use."""
-
-    def __init__(self, tokenizer: Any) -> None:
-        self._tokenizer = tokenizer
-        self._word_lists: dict[tuple[str, int], WordList] = {}
-
-    def forbidden(self, examples: Sequence[Example], vocab_size: int) -> Any:
-        """Return bool (answers' tokens, vocab_size): the tokens that the list of each example forbids at each place.
-
-        From a token on that the list spells otherwise, nothing is forbidden.
-        """
-        import torch
-
-        rows = []
-        for example in examples:
-            row = torch.zeros((len(example.answer), vocab_size), dtype=torch.bool)
-            rows.append(row)
-            if example.lang is None or example.n_words is None:
-                continue
-            words = self._word_list(example.lang, example.n_words)
-            state = words.start
-            for place, token in enumerate(example.answer):
-                mask = words.mask(state)
-                if not mask[token]:
-                    break
-                row[place] = True
-                row[place, : len(mask)] = ~mask
-                state = words.next(state, token)
-        return torch.cat(rows)
-
-    def _word_list(self, lang: str, n_words: int) -> WordList:
-        """Return the list of a language and size, compiled on first use."""
-        if (lang, n_words) not in self._word_lists:
-            self._word_lists[lang, n_words] = WordList(lang, n_words, self._tokenizer)
-        return self._word_lists[lang, n_words]
-
-
-def encode_examples(tokenizer: Any, texts: Sequence[dict[str, Any]]) -> list[Example]:
-    """Tokenize texts (``messages``, ``text``, ``has_end`` and, of a list, ``lang``, ``n_words``) into examples.
-
-    ``has_end`` is whether the model shall learn that the text ends here; one that ran into its budget does not.
-    """
-    examples = []
-    for text in texts:
-        made = tokenizer.apply_chat_template(text["messages"], add_generation_prompt=True, return_dict=True)
-        answer = tokenizer(text["text"], add_special_tokens=False)["input_ids"]
-        end = [tokenizer.eos_token_id] if text["has_end"] else []
-        examples.append(Example(list(made["input_ids"]), [*answer, *end], text.get("lang"), text.get("n_words")))
-    return examples
-
-
-def split_held_out(examples: Sequence[Example], share: float, seed: int) -> tuple[list[Example], list[Example]]:
-    """Split examples at random into those to train on and those held out, at least one each where there are two."""
-    shuffled = list(examples)
-    random.Random(seed).shuffle(shuffled)  # noqa: S311 - an order, not a secret
-    num_held_out = max(round(len(shuffled) * share), 1)
-    return shuffled[num_held_out:], shuffled[:num_held_out]
-
-
-def collate(examples: Sequence[Example], padding: int) -> LabelledBatch:
-    """Pad examples on the left into one batch with labels."""
-    import torch
-
-    length = max(len(example.prompt) + len(example.answer) for example in examples)
-    longest = max(len(example.answer) for example in examples)
-    input_ids = torch.full((len(examples), length), padding)
-    attention_mask = torch.zeros((len(examples), length), dtype=torch.long)
-    labels = torch.full((len(examples), longest), _IGNORED)
-    for row, (prompt, answer, *_) in enumerate(examples):
-        tokens = torch.tensor([*prompt, *answer])
-        input_ids[row, -len(tokens) :] = tokens
-        attention_mask[row, -len(tokens) :] = 1
-        labels[row, -len(answer) :] = tokens[-len(answer) :]
-    position_ids = (attention_mask.cumsum(1) - 1).clamp(min=0)
-    return LabelledBatch(input_ids, attention_mask, position_ids, labels)
-
-
-def loss_sums(model: Any, examples: Sequence[Example], padding: int, masks: Masks | None = None) -> Losses:
-    """Compute the losses of examples, in one forward pass; those of the masks are 0 without ``masks``."""
-    import torch
-
-    batch = collate(examples, padding)
-    num_places = batch.labels.shape[1]
-    # The logits of a place are those of the next token; of prompts they are not computed.
-    logits = model(
-        input_ids=batch.input_ids,
-        attention_mask=batch.attention_mask,
-        position_ids=batch.position_ids,
-        logits_to_keep=num_places + 1,
-        use_cache=False,
-    ).logits[:, :-1]
-    labels = batch.labels.to(logits.device)
-    is_labelled = labels != _IGNORED
-    rows, targets = logits[is_labelled].float(), labels[is_labelled]
-    log_total = rows.logsumexp(-1)
-    cross_entropy = (log_total - rows.gather(1, targets[:, None])[:, 0]).sum()
-    log_mass = torch.zeros((), device=rows.device)
-    if masks is not None:
-        forbidden = masks.forbidden(examples, rows.shape[1]).to(rows.device)
-        log_mass = (log_total - rows.masked_fill(forbidden, -torch.inf).logsumexp(-1)).sum()
-    return Losses(cross_entropy, log_mass, len(targets))
 
 
 def train_adapter(model: str, examples: Sequence[Example], folder: Path, settings: TrainingSettings) -> dict[str, Any]:

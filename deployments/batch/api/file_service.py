@@ -15,7 +15,8 @@ from uuid import uuid4
 from deployments.batch.api import objects
 from deployments.batch.state.contents import Contents
 from deployments.batch.state.records import FileRecord
-from deployments.batch.state.store import Store, TooManyBytesError, UnknownCursorError
+from deployments.batch.state.statements import UnknownCursorError
+from deployments.batch.state.store import Store, TooManyBytesError
 from deployments.errors import BadRequestError, ConflictError, NotFoundError, OverloadedError, PayloadTooLargeError
 from deployments.protocol.batches import MAX_FILES_LISTED
 from deployments.settings.service import Settings

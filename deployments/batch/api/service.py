@@ -18,7 +18,8 @@ from deployments.batch.api.file_service import (
 from deployments.batch.api.job_list import to_lines
 from deployments.batch.state.contents import Contents
 from deployments.batch.state.records import BatchRecord, FileRecord, Kind
-from deployments.batch.state.store import Store, StoreError, TooManyOpenError, UnknownCursorError
+from deployments.batch.state.statements import UnknownCursorError
+from deployments.batch.state.store import Store, StoreError, TooManyOpenError
 from deployments.errors import BadRequestError, ConflictError, NotFoundError, OverloadedError, TooManyRequestsError
 from deployments.protocol.batches import ENDPOINT, MAX_BATCHES_LISTED, read_batch
 from deployments.settings.service import Settings

@@ -5,16 +5,33 @@ because something else has written to the database, is left out wherever it woul
 """
 
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeAlias, TypeVar
+from collections.abc import Collection, Sequence
+from typing import Any, Final
 
 from pydantic import ValidationError
-from sqlalchemy import ColumnElement, Connection, Select, Table, delete, false, func, insert, select, update
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import Connection, Select, delete, func, insert, select, update
 
 from deployments.batch.state import database
 from deployments.batch.state.database import Database, StoreError
 from deployments.batch.state.records import OPEN, TERMINAL, BatchRecord, FileRecord, Kind, LineResult, Status
+from deployments.batch.state.statements import (
+    Record,
+    Row,
+    UnknownCursorError,
+    change_batch,
+    count_batches,
+    delete_lines,
+    is_line_of,
+    is_named,
+    lock_additions,
+    lock_batch,
+    page_of,
+    put_file,
+    select_recorded,
+    sum_bytes,
+    to_record,
+    upsert,
+)
 
 logger = logging.getLogger("ray.serve")
 
@@ -22,16 +39,6 @@ __all__ = ["Store", "StoreError", "TooManyBytesError", "TooManyOpenError", "Unkn
 
 DAMAGED: Final = "record_damaged"
 """The code of the error of a batch whose row was no record."""
-
-_CHUNK: Final = 500
-"""Values looked for in one statement; SQLite took 999 before 2020."""
-
-Record = TypeVar("Record", FileRecord, BatchRecord)
-Row: TypeAlias = Mapping[Any, Any]
-
-
-class UnknownCursorError(Exception):
-    """The owner has no record of the id after which a list was to continue."""
 
 
 class TooManyBytesError(Exception):
@@ -76,22 +83,22 @@ class Store:
         """
         with self._database.writing() as connection:
             if max_bytes_of_owner is not None:
-                _lock_additions(connection)
+                lock_additions(connection)
                 others = database.files.c.id != file.id
-                if _sum_bytes(connection, file.owner, others) + file.num_bytes > max_bytes_of_owner:
+                if sum_bytes(connection, file.owner, others) + file.num_bytes > max_bytes_of_owner:
                     raise TooManyBytesError
-            _put_file(connection, file)
+            put_file(connection, file)
 
     def file(self, owner: str | None, file_id: str) -> FileRecord | None:
         """Return the file if it is the owner's; with None, anyone's."""
         with self._database.reading() as connection:
-            query = select(database.files).where(*_is_named(database.files, owner, file_id))
+            query = select(database.files).where(*is_named(database.files, owner, file_id))
             return self._one_of(connection, query, FileRecord)
 
     def has_file(self, file_id: str) -> bool:
         """Return whether there is a row for a file, whatever is in it."""
         with self._database.reading() as connection:
-            query = select(database.files.c.id).where(*_is_named(database.files, None, file_id))
+            query = select(database.files.c.id).where(*is_named(database.files, None, file_id))
             return connection.scalar(query) is not None
 
     def files(
@@ -106,15 +113,14 @@ class Store:
         if purpose is not None:
             query = query.where(database.files.c.purpose == purpose)
         with self._database.reading() as connection:
-            query = _page_of(connection, query, database.files, owner, after, newest_first)
+            query = page_of(connection, query, database.files, owner, after, newest_first)
             return self._first_of(connection, query, limit, FileRecord)
 
     def delete_file(self, owner: str | None, file_id: str) -> bool:
         """Delete the record of a file; return whether there was one."""
         with self._database.writing() as connection:
             return (
-                connection.execute(delete(database.files).where(*_is_named(database.files, owner, file_id))).rowcount
-                > 0
+                connection.execute(delete(database.files).where(*is_named(database.files, owner, file_id))).rowcount > 0
             )
 
     def expired_files(self, now: int) -> list[FileRecord]:
@@ -126,7 +132,7 @@ class Store:
     def num_files_bytes(self, owner: str) -> int:
         """Return the bytes of all files of the owner, results included."""
         with self._database.reading() as connection:
-            return _sum_bytes(connection, owner)
+            return sum_bytes(connection, owner)
 
     # Batches
 
@@ -138,17 +144,17 @@ class Store:
         """
         is_open = database.batches.c.status.in_(OPEN)
         with self._database.writing() as connection:
-            _lock_additions(connection)
-            if _count_batches(connection, is_open, database.batches.c.owner == batch.owner) >= max_open_of_owner:
+            lock_additions(connection)
+            if count_batches(connection, is_open, database.batches.c.owner == batch.owner) >= max_open_of_owner:
                 raise TooManyOpenError(of_owner=True)
-            if _count_batches(connection, is_open) >= max_open:
+            if count_batches(connection, is_open) >= max_open:
                 raise TooManyOpenError(of_owner=False)
             connection.execute(insert(database.batches).values(batch.model_dump()))
 
     def batch(self, owner: str | None, batch_id: str) -> BatchRecord | None:
         """Return the batch if it is the owner's; with None, anyone's."""
         with self._database.reading() as connection:
-            query = select(database.batches).where(*_is_named(database.batches, owner, batch_id))
+            query = select(database.batches).where(*is_named(database.batches, owner, batch_id))
             return self._one_of(connection, query, BatchRecord)
 
     def batches(self, owner: str, kind: Kind, *, after: str | None, limit: int) -> tuple[list[BatchRecord], bool]:
@@ -159,7 +165,7 @@ class Store:
         """
         query = select(database.batches).where(database.batches.c.owner == owner, database.batches.c.kind == kind)
         with self._database.reading() as connection:
-            query = _page_of(connection, query, database.batches, owner, after, newest_first=True)
+            query = page_of(connection, query, database.batches, owner, after, newest_first=True)
             return self._first_of(connection, query, limit, BatchRecord)
 
     def open_batches(self) -> list[BatchRecord]:
@@ -190,9 +196,9 @@ class Store:
     def delete_batch(self, batch_id: str) -> None:
         """Delete a batch, if it is there, with the records of its lines but without its files."""
         with self._database.writing() as connection:
-            row = _lock_batch(connection, batch_id, (*OPEN, *TERMINAL))
+            row = lock_batch(connection, batch_id, (*OPEN, *TERMINAL))
             if row is not None:
-                _delete_lines(connection, row["number"])
+                delete_lines(connection, row["number"])
                 connection.execute(delete(database.batches).where(database.batches.c.number == row["number"]))
 
     def update_batch(self, batch_id: str, *, only_from: Collection[Status], **changes: Any) -> BatchRecord | None:
@@ -202,8 +208,8 @@ class Store:
             ValueError: A change is no field of a batch, or has a value that the field cannot have.
         """
         with self._database.writing() as connection:
-            row = _lock_batch(connection, batch_id, only_from)
-            return None if row is None else _change_batch(connection, row, changes)
+            row = lock_batch(connection, batch_id, only_from)
+            return None if row is None else change_batch(connection, row, changes)
 
     def finish(
         self, batch_id: str, *, only_from: Collection[Status], files: Sequence[FileRecord], **changes: Any
@@ -216,13 +222,13 @@ class Store:
             ValueError: As ``update_batch``.
         """
         with self._database.writing() as connection:
-            row = _lock_batch(connection, batch_id, only_from)
+            row = lock_batch(connection, batch_id, only_from)
             if row is None:
                 return None
             for file in files:
-                _put_file(connection, file)
-            _delete_lines(connection, row["number"])
-            return _change_batch(connection, row, changes)
+                put_file(connection, file)
+            delete_lines(connection, row["number"])
+            return change_batch(connection, row, changes)
 
     # Lines
 
@@ -233,12 +239,12 @@ class Store:
             How many lines had none before; 0 where the batch has ended or is gone.
         """
         with self._database.writing() as connection:
-            row = _lock_batch(connection, batch_id, OPEN)
+            row = lock_batch(connection, batch_id, OPEN)
             if row is None:
                 return 0
             # The batch is locked, so no result is added between the look and the insertion.
             new = {result.line: result for result in reversed(results)}
-            for line in _select_recorded(connection, row["number"], sorted(new)):
+            for line in select_recorded(connection, row["number"], sorted(new)):
                 del new[line]
             if new:
                 rows = [{"batch": row["number"], **result.model_dump()} for result in new.values()]
@@ -252,14 +258,14 @@ class Store:
         """Return the numbers of a batch's lines that have a result."""
         with self._database.reading() as connection:
             return set(
-                connection.scalars(select(database.results.c.line).where(_is_line_of(database.results, batch_id)))
+                connection.scalars(select(database.results.c.line).where(is_line_of(database.results, batch_id)))
             )
 
     def results(self, batch_id: str, *, after_line: int, limit: int) -> list[LineResult]:
         """Return at most ``limit`` results of lines after ``after_line``, in the order of the lines."""
         of = database.results.c
         query = select(of.line, of.is_error, of.record).where(
-            _is_line_of(database.results, batch_id), of.line > after_line
+            is_line_of(database.results, batch_id), of.line > after_line
         )
         with self._database.reading() as connection:
             rows = connection.execute(query.order_by(of.line).limit(limit)).mappings()
@@ -269,16 +275,16 @@ class Store:
         """Return how many attempts ``add_attempts`` counted for each line; others are left out."""
         of = database.attempts.c
         with self._database.reading() as connection:
-            rows = connection.execute(select(of.line, of.attempts).where(_is_line_of(database.attempts, batch_id)))
+            rows = connection.execute(select(of.line, of.attempts).where(is_line_of(database.attempts, batch_id)))
             return {row.line: row.attempts for row in rows}
 
     def add_attempts(self, batch_id: str, lines: Collection[int]) -> None:
         """Count one more attempt for each of these lines of an open batch."""
         with self._database.writing() as connection:
-            row = _lock_batch(connection, batch_id, OPEN)
+            row = lock_batch(connection, batch_id, OPEN)
             if row is not None and lines:
                 one_more = {"attempts": database.attempts.c.attempts + 1}
-                put = _upsert(connection, database.attempts, ("batch", "line"), one_more)
+                put = upsert(connection, database.attempts, ("batch", "line"), one_more)
                 connection.execute(
                     put, [{"batch": row["number"], "line": line, "attempts": 1} for line in sorted(set(lines))]
                 )
@@ -288,7 +294,7 @@ class Store:
     def _read(self, row: Row, kind: type[Record]) -> Record | None:
         """Return a row as a record; None where it is none, which is logged once."""
         try:
-            return _to_record(row, kind)
+            return to_record(row, kind)
         except ValidationError as error:
             if row["id"] not in self._logged:
                 self._logged.add(row["id"])
@@ -320,7 +326,7 @@ class Store:
             "status": "failed", "errors": [{"code": DAMAGED, "message": message, "param": None, "line": None}]
         }  # fmt: skip
         try:
-            _to_record({**row, **values}, BatchRecord)
+            to_record({**row, **values}, BatchRecord)
         except ValidationError as error:
             for fault in error.errors(include_input=False):
                 field = BatchRecord.model_fields[str(fault["loc"][0])]
@@ -330,93 +336,3 @@ class Store:
             connection.execute(
                 update(database.batches).where(database.batches.c.number == row["number"]).values(values)
             )
-
-
-# Parts of transactions: each takes the connection of one.
-
-
-def _is_named(table: Table, owner: str | None, record_id: str) -> list[ColumnElement[bool]]:
-    """Return the conditions for the record of an id: the owner's, or anyone's with None."""
-    if not (record_id.isascii() and record_id.isprintable()):
-        return [false()]  # comes from a client; PostgreSQL refuses a statement with a NUL in it
-    return [table.c.id == record_id, *([] if owner is None else [table.c.owner == owner])]
-
-
-def _page_of(
-    connection: Connection, query: Select[Any], table: Table, owner: str, after: str | None, newest_first: bool
-) -> Select[Any]:
-    """Return the query ordered by age, continued after the owner's record ``after``."""
-    number = table.c.number
-    if after is not None:
-        cursor = connection.scalar(select(number).where(*_is_named(table, owner, after)))
-        if cursor is None:
-            raise UnknownCursorError
-        query = query.where(number < cursor if newest_first else number > cursor)
-    return query.order_by(number.desc() if newest_first else number)
-
-
-def _lock_additions(connection: Connection) -> None:
-    """Wait until no other transaction counts before it adds. SQLite has one that writes at a time anyway."""
-    connection.execute(select(database.schema.c.version).with_for_update())
-
-
-def _sum_bytes(connection: Connection, owner: str, *conditions: ColumnElement[bool]) -> int:
-    """Return the bytes of the owner's files that meet the conditions, together."""
-    query = select(func.sum(database.files.c.num_bytes)).where(database.files.c.owner == owner, *conditions)
-    return int(connection.scalar(query) or 0)
-
-
-def _count_batches(connection: Connection, *conditions: ColumnElement[bool]) -> int:
-    return connection.scalar(select(func.count()).select_from(database.batches).where(*conditions)) or 0
-
-
-def _lock_batch(connection: Connection, batch_id: str, statuses: Collection[Status]) -> Row | None:
-    """Return the batch's row if it has one of these statuses, locked until the transaction ends."""
-    of = database.batches.c
-    query = select(database.batches).where(of.id == batch_id, of.status.in_(statuses)).with_for_update()
-    return connection.execute(query).mappings().one_or_none()
-
-
-def _change_batch(connection: Connection, row: Row, changes: Mapping[str, Any]) -> BatchRecord:
-    """Validate the batch with the changes, and write them."""
-    changed = BatchRecord.model_validate({**_to_record(row, BatchRecord).model_dump(), **changes})
-    values = {name: value for name, value in changed.model_dump().items() if name in changes}
-    if values:
-        connection.execute(update(database.batches).where(database.batches.c.number == row["number"]).values(values))
-    return changed
-
-
-def _put_file(connection: Connection, file: FileRecord) -> None:
-    values = file.model_dump()
-    connection.execute(_upsert(connection, database.files, ("id",), values), values)
-
-
-def _upsert(connection: Connection, table: Table, key: Sequence[str], changes: Mapping[str, Any]) -> Any:
-    """Return an insertion that makes these changes where a row has the key already."""
-    is_sqlite = connection.dialect.name == "sqlite"
-    into: Any = sqlite.insert(table) if is_sqlite else postgresql.insert(table)
-    return into.on_conflict_do_update(index_elements=list(key), set_=dict(changes))
-
-
-def _select_recorded(connection: Connection, number: int, lines: Sequence[int]) -> Iterator[int]:
-    """Yield those of the lines that have a result already."""
-    of = database.results.c
-    for start in range(0, len(lines), _CHUNK):
-        query = select(of.line).where(of.batch == number, of.line.in_(lines[start : start + _CHUNK]))
-        yield from connection.scalars(query)
-
-
-def _is_line_of(table: Table, batch_id: str) -> ColumnElement[bool]:
-    """Return the condition for the rows of a batch's lines."""
-    number = select(database.batches.c.number).where(database.batches.c.id == batch_id).scalar_subquery()
-    return table.c.batch == number
-
-
-def _delete_lines(connection: Connection, number: int) -> None:
-    """Delete the results and the attempts of a batch's lines."""
-    for table in (database.results, database.attempts):
-        connection.execute(delete(table).where(table.c.batch == number))
-
-
-def _to_record(row: Row, kind: type[Record]) -> Record:
-    return kind.model_validate({name: row[name] for name in kind.model_fields})

@@ -1,16 +1,21 @@
-"""Turn the settings into the configuration of the engine and of the deployment that runs it."""
+"""Turn the settings into the configuration of the engine and of the deployment that runs it; read its tokenizer."""
 
+import os
+from pathlib import Path
 from typing import Any, Final
 
 import ray.util
 from ray.serve.llm import LLMConfig
+from transformers import AutoTokenizer
 from vllm.platforms import current_platform
 
+from deployments.process_setup import HF_TOKEN
 from deployments.replica.engine.autoscaling import autoscaling_config
 from deployments.replica.engine.dtype import resolve_dtype
 from deployments.replica.engine.ray_llm import CallbackBase
 from deployments.search.generator import MAX_STEP_TOKENS
 from deployments.settings.service import Settings, SettingsError
+from deployments.settings.sources import ON_A_CLUSTER
 from vocab.vllm_plugin.kv_fork import TRANSFER_CONFIG
 
 OFFLINE_STATISTICS: Final = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
@@ -143,3 +148,20 @@ def chat_template(settings: Settings) -> str | None:
 
     template: str | None = load_chat_template(settings.engine_kwargs.get("chat_template"))
     return template
+
+
+def read_tokenizer(settings: Settings) -> Any:
+    """Return the model's tokenizer.
+
+    Raises:
+        OSError: It cannot be read; where Hugging Face may want a token, the text says how to give one.
+    """
+    try:
+        return AutoTokenizer.from_pretrained(settings.model_name, trust_remote_code=settings.trust_remote_code)
+    except OSError as error:
+        if os.environ.get(HF_TOKEN) or Path(settings.model_name).is_dir():
+            raise
+        raise OSError(
+            f"model_name={settings.model_name!r} cannot be read, and no {HF_TOKEN} is set. If the model needs one: "
+            f"{ON_A_CLUSTER.format(HF_TOKEN)}. {error}"
+        ) from error

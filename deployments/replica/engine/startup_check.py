@@ -1,4 +1,4 @@
-"""The proof, at start-up, that an engine enforces word lists.
+"""What a replica does before it is ready: the proof that its engine enforces word lists, and the prebuilt lists.
 
 Without the plugin in the engine's process a list would be asked for and not kept. So a replica has its engine write
 a few tokens from a list of three words, and does not start unless the text consists of them. Then it checks whether
@@ -6,20 +6,22 @@ the engine reports what the mask left of the model's probability, without which 
 """
 
 import logging
+from itertools import product
 from typing import Any, Final
 from uuid import uuid4
 
 from ray.serve.llm.deployment import LLMServer
 from vllm.sampling_params import SamplingParams, StructuredOutputsParams
 
-from deployments.contract import ResolvedVocabulary
+from deployments.contract import ResolvedVocabulary, VocabularySpec
 from deployments.errors import EngineError
 from deployments.replica.engine import engine, ray_llm
-from deployments.replica.engine.node_lists import ListedWords, NodeList
+from deployments.replica.engine.node_lists import ListedWords, NodeList, NodeLists
 from deployments.settings.service import Settings
+from deployments.vocabulary.client import VocabularyClient
 from vocab.artefacts.store import ArtefactStore
 from vocab.automaton.speller import speller_of
-from vocab.automaton.words import build_words
+from vocab.automaton.trie_builder import build_words
 from vocab.compiler.warm_up import warm_up
 from vocab.lists.wordlists import WordList
 from vocab.matching.log_mass import unpack
@@ -119,3 +121,13 @@ def check_context(settings: Settings, context_length: int) -> None:
             f"({limits.max_new_tokens}) exceed the context of {settings.model_id}, {context_length} tokens, "
             "together: lower one of them, or raise engine_kwargs.max_model_len"
         )
+
+
+async def bring_prebuilt_lists(
+    server: LLMServer, settings: Settings, vocabularies: VocabularyClient, lists: NodeLists
+) -> None:
+    """Fetch the prebuilt lists to this node and into the engine, so that the first request finds them there."""
+    for lang, n_words in product(settings.prebuild_langs, settings.prebuilt_counts):
+        resolved = await vocabularies.resolve(VocabularySpec(lang=lang, n_words=n_words))
+        listed = await lists.get(resolved)
+        await engine.complete(server, "Hello", grammar=listed.grammar(None), max_tokens=1)

@@ -59,7 +59,7 @@ from tests.checker import unlisted_words
 from tests.deployments.search.toy_engine import ToyEngine, joined
 from vocab.artefacts.store import ArtefactStore
 from vocab.automaton.speller import Speller
-from vocab.automaton.words import build_words
+from vocab.automaton.trie_builder import build_words
 from vocab.lists.wordlists import WordList
 from vocab.matching.engine_cache import EngineCache
 from vocab.matching.matcher import Matcher

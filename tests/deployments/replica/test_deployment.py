@@ -12,8 +12,8 @@ from ray.serve.llm.deployment import LLMServer
 from transformers import AutoTokenizer
 
 from deployments.contract import Answer
-from deployments.replica import deployment
-from deployments.replica.deployment import Replica, within
+from deployments.replica.deployment import Replica, with_time_limit
+from deployments.replica.engine import configuration
 from deployments.settings.service import Settings
 
 
@@ -43,14 +43,14 @@ def test_only_what_is_meant_to_be_hides_a_method_of_rays_server() -> None:
 
 async def test_an_answer_in_time_passes_unchanged() -> None:
     script = Script("one", "two", stalls=False)
-    assert [item async for item in within(9, script.answer())] == ["one", "two"]
+    assert [item async for item in with_time_limit(9, script.answer())] == ["one", "two"]
     assert script.is_closed
 
 
 async def test_an_answer_that_takes_too_long_is_ended() -> None:
     script, seen = Script("one", stalls=True), []
     with pytest.raises(TimeoutError):
-        async for item in within(0.05, script.answer()):
+        async for item in with_time_limit(0.05, script.answer()):
             seen.append(item)  # noqa: PERF401 - what came before the error counts
     assert seen == ["one"]
     assert script.is_closed
@@ -58,7 +58,7 @@ async def test_an_answer_that_takes_too_long_is_ended() -> None:
 
 async def test_one_that_is_left_is_closed() -> None:
     script = Script("one", stalls=True)
-    items = within(9, script.answer())
+    items = with_time_limit(9, script.answer())
     assert await anext(items) == "one"
     await items.aclose()
     assert script.is_closed
@@ -76,7 +76,7 @@ def test_a_model_that_cannot_be_read_without_a_token_is_told_with_the_ways_to_gi
     monkeypatch.setenv("HF_TOKEN", token)
     settings = Settings.load({"secret_token": "k", "model_name": "some/model"}, {})
     with pytest.raises(OSError, match="gated repo") as error:
-        deployment.read_tokenizer(settings)
+        configuration.read_tokenizer(settings)
     assert ("give HF_TOKEN in a file of that name in secrets_dir" in str(error.value)) is is_told
 
 
@@ -84,7 +84,7 @@ def test_a_folder_that_cannot_be_read_needs_no_token(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(AutoTokenizer, "from_pretrained", refuse)
     monkeypatch.delenv("HF_TOKEN", raising=False)
     with pytest.raises(OSError, match=r"^You are"):
-        deployment.read_tokenizer(Settings.load({"secret_token": "k", "model_name": str(tmp_path)}, {}))
+        configuration.read_tokenizer(Settings.load({"secret_token": "k", "model_name": str(tmp_path)}, {}))
 
 
 async def test_an_engine_starts_without_a_process_for_rays_usage_statistics(monkeypatch: pytest.MonkeyPatch) -> None:

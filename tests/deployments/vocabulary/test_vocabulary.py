@@ -15,7 +15,7 @@ from deployments.vocabulary.deployment import Vocabulary
 from tests.vocab.toys import can_spell, toy_speller, toy_tokenizer
 from vocab.artefacts.shared_store import SharedStore
 from vocab.artefacts.store import ArtefactStore
-from vocab.automaton import frame, overlay, words
+from vocab.automaton import frame, overlay, trie_builder
 from vocab.compiler import list_compiler
 from vocab.compiler.jobs import ChangeList, Compiled, CompileList, Job, MeasureTexts, Reply
 from vocab.compiler.list_compiler import ListCompiler
@@ -523,7 +523,7 @@ async def test_a_bad_list_is_refused_with_its_line_and_read_once(world: World) -
 
 async def test_a_refusal_of_a_clients_list_is_remembered(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     vocabulary = await world.vocabulary()
-    monkeypatch.setattr(words, "MAX_OWN_WORK", 100)
+    monkeypatch.setattr(trie_builder, "MAX_OWN_WORK", 100)
     monkeypatch.setattr(overlay, "MAX_OWN_WORK", 100)
     for _ in range(3):
         with pytest.raises(ListTooLargeError, match="fewer or shorter"):

@@ -9,9 +9,9 @@ import pytest
 from tests.vocab.toys import can_spell, states_of, toy_speller, toy_tokenizer, toy_words
 from vocab.arrays.tensors import Array, read_tensors, write_tensors
 from vocab.artefacts.artefact import ArtefactFolder, check_overlay, overlay_to_bytes, words_to_bytes
+from vocab.automaton.compiled_list import FORMAT_VERSION, CompiledList
 from vocab.automaton.overlay import Overlay, build_overlay
 from vocab.automaton.tokenizer import TokenizerFacts
-from vocab.automaton.words import FORMAT_VERSION, CompiledList
 from vocab.errors import ArtefactError
 from vocab.text.changes import ListChanges
 

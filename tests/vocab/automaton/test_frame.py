@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from tests import recogniser
 from tests.vocab.toys import STOP, allowed_tokens, matcher_of, reads, toy_states, toy_tokenizer
+from vocab.automaton.compiled_list import Root
 from vocab.automaton.frame import FrameTokens, build_frame
 from vocab.automaton.tokenizer import TokenizerFacts
-from vocab.automaton.words import Root
 from vocab.errors import ListTooLargeError
 from vocab.options import Case, ListOptions
 from vocab.text.gaps import build_gap_automaton

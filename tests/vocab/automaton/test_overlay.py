@@ -8,12 +8,14 @@ import pytest
 from transformers import AutoTokenizer
 
 from tests.vocab.toys import toy_speller, toy_tokenizer, toy_words
+from vocab.automaton.compiled_list import Root
 from vocab.automaton.frame import FrameTokens
 from vocab.automaton.overlay import build_overlay, overlay_digest
 from vocab.automaton.speller import Speller
-from vocab.automaton.words import Root, build_words
+from vocab.automaton.trie_builder import build_words
 from vocab.lists.wordlists import WordList, load_word_list
-from vocab.matching.masks import NO_BUDGET, NO_TOKENS
+from vocab.matching.mask_kernels import NO_BUDGET
+from vocab.matching.masks import NO_TOKENS
 from vocab.matching.states import ListStates, frame_for
 from vocab.options import ListOptions
 from vocab.text.changes import ListChanges, entries_left_out

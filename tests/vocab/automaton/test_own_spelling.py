@@ -16,7 +16,7 @@ from tests.npm_tokenizers import SHA256, FetchError, npm_tokenizer
 from tests.recogniser import Recogniser, recogniser
 from vocab.automaton.speller import Speller
 from vocab.lists.wordlists import WordList, load_word_list
-from vocab.matching.masks import NO_BUDGET
+from vocab.matching.mask_kernels import NO_BUDGET
 from vocab.matching.states import ListStates
 from vocab.options import ListOptions
 from vocab.text.elisions import ELISION_LANGUAGES, follows_elision, is_elision

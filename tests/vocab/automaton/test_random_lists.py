@@ -20,7 +20,7 @@ from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.errors import EmptyWordListError, InvalidWordListError
 from vocab.lists.entries import clean_words
 from vocab.lists.wordlists import WordList
-from vocab.matching.masks import NO_BUDGET
+from vocab.matching.mask_kernels import NO_BUDGET
 from vocab.matching.states import ListStates, State
 from vocab.options import ListOptions
 from vocab.text.elisions import follows_elision

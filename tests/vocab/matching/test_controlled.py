@@ -10,7 +10,7 @@ import pytest
 from tests.vocab.toys import STOP, tokens_of, toy_states
 from vocab.matching.controlled import REST_WORDS, ControlledStates
 from vocab.matching.controls import Controls, NewWords, RequiredWord
-from vocab.matching.masks import NO_BUDGET
+from vocab.matching.mask_kernels import NO_BUDGET
 from vocab.matching.matcher import Matcher
 from vocab.matching.states import ListStates
 from vocab.options import ListOptions

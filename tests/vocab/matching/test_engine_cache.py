@@ -11,8 +11,9 @@ import pytest
 
 from tests.vocab.toys import STOP, can_spell, toy_speller, toy_tokenizer, word_list
 from vocab.artefacts.artefact import ArtefactFolder, overlay_to_bytes
+from vocab.automaton.compiled_list import CompiledList
 from vocab.automaton.overlay import build_overlay
-from vocab.automaton.words import CompiledList, build_words
+from vocab.automaton.trie_builder import build_words
 from vocab.errors import ArtefactError
 from vocab.matching import engine_cache
 from vocab.matching.engine_cache import EngineCache

@@ -15,7 +15,8 @@ from tests.worlds import World
 from vocab.errors import EmptyWordListError
 from vocab.lists.wordlists import WordList
 from vocab.options import ListOptions
-from vocab.text.grammar import ebnf_to_lark, write_ebnf
+from vocab.text.ebnf import ebnf_to_lark
+from vocab.text.grammar import write_ebnf
 
 llguidance = pytest.importorskip("llguidance")
 

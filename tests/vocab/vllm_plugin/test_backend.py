@@ -15,9 +15,10 @@ from vllm.v1.structured_output.backend_xgrammar import XgrammarBackend, Xgrammar
 
 from tests.vocab.toys import tokens_of, toy_speller, toy_tokenizer, word_list
 from vocab.artefacts.artefact import ArtefactFolder, overlay_to_bytes
+from vocab.automaton.compiled_list import CompiledList
 from vocab.automaton.overlay import build_overlay
 from vocab.automaton.speller import Speller
-from vocab.automaton.words import CompiledList, build_words
+from vocab.automaton.trie_builder import build_words
 from vocab.errors import ArtefactError, TokenBudgetError
 from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIABLE
 from vocab.matching.reference import GrammarReference

@@ -17,7 +17,7 @@ from tests.thinking_model import END, THINKING, write_thinking_model
 from tests.vocab.toys import tokens_of, word_list
 from vocab.artefacts.artefact import ArtefactFolder
 from vocab.automaton.speller import Speller
-from vocab.automaton.words import build_words
+from vocab.automaton.trie_builder import build_words
 from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE
 from vocab.matching.reference import GrammarReference
 from vocab.options import ListOptions

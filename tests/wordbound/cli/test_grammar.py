@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 from vocab.lists.wordlists import WordList, load_word_list
 from vocab.options import ListOptions
 from vocab.text.changes import ListChanges
-from vocab.text.grammar import ebnf_to_lark, write_ebnf
+from vocab.text.ebnf import ebnf_to_lark
+from vocab.text.grammar import write_ebnf
 from wordbound.cli import app
 
 Output = pytest.CaptureFixture[str]

@@ -13,7 +13,7 @@ import torch
 from vllm.sampling_params import SamplingParams, StructuredOutputsParams
 
 from wordbound.lm import AsyncVirtualLM
-from wordbound.lm.vllm_lm import _Request
+from wordbound.lm.vllm_thread import Request
 
 ENGINE_OPTS = {
     "dtype": "float32",
@@ -44,7 +44,7 @@ async def ask(model: AsyncVirtualLM, grammar: str, prefixes: list[list[int]]) ->
         max_tokens=40, temperature=1.0, structured_outputs=StructuredOutputsParams(grammar=grammar), detokenize=False
     )
     texts = asyncio.create_task(
-        model._generate([_Request(f"text-{i}", tuple(prefixes[i]), params.clone()) for i in range(16)])
+        model._generate([Request(f"text-{i}", tuple(prefixes[i]), params.clone()) for i in range(16)])
     )
     rows = await model.batch_next_token_logprobs(prefixes)
     prompt, ids = prefixes[0][:8], prefixes[0][8:]

@@ -10,7 +10,7 @@ import torch
 from tests.deployments.front import KEY, MODEL, wait_until
 from tests.wordbound.lm.served import FULL, REFUSAL, STALL, Served, V, exactly, serving
 from wordbound.lm import HTTPLM, load_model_by_name
-from wordbound.lm.served import RefusedError, ServerError
+from wordbound.lm.http_lm import RefusedError, ServerError
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,8 @@ from deployments.contract import BEGUN, Caller, RowsItem
 from tests.deployments.front import wait_until
 from tests.wordbound.lm.served import FULL, REFUSAL, STALL, Served, V, exactly
 from wordbound.lm import ServeLM, load_model_by_name
+from wordbound.lm.http_lm import RefusedError, ServerError
 from wordbound.lm.mock_lm import MockAsyncLM
-from wordbound.lm.served import RefusedError, ServerError
 
 pytestmark = pytest.mark.e2e
 

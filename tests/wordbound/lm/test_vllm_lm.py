@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from tests.e2e.own_engine import run_program
 from vocab.artefacts.artefact import ArtefactFolder
 from vocab.automaton.speller import Speller
-from vocab.automaton.words import build_words
+from vocab.automaton.trie_builder import build_words
 from vocab.lists.wordlists import inline_word_list
 from vocab.matching.reference import GrammarReference
 from vocab.options import DEFAULT_OPTIONS

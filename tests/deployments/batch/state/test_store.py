@@ -8,7 +8,8 @@ from sqlalchemy import Table, update
 
 from deployments.batch.state import database
 from deployments.batch.state.records import OPEN, TERMINAL, BatchRecord, FileRecord
-from deployments.batch.state.store import DAMAGED, Store, TooManyBytesError, TooManyOpenError, UnknownCursorError
+from deployments.batch.state.statements import UnknownCursorError
+from deployments.batch.state.store import DAMAGED, Store, TooManyBytesError, TooManyOpenError
 from tests.deployments.batch.remembered import a_batch, a_file, a_result
 
 

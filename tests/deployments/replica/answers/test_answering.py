@@ -24,7 +24,7 @@ from tests.vocab.toys import toy_speller, toy_tokenizer, word_list
 from vocab.adapters import Adapter, Card
 from vocab.artefacts.artefact import ArtefactFolder
 from vocab.artefacts.store import ArtefactStore
-from vocab.automaton.words import build_words
+from vocab.automaton.trie_builder import build_words
 from vocab.decoding.select import TextScore
 from vocab.matching.reference import GrammarReference
 from vocab.options import DEFAULT_OPTIONS, ListOptions

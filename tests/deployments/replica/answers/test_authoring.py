@@ -13,7 +13,7 @@ from tests.vocab.toys import toy_speller, toy_tokenizer, word_list
 from vocab.artefacts.artefact import ArtefactFolder, overlay_to_bytes
 from vocab.artefacts.store import ArtefactStore
 from vocab.automaton.overlay import build_overlay
-from vocab.automaton.words import build_words
+from vocab.automaton.trie_builder import build_words
 from vocab.matching.controls import NewWords
 from vocab.options import ListOptions
 from vocab.text.changes import ListChanges

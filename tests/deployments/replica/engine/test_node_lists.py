@@ -11,8 +11,9 @@ from deployments.replica.engine.node_lists import MaskEngine, NodeLists
 from tests.vocab.toys import toy_speller, toy_tokenizer, word_list
 from vocab.artefacts.artefact import overlay_to_bytes
 from vocab.artefacts.store import ArtefactStore
+from vocab.automaton.compiled_list import CompiledList
 from vocab.automaton.overlay import build_overlay
-from vocab.automaton.words import CompiledList, build_words
+from vocab.automaton.trie_builder import build_words
 from vocab.errors import ArtefactError
 from vocab.lists.wordlists import WordList
 from vocab.matching.reference import GrammarReference

@@ -21,7 +21,7 @@ from tests.vocab.toys import toy_speller, toy_tokenizer
 from vocab.artefacts.artefact import overlay_to_bytes
 from vocab.artefacts.store import ArtefactStore
 from vocab.automaton.overlay import build_overlay
-from vocab.automaton.words import build_words
+from vocab.automaton.trie_builder import build_words
 from vocab.lists.wordlists import WordList
 from vocab.matching.engine_cache import EngineCache
 from vocab.text.changes import ListChanges

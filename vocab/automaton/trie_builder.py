@@ -11,34 +11,33 @@ import hashlib
 import json
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, chain
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from vocab.arrays.byte_trie import Int32Array, Uint8Array, group_starts
+from vocab.arrays.byte_trie import Int32Array, group_starts
 from vocab.arrays.kernels import kernel
+from vocab.automaton.compiled_list import (
+    ELISION,
+    FORMAT_VERSION,
+    NEVER,
+    NO_KIND,
+    POSSESSABLE,
+    POSSESSIVE,
+    WORD,
+    CompiledList,
+    Root,
+)
 from vocab.automaton.speller import LEADS, Speller
 from vocab.errors import EmptyWordListError, ListTooLargeError
 from vocab.lists.stored_words import StoredWords
-from vocab.lists.wordlists import WordList, language_of
+from vocab.lists.wordlists import WordList
 from vocab.marks import APOSTROPHES, BLANK
 from vocab.text.elisions import follows_elision, is_elision
 from vocab.text.forms import Capitals, has_apostrophe, has_possessives, spellings
 
-FORMAT_VERSION: Final = 5
-"""Part of every digest; incremented when the arrays or the texts they allow change."""
-
-NEVER: Final = np.int32(2**31 - 1)
-"""A rank that no list reaches."""
-
-WORD, POSSESSABLE, ELISION = 0, 1, 2
-NUM_KINDS: Final = 3
-"""What a word leaves after it: the end of a word, one that may carry the English 's, or the place of the next word."""
-
-NO_KIND: Final = -1
 _ELISION_MARKS: Final = tuple(APOSTROPHES)
 """An apostrophe that a word may follow is the end of an elision."""
 
@@ -56,81 +55,6 @@ them, and tokens that it answers: 4 s of one core. The same languages need up to
 MAX_ROOTS: Final = 512
 """Several for each run of marks with which entries begin or end. The frame looks at each in each of its states, and in
 each mask of one."""
-
-
-class Root(NamedTuple):
-    """Where words of one kind begin.
-
-    Attributes:
-        lead: What the first token takes in from the left: nothing, a blank, or a mark that the tokenizer draws in.
-        head: Marks at the beginning of the entries, spelled by the frame.
-        tail: Marks at their end, spelled by the frame.
-        kind: What entries with a head or a tail leave after them; ``NO_KIND`` for all others, whose nodes say it.
-        is_elided: Whether an elision ends directly before the lead; of entries that may follow one.
-    """
-
-    lead: str = ""
-    head: str = ""
-    tail: str = ""
-    kind: int = NO_KIND
-    is_elided: bool = False
-
-
-POSSESSIVE: Final = Root("'s")
-"""The root of the English 's, which follows a word of the kind ``POSSESSABLE``."""
-
-
-@dataclass(frozen=True)
-class TrieArrays:
-    """Nodes of a trie over tokens: all of a list's, or those that a request adds.
-
-    Attributes:
-        roots: The node of each root, in a fixed order.
-        edge_start: int32 (nodes + 1,), where a node's edges begin in the next two.
-        tokens: int32, ascending within a node.
-        children: int32, nodes.
-        ranks: int32 (modes, nodes), the rank of the word that ends there; ``NEVER`` where none does.
-        ranks_below: int32 (modes, nodes), the smallest rank there and below.
-        kinds: uint8 (nodes,), what the word that ends there leaves after it.
-    """
-
-    roots: Mapping[Root, int]
-    edge_start: Int32Array
-    tokens: Int32Array
-    children: Int32Array
-    ranks: Int32Array
-    ranks_below: Int32Array
-    kinds: Uint8Array
-
-    @property
-    def num_nodes(self) -> int:
-        return len(self.kinds)
-
-
-@dataclass(frozen=True)
-class CompiledList(TrieArrays):
-    """A compiled list: its trie, with two modes: words as listed, and with a capital allowed. Nodes are in preorder.
-
-    Attributes:
-        digest: Names it: list, tokenizer and format.
-        tokenizer_digest: The tokenizer that the token ids belong to.
-        num_tokens: Size of that tokenizer's vocabulary.
-        listed: The words, in rank order, without those that the tokenizer cannot spell.
-        has_capitals: Whether the list has capitals, which decides ``case: auto``.
-        dropped_words: What the tokenizer cannot spell.
-    """
-
-    digest: str
-    tokenizer_digest: str
-    num_tokens: int
-    listed: StoredWords
-    has_capitals: bool
-    dropped_words: tuple[str, ...]
-
-    @property
-    def language(self) -> str:
-        """Return the first subtag of the list's name, which decides the rules of spelling."""
-        return language_of(self.listed.lang)
 
 
 _Edges: TypeAlias = tuple[str, str, str]

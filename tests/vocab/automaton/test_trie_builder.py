@@ -3,10 +3,11 @@ from collections.abc import Sequence
 import pytest
 
 from tests.vocab.toys import can_spell, states_of, toy_speller, toy_states, toy_tokenizer, toy_words, word_list
-from vocab.automaton import words as words_module
+from vocab.automaton import trie_builder
+from vocab.automaton.compiled_list import NEVER, POSSESSIVE, Root
 from vocab.automaton.speller import Speller, byte_speller
 from vocab.automaton.tokenizer import TokenizerFacts
-from vocab.automaton.words import NEVER, POSSESSIVE, Root, build_words, words_digest
+from vocab.automaton.trie_builder import build_words, words_digest
 from vocab.errors import EmptyWordListError, ListTooLargeError
 from vocab.lists.wordlists import WordList, load_word_list
 from vocab.options import ListOptions
@@ -100,7 +101,7 @@ def test_ranks_below_are_the_smallest_there() -> None:
 
 
 def test_a_list_with_too_many_nodes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(words_module, "MAX_NODES", 5_000)
+    monkeypatch.setattr(trie_builder, "MAX_NODES", 5_000)
     assert build_words(load_word_list("es", None).up_to(100), byte_speller())
     with pytest.raises(ListTooLargeError, match="more than 5000 nodes"):
         build_words(load_word_list("es", None).up_to(1000), byte_speller())
@@ -147,7 +148,7 @@ def test_a_list_that_takes_too_much_work_is_refused_as_soon_as_that_is_known(
     monkeypatch: pytest.MonkeyPatch, max_work: int, num_asked: int
 ) -> None:
     """Of 16 letters, a token each: 32 alone, and with four blanks 40 more."""
-    monkeypatch.setattr(words_module, "MAX_OWN_WORK", max_work)
+    monkeypatch.setattr(trie_builder, "MAX_OWN_WORK", max_work)
     speller = byte_speller()
     asked = asked_of(speller, monkeypatch)
     listed = WordList("und", tuple(letter * 4 for letter in "ABCD"), "inline")
