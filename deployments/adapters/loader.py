@@ -12,7 +12,8 @@ from typing import Any, Final
 from deployments.adapters.register import Register, Registered
 from deployments.contract import ENGINE_START_S
 from deployments.errors import UNAVAILABLE, BadRequestError, ModelNotFoundError, OverloadedError, printable, root_cause
-from deployments.settings.service import Settings, is_adapter_name
+from deployments.settings.service import Settings
+from deployments.settings.types import is_adapter_name
 from vocab.adapters import AdapterError
 
 logger = logging.getLogger("ray.serve.wordbound")

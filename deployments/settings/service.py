@@ -9,41 +9,40 @@ import hashlib
 import hmac
 import json
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
-from fsspec import get_filesystem_class
-from fsspec.utils import get_protocol
-from limits.errors import ConfigurationError
 from pydantic import (
     Field,
     PrivateAttr,
     SecretStr,
     ValidationError,
-    field_validator,
     model_validator,
 )
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from deployments.contract import AUTO_ADAPTER
-from deployments.rates import IN_MEMORY, Rates
+from deployments.rates import IN_MEMORY
 from deployments.settings.batch import BatchSettings
-from deployments.settings.keys import DEFAULT_OWNER, Key, digest_of, is_key_name
+from deployments.settings.keys import DEFAULT_OWNER, Key, digest_of
 from deployments.settings.limits import MAX_NGRAM_SIZE, NO_REPEAT_NGRAM_SIZE, Limits
 from deployments.settings.scaling import Autoscaling
 from deployments.settings.sources import PREFIX, SECRET_NAME, Sources, describe
 from deployments.settings.sources import SettingsError as SettingsError
+from deployments.settings.types import (
+    AdapterSources,
+    CommaSeparated,
+    LogLevel,
+    NamedKeys,
+    Origins,
+    RatesUrl,
+    StoreUrl,
+)
 
 DEMO_TOKEN: Final = "changeme"  # noqa: S105 - the well-known key of the demo, refused everywhere else
 
 
 _NO_LIMITS: Final = Key()
-
-_ADAPTER_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}")
-
-_ORIGIN: Final = re.compile(r"[a-z][a-z0-9+.-]*://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
 
 
 class Settings(BaseSettings):
@@ -72,7 +71,7 @@ class Settings(BaseSettings):
     processor computes in it (AMX or avx512_bf16), else float32, which takes twice the memory and half the time."""
     engine_kwargs: dict[str, Any] = {}
     """Arguments of vLLM's engine, such as ``tensor_parallel_size``."""
-    lora: dict[str, str] = {}
+    lora: AdapterSources = {}
     """Adapters (LoRA, in peft's format) by the names that clients use: each a folder that every node has at this path,
     or a Hugging Face id. ``docs/adapters.md`` says which requests have them. Costs the memory of their weights, and on
     a CPU two thirds of the speed where they are not merged."""
@@ -100,11 +99,11 @@ class Settings(BaseSettings):
     """A file of variables, one ``NAME=value`` a line, names in any case; by default ``.env`` in the working directory
     of the process that builds the application, where there is one. Other names than those of settings are ignored,
     and named in the log. ``docs/migration.md`` has the names of a transformers server."""
-    keys: dict[str, Key] = {}
+    keys: NamedKeys = {}
     """Further keys and the limits of each, by name: small letters, digits, ``_`` and ``-``, up to 64. Files and batches
     belong to the name, so that a key can be replaced without losing them. ``default`` gives the limits of
     ``secret_token``, whose name that is."""
-    rates_url: str = IN_MEMORY
+    rates_url: RatesUrl = IN_MEMORY
     """Where the rates of keys are counted, as the library ``limits`` names it: in the memory of the ingress, or for
     several ingresses in ``async+redis://host:6379`` (``pip install '.[redis]'``). Requests are let through, with
     a warning, while it does not answer."""
@@ -118,7 +117,7 @@ class Settings(BaseSettings):
     """What becomes of a conversation that is longer than ``limits.max_input_tokens``: an error, or it is answered
     without its oldest turns, and the answer says how many messages were left out. System messages and the last turn
     stay. Costs some ten readings of the prompt for such a request."""
-    cors_origins: Annotated[tuple[str, ...], NoDecode] = ()
+    cors_origins: Origins = ()
     """Web pages that may call the service from a browser, by their origin: ``https://app.example.com``,
     ``http://localhost:3000``; ``*`` for any. By default none. Such a page holds a key, which everyone who opens it can
     read: give it one of its own, with limits (``keys``)."""
@@ -142,7 +141,7 @@ class Settings(BaseSettings):
     of it when they read the tokenizer."""
     wordlist_dir: Path | None = None
     """Folder of ``<lang>.txt`` files, one word a line in rank order; found before the built-in lists."""
-    prebuild_langs: Annotated[tuple[str, ...], NoDecode] = ()
+    prebuild_langs: CommaSeparated = ()
     """Lists compiled before the service reports ready."""
     prebuild_prefix: int = Field(default=1000, ge=1)
     """The N for which these lists are compiled and replicas warm up: one artefact serves every N up to 20,000, and
@@ -155,7 +154,7 @@ class Settings(BaseSettings):
     artefact_bytes: int = Field(default=4 * 2**30, ge=2**20)
     """Bytes of them on each node; those used longest ago go. Costs disk, and page cache for those in use: 8 MB for
     50,000 words and 262,144 tokens, 10 KB and up for a client's own list."""
-    artefact_store: str | None = None
+    artefact_store: StoreUrl | None = None
     """An fsspec URL (``s3://bucket/lists``, ``gs://…``, ``file:///mnt/…``) where artefacts outlive the nodes and which
     clusters may share. Costs an upload per new list; without it a node with an empty disk compiles again."""
     artefact_store_bytes: int = Field(default=64 * 2**30, ge=2**20)
@@ -225,7 +224,7 @@ class Settings(BaseSettings):
     answers others while a request waits is not. Longer than the largest step takes on a slow processor."""
     replica_env: dict[str, str] = {}
     """Environment variables of the replica and its engine."""
-    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] | None = None
+    log_level: LogLevel | None = None
     """By default that of the application's ``logging_config``, which says everything else of Serve's logs too:
     ``{encoding: JSON}``."""
 
@@ -262,85 +261,6 @@ class Settings(BaseSettings):
                 f"rates and ingress_replicas={self.ingress_replicas}"
             )
         return self
-
-    @field_validator("keys", mode="before")
-    @classmethod
-    def _check_names(cls, keys: Any) -> Any:
-        """Refuse names that a key may not have."""
-        # Not by the names' type: its error would show the name, which may be a key by mistake.
-        if isinstance(keys, Mapping) and not all(isinstance(name, str) and is_key_name(name) for name in keys):
-            raise ValueError("expected names of 1 to 64 small letters, digits, _ and -")
-        return keys
-
-    @field_validator("keys")
-    @classmethod
-    def _check_digests(cls, keys: dict[str, Key]) -> dict[str, Key]:
-        """Require a SHA-256 of each key but ``default``, which must have none."""
-        for name, key in keys.items():
-            if name == DEFAULT_OWNER and key.sha256 is not None:
-                raise ValueError(f"{DEFAULT_OWNER!r} is the name of secret_token: expected no sha256 there")
-            if name != DEFAULT_OWNER and key.sha256 is None:
-                raise ValueError(f"expected {name}.sha256, the SHA-256 of the key")
-        return keys
-
-    @field_validator("lora")
-    @classmethod
-    def _check_adapter_names(cls, lora: dict[str, str]) -> dict[str, str]:
-        for name in lora:
-            if not is_adapter_name(name):
-                raise ValueError(
-                    f"{name!r}: expected names of 1 to 128 letters, digits, _, -, ., : and /, other than {AUTO_ADAPTER}"
-                )
-        return lora
-
-    @field_validator("rates_url")
-    @classmethod
-    def _check_rates_url(cls, url: str) -> str:
-        """Refuse a URL of no supported store, without showing it: it may hold a password."""
-        if url != IN_MEMORY:
-            try:
-                Rates(url)
-            except (ConfigurationError, ValueError) as error:
-                # Not the error itself: it may show the URL's password.
-                raise ValueError(
-                    f"expected {IN_MEMORY} or a URL such as async+redis://host:6379 ({type(error).__name__})"
-                ) from None
-        return url
-
-    @field_validator("artefact_store")
-    @classmethod
-    def _check_store(cls, url: str | None) -> str | None:
-        """Refuse an artefact store that fsspec cannot open."""
-        if url is not None:
-            try:
-                get_filesystem_class(get_protocol(url))
-            except (ImportError, ValueError) as error:
-                raise ValueError(f"expected a URL that fsspec can open: {error}") from None
-        return url
-
-    @field_validator("cors_origins")
-    @classmethod
-    def _check_origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
-        """Refuse origins that are not written as browsers send them."""
-        # A browser sends an origin in exactly this form, and it is compared as it was sent.
-        for origin in origins:
-            if origin != "*" and not _ORIGIN.fullmatch(origin):
-                raise ValueError(
-                    f"{origin!r}: expected *, or origins such as https://app.example.com: a scheme, a host in small "
-                    "letters and perhaps a port, with no slash at the end"
-                )
-        return origins
-
-    @field_validator("prebuild_langs", "cors_origins", mode="before")
-    @classmethod
-    def _split(cls, langs: Any) -> Any:
-        """Split a string at commas; return other values as they are."""
-        return [part.strip() for part in langs.split(",") if part.strip()] if isinstance(langs, str) else langs
-
-    @field_validator("log_level", mode="before")
-    @classmethod
-    def _capitalise(cls, level: Any) -> Any:
-        return level.upper() if isinstance(level, str) else level
 
     @classmethod
     def load(cls, args: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> Self:
@@ -430,11 +350,6 @@ class Settings(BaseSettings):
                 value = {name: "**********" if SECRET_NAME.search(name) else one for name, one in value.items()}
             lines.append(f"{key} = {json.dumps(value, ensure_ascii=False)} ({', over '.join(sources)})")
         return "\n".join(lines)
-
-
-def is_adapter_name(name: str) -> bool:
-    """Return whether an adapter may have that name."""
-    return _ADAPTER_NAME.fullmatch(name) is not None and name != AUTO_ADAPTER
 
 
 def cache_dir() -> Path:
