@@ -5,15 +5,15 @@ Nothing is sent before the first item, which decides the status. The replica's i
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Coroutine, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Coroutine, Iterator, Mapping
+from contextlib import aclosing, contextmanager
 from typing import Any, Final, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from deployments.contract import Answer
+from deployments.contract import Answer, Caller
 from deployments.errors import ApiError, InternalError, from_error_item, to_api_error
 from deployments.ingress.connections.budgets import Backlog, release_slot
 
@@ -32,6 +32,25 @@ def owner_of(scope: Scope) -> str:
     """Return the name of a request's key, for a log line; ``-`` before it is known."""
     owner: str = scope.get("state", {}).get("owner", "-")
     return owner
+
+
+def caller_of(request: Request) -> Caller:
+    """Return whose request it is, and its id."""
+    return Caller(request.state.owner, request.state.request_id)
+
+
+@contextmanager
+def api_errors(request: Request, list_param: str = "vocab_lang") -> Iterator[None]:
+    """Map exceptions raised inside to the errors that the client gets; ``list_param`` is the field that named the list.
+
+    Here and not further out: Serve adds a handler of its own for some of them to the application.
+    """
+    try:
+        yield
+    except (ApiError, ClientLeft):
+        raise
+    except Exception as error:
+        raise to_api_error(error, request.state.request_id, list_param) from error
 
 
 async def unless_client_leaves(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
@@ -59,9 +78,7 @@ async def _departure(receive: Receive) -> None:
         pass
 
 
-async def respond(
-    request: Request, answer: AsyncGenerator[Answer], *, is_stream: bool, request_id: str, backlog: Backlog
-) -> Response:
+async def respond(request: Request, answer: AsyncGenerator[Answer], *, is_stream: bool, backlog: Backlog) -> Response:
     """Turn a replica's answer into a whole response or an event stream, once its first item is there.
 
     What waits for the client is counted in ``backlog``.
@@ -70,6 +87,7 @@ async def respond(
         ApiError: The first item is an error, or not what was asked for.
         ClientLeft: The client left while waiting.
     """
+    request_id: str = request.state.request_id
     try:
         first = await unless_client_leaves(request.receive, _first(answer))
         if isinstance(first, dict) and "error" in first:

@@ -17,9 +17,9 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import JSONResponse
 
-from deployments.contract import Answer, Caller, ResolvedVocabulary, TextRequest
-from deployments.errors import ApiError, NotFoundError, to_api_error
-from deployments.ingress.answers import ClientLeft, respond, unless_client_leaves
+from deployments.contract import Answer, ResolvedVocabulary, TextRequest
+from deployments.errors import ApiError, NotFoundError
+from deployments.ingress.answers import api_errors, caller_of, respond, unless_client_leaves
 from deployments.ingress.backend import Backend, HandleBackend
 from deployments.ingress.body import read_checked
 from deployments.ingress.connections.budgets import Backlog
@@ -280,19 +280,13 @@ def _add_generation(app: FastAPI, settings: Settings, backend: Backend, rates: R
 
     async def respond_to(request: Request, chat: ChatRequest, reshape: Reshape | None = None) -> Response:
         """Charge a request's tokens, resolve its vocabulary, and answer it from a replica."""
-        request_id = request.state.request_id
-        try:
-            caller = Caller(request.state.owner, request_id)
+        with api_errors(request, chat.list_param):
+            caller = caller_of(request)
             await take_tokens(rates, request.scope, settings, num_tokens(chat))
             vocabulary = await unless_client_leaves(request.receive, _resolve(backend, chat, caller.owner))
             answer = backend.answer(TextRequest(chat.body, vocabulary, chat.decoding, caller))
             answer = answer if reshape is None else reshape(answer)
-            return await respond(request, answer, is_stream=chat.is_stream, request_id=request_id, backlog=backlog)
-        except (ApiError, ClientLeft):
-            raise
-        except Exception as error:
-            # Here and not further out: Serve adds a handler of its own for some of them to the application.
-            raise to_api_error(error, request_id, chat.list_param) from error
+            return await respond(request, answer, is_stream=chat.is_stream, backlog=backlog)
 
     @app.post("/v1/chat/completions")
     async def create_chat_completion(request: Request) -> Response:
@@ -322,15 +316,10 @@ def _add_tokenization(app: FastAPI, settings: Settings, backend: Backend, backlo
 
     async def respond_to(request: Request, read: Callable[..., dict[str, Any]]) -> Response:
         """Check the body with ``read``, and answer it from a replica."""
-        request_id = request.state.request_id
         body = await read_checked(request, settings.limits, partial(read, **known))
-        try:
-            answer = backend.convert_tokens(body, Caller(request.state.owner, request_id))
-            return await respond(request, answer, is_stream=False, request_id=request_id, backlog=backlog)
-        except (ApiError, ClientLeft):
-            raise
-        except Exception as error:
-            raise to_api_error(error, request_id) from error
+        with api_errors(request):
+            answer = backend.convert_tokens(body, caller_of(request))
+            return await respond(request, answer, is_stream=False, backlog=backlog)
 
     @app.post("/tokenize")
     async def tokenize(request: Request) -> Response:

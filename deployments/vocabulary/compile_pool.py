@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, Protocol
 
 from deployments.settings.keys import NO_OWNER
-from deployments.vocabulary.compile_process import CompileProcess, NotBegunError, WorkerCommand
+from vocab.compiler.compile_process import CompileProcess, NotBegunError, WorkerCommand
 from vocab.compiler.jobs import ChangeList, CheckStructure, Compiled, CompileList, Job, MeasureTexts, Reply
 from vocab.errors import CompileError, CompileQueueError, CompileTimeoutError, ListTooLargeError
 

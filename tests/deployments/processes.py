@@ -8,9 +8,9 @@ from pathlib import Path
 
 import psutil
 
-from deployments.vocabulary.compile_process import WorkerCommand
 from tests.small_tokenizer import small_speller
 from vocab.artefacts.store import ArtefactStore
+from vocab.compiler.compile_process import WorkerCommand
 from vocab.compiler.worker import store_tokenizer
 
 MAX_BYTES = 10**8

@@ -13,11 +13,11 @@ import pytest
 from deployments.contract import ResolvedVocabulary, VocabularySpec
 from deployments.settings.service import Settings
 from deployments.vocabulary.compile_pool import CompileLimits, CompilePool
-from deployments.vocabulary.compile_process import WorkerCommand
 from deployments.vocabulary.deployment import Vocabulary
 from tests.deployments.processes import is_gone
 from vocab.automaton.speller import load_speller
 from vocab.compiler.child_process import resident_bytes
+from vocab.compiler.compile_process import WorkerCommand
 from vocab.lists.wordlists import load_word_list
 from vocab.matching.engine_cache import EngineCache
 from vocab.matching.matcher import Matcher

@@ -12,6 +12,9 @@ NICENESS: Final = 10
 """A tenth of the share of an engine on the same core. The lowest priority, 19, would get a seventieth, and a compile
 of a second would take a minute on a busy machine."""
 
+EXIT_S: Final = 5.0
+"""Time to exit after the input ends: enough to send a file to the shared store, not for a compile."""
+
 _PR_SET_PDEATHSIG: Final = 1
 
 

@@ -32,14 +32,11 @@ from vocab.artefacts.shared_store import SharedStore
 from vocab.artefacts.store import ArtefactStore
 from vocab.automaton.speller import Speller, byte_speller, load_speller
 from vocab.automaton.tokenizer import TokenizerFacts
-from vocab.compiler.child_process import die_with_parent, give_way, own_output, resident_bytes, send
+from vocab.compiler.child_process import EXIT_S, die_with_parent, give_way, own_output, resident_bytes, send
 from vocab.compiler.jobs import ChangeList, CompileList, Job, read_job, write_reply
 from vocab.compiler.list_compiler import ListCompiler
 from vocab.compiler.warm_up import warm_up
 from vocab.errors import ArtefactError
-
-EXIT_S: Final = 5.0
-"""Time to exit after the input ends: enough to send a file to the shared store, not for a compile."""
 
 SCATTERED_BYTES: Final = 2**26
 """What jobs may leave before it is given back, which takes 10 ms and more. A large list leaves 100 to 200 MB."""

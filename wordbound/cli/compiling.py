@@ -3,20 +3,18 @@
 The compile process of the service does it (``vocab.compiler.worker``), so that the artefacts are those it looks for.
 """
 
-import json
 import os
-import subprocess
-import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Annotated, Final
+from typing import Annotated, Final
 
 import typer
 
-from vocab.compiler.jobs import FIRST_WORDS, Compiled, CompileList, read_reply, write_job
-from vocab.errors import VocabularyError
+from vocab.compiler.compile_process import CompileProcess, NotBegunError, WorkerCommand
+from vocab.compiler.jobs import FIRST_WORDS, Compiled, CompileList
+from vocab.errors import CompileError, VocabularyError
 from vocab.lists.wordlists import Unit, check_known
 from wordbound.cli.commands import InputError
 from wordbound.cli.serve import check_installed
@@ -26,7 +24,7 @@ FOLDER_BYTES: Final = 4 * 2**30
 STORE_BYTES: Final = 64 * 2**30
 """The service's own defaults (``artefact_bytes``, ``artefact_store_bytes``)."""
 
-_CHARS_TOLD: Final = 300
+_CHARS_SHOWN: Final = 300
 """Of what the compile process wrote last, where it died."""
 
 
@@ -72,84 +70,32 @@ def run_compile(
     check_installed("compile")
     jobs = [job for name in dict.fromkeys(lists) for job in _jobs(name, wordlist_dir, unit, whole=whole)]
     folder = (to or _default_folder()).expanduser()
-    arguments = ["--model", model, "--folder", str(folder), "--max-bytes", str(FOLDER_BYTES)]
-    if wordlist_dir is not None:
-        arguments += ["--wordlist-dir", str(wordlist_dir)]
-    if store is not None:
-        arguments += ["--shared-url", store, "--shared-bytes", str(STORE_BYTES)]
-    if trust_remote_code:
-        arguments.append("--trust-remote-code")
-    with progress() as bar, _worker(arguments) as worker:
+    command = WorkerCommand(folder, FOLDER_BYTES, model, trust_remote_code, None, wordlist_dir, store, STORE_BYTES)
+    with progress() as bar, _worker(command) as worker:
         task = bar.add_task("reading the tokenizer", total=len(jobs))
         worker.wait_until_ready()
         for job in jobs:
             bar.update(task, description=f"compiling {job.lang}")
-            print(_line(job, worker.run(job)), flush=True)
+            reply = worker.ask(job)
+            if reply.error is not None or reply.compiled is None:
+                raise InputError(f"{job.lang}: {reply.error}")
+            print(_line(job, reply.compiled), flush=True)
             bar.advance(task)
 
 
-class _CompileProcess:
-    """The compile process (``vocab.compiler.worker``), sent one job after the other."""
-
-    def __init__(self, process: subprocess.Popen[bytes], errors: IO[bytes]) -> None:
-        self._process = process
-        self._errors = errors
-
-    def wait_until_ready(self) -> None:
-        """Wait for the first line of the process, written once it has read the tokenizer."""
-        json.loads(self._read())
-
-    def run(self, job: CompileList) -> Compiled:
-        """Send a job to the compile process and wait for its result.
-
-        Raises:
-            InputError: The list cannot be used, or the process died.
-        """
-        _open(self._process.stdin).write(write_job(job))
-        _open(self._process.stdin).flush()
-        # First it says that it has begun.
-        self._read()
-        reply = read_reply(self._read())
-        if reply.error is not None or reply.compiled is None:
-            raise InputError(f"{job.lang}: {reply.error}")
-        return reply.compiled
-
-    def _read(self) -> bytes:
-        """Read a line of the process's output; InputError with its last error where it ended."""
-        line = _open(self._process.stdout).readline()
-        if not line:
-            self._errors.seek(0)
-            lines = self._errors.read().decode(errors="replace").strip().splitlines()
-            why = lines[-1][:_CHARS_TOLD] if lines else "without a word"
-            raise InputError(f"the compile process ended: {why}")
-        return line
-
-
 @contextmanager
-def _worker(arguments: Sequence[str]) -> Iterator[_CompileProcess]:
-    """Start the compile process for the body; let it finish then, or kill it on an error."""
+def _worker(command: WorkerCommand) -> Iterator[CompileProcess]:
+    """Start the compile process for the body, and let it finish then; InputError with its last words where it died."""
     with tempfile.TemporaryFile() as errors:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "vocab.compiler.worker", *arguments],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
-        )  # fmt: skip
+        process = CompileProcess(command.arguments(), errors=errors)
         try:
-            yield _CompileProcess(process, errors)
-            # It ends with its input, after it has sent everything to the store.
-            _open(process.stdin).close()
-            process.wait()
+            yield process
+        except (NotBegunError, CompileError) as error:
+            errors.seek(0)
+            lines = errors.read().decode(errors="replace").strip().splitlines()
+            raise InputError(f"the compile process ended: {lines[-1][:_CHARS_SHOWN] if lines else error}") from None
         finally:
-            process.kill()
-            process.wait()
-            for pipe in (process.stdin, process.stdout):
-                _open(pipe).close()
-
-
-def _open(pipe: IO[bytes] | None) -> IO[bytes]:
-    """Return a pipe of the process; RuntimeError where it has none."""
-    if pipe is None:
-        raise RuntimeError("the process was started without pipes")
-    return pipe
+            process.close()
 
 
 def _jobs(name: str, wordlist_dir: Path | None, unit: Unit, *, whole: bool) -> Iterator[CompileList]:

@@ -10,9 +10,8 @@ from starlette.types import Receive, Scope, Send
 
 from deployments.batch.api.handle import BatchClient
 from deployments.batch.api.uploads import Uploads
-from deployments.contract import Caller
 from deployments.errors import BadRequestError, InternalError
-from deployments.ingress.answers import unless_client_leaves
+from deployments.ingress.answers import caller_of, unless_client_leaves
 from deployments.ingress.body import parse_json, read_json_body, read_query, whole_number
 from deployments.ingress.connections.send_ahead import FEW_BYTES, next_piece_bytes
 from deployments.ingress.layers.routing import Routes
@@ -68,7 +67,7 @@ def _add_files(app: FastAPI, batches: BatchClient, uploads: Uploads) -> None:
     @app.post("/v1/files")
     async def create_file(request: Request) -> Response:
         """Upload a file of requests for a batch, a line each."""
-        caller = _caller(request)
+        caller = caller_of(request)
         async with uploads.read(request, caller.owner, ("purpose", _ANCHOR, _SECONDS)) as upload:
             if "purpose" not in upload.fields:
                 raise BadRequestError("You must provide 'purpose'.", "purpose")
@@ -81,17 +80,17 @@ def _add_files(app: FastAPI, batches: BatchClient, uploads: Uploads) -> None:
         """The key's files, a page at a time."""
         query = read_query(request, ("purpose", "after", "limit", "order"))
         args = (query.get("purpose"), query.get("after"), whole_number(query, "limit"), query.get("order", "desc"))
-        return JSONResponse(await batches.list_files(_caller(request), *args))
+        return JSONResponse(await batches.list_files(caller_of(request), *args))
 
     @app.get("/v1/files/{file_id}")
     async def get_file(request: Request, file_id: str) -> Response:
         """What is known of a file."""
-        return JSONResponse(await batches.get_file(_caller(request), file_id))
+        return JSONResponse(await batches.get_file(caller_of(request), file_id))
 
     @app.delete("/v1/files/{file_id}")
     async def delete_file(request: Request, file_id: str) -> Response:
         """Delete a file."""
-        return JSONResponse(await batches.delete_file(_caller(request), file_id))
+        return JSONResponse(await batches.delete_file(caller_of(request), file_id))
 
     @app.get("/v1/files/{file_id}/content")
     async def get_content(request: Request, file_id: str) -> Response:
@@ -106,25 +105,25 @@ def _add_batches(app: FastAPI, batches: BatchClient, limits: Limits) -> None:
     async def create_batch(request: Request) -> Response:
         """Answer the lines of a file."""
         fields = parse_json(await read_json_body(request, limits), limits)
-        return JSONResponse(await batches.create_batch(_caller(request), fields))
+        return JSONResponse(await batches.create_batch(caller_of(request), fields))
 
     @app.get("/v1/batches")
     async def list_batches(request: Request) -> Response:
         """The key's batches, a page at a time."""
         query = read_query(request, ("after", "limit"))
         return JSONResponse(
-            await batches.list_batches(_caller(request), query.get("after"), whole_number(query, "limit"))
+            await batches.list_batches(caller_of(request), query.get("after"), whole_number(query, "limit"))
         )
 
     @app.get("/v1/batches/{batch_id}")
     async def get_batch(request: Request, batch_id: str) -> Response:
         """How far a batch is, and its files."""
-        return JSONResponse(await batches.get_batch(_caller(request), batch_id))
+        return JSONResponse(await batches.get_batch(caller_of(request), batch_id))
 
     @app.post("/v1/batches/{batch_id}/cancel")
     async def cancel_batch(request: Request, batch_id: str) -> Response:
         """End a batch; what was answered stays."""
-        return JSONResponse(await batches.cancel_batch(_caller(request), batch_id))
+        return JSONResponse(await batches.cancel_batch(caller_of(request), batch_id))
 
 
 def _add_jobs(app: FastAPI, batches: BatchClient, uploads: Uploads, settings: Settings) -> None:
@@ -133,7 +132,7 @@ def _add_jobs(app: FastAPI, batches: BatchClient, uploads: Uploads, settings: Se
     @app.post("/v1/batch/jobs")
     async def create_job(request: Request) -> Response:
         """Answer a JSON list of chats; members in the query replace those of each."""
-        caller = _caller(request)
+        caller = caller_of(request)
         async with uploads.read(request, caller.owner) as upload:
             query = request.query_params.multi_items()
             parameters = read_parameters(query, limits=settings.limits, model_id=settings.model_id)
@@ -143,29 +142,24 @@ def _add_jobs(app: FastAPI, batches: BatchClient, uploads: Uploads, settings: Se
     @app.get("/v1/batch/jobs/{job_id}")
     async def get_job(request: Request, job_id: str) -> Response:
         """How far a job is."""
-        return JSONResponse(await batches.get_job(_caller(request), job_id))
+        return JSONResponse(await batches.get_job(caller_of(request), job_id))
 
     @app.get("/v1/batch/jobs/{job_id}/results")
     async def get_results(request: Request, job_id: str) -> Response:
         """The answers of a job, in the order of its requests; a 409 before it is completed."""
-        file_id = await batches.job_results(_caller(request), job_id)
+        file_id = await batches.job_results(caller_of(request), job_id)
         return await _send_file(batches, request, file_id, "application/json")
 
 
 async def _send_file(batches: BatchClient, request: Request, file_id: str, media_type: str) -> Response:
     """Return a response that streams one of the caller's files."""
-    caller = _caller(request)
+    caller = caller_of(request)
 
     async def read(offset: int, num_bytes: int) -> bytes:
         return await batches.read_file(caller, file_id, offset, num_bytes)
 
     file = await batches.get_file(caller, file_id)
     return await FileStream.begin(read, file["bytes"], media_type, caller.request_id)
-
-
-def _caller(request: Request) -> Caller:
-    """Return the caller; files and batches belong to the name of the key that the request came with."""
-    return Caller(request.state.owner, request.state.request_id)
 
 
 def _expiry(fields: dict[str, str]) -> int | None:

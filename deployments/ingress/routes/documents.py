@@ -21,8 +21,8 @@ from urllib.parse import quote
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 
-from deployments.errors import ApiError, BadRequestError, InternalError, TooManyRequestsError, to_api_error
-from deployments.ingress.answers import ClientLeft, WholeAnswer, unless_client_leaves
+from deployments.errors import BadRequestError, InternalError, TooManyRequestsError
+from deployments.ingress.answers import WholeAnswer, api_errors, unless_client_leaves
 from deployments.ingress.body import read_body, read_checked, read_query
 from deployments.ingress.connections.budgets import Backlog
 from deployments.page.docx_file import write_docx
@@ -62,12 +62,8 @@ def add_documents(app: FastAPI, settings: Settings, backlog: Backlog) -> None:
     async def make_document(request: Request) -> Response:
         """A text as a file of Word, with a title and a glossary."""
         asked = await read_checked(request, limits, partial(read_document, limits=limits))
-        try:
+        with api_errors(request, "new_words"):
             file = await unless_client_leaves(request.receive, asyncio.to_thread(write_docx, asked))
-        except (ApiError, ClientLeft):
-            raise
-        except Exception as error:
-            raise to_api_error(error, request.state.request_id, "new_words") from error
         headers = {"Content-Disposition": _attachment(asked.title or ""), "X-Content-Type-Options": "nosniff"}
         return WholeAnswer(file, DOCX, backlog, headers)
 

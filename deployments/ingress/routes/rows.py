@@ -8,8 +8,8 @@ import asyncio
 import hashlib
 import json
 import logging
-from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from functools import partial
 from typing import Any, Final
 
@@ -18,9 +18,9 @@ from fastapi import FastAPI, Request, Response
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
-from deployments.contract import Caller, RowsItem
-from deployments.errors import ApiError, from_error_item, to_api_error
-from deployments.ingress.answers import ClientLeft, owner_of, unless_client_leaves
+from deployments.contract import RowsItem
+from deployments.errors import from_error_item, to_api_error
+from deployments.ingress.answers import api_errors, caller_of, owner_of, unless_client_leaves
 from deployments.ingress.backend import Backend
 from deployments.ingress.body import read_checked
 from deployments.ingress.connections.budgets import Backlog, release_slot
@@ -63,8 +63,8 @@ def add_rows(app: FastAPI, settings: Settings, backend: Backend, rates: Rates, b
     async def create_logprobs(request: Request) -> Response:
         """The log-probability of every token of the model after each prompt, or of the likeliest."""
         body = await read(request, read_logprobs)
-        with _errors(request):
-            answer = _hold_rows(backend.logprobs(body, _caller(request)), backlog, request.state.owner, body)
+        with api_errors(request):
+            answer = _hold_rows(backend.logprobs(body, caller_of(request)), backlog, request.state.owner, body)
             try:
                 described, first = await unless_client_leaves(request.receive, _first_items(answer, request))
             except BaseException:
@@ -88,8 +88,8 @@ def add_rows(app: FastAPI, settings: Settings, backend: Backend, rates: Rates, b
     async def create_token_logprobs(request: Request) -> Response:
         """The log-probability of each of some tokens after the prompt and the tokens before it, by one reading."""
         body = await read(request, read_token_logprobs)
-        with _errors(request):
-            answer = backend.token_logprobs(body, _caller(request))
+        with api_errors(request):
+            answer = backend.token_logprobs(body, caller_of(request))
             result = await unless_client_leaves(request.receive, _only_item(answer, request))
             return JSONResponse(
                 {
@@ -105,11 +105,11 @@ def add_rows(app: FastAPI, settings: Settings, backend: Backend, rates: Rates, b
         """The bytes of every token of the model, in base64, in the order of the columns of rows."""
 
         async def make_table() -> tuple[bytes, str]:
-            table = await _only_item(backend.tokens(_caller(request)), request)
+            table = await _only_item(backend.tokens(caller_of(request)), request)
             body = await asyncio.to_thread(_dump, {"object": "tokens", "model": settings.model_id, **table})
             return body, f'"{hashlib.sha256(body).hexdigest()}"'
 
-        with _errors(request):
+        with api_errors(request):
             # The same for as long as the application runs.
             body, tag = await unless_client_leaves(request.receive, tables.get("tokens", make_table))
         headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
@@ -261,22 +261,6 @@ def _num_bytes(described: dict[str, Any], body: dict[str, Any]) -> int:
     num_prompts, num_columns = described["shape"]
     # The likeliest tokens are pairs of 4 bytes each.
     return int(num_prompts * num_columns * (8 if "top_logprobs" in body else np.dtype(body["dtype"]).itemsize))
-
-
-@contextmanager
-def _errors(request: Request) -> Iterator[None]:
-    """Map exceptions raised inside to the errors that the client gets."""
-    try:
-        yield
-    except (ApiError, ClientLeft):
-        raise
-    except Exception as error:
-        # Here and not further out: Serve adds a handler of its own for some of them to the application.
-        raise to_api_error(error, request.state.request_id) from error
-
-
-def _caller(request: Request) -> Caller:
-    return Caller(request.state.owner, request.state.request_id)
 
 
 def _usage(num_tokens: int) -> dict[str, int]:

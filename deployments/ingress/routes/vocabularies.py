@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from fastapi import FastAPI, Request, Response
 
-from deployments.contract import Caller, Tool
-from deployments.errors import ApiError, BadRequestError, NotFoundError, root_cause, to_api_error
-from deployments.ingress.answers import ClientLeft, WholeAnswer, respond, unless_client_leaves
+from deployments.contract import Tool
+from deployments.errors import BadRequestError, NotFoundError, root_cause
+from deployments.ingress.answers import WholeAnswer, api_errors, caller_of, respond, unless_client_leaves
 from deployments.ingress.backend import Backend
 from deployments.ingress.body import read_checked, read_query, whole_number
 from deployments.ingress.connections.budgets import Backlog
@@ -53,16 +53,14 @@ def add_vocabularies(app: FastAPI, settings: Settings, backend: Backend, backlog
 
     async def ask(request: Request, question: Question, list_param: str = "vocab_lang") -> bytes:
         """Ask the vocabulary deployment; words of a list that does not exist are 404."""
-        try:
-            return await unless_client_leaves(request.receive, backend.ask(question, request.state.owner))
-        except (ApiError, ClientLeft):
-            raise
-        except Exception as error:
-            # Here and not further out: Serve adds a handler of its own for some of them to the application.
-            cause = root_cause(error)
-            if isinstance(question, AskWords) and isinstance(cause, UnknownLanguageError | UnsupportedScriptError):
-                raise NotFoundError(str(cause), "list_id") from error
-            raise to_api_error(error, request.state.request_id, list_param) from error
+        with api_errors(request, list_param):
+            try:
+                return await unless_client_leaves(request.receive, backend.ask(question, request.state.owner))
+            except Exception as error:
+                cause = root_cause(error)
+                if isinstance(question, AskWords) and isinstance(cause, UnknownLanguageError | UnsupportedScriptError):
+                    raise NotFoundError(str(cause), "list_id") from error
+                raise
 
     @app.get("/v1/vocabularies")
     async def list_vocabularies(request: Request) -> Response:
@@ -114,18 +112,12 @@ def add_word_tools(app: FastAPI, settings: Settings, backend: Backend, rates: Ra
         """Charge a request's tokens, resolve its vocabulary, and answer it from a replica."""
         backend.check_room(request.state.owner)
         asked = await read_checked(request, limits, partial(read, **known))
-        caller = Caller(request.state.owner, request.state.request_id)
-        try:
+        caller = caller_of(request)
+        with api_errors(request, asked.list_param):
             await take_tokens(rates, request.scope, settings, num_tool_tokens(tool, asked.body, limits), _SHORTER)
             vocabulary = await unless_client_leaves(request.receive, backend.resolve(asked.vocabulary, caller.owner))
             answer = backend.word_tool(tool, asked.body, vocabulary, asked.vocabulary, caller)
-            is_stream = bool(asked.body.get("stream"))
-            return await respond(request, answer, is_stream=is_stream, request_id=caller.request_id, backlog=backlog)
-        except (ApiError, ClientLeft):
-            raise
-        except Exception as error:
-            # Here and not further out: Serve adds a handler of its own for some of them to the application.
-            raise to_api_error(error, caller.request_id, asked.list_param) from error
+            return await respond(request, answer, is_stream=bool(asked.body.get("stream")), backlog=backlog)
 
     @app.post("/v1/vocabularies/next")
     async def next_words(request: Request) -> Response:

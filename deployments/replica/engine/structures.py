@@ -28,7 +28,7 @@ from deployments.errors import EngineError
 from deployments.settings.service import Settings
 from deployments.single_flight import SingleFlight
 from deployments.vocabulary.compile_pool import CompileLimits, Lane
-from deployments.vocabulary.compile_process import CompileProcess
+from vocab.compiler.compile_process import CompileProcess
 from vocab.compiler.jobs import CheckStructure
 from vocab.errors import CompileError, CompileQueueError, StructureError
 

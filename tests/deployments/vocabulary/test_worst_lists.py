@@ -10,9 +10,9 @@ import pytest
 
 from deployments.settings.limits import Limits
 from deployments.vocabulary.compile_pool import MAX_CPU_S
-from deployments.vocabulary.compile_process import CompileProcess
 from tests.deployments.processes import toy_command
 from vocab.artefacts.store import ArtefactStore
+from vocab.compiler.compile_process import CompileProcess
 from vocab.compiler.jobs import ChangeList, CompileList, MeasureTexts
 from vocab.errors import ChangesTooLargeError, ListTooLargeError
 from vocab.options import DEFAULT_OPTIONS

@@ -10,11 +10,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from deployments.vocabulary import compile_process
-from deployments.vocabulary.compile_process import CompileProcess, NotBegunError, WorkerCommand
 from tests.deployments.processes import is_gone, toy_command, wait_until
+from vocab.compiler import compile_process
+from vocab.compiler.child_process import EXIT_S
+from vocab.compiler.compile_process import CompileProcess, NotBegunError, WorkerCommand
 from vocab.compiler.jobs import CompileList, Job, write_job
-from vocab.compiler.worker import EXIT_S
 from vocab.errors import CompileError, CompileTimeoutError, EmptyWordListError
 
 MEMORY = 2**30
@@ -126,7 +126,7 @@ def test_a_process_that_does_not_end_when_told_is_killed(
 def test_no_process_outlives_its_parent(folder: Path, how: signal.Signals, word: str) -> None:
     program = (
         "import sys\n"
-        "from deployments.vocabulary.compile_process import CompileProcess\n"
+        "from vocab.compiler.compile_process import CompileProcess\n"
         "from vocab.compiler.jobs import CompileList\n"
         "process = CompileProcess(sys.argv[2:], 2**30)\n"
         "process.wait_until_ready()\n"

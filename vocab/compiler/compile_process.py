@@ -18,11 +18,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
-from vocab.compiler.child_process import cpu_seconds, resident_bytes
+from vocab.compiler.child_process import EXIT_S, cpu_seconds, resident_bytes
 from vocab.compiler.jobs import CheckStructure, Job, Reply, read_reply, write_job
-from vocab.compiler.worker import EXIT_S
 from vocab.errors import CompileError, CompileTimeoutError, ListTooLargeError
 
 START_DEADLINE_S: Final = 300.0
@@ -78,8 +77,15 @@ class CompileProcess:
     Used by the thread that made it, with which it ends; only ``stop`` may be called by any.
     """
 
-    def __init__(self, arguments: Sequence[str], max_memory_bytes: int, first: bytes = b"") -> None:
-        """``first`` is written to its input before it is asked anything."""
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        max_memory_bytes: float = math.inf,
+        first: bytes = b"",
+        *,
+        errors: IO[bytes] | None = None,
+    ) -> None:
+        """``first`` is written to its input before it is asked anything; ``errors`` gets its standard error."""
         self._first = first
         self._max_memory_bytes = max_memory_bytes
         self._max_cpu_s = math.inf
@@ -89,6 +95,7 @@ class CompileProcess:
             arguments,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=errors,
             bufsize=0,
             env={**os.environ, "PYTHONPATH": packages},
         )
@@ -118,7 +125,7 @@ class CompileProcess:
     def is_alive(self) -> bool:
         return self._process.poll() is None
 
-    def ask(self, job: Job | CheckStructure, deadline_s: float, max_cpu_s: float = math.inf) -> Reply:
+    def ask(self, job: Job | CheckStructure, deadline_s: float = math.inf, max_cpu_s: float = math.inf) -> Reply:
         """Send the child process a job and wait for its reply; kill it on a failure.
 
         Raises:
