@@ -15,8 +15,8 @@ from deployments.batch.api.handle import Reply
 from deployments.batch.api.service import BatchService
 from deployments.batch.state.contents import Contents
 from deployments.batch.state.records import Clock
-from deployments.batch.state.store import Store, StoreError
-from deployments.batch.worker.feeder import Engines, ServeEngines
+from deployments.batch.state.store import BatchStore, StoreError
+from deployments.batch.worker.feeder import LineEngines, ServeEngines
 from deployments.batch.worker.run_context import RunContext
 from deployments.batch.worker.scheduler import BatchScheduler
 from deployments.errors import ApiError
@@ -67,11 +67,11 @@ class Batches:
     """
 
     async def __init__(  # type: ignore[misc]  # Serve awaits a constructor
-        self, settings: Settings, replica: DeploymentHandle, *, engines: Engines | None = None
+        self, settings: Settings, replica: DeploymentHandle, *, engines: LineEngines | None = None
     ) -> None:
         set_up_process(settings)
         batch = settings.batch
-        self._store = await asyncio.to_thread(Store, batch.resolved_database())
+        self._store = await asyncio.to_thread(BatchStore, batch.resolved_database())
         contents = await asyncio.to_thread(Contents, batch.resolved_files())
         num_lines = batch.lines_sent * settings.autoscaling.max_replicas
         running = engines or ServeEngines(replica.app_name, replica.deployment_name, num_lines)

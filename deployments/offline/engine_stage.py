@@ -21,7 +21,7 @@ from vllm.entrypoints.launchers.cli_args import FrontendArgs
 
 from deployments.contract import LineAnswer, LineRequest, error_line
 from deployments.errors import EngineError
-from deployments.offline.rows import ANSWER, REQUEST
+from deployments.offline.row_requests import ANSWER, REQUEST
 from deployments.process_setup import set_up_process
 from deployments.replica.deployment import Replica
 from deployments.replica.engine.adapters import EngineAdapters
@@ -102,7 +102,7 @@ def _server_args(config: LLMConfig) -> Namespace:
 logger = logging.getLogger("ray.serve")
 
 
-class Turns:
+class SharedExclusiveLock:
     """A shared/exclusive lock for rows that run together or alone; one that waits to run alone holds back others."""
 
     def __init__(self) -> None:
@@ -171,7 +171,7 @@ class AnswerStage(vLLMEngineStageUDF):
         self._settings = settings
         self._coordinator = coordinator
         self._max_attempts = max_attempts
-        self._turns = Turns()
+        self._turns = SharedExclusiveLock()
         self._replica: asyncio.Task[OfflineReplica] | None = None
 
     def normalize_engine_kwargs(self, engine_kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from ray.data.llm import build_processor, vLLMEngineProcessorConfig
 from deployments.contract import ResolvedVocabulary, VocabularySpec
 from deployments.offline.config import OfflineConfig
 from deployments.offline.engine_stage import AnswerStage, engine_arguments
-from deployments.offline.rows import REQUEST, request_of, with_result
+from deployments.offline.row_requests import REQUEST, request_of, with_result
 from deployments.replica.engine.configuration import OFFLINE_STATISTICS
 from deployments.settings.keys import NO_OWNER
 from deployments.settings.service import Settings

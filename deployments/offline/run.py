@@ -18,7 +18,7 @@ from deployments.offline.config import OfflineConfig
 from deployments.offline.parts import Parts, Result, claim_folder, only_run
 from deployments.offline.pieces import Input, Piece, look_through, read_piece
 from deployments.offline.pipeline import SMALL_TASK, answer_requests
-from deployments.offline.rows import ANSWER
+from deployments.offline.row_requests import ANSWER
 from deployments.offline.source import find_output, find_source
 
 SUMMARY_NAME: Final = "_summary.json"

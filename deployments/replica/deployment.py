@@ -30,8 +30,8 @@ from deployments.errors import EngineError
 from deployments.fair_semaphore import FairSemaphore, SemaphoreFullError
 from deployments.process_setup import set_up_process, watch_event_loop
 from deployments.protocol.generation.reader import ChatRequestReader
-from deployments.replica.answers.answering import NEEDS_AUTOMATON, ChatAnswerer
 from deployments.replica.answers.batch_line import BatchLineAnswerer
+from deployments.replica.answers.chat_answerer import NEEDS_AUTOMATON, ChatAnswerer
 from deployments.replica.answers.rows import ROWS_AT_ONCE, RowAnswerer
 from deployments.replica.engine import configuration, engine
 from deployments.replica.engine.adapters import EngineAdapters, LoadedAdapters
@@ -47,7 +47,7 @@ from deployments.replica.engine.startup_check import (
 from deployments.replica.engine.structures import Structures, compiles_tools
 from deployments.replica.prompts.chat_template import Prompts
 from deployments.replica.prompts.tokenization import install_tokenization
-from deployments.replica.word_tools.answering import WordTools
+from deployments.replica.word_tools.tool_answerer import WordTools
 from deployments.settings.keys import NO_OWNER
 from deployments.settings.service import Settings
 from deployments.vocabulary.client import VocabularyClient

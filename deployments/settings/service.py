@@ -31,12 +31,12 @@ from deployments.settings.sources import PREFIX, SECRET_NAME, Sources, describe
 from deployments.settings.sources import SettingsError as SettingsError
 from deployments.settings.types import (
     AdapterSources,
+    ArtefactStoreUrl,
     CommaSeparated,
     LogLevel,
     NamedKeys,
     Origins,
     RatesUrl,
-    StoreUrl,
 )
 
 DEMO_TOKEN: Final = "changeme"  # noqa: S105 - the well-known key of the demo, refused everywhere else
@@ -154,7 +154,7 @@ class Settings(BaseSettings):
     artefact_bytes: int = Field(default=4 * 2**30, ge=2**20)
     """Bytes of them on each node; those used longest ago go. Costs disk, and page cache for those in use: 8 MB for
     50,000 words and 262,144 tokens, 10 KB and up for a client's own list."""
-    artefact_store: StoreUrl | None = None
+    artefact_store: ArtefactStoreUrl | None = None
     """An fsspec URL (``s3://bucket/lists``, ``gs://…``, ``file:///mnt/…``) where artefacts outlive the nodes and which
     clusters may share. Costs an upload per new list; without it a node with an empty disk compiles again."""
     artefact_store_bytes: int = Field(default=64 * 2**30, ge=2**20)

@@ -105,6 +105,6 @@ AdapterSources: TypeAlias = Annotated[dict[str, str], AfterValidator(_check_adap
 """Folders or Hugging Face ids of adapters by the names that clients use."""
 RatesUrl: TypeAlias = Annotated[str, AfterValidator(_check_rates_url)]
 """A URL of the library ``limits``."""
-StoreUrl: TypeAlias = Annotated[str, AfterValidator(_check_store_url)]
+ArtefactStoreUrl: TypeAlias = Annotated[str, AfterValidator(_check_store_url)]
 """A URL of fsspec's."""
 LogLevel: TypeAlias = Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(_capitalize)]

@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import replace
 
 from vocab.decoding.generator import Continuation, Generator, Place, run_together
-from vocab.decoding.select import ScoredText, Select, TextScore, choose, random_source
+from vocab.decoding.select import ScoredText, Select, TextScore, choose_text, random_source
 
 
 async def choose_candidates(
@@ -29,7 +29,7 @@ async def choose_candidates(
     """
     drawn = await draw_many(generator, generator.start, budget, num_candidates)
     texts = [replace(_whole([one]), num_missing=generator.num_missing(one.place)) for one in drawn]
-    return [drawn[index] for index in choose(select, texts, num_chosen, random_source(seed))]
+    return [drawn[index] for index in choose_text(select, texts, num_chosen, random_source(seed))]
 
 
 async def search_sentences(
@@ -62,7 +62,7 @@ async def search_sentences(
     while True:
         drawn = await draw_many(generator, place, budget, width, first_index=num_draws, to_sentence_end=True)
         num_draws += width
-        chosen = drawn[choose(select, [_whole([*parts, part]) for part in drawn], 1, random)[0]]
+        chosen = drawn[choose_text(select, [_whole([*parts, part]) for part in drawn], 1, random)[0]]
         budget -= len(chosen.tokens)
         # Without tokens there is no way forward: the next draws would be from the same place.
         if chosen.finish == "sentence" and (budget <= 0 or not chosen.tokens):

@@ -106,7 +106,7 @@ def random_source(seed: int | None) -> np.random.Generator:
     return np.random.default_rng(None if seed is None else seed % _UINT64)
 
 
-def choose(
+def choose_text(
     select: Select, texts: Sequence[ScoredText], num_chosen: int = 1, random: np.random.Generator | None = None
 ) -> list[int]:
     """Choose texts: return at most ``num_chosen`` indices, best or drawn first; duplicates only after all others.

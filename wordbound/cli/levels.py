@@ -29,7 +29,7 @@ from wordbound.cli.lists import (
     load_named_list,
     num_words,
 )
-from wordbound.published import level_rows, read_table, word_families
+from wordbound.published_levels import level_rows, read_table, word_families
 
 _BY_NAME: Final = {family.name: family for family in FAMILIES}
 

@@ -16,7 +16,7 @@ from deployments.batch.api import objects
 from deployments.batch.state.contents import Contents
 from deployments.batch.state.records import FileRecord
 from deployments.batch.state.statements import UnknownCursorError
-from deployments.batch.state.store import Store, TooManyBytesError
+from deployments.batch.state.store import BatchStore, TooManyBytesError
 from deployments.errors import BadRequestError, ConflictError, NotFoundError, OverloadedError, PayloadTooLargeError
 from deployments.protocol.batches import MAX_FILES_LISTED
 from deployments.settings.service import Settings
@@ -49,7 +49,9 @@ class FileService:
     What belongs to another owner is not found.
     """
 
-    def __init__(self, settings: Settings, store: Store, contents: Contents, *, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, settings: Settings, store: BatchStore, contents: Contents, *, clock: Callable[[], float]
+    ) -> None:
         self._settings = settings
         self._limits = settings.batch.limits
         self._store = store

@@ -19,7 +19,7 @@ from deployments.batch.api.job_list import to_lines
 from deployments.batch.state.contents import Contents
 from deployments.batch.state.records import BatchRecord, FileRecord, Kind
 from deployments.batch.state.statements import UnknownCursorError
-from deployments.batch.state.store import Store, StoreError, TooManyOpenError
+from deployments.batch.state.store import BatchStore, StoreError, TooManyOpenError
 from deployments.errors import BadRequestError, ConflictError, NotFoundError, OverloadedError, TooManyRequestsError
 from deployments.protocol.batches import ENDPOINT, MAX_BATCHES_LISTED, read_batch
 from deployments.settings.service import Settings
@@ -40,7 +40,7 @@ class BatchService(FileService):
     def __init__(
         self,
         settings: Settings,
-        store: Store,
+        store: BatchStore,
         contents: Contents,
         *,
         clock: Callable[[], float],

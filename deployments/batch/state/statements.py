@@ -1,4 +1,4 @@
-"""Parts of the transactions of ``Store``; each takes the connection of one."""
+"""Parts of the transactions of ``BatchStore``; each takes the connection of one."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias, TypeVar

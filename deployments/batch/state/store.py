@@ -35,7 +35,7 @@ from deployments.batch.state.statements import (
 
 logger = logging.getLogger("ray.serve")
 
-__all__ = ["Store", "StoreError", "TooManyBytesError", "TooManyOpenError", "UnknownCursorError"]
+__all__ = ["BatchStore", "StoreError", "TooManyBytesError", "TooManyOpenError", "UnknownCursorError"]
 
 DAMAGED: Final = "record_damaged"
 """The code of the error of a batch whose row was no record."""
@@ -53,7 +53,7 @@ class TooManyOpenError(Exception):
         self.of_owner = of_owner
 
 
-class Store:
+class BatchStore:
     """The records of files, batches and their lines in the database.
 
     Every method may raise ``StoreError``; nothing of its transaction has happened then, or, where the connection to

@@ -35,7 +35,7 @@ class FeederDiedError(Exception):
     """A process that sends lines died. The answers before stand; nothing is known of the rest."""
 
 
-class Engines(Protocol):
+class LineEngines(Protocol):
     """The part of ``ServeEngines`` that a round uses."""
 
     def answer_many(

@@ -11,8 +11,8 @@ from typing import Final
 
 from deployments.batch.state.contents import Contents
 from deployments.batch.state.records import BatchRecord, Clock, LineResult
-from deployments.batch.state.store import Store
-from deployments.batch.worker.feeder import Engines
+from deployments.batch.state.store import BatchStore
+from deployments.batch.worker.feeder import LineEngines
 from deployments.batch.worker.lines import Line, LineFault, read_lines
 from deployments.protocol.generation.reader import ChatRequestReader
 from deployments.settings.batch import BatchSettings
@@ -138,9 +138,9 @@ class RunContext:
     ``suspects``.
     """
 
-    store: Store
+    store: BatchStore
     contents: Contents
-    engines: Engines
+    engines: LineEngines
     reader: ChatRequestReader
     limits: Limits
     settings: BatchSettings

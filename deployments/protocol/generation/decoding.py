@@ -1,7 +1,7 @@
 """How the text is chosen: the top-level fields of a search, and the members of ``vocab`` that go with it.
 
 With their checks against each other and against other fields, and the defaults of a request with a vocabulary, which
-read best in ``docs/quality.md``. What the engine supports is checked in ``deployments.replica.answers.answering``.
+read best in ``docs/quality.md``. What the engine supports is checked in ``deployments.replica.answers.chat_answerer``.
 """
 
 from collections.abc import Mapping

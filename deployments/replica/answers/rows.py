@@ -20,7 +20,7 @@ from vllm.sampling_params import RequestOutputKind, SamplingParams
 from deployments.contract import Answer, Caller, RowsItem, prompts_of
 from deployments.errors import EngineError
 from deployments.fair_semaphore import FairSemaphore
-from deployments.replica.answers.answering import to_engine_error
+from deployments.replica.answers.chat_answerer import to_engine_error
 from deployments.replica.engine import configuration, engine, ray_llm
 from deployments.replica.engine.adapters import LoadedAdapters
 from deployments.replica.prompts.tokenization import completion_tokens

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from deployments.batch.state.records import OPEN, FileRecord
-from deployments.batch.state.store import Store
+from deployments.batch.state.store import BatchStore
 from tests.deployments.batch.remembered import a_file, a_result
 
 NUM_LINES = 1000
@@ -33,7 +33,7 @@ class DeadlyFiles(Sequence[FileRecord]):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def record_all(store: Store) -> None:
+def record_all(store: BatchStore) -> None:
     missing = sorted(set(range(1, NUM_LINES + 1)) - store.recorded_lines("batch_1"))
     random.shuffle(missing)
     for start in range(0, len(missing), 3):
@@ -43,7 +43,7 @@ def record_all(store: Store) -> None:
 
 
 if __name__ == "__main__":
-    store = Store(sys.argv[1])
+    store = BatchStore(sys.argv[1])
     if sys.argv[2] == "finish":
         store.finish("batch_1", only_from=OPEN, files=DeadlyFiles(), status="completed")
     with ThreadPoolExecutor(2) as threads:

@@ -8,7 +8,7 @@ from typing import Any
 from deployments.batch.api.service import BatchService
 from deployments.batch.state.contents import Contents
 from deployments.batch.state.records import OPEN, FileRecord
-from deployments.batch.state.store import Store
+from deployments.batch.state.store import BatchStore
 from deployments.settings.batch import BatchSettings
 from deployments.settings.limits import BatchLimits
 from deployments.settings.service import Settings
@@ -45,7 +45,7 @@ class World:
     now: float = NOW
     database: str | None = None
     num_changes: int = 0
-    store: Store = field(init=False)
+    store: BatchStore = field(init=False)
     contents: Contents = field(init=False)
     service: BatchService = field(init=False)
 
@@ -54,7 +54,7 @@ class World:
             {"state_dir": self.folder, "limits": self.limits, "database": self.database}
         )
         settings = Settings(model_id=MODEL, secret_token=KEY, limits=LIMITS, batch=batch)
-        self.store = Store(batch.resolved_database())
+        self.store = BatchStore(batch.resolved_database())
         self.contents = Contents(batch.resolved_files())
         self.service = BatchService(settings, self.store, self.contents, clock=lambda: self.now, on_change=self._count)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from deployments.batch.state.contents import Contents
 from deployments.batch.state.records import BatchRecord, Clock, FileRecord, Kind
-from deployments.batch.state.store import Store
+from deployments.batch.state.store import BatchStore
 from deployments.batch.worker.feeder import Answers, FeederDiedError
 from deployments.batch.worker.run_context import RunContext
 from deployments.contract import NOT_STARTED, LineAnswer, LineRequest
@@ -118,7 +118,7 @@ class World:
     def __init__(self, folder: Path, **settings: Any) -> None:
         self.folder = folder
         self.settings = BatchSettings.model_validate({"state_dir": folder, **settings})
-        self.store = Store(self.settings.resolved_database())
+        self.store = BatchStore(self.settings.resolved_database())
         self.contents = Contents(self.settings.resolved_files())
         self.engines = StandInEngines()
         self.now = 1_000_000.0

@@ -7,9 +7,9 @@ from typing import Any, NoReturn, Self
 
 import pytest
 
-from deployments.offline.engine_stage import AnswerStage, Turns, engine_arguments
+from deployments.offline.engine_stage import AnswerStage, SharedExclusiveLock, engine_arguments
 from deployments.offline.pipeline import Attempts
-from deployments.offline.rows import ANSWER, REQUEST
+from deployments.offline.row_requests import ANSWER, REQUEST
 from tests.deployments.offline.conftest import MakeConfig
 
 INDEX = AnswerStage.IDX_IN_BATCH_COLUMN
@@ -85,7 +85,7 @@ class Stage(AnswerStage):
     """One engine of the run, without what starts it."""
 
     def __init__(self, coordinator: Coordinator, max_attempts: int = 3) -> None:
-        self._coordinator, self._max_attempts, self._turns = coordinator, max_attempts, Turns()
+        self._coordinator, self._max_attempts, self._turns = coordinator, max_attempts, SharedExclusiveLock()
         self.replica: Any = Replica()
 
     async def _ready(self) -> Any:
@@ -151,7 +151,7 @@ async def test_a_row_that_was_answered_is_no_suspect() -> None:
 
 
 async def test_one_alone_waits_for_those_inside_and_holds_back_others() -> None:
-    turns, log = Turns(), list[str]()
+    turns, log = SharedExclusiveLock(), list[str]()
 
     async def pass_through(name: str, is_alone: bool, wait: asyncio.Event) -> None:
         async with turns.alone() if is_alone else turns.together():
@@ -178,7 +178,7 @@ async def test_one_alone_waits_for_those_inside_and_holds_back_others() -> None:
 
 
 async def test_one_who_gives_up_waiting_to_be_alone_holds_nobody_back() -> None:
-    turns = Turns()
+    turns = SharedExclusiveLock()
 
     async def be_alone() -> None:
         async with turns.alone():

@@ -11,7 +11,7 @@ import pytest
 
 from deployments.offline.config import OfflineConfig
 from deployments.offline.pieces import Input, Piece, look_through, read_piece
-from deployments.offline.rows import REQUEST
+from deployments.offline.row_requests import REQUEST
 from deployments.offline.source import RefusedError, find_source
 from deployments.storage import Location
 from tests.deployments import buffered_files as buffered_files  # registers buffered://

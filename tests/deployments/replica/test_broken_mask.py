@@ -44,15 +44,15 @@ from deployments.contract import (
 from deployments.errors import EngineError
 from deployments.fair_semaphore import FairSemaphore
 from deployments.protocol.generation.reader import ChatRequestReader
-from deployments.replica.answers.answering import ChatAnswerer
 from deployments.replica.answers.batch_line import BatchLineAnswerer
+from deployments.replica.answers.chat_answerer import ChatAnswerer
 from deployments.replica.answers.rows import RowAnswerer
 from deployments.replica.engine import engine
 from deployments.replica.engine.adapters import EngineAdapters, LoadedAdapters
 from deployments.replica.engine.node_lists import NodeLists
 from deployments.replica.prompts.chat_template import Prompts
 from deployments.replica.prompts.tokenization import install_tokenization
-from deployments.replica.word_tools.answering import WordTools
+from deployments.replica.word_tools.tool_answerer import WordTools
 from deployments.settings.limits import Limits
 from deployments.settings.service import Settings
 from tests.checker import unlisted_words

@@ -9,7 +9,7 @@ import pytest
 from deployments.settings.migration import OLD_NAMES
 from deployments.settings.service import Settings, SettingsError
 
-TABLE = Path(__file__).parents[2] / "docs" / "migration.md"
+TABLE = Path(__file__).parents[3] / "docs" / "migration.md"
 
 EFFECTS: list[tuple[str, str, dict[str, Any]]] = [
     ("SECRET_TOKEN", "hunter2", {"secret_token": "hunter2"}),

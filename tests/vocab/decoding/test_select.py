@@ -7,7 +7,7 @@ from vocab.decoding.select import (
     MAX_REPEATED_SHARE,
     ScoredText,
     TextScore,
-    choose,
+    choose_text,
     draw_by_weight,
     draw_probabilities,
     excess_repetition,
@@ -97,18 +97,18 @@ def test_a_seed_repeats_the_draws_and_no_seed_does_not() -> None:
 
 def test_the_texts_are_chosen_as_asked_for() -> None:
     texts = [text(FRESH, -10.0, log_weight=-math.inf), text("b", -20.0), text(LOOP, -5.0, log_weight=-math.inf)]
-    assert choose("likelihood", texts) == [0]
-    assert choose("likelihood", texts, 2) == [0, 1]
-    assert choose("posterior", texts) == [1]
-    assert choose("posterior", texts, 2, random_source(0))[0] == 1
+    assert choose_text("likelihood", texts) == [0]
+    assert choose_text("likelihood", texts, 2) == [0, 1]
+    assert choose_text("posterior", texts) == [1]
+    assert choose_text("posterior", texts, 2, random_source(0))[0] == 1
 
 
 def test_equal_texts_are_taken_after_all_others() -> None:
     texts = [text("a b", -1), text("a b", -2), text("c d", -3), text("a b", -4), text("e f", -5)]
-    assert choose("likelihood", texts, 4) == [0, 2, 4, 1]
-    assert choose("likelihood", texts, 9) == [0, 2, 4, 1, 3]
+    assert choose_text("likelihood", texts, 4) == [0, 2, 4, 1]
+    assert choose_text("likelihood", texts, 9) == [0, 2, 4, 1, 3]
     for seed in range(20):
-        drawn = choose("posterior", texts, 9, random_source(seed))
+        drawn = choose_text("posterior", texts, 9, random_source(seed))
         assert sorted(drawn) == [0, 1, 2, 3, 4]
         assert len({texts[index].text for index in drawn[:3]}) == 3
 
@@ -116,5 +116,5 @@ def test_equal_texts_are_taken_after_all_others() -> None:
 def test_equal_texts_are_drawn_by_the_sum_of_their_weights() -> None:
     texts = [text("a b", -1), text("a b", -2), text("c d", -3)]
     random = random_source(0)
-    share = sum(texts[choose("posterior", texts, 1, random)[0]].text == "a b" for _ in range(3000)) / 3000
+    share = sum(texts[choose_text("posterior", texts, 1, random)[0]].text == "a b" for _ in range(3000)) / 3000
     assert share == pytest.approx(2 / 3, abs=0.03)

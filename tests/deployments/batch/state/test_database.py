@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import select, text, update
 
 from deployments.batch.state.database import SCHEMA_VERSION, Database, StoreError, schema
-from deployments.batch.state.store import Store
+from deployments.batch.state.store import BatchStore
 from tests.deployments.batch.full_disk import no_room
 from tests.deployments.batch.postgresql_server import PASSWORD, PostgresqlServer
 from tests.deployments.batch.remembered import a_batch, a_file, a_result
@@ -29,7 +29,7 @@ def opened(url: str) -> Iterator[Database]:
 
 def test_what_was_remembered_is_there_when_it_is_opened_again(database_url: str) -> None:
     for expected in (None, a_file()):
-        store = Store(database_url)
+        store = BatchStore(database_url)
         assert store.file("anna", "file-1") == expected
         store.add_file(a_file())
         store.close()
@@ -94,7 +94,7 @@ def test_a_transaction_that_fails_is_undone_as_a_whole(database_url: str) -> Non
 
 
 def test_an_error_tells_nothing_of_what_clients_sent(database_url: str) -> None:
-    store = Store(database_url)
+    store = BatchStore(database_url)
     store.add_batch(a_batch(metadata={"a": "secret"}), max_open=9, max_open_of_owner=9)
     with pytest.raises(StoreError, match="batch") as caught:
         store.add_batch(a_batch(metadata={"a": "secret"}), max_open=9, max_open_of_owner=9)
@@ -157,7 +157,7 @@ def test_a_file_that_is_no_database_is_refused_and_kept(tmp_path: Path) -> None:
 
 def test_a_full_disk_is_an_error_and_what_was_there_stays(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/batches.sqlite"
-    store = Store(url)
+    store = BatchStore(url)
     store.add_batch(a_batch(), max_open=1, max_open_of_owner=1)
     assert store.record("batch_1", [a_result(1)]) == 1
     with no_room(2**18), pytest.raises(StoreError, match="disk"):
@@ -173,7 +173,7 @@ def test_a_sqlite_file_that_another_program_holds_is_an_error_after_a_while(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("deployments.batch.state.database._LOCK_WAIT_S", 0.2)
-    store = Store(f"sqlite:///{tmp_path}/batches.sqlite")
+    store = BatchStore(f"sqlite:///{tmp_path}/batches.sqlite")
     with closing(sqlite3.connect(tmp_path / "batches.sqlite", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreError, match="locked"):
@@ -193,7 +193,7 @@ def test_a_wrong_password_is_an_error_that_does_not_tell_it(postgresql: Postgres
 
 @pytest.mark.postgres
 def test_a_server_may_be_restarted(postgresql: PostgresqlServer) -> None:
-    store = Store(postgresql.new_database())
+    store = BatchStore(postgresql.new_database())
     store.add_file(a_file())
     postgresql.stop()
     with pytest.raises(StoreError, match="failed"):
@@ -224,7 +224,7 @@ def test_a_batch_that_somebody_holds_is_an_error_after_a_while(
 ) -> None:
     monkeypatch.setattr("deployments.batch.state.database._LOCK_WAIT_S", 1)
     url = postgresql.new_database()
-    store = Store(url)
+    store = BatchStore(url)
     store.add_batch(a_batch(), max_open=1, max_open_of_owner=1)
     with opened(url) as other, other.writing() as connection:
         connection.execute(text("SELECT * FROM wordbound_batches FOR UPDATE"))

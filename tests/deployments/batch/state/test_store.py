@@ -9,18 +9,18 @@ from sqlalchemy import Table, update
 from deployments.batch.state import database
 from deployments.batch.state.records import OPEN, TERMINAL, BatchRecord, FileRecord
 from deployments.batch.state.statements import UnknownCursorError
-from deployments.batch.state.store import DAMAGED, Store, TooManyBytesError, TooManyOpenError
+from deployments.batch.state.store import DAMAGED, BatchStore, TooManyBytesError, TooManyOpenError
 from tests.deployments.batch.remembered import a_batch, a_file, a_result
 
 
 @pytest.fixture
-def store(database_url: str) -> Iterator[Store]:
-    store = Store(database_url)
+def store(database_url: str) -> Iterator[BatchStore]:
+    store = BatchStore(database_url)
     yield store
     store.close()
 
 
-def add(store: Store, *batch_ids: str, **fields: object) -> None:
+def add(store: BatchStore, *batch_ids: str, **fields: object) -> None:
     for batch_id in batch_ids:
         store.add_batch(a_batch(batch_id, **fields), max_open=1000, max_open_of_owner=1000)
 
@@ -30,14 +30,14 @@ def ids(page: tuple[Sequence[FileRecord | BatchRecord], bool]) -> tuple[list[str
     return [record.id for record in records], has_more
 
 
-def test_a_file_comes_back_as_it_was(store: Store) -> None:
+def test_a_file_comes_back_as_it_was(store: BatchStore) -> None:
     file = a_file(filename="últimas 词\N{PILE OF POO}.jsonl", num_bytes=2**40, expires_at=2**33)
     store.add_file(file)
     assert store.file("anna", "file-1") == file
     assert store.file(None, "file-1") == file
 
 
-def test_a_file_of_another_owner_is_as_good_as_none(store: Store) -> None:
+def test_a_file_of_another_owner_is_as_good_as_none(store: BatchStore) -> None:
     store.add_file(a_file())
     assert store.file("bert", "file-1") is None
     assert not store.delete_file("bert", "file-1")
@@ -46,7 +46,7 @@ def test_a_file_of_another_owner_is_as_good_as_none(store: Store) -> None:
         store.files("bert", purpose=None, after="file-1", limit=10)
 
 
-def test_a_file_added_again_is_replaced_where_it_stands(store: Store) -> None:
+def test_a_file_added_again_is_replaced_where_it_stands(store: BatchStore) -> None:
     store.add_file(a_file("file-1", num_bytes=5))
     store.add_file(a_file("file-2", num_bytes=7))
     store.add_file(a_file("file-1", num_bytes=6))
@@ -54,7 +54,7 @@ def test_a_file_added_again_is_replaced_where_it_stands(store: Store) -> None:
     assert store.num_files_bytes("anna") == 13
 
 
-def test_a_deleted_file_is_gone(store: Store) -> None:
+def test_a_deleted_file_is_gone(store: BatchStore) -> None:
     store.add_file(a_file("file-1"))
     store.add_file(a_file("file-2"))
     assert store.delete_file("anna", "file-1")
@@ -64,7 +64,7 @@ def test_a_deleted_file_is_gone(store: Store) -> None:
     assert store.num_files_bytes("anna") == 0
 
 
-def test_an_id_that_no_database_could_hold_is_nobodys(store: Store) -> None:
+def test_an_id_that_no_database_could_hold_is_nobodys(store: BatchStore) -> None:
     for strange in ("file-\0", "file-\ud800", "file-ü", "x" * 10_000):
         assert store.file("anna", strange) is None
         assert store.batch("anna", strange) is None
@@ -73,7 +73,7 @@ def test_an_id_that_no_database_could_hold_is_nobodys(store: Store) -> None:
             store.batches("anna", "batch", after=strange, limit=1)
 
 
-def test_files_come_in_pages_in_the_order_in_which_they_were_added(store: Store) -> None:
+def test_files_come_in_pages_in_the_order_in_which_they_were_added(store: BatchStore) -> None:
     # All in one second, so that the time does not order them.
     for index in range(5):
         store.add_file(a_file(f"file-{index}", purpose="batch_output" if index == 3 else "batch"))
@@ -93,19 +93,19 @@ def test_files_come_in_pages_in_the_order_in_which_they_were_added(store: Store)
     assert page(None, purpose="batch_output", limit=1) == (["file-3"], False)
 
 
-def test_a_page_after_what_was_deleted_is_an_error(store: Store) -> None:
+def test_a_page_after_what_was_deleted_is_an_error(store: BatchStore) -> None:
     with pytest.raises(UnknownCursorError):
         store.files("anna", purpose=None, after="file-1", limit=10)
 
 
-def test_files_expire_when_their_time_has_come(store: Store) -> None:
+def test_files_expire_when_their_time_has_come(store: BatchStore) -> None:
     for file_id, expires_at in (("file-1", 10), ("file-2", 11), ("file-3", None)):
         store.add_file(a_file(file_id, expires_at=expires_at, owner=file_id))
     assert [file.id for file in store.expired_files(10)] == ["file-1"]
     assert [file.id for file in store.expired_files(2**40)] == ["file-1", "file-2"]
 
 
-def test_a_batch_comes_back_as_it_was(store: Store) -> None:
+def test_a_batch_comes_back_as_it_was(store: BatchStore) -> None:
     batch = a_batch(
         kind="job",
         metadata={"für": "wen \N{PILE OF POO}\0"},
@@ -119,7 +119,7 @@ def test_a_batch_comes_back_as_it_was(store: Store) -> None:
     assert store.batch("bert", "batch_1") is None
 
 
-def test_only_so_many_batches_are_open(store: Store) -> None:
+def test_only_so_many_batches_are_open(store: BatchStore) -> None:
     add(store, "batch_1", "batch_2")
     add(store, "batch_3", owner="bert")
     with pytest.raises(TooManyOpenError) as own:
@@ -132,7 +132,7 @@ def test_only_so_many_batches_are_open(store: Store) -> None:
     store.add_batch(a_batch("batch_4"), max_open=3, max_open_of_owner=2)
 
 
-def test_as_many_threads_as_like_add_only_so_many_batches(store: Store) -> None:
+def test_as_many_threads_as_like_add_only_so_many_batches(store: BatchStore) -> None:
     def try_to_add(index: int) -> bool:
         try:
             store.add_batch(a_batch(f"batch_{index}"), max_open=10, max_open_of_owner=5)
@@ -145,7 +145,7 @@ def test_as_many_threads_as_like_add_only_so_many_batches(store: Store) -> None:
     assert (sum(added), len(store.open_batches())) == (5, 5)
 
 
-def test_as_many_threads_as_like_add_only_so_many_bytes(store: Store) -> None:
+def test_as_many_threads_as_like_add_only_so_many_bytes(store: BatchStore) -> None:
     store.add_file(a_file("file-of-another", owner="bert", num_bytes=100))
 
     def try_to_add(index: int) -> bool:
@@ -161,7 +161,7 @@ def test_as_many_threads_as_like_add_only_so_many_bytes(store: Store) -> None:
     store.add_file(a_file(f"file-{added.index(True)}", num_bytes=4), max_bytes_of_owner=25)
 
 
-def test_batches_come_in_pages_newest_first_each_kind_for_itself(store: Store) -> None:
+def test_batches_come_in_pages_newest_first_each_kind_for_itself(store: BatchStore) -> None:
     add(store, "batch_1", "batch_2", "batch_3")
     add(store, "job_1", kind="job")
     add(store, "batch_4", owner="bert")
@@ -172,14 +172,14 @@ def test_batches_come_in_pages_newest_first_each_kind_for_itself(store: Store) -
         store.batches("anna", "batch", after="batch_4", limit=2)
 
 
-def test_open_batches_come_oldest_first(store: Store) -> None:
+def test_open_batches_come_oldest_first(store: BatchStore) -> None:
     add(store, *(f"batch_{status}" for status in (*TERMINAL, *OPEN)))
     for status in (*TERMINAL, *OPEN):
         store.update_batch(f"batch_{status}", only_from=["validating"], status=status)
     assert [batch.status for batch in store.open_batches()] == list(OPEN)
 
 
-def test_a_batch_is_old_by_the_time_of_its_end(store: Store) -> None:
+def test_a_batch_is_old_by_the_time_of_its_end(store: BatchStore) -> None:
     add(store, "batch_1", "batch_2", "batch_3", "batch_4", "batch_5")
     store.update_batch("batch_1", only_from=OPEN, status="completed", completed_at=200)
     store.update_batch("batch_2", only_from=OPEN, status="failed", failed_at=201)
@@ -190,7 +190,7 @@ def test_a_batch_is_old_by_the_time_of_its_end(store: Store) -> None:
     assert len(store.old_batches(2**40)) == 4
 
 
-def test_a_batch_changes_from_the_statuses_it_may_have(store: Store) -> None:
+def test_a_batch_changes_from_the_statuses_it_may_have(store: BatchStore) -> None:
     add(store, "batch_1")
     changed = store.update_batch("batch_1", only_from=["validating"], status="in_progress", in_progress_at=101, total=3)
     assert changed == a_batch(status="in_progress", in_progress_at=101, total=3)
@@ -202,7 +202,7 @@ def test_a_batch_changes_from_the_statuses_it_may_have(store: Store) -> None:
     assert store.batch("anna", "batch_1") == changed
 
 
-def test_a_change_that_no_batch_can_have_is_refused(store: Store) -> None:
+def test_a_change_that_no_batch_can_have_is_refused(store: BatchStore) -> None:
     add(store, "batch_1")
     for change in ({"state": "failed"}, {"status": "done"}, {"total": -1}):
         with pytest.raises(ValueError, match=next(iter(change))):
@@ -210,7 +210,7 @@ def test_a_change_that_no_batch_can_have_is_refused(store: Store) -> None:
     assert store.batch("anna", "batch_1") == a_batch()
 
 
-def test_of_many_that_change_a_batch_from_one_status_one_does(store: Store) -> None:
+def test_of_many_that_change_a_batch_from_one_status_one_does(store: BatchStore) -> None:
     add(store, "batch_1")
     with ThreadPoolExecutor(8) as threads:
         changed = threads.map(
@@ -220,7 +220,7 @@ def test_of_many_that_change_a_batch_from_one_status_one_does(store: Store) -> N
     assert [batch for batch in changed if batch] == [store.batch(None, "batch_1")]
 
 
-def test_a_deleted_batch_leaves_nothing_to_a_new_one(store: Store) -> None:
+def test_a_deleted_batch_leaves_nothing_to_a_new_one(store: BatchStore) -> None:
     add(store, "batch_1")
     store.record("batch_1", [a_result(1)])
     store.add_attempts("batch_1", [1, 2])
@@ -231,13 +231,13 @@ def test_a_deleted_batch_leaves_nothing_to_a_new_one(store: Store) -> None:
     assert (store.recorded_lines("batch_1"), store.attempts("batch_1")) == (set(), {})
 
 
-def damage(store: Store, table: Table, record_id: str, **values: object) -> None:
+def damage(store: BatchStore, table: Table, record_id: str, **values: object) -> None:
     with store._database.writing() as connection:
         connection.execute(update(table).where(table.c.id == record_id).values(values))
 
 
 def test_a_damaged_record_is_left_out_wherever_it_would_be_found_and_logged_once(
-    store: Store, caplog: pytest.LogCaptureFixture
+    store: BatchStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     for index in range(3):
         store.add_file(a_file(f"file-{index}", expires_at=5))
@@ -261,7 +261,7 @@ def test_a_damaged_record_is_left_out_wherever_it_would_be_found_and_logged_once
 
 
 @pytest.mark.parametrize("values", [{"total": -1, "failed": -2}, {"kind": "other"}])
-def test_an_open_batch_with_a_damaged_record_fails(store: Store, values: dict[str, object]) -> None:
+def test_an_open_batch_with_a_damaged_record_fails(store: BatchStore, values: dict[str, object]) -> None:
     add(store, "batch_0", "batch_1")
     damage(store, database.batches, "batch_0", **values)
     for _ in range(2):

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from deployments.batch.state.records import OPEN, LineResult
-from deployments.batch.state.store import Store
+from deployments.batch.state.store import BatchStore
 from tests.deployments.batch.recorder import NUM_LINES
 from tests.deployments.batch.remembered import a_batch, a_file, a_result
 
@@ -22,22 +22,22 @@ SOME_RESULTS = st.lists(st.builds(a_result, st.integers(1, 12), st.text("ab", mi
 
 
 @pytest.fixture
-def store(database_url: str) -> Iterator[Store]:
-    store = Store(database_url)
+def store(database_url: str) -> Iterator[BatchStore]:
+    store = BatchStore(database_url)
     add(store, "batch_1")
     yield store
     store.close()
 
 
-def add(store: Store, batch_id: str) -> None:
+def add(store: BatchStore, batch_id: str) -> None:
     store.add_batch(a_batch(batch_id), max_open=1000, max_open_of_owner=1000)
 
 
-def all_results(store: Store, batch_id: str = "batch_1") -> dict[int, LineResult]:
+def all_results(store: BatchStore, batch_id: str = "batch_1") -> dict[int, LineResult]:
     return {result.line: result for result in store.results(batch_id, after_line=0, limit=10_000)}
 
 
-def assert_counts_equal_rows(store: Store, batch_id: str = "batch_1") -> None:
+def assert_counts_equal_rows(store: BatchStore, batch_id: str = "batch_1") -> None:
     """While nobody records, that is: they are read in two transactions."""
     rows = store.results(batch_id, after_line=0, limit=10_000)
     batch = store.batch(None, batch_id)
@@ -49,7 +49,7 @@ def assert_counts_equal_rows(store: Store, batch_id: str = "batch_1") -> None:
     assert len({result.line for result in rows}) == len(rows)
 
 
-def test_results_come_back_in_the_order_of_the_lines(store: Store) -> None:
+def test_results_come_back_in_the_order_of_the_lines(store: BatchStore) -> None:
     text = '{"words": "últimas 词 \\u0000"}'
     results = [a_result(line, text, is_error=line == 2) for line in (5, 2, 3, 1)]
     assert store.record("batch_1", results) == 4
@@ -59,7 +59,7 @@ def test_results_come_back_in_the_order_of_the_lines(store: Store) -> None:
     assert_counts_equal_rows(store)
 
 
-def test_a_line_keeps_its_first_result(store: Store) -> None:
+def test_a_line_keeps_its_first_result(store: BatchStore) -> None:
     assert store.record("batch_1", [a_result(1, "first"), a_result(1, "same call", is_error=True)]) == 1
     assert store.record("batch_1", [a_result(1, "later", is_error=True), a_result(2, "new", is_error=True)]) == 1
     assert store.record("batch_1", [a_result(1, "later")]) == 0
@@ -70,13 +70,13 @@ def test_a_line_keeps_its_first_result(store: Store) -> None:
     assert (batch.completed, batch.failed) == (1, 1)
 
 
-def test_many_lines_are_recorded_at_once(store: Store) -> None:
+def test_many_lines_are_recorded_at_once(store: BatchStore) -> None:
     assert store.record("batch_1", [a_result(line) for line in range(1, 2001)]) == 2000
     assert store.record("batch_1", [a_result(line) for line in range(1000, 3001)]) == 1000
     assert_counts_equal_rows(store)
 
 
-def test_nothing_is_recorded_for_a_batch_that_is_at_its_end_or_gone(store: Store) -> None:
+def test_nothing_is_recorded_for_a_batch_that_is_at_its_end_or_gone(store: BatchStore) -> None:
     store.update_batch("batch_1", only_from=OPEN, status="cancelling")
     assert store.record("batch_1", [a_result(1)]) == 1
     store.update_batch("batch_1", only_from=OPEN, status="cancelled")
@@ -88,14 +88,14 @@ def test_nothing_is_recorded_for_a_batch_that_is_at_its_end_or_gone(store: Store
     assert (store.recorded_lines("batch_2"), store.attempts("batch_2")) == (set(), {})
 
 
-def test_attempts_are_counted_for_each_line(store: Store) -> None:
+def test_attempts_are_counted_for_each_line(store: BatchStore) -> None:
     store.add_attempts("batch_1", [1, 2])
     store.add_attempts("batch_1", {2, 3})
     store.add_attempts("batch_1", [])
     assert store.attempts("batch_1") == {1: 1, 2: 2, 3: 1}
 
 
-def test_a_finished_batch_has_its_files_and_no_lines(store: Store) -> None:
+def test_a_finished_batch_has_its_files_and_no_lines(store: BatchStore) -> None:
     add(store, "batch_2")
     for batch_id in ("batch_1", "batch_2"):
         store.record(batch_id, [a_result(1), a_result(2, is_error=True)])
@@ -119,7 +119,7 @@ def test_a_finished_batch_has_its_files_and_no_lines(store: Store) -> None:
     assert store.record("batch_1", [a_result(3)]) == 0
 
 
-def test_a_batch_that_could_not_be_finished_is_as_it_was(store: Store) -> None:
+def test_a_batch_that_could_not_be_finished_is_as_it_was(store: BatchStore) -> None:
     store.record("batch_1", [a_result(1)])
     with pytest.raises(ValueError, match="status"):
         store.finish("batch_1", only_from=OPEN, files=[a_file("file-out")], status="finished")
@@ -128,7 +128,7 @@ def test_a_batch_that_could_not_be_finished_is_as_it_was(store: Store) -> None:
     assert store.recorded_lines("batch_1") == {1}
 
 
-def test_a_process_that_dies_while_it_finishes_a_batch_has_done_nothing(store: Store, database_url: str) -> None:
+def test_a_process_that_dies_while_it_finishes_a_batch_has_done_nothing(store: BatchStore, database_url: str) -> None:
     store.record("batch_1", [a_result(1)])
     assert recorder(database_url, "finish").wait(timeout=60) == -9
     assert store.file(None, "file-out") is None
@@ -141,7 +141,7 @@ def test_a_process_that_dies_while_it_finishes_a_batch_has_done_nothing(store: S
 @settings(max_examples=settings().max_examples // 2, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(st.lists(st.tuples(st.booleans(), SOME_RESULTS), min_size=1, max_size=3), max_size=6))
 def test_a_line_counts_once_however_often_and_from_wherever_it_is_recorded(
-    store: Store, database_url: str, steps: list[list[tuple[bool, list[LineResult]]]]
+    store: BatchStore, database_url: str, steps: list[list[tuple[bool, list[LineResult]]]]
 ) -> None:
     """Each step records several lists at once, from here or through a store of its own that is opened for it."""
     batch_id = f"batch_{uuid.uuid4().hex}"
@@ -149,7 +149,7 @@ def test_a_line_counts_once_however_often_and_from_wherever_it_is_recorded(
 
     def record(call: tuple[bool, list[LineResult]]) -> int:
         is_elsewhere, results = call
-        recorder = Store(database_url) if is_elsewhere else store
+        recorder = BatchStore(database_url) if is_elsewhere else store
         try:
             return recorder.record(batch_id, results)
         finally:
@@ -178,7 +178,7 @@ def recorder(url: str, what: str) -> "subprocess.Popen[bytes]":
 @pytest.mark.slow
 @pytest.mark.parallel
 def test_processes_that_are_killed_at_any_time_leave_no_line_twice_and_none_half(
-    store: Store, database_url: str
+    store: BatchStore, database_url: str
 ) -> None:
     before: dict[int, LineResult] = {}
     for _ in range(4):

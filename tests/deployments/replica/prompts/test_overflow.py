@@ -10,11 +10,11 @@ from vllm.exceptions import VLLMValidationError
 
 from deployments.contract import Caller, Decoding, ResolvedVocabulary, TextRequest
 from deployments.replica.prompts.overflow import drop_oldest_turns
-from tests.deployments.replica.answers import test_answering
-from tests.deployments.replica.answers.test_answering import DONE, ScriptedReplica, event, whole
+from tests.deployments.replica.answers import test_chat_answerer
+from tests.deployments.replica.answers.test_chat_answerer import DONE, ScriptedReplica, event, whole
 
-tokenizer = test_answering.tokenizer
-vocabulary = test_answering.vocabulary
+tokenizer = test_chat_answerer.tokenizer
+vocabulary = test_chat_answerer.vocabulary
 
 SYSTEM = {"role": "system", "content": "S" * 10}
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from deployments.errors import BadRequestError
-from deployments.offline.rows import ANSWER, refused_request, request_of, to_request, with_result
+from deployments.offline.row_requests import ANSWER, refused_request, request_of, to_request, with_result
 from tests.deployments.offline.conftest import MakeConfig
 from tests.deployments.offline.test_parts import COMPLETION, ERROR
 

@@ -7,8 +7,8 @@ import pytest
 from tests.vocab.documents.books import zipped
 from vocab.errors import DocumentError, InvalidWordListError
 from vocab.lists.levels import FAMILIES, LevelRow
-from wordbound import published
-from wordbound.published import level_rows, read_table, word_families
+from wordbound import published_levels
+from wordbound.published_levels import level_rows, read_table, word_families
 
 BY_NAME = {family.name: family for family in FAMILIES}
 
@@ -42,7 +42,7 @@ def test_a_word_has_its_lowest_level_and_a_cell_may_have_several(tmp_path: Path)
 
 
 def test_a_list_by_rank_has_levels_by_thousands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(published, "_NGSL_BAND", 1)
+    monkeypatch.setattr(published_levels, "_NGSL_BAND", 1)
     forms = word_families([["be", "is ", "was", "", "be"], ["go", "went"]])
     assert level_rows(read_table(saved(tmp_path, "\ufeff" + NGSL)), BY_NAME["ngsl"], forms) == [
         LevelRow("the", "1"), LevelRow("be", "2", ("is", "was")), LevelRow("and", "3"),

@@ -15,7 +15,7 @@ from deployments.replica.answers.rows import RowAnswerer
 from deployments.replica.engine.adapters import EngineAdapters, LoadedAdapters
 from deployments.replica.engine.engine import too_long
 from deployments.replica.engine.node_lists import NodeLists
-from deployments.replica.word_tools.answering import WordTools
+from deployments.replica.word_tools.tool_answerer import WordTools
 from deployments.settings.service import Settings
 from tests.vocab.toys import toy_speller, toy_tokenizer
 from vocab.artefacts.artefact import overlay_to_bytes

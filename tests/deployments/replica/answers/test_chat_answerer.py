@@ -11,7 +11,7 @@ from ray.serve.llm.deployment import LLMServer
 from transformers import AutoTokenizer
 
 from deployments.contract import Caller, Decoding, ResolvedVocabulary, TextRequest
-from deployments.replica.answers.answering import ChatAnswerer
+from deployments.replica.answers.chat_answerer import ChatAnswerer
 from deployments.replica.deployment import Replica
 from deployments.replica.engine.adapters import EngineAdapters, LoadedAdapters
 from deployments.replica.engine.node_lists import NodeLists
