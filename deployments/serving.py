@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NoReturn
@@ -74,17 +74,21 @@ def _drain(applications: Collection[str]) -> None:
         time.sleep(_POLL_S)
 
 
-def main() -> None:
-    """Serve the YAML file named on the command line until a signal, then drain and exit."""
-    path = sys.argv[1]
-    applications = ServeDeploySchema.model_validate(yaml.safe_load(Path(path).read_text())).applications
+def serve_until_signal(start: Callable[[ServeDeploySchema], None]) -> None:
+    """Have ``start`` serve the YAML file named on the command line; at a signal drain, and end this process."""
+    config = ServeDeploySchema.model_validate(yaml.safe_load(Path(sys.argv[1]).read_text()))
     set_signals()
     set_serve_environment()
     try:
-        cli(["run", "--non-blocking", path], standalone_mode=False)
+        start(config)
         wait_for_signal()
     except KeyboardInterrupt:
-        stop([application.name for application in applications])
+        stop([application.name for application in config.applications])
+
+
+def main() -> None:
+    """Serve the YAML file named on the command line until a signal, then drain and exit."""
+    serve_until_signal(lambda _: cli(["run", "--non-blocking", sys.argv[1]], standalone_mode=False))
 
 
 if __name__ == "__main__":

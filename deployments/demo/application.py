@@ -4,18 +4,14 @@ Serve has a new process of the cluster import the application once everything el
 while Ray and Serve start. There is no dashboard, whose dozen processes would start before anything else.
 """
 
-import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from pkgutil import resolve_name
 
 import ray
-import yaml
 from ray import serve
 from ray.serve.schema import ServeDeploySchema
 
-from deployments.process_setup import set_serve_environment
-from deployments.serving import set_signals, stop, wait_for_signal
+from deployments.serving import serve_until_signal
 
 
 def run(config: ServeDeploySchema) -> None:
@@ -35,17 +31,5 @@ def run(config: ServeDeploySchema) -> None:
     serve.run(app, name=application.name, route_prefix=application.route_prefix, logging_config=logs)
 
 
-def main() -> None:
-    """Serve the configuration file named on the command line until a signal, then drain and exit."""
-    config = ServeDeploySchema.model_validate(yaml.safe_load(Path(sys.argv[1]).read_text()))
-    set_signals()
-    set_serve_environment()
-    try:
-        run(config)
-        wait_for_signal()
-    except KeyboardInterrupt:
-        stop([application.name for application in config.applications])
-
-
 if __name__ == "__main__":
-    main()
+    serve_until_signal(run)

@@ -36,11 +36,12 @@ class Limits(BaseModel):
     what waits, in memory, for as long as it takes at this rate: 17 minutes for 64 MiB. Set by the client that took
     2.5 hours to read so many; half a megabit a second. Of most answers nothing waits: 0.5 MB lie in the kernel."""
 
-    max_header_bytes: int = Field(default=64 * 1024, ge=1024)
-    """Costs its size. The h11 parser stops at 64 KiB by itself, httptools at none."""
+    max_header_bytes: int = Field(default=64 * 1024, ge=1024, le=64 * 1024)
+    """Costs its size. No more than the default: the proxy, which knows no settings, ends what is beyond that."""
 
-    max_headers: int = Field(default=100, ge=10)
-    """Costs a tuple each. Set by the request with 10,000 headers; browsers behind proxies send about 40."""
+    max_headers: int = Field(default=100, ge=10, le=100)
+    """Costs a tuple each, and no more than the default, as for their bytes. Set by the request with 10,000 headers;
+    browsers behind proxies send about 40."""
 
     max_json_depth: int = Field(default=64, ge=4, le=200)
     """Costs a stack frame of the JSON decoder each, whose own limit is 200. A deep JSON schema needs 20."""

@@ -30,7 +30,7 @@ from wordbound.cli.asking import (
 from wordbound.cli.commands import CommandError, InputError
 from wordbound.cli.service import DEFAULT_URL, Service
 from wordbound.cli.terminal import Waiting, note
-from wordbound.cli.write import CHAT, summary_of
+from wordbound.cli.write import StreamedAnswer, summary_of
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -149,29 +149,22 @@ class Talk:
     def _answer(self, line: str) -> None:
         """Show the service's streamed answer to a message, and add both to the conversation."""
         messages = [*self.said, {"role": "user", "content": line}]
-        text = ""
-        block: Mapping[str, Any] = {}
-        reason = None
+        answer = StreamedAnswer()
         show = _Output(self.painter if self.shows_ranks else None)
         try:
             with Waiting("thinking") as waiting:
-                for chunk in self.service.events(CHAT, {**self.body, "messages": messages, "vocab": self._vocab}):
-                    block = chunk.get("vocab") or block
-                    for choice in chunk.get("choices", ()):
-                        reason = choice.get("finish_reason") or reason
-                        if piece := choice.get("delta", {}).get("content") or "":
-                            waiting.stop()
-                            text += piece
-                            show.piece(piece)
+                for piece in answer.read(self.service, {**self.body, "messages": messages, "vocab": self._vocab}):
+                    waiting.stop()
+                    show.piece(piece)
         except KeyboardInterrupt:
             if not sys.stdin.isatty():
                 raise
         finally:
             show.end()
         # An answer that was stopped is a part of the talk as far as it came.
-        if text:
-            self.said = [*messages, {"role": "assistant", "content": text}]
-        for message in summary_of(block, reason):
+        if answer.text:
+            self.said = [*messages, {"role": "assistant", "content": answer.text}]
+        for message in summary_of(answer.block, answer.reason):
             note(message)
 
 

@@ -14,11 +14,9 @@ from vocab.options import ListOptions
 from vocab.text.checking.checker import TextChecker
 from vocab.text.checking.formats import FORMATS, NamedReport, Places, counts, percent, render_reports, why
 from vocab.text.checking.report import CheckedWord, TextReport
+from wordbound.cli.asking import ExcludeWordsOption, ExtraWordsOption, LangOption
 from wordbound.cli.lists import (
-    ExcludeWordsOption,
-    ExtraWordsOption,
     FolderOption,
-    LangOption,
     LevelOption,
     ListOption,
     SafeOption,

@@ -9,11 +9,9 @@ import typer
 from vocab.errors import VocabularyError
 from vocab.options import DEFAULT_OPTIONS, Case, End, Layout, ListOptions, Punctuation
 from vocab.text.grammar import Dialect, write_grammar
+from wordbound.cli.asking import ExcludeWordsOption, ExtraWordsOption, LangOption
 from wordbound.cli.lists import (
-    ExcludeWordsOption,
-    ExtraWordsOption,
     FolderOption,
-    LangOption,
     LevelOption,
     ListOption,
     SafeOption,

@@ -18,9 +18,6 @@ from vocab.lists.wordlists import (
 )
 from vocab.text.changes import ListChanges
 
-LangOption: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="TAG", help="The list of a language; with --list its rules of spelling.")
-]
 SourceOption: TypeAlias = Annotated[
     AskedSource, typer.Option(help="wordfreq: the raw list, instead of the cleaned one.")
 ]
@@ -39,12 +36,6 @@ FolderOption: TypeAlias = Annotated[
     typer.Option("--lists", metavar="DIR", envvar="WORDLIST_DIR", help="A folder of list files and files of levels."),
 ]
 UnitOption: TypeAlias = Annotated[Unit, typer.Option(help="What N counts.")]
-ExtraWordsOption: TypeAlias = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Words allowed besides, whatever N.")
-]
-ExcludeWordsOption: TypeAlias = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Words left out, in every form.")
-]
 
 
 def load_named_list(

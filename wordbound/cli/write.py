@@ -114,7 +114,8 @@ def write(
             record = {"text": text, "finish_reason": reason, "model": answer.get("model"), "vocab": block}
             output.write(json.dumps(record, ensure_ascii=False, indent=1) + "\n")
         else:
-            text, block, reason = stream_answer(service, body, output)
+            streamed = stream_answer(service, body, output)
+            block, reason = streamed.block, streamed.reason
             output.write("\n")
             if glossary:
                 output.write("".join(f"{line}\n" for line in glossary_of(block)))
@@ -127,22 +128,41 @@ def write(
         raise typer.Exit(NOT_AS_ASKED)
 
 
-def stream_answer(service: Service, body: Mapping[str, Any], output: Any) -> tuple[str, Block, str | None]:
-    """Stream a chat answer to ``output``; return its text, its block ``vocab`` and why it ended."""
-    text, reason = "", None
-    block: Block = {}
-    with Waiting("writing") as waiting:
+class StreamedAnswer:
+    """A chat answer as it arrives.
+
+    Attributes:
+        text: What has arrived.
+        block: Its block ``vocab``; empty before the end, and without a list.
+        reason: Why it ended, once it has.
+    """
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.block: Block = {}
+        self.reason: str | None = None
+
+    def read(self, service: Service, body: Mapping[str, Any]) -> Iterator[str]:
+        """Ask the service, and yield the pieces of the text."""
         for chunk in service.events(CHAT, body):
-            block = chunk.get("vocab") or block
+            self.block = chunk.get("vocab") or self.block
             for choice in chunk.get("choices", ()):
-                reason = choice.get("finish_reason") or reason
+                self.reason = choice.get("finish_reason") or self.reason
                 if piece := choice.get("delta", {}).get("content") or "":
-                    if output.isatty():
-                        waiting.stop()
-                    text += piece
-                    output.write(piece)
-                    output.flush()
-    return text, block, reason
+                    self.text += piece
+                    yield piece
+
+
+def stream_answer(service: Service, body: Mapping[str, Any], output: Any) -> StreamedAnswer:
+    """Stream a chat answer to ``output``, and return it."""
+    answer = StreamedAnswer()
+    with Waiting("writing") as waiting:
+        for piece in answer.read(service, body):
+            if output.isatty():
+                waiting.stop()
+            output.write(piece)
+            output.flush()
+    return answer
 
 
 def summary_of(block: Block, reason: str | None) -> Iterator[str]:
