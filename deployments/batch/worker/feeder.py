@@ -133,7 +133,7 @@ class ServeEngines:
                 continue
             return answer
         response.cancel()
-        return {"status": NOT_STARTED, "body": ""}
+        return {"status": NOT_STARTED, "body": "null"}
 
     def are_ready(self) -> bool:
         """Return whether a replica is running, as Serve's controller knows."""

@@ -160,7 +160,7 @@ class NodeList:
 
 
 class NodeLists:
-    """The lists of one node, at most ``max_bytes`` besides what requests hold.
+    """The lists of one node, at most ``max_bytes`` besides what requests hold, but always the newest.
 
     ``fetch`` returns the bytes of an artefact, from where it was made.
     """

@@ -87,7 +87,7 @@ class StandInEngines:
         self.alone[text_of(line)] += 1
         if text_of(line) == "stall":
             stall(should_stop)
-            return {"status": NOT_STARTED, "body": ""}
+            return {"status": NOT_STARTED, "body": "null"}
         if text_of(line) == "poison":
             self.num_deaths += 1
             return None
