@@ -28,26 +28,26 @@ def raw_lines(stream: BinaryIO, max_bytes: int, *, start: int = 0, number: int =
         OSError: The stream cannot be read.
     """
     stream.seek(start)
-    kept, num_bytes = bytearray(), 0
+    buffer, num_bytes = bytearray(), 0
     while chunk := stream.read(_CHUNK_BYTES):
         *ends, rest = chunk.split(b"\n")
         for end in ends:
-            yield RawLine(number, start, _text(kept, end, num_bytes + len(end), max_bytes))
+            yield RawLine(number, start, _text(buffer, end, num_bytes + len(end), max_bytes))
             number, start = number + 1, start + num_bytes + len(end) + 1
-            kept.clear()
+            buffer.clear()
             num_bytes = 0
         num_bytes += len(rest)
         if num_bytes <= max_bytes + 1:
-            kept += rest
+            buffer += rest
         else:
-            kept.clear()
+            buffer.clear()
     if num_bytes:
-        yield RawLine(number, start, _text(kept, b"", num_bytes, max_bytes))
+        yield RawLine(number, start, _text(buffer, b"", num_bytes, max_bytes))
 
 
-def _text(kept: bytearray, end: bytes, num_bytes: int, max_bytes: int) -> bytes | None:
+def _text(buffer: bytearray, end: bytes, num_bytes: int, max_bytes: int) -> bytes | None:
     """Return a line's text without its break; None where it exceeds ``max_bytes``."""
     if num_bytes > max_bytes + 1:
         return None
-    text = bytes(kept + end).removesuffix(b"\r")
+    text = bytes(buffer + end).removesuffix(b"\r")
     return text if len(text) <= max_bytes else None

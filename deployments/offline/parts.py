@@ -48,14 +48,14 @@ _ERROR_COLUMNS: Final = (
 class Result:
     """The result of one row of the input: an answer or an error.
 
-    ``kept`` are its columns that go to the output, ``status`` is as HTTP's, and ``body`` a chat completion (200) or
+    ``input_columns`` go to the output as they are, ``status`` is as HTTP's, and ``body`` a chat completion (200) or
     OpenAI's error object.
     """
 
     file: str
     row: int
     custom_id: str | None
-    kept: Mapping[str, Any]
+    input_columns: Mapping[str, Any]
     status: int
     body: Mapping[str, Any]
 
@@ -65,12 +65,12 @@ class Result:
 
 
 class Parts:
-    """The output folder of one run. ``kept`` are, of Parquet, the columns that come from the input."""
+    """The output folder of one run. ``input_columns`` are, of Parquet, the columns that come from the input."""
 
-    def __init__(self, folder: Location, kind: Format, kept: pa.Schema) -> None:
+    def __init__(self, folder: Location, kind: Format, input_columns: pa.Schema) -> None:
         self._folder = folder
         self._format: Format = kind
-        self._kept = kept
+        self._input_columns = input_columns
 
     def clean(self) -> None:
         """Remove the unfinished files of a killed run."""
@@ -130,13 +130,14 @@ class Parts:
         """Return results as the bytes of a Parquet file: columns of the input, then the run's own."""
         ours = (*_ROW_COLUMNS, *(_ANSWER_COLUMNS if results[0].is_answer else _ERROR_COLUMNS))
         taken = {name for name, _ in ours}
-        names = {name: f"input_{name}" if name in taken else name for name in self._kept.names}
-        kept = [pa.field(names[column.name], column.type) for column in self._kept]
+        names = {name: f"input_{name}" if name in taken else name for name in self._input_columns.names}
+        input_columns = [pa.field(names[column.name], column.type) for column in self._input_columns]
         rows = [
-            {**{names[name]: value for name, value in result.kept.items()}, **_columns(result)} for result in results
+            {**{names[name]: value for name, value in result.input_columns.items()}, **_columns(result)}
+            for result in results
         ]
         sink = io.BytesIO()
-        pq.write_table(pa.Table.from_pylist(rows, schema=pa.schema([*kept, *ours])), sink)
+        pq.write_table(pa.Table.from_pylist(rows, schema=pa.schema([*input_columns, *ours])), sink)
         return sink.getvalue()
 
 
@@ -158,7 +159,7 @@ def _record(result: Result) -> dict[str, Any]:
         "error": error,
         "file": result.file,
         "row": result.row,
-        **({"input": dict(result.kept)} if result.kept else {}),
+        **({"input": dict(result.input_columns)} if result.input_columns else {}),
     }
 
 

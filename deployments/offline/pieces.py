@@ -69,14 +69,14 @@ class Piece:
 class Input:
     """The input of a run as it was found: its files, and the pieces they are read in.
 
-    ``files`` has of each file its name, bytes, rows and SHA-256; ``kept``, of Parquet, the columns that go to the
+    ``files`` has of each file its name, bytes, rows and SHA-256; ``input_columns``, of Parquet, those that go to the
     output.
     """
 
     format: Format
     files: list[dict[str, Any]] = field(default_factory=list)
     pieces: list[Piece] = field(default_factory=list)
-    kept: pa.Schema = field(default_factory=lambda: pa.schema([]))
+    input_columns: pa.Schema = field(default_factory=lambda: pa.schema([]))
 
     @property
     def num_rows(self) -> int:
@@ -144,7 +144,7 @@ def _parquet(file: SourceFile, found: Input, config: OfflineConfig) -> Iterator[
         table = pq.ParquetFile(stream)
         schema = table.schema_arrow
         _check_columns(schema, file, config)
-        found.kept = _unify(found.kept, _select_columns(schema), file)
+        found.input_columns = _unify(found.input_columns, _select_columns(schema), file)
         column = config.offline.columns.get("custom_id", "custom_id")
         first = 1
         for group in range(table.num_row_groups):
@@ -221,7 +221,7 @@ def _digest(file: SourceFile) -> str:
 def read_piece(piece: Piece, done: Set[int], config: OfflineConfig) -> Iterator[dict[str, Any]]:
     """Read a piece and yield its rows that are not done.
 
-    Each has ``file``, ``row``, ``custom_id``, ``kept`` (JSON) and ``REQUEST``.
+    Each has ``file``, ``row``, ``custom_id``, ``input_columns`` (JSON) and ``REQUEST``.
     """
     read = _parquet_rows if piece.format == "parquet" else _json_rows
     with Location.of(piece.url).open() as stream:
@@ -234,12 +234,12 @@ def _row(
     piece: Piece, number: int, found: Mapping[str, Any] | BadRequestError, config: OfflineConfig
 ) -> dict[str, Any]:
     """Return a row as Ray Data gets it: its place, its name, columns to copy, and its request or error."""
-    custom_id, kept = None, {}
+    custom_id, input_columns = None, {}
     try:
         if isinstance(found, BadRequestError):
             raise found
         if piece.format == "parquet" or config.offline.columns:
-            kept = {
+            input_columns = {
                 name: value
                 for name, value in found.items()
                 if name not in _NOT_KEPT and isinstance(value, (str, int, float, bool))
@@ -261,7 +261,7 @@ def _row(
         "row": number,
         # Arrow has no type for a column without a value.
         "custom_id": custom_id or "",
-        "kept": json.dumps(kept, ensure_ascii=False),
+        "input_columns": json.dumps(input_columns, ensure_ascii=False),
         REQUEST: json.dumps(request, ensure_ascii=False),
     }
 

@@ -155,8 +155,8 @@ def _merge_defaults(defaults: Mapping[str, Any], body: Mapping[str, Any]) -> dic
     if isinstance(body.get("vocab"), dict) and isinstance(defaults.get("vocab"), dict):
         return {**defaults, **body, "vocab": {**defaults["vocab"], **body["vocab"]}}
     if body.get("vocab") is not None or any(name.startswith("vocab_") for name in body):
-        kept = {name: value for name, value in defaults.items() if name.startswith("vocab_") and "vocab" not in body}
-        defaults = {name: value for name, value in defaults.items() if not name.startswith("vocab")} | kept
+        flat = {name: value for name, value in defaults.items() if name.startswith("vocab_") and "vocab" not in body}
+        defaults = {name: value for name, value in defaults.items() if not name.startswith("vocab")} | flat
     return {**defaults, **body}
 
 

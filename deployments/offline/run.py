@@ -80,7 +80,7 @@ def run(source: str, output: str, config: OfflineConfig, engines: Engines | None
     found = look_through(find_source(source, roots), config)
     with only_run(folder):
         claim_folder(folder, found, config)
-        parts = Parts(folder, found.format, found.kept)
+        parts = Parts(folder, found.format, found.input_columns)
         parts.clean()
         done: dict[str, set[int]] = defaultdict(set)
         for file, row, _ in parts.done():
@@ -129,7 +129,7 @@ def _result(row: dict[str, Any]) -> Result:
         file=row["file"],
         row=row["row"],
         custom_id=row["custom_id"] or None,
-        kept=json.loads(row["kept"]),
+        input_columns=json.loads(row["input_columns"]),
         status=answer["status"],
         body=body if answer["status"] == 200 else body["error"],
     )

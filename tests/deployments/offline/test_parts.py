@@ -26,7 +26,15 @@ ERROR = {"message": "No.", "type": "invalid_request_error", "param": "messages",
 
 def answer(row: int, **fields: Any) -> Result:
     return Result(
-        **{"file": "in", "row": row, "custom_id": None, "kept": {}, "status": 200, "body": COMPLETION, **fields}
+        **{
+            "file": "in",
+            "row": row,
+            "custom_id": None,
+            "input_columns": {},
+            "status": 200,
+            "body": COMPLETION,
+            **fields,
+        }
     )
 
 
@@ -40,7 +48,7 @@ def lines(folder: Path) -> list[dict[str, Any]]:
 
 def test_answers_and_errors_are_lines_of_output_files_of_batches(tmp_path: Path) -> None:
     parts = Parts(Location.of(str(tmp_path)), "jsonl", pa.schema([]))
-    parts.write([answer(1, custom_id="a", kept={"title": "t"}), error(2)])
+    parts.write([answer(1, custom_id="a", input_columns={"title": "t"}), error(2)])
     [good], [bad] = lines(tmp_path / "answers"), lines(tmp_path / "errors")
     assert good.pop("id").startswith("batch_req_")
     assert good == {
@@ -63,9 +71,11 @@ def test_answers_and_errors_are_lines_of_output_files_of_batches(tmp_path: Path)
 
 
 def test_of_a_table_the_columns_stay(tmp_path: Path) -> None:
-    kept = pa.schema([("title", pa.string()), ("level", pa.int32()), ("answer", pa.string())])
-    parts = Parts(Location.of(str(tmp_path)), "parquet", kept)
-    parts.write([answer(1, kept={"title": "t", "level": 3, "answer": "mine"}), error(2, kept={"title": "u"})])
+    input_columns = pa.schema([("title", pa.string()), ("level", pa.int32()), ("answer", pa.string())])
+    parts = Parts(Location.of(str(tmp_path)), "parquet", input_columns)
+    parts.write(
+        [answer(1, input_columns={"title": "t", "level": 3, "answer": "mine"}), error(2, input_columns={"title": "u"})]
+    )
     [good] = pq.read_table(tmp_path / "answers").to_pylist()
     assert json.loads(good.pop("completion")) == COMPLETION
     assert good == {
@@ -83,7 +93,7 @@ def test_of_a_table_the_columns_stay(tmp_path: Path) -> None:
 def test_parts_of_one_run_can_be_read_together(tmp_path: Path) -> None:
     parts = Parts(Location.of(str(tmp_path)), "parquet", pa.schema([("level", pa.int64())]))
     for row in range(5):
-        parts.write([answer(row, custom_id=None if row % 2 else "x", kept={} if row % 2 else {"level": row})])
+        parts.write([answer(row, custom_id=None if row % 2 else "x", input_columns={} if row % 2 else {"level": row})])
     assert sorted(pq.read_table(tmp_path / "answers")["row"].to_pylist()) == [0, 1, 2, 3, 4]
 
 

@@ -104,13 +104,13 @@ def test_parquet_is_read_by_row_groups(tmp_path: Path, make_config: MakeConfig) 
     pq.write_table(table, tmp_path / "in.parquet", row_group_size=3)
     found = look(tmp_path / "in.parquet", config)
     assert [(piece.first_row, piece.num_rows) for piece in found.pieces] == [(1, 3), (4, 3), (7, 1)]
-    assert found.kept.names == ["id", "q", "lang", "n", "weight"]
+    assert found.input_columns.names == ["id", "q", "lang", "n", "weight"]
     rows = read(found, config)
     assert json.loads(rows[0][REQUEST]["body"]) == {
         "model": "toy", "messages": ASKED, "vocab_lang": "es", "vocab_n_words": 100,
     }  # fmt: skip
     assert json.loads(rows[1][REQUEST]["body"]) == {"model": "toy", "messages": ASKED}
-    assert json.loads(rows[0]["kept"]) == {"id": "r1", "q": "Hello", "lang": "es", "n": 100, "weight": 0.5}
+    assert json.loads(rows[0]["input_columns"]) == {"id": "r1", "q": "Hello", "lang": "es", "n": 100, "weight": 0.5}
     assert fault(rows[6]).startswith("Row 7: The column 'q' has no prompt")
 
 
@@ -123,7 +123,7 @@ def test_parquet_with_messages_or_bodies(tmp_path: Path, make_config: MakeConfig
         {"model": "toy", "messages": ASKED},
         {"model": "toy", "messages": ASKED, "max_tokens": 5},
     ]
-    assert json.loads(rows[0]["kept"]) == {"title": "t"}
+    assert json.loads(rows[0]["input_columns"]) == {"title": "t"}
 
 
 @pytest.mark.parametrize(
