@@ -58,13 +58,13 @@ SeedOption: TypeAlias = Annotated[int | None, typer.Option(metavar="N", help="Th
 class WordListOptions:
     """The word-list options of a command: language, size, level, list file, and words added or left out."""
 
-    lang: str | None = None
-    words: int | None = None
-    list_file: Path | None = None
-    names: Sequence[str] | None = None
-    extra_words: Path | None = None
-    exclude_words: Path | None = None
-    level: str | None = None
+    lang: LangOption = None
+    words: WordsOption = None
+    level: LevelOption = None
+    list_file: ListOption = None
+    names: NamesOption = None
+    extra_words: ExtraWordsOption = None
+    exclude_words: ExcludeWordsOption = None
 
     def members(self) -> dict[str, Any]:
         """Build a request's ``vocab`` from the options, reading their word files.

@@ -13,17 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, Self
 import typer
 
 from wordbound.cli.asking import (
-    ExcludeWordsOption,
-    ExtraWordsOption,
-    LangOption,
-    LevelOption,
-    ListOption,
     MaxTokensOption,
-    NamesOption,
     QualityOption,
     UrlOption,
     WordListOptions,
-    WordsOption,
     drop_none,
     search_for_quality,
 )
@@ -42,13 +35,7 @@ PROMPT: Final = "> "
 
 
 def chat(
-    lang: LangOption = None,
-    words: WordsOption = None,
-    level: LevelOption = None,
-    list_file: ListOption = None,
-    names: NamesOption = None,
-    extra_words: ExtraWordsOption = None,
-    exclude_words: ExcludeWordsOption = None,
+    named: WordListOptions,
     max_tokens: MaxTokensOption = None,
     quality: QualityOption = "fast",
     plain: Annotated[
@@ -61,7 +48,6 @@ def chat(
     On a terminal each word shows by its colour and a mark after it how frequent it is. Lines of standard input are
     what is said; /words N changes how many words are used, /new begins anew, /quit ends.
     """
-    named = WordListOptions(lang, words, list_file, names, extra_words, exclude_words, level)
     is_terminal = sys.stdin.isatty()
     with Service(url) as service:
         body = drop_none({"max_tokens": max_tokens})

@@ -14,19 +14,7 @@ from vocab.options import ListOptions
 from vocab.text.checking.checker import TextChecker
 from vocab.text.checking.formats import FORMATS, NamedReport, Places, counts, percent, render_reports, why
 from vocab.text.checking.report import CheckedWord, TextReport
-from wordbound.cli.asking import ExcludeWordsOption, ExtraWordsOption, LangOption
-from wordbound.cli.lists import (
-    FolderOption,
-    LevelOption,
-    ListOption,
-    SafeOption,
-    SourceOption,
-    UnitOption,
-    WordsOption,
-    load_changes,
-    load_named_list,
-    num_words,
-)
+from wordbound.cli.lists import LocalListOptions
 
 ALL_LISTED: Final = 0
 NOT_ALL_LISTED: Final = 1
@@ -42,16 +30,7 @@ def check(
             metavar="FILE...", help="Plain text in UTF-8, Markdown, DOCX, EPUB or PDF; - is standard input."
         ),
     ],
-    lang: LangOption = None,
-    source: SourceOption = "auto",
-    safe: SafeOption = True,
-    list_file: ListOption = None,
-    words: WordsOption = None,
-    level: LevelOption = None,
-    folder: FolderOption = None,
-    unit: UnitOption = "form",
-    extra_words: ExtraWordsOption = None,
-    exclude_words: ExcludeWordsOption = None,
+    named: LocalListOptions,
     numbers: Annotated[bool, typer.Option("--numbers/--no-numbers", help="Allow numbers in digits.")] = True,
     new_words: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Words that are meant to be new: counted apart.")
@@ -69,11 +48,11 @@ def check(
     if sum(flags.values()) > 1:
         raise typer.BadParameter("choose one of --json, --csv and --html")
     try:
-        word_list = load_named_list(lang, list_file, source, safe, unit, level, folder)
-        changes = load_changes(extra_words, exclude_words)
+        word_list = named.load()
+        changes = named.load_changes()
         changes.check(word_list.language)
         new = () if new_words is None else _new_words(new_words)
-        checker = TextChecker(word_list, ListOptions(numbers=numbers), num_words(word_list, words, level), changes, new)
+        checker = TextChecker(word_list, ListOptions(numbers=numbers), named.num_words(word_list), changes, new)
         texts = [(name, _read(name)) for name in files]
     except (VocabularyError, OSError) as error:
         reason = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else error
@@ -85,8 +64,8 @@ def check(
             # Bytes, for the same output on every system.
             sys.stdout.buffer.write(render_reports(checked, form).encode())
     if not any(flags.values()):
-        for named in checked:
-            print("\n".join(_lines(*named)))
+        for one in checked:
+            print("\n".join(_lines(*one)))
     raise typer.Exit(NOT_ALL_LISTED if any(report.not_allowed for _, report in checked) else ALL_LISTED)
 
 

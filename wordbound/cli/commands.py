@@ -6,8 +6,10 @@ CommandError                    what a command says in one line before it ends
     └── AwayError           3   it cannot be reached, or has no capacity: the same may work later
 """
 
+import inspect
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
 from importlib import import_module
 from typing import Any, Final, NamedTuple
 
@@ -125,8 +127,35 @@ def _build(name: str) -> Any:
         add_completion=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    single.command(name)(function)
+    single.command(name)(_with_single_options(function))
     return typer.main.get_command(single)
+
+
+def _with_single_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Return a command whose parameters that are dataclasses are options of their own, one for each field."""
+    signature = inspect.signature(function, eval_str=True)
+    groups: dict[str, Any] = {
+        name: one.annotation for name, one in signature.parameters.items() if is_dataclass(one.annotation)
+    }
+    options: list[inspect.Parameter] = []
+    for name, parameter in signature.parameters.items():
+        if name not in groups:
+            options.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+            continue
+        options += [
+            inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=field.type)
+            for field in fields(groups[name])
+        ]
+
+    def run(**given: Any) -> None:
+        for name, group in groups.items():
+            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
+        function(**given)
+
+    run.__doc__ = function.__doc__
+    run.__annotations__ = {option.name: option.annotation for option in options}
+    run.__signature__ = signature.replace(parameters=options)  # type: ignore[attr-defined]
+    return run
 
 
 def _message(error: Exception) -> str:

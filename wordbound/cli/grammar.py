@@ -9,32 +9,11 @@ import typer
 from vocab.errors import VocabularyError
 from vocab.options import DEFAULT_OPTIONS, Case, End, Layout, ListOptions, Punctuation
 from vocab.text.grammar import Dialect, write_grammar
-from wordbound.cli.asking import ExcludeWordsOption, ExtraWordsOption, LangOption
-from wordbound.cli.lists import (
-    FolderOption,
-    LevelOption,
-    ListOption,
-    SafeOption,
-    SourceOption,
-    UnitOption,
-    WordsOption,
-    load_changes,
-    load_named_list,
-    num_words,
-)
+from wordbound.cli.lists import LocalListOptions
 
 
 def grammar(
-    lang: LangOption = None,
-    source: SourceOption = "auto",
-    safe: SafeOption = True,
-    list_file: ListOption = None,
-    words: WordsOption = None,
-    level: LevelOption = None,
-    folder: FolderOption = None,
-    unit: UnitOption = "form",
-    extra_words: ExtraWordsOption = None,
-    exclude_words: ExcludeWordsOption = None,
+    named: LocalListOptions,
     case: Annotated[Case, typer.Option(help="Where capitals may stand.")] = "auto",
     numbers: Annotated[bool, typer.Option("--numbers", help="Allow numbers in digits.")] = False,
     punctuation: Annotated[Punctuation, typer.Option(help="Which marks.")] = DEFAULT_OPTIONS.punctuation,
@@ -52,10 +31,10 @@ def grammar(
     A list file has one word a line, the most frequent first; empty lines and lines with # are left out.
     """
     try:
-        word_list = load_named_list(lang, list_file, source, safe, unit, level, folder)
+        word_list = named.load()
         options = ListOptions(case, layout, numbers, punctuation, end)
-        changes = load_changes(extra_words, exclude_words)
-        text = write_grammar(word_list, options, num_words(word_list, words, level), changes, dialect)
+        changes = named.load_changes()
+        text = write_grammar(word_list, options, named.num_words(word_list), changes, dialect)
         if output is None:
             sys.stdout.write(text)
         else:

@@ -23,11 +23,10 @@ from wordbound.cli.lists import (
     FolderOption,
     LevelOption,
     ListOption,
+    LocalListOptions,
     SafeOption,
     SourceOption,
     UnitOption,
-    load_named_list,
-    num_words,
 )
 from wordbound.published_levels import level_rows, read_table, word_families
 
@@ -138,10 +137,11 @@ def words(
     A line each: rank, word and lemma, with tabs between them. With --find those that begin so come first.
     """
     try:
-        word_list = load_named_list(lang, list_file, source, safe, unit, level, folder)
+        named = LocalListOptions(lang, source, safe, list_file, None, level, folder, unit)
+        word_list = named.load()
     except (VocabularyError, OSError) as error:
         raise InputError(str(error)) from None
-    found = words_with(word_list.up_to(num_words(word_list, None, level)), find)
+    found = words_with(word_list.up_to(named.num_words(word_list)), find)
     lemmas = KnownLemmas.of_language(word_list.language)
     for rank, word in found[offset : None if limit is None else offset + limit]:
         sys.stdout.write(f"{rank}\t{word}\t{lemmas.of(word) or ''}\n")

@@ -1,5 +1,6 @@
-"""The options that name a word list, the same for every command."""
+"""The options that name a word list of this machine, the same for every command."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
@@ -17,6 +18,7 @@ from vocab.lists.wordlists import (
     words_of_file,
 )
 from vocab.text.changes import ListChanges
+from wordbound.cli.asking import ExcludeWordsOption, ExtraWordsOption, LangOption
 
 SourceOption: TypeAlias = Annotated[
     AskedSource, typer.Option(help="wordfreq: the raw list, instead of the cleaned one.")
@@ -38,55 +40,60 @@ FolderOption: TypeAlias = Annotated[
 UnitOption: TypeAlias = Annotated[Unit, typer.Option(help="What N counts.")]
 
 
-def load_named_list(
-    lang: str | None,
-    path: Path | None,
-    source: AskedSource,
-    safe: bool,
-    unit: Unit,
-    level: str | None = None,
-    folder: Path | None = None,
-) -> WordList:
-    """Load the word list that the options name; of a level that is no band, the words of the level.
+@dataclass(frozen=True)
+class LocalListOptions:
+    """The options of a command that reads a word list on this machine."""
 
-    Raises:
-        typer.BadParameter: They name none, or do not go together.
-        VocabularyError, OSError: There is no such list, or it cannot be read.
-    """
-    if path is not None:
-        if level is not None:
-            raise typer.BadParameter("choose one of --list and --level")
-        if lang is not None:
-            check_language(lang)
-        word_list = WordList(lang or NO_LANGUAGE, words_of_file(path), "file")
-    elif level is not None:
-        if unit == "lemma":
-            raise typer.BadParameter("choose one of --unit and --level")
-        meant = resolve_level(level, lang, folder)
-        if meant.words is not None:
-            return WordList(meant.lang, meant.words, "file")
-        word_list = load_word_list(meant.lang, folder, source=source, safe=safe)
-    elif lang is not None:
-        word_list = load_word_list(lang, folder, source=source, safe=safe)
-    else:
-        raise typer.BadParameter("name a list: --lang TAG or --list FILE")
-    return group_by_lemma(word_list) if unit == "lemma" else word_list
+    lang: LangOption = None
+    source: SourceOption = "auto"
+    safe: SafeOption = True
+    list_file: ListOption = None
+    words: WordsOption = None
+    level: LevelOption = None
+    folder: FolderOption = None
+    unit: UnitOption = "form"
+    extra_words: ExtraWordsOption = None
+    exclude_words: ExcludeWordsOption = None
 
+    def load(self) -> WordList:
+        """Load the word list that the options name; of a level that is no band, the words of the level.
 
-def num_words(word_list: WordList, words: int | None, level: str | None) -> int:
-    """Return how many words of a list are allowed, by ``--words`` or ``--level``; else all of them.
+        Raises:
+            typer.BadParameter: They name none, or do not go together.
+            VocabularyError, OSError: There is no such list, or it cannot be read.
+        """
+        if self.list_file is not None:
+            if self.level is not None:
+                raise typer.BadParameter("choose one of --list and --level")
+            if self.lang is not None:
+                check_language(self.lang)
+            word_list = WordList(self.lang or NO_LANGUAGE, words_of_file(self.list_file), "file")
+        elif self.level is not None:
+            if self.unit == "lemma":
+                raise typer.BadParameter("choose one of --unit and --level")
+            meant = resolve_level(self.level, self.lang, self.folder)
+            if meant.words is not None:
+                return WordList(meant.lang, meant.words, "file")
+            word_list = load_word_list(meant.lang, self.folder, source=self.source, safe=self.safe)
+        elif self.lang is not None:
+            word_list = load_word_list(self.lang, self.folder, source=self.source, safe=self.safe)
+        else:
+            raise typer.BadParameter("name a list: --lang TAG or --list FILE")
+        return group_by_lemma(word_list) if self.unit == "lemma" else word_list
 
-    Raises:
-        typer.BadParameter: Both options say it.
-    """
-    if words is not None and level is not None:
-        raise typer.BadParameter("choose one of --words and --level")
-    return words or BANDS.get(level or "") or word_list.num_ranks
+    def num_words(self, word_list: WordList) -> int:
+        """Return how many words of a list are allowed, by ``--words`` or ``--level``; else all of them.
 
+        Raises:
+            typer.BadParameter: Both options say it.
+        """
+        if self.words is not None and self.level is not None:
+            raise typer.BadParameter("choose one of --words and --level")
+        return self.words or BANDS.get(self.level or "") or word_list.num_ranks
 
-def load_changes(extra_words: Path | None, exclude_words: Path | None) -> ListChanges:
-    """Read the files of extra and excluded words into the changes of a list."""
-    return ListChanges(_words(extra_words), _words(exclude_words))
+    def load_changes(self) -> ListChanges:
+        """Read the files of extra and excluded words into the changes of a list."""
+        return ListChanges(_words(self.extra_words), _words(self.exclude_words))
 
 
 def _words(path: Path | None) -> tuple[str, ...]:

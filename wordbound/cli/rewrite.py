@@ -10,16 +10,9 @@ import typer
 
 from vocab.text.checking.formats import percent
 from wordbound.cli.asking import (
-    ExcludeWordsOption,
-    ExtraWordsOption,
-    LangOption,
-    LevelOption,
-    ListOption,
-    NamesOption,
     SeedOption,
     UrlOption,
     WordListOptions,
-    WordsOption,
     drop_none,
     read_text,
 )
@@ -32,13 +25,7 @@ REWRITE: Final = "/v1/vocabularies/rewrite"
 
 def rewrite(
     file: Annotated[str, typer.Argument(metavar="FILE", help="Plain text in UTF-8; - is standard input.")],
-    lang: LangOption = None,
-    words: WordsOption = None,
-    level: LevelOption = None,
-    list_file: ListOption = None,
-    names: NamesOption = None,
-    extra_words: ExtraWordsOption = None,
-    exclude_words: ExcludeWordsOption = None,
+    word_list: WordListOptions,
     keep_names: Annotated[
         bool, typer.Option("--keep-names/--no-keep-names", help="Let names in the text count as listed.")
     ] = True,
@@ -54,7 +41,7 @@ def rewrite(
     The exit status is 1 where words that are not in the list are left.
     """
     text = read_text(file)
-    vocab = WordListOptions(lang, words, list_file, names, extra_words, exclude_words, level).members()
+    vocab = word_list.members()
     body = drop_none({"text": text, "vocab": vocab, "seed": seed, "keep_names": None if keep_names else False})
     is_shown = out is None and not as_json and sys.stdout.isatty()
     with Service(url) as service, open_whole(out) as output:

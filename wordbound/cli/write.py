@@ -10,18 +10,11 @@ import typer
 
 from wordbound.cli.asking import (
     STANDARD_INPUT,
-    ExcludeWordsOption,
-    ExtraWordsOption,
-    LangOption,
-    LevelOption,
-    ListOption,
     MaxTokensOption,
-    NamesOption,
     QualityOption,
     SeedOption,
     UrlOption,
     WordListOptions,
-    WordsOption,
     drop_none,
     must_use_of,
     new_words_of,
@@ -45,13 +38,8 @@ def write(
     brief: Annotated[
         str | None, typer.Option(metavar="FILE", help="A file that says what to write, instead of or before PROMPT.")
     ] = None,
-    lang: LangOption = None,
-    words: WordsOption = None,
-    level: LevelOption = None,
-    list_file: ListOption = None,
-    names: NamesOption = None,
-    extra_words: ExtraWordsOption = None,
-    exclude_words: ExcludeWordsOption = None,
+    *,
+    word_list: WordListOptions,
     must_use: Annotated[
         list[str] | None, typer.Option(metavar="WORD[:COUNT]", help="A word that the text is to have; may be repeated.")
     ] = None,
@@ -87,7 +75,7 @@ def write(
     The text goes to standard output as it is written, and a line about its words to standard error. The exit status is
     1 where a word of --must-use is missing.
     """
-    vocab = WordListOptions(lang, words, list_file, names, extra_words, exclude_words, level).members()
+    vocab = word_list.members()
     vocab |= drop_none(
         {
             "must_use": must_use_of(must_use, any_form=any_form),
