@@ -209,7 +209,7 @@ def module_shapes(model: Any) -> dict[str, Shape]:
 
 
 def choose(cards: Mapping[str, Card | None], lang: str | None, n_words: int) -> str | None:
-    """Return the name of the adapter trained most narrowly for a list, the first by name of several, or None."""
+    """Choose, by the cards of adapters, the one trained most narrowly for a list; None where none was."""
     fitting = [
         (card.num_lengths, name) for name, card in cards.items() if card is not None and card.fits(lang, n_words)
     ]

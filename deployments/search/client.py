@@ -73,7 +73,7 @@ class SearchClient:
         """
         extra_args = dict(sampling_params.extra_args or {})
         search: SearchRequest | None = extra_args.pop(SEARCH_ARGUMENT, None)
-        return self._after_prefill(
+        return self._refusing_unfitting(
             self._generate(prompt, sampling_params, request_id, search, extra_args, options), sampling_params
         )
 
@@ -198,10 +198,10 @@ class SearchClient:
         if params.output_kind != RequestOutputKind.DELTA:
             yield outputs.join_parts(parts)
 
-    def _after_prefill(
+    def _refusing_unfitting(
         self, answer: AsyncGenerator[RequestOutput, None], params: SamplingParams
     ) -> AsyncGenerator[RequestOutput, None]:
-        """Return the answer; after a prefill, one that refuses where no text of the list fits there.
+        """Return the answer, refusing where the text that a client began cannot end in time.
 
         Without a prefill that is known beforehand.
         """

@@ -157,7 +157,7 @@ def read_reply(line: bytes) -> Reply:
     try:
         values = json.loads(line)
         return Reply(
-            compiled=_read_compiled(values["compiled"]),
+            compiled=_parse_artefact(values["compiled"]),
             fewest_tokens=values["fewest_tokens"],
             error=_error(values["error"]),
             resident_bytes=int(values["resident_bytes"]),
@@ -166,7 +166,8 @@ def read_reply(line: bytes) -> Reply:
         raise ValueError(f"no reply: {error}") from None
 
 
-def _read_compiled(values: dict[str, Any] | None) -> Compiled | None:
+def _parse_artefact(values: dict[str, Any] | None) -> Compiled | None:
+    """Parse what the compile process replied of its artefact; None if it has none."""
     if values is None:
         return None
     return Compiled(dropped_words=tuple(values.pop("dropped_words")), **values)

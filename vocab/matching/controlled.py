@@ -91,7 +91,7 @@ class ControlledStates:
         """Write the mask of a state under the controls, as ``ListStates.fill``."""
         progress, readings = self._unpack_state(state)
         after = self._after_word(progress, readings)
-        may_stop = self._may_stop(after) and self._can_stop(progress, readings)
+        may_stop = self._may_stop(after) and self._is_complete(progress, readings)
         for course in self._courses(progress, after, budget):
             course.fill(out, readings, budget)
             self._clear_unwanted(out, course, progress, after, readings)
@@ -99,13 +99,13 @@ class ControlledStates:
                 set_token_bits(out, stops, True)
             if out.any():
                 return
-        set_token_bits(out, stops, self._can_stop(progress, readings))
+        set_token_bits(out, stops, self._is_complete(progress, readings))
 
     def target(self, state: State, token: int, budget: int) -> State:
         """Return the state that a token leads to under the controls, as ``ListStates.target``."""
         progress, readings = self._unpack_state(state)
         after = self._after_word(progress, readings)
-        may_stop = self._may_stop(after) and self._can_stop(progress, readings)
+        may_stop = self._may_stop(after) and self._is_complete(progress, readings)
         for course in self._courses(progress, after, budget):
             found = course.target(readings, token, budget)
             if found and token in self._unwanted_tokens(course, progress, after, readings):
@@ -122,7 +122,7 @@ class ControlledStates:
 
     def can_stop(self, state: State) -> bool:
         """Return whether a text is complete, whatever the author still asks, as ``ListStates.can_stop``."""
-        return self._can_stop(*self._unpack_state(state))
+        return self._is_complete(*self._unpack_state(state))
 
     def is_in_word(self, state: State) -> bool:
         """Return whether the text ends in a word, as ``ListStates.is_in_word``."""
@@ -304,8 +304,8 @@ class ControlledStates:
         ]
         return self._paths_of(frozenset(ranks)) if ranks else None
 
-    def _can_stop(self, progress: Progress, readings: State) -> bool:
-        """Return whether a text with these readings is complete, new words included."""
+    def _is_complete(self, progress: Progress, readings: State) -> bool:
+        """Return whether a text is complete, whatever is still asked of it; its last word may be a new one."""
         course = Course(self._states, self._open_word_states(progress), self._states, self._introduced_paths(progress))
         return any(
             (gap := course.gap_after(reading)) is not None and self.frame.is_complete[-1 - gap] for reading in readings

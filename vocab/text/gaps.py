@@ -91,7 +91,7 @@ def number_steps(place: Place) -> Iterator[Step]:
 _AFTER_FREE: Final = frozenset({"word", "possessable", "digits", "close"})
 
 
-class FreeMarks(NamedTuple):
+class UnpairedMarks(NamedTuple):
     """``punctuation`` ``full``, ``basic`` and ``none``: marks in short runs, unpaired."""
 
     marks: Marks
@@ -129,7 +129,7 @@ class FreeMarks(NamedTuple):
             yield from number_steps(place)
 
     def _gap_steps(self, place: Place) -> Iterator[Step]:
-        """Yield the steps after a word or closing mark: closing marks, blanks, dashes and line breaks."""
+        """Yield the characters that may follow a word or closing mark, and where to."""
         run, seen = (place.run, place.seen) if place.kind == "close" else (0, NO_MARK)
         if run < marks.MAX_CLOSE_RUN:
             for mark in self.marks.close:
@@ -311,7 +311,7 @@ def build_gap_automaton(options: ListOptions, language: str) -> GapAutomaton:
         paired = PairedMarks(marks_of_language(language), options.layout, options.numbers, options.end)
         return _build(paired, language in POSSESSIVE_LANGUAGES, language in ELISION_LANGUAGES)
     spelled = marks_of(options.punctuation, language)
-    return _build(FreeMarks(spelled, options.layout, options.numbers, options.end), True, True)
+    return _build(UnpairedMarks(spelled, options.layout, options.numbers, options.end), True, True)
 
 
 @lru_cache(maxsize=64)

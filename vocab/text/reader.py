@@ -287,10 +287,10 @@ class _Words:
         """Return whether a word is only the beginning of a listed one; words beyond N count where none is within."""
         if not word or self._word(word, True) is not None:
             return False
-        begun = _SEPARATOR + _plain(word)
+        begun = _SEPARATOR + _fold_case(word)
         for words in ((*self._word_list.up_to(self._n_words).words, *self._extra_words.words), self._word_list.words):
             # One text is searched at once: 30 ms for the longest list, a tenth of what its words take one by one.
-            listed = _SEPARATOR + _plain(_SEPARATOR.join(words)) + _SEPARATOR
+            listed = _SEPARATOR + _fold_case(_SEPARATOR.join(words)) + _SEPARATOR
             if begun in listed:
                 return begun + _SEPARATOR not in listed
         return False
@@ -324,8 +324,8 @@ class _Words:
         return min((rank for rank in ranks if rank <= self._n_words and rank not in self._left_out), default=None)
 
 
-def _plain(text: str) -> str:
-    """Fold capitals and apostrophes of a text, to search words in it."""
+def _fold_case(text: str) -> str:
+    """Fold capitals and apostrophes, to find a text's last word among listed ones."""
     typewriter, curly = marks.APOSTROPHES
     return text.casefold().replace(curly, typewriter)
 

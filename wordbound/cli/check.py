@@ -12,7 +12,7 @@ from vocab.errors import DocumentError, EmptyWordListError, VocabularyError
 from vocab.lists.wordlists import words_of_file
 from vocab.options import ListOptions
 from vocab.text.checking.checker import TextChecker
-from vocab.text.checking.formats import FORMATS, NamedReport, Places, counts, percent, render_reports, why
+from vocab.text.checking.formats import FORMATS, NamedReport, Places, format_counts, percent, render_reports, why
 from vocab.text.checking.report import CheckedWord, TextReport
 from wordbound.cli.lists import LocalListOptions
 
@@ -92,7 +92,7 @@ def _read(name: str) -> str:
 
 def _lines(name: str | None, report: TextReport) -> Iterator[str]:
     """Yield a report of a text for people: counts, coverage, rank bands, and unlisted words with places."""
-    heading = f"{name or STANDARD_INPUT}: {counts(report)}"
+    heading = f"{name or STANDARD_INPUT}: {format_counts(report)}"
     if report.coverage is None:
         yield f"{heading}; there are no words"
     else:

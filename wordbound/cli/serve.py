@@ -35,7 +35,7 @@ def check_installed(command: str, *more: str) -> None:
 
 
 def run_to_its_end(arguments: Sequence[str], environment: Mapping[str, str], *, explains_errors: bool = False) -> None:
-    """Run a Python program as a child process until it ends; the keys that end this one end it.
+    """Run a Python program as a child process until it ends, by Ctrl-C too.
 
     ``explains_errors`` is whether the program has the exit statuses of a command, and prints what is wrong.
 

@@ -27,7 +27,7 @@ from wordbound.cli.terminal import Waiting, note, open_whole
 
 CHAT: Final = "/v1/chat/completions"
 
-Block: TypeAlias = Mapping[str, Any]
+VocabBlock: TypeAlias = Mapping[str, Any]
 """The member ``vocab`` of an answer."""
 
 
@@ -127,7 +127,7 @@ class StreamedAnswer:
 
     def __init__(self) -> None:
         self.text = ""
-        self.block: Block = {}
+        self.block: VocabBlock = {}
         self.reason: str | None = None
 
     def read(self, service: Service, body: Mapping[str, Any]) -> Iterator[str]:
@@ -153,7 +153,7 @@ def stream_answer(service: Service, body: Mapping[str, Any], output: Any) -> Str
     return answer
 
 
-def summary_of(block: Block, reason: str | None) -> Iterator[str]:
+def summary_of(block: VocabBlock, reason: str | None) -> Iterator[str]:
     """Yield lines for people about a text: word counts, new words, and what is missing."""
     if block:
         rarest = f", the rarest has rank {block['max_rank']:,}" if block.get("max_rank") else ""
@@ -166,7 +166,7 @@ def summary_of(block: Block, reason: str | None) -> Iterator[str]:
         yield f"not used as often as asked: {', '.join(missing)}"
 
 
-def format_missing_words(block: Block) -> list[str]:
+def format_missing_words(block: VocabBlock) -> list[str]:
     """List, for people, the ``must_use`` words used too seldom, with counts."""
     return [
         f"{word['word']} ({word.get('used', 0)} of {word.get('count', 1)})"
@@ -175,8 +175,8 @@ def format_missing_words(block: Block) -> list[str]:
     ]
 
 
-def glossary_of(block: Block) -> Iterator[str]:
-    """Yield the lines of a glossary: each new word once, in alphabetical order, with its rank."""
+def glossary_of(block: VocabBlock) -> Iterator[str]:
+    """Yield the glossary of an answer: its new words by alphabet, each with its rank."""
     by_lemma: dict[str, dict[str, Any]] = {}
     for word in block.get("new_words") or ():
         by_lemma.setdefault(word.get("lemma") or word["word"], word)

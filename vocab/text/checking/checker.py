@@ -133,7 +133,7 @@ class TextChecker:
             word = match[0]
             # A symbol between a sentence and the next one is no word of either.
             starts = not after_word or self._starts_sentence(text[after_word:start])
-            if self._phrases and (shapes := self._phrases.get(_plain(word))):
+            if self._phrases and (shapes := self._phrases.get(_fold_case(word))):
                 num_tries += len(shapes)
                 if num_tries > MAX_TRIES:
                     raise ListTooLargeError(
@@ -304,11 +304,11 @@ def unit_pattern() -> re.Pattern[str]:
 def _letter() -> str:
     """Return a pattern of one letter, digit or combining mark."""
     # \w leaves out combining marks, which are half of what is written in Hindi.
-    return rf"(?![{_HIDDEN}])(?:[^\W_]|[{_ranges(_is_mark_or_shape)}])"
+    return rf"(?![{_HIDDEN}])(?:[^\W_]|[{_ranges(_is_letter_outside_w)}])"
 
 
-def _is_mark_or_shape(char: str) -> bool:
-    """Return whether a character is a combining mark, or a letter in a shape: circled, squared, Braille."""
+def _is_letter_outside_w(char: str) -> bool:
+    """Return whether a word may hold a character that ``\\w`` lacks: a mark, or a letter in a shape."""
     category = unicodedata.category(char)
     if category != "So":
         return category[0] == "M"
@@ -340,7 +340,7 @@ def _phrases(entries: Iterable[str]) -> Phrases:
         if pattern.fullmatch(entry):
             continue
         if first := pattern.search(entry):
-            found.setdefault(_plain(first[0]), set()).add((first.start(), len(entry)))
+            found.setdefault(_fold_case(first[0]), set()).add((first.start(), len(entry)))
     return {word: _longest_first(shapes) for word, shapes in found.items()}
 
 
@@ -353,7 +353,7 @@ def _longest_first(shapes: Iterable[tuple[int, int]]) -> Sequence[tuple[int, int
     return sorted(shapes, key=lambda shape: (-shape[1], shape))
 
 
-def _plain(word: str) -> str:
+def _fold_case(word: str) -> str:
     """Fold capitals and apostrophes of a word, as a key of the index."""
     typewriter, curly = marks.APOSTROPHES
     return word.casefold().replace(curly, typewriter)

@@ -54,8 +54,8 @@ def percent(share: float | None) -> str:
     return "100%" if share is None or share >= 1 else f"{int(1000 * share) / 10}%"
 
 
-def counts(report: TextReport) -> str:
-    """Format how many words a text has, and symbols where it has any, for people."""
+def format_counts(report: TextReport) -> str:
+    """Format a report's counts, for a page or a command: 120 words, 80 different."""
     symbols = f", {report.num_symbols:,} symbols" if report.num_symbols else ""
     return f"{report.num_words:,} words, {report.num_distinct_words:,} different{symbols}"
 
@@ -186,7 +186,7 @@ def _page(checked: Sequence[NamedReport]) -> Iterator[str]:
 
 def _figures(report: TextReport) -> Iterator[str]:
     """Yield the HTML of a report's figures, which are the legend of its colours too."""
-    yield f"<p>{counts(report)}"
+    yield f"<p>{format_counts(report)}"
     if report.coverage is not None:
         yield f"; {percent(report.coverage)} of the words are in the list"
     if report.num_of_declared and report.coverage_with_new is not None:
