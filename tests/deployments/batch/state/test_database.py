@@ -70,7 +70,8 @@ def test_threads_that_open_a_new_database_at_once_make_one(database_url: str) ->
 
 
 def test_processes_that_open_a_new_database_at_once_make_one(database_url: str) -> None:
-    program = "import sys; from deployments.batch.state.store import Store; Store(sys.argv[1]).num_files_bytes('anna')"
+    use = "BatchStore(sys.argv[1]).num_files_bytes('anna')"
+    program = f"import sys; from deployments.batch.state.store import BatchStore; {use}"
     processes = [subprocess.Popen([sys.executable, "-c", program, database_url]) for _ in range(4)]
     assert [process.wait(timeout=60) for process in processes] == [0, 0, 0, 0]
 
