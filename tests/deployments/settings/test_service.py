@@ -127,6 +127,12 @@ def test_a_model_in_a_folder_is_named_for_the_folder() -> None:
         ({"colour": "red"}, {}, ["colour", "unknown setting", "model_name"]),
         ({"limits": {"max_words": 1}}, {}, ["limits.max_words", "unknown setting"]),
         ({"limits": {"allowed_new_tokens": [5000]}}, {}, ["limits", "allowed_new_tokens above max_new_tokens"]),
+        ({"limits": {"max_headers": 101}}, {}, ["limits.max_headers=101", "less than or equal to 100"]),
+        (
+            {"limits": {"max_header_bytes": 65_537}},
+            {},
+            ["limits.max_header_bytes=65537", "or equal to 65536"],
+        ),
         ({"limits": 3}, {}, ["limits=3", "keys and values"]),
         ({"secrets_dir": "/no/folder"}, {}, ["secrets_dir='/no/folder'", "folder of text files"]),
         ({}, {"SECRETS_DIR": "/no/folder"}, ["SECRETS_DIR='/no/folder'", "folder of text files"]),
