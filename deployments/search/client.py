@@ -73,7 +73,7 @@ class SearchClient:
         """
         extra_args = dict(sampling_params.extra_args or {})
         search: SearchRequest | None = extra_args.pop(SEARCH_ARGUMENT, None)
-        return self._refusing_unfitting(
+        return self._with_fit_check(
             self._generate(prompt, sampling_params, request_id, search, extra_args, options), sampling_params
         )
 
@@ -198,7 +198,7 @@ class SearchClient:
         if params.output_kind != RequestOutputKind.DELTA:
             yield outputs.join_parts(parts)
 
-    def _refusing_unfitting(
+    def _with_fit_check(
         self, answer: AsyncGenerator[RequestOutput, None], params: SamplingParams
     ) -> AsyncGenerator[RequestOutput, None]:
         """Return the answer, refusing where the text that a client began cannot end in time.
@@ -207,9 +207,9 @@ class SearchClient:
         """
         grammar = None if params.structured_outputs is None else params.structured_outputs.grammar
         reference = None if grammar is None else GrammarReference.parse(grammar)
-        return answer if reference is None or reference.place is None else self._refuse_unfitting(answer, params)
+        return answer if reference is None or reference.place is None else self._check_fit(answer, params)
 
-    async def _refuse_unfitting(
+    async def _check_fit(
         self, answer: AsyncGenerator[RequestOutput, None], params: SamplingParams
     ) -> AsyncGenerator[RequestOutput, None]:
         """Refuse an answer whose text cannot end within ``max_tokens`` after its prefill, else yield it."""

@@ -87,14 +87,12 @@ def serve(
     exit status is 1. What `serve run` needs in its environment is set.
     """
     check_installed("serve")
-    _check_service(config, os.environ.get("MODEL_NAME"), check_machine=check)
+    _check_service(config, check_machine=check)
     _run_service(config, os.environ)
 
 
-def _check_service(config: Path, model: str | None, *, check_machine: bool = True) -> None:
-    """Check that the service of a YAML file has a key and, unless told not to, what it needs of this machine.
-
-    ``model`` is the one to serve; None means that of the file.
+def _check_service(config: Path, *, check_machine: bool = True, check_model: bool = True) -> None:
+    """Check that the service of a YAML file has a key and what it needs of this machine.
 
     Raises:
         InputError: The file cannot be read, or there is no key.
@@ -104,7 +102,8 @@ def _check_service(config: Path, model: str | None, *, check_machine: bool = Tru
     if not _has_secret(read.settings, os.environ):
         raise InputError("set SECRET_TOKEN to the key of the service, such as that of `openssl rand -hex 32`")
     if check_machine:
-        failed = [found for found in findings(model or read.model, read.port) if found.level == "fail"]
+        model = (os.environ.get("MODEL_NAME") or read.model) if check_model else None
+        failed = [found for found in findings(model, read.port) if found.level == "fail"]
         for found in failed:
             note(str(found))
         if failed:
@@ -196,14 +195,14 @@ def train(
     for option, value in given.items():
         arguments += [f"--{option.replace('_', '-')}", str(value)]
     if service is not None:
-        # Before the training, which may take hours.
-        _check_service(service, model or str(out))
+        # Before the training, which may take hours; its model is not there yet.
+        _check_service(service, check_model=False)
     run_to_its_end(arguments, os.environ, explains_errors=True)
     if service is not None:
-        _run_service(service, os.environ | _trained_environment(out.resolve()))
+        _run_service(service, os.environ | _environment_of(out.resolve()))
 
 
-def _trained_environment(out: Path) -> dict[str, str]:
+def _environment_of(out: Path) -> dict[str, str]:
     """Return the variables by which a service has the model of a training's folder: a decoder, or base and adapter."""
     adapter = out / "adapter"
     if not adapter.is_dir():

@@ -9,6 +9,9 @@ from typing import Final
 
 from wordbound.train.config import TrainError
 
+END: Final = "<|endoftext|>"
+"""Ends each document, and begins each prompt."""
+
 _BLANK_LINES: Final = re.compile(r"\n[ \t\r]*\n\s*")
 _CHUNK_BYTES: Final = 1 << 20
 

@@ -23,8 +23,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from transformers.utils import logging
 
 from wordbound.train.config import TrainError
-from wordbound.train.corpus import Source
-from wordbound.train.decoder_checkpoint import CHECKPOINT, END, REPORT, load, save, writing
+from wordbound.train.corpus import END, Source
+from wordbound.train.decoder_checkpoint import CHECKPOINT, REPORT, as_train_errors, load_checkpoint, save_checkpoint
 from wordbound.train.writing import write_bytes
 
 _HEAD_SIZES: Final = (32, 64, 96, 128, 160, 192, 224, 256)
@@ -102,7 +102,7 @@ def train_decoder(config: DecoderConfig, report: Callable[[str], None] = print) 
     else:
         for epoch in figures["epochs"]:
             report(_line(epoch, config))
-    with writing(config.output):
+    with as_train_errors(config.output):
         (config.output / CHECKPOINT).unlink(missing_ok=True)
     return config.output
 
@@ -111,7 +111,7 @@ def _open_report(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
     """Read the folder's ``training.json``, or begin it where nothing was trained; TrainError for another run's."""
     path = folder / REPORT
     new = {"settings": settings, "epochs": []}
-    with writing(folder):
+    with as_train_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         if not path.exists():
             if any(folder.iterdir()):
@@ -133,7 +133,7 @@ def _open_report(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
 def _train(config: DecoderConfig, source: Source, figures: dict[str, Any], report: Callable[[str], None]) -> None:
     """Train the epochs that are left, from the checkpoint on, and save the model after each."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    state = load(config.output / CHECKPOINT, device)
+    state = load_checkpoint(config.output / CHECKPOINT, device)
     tokenizer = _train_tokenizer(config, source) if state is None else Tokenizer.from_str(state["tokenizer"])
     trained, held_out = _windows(config, source, tokenizer)
     torch.manual_seed(config.seed)
@@ -165,7 +165,7 @@ def _train(config: DecoderConfig, source: Source, figures: dict[str, Any], repor
         figure["sample"] = _sample(config, model, tokenizer, number)
         figure["seconds"] = round(time.monotonic() - started, 1)
         figures["epochs"].append(figure)
-        save(config.output, model, tokenizer, optimizer, figures)
+        save_checkpoint(config.output, model, tokenizer, optimizer, figures)
         report(_line(figure, config))
 
 

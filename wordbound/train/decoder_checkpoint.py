@@ -14,10 +14,8 @@ from tokenizers import Tokenizer
 from transformers import GenerationConfig, PreTrainedTokenizerFast
 
 from wordbound.train.config import TrainError
+from wordbound.train.corpus import END
 from wordbound.train.writing import write_bytes
-
-END: Final = "<|endoftext|>"
-"""Ends each document, and begins each prompt."""
 
 CHAT_TEMPLATE: Final = "{{ bos_token }}{% for message in messages %}{{ message['content'] }}\n{% endfor %}"
 """A question is a line of a document that the answer continues."""
@@ -28,7 +26,7 @@ CHECKPOINT: Final = "checkpoint.pt"
 # The folder.
 
 
-def save(folder: Path, model: Any, tokenizer: Tokenizer, optimizer: Any, figures: dict[str, Any]) -> None:
+def save_checkpoint(folder: Path, model: Any, tokenizer: Tokenizer, optimizer: Any, figures: dict[str, Any]) -> None:
     """Write the model, the figures and, last, the checkpoint; each file is replaced whole."""
     context, end = model.config.max_position_embeddings, model.config.eos_token_id
     model.generation_config = GenerationConfig(bos_token_id=end, eos_token_id=end, pad_token_id=end)
@@ -45,7 +43,7 @@ def save(folder: Path, model: Any, tokenizer: Tokenizer, optimizer: Any, figures
     written = io.BytesIO()
     torch.save(state, written)
     new = folder / ".new"
-    with writing(folder):
+    with as_train_errors(folder):
         try:
             model.save_pretrained(new)
             fast.save_pretrained(new)
@@ -57,7 +55,7 @@ def save(folder: Path, model: Any, tokenizer: Tokenizer, optimizer: Any, figures
         write_bytes(folder / CHECKPOINT, written.getbuffer())
 
 
-def load(checkpoint: Path, device: torch.device) -> Any:
+def load_checkpoint(checkpoint: Path, device: torch.device) -> Any:
     """Load a checkpoint; None where there is none, TrainError where it is damaged."""
     if not checkpoint.exists():
         return None
@@ -68,7 +66,7 @@ def load(checkpoint: Path, device: torch.device) -> Any:
 
 
 @contextmanager
-def writing(folder: Path) -> Iterator[None]:
+def as_train_errors(folder: Path) -> Iterator[None]:
     """Turn a failed write into the folder into a TrainError."""
     try:
         yield

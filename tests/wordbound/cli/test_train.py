@@ -55,7 +55,8 @@ def test_what_was_trained_is_served_where_that_is_asked_for(
             served.append((arguments, environment))
 
     monkeypatch.setattr("wordbound.cli.serve.run_to_its_end", run)
-    monkeypatch.setattr("wordbound.cli.serve.findings", lambda model, port: [])
+    # A model that is not trained yet is not looked for.
+    monkeypatch.setattr("wordbound.cli.serve.findings", lambda model, port: [] if model is None else pytest.fail(model))
     monkeypatch.delenv("MODEL_NAME", raising=False)
     given = ["--task", "decoder", "--file-path", "a.txt"] if task == "decoder" else ["--model", "base"]
     command = ["train", str(out), *given, "--serve", str(config)]

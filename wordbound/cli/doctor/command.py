@@ -83,10 +83,10 @@ def doctor(
         raise typer.Exit(NOT_AS_ASKED)
 
 
-def findings(model_name: str, port: int, url: str | None = None) -> Iterator[Finding]:
+def findings(model_name: str | None, port: int, url: str | None = None) -> Iterator[Finding]:
     """Run all checks of this machine, in the order in which faults are to be mended; yield what each found.
 
-    Those of the service run only where it is installed.
+    Those of the service run only where it is installed, and none of the model where ``model_name`` is None.
     """
     installed = packages.installed_packages()
     engine = packages.find_engine(installed)
@@ -104,7 +104,7 @@ def findings(model_name: str, port: int, url: str | None = None) -> Iterator[Fin
         yield packages.check_plugin()
         yield machine.check_port(port)
         yield machine.check_shared_memory()
-    if serves or model_name:
+    if model_name is not None and (serves or model_name):
         yield machine.check_model(model_name)
         yield machine.check_memory(machine.weight_bytes(model_name) if model_name else None, gpus, engine)
     if url:
