@@ -18,7 +18,7 @@ import numpy.typing as npt
 from benchmarks.engines import Definition, Engine, ModelTokenizer, make_engine
 from benchmarks.machine import memory_mib, use_one_core
 from benchmarks.texts import OPTIONS, TextSet, text_sets, unlisted_texts
-from vocab.automaton.speller import Speller
+from vocab.automaton.tokenizer import Speller
 from vocab.lists.wordlists import load_word_list
 
 NUM_COPIES: Final = 2_000

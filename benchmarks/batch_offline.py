@@ -15,7 +15,7 @@ from typing import Any
 from deployments.replica.prompts.chat_template import hint_line
 from deployments.settings.limits import NO_REPEAT_NGRAM_SIZE
 from vocab.artefacts.artefact import ArtefactFolder
-from vocab.automaton.speller import load_speller
+from vocab.automaton.tokenizer import load_speller
 from vocab.automaton.trie_builder import build_words
 from vocab.lists.wordlists import load_word_list
 from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE

@@ -31,7 +31,7 @@ from vocab.artefacts.artefact import ArtefactFolder  # noqa: E402
 from vocab.automaton.compiled_list import CompiledList  # noqa: E402
 from vocab.automaton.frame import Frame, FrameTokens  # noqa: E402
 from vocab.automaton.overlay import Overlay, build_overlay  # noqa: E402
-from vocab.automaton.speller import Speller  # noqa: E402
+from vocab.automaton.tokenizer import Speller  # noqa: E402
 from vocab.automaton.trie_builder import build_words  # noqa: E402
 from vocab.compiler.warm_up import warm_up  # noqa: E402
 from vocab.lists.wordlists import WordList, load_word_list  # noqa: E402

@@ -75,7 +75,7 @@ def main() -> None:
 
     from vocab.artefacts.artefact import ArtefactFolder
     from vocab.automaton.frame import FrameTokens
-    from vocab.automaton.speller import load_speller
+    from vocab.automaton.tokenizer import load_speller
     from vocab.matching.matcher import Matcher
     from vocab.matching.states import ListStates, frame_for
     from vocab.options import DEFAULT_OPTIONS

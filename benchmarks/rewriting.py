@@ -24,7 +24,7 @@ sys.path.insert(0, str(ROOT))
 from vocab.lists.wordlists import load_word_list  # noqa: E402
 from vocab.options import ListOptions  # noqa: E402
 from vocab.text.changes import ListChanges  # noqa: E402
-from vocab.text.checking.checker import TextChecker  # noqa: E402
+from vocab.text.checker import TextChecker  # noqa: E402
 
 PROMPT: Final = "Rewrite this text in simple words: {}"
 MAX_TOKENS: Final = 200

@@ -15,9 +15,9 @@ from vllm.outputs import CompletionOutput, RequestOutput
 from vllm.sampling_params import RequestOutputKind, SamplingParams
 from vllm.v1.engine.output_processor import RequestOutputCollector
 
+from deployments import ray_private
 from deployments.app import build_with
 from deployments.replica.deployment import Replica
-from deployments.replica.engine import ray_llm
 
 TOKENS_PER_S: Final = 20_000
 WORDS: Final = (" the", " house", " and", " water")
@@ -28,7 +28,7 @@ _STEP_S: Final = 0.005
 class StandInReplica(Replica):
     async def __init__(self, *args: Any, **kwargs: Any) -> None:  # type: ignore[misc]  # Serve awaits a constructor
         await super().__init__(*args, **kwargs)
-        ray_llm.engine_client(self).generate = StandIn().generate
+        ray_private.engine_client(self).generate = StandIn().generate
 
 
 class StandIn:

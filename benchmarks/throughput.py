@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from vocab.artefacts.artefact import ArtefactFolder
-from vocab.automaton.speller import load_speller
+from vocab.automaton.tokenizer import load_speller
 from vocab.automaton.trie_builder import build_words
 from vocab.lists.wordlists import WordList, load_word_list
 from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE

@@ -16,7 +16,7 @@ from ray.serve.llm import build_llm_deployment
 from deployments.batch.api.routes import mount_batches
 from deployments.batch.deployment import Batches
 from deployments.ingress.deployment import Ingress, max_chats
-from deployments.ray_serve import serve_client
+from deployments.ray_private import serve_client
 from deployments.replica.deployment import Replica
 from deployments.replica.engine.adapters import with_merge_settled
 from deployments.replica.engine.configuration import engine_config

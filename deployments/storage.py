@@ -19,7 +19,7 @@ from uuid import uuid4
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
-from vocab.artefacts.shared_store import time_of
+from vocab.artefacts.store import time_of
 
 _PARTIAL: Final = ".part"
 """Suffix of unfinished files. Their names begin with a dot, so that readers of the folder pass them over."""

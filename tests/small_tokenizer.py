@@ -5,8 +5,7 @@ from typing import Final
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-from vocab.automaton.speller import Speller
-from vocab.automaton.tokenizer import TokenizerFacts
+from vocab.automaton.tokenizer import Speller, TokenizerFacts
 
 STOP: Final = 0
 _STOP_TOKEN: Final = "<stop>"

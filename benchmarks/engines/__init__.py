@@ -12,8 +12,7 @@ from typing import Any, Final, Literal, NamedTuple, Protocol
 
 from benchmarks.regexes import regex_of
 from vocab.arrays.byte_trie import Int32Array
-from vocab.automaton.speller import Speller
-from vocab.automaton.tokenizer import TokenizerFacts
+from vocab.automaton.tokenizer import Speller, TokenizerFacts
 from vocab.lists.wordlists import WordList
 from vocab.options import ListOptions
 from vocab.text.grammar import write_ebnf

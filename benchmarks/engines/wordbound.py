@@ -18,7 +18,7 @@ from benchmarks.engines import Compiled, Definition, Follower, Form, ModelTokeni
 from vocab.artefacts.artefact import ArtefactFolder
 from vocab.automaton.compiled_list import CompiledList
 from vocab.automaton.frame import FrameTokens
-from vocab.automaton.speller import load_speller
+from vocab.automaton.tokenizer import load_speller
 from vocab.automaton.trie_builder import build_words
 from vocab.compiler.warm_up import warm_up
 from vocab.lists.wordlists import load_word_list

@@ -15,7 +15,7 @@ from benchmarks.prose.records import Cell, Record, Records
 from benchmarks.prose.served import missing
 from vocab.automaton.compiled_list import CompiledList
 from vocab.automaton.frame import Frame, FrameTokens
-from vocab.automaton.speller import load_speller
+from vocab.automaton.tokenizer import load_speller
 from vocab.automaton.trie_builder import build_words
 from vocab.decoding.select import words_of
 from vocab.lists.wordlists import load_word_list

@@ -20,13 +20,12 @@ from starlette.responses import JSONResponse
 from deployments.contract import Answer, ResolvedVocabulary, TextRequest
 from deployments.errors import ApiError, NotFoundError
 from deployments.ingress.answers import api_errors, caller_of, respond, unless_client_leaves
+from deployments.ingress.auth import Authentication, KeyLimits, num_tokens, take_tokens
 from deployments.ingress.backend import Backend, HandleBackend
 from deployments.ingress.body import read_checked
 from deployments.ingress.connections.budgets import Backlog
 from deployments.ingress.connections.proxy_callback import check_guarded
-from deployments.ingress.layers.auth import Authentication, KeyLimits, num_tokens, take_tokens
-from deployments.ingress.layers.request_id import Envelope
-from deployments.ingress.layers.routing import Gate, MaxConcurrent, Routes, check_host, header_check, route_check
+from deployments.ingress.request_id import Envelope
 from deployments.ingress.routes.adapters import LOAD_PATHS, add_adapters
 from deployments.ingress.routes.documents import (
     DOCUMENT_PATH,
@@ -44,6 +43,7 @@ from deployments.ingress.routes.vocabularies import (
     add_vocabularies,
     add_word_tools,
 )
+from deployments.ingress.routing import Gate, MaxConcurrent, Routes, check_host, header_check, route_check
 from deployments.page.bundle import Bundle
 from deployments.process_setup import set_up_process, watch_event_loop
 from deployments.protocol.adapters import AdapterNames, model_not_found

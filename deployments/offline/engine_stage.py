@@ -13,7 +13,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, NoReturn
 
-from ray.llm._internal.batch.stages.vllm_engine_stage import vLLMEngineStageUDF
 from ray.serve.llm import LLMConfig
 from starlette.datastructures import State
 from vllm.engine.arg_utils import AsyncEngineArgs
@@ -23,12 +22,11 @@ from deployments.contract import LineAnswer, LineRequest, error_line
 from deployments.errors import EngineError
 from deployments.offline.row_requests import ANSWER, REQUEST
 from deployments.process_setup import set_up_process
+from deployments.ray_private import VLLMEngine, normalize_engine_kwargs, set_engine, vLLMEngineStageUDF
 from deployments.replica.deployment import Replica
 from deployments.replica.engine.adapters import EngineAdapters
-from deployments.replica.engine.configuration import engine_config
-from deployments.replica.engine.dtype import resolve_dtype
+from deployments.replica.engine.configuration import engine_config, resolve_dtype
 from deployments.replica.engine.engine import is_dead, max_sequences
-from deployments.replica.engine.ray_llm import VLLMEngine, normalize_engine_kwargs, set_engine
 from deployments.settings.keys import NO_OWNER
 from deployments.settings.service import Settings
 from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIABLE

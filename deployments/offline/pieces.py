@@ -15,11 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from deployments.errors import BadRequestError
-from deployments.json_lines import raw_lines
 from deployments.offline.config import OfflineConfig
 from deployments.offline.row_requests import REQUEST, custom_id_of, refused_request, to_request
 from deployments.offline.source import Format, RefusedError, Source, SourceFile, check_footer
-from deployments.protocol.strict_json import JsonError, loads
+from deployments.protocol.strict_json import JsonError, loads, raw_lines
 from deployments.storage import Location
 
 _PIECE_ROWS: Final = 512

@@ -19,7 +19,7 @@ from langcodes import Language
 from deployments.protocol.documents import DocumentRequest, paragraphs
 from vocab.lists.wordlists import WordList
 from vocab.options import ListOptions
-from vocab.text.checking.checker import TextChecker
+from vocab.text.checker import TextChecker
 
 FONT_SIZE: Final = 12
 """In points, where a request names none."""

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, Self, TypeVar
 
 from pydantic import Field
 
-from deployments.adapters.register import Register
+from deployments.adapter_register import Register
 from deployments.contract import AUTO_ADAPTER
 from deployments.errors import BadRequestError, ModelNotFoundError, printable
 from deployments.protocol.validation import Body, ModelName, validate

@@ -3,11 +3,15 @@
 No NaN, no Infinity and no number that becomes one, no repeated name in an object, no byte order mark, no bytes that
 are not UTF-8, no half of a surrogate pair, no NUL character, no nesting beyond a limit. An error says where the
 fault is, and never repeats the text.
+
+The lines of a JSON Lines file are read as bytes, with bounded memory.
 """
 
 import math
 import re
-from typing import Any, Final
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Final
 
 import jiter
 
@@ -90,3 +94,52 @@ def _position(text: bytes, offset: int) -> str:
     line_start = text.rfind(b"\n", 0, offset) + 1
     line = text.count(b"\n", 0, offset) + 1
     return f"at line {line} column {offset - line_start + 1}"
+
+
+_CHUNK_BYTES: Final = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class RawLine:
+    """One line: its number from 1, its first byte, and its text without the line break, None where it is too long."""
+
+    number: int
+    start: int
+    text: bytes | None
+
+
+def raw_lines(stream: BinaryIO, max_bytes: int, *, start: int = 0, number: int = 1) -> Iterator[RawLine]:
+    """Yield a file's lines from byte ``start`` on, where line ``number`` begins.
+
+    A line break at the end makes no line.
+
+    Holds 256 KiB of the file and ``max_bytes`` of a line. Does not use the stream's ``readline``: that of fsspec's
+    files takes no limit.
+
+    Raises:
+        OSError: The stream cannot be read.
+    """
+    stream.seek(start)
+    buffer, num_bytes = bytearray(), 0
+    while chunk := stream.read(_CHUNK_BYTES):
+        *ends, rest = chunk.split(b"\n")
+        for end in ends:
+            yield RawLine(number, start, _text(buffer, end, num_bytes + len(end), max_bytes))
+            number, start = number + 1, start + num_bytes + len(end) + 1
+            buffer.clear()
+            num_bytes = 0
+        num_bytes += len(rest)
+        if num_bytes <= max_bytes + 1:
+            buffer += rest
+        else:
+            buffer.clear()
+    if num_bytes:
+        yield RawLine(number, start, _text(buffer, b"", num_bytes, max_bytes))
+
+
+def _text(buffer: bytearray, end: bytes, num_bytes: int, max_bytes: int) -> bytes | None:
+    """Return a line's text without its break; None where it exceeds ``max_bytes``."""
+    if num_bytes > max_bytes + 1:
+        return None
+    text = bytes(buffer + end).removesuffix(b"\r")
+    return text if len(text) <= max_bytes else None

@@ -13,8 +13,8 @@ from deployments.protocol.validation import AtMost, validate
 from deployments.settings.limits import Limits
 from vocab.errors import InvalidWordListError
 from vocab.lists.entries import clean_words
-from vocab.text.checking.formats import Format
-from vocab.text.checking.report import Reason
+from vocab.text.formats import Format
+from vocab.text.report import Reason
 
 
 class CheckRequest(VocabularyFields):

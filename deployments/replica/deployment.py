@@ -11,7 +11,7 @@ from ray.serve.handle import DeploymentHandle
 from ray.serve.llm import LLMConfig
 from ray.serve.llm.deployment import LLMServer
 
-from deployments.adapters.register import Registered
+from deployments.adapter_register import Registered
 from deployments.contract import (
     BEGUN,
     ENGINE_START_S,
@@ -36,14 +36,14 @@ from deployments.replica.answers.rows import ROWS_AT_ONCE, RowAnswerer
 from deployments.replica.engine import configuration, engine
 from deployments.replica.engine.adapters import EngineAdapters, LoadedAdapters
 from deployments.replica.engine.autoscaling import METRIC
-from deployments.replica.engine.engine_watch import EngineWatch
-from deployments.replica.engine.node_lists import NodeLists
-from deployments.replica.engine.startup_check import (
+from deployments.replica.engine.health import (
+    EngineWatch,
     bring_prebuilt_lists,
     check_context,
     prepare_proof,
     prove_enforcement,
 )
+from deployments.replica.engine.node_lists import NodeLists
 from deployments.replica.engine.structures import Structures, compiles_tools
 from deployments.replica.prompts.chat_template import Prompts
 from deployments.replica.prompts.tokenization import install_tokenization
@@ -52,10 +52,9 @@ from deployments.settings.keys import NO_OWNER
 from deployments.settings.service import Settings
 from deployments.vocabulary.client import VocabularyClient
 from vocab.artefacts.store import ArtefactStore
-from vocab.automaton.speller import has_own_spelling
-from vocab.automaton.tokenizer import TokenizerFacts
+from vocab.automaton.tokenizer import TokenizerFacts, has_own_spelling
 from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIABLE, EngineCache
-from vocab.vllm_plugin import messages
+from vocab.vllm_plugin import patches
 
 logger = logging.getLogger("ray.serve")
 
@@ -76,7 +75,7 @@ class Replica(LLMServer):
         self, llm_config: LLMConfig, *, settings: Settings, vocabulary: DeploymentHandle
     ) -> None:
         set_up_process(settings)
-        messages.install()
+        patches.limit_sanitized_messages()
         store = ArtefactStore(settings.resolved_artefact_dir(), settings.artefact_bytes)
         # Read in the engine's own process by the plugin that fills the masks (``vocab.vllm_plugin.backend``).
         os.environ[ARTEFACT_DIR_VARIABLE] = str(settings.resolved_artefact_dir())
@@ -304,7 +303,7 @@ class Replica(LLMServer):
     async def record_autoscaling_stats(self) -> dict[str, float]:
         """Report to Serve how many interactive sequences run or wait.
 
-        See ``deployments.replica.engine.autoscaling``.
+        See ``deployments.replica.engine.configuration``.
         """
         return {METRIC: float(self._semaphore.num_taken + self._semaphore.num_waiting)}
 

@@ -18,16 +18,14 @@ from vllm.sampling_params import RequestOutputKind, SamplingParams
 
 from deployments.contract import Decoding
 from deployments.search.generator import CachedSteps, EngineGenerator, end_tokens, sentence_tokens
-from deployments.search.listed_logprobs import ListedLogprobs
 from deployments.search.pacing import StreamPacer
 from deployments.search.request import SEARCH_ARGUMENT, AnswerCost, SearchRequest
 from deployments.search.rescued import EngineWriter, RescuedText, join_parts, merge
-from deployments.search.tokens import CUT_CHARACTER, Constraint, scores_of
+from deployments.search.tokens import CUT_CHARACTER, Constraint, ListedLogprobs, scores_of
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.decoding.beams import BeamRules, search_beams
-from vocab.decoding.candidates import choose_candidates, search_sentences
 from vocab.decoding.generator import Continuation
-from vocab.decoding.select import TextScore
+from vocab.decoding.select import TextScore, choose_candidates, search_sentences
 from vocab.matching.engine_cache import EngineCache
 from vocab.matching.reference import GrammarReference, is_ours
 from vocab.vllm_plugin.kv_fork import TRANSFER_CONFIG

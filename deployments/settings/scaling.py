@@ -59,7 +59,7 @@ class Autoscaling(BaseModel):
     aggregation_function: Literal["mean", "max", "min"] = "mean"
     """How what was seen in that time is put together."""
     policy: Policy | None = None
-    """By default ``deployments.replica.engine.autoscaling``. One of the operator's own finds the sequences of each
+    """By default ``deployments.replica.engine.configuration``. One of the operator's own finds the sequences of each
     replica in ``context.aggregated_metrics["interactive_sequences"]``."""
 
     @model_validator(mode="before")

@@ -26,8 +26,7 @@ from deployments.settings.service import Settings
 from deployments.single_flight import SingleFlight
 from deployments.vocabulary.compile_pool import CompileLimits, CompilePool
 from deployments.vocabulary.list_queries import ListQueries, Question, Stamp, stamp_of
-from vocab.artefacts.shared_store import SharedStore
-from vocab.artefacts.store import ArtefactStore
+from vocab.artefacts.store import ArtefactStore, SharedStore
 from vocab.compiler.compile_process import WorkerCommand
 from vocab.compiler.jobs import FIRST_WORDS, ChangeList, Compiled, CompileList, MeasureTexts
 from vocab.errors import CompileQueueError, EmptyWordListError, VocabularyError, WordListError

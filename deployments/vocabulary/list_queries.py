@@ -34,8 +34,8 @@ from vocab.lists.wordlists import (
     words_with,
 )
 from vocab.options import ListOptions
-from vocab.text.checking.checker import ListForms, TextChecker
-from vocab.text.checking.formats import Format, NamedReport, render_reports
+from vocab.text.checker import ListForms, TextChecker
+from vocab.text.formats import Format, NamedReport, render_reports
 
 THREADS: Final = 2
 """Keys take turns in them; one key has one of them at most, so that the next does not wait for its long question."""

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from vocab.automaton.compiled_list import CompiledList
-from vocab.automaton.speller import Speller
+from vocab.automaton.tokenizer import Speller
 from vocab.automaton.trie_builder import build_words
-from vocab.compiler import list_compiler, worker
+from vocab.compiler import worker
 from vocab.lists.wordlists import WordList
 
 _kept: list[bytes] = []
@@ -45,5 +45,5 @@ def build_or_fail(word_list: WordList, speller: Speller, *, has_capitals: bool |
 
 
 if __name__ == "__main__":
-    vars(list_compiler)["build_words"] = build_or_fail
+    vars(worker)["build_words"] = build_or_fail
     worker.main(sys.argv[1:])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deployments.json_lines import RawLine, raw_lines
+from deployments.protocol.strict_json import RawLine, raw_lines
 from deployments.storage import Location
 from tests.deployments import buffered_files as buffered_files  # registers buffered://
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from vocab.artefacts.artefact import ArtefactFolder
 from vocab.automaton.compiled_list import CompiledList
-from vocab.automaton.speller import Speller
+from vocab.automaton.tokenizer import Speller
 from vocab.automaton.trie_builder import build_words
 from vocab.lists.wordlists import load_word_list
 from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE

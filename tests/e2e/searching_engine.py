@@ -27,7 +27,7 @@ from vllm.v1.metrics.loggers import StatLoggerBase
 
 from deployments.contract import Decoding
 from deployments.replica.engine.engine import count_steps, num_requests
-from deployments.replica.engine.engine_watch import EngineWatch
+from deployments.replica.engine.health import EngineWatch
 from deployments.search.client import SearchClient
 from deployments.search.generator import MAX_STEP_TOKENS
 from deployments.search.request import SEARCH_ARGUMENT, SearchRequest

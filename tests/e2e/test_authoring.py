@@ -11,7 +11,7 @@ from tests.e2e.service import Answer, Service
 from vocab.lists.wordlists import load_word_list
 from vocab.options import ListOptions
 from vocab.text.changes import ListChanges
-from vocab.text.checking.checker import TextChecker
+from vocab.text.checker import TextChecker
 
 pytestmark = pytest.mark.e2e
 

@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from tests.e2e.own_engine import run_program, save_short_list
 from tests.vocab.toys import tokens_of
-from vocab.automaton.speller import Speller
+from vocab.automaton.tokenizer import Speller
 from vocab.matching.engine_cache import EngineCache
 from vocab.matching.log_mass import unpack
 from vocab.matching.matcher import Matcher

@@ -15,7 +15,7 @@ from deployments.settings.service import Settings
 from deployments.vocabulary.compile_pool import CompileLimits, CompilePool
 from deployments.vocabulary.deployment import Vocabulary
 from tests.deployments.processes import is_gone
-from vocab.automaton.speller import load_speller
+from vocab.automaton.tokenizer import load_speller
 from vocab.compiler.child_process import resident_bytes
 from vocab.compiler.compile_process import WorkerCommand
 from vocab.lists.wordlists import load_word_list

@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.forking_engine import NUM_STEPS, WIDTH
 from tests.e2e.own_engine import run_program, save_short_list
-from vocab.automaton.speller import load_speller
+from vocab.automaton.tokenizer import load_speller
 from vocab.matching.reference import GrammarReference
 from vocab.options import ListOptions
 

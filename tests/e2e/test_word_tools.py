@@ -13,12 +13,12 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from deployments.replica.engine.dtype import resolve_dtype
+from deployments.replica.engine.configuration import resolve_dtype
 from tests.e2e.service import KEY, Service
 from vocab.lists.wordlists import load_word_list
 from vocab.options import ListOptions
 from vocab.text.changes import ListChanges
-from vocab.text.checking.checker import TextChecker
+from vocab.text.checker import TextChecker
 
 pytestmark = pytest.mark.e2e
 

@@ -11,8 +11,8 @@ from playwright.sync_api import Page, expect
 from tests.page.texts import LANGUAGES, NUM_TEXTS, texts
 from vocab.lists.wordlists import load_word_list
 from vocab.options import ListOptions
-from vocab.text.checking.checker import TextChecker
-from vocab.text.checking.report import BANDS, TextReport, band_of
+from vocab.text.checker import TextChecker
+from vocab.text.report import BANDS, TextReport, band_of
 
 pytestmark = pytest.mark.e2e
 

@@ -8,8 +8,7 @@ from vocab.arrays.byte_trie import Int32Array
 from vocab.automaton.compiled_list import CompiledList
 from vocab.automaton.frame import FrameTokens
 from vocab.automaton.overlay import Overlay
-from vocab.automaton.speller import Speller
-from vocab.automaton.tokenizer import TokenizerFacts
+from vocab.automaton.tokenizer import Speller, TokenizerFacts
 from vocab.automaton.trie_builder import build_words
 from vocab.lists.wordlists import WordList
 from vocab.matching.matcher import Matcher

@@ -8,9 +8,8 @@ from typing import Any, Final
 
 import griffe
 
-from deployments.settings.migration import OLD_NAMES
 from deployments.settings.service import Settings
-from deployments.settings.sources import ENVIRONMENT, PREFIX
+from deployments.settings.sources import ENVIRONMENT, OLD_NAMES, PREFIX
 from tools.docs.schema import Schema, in_words, prose, show
 
 ROOT: Final = Path(__file__).parents[2]

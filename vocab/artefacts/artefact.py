@@ -18,8 +18,8 @@ from vocab.automaton.compiled_list import FORMAT_VERSION, NUM_KINDS, CompiledLis
 from vocab.automaton.frame import NUM_MODES
 from vocab.automaton.overlay import Overlay
 from vocab.errors import ArtefactError
-from vocab.lists.attribution import attribution
 from vocab.lists.stored_words import StoredWords, read_words, spell
+from vocab.lists.wordlists import attribution
 from vocab.text.changes import ListChanges
 
 _TRIE_ARRAYS: Final = ("edge_start", "tokens", "children", "ranks", "ranks_below", "kinds")

@@ -16,7 +16,7 @@ from vocab.arrays.kernels import kernel, position_of
 from vocab.arrays.numbers import Numbers
 from vocab.automaton.compiled_list import FORMAT_VERSION, NEVER, WORD, CompiledList, Root, TrieArrays
 from vocab.automaton.frame import NUM_MODES, SENTENCE
-from vocab.automaton.speller import Speller
+from vocab.automaton.tokenizer import Speller
 from vocab.automaton.trie_builder import MAX_OWN_WORK, SpelledForm, forms_of, tokenize_forms
 from vocab.lists.wordlists import WordList
 from vocab.text.changes import ListChanges

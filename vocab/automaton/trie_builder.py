@@ -30,13 +30,12 @@ from vocab.automaton.compiled_list import (
     CompiledList,
     Root,
 )
-from vocab.automaton.speller import LEADS, Speller
+from vocab.automaton.tokenizer import LEADS, Speller
 from vocab.errors import EmptyWordListError, ListTooLargeError
 from vocab.lists.stored_words import StoredWords
 from vocab.lists.wordlists import WordList
 from vocab.marks import APOSTROPHES, BLANK
-from vocab.text.elisions import follows_elision, is_elision
-from vocab.text.forms import Capitals, has_apostrophe, has_possessives, spellings
+from vocab.text.forms import Capitals, follows_elision, has_apostrophe, has_possessives, is_elision, spellings
 
 _ELISION_MARKS: Final = tuple(APOSTROPHES)
 """An apostrophe that a word may follow is the end of an elision."""

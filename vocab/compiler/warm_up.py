@@ -8,7 +8,7 @@ import numpy as np
 from vocab.artefacts.artefact import words_from_bytes, words_to_bytes
 from vocab.automaton.frame import FrameTokens
 from vocab.automaton.overlay import build_overlay
-from vocab.automaton.speller import byte_speller
+from vocab.automaton.tokenizer import byte_speller
 from vocab.automaton.trie_builder import build_words
 from vocab.lists.wordlists import WordList
 from vocab.matching.matcher import Matcher

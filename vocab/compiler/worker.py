@@ -5,11 +5,14 @@ It reports that it is ready and for which tokenizer, then for each job that it s
 process may be killed at any time, and leaves at most a temporary file.
 
 The tokenizer is stored as a file, so that a process needs neither the model's folder nor the libraries that read it.
+
+A job's artefact is found in the store, or made (``ListCompiler``).
 """
 
 import argparse
 import ctypes
 import gc
+import hashlib
 import json
 import logging
 import os
@@ -18,25 +21,215 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO, Final
 
 import numpy as np
+from cachetools import LRUCache
 
 from vocab.arrays.tensors import Array, read_tensors, write_tensors
-from vocab.artefacts.shared_store import SharedStore
-from vocab.artefacts.store import ArtefactStore
-from vocab.automaton.speller import Speller, byte_speller, load_speller
-from vocab.automaton.tokenizer import TokenizerFacts
+from vocab.artefacts.artefact import overlay_to_bytes
+from vocab.artefacts.store import ArtefactStore, SharedStore
+from vocab.automaton.compiled_list import CompiledList
+from vocab.automaton.frame import Frame, FrameTokens
+from vocab.automaton.overlay import build_overlay, overlay_digest
+from vocab.automaton.tokenizer import Speller, TokenizerFacts, byte_speller, load_speller
+from vocab.automaton.trie_builder import build_words, words_digest
 from vocab.compiler.child_process import EXIT_S, die_with_parent, give_way, own_output, resident_bytes, send
-from vocab.compiler.jobs import ChangeList, CompileList, Job, read_job, write_reply
-from vocab.compiler.list_compiler import ListCompiler
+from vocab.compiler.jobs import (
+    FIRST_WORDS,
+    ChangeList,
+    Compiled,
+    CompileList,
+    Job,
+    MeasureTexts,
+    Reply,
+    read_job,
+    write_reply,
+)
 from vocab.compiler.warm_up import warm_up
-from vocab.errors import ArtefactError
+from vocab.errors import ArtefactError, ChangesTooLargeError, CompileError, ListTooLargeError, VocabularyError
+from vocab.lists.lemmas import group_by_lemma
+from vocab.lists.wordlists import WordList, inline_word_list, load_word_list
+from vocab.matching.states import ListStates, frame_for
+from vocab.text.changes import ListChanges, entries_left_out
+
+MAX_LISTS: Final = 2
+"""Built-in lists kept as words, 30 to 60 MB each."""
+
+MAX_ARTEFACTS: Final = 8
+"""Artefacts kept mapped, to change and measure them."""
+
+MAX_FRAMES: Final = 32
+"""Sets of options, some hundred kilobytes each."""
+
+MAX_DROPPED_SHOWN: Final = 10
+
+_GROUPING_VERSION: Final = 1
+"""Incremented when ``vocab.lists.lemmas`` groups differently."""
+
+logger = logging.getLogger(__name__)
+
+
+class ListCompiler:
+    """Compile for one tokenizer into one store, keeping a few lists and artefacts used last."""
+
+    def __init__(self, speller: Speller, store: ArtefactStore, wordlist_dir: Path | None = None) -> None:
+        self._speller = speller
+        self._store = store
+        self._wordlist_dir = wordlist_dir
+        self._frame_tokens = FrameTokens.of(speller.facts)
+        self._lists = LRUCache[Hashable, WordList](MAX_LISTS)
+        self._artefacts = LRUCache[str, CompiledList](MAX_ARTEFACTS)
+        self._frames = LRUCache[Hashable, Frame](MAX_FRAMES)
+
+    def run(self, job: Job) -> Reply:
+        """Run a job of the compile process; any error is in the reply, not raised."""
+        start = time.monotonic()
+        try:
+            reply = self._run(job)
+        except VocabularyError as error:
+            return Reply(error=error)
+        except MemoryError:
+            return Reply(error=CompileError("the list needs more memory than there is"))
+        except Exception:
+            logger.exception("a job failed")
+            return Reply(error=CompileError("the list could not be compiled; the service's log says why"))
+        return reply.with_seconds(time.monotonic() - start)
+
+    def _run(self, job: Job) -> Reply:
+        """Run a job by its kind: compile a list, change one, or measure its shortest text."""
+        if isinstance(job, CompileList):
+            return Reply(self._compile(self._word_list(job), is_whole=job.is_whole))
+        words = self._words(job.digest)
+        try:
+            if isinstance(job, ChangeList):
+                return Reply(self._change(words, ListChanges(job.extra_words, job.exclude_words)))
+            return Reply(fewest_tokens=self._fewest_tokens(words, job))
+        except ListTooLargeError as error:
+            if isinstance(job, MeasureTexts) and job.changes is None:
+                raise
+            raise ChangesTooLargeError(f"With the words added and left out: {error}") from None
+
+    def _word_list(self, job: CompileList) -> WordList:
+        """Return the list that a job names, or make one of its words; built-in lists are cached."""
+        if job.words is not None:
+            return inline_word_list(job.words, job.lang)
+        name = job.lang or ""
+        key = name, job.unit, job.source, job.safe
+        word_list = self._lists.get(key)
+        if word_list is None or (job.source == "auto" and self._is_file(name)):
+            word_list = load_word_list(name, self._wordlist_dir, source=job.source, safe=job.safe)
+            if job.unit == "lemma":
+                word_list = group_list_by_lemma(word_list, self._store)
+            if word_list.source != "file":
+                self._lists[key] = word_list
+        return word_list
+
+    def _is_file(self, name: str) -> bool:
+        """Return whether the folder of list files has one of this name."""
+        folder = self._wordlist_dir
+        return folder is not None and folder.is_dir() and any(path.stem == name for path in folder.iterdir())
+
+    def _compile(self, word_list: WordList, *, is_whole: bool) -> Compiled:
+        """Load a list's artefact from the store, or build and store it."""
+        has_capitals, num_ranks = word_list.has_capitals, word_list.num_ranks
+        if not is_whole:
+            word_list = word_list.up_to(FIRST_WORDS)
+        digest = words_digest(word_list, self._speller, has_capitals=has_capitals)
+        words = self._store.find(digest, self._store.load)
+        was_stored = words is not None
+        if words is None:
+            words = build_words(word_list, self._speller, has_capitals=has_capitals)
+            self._store.save(words)
+        listed = words.listed
+        return Compiled(
+            digest=digest,
+            num_ranks=listed.num_ranks + num_ranks - word_list.num_ranks,
+            num_ranks_here=listed.num_ranks,
+            num_words=listed.num_words,
+            num_dropped=len(words.dropped_words),
+            dropped_words=words.dropped_words[:MAX_DROPPED_SHOWN],
+            was_stored=was_stored,
+        )
+
+    def _change(self, words: CompiledList, asked: ListChanges) -> Compiled:
+        """Load the overlay of a list's changes from the store, or build and store it."""
+        left_out = entries_left_out(words.listed.word_list, asked.exclude_words)
+        changes = ListChanges(asked.extra_words, left_out)
+        if not changes:
+            return Compiled("", words.listed.num_ranks, was_stored=True)
+        digest = overlay_digest(words.digest, changes)
+        overlay = self._store.find(digest, self._store.load_overlay)
+        was_stored = overlay is not None
+        if overlay is None:
+            overlay = build_overlay(words, changes, self._speller)
+            self._store.write_bytes(digest, overlay_to_bytes(overlay), is_new=True)
+        return Compiled(
+            digest,
+            words.listed.num_ranks,
+            num_words=len(overlay.changes.extra_words),
+            num_dropped=len(overlay.dropped_words),
+            dropped_words=overlay.dropped_words[:MAX_DROPPED_SHOWN],
+            was_stored=was_stored,
+        )
+
+    def _fewest_tokens(self, words: CompiledList, job: MeasureTexts) -> int | None:
+        """Return how many tokens the shortest text of a list has; None where there is no text."""
+        overlay = None if job.changes is None else self._store.load_overlay(job.changes)
+        key = job.options, words.has_capitals, words.language, tuple((words if overlay is None else overlay).roots)
+        if key not in self._frames:
+            self._frames[key] = frame_for(words, overlay, job.options, self._frame_tokens)
+        return ListStates(words, self._frames[key], job.n_words, overlay).fewest_tokens()
+
+    def _words(self, digest: str) -> CompiledList:
+        """Load a list's artefact from the store, cached; raise ``ArtefactError`` where it is gone."""
+        words = self._artefacts.get(digest)
+        if words is None:
+            words = self._store.find(digest, self._store.load)
+            if words is None:
+                raise ArtefactError(f"the artefact {digest} is gone")
+            self._artefacts[digest] = words
+        return words
+
+
+def group_list_by_lemma(word_list: WordList, store: ArtefactStore) -> WordList:
+    """Rank a list by lemma: load the stored ranks, or compute them with ``group_by_lemma`` and store them.
+
+    Raises:
+        NoLemmasError: simplemma has no dictionary of the language.
+        ArtefactError: The file cannot be written.
+    """
+    facts = f"lemmas {_GROUPING_VERSION} of {word_list.digest} by simplemma {version('simplemma')}"
+    digest = hashlib.sha256(facts.encode()).hexdigest()
+
+    def load(digest: str) -> WordList:
+        arrays, metadata = read_tensors(store.read_bytes(digest))
+        if metadata["list"] != word_list.digest:
+            raise ArtefactError(f"the file {digest} holds the lemmas of another list")
+        return WordList(
+            word_list.lang,
+            tuple(word_list.words[index] for index in arrays["places"].tolist()),
+            word_list.source,
+            tuple(arrays["ranks"].tolist()),
+        )
+
+    grouped = store.find(digest, load)
+    if grouped is None:
+        grouped = group_by_lemma(word_list)
+        index_of = {word: index for index, word in enumerate(word_list.words)}
+        arrays = {
+            "places": np.array([index_of[word] for word in grouped.words], dtype=np.int32),
+            "ranks": np.array(grouped.ranks, dtype=np.int32),
+        }
+        store.write_bytes(digest, write_tensors(arrays, {"list": word_list.digest}), is_new=True)
+    return grouped
+
 
 SCATTERED_BYTES: Final = 2**26
 """What jobs may leave before it is given back, which takes 10 ms and more. A large list leaves 100 to 200 MB."""

@@ -18,8 +18,7 @@ from vocab.matching.controls import Controls, Progress
 from vocab.matching.courses import NODE, Course, Paths
 from vocab.matching.mask_kernels import NO_BUDGET, set_token_bits
 from vocab.matching.masks import ANY_WORDS, CONTINUING, NO_TOKENS, STARTING
-from vocab.matching.states import ListStates, State
-from vocab.matching.word_paths import ModePaths
+from vocab.matching.states import ListStates, ModePaths, State
 
 NO_WORDS: Final = -(2**30)
 """An N that not even added words reach."""

@@ -12,8 +12,7 @@ import numpy as np
 from vocab.arrays.byte_trie import Int32Array
 from vocab.matching.mask_kernels import NO_BUDGET, set_token_bits
 from vocab.matching.masks import NO_TOKENS
-from vocab.matching.states import MAX_READINGS, ListStates, State
-from vocab.matching.word_paths import ModePaths
+from vocab.matching.states import MAX_READINGS, ListStates, ModePaths, State
 
 NODE: Final = 0xFFFFFFFF
 """The bits of a reading that are its node."""

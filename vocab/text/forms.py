@@ -1,10 +1,19 @@
 """Surface forms: the ways to write a word of a list, by capitals, apostrophes, the English possessive and elisions.
 
 A form has the rank of the best word that gives it, whatever N.
+
+*Elisions.* In French, Italian and Catalan "l'" stands before a vowel, or before an h that is not sounded. Which French
+words have an *h aspiré* is what its dictionaries say; where they differ ("hululer") nothing is elided. Names keep the
+rule of their letters, as most writers do both: "d'Henri", "de Henri".
+
+*Ranks of a form* are looked up by applying the rules backwards, from "Cat’s" to "cat". A table of the forms of
+wordfreq's English list has 1.8 million strings; this one has its 312,000 words.
 """
 
+import re
 import unicodedata
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import repeat
 from operator import attrgetter
 from typing import Final, Literal, NamedTuple
@@ -13,7 +22,61 @@ from vocab.lists.cleaned import DOTTED_I_LANGUAGES
 from vocab.lists.wordlists import WordList
 from vocab.marks import APOSTROPHES
 from vocab.options import ListOptions
-from vocab.text.elisions import ELISION_LANGUAGES, is_elision
+
+ELISION_LANGUAGES: Final = frozenset({"fr", "it", "ca"})
+
+# How words begin; "." is the end of one. Of several beginnings the longest counts.
+_NOT_ELIDED: Final = """
+ha hâ
+hé. héler hèle hélé. hein. hello heaume henné hennir henni hep. héraut hère. hériss hern héron héros. herse hêtr heurt
+hey. hezbollah
+hibou hic. hide hidj hiérarch hiérogl hi-fi hi-han hip. hip- hippie hippy hiss hit. hit-
+ho. hobb hobere hobo hoch hockey holà hold holland homard home. hondur hong hongr honni hont hool hop. hop- hoqu horde
+horion hormis. hors. hors- horst hot. hot- hott hou
+hub. hubl huch hue. huée huer hugueno huit hulul hum. hune. hunier hun. huns. hupp hure. hurl huron hurri husky huss
+hutt
+onze onzi oui. ouistiti ouah ouai uhlan y
+"""
+_ELIDED: Final = """
+habe habi hadri hagio haïti haleine halieu hallali halluc halogé halogè haltè halté hameço hapax haplo haptique harmoni
+haruspi hawaï hernand huitr huîtr hurlu
+y. yeux. yeuse yonne yb yc yd yl ym yn yp yr ys yt yv
+"""
+_IS_ELIDED: Final = dict.fromkeys(_NOT_ELIDED.split(), False) | dict.fromkeys(_ELIDED.split(), True)
+_LONGEST: Final = max(map(len, _IS_ELIDED))
+
+_VOWELS: Final = {"fr": "aeiouyhœæ", "it": "aeiouh", "ca": "aeiouh"}
+_CATALAN_CONSONANT: Final = re.compile("h?i[aeou]")
+"""As in "el iogurt", "la hiena"."""
+
+
+def is_elision(text: str, language: str) -> bool:
+    """Return whether a form is an elision, which a word directly follows."""
+    return language in ELISION_LANGUAGES and text[-1] in APOSTROPHES
+
+
+def follows_elision(text: str, language: str) -> bool:
+    """Return whether a form may directly follow an elision."""
+    if language not in ELISION_LANGUAGES:
+        return False
+    return _may_follow(text[:_LONGEST].lower(), len(text) < _LONGEST, language)
+
+
+@lru_cache(maxsize=1 << 16)
+def _may_follow(beginning: str, is_whole: bool, language: str) -> bool:
+    """Return whether a word that begins so may follow an elision, by the rules of its language."""
+    letters = unicodedata.normalize("NFD", beginning)
+    if letters[0] not in _VOWELS[language]:
+        return False
+    if language == "ca":
+        return not _CATALAN_CONSONANT.match(letters)
+    if language == "fr":
+        beginning += "." * is_whole
+        return next(
+            (_IS_ELIDED[start] for end in range(_LONGEST, 0, -1) if (start := beginning[:end]) in _IS_ELIDED), True
+        )
+    return True
+
 
 POSSESSIVE_LANGUAGES: Final = frozenset({"en"})
 
@@ -117,3 +180,77 @@ def _simple_titlecase(letter: str) -> str | None:
     # longer ("ß" to "Ss") there is no simple one.
     capital = letter.title()
     return capital if letter.isalpha() and len(capital) == 1 and capital != letter else None
+
+
+_POSSESSIVES: Final = tuple(apostrophe + "s" for apostrophe in APOSTROPHES)
+
+
+class FormRanks:
+    """Ranks of the forms of one list; share one between readers of different N.
+
+    Words of ranks above ``n_words`` are left out, to save memory, but count for ``case: auto``. ``lengths`` has every
+    length of a form, in characters, ascending.
+    """
+
+    def __init__(self, word_list: WordList, options: ListOptions, n_words: int | None = None) -> None:
+        self._case = resolve_case(word_list, options)
+        self._has_possessive = has_possessives(word_list)
+        self._spelled = _RanksByText()
+        # Forms whose first letter has melted with the mark after it: "i̇" gives "İ".
+        self._melted = _RanksByText()
+        self._small_letters: dict[str, set[str]] = {}
+        capitals = Capitals(word_list.language)
+        listed = word_list if n_words is None else word_list.up_to(n_words)
+        for rank, word in listed.ranked():
+            for text in spellings(word, has_possessive=False):
+                self._spelled.add(text, rank)
+                if self._case != "listed" and (capital := capitals.of(text)) is not None:
+                    self._add_capital(text, capital, rank)
+        lengths = {len(text) for text in (*self._spelled.best, *self._melted.best)}
+        if self._has_possessive:
+            lengths |= {length + 2 for length in lengths}
+        self.lengths = sorted(lengths)
+
+    def _add_capital(self, text: str, capital: str, rank: int) -> None:
+        """Record a form with a capital: by its two letters, or whole where the capital took in a mark."""
+        if capital[1:] == text[1:]:
+            self._small_letters.setdefault(capital[0], set()).add(text[0])
+        else:
+            self._melted.add(capital, rank)
+
+    def rank(self, text: str, *, starts_sentence: bool) -> int | None:
+        """Return the best rank of a word that may be written as ``text``; None for none."""
+        return min(self.ranks(text, starts_sentence=starts_sentence), default=None)
+
+    def ranks(self, text: str, *, starts_sentence: bool) -> Iterator[int]:
+        """Yield the ranks of all words that may be written as ``text``, in no order; may repeat."""
+        capital_allowed = self._case == "any" or (self._case == "sentence" and starts_sentence)
+        yield from self._ranks_of_base(text, capital_allowed)
+        if self._has_possessive and text.endswith(_POSSESSIVES) and not has_apostrophe(text[:-2]):
+            yield from self._ranks_of_base(text[:-2], capital_allowed)
+
+    def _ranks_of_base(self, base: str, capital_allowed: bool) -> Iterator[int]:
+        """Yield the ranks of a text as it is and, where a capital is allowed, with a small first letter."""
+        yield from self._spelled.of(base)
+        if capital_allowed and base:
+            yield from self._melted.of(base)
+            for small in self._small_letters.get(base[0], ()):
+                yield from self._spelled.of(small + base[1:])
+
+
+class _RanksByText:
+    """The ranks of each text. Nearly all have one; where words share ranks there may be more."""
+
+    def __init__(self) -> None:
+        self.best: dict[str, int] = {}
+        """The first rank that was added, by text."""
+        self._others: dict[str, list[int]] = {}
+
+    def add(self, text: str, rank: int) -> None:
+        if self.best.setdefault(text, rank) != rank:
+            self._others.setdefault(text, []).append(rank)
+
+    def of(self, text: str) -> Iterator[int]:
+        if text in self.best:
+            yield self.best[text]
+            yield from self._others.get(text, ())

@@ -14,8 +14,7 @@ from vocab import marks
 from vocab.arrays.numbers import Numbers
 from vocab.marks import MAX_OPEN_PAIRS, LanguageMarks, Marks, marks_of, marks_of_language
 from vocab.options import End, Layout, ListOptions
-from vocab.text.elisions import ELISION_LANGUAGES
-from vocab.text.forms import POSSESSIVE_LANGUAGES
+from vocab.text.forms import ELISION_LANGUAGES, POSSESSIVE_LANGUAGES
 
 NO_MARK, COLON, SENTENCE, END = 0, 1, 2, 3
 """What a run of closing marks has seen; ``END`` is a sentence mark with nothing but quotes and brackets after it."""

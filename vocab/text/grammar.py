@@ -23,14 +23,12 @@ from typing import Final, Literal
 
 from vocab import marks
 from vocab.errors import EmptyWordListError
-from vocab.lists.attribution import attribution
-from vocab.lists.wordlists import WordList
+from vocab.lists.wordlists import WordList, attribution
 from vocab.marks import LanguageMarks, Marks, marks_of, marks_of_language
 from vocab.options import ListOptions
 from vocab.text.changes import NO_CHANGES, ListChanges, entries_left_out
 from vocab.text.ebnf import alternatives, ebnf_string, ebnf_to_lark, one_of
-from vocab.text.elisions import follows_elision
-from vocab.text.forms import Form, resolve_case, surface_forms
+from vocab.text.forms import Form, follows_elision, resolve_case, surface_forms
 
 _Pairs = tuple[str, ...]
 """Pairs that are open, the innermost last."""

@@ -15,8 +15,7 @@ from vocab.lists.wordlists import WordList
 from vocab.marks import BLANK, CLOSE_MARKS, LINE_BREAK, OPEN_MARKS, SENTENCE_MARKS, SPACED_DASHES
 from vocab.options import ListOptions
 from vocab.text.changes import NO_CHANGES, ListChanges, ranks_left_out
-from vocab.text.elisions import follows_elision, is_elision
-from vocab.text.form_ranks import FormRanks
+from vocab.text.forms import FormRanks, follows_elision, is_elision
 from vocab.text.gaps import GapAutomaton, build_gap_automaton
 
 

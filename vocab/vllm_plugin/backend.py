@@ -24,7 +24,7 @@ from vocab.errors import ArtefactError
 from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIABLE, DEFAULT_CACHE_BYTES, EngineCache
 from vocab.matching.matcher import Matcher
 from vocab.matching.reference import GrammarReference
-from vocab.vllm_plugin import cpu_adapters, cpu_seeds, log_mass_hook, rows
+from vocab.vllm_plugin import cpu_patches, log_mass_hook, rows
 from vocab.vllm_plugin.patches import Patch, install_patches
 
 logger = init_logger("vllm.wordbound")
@@ -63,8 +63,8 @@ def register() -> None:
     if install_patches(_BACKEND, lost="This vLLM cannot be held to word lists, so no replica will start"):
         structured_output.XgrammarBackend = WordboundBackend
     install_patches(_THINKING, lost="The answer of a model that thinks first may be cut and trimmed at max_tokens")
-    cpu_adapters.install()
-    cpu_seeds.install()
+    cpu_patches.patch_adapters()
+    cpu_patches.patch_seeds()
     log_mass_hook.install()
     rows.install()
 

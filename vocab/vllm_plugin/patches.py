@@ -2,6 +2,10 @@
 
 A patch names its target and the target's signature. Where the target is gone, its signature differs, or vLLM is of a
 version on which the patch was not tried, nothing is changed, and a warning says what is lost.
+
+One of them is here: vLLM's sanitizer of error messages, which runs on the server's event loop, searches for paths and
+backtracks. A JSON pointer of 10,000 parts, which xgrammar's message repeats, takes it 70 s (``docs/upstream.md``), so
+it gets only the beginning of a message.
 """
 
 import functools
@@ -94,3 +98,23 @@ def _wrap(owner: Any, name: str, wrapper: Callable[..., Any]) -> None:
 def _minor(version: str) -> str:
     """Return the minor version: "0.29" of "0.29.1"."""
     return ".".join(version.split(".")[:2])
+
+
+MAX_MESSAGE_CHARS: Final = 300
+"""Takes 5 ms at worst, for the time grows with the square. vLLM's own messages are shorter."""
+
+
+def _sanitize_beginning(original: Callable[[str], str], message: str) -> str:
+    """Sanitize only the beginning of an error message, at most ``MAX_MESSAGE_CHARS`` of it."""
+    return original(message if len(message) <= MAX_MESSAGE_CHARS else message[: MAX_MESSAGE_CHARS - 1] + "…")
+
+
+# Where all errors of chats and completions are made.
+_SANITIZER: Final = Patch(
+    "vllm.entrypoints.serve.exception_handling.error_response:sanitize_message", "(message)", _sanitize_beginning
+)
+
+
+def limit_sanitized_messages() -> None:
+    """Have vLLM sanitize only the beginning of an error message; repeatable."""
+    install_patches([_SANITIZER], lost="A long error message may hold up all answers of a replica")

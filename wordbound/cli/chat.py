@@ -28,7 +28,7 @@ from wordbound.cli.write import StreamedAnswer, summary_of
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from vocab.text.checking.checker import TextChecker
+    from vocab.text.checker import TextChecker
 
 HELP: Final = "/words N: from now on in N words; /new: begin anew; /quit: end; Ctrl-C stops an answer"
 PROMPT: Final = "> "
@@ -229,7 +229,7 @@ class RankPainter:
         from vocab.lists.wordlists import NO_LANGUAGE, WordList, load_word_list, words_of_file
         from vocab.options import ListOptions
         from vocab.text.changes import ListChanges
-        from vocab.text.checking.checker import TextChecker
+        from vocab.text.checker import TextChecker
 
         if list_file is not None:
             word_list = WordList(lang or NO_LANGUAGE, words_of_file(list_file), "file")

@@ -11,9 +11,9 @@ from vocab.documents import MAX_FILE_BYTES, text_of
 from vocab.errors import DocumentError, EmptyWordListError, VocabularyError
 from vocab.lists.wordlists import words_of_file
 from vocab.options import ListOptions
-from vocab.text.checking.checker import TextChecker
-from vocab.text.checking.formats import FORMATS, NamedReport, Places, format_counts, percent, render_reports, why
-from vocab.text.checking.report import CheckedWord, TextReport
+from vocab.text.checker import TextChecker
+from vocab.text.formats import FORMATS, NamedReport, Places, format_counts, percent, render_reports, why
+from vocab.text.report import CheckedWord, TextReport
 from wordbound.cli.lists import LocalListOptions
 
 ALL_LISTED: Final = 0

@@ -54,11 +54,11 @@ class Command(NamedTuple):
 
 COMMANDS: Final[Mapping[str, Command]] = {
     "write": Command("wordbound.cli.write", "Write a text in the words of a list, with a running service."),
-    "rewrite": Command("wordbound.cli.rewrite", "Rewrite a text in the words of a list, with a running service."),
+    "rewrite": Command("wordbound.cli.write", "Rewrite a text in the words of a list, with a running service."),
     "chat": Command("wordbound.cli.chat", "Talk with a running service in the words of a list."),
     "batch": Command("wordbound.cli.batch", "Have a file of requests answered, and wait for the answers."),
     "check": Command("wordbound.cli.check", "Check texts against a word list."),
-    "grammar": Command("wordbound.cli.grammar", "Write the grammar of all texts that a word list allows."),
+    "grammar": Command("wordbound.cli.levels", "Write the grammar of all texts that a word list allows."),
     "levels": Command("wordbound.cli.levels", "List the named levels of words, or import a published list."),
     "words": Command("wordbound.cli.levels", "List the words of a list, with their ranks and lemmas."),
     "demo": Command(
@@ -69,7 +69,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "compile": Command("wordbound.cli.compiling", "Compile word lists for a model before a service asks for them."),
     "train": Command("wordbound.cli.serve", "Train an adapter for a word list, or a small decoder from nothing."),
     "key": Command("wordbound.cli.key", "Make a key for a service, or check one."),
-    "doctor": Command("wordbound.cli.doctor.command", "Check whether this machine can serve."),
+    "doctor": Command("wordbound.cli.doctor", "Check whether this machine can serve."),
 }
 """In the order of ``--help``."""
 

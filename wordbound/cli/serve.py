@@ -13,9 +13,9 @@ from typing import Annotated, Any, Final, Literal
 import typer
 
 import wordbound
+from wordbound.cli import doctor
 from wordbound.cli.commands import INTERRUPTED, NOT_AS_ASKED, InputError, ServiceError
-from wordbound.cli.doctor import packages
-from wordbound.cli.doctor.command import Configuration, findings
+from wordbound.cli.doctor import Configuration, findings
 from wordbound.cli.terminal import note
 
 TO_INSTALL: Final = "in a clone: make demo; for GPUs: pip install -c constraints-gpu.txt '.[gpu]'"
@@ -27,8 +27,8 @@ def check_installed(command: str, *more: str) -> None:
     Raises:
         InputError: They are not.
     """
-    installed = packages.installed_packages()
-    if packages.find_engine(installed) is None or "ray" not in installed:
+    installed = doctor.installed_packages()
+    if doctor.find_engine(installed) is None or "ray" not in installed:
         raise InputError(f"`wordbound {command}` needs the service, which is not installed; {TO_INSTALL}")
     if missing := [name for name in more if name not in installed]:
         raise InputError(f"`wordbound {command}` needs {', '.join(missing)}: pip install {' '.join(missing)}")

@@ -21,7 +21,7 @@ from vllm.sampling_params import RequestOutputKind, SamplingParams
 from vllm.v1.engine.llm_engine import LLMEngine
 from vllm.v1.executor import Executor
 
-from deployments.replica.engine.dtype import resolve_dtype
+from deployments.replica.engine.configuration import resolve_dtype
 from vocab.adapters import Adapter, module_shapes
 from vocab.vllm_plugin.kv_fork import TRANSFER_CONFIG, ForkHint
 from vocab.vllm_plugin.rows import rows_args, rows_of

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import torch
 
-from vocab.automaton.speller import speller_of
+from vocab.automaton.tokenizer import speller_of
 from vocab.lists.entries import clean_words
 from vocab.lists.wordlists import inline_word_list, load_word_list
 from vocab.matching.mask_kernels import NO_BUDGET

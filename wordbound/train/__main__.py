@@ -16,16 +16,55 @@ import json
 import logging
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any, Final
+
+from tqdm import tqdm
 
 from wordbound.train.config import TrainConfig, TrainError
 from wordbound.train.filters import Text, choose_texts
-from wordbound.train.progress import progress_bar
 from wordbound.train.writing import write_text
+
+_INTERVAL_S: Final = 1.0
+_LOG_INTERVAL_S: Final = 60.0
+"""Between two lines where the output is a file and not a terminal."""
+
+
+@contextmanager
+def progress_bar(label: str, total: int, poll: Callable[[], tuple[int, str]]) -> Iterator[None]:
+    """Show a bar while the body runs.
+
+    Args:
+        label: What is counted.
+        total: Of all.
+        poll: Returns how many are done, and what is shown beside the bar. Called from a thread of its own.
+    """
+    has_ended = Event()
+    interval = _INTERVAL_S if sys.stderr.isatty() else _LOG_INTERVAL_S
+
+    def show() -> None:
+        with tqdm(total=total, desc=label, mininterval=interval, initial=poll()[0], dynamic_ncols=True) as bar:
+            while True:
+                is_last = has_ended.wait(_INTERVAL_S)
+                done, beside = poll()
+                bar.set_postfix_str(beside, refresh=False)
+                bar.update(done - bar.n)
+                if is_last:
+                    return
+
+    thread = Thread(target=show)
+    thread.start()
+    try:
+        yield
+    finally:
+        has_ended.set()
+        thread.join()
+
 
 REPORT: Final = "report.json"
 _MIN_TEXTS: Final = 4
@@ -82,8 +121,7 @@ def _run_round(config: TrainConfig, folder: Path, number: int, tokenizer: Any, b
     from ray.train import TrainingFailedError
 
     from wordbound.train.card import write_card
-    from wordbound.train.losses import encode_examples
-    from wordbound.train.scoring import score_texts
+    from wordbound.train.losses import encode_examples, score_texts
     from wordbound.train.training import ADAPTER_NAME, train_adapter
 
     adapter = None if number == 1 else folder / f"round-{number - 1}" / ADAPTER_NAME

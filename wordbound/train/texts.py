@@ -15,7 +15,7 @@ from deployments.settings.service import SettingsError
 from vocab.errors import VocabularyError
 from vocab.lists.wordlists import load_word_list
 from vocab.options import ListOptions
-from vocab.text.checking.checker import TextChecker
+from vocab.text.checker import TextChecker
 from wordbound.train.config import TrainConfig, TrainError
 from wordbound.train.filters import Text
 from wordbound.train.prompts import built_in_prompts, languages, shuffle

@@ -14,7 +14,7 @@ from deployments.errors import BadRequestError, InternalError
 from deployments.ingress.answers import caller_of, unless_client_leaves
 from deployments.ingress.body import parse_json, read_json_body, read_query, whole_number
 from deployments.ingress.connections.send_ahead import FEW_BYTES, next_piece_bytes
-from deployments.ingress.layers.routing import Routes
+from deployments.ingress.routing import Routes
 from deployments.protocol.batches import read_expiry, read_parameters
 from deployments.settings.limits import Limits
 from deployments.settings.service import Settings

@@ -11,9 +11,8 @@ from hashlib import blake2b
 from typing import Any, BinaryIO, Final
 
 from deployments.errors import ApiError, printable
-from deployments.json_lines import raw_lines
 from deployments.protocol.generation.reader import ChatRequestReader
-from deployments.protocol.strict_json import JsonError, loads
+from deployments.protocol.strict_json import JsonError, loads, raw_lines
 from deployments.settings.limits import Limits
 
 MAX_CUSTOM_ID_CHARS: Final = 512

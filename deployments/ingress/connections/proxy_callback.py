@@ -24,7 +24,7 @@ from deployments.ingress.connections.idle_connections import TIMEOUT_S, IdleConn
 from deployments.ingress.connections.read_ahead import limit_client
 from deployments.ingress.connections.send_ahead import CONFIRM_BYTES, CONFIRMS, Reader
 from deployments.process_setup import CALLBACK, CALLBACK_VARIABLE, watch_event_loop
-from deployments.ray_serve import SESSION_ID_HEADER
+from deployments.ray_private import SESSION_ID_HEADER
 
 _TRUSTED_BY_SERVE: Final = frozenset(
     name.lower().replace("_", "-").encode()

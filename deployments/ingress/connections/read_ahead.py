@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from starlette.types import Message, Receive
 
-from deployments.ray_serve import ASGIReceiveProxy
+from deployments.ray_private import ASGIReceiveProxy
 
 logger = logging.getLogger("ray.serve.wordbound")
 

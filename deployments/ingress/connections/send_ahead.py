@@ -17,7 +17,7 @@ from typing import Any, Final
 from starlette.types import Message, Receive, Scope, Send
 
 from deployments.ingress.connections.idle_connections import abort, transport_of
-from deployments.ray_serve import ASGIReceiveProxy
+from deployments.ray_private import ASGIReceiveProxy
 from deployments.settings.limits import Limits
 
 logger = logging.getLogger("ray.serve.wordbound")

@@ -1,18 +1,35 @@
-"""The routes that load adapters at run time and unload them, as vLLM names them; for keys of operators."""
+"""The routes that load adapters at run time and unload them, as vLLM names them; for keys of operators.
+
+All of the service has an adapter, or none of it. Every replica loads it first, under a name that no request has; then
+it is registered, which is when it exists; then the replicas take it up. One that fails to load it leaves the register
+as it was.
+"""
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Final
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final
 
 from fastapi import FastAPI, Request
 from starlette.responses import PlainTextResponse, Response
 
-from deployments.adapters.loader import AdapterLoader
-from deployments.errors import ForbiddenError
+from deployments.adapter_register import Register, Registered
+from deployments.contract import ENGINE_START_S
+from deployments.errors import (
+    UNAVAILABLE,
+    BadRequestError,
+    ForbiddenError,
+    ModelNotFoundError,
+    OverloadedError,
+    printable,
+    root_cause,
+)
 from deployments.ingress.backend import Backend
 from deployments.ingress.body import read_checked
 from deployments.protocol.adapters import LoadLoraAdapterRequest, UnloadLoraAdapterRequest, read_change
 from deployments.settings.service import Settings
+from deployments.settings.types import is_adapter_name
+from vocab.adapters import AdapterError
 
 LOAD_PATHS: Final = (b"/v1/load_lora_adapter", b"/v1/unload_lora_adapter")
 
@@ -50,3 +67,126 @@ def add_adapters(app: FastAPI, settings: Settings, backend: Backend) -> None:
         asked = await read_checked(request, limits, lambda body: read_change(UnloadLoraAdapterRequest, body, limits))
         await finish(loader().unload(asked.lora_name))
         return PlainTextResponse(f"Success: LoRA adapter '{asked.lora_name}' removed successfully.")
+
+
+logger = logging.getLogger("ray.serve.wordbound")
+
+PRELOAD: Final = "preload_adapter"
+SYNC: Final = "sync_adapters"
+"""What replicas are asked to do."""
+
+CallAll = Callable[..., Awaitable[list[Any]]]
+"""Calls a method of every replica, and returns what each returned or raised."""
+
+
+class AdapterLoader:
+    """Loads and unloads the adapters of one service; ``call_all`` reaches its replicas."""
+
+    def __init__(self, settings: Settings, call_all: CallAll) -> None:
+        self._settings = settings
+        self._call_all = call_all
+
+    async def load(self, name: str, source: str, *, replaces: bool) -> None:
+        """Have every replica load an adapter, those that start later too.
+
+        Args:
+            name: What requests call it.
+            source: Its folder on the node of this process, or its id at Hugging Face.
+            replaces: Whether it takes the place of one of that name. Requests under way keep theirs.
+
+        Raises:
+            CallerError: It cannot be loaded, or not here; nothing was changed.
+            OverloadedError: No replica runs, or one did not answer; nothing was changed.
+        """
+        register = self._register()
+        if not is_adapter_name(name):
+            raise BadRequestError(
+                "'lora_name' must be 1 to 128 letters, digits, _, -, ., : and /, other than auto.", "lora_name"
+            )
+        if name == self._settings.model_id:
+            raise BadRequestError(f"'{printable(name)}' is the model's own name. Give another one.", "lora_name")
+        self._check_own(name, "Give another one")
+        async with register.locked():
+            known = await asyncio.to_thread(register.read)
+            if name in known and not replaces:
+                raise BadRequestError(
+                    f"The lora adapter '{printable(name)}' has already been loaded. If you want to load the adapter in "
+                    "place, set 'load_inplace' to true.",
+                    "lora_name",
+                )
+            try:
+                added = await asyncio.to_thread(register.add_copy, name, source)
+            except AdapterError as error:
+                raise _refusal(str(error)) from error
+            try:
+                await self._preload(name, added)
+                await asyncio.to_thread(register.write, {**known, name: added})
+            except BaseException:
+                register.discard(added)
+                raise
+            await self._sync()
+
+    async def unload(self, name: str) -> None:
+        """Have no replica answer with an adapter any more. Requests under way keep it.
+
+        Raises:
+            CallerError: There is none of that name, or it is the settings'.
+        """
+        register = self._register()
+        self._check_own(name, "Take it out there and start the service again")
+        async with register.locked():
+            known = await asyncio.to_thread(register.read)
+            if name not in known:
+                raise ModelNotFoundError(f"The lora adapter '{printable(name)}' cannot be found.", "lora_name")
+            await asyncio.to_thread(register.write, {one: added for one, added in known.items() if one != name})
+            await self._sync()
+
+    def _register(self) -> Register:
+        """Return the register; refuse where the settings let no adapter be loaded at run time."""
+        if (merged := self._settings.merged_adapter) is not None:
+            raise BadRequestError(
+                f"No adapter can be loaded here, for '{merged}' is merged into the model's weights: set lora_merge: "
+                "false and lora_dir, and start the service again.",
+                code="lora_merged",
+            )
+        if (register := Register.of(self._settings)) is None:
+            raise BadRequestError(
+                "No adapter can be loaded here: set lora_dir to a folder that all nodes share, and start the service "
+                "again.",
+                code="lora_dir_missing",
+            )
+        return register
+
+    def _check_own(self, name: str, advice: str) -> None:
+        """Refuse the name of an adapter of the settings; ``advice`` says what to do instead."""
+        if name in self._settings.lora:
+            raise BadRequestError(
+                f"The adapter '{printable(name)}' is one of the settings (lora). {advice}.", "lora_name"
+            )
+
+    async def _preload(self, name: str, added: Registered) -> None:
+        """Have every replica load an adapter; raise where one refuses it, fails, or none runs."""
+        answers = await self._call_all(PRELOAD, name, added)
+        faults = [answer for answer in answers if isinstance(answer, str)]
+        errors = [answer for answer in answers if isinstance(answer, BaseException)]
+        # A replica that has just died reads the register when it is started again.
+        others = [error for error in errors if not isinstance(root_cause(error), UNAVAILABLE)]
+        if faults:
+            raise _refusal(faults[0])
+        if others and not isinstance(others[0], TimeoutError):
+            raise others[0]
+        if others or len(errors) == len(answers):
+            what = "A replica did not load it in time" if others else "No replica runs that could check it"
+            raise OverloadedError(f"{what}. Try again when all do; any request starts one.", ENGINE_START_S)
+
+    async def _sync(self) -> None:
+        """Have every replica serve what is in the register; log those that fail."""
+        for answer in await self._call_all(SYNC):
+            if isinstance(answer, BaseException):
+                # It does so by itself in a few seconds, and before it refuses a name that it does not know.
+                logger.warning("a replica has not taken up the change of adapters yet: %r", answer)
+
+
+def _refusal(fault: str) -> BadRequestError:
+    """Return a fault as the 400 of the field ``lora_path``."""
+    return BadRequestError(f"{fault[:1].upper()}{fault[1:]}.", "lora_path")

@@ -21,11 +21,11 @@ from starlette.types import Receive, Scope, Send
 from deployments.contract import RowsItem
 from deployments.errors import from_error_item, to_api_error
 from deployments.ingress.answers import api_errors, caller_of, owner_of, unless_client_leaves
+from deployments.ingress.auth import num_prompt_tokens, take_tokens
 from deployments.ingress.backend import Backend
 from deployments.ingress.body import read_checked
 from deployments.ingress.connections.budgets import Backlog, release_slot
 from deployments.ingress.connections.send_ahead import FEW_BYTES, next_piece_bytes, widen_window
-from deployments.ingress.layers.auth import num_prompt_tokens, take_tokens
 from deployments.protocol.adapters import AdapterNames
 from deployments.protocol.rows import read_logprobs, read_token_logprobs
 from deployments.rates import Rates

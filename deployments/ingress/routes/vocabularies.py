@@ -10,11 +10,11 @@ from fastapi import FastAPI, Request, Response
 from deployments.contract import Tool
 from deployments.errors import BadRequestError, NotFoundError, root_cause
 from deployments.ingress.answers import WholeAnswer, api_errors, caller_of, respond, unless_client_leaves
+from deployments.ingress.auth import CHARS_PER_TOKEN, take_tokens
 from deployments.ingress.backend import Backend
 from deployments.ingress.body import read_checked, read_query, whole_number
 from deployments.ingress.connections.budgets import Backlog
-from deployments.ingress.layers.auth import CHARS_PER_TOKEN, take_tokens
-from deployments.ingress.layers.routing import Routes
+from deployments.ingress.routing import Routes
 from deployments.protocol.adapters import AdapterNames
 from deployments.protocol.vocabularies import DEFAULT_LIMIT, WORD_PARAMETERS, read_check
 from deployments.protocol.word_tools import ToolRequest, read_next, read_rewrite, read_swap
@@ -23,7 +23,7 @@ from deployments.settings.limits import Limits
 from deployments.settings.service import Settings
 from deployments.vocabulary.list_queries import AskCheck, AskVocabularies, AskWords, Question
 from vocab.errors import UnknownLanguageError, UnsupportedScriptError
-from vocab.text.checking.formats import Format
+from vocab.text.formats import Format
 
 CHECK_PATH: Final = b"/v1/vocabularies/check"
 LIST_ROUTES: Final[Routes] = {

@@ -3,17 +3,23 @@
 Regular expressions and grammars of clients are refused. A JSON schema is compiled by the engine, in a thread that
 cannot be killed: a regular expression of 14 characters in it keeps xgrammar 0.2.8 busy for more than 20 s, and so do
 some thousand optional members, or overlapping strings of counted length. So the first are refused, the others are
-limited (``schemas``), and what passes is tried in a process that can be killed (``deployments.replica.structures``).
+limited here, and what passes is tried in a process that can be killed (``deployments.replica.structures``).
+
+References of a schema are checked here too, where the place of a fault is known.
 """
 
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
+from deployments.errors import printable
 from deployments.protocol.generation.messages import Name
-from deployments.protocol.generation.schemas import check_references, check_size
 from deployments.protocol.strict_json import JsonError, loads
 from deployments.protocol.validation import AtMost, Body, Info, Loose, by_kind, expected_error
+from deployments.settings.limits import Limits
 
 _KINDS: Final = ("json", "choice", "json_object")
 
@@ -144,3 +150,176 @@ Tools = Annotated[list[Tool], AtMost("max_tools"), AfterValidator(_check_tools)]
 ToolChoice = Annotated[
     Annotated[Literal["none", "auto", "required"], Tag("a scalar")] | Annotated[NamedTool, Tag("an object")], by_kind
 ]
+
+
+DEFINITIONS: Final = ("$defs", "definitions")
+"""Members that references may lead to. The second is what OpenAI's client for JavaScript and pydantic 1 write."""
+
+MAX_REFERENCE_CHARS: Final = 128
+
+_COUNTS: Final = frozenset({"minLength", "maxLength", "minItems", "maxItems"})
+
+_REFUSED: Final[dict[str, type | tuple[type, ...]]] = {
+    "pattern": str,
+    "patternProperties": dict,
+    "propertyNames": dict,
+    "minProperties": (int, float),
+    "maxProperties": (int, float),
+}
+"""Keywords, and the type that tells them from a member of that name in ``properties``, as far as possible. Wherever
+they stand: what is an example and what is a schema is not told apart."""
+
+
+def check_size(value: Any, limits: Limits) -> None:
+    """Refuse JSON schemas in ``value`` that together are too large to compile, or have refused keywords.
+
+    Names and numbers only, not whether they make sense.
+
+    Raises:
+        PydanticCustomError: They have a keyword that is refused, or are larger than the engine should compile.
+    """
+    num_parts, num_chars, num_repeated = 0, 0, 0
+    rest = [value]
+    while rest:
+        part = rest.pop()
+        num_parts += 1
+        if isinstance(part, str):
+            num_chars += len(part)
+        elif isinstance(part, list):
+            rest.extend(part)
+        elif isinstance(part, dict):
+            num_parts += len(part)
+            num_chars += sum(map(len, part))
+            for name, member in part.items():
+                if name in _REFUSED and isinstance(member, _REFUSED[name]):
+                    raise expected_error(f"a JSON schema without {name!r}, which is not supported here")
+                if name in _COUNTS and type(member) in (int, float):
+                    num_repeated += max(member, 0)
+            rest.extend(part.values())
+        if num_parts > limits.max_schema_parts:
+            raise expected_error(f"a JSON schema of at most {limits.max_schema_parts} names and values")
+        if num_chars > limits.max_schema_chars:
+            raise expected_error(
+                f"a JSON schema whose names and strings have at most {limits.max_schema_chars} characters"
+            )
+        if num_repeated > limits.max_schema_repeats:
+            raise expected_error(
+                f"a JSON schema whose {', '.join(sorted(_COUNTS))} are at most {limits.max_schema_repeats} together"
+            )
+
+
+def check_references(schema: dict[str, Any]) -> None:
+    """Check that each ``$ref`` of a schema leads to a definition that a finite value fits.
+
+    Call ``check_size`` first: this takes time and stack by the size and the depth of the schema.
+
+    Raises:
+        PydanticCustomError: One does not; the text has the JSON pointer to it.
+    """
+    nodes = {id(part): _Node(part, pointer) for part, pointer in _objects(schema, "#")}
+    references = [node for node in nodes.values() if isinstance(node.schema.get("$ref"), str)]
+    if not references:
+        return
+    for node in references:
+        _target(schema, node)
+    ends = _finite(schema, nodes)
+    for node in references:
+        if id(node.schema) not in ends:
+            raise expected_error(f"a JSON schema that a finite answer fits: {node.shown} leads back to where it stands")
+
+
+@dataclass
+class _Node:
+    """An object in a JSON schema, for the search of those that a finite value fits.
+
+    With where it stands, how many conditions are left until a finite value is known to fit it, and whose condition it
+    is.
+    """
+
+    schema: dict[str, Any]
+    pointer: str
+    num_open: int = 0
+    needed_by: list["_Node"] = field(default_factory=list)
+
+    @property
+    def shown(self) -> str:
+        """The JSON pointer to its ``$ref``, truncated for a message."""
+        return printable(f"{self.pointer}/$ref", MAX_REFERENCE_CHARS)
+
+
+def _objects(value: Any, pointer: str) -> Iterator[tuple[dict[str, Any], str]]:
+    """Yield all objects in a value with their JSON pointers, in the order of the text."""
+    if isinstance(value, dict):
+        yield value, pointer
+        for name, member in value.items():
+            step = name[:MAX_REFERENCE_CHARS].replace("~", "~0").replace("/", "~1")
+            yield from _objects(member, f"{pointer[:MAX_REFERENCE_CHARS]}/{step}")
+    elif isinstance(value, list):
+        for index, member in enumerate(value):
+            yield from _objects(member, f"{pointer}/{index}")
+
+
+def _target(schema: dict[str, Any], node: _Node) -> Any:
+    """Resolve the ``$ref`` of a node; raise ``PydanticCustomError`` where it leads nowhere or is not allowed."""
+    reference = node.schema["$ref"]
+    if reference == "#":
+        return schema
+    hash_mark, _, rest = reference.partition("/")
+    folder, _, name = rest.partition("/")
+    if hash_mark != "#" or folder not in DEFINITIONS or "/" in name or len(name) > MAX_REFERENCE_CHARS:
+        raise expected_error(
+            f"a JSON schema whose '$ref' are '#' or '#/$defs/<name>', the name of at most {MAX_REFERENCE_CHARS} "
+            f"characters: {node.shown} is neither"
+        )
+    found = schema.get(folder)
+    # As the engine reads it: escapes of JSON pointers and of URLs are part of the name.
+    target = found.get(name) if isinstance(found, dict) else None
+    if not isinstance(target, dict | bool):
+        raise expected_error(f"a JSON schema that defines what it names: {node.shown} leads to nothing in '{folder}'")
+    return target
+
+
+def _finite(schema: dict[str, Any], nodes: dict[int, _Node]) -> set[int]:
+    """Return the ids of the schema objects that a finite value may fit.
+
+    It is the least set that the references allow. Each condition is followed once, so this is linear in the size of
+    the schema.
+    """
+    for node in list(nodes.values()):
+        groups = [[part] for part in _all_needed(schema, node)]
+        groups += [parts for name in ("anyOf", "oneOf") if (parts := node.schema.get(name)) and isinstance(parts, list)]
+        node.num_open = len(groups)
+        for group in groups:
+            if all(isinstance(part, dict) for part in group):
+                # One of them is enough, so they stand for one condition together.
+                gate = _Node({}, "", 1, [node])
+                for part in group:
+                    nodes[id(part)].needed_by.append(gate)
+            else:
+                node.num_open -= 1
+    ends = set[int]()
+    ready = deque(node for node in nodes.values() if node.num_open == 0)
+    while ready:
+        node = ready.popleft()
+        ends.add(id(node.schema))
+        for needing in node.needed_by:
+            needing.num_open -= 1
+            if needing.num_open == 0:
+                ready.append(needing)
+    return ends
+
+
+def _all_needed(schema: dict[str, Any], node: _Node) -> Iterator[Any]:
+    """Yield the subschemas that every value of a node must fit, as far as they are known."""
+    part = node.schema
+    if isinstance(part.get("$ref"), str):
+        yield _target(schema, node)
+    if isinstance(both := part.get("allOf"), list):
+        yield from both
+    properties, required = part.get("properties"), part.get("required")
+    if part.get("type", "object") == "object" and isinstance(properties, dict) and isinstance(required, list):
+        names = {name for name in required if isinstance(name, str)}
+        yield from (properties[name] for name in names if name in properties)
+    least = part.get("minItems")
+    if part.get("type", "array") == "array" and isinstance(least, int | float) and least > 0 and "items" in part:
+        yield part["items"]

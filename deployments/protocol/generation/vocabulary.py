@@ -18,8 +18,7 @@ from vocab.lists.levels import BANDS, language_of_level
 from vocab.lists.wordlists import NO_LANGUAGE, AskedSource, Unit, check_language, language_of
 from vocab.marks import APOSTROPHES, CLOSE_MARKS, OPEN_MARKS, POSSESSIVE_LETTER
 from vocab.options import Case, End, Layout, Punctuation
-from vocab.text.elisions import ELISION_LANGUAGES
-from vocab.text.forms import POSSESSIVE_LANGUAGES
+from vocab.text.forms import ELISION_LANGUAGES, POSSESSIVE_LANGUAGES
 
 _LIST_NAME: Final = (
     "the name of a word list, a string of at least 1 and at most 64 characters without control characters"

@@ -20,7 +20,7 @@ from deployments.replica.answers.constrained_answer import AnswerRules, StreamFi
 from deployments.replica.engine import configuration, engine
 from deployments.replica.engine.adapters import LoadedAdapters, name_of
 from deployments.replica.engine.node_lists import NodeList, NodeLists
-from deployments.replica.prompts import overflow
+from deployments.replica.prompts import chat_template
 from deployments.replica.prompts.chat_template import Prompts, hint_line, text_of
 from deployments.replica.prompts.tokenization import convert_tokens
 from deployments.search.request import AnswerCost, SearchRequest
@@ -111,15 +111,15 @@ class ChatAnswerer:
             if not is_too_long or not messages or self._settings.input_overflow == "error":
                 raise
 
-            async def fits(fewer: overflow.Messages) -> bool:
+            async def fits(fewer: chat_template.Messages) -> bool:
                 asked = self._with_hint(request.with_body(messages=fewer))
                 return await engine.has_room(self._server, await self._engine_request(asked))
 
-            if (fewer := await overflow.drop_oldest_turns(messages, fits)) is None:
+            if (fewer := await chat_template.drop_oldest_turns(messages, fits)) is None:
                 raise
         num_dropped: int | None = len(messages) - len(fewer)
         async for item in self._answer(request.with_body(messages=fewer)):
-            yield item if num_dropped is None else overflow.annotate(item, num_dropped)
+            yield item if num_dropped is None else chat_template.annotate(item, num_dropped)
             num_dropped = None
 
     def _answer(self, request: TextRequest) -> AsyncIterator[Answer]:

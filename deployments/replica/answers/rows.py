@@ -17,11 +17,12 @@ from vllm.exceptions import VLLMClientError
 from vllm.inputs import TokensPrompt
 from vllm.sampling_params import RequestOutputKind, SamplingParams
 
+from deployments import ray_private
 from deployments.contract import Answer, Caller, RowsItem, prompts_of
 from deployments.errors import EngineError
 from deployments.fair_semaphore import FairSemaphore
 from deployments.replica.answers.chat_answerer import to_engine_error
-from deployments.replica.engine import configuration, engine, ray_llm
+from deployments.replica.engine import configuration, engine
 from deployments.replica.engine.adapters import LoadedAdapters
 from deployments.replica.prompts.tokenization import completion_tokens
 from deployments.settings.service import Settings
@@ -298,7 +299,7 @@ class RowAnswerer:
             # Cancelled, it is aborted in the engine. Prompts of rows are long, and chats would wait for many of them.
             priority = configuration.priority_after_chats(self._settings)
             lora = self._adapters.lora_request(caller.adapter)
-            generated = ray_llm.engine_client(self._server).generate(
+            generated = ray_private.engine_client(self._server).generate(
                 prompt, params, request_id, lora_request=lora, priority=priority
             )
             outputs = [output async for output in generated]
@@ -325,7 +326,7 @@ class RowAnswerer:
 
 def _end_tokens(server: LLMServer, tokenizer: Any) -> list[int]:
     """Return the tokens that end a text: the tokenizer's, and those of the model's generation config."""
-    configured = ray_llm.engine_client(server).model_config.try_get_generation_config().get("eos_token_id")
+    configured = ray_private.engine_client(server).model_config.try_get_generation_config().get("eos_token_id")
     eos_ids = configured if isinstance(configured, list) else [configured]
     return sorted({token for token in (*eos_ids, tokenizer.eos_token_id) if token is not None})
 

@@ -13,15 +13,15 @@ from ray.serve.llm.deployment import LLMServer
 from vllm.entrypoints.serve.lora.protocol import LoadLoRAAdapterRequest, UnloadLoRAAdapterRequest
 from vllm.platforms import current_platform
 
-from deployments.adapters.merging import adaptable_layers, merge_model, outline
-from deployments.adapters.register import Register, Registered
+from deployments.adapter_register import Register, Registered
 from deployments.contract import AUTO_ADAPTER, ResolvedVocabulary
 from deployments.errors import EngineError, printable
+from deployments.ray_private import serving_models
 from deployments.replica.engine import engine
-from deployments.replica.engine.ray_llm import serving_models
+from deployments.replica.engine.merging import adaptable_layers, merge_model, outline
 from deployments.settings.service import Settings, cache_dir
 from vocab.adapters import Adapter, AdapterError, Shape, choose, module_shapes, smallest_rank
-from vocab.vllm_plugin import cpu_adapters
+from vocab.vllm_plugin import cpu_patches
 
 _MOST_AT_ONCE: Final = 8
 """Adapters in one step of the engine; each costs memory for the largest rank, whether it is used or not."""
@@ -155,10 +155,10 @@ def lora_arguments(settings: Settings, adapters: Collection[Adapter], targets: l
 
 def _check_platform() -> None:
     """Refuse adapters on a CPU where this vLLM would apply them to other requests too."""
-    if current_platform.is_cpu() and not cpu_adapters.install():
+    if current_platform.is_cpu() and not cpu_patches.patch_adapters():
         raise AdapterError(
             f"lora: vLLM {vllm.__version__} cannot keep adapters away from requests that have none on a CPU: install "
-            f"{' or '.join(sorted(cpu_adapters.TRIED_ON))}, or serve one adapter with lora_merge: true"
+            f"{' or '.join(sorted(cpu_patches.TRIED_ON))}, or serve one adapter with lora_merge: true"
         )
 
 

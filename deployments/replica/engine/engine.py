@@ -17,7 +17,7 @@ from vllm.v1.metrics.stats import IterationStats, SchedulerStats
 
 from deployments.contract import Answer, ChatBody
 from deployments.errors import EngineError
-from deployments.replica.engine.ray_llm import engine_client, serving_chat, serving_completion
+from deployments.ray_private import engine_client, serving_chat, serving_completion
 from deployments.search.client import SearchClient
 from deployments.search.request import SEARCH_ARGUMENT, AnswerCost, SearchRequest
 from vocab.automaton.tokenizer import TokenizerFacts

@@ -21,9 +21,8 @@ from vocab.matching.controls import Controls
 from vocab.matching.reference import MARK, GrammarReference
 from vocab.options import Case, ListOptions
 from vocab.text.changes import NO_CHANGES, ListChanges
-from vocab.text.checking.checker import TextChecker
-from vocab.text.form_ranks import FormRanks
-from vocab.text.forms import case_of
+from vocab.text.checker import TextChecker
+from vocab.text.forms import FormRanks, case_of
 from vocab.text.grammar import write_ebnf
 from vocab.text.reader import TextReader
 

@@ -14,14 +14,14 @@ from vllm.entrypoints.serve.tokenize.serving import ServingTokenization
 from vllm.exceptions import VLLMClientError
 
 from deployments.errors import EngineError
-from deployments.replica.engine import engine
-from deployments.replica.engine.engine import Request
-from deployments.replica.engine.ray_llm import (
+from deployments.ray_private import (
     engine_client,
     serving_chat,
     serving_completion,
     set_serving_tokenization,
 )
+from deployments.replica.engine import engine
+from deployments.replica.engine.engine import Request
 
 
 def install_tokenization(server: LLMServer) -> None:

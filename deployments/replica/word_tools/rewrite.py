@@ -23,8 +23,8 @@ from deployments.replica.word_tools.swap import Swap, Swapper
 from deployments.settings.service import Settings
 from vocab.marks import APOSTROPHES, POSSESSIVE_LETTER
 from vocab.text.changes import fold
-from vocab.text.checking.checker import TextChecker, word_pattern
-from vocab.text.checking.report import CheckedWord, TextReport
+from vocab.text.checker import TextChecker, word_pattern
+from vocab.text.report import CheckedWord, TextReport
 from vocab.text.sentences import sentence_spans
 
 Chat = Callable[[TextRequest], AsyncGenerator[Answer, None]]

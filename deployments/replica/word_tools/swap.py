@@ -19,8 +19,8 @@ from deployments.replica.word_tools.next_words import NextWordFinder
 from vocab.lists.lemmas import KnownLemmas
 from vocab.marks import LINE_BREAK
 from vocab.text.changes import ranks_left_out
-from vocab.text.checking.nearest import NearestWords
 from vocab.text.forms import Capitals
+from vocab.text.nearest import NearestWords
 from vocab.text.sentences import sentence_around
 
 _NUM_NEXT: Final = 50

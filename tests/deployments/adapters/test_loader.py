@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from ray.exceptions import ActorDiedError
 
-from deployments.adapters import register as register_module
-from deployments.adapters.loader import PRELOAD, SYNC, AdapterLoader
-from deployments.adapters.register import Register, Registered
+from deployments import adapter_register
+from deployments.adapter_register import Register, Registered
 from deployments.errors import ApiError, BadRequestError, ConflictError, ModelNotFoundError, OverloadedError
+from deployments.ingress.routes.adapters import PRELOAD, SYNC, AdapterLoader
 from deployments.protocol.adapters import AdapterNames
 from deployments.settings.service import Settings
 from tests.tiny_adapters import DAMAGES, damaged, write_adapter, write_model
@@ -172,7 +172,7 @@ async def test_changes_follow_one_another(service: Service, made: Path, monkeypa
     await asyncio.gather(*work)
     assert sorted(service.register.read()) == names
     assert service.calls == [PRELOAD, SYNC] * 4
-    monkeypatch.setattr(register_module, "_WAIT_S", 0.2)
+    monkeypatch.setattr(adapter_register, "_WAIT_S", 0.2)
     with (service.register.folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert "Another adapter" in await fault(service.unload("poet-1"), OverloadedError)

@@ -7,7 +7,7 @@ import torch
 from peft import PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from deployments.adapters.merging import merge_model
+from deployments.replica.engine.merging import merge_model
 from tests.tiny_adapters import write_adapter, write_model
 from vocab.adapters import Adapter, AdapterError
 

@@ -8,8 +8,8 @@ from typing import Any, NoReturn, Self
 import pytest
 
 from deployments.offline.engine_stage import AnswerStage, SharedExclusiveLock, engine_arguments
-from deployments.offline.pipeline import Attempts
 from deployments.offline.row_requests import ANSWER, REQUEST
+from deployments.offline.run import Attempts
 from tests.deployments.offline.conftest import MakeConfig
 
 INDEX = AnswerStage.IDX_IN_BATCH_COLUMN

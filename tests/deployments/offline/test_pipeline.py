@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from deployments.contract import ResolvedVocabulary, VocabularySpec
-from deployments.offline.pipeline import Attempts, Coordinator
+from deployments.offline.run import Attempts, Coordinator
 from deployments.vocabulary import deployment
 from tests.deployments.offline.conftest import MakeConfig
 from vocab.errors import VocabularyError, WordListError

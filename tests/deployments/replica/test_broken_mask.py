@@ -58,7 +58,7 @@ from deployments.settings.service import Settings
 from tests.checker import unlisted_words
 from tests.deployments.search.toy_engine import ToyEngine, joined
 from vocab.artefacts.store import ArtefactStore
-from vocab.automaton.speller import Speller
+from vocab.automaton.tokenizer import Speller
 from vocab.automaton.trie_builder import build_words
 from vocab.lists.wordlists import WordList
 from vocab.matching.engine_cache import EngineCache

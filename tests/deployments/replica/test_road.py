@@ -18,8 +18,7 @@ from tests.checker import assert_only_listed_words
 from tests.deployments.front import LIMITS, MODEL, chat_body
 from tests.vocab.toys import tokens_of
 from vocab.artefacts.store import ArtefactStore
-from vocab.automaton.speller import load_speller
-from vocab.automaton.tokenizer import TokenizerFacts
+from vocab.automaton.tokenizer import TokenizerFacts, load_speller
 from vocab.matching.engine_cache import EngineCache
 from vocab.matching.matcher import Matcher
 from vocab.matching.reference import GrammarReference

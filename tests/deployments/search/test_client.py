@@ -19,7 +19,7 @@ from deployments.search.request import SEARCH_ARGUMENT, AnswerCost, SearchReques
 from deployments.search.tokens import EngineStepError, ListFaultError
 from tests.deployments.search.toy_engine import ToyEngine
 from vocab.artefacts.artefact import ArtefactFolder
-from vocab.automaton.speller import Speller
+from vocab.automaton.tokenizer import Speller
 from vocab.automaton.trie_builder import build_words
 from vocab.lists.wordlists import WordList
 from vocab.marks import CLOSE_MARKS, JOINING_DASH, OPEN_MARKS, SENTENCE_MARKS, SPACED_DASHES

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from vllm.logprobs import Logprob
 from vllm.outputs import CompletionOutput
 
-from deployments.search.listed_logprobs import ListedLogprobs
-from deployments.search.tokens import Constraint
+from deployments.search.tokens import Constraint, ListedLogprobs
 from tests.random_lists import RandomList, random_lists
 from tests.vocab.automaton.test_random_lists import accepted
 from tests.vocab.toys import STOP, allowed_tokens, toy_states

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from deployments.settings.migration import OLD_NAMES
 from deployments.settings.service import Settings, SettingsError
+from deployments.settings.sources import OLD_NAMES
 
 TABLE = Path(__file__).parents[3] / "docs" / "migration.md"
 

@@ -10,7 +10,7 @@ import pytest
 from deployments.vocabulary import compile_pool
 from deployments.vocabulary.compile_pool import CompileLimits, CompilePool
 from tests.deployments.processes import is_gone, toy_command, wait_until
-from vocab.artefacts.shared_store import SharedStore
+from vocab.artefacts.store import SharedStore
 from vocab.compiler.child_process import resident_bytes
 from vocab.compiler.compile_process import WorkerCommand
 from vocab.compiler.jobs import ChangeList, Compiled, CompileList, MeasureTexts

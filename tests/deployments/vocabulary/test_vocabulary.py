@@ -13,12 +13,11 @@ from deployments.settings.service import Settings
 from deployments.vocabulary import deployment
 from deployments.vocabulary.deployment import Vocabulary
 from tests.vocab.toys import can_spell, toy_speller, toy_tokenizer
-from vocab.artefacts.shared_store import SharedStore
-from vocab.artefacts.store import ArtefactStore
+from vocab.artefacts.store import ArtefactStore, SharedStore
 from vocab.automaton import frame, overlay, trie_builder
-from vocab.compiler import list_compiler
+from vocab.compiler import worker
 from vocab.compiler.jobs import ChangeList, Compiled, CompileList, Job, MeasureTexts, Reply
-from vocab.compiler.list_compiler import ListCompiler
+from vocab.compiler.worker import ListCompiler
 from vocab.errors import (
     ArtefactError,
     ChangesTooLargeError,
@@ -130,8 +129,8 @@ def long_list(monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
     """The words of a built-in list, Spanish, that is longer than the small artefact."""
     words = ("the", "cat", "dog", "a", "Mouse", "bird", "fish")
     listed = WordList("es", words, "wordfreq")
-    monkeypatch.setattr(list_compiler, "load_word_list", lambda name, folder, **choice: listed)
-    for module in (deployment, list_compiler):
+    monkeypatch.setattr(worker, "load_word_list", lambda name, folder, **choice: listed)
+    for module in (deployment, worker):
         monkeypatch.setattr(module, "FIRST_WORDS", SMALL)
     return words
 
@@ -179,7 +178,7 @@ async def test_a_source_and_safety_are_asked_of_the_list_and_wordfreqs_goes_past
         asked.append(choice)
         return WordList("es", ("the", "cat", *map(str, choice.values())), "wordfreq")
 
-    monkeypatch.setattr(list_compiler, "load_word_list", noting)
+    monkeypatch.setattr(worker, "load_word_list", noting)
     vocabulary = await world.vocabulary()
     choices: list[dict[str, Any]] = [{"source": "wordfreq", "safe": True}, {"source": "wordfreq", "safe": False}]
     digests = {(await vocabulary.resolve(spec("es", **choice))).digest for choice in choices}
@@ -296,7 +295,7 @@ async def test_a_small_artefact_is_changed_by_itself(world: World) -> None:
 
 async def test_a_list_file_is_always_whole(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deployment, "FIRST_WORDS", 1)
-    monkeypatch.setattr(list_compiler, "FIRST_WORDS", 1)
+    monkeypatch.setattr(worker, "FIRST_WORDS", 1)
     world.write("pets", "the", "cat", "dog")
     vocabulary = await world.vocabulary()
     assert world.words(await vocabulary.resolve(spec("pets", 1))) == ("the", "cat", "dog")

@@ -9,7 +9,7 @@ import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from vocab.artefacts.shared_store import SharedStore, time_of
+from vocab.artefacts.store import SharedStore, time_of
 
 ONE, TWO, THREE, FOUR = ("1" * 64, "2" * 64, "3" * 64, "4" * 64)
 

@@ -11,8 +11,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from tests.vocab.toys import toy_words
 from vocab.artefacts.artefact import ArtefactFolder
-from vocab.artefacts.shared_store import SharedStore
-from vocab.artefacts.store import GRACE_S, STALE_PART_S, ArtefactStore
+from vocab.artefacts.store import GRACE_S, STALE_PART_S, ArtefactStore, SharedStore
 from vocab.automaton.compiled_list import CompiledList
 from vocab.errors import ArtefactError
 

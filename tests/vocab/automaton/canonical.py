@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from tests.recogniser import CLOSE_MARKS, OPEN_MARKS
-from vocab.automaton.speller import Speller
+from vocab.automaton.tokenizer import Speller
 
 MARK, BLANK, WORD = "mark", "blank", "word"
 POSSESSIVE: Final = "'s"

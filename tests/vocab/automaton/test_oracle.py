@@ -12,8 +12,7 @@ from transformers import AutoTokenizer
 
 from tests.vocab.automaton.canonical import START, CanonicalTokens, Parses
 from tests.vocab.toys import tokens_of
-from vocab.automaton.speller import Speller
-from vocab.automaton.tokenizer import TokenizerFacts
+from vocab.automaton.tokenizer import Speller, TokenizerFacts
 from vocab.lists.wordlists import WordList, load_word_list
 from vocab.matching.matcher import Matcher
 from vocab.matching.states import ListStates

@@ -11,7 +11,7 @@ from tests.vocab.toys import toy_speller, toy_tokenizer, toy_words
 from vocab.automaton.compiled_list import Root
 from vocab.automaton.frame import FrameTokens
 from vocab.automaton.overlay import build_overlay, overlay_digest
-from vocab.automaton.speller import Speller
+from vocab.automaton.tokenizer import Speller
 from vocab.automaton.trie_builder import build_words
 from vocab.lists.wordlists import WordList, load_word_list
 from vocab.matching.mask_kernels import NO_BUDGET

@@ -14,13 +14,12 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedToken
 
 from tests.npm_tokenizers import SHA256, FetchError, npm_tokenizer
 from tests.recogniser import Recogniser, recogniser
-from vocab.automaton.speller import Speller
+from vocab.automaton.tokenizer import Speller
 from vocab.lists.wordlists import WordList, load_word_list
 from vocab.matching.mask_kernels import NO_BUDGET
 from vocab.matching.states import ListStates
 from vocab.options import ListOptions
-from vocab.text.elisions import ELISION_LANGUAGES, follows_elision, is_elision
-from vocab.text.forms import Capitals
+from vocab.text.forms import ELISION_LANGUAGES, Capitals, follows_elision, is_elision
 
 LANGUAGES = ("en", "es", "fr", "tr", "ru")
 NUM_WORDS = 2000

@@ -15,15 +15,14 @@ from hypothesis import HealthCheck, given, settings
 from tests.random_lists import FORBIDDEN, RandomList, random_lists
 from tests.recogniser import Recogniser
 from tests.vocab.toys import STOP, tokens_of, toy_speller, toy_tokenizer
-from vocab.automaton.speller import byte_speller
-from vocab.automaton.tokenizer import TokenizerFacts
+from vocab.automaton.tokenizer import TokenizerFacts, byte_speller
 from vocab.errors import EmptyWordListError, InvalidWordListError
 from vocab.lists.entries import clean_words
 from vocab.lists.wordlists import WordList
 from vocab.matching.mask_kernels import NO_BUDGET
 from vocab.matching.states import ListStates, State
 from vocab.options import ListOptions
-from vocab.text.elisions import follows_elision
+from vocab.text.forms import follows_elision
 from vocab.text.grammar import write_ebnf
 
 NEIGHBOURS = 120

@@ -8,7 +8,7 @@ from tests.small_tokenizer import small_speller
 from tests.vocab.automaton.test_own_spelling import byte_pairs_that_draw_marks_in, pieces_with_a_dummy_blank
 from tests.vocab.toys import toy_speller, toy_tokenizer
 from vocab.artefacts.store import ArtefactStore
-from vocab.automaton.speller import Speller, byte_speller, has_own_spelling, load_speller
+from vocab.automaton.tokenizer import Speller, byte_speller, has_own_spelling, load_speller
 from vocab.compiler.worker import load_stored_tokenizer, store_tokenizer
 from vocab.errors import CompileError
 

@@ -3,8 +3,7 @@ from pathlib import Path
 import pytest
 from transformers import ByT5Tokenizer
 
-from vocab.automaton.speller import load_speller
-from vocab.automaton.tokenizer import TokenizerFacts
+from vocab.automaton.tokenizer import TokenizerFacts, load_speller
 from vocab.errors import CompileError
 
 

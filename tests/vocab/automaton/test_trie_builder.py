@@ -5,8 +5,7 @@ import pytest
 from tests.vocab.toys import can_spell, states_of, toy_speller, toy_states, toy_tokenizer, toy_words, word_list
 from vocab.automaton import trie_builder
 from vocab.automaton.compiled_list import NEVER, POSSESSIVE, Root
-from vocab.automaton.speller import Speller, byte_speller
-from vocab.automaton.tokenizer import TokenizerFacts
+from vocab.automaton.tokenizer import Speller, TokenizerFacts, byte_speller
 from vocab.automaton.trie_builder import build_words, words_digest
 from vocab.errors import EmptyWordListError, ListTooLargeError
 from vocab.lists.wordlists import WordList, load_word_list

@@ -5,11 +5,10 @@ import pytest
 
 from tests.vocab.toys import can_spell, states_of, toy_speller, toy_tokenizer
 from vocab.artefacts.store import ArtefactStore
-from vocab.automaton.speller import byte_speller
-from vocab.automaton.tokenizer import TokenizerFacts
-from vocab.compiler import list_compiler
+from vocab.automaton.tokenizer import TokenizerFacts, byte_speller
+from vocab.compiler import worker
 from vocab.compiler.jobs import ChangeList, Compiled, CompileList, Job, MeasureTexts
-from vocab.compiler.list_compiler import MAX_ARTEFACTS, ListCompiler
+from vocab.compiler.worker import MAX_ARTEFACTS, ListCompiler
 from vocab.errors import ArtefactError, CompileError, EmptyWordListError, InvalidWordListError, UnknownLanguageError
 from vocab.lists.wordlists import load_word_list
 from vocab.options import ListOptions
@@ -87,7 +86,7 @@ def test_a_built_in_list_is_read_once(world: World, monkeypatch: pytest.MonkeyPa
         names.append(name)
         return load_word_list(name, folder, **choice)
 
-    monkeypatch.setattr(list_compiler, "load_word_list", counting)
+    monkeypatch.setattr(worker, "load_word_list", counting)
     compiler = ListCompiler(byte_speller(), world.store, None)
     for is_whole in (False, True):
         assert compiler.run(CompileList("fil", is_whole=is_whole)).compiled is not None
@@ -97,7 +96,7 @@ def test_a_built_in_list_is_read_once(world: World, monkeypatch: pytest.MonkeyPa
 def test_the_first_words_of_a_long_list_have_an_artefact_of_their_own(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(list_compiler, "FIRST_WORDS", 2)
+    monkeypatch.setattr(worker, "FIRST_WORDS", 2)
     world.write("pets", "the", "cat", "dog", "London")
     part, whole = (world.make(CompileList("pets", is_whole=is_whole)) for is_whole in (False, True))
     assert (part.num_words, part.num_ranks, whole.num_words, whole.num_ranks) == (2, 4, 4, 4)
@@ -213,7 +212,7 @@ def test_a_fault_of_ours_tells_nothing_of_itself(
     def failing(*arguments: object) -> object:
         raise fault
 
-    monkeypatch.setattr(list_compiler, "build_words", failing)
+    monkeypatch.setattr(worker, "build_words", failing)
     error = world.fail(CompileList(None, ("the",)))
     assert type(error) is CompileError
     assert "secret" not in str(error)

@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from vocab.artefacts.store import ArtefactStore
-from vocab.compiler import list_compiler
-from vocab.compiler.list_compiler import group_list_by_lemma
+from vocab.compiler import worker
+from vocab.compiler.worker import group_list_by_lemma
 from vocab.errors import NoLemmasError
 from vocab.lists.lemmas import group_by_lemma
 from vocab.lists.wordlists import WordList
@@ -26,7 +26,7 @@ def test_a_list_is_grouped_once(store: ArtefactStore, monkeypatch: pytest.Monkey
     grouped = group_list_by_lemma(SPANISH, store)
     assert grouped == group_by_lemma(SPANISH)
     assert grouped.ranks == (1, 1, 2, 2, 3)
-    monkeypatch.setattr(list_compiler, "group_by_lemma", refuse_to_group)
+    monkeypatch.setattr(worker, "group_by_lemma", refuse_to_group)
     assert group_list_by_lemma(SPANISH, store) == grouped
     with pytest.raises(RuntimeError, match="grouped again"):
         group_list_by_lemma(OTHER, store)

@@ -7,13 +7,11 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from tests.vocab.toys import toy_speller, toy_tokenizer
-from vocab.artefacts.shared_store import SharedStore
-from vocab.artefacts.store import ArtefactStore
+from vocab.artefacts.store import ArtefactStore, SharedStore
 from vocab.compiler import worker
 from vocab.compiler.child_process import resident_bytes
 from vocab.compiler.jobs import CompileList, Job, Reply, read_reply
-from vocab.compiler.list_compiler import ListCompiler
-from vocab.compiler.worker import prepare, serve
+from vocab.compiler.worker import ListCompiler, prepare, serve
 
 
 def test_each_job_is_begun_answered_and_shared(tmp_path: Path) -> None:

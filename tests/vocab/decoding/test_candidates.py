@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from tests.vocab.decoding.scripted import Asked, ScriptedGenerator, draw
-from vocab.decoding.candidates import choose_candidates
+from vocab.decoding.select import choose_candidates
 
 LOOP = "the sun is here and the sun is here and the sun is here"
 

@@ -3,8 +3,8 @@ import asyncio
 import pytest
 
 from tests.vocab.decoding.scripted import Asked, ScriptedGenerator, draw
-from vocab.decoding.candidates import draw_many
 from vocab.decoding.generator import Place
+from vocab.decoding.select import draw_many
 
 
 async def test_draws_come_in_their_order_with_an_index_each() -> None:

@@ -8,8 +8,7 @@ from itertools import combinations_with_replacement, pairwise
 import pytest
 
 from tests.vocab.decoding.toy_generator import ToyGenerator
-from vocab.decoding.candidates import choose_candidates
-from vocab.decoding.select import TextScore, draw_probabilities
+from vocab.decoding.select import TextScore, choose_candidates, draw_probabilities
 from vocab.options import ListOptions
 
 BUDGET = 2

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.vocab.toys import toy_speller, toy_tokenizer, word_list
-from vocab.automaton.speller import Speller
+from vocab.automaton.tokenizer import Speller
 from vocab.decoding.next_words import NextWord, NextWordSearch, Row, WordTokens, ends_word
 from vocab.matching.states import ListStates
 from vocab.options import ListOptions

@@ -5,9 +5,8 @@ import pytest
 
 from tests.vocab.decoding.scripted import Asked, ScriptedGenerator, draw
 from tests.vocab.decoding.toy_generator import ToyGenerator
-from vocab.decoding.candidates import search_sentences
 from vocab.decoding.generator import Continuation, Place
-from vocab.decoding.select import Select
+from vocab.decoding.select import Select, search_sentences
 from vocab.options import ListOptions
 
 HEAVY, LIGHT = 0.0, -1000.0

@@ -31,7 +31,7 @@ from vocab.documents import zipped as zipped_module
 from vocab.errors import DocumentError
 from vocab.lists.wordlists import load_word_list
 from vocab.options import ListOptions
-from vocab.text.checking.checker import TextChecker
+from vocab.text.checker import TextChecker
 
 SCAN = "no text in it"
 DAMAGED = "the file is damaged"

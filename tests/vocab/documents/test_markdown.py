@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vocab.documents import text_of
-from vocab.documents.markdown import without_markup
+from vocab.documents import text_of, without_markup
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 import wordfreq
 
 from vocab.lists.wordlists import STEMS, load_word_list, with_apostrophes
-from vocab.text.elisions import ELISION_LANGUAGES
+from vocab.text.forms import ELISION_LANGUAGES
 
 
 def test_there_are_stems_for_each_language_that_elides() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from vocab.text.elisions import follows_elision, is_elision
+from vocab.text.forms import follows_elision, is_elision
 
 NOT_ELIDED = """
 hache haie haine haïr halle hall hamac hameau hamster hanche handicap hangar hanter harcèlement hardi harem hareng

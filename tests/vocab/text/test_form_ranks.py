@@ -5,9 +5,7 @@ import pytest
 from tests.worlds import WORLDS, World
 from vocab.lists.wordlists import WordList, load_word_list
 from vocab.options import Case, ListOptions
-from vocab.text.elisions import is_elision
-from vocab.text.form_ranks import FormRanks
-from vocab.text.forms import surface_forms
+from vocab.text.forms import FormRanks, is_elision, surface_forms
 
 CASES: tuple[Case, ...] = ("auto", "sentence", "any", "listed")
 

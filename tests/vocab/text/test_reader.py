@@ -12,7 +12,7 @@ from tests.worlds import World
 from vocab.lists.wordlists import WordList
 from vocab.options import Case, ListOptions
 from vocab.text.changes import ListChanges
-from vocab.text.form_ranks import FormRanks
+from vocab.text.forms import FormRanks
 from vocab.text.reader import Coverage, TextReader
 
 

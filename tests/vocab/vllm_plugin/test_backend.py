@@ -17,7 +17,7 @@ from tests.vocab.toys import tokens_of, toy_speller, toy_tokenizer, word_list
 from vocab.artefacts.artefact import ArtefactFolder, overlay_to_bytes
 from vocab.automaton.compiled_list import CompiledList
 from vocab.automaton.overlay import build_overlay
-from vocab.automaton.speller import Speller
+from vocab.automaton.tokenizer import Speller
 from vocab.automaton.trie_builder import build_words
 from vocab.errors import ArtefactError, TokenBudgetError
 from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIABLE

@@ -5,7 +5,7 @@ import torch
 from vllm.lora.ops.torch_ops import lora_ops
 from vllm.lora.punica_wrapper import punica_cpu
 
-from vocab.vllm_plugin import cpu_adapters
+from vocab.vllm_plugin import cpu_patches
 
 NAMES = ("bgmv_expand", "bgmv_expand_slice")
 
@@ -20,8 +20,8 @@ def restored(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("module", [lora_ops, punica_cpu])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_token_without_an_adapter_gets_nothing_added(name: str, module: object) -> None:
-    cpu_adapters.install()
-    cpu_adapters.install()
+    cpu_patches.patch_adapters()
+    cpu_patches.patch_adapters()
     inputs, weights = torch.ones(3, 2), torch.ones(2, 4, 2)
     output = torch.zeros(3, 4)
     where = (0, 4) if name.endswith("slice") else ()
@@ -31,7 +31,7 @@ def test_a_token_without_an_adapter_gets_nothing_added(name: str, module: object
 
 
 def test_tokens_of_a_prompt_get_nothing_added() -> None:
-    cpu_adapters.install()
+    cpu_patches.patch_adapters()
     output = torch.zeros(5, 4)
     starts, lengths = torch.tensor([0, 2]), torch.tensor([2, 3])
     lora_ops.sgmv_expand(

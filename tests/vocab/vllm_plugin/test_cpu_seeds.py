@@ -7,8 +7,8 @@ import torch
 import vllm
 from vllm.v1.worker.gpu_input_batch import InputBatch
 
-from vocab.vllm_plugin import cpu_seeds
-from vocab.vllm_plugin.cpu_seeds import CpuGenerator
+from vocab.vllm_plugin import cpu_patches
+from vocab.vllm_plugin.cpu_patches import CpuGenerator
 
 
 @pytest.fixture(autouse=True)
@@ -30,8 +30,8 @@ def seeded(seed: int) -> torch.Generator:
 
 
 def test_a_request_with_a_seed_draws_as_before_and_can_take_it_back(added: list[SimpleNamespace]) -> None:
-    cpu_seeds.install()
-    cpu_seeds.install()
+    cpu_patches.patch_seeds()
+    cpu_patches.patch_seeds()
     batch = InputBatch.__new__(InputBatch)
     batch.add_request(SimpleNamespace(generator=seeded(5)))
     batch.add_request(SimpleNamespace(generator=None))
@@ -46,7 +46,7 @@ def test_a_request_with_a_seed_draws_as_before_and_can_take_it_back(added: list[
 
 
 def test_a_request_that_comes_again_keeps_its_generator(added: list[SimpleNamespace]) -> None:
-    cpu_seeds.install()
+    cpu_patches.patch_seeds()
     batch, request = InputBatch.__new__(InputBatch), SimpleNamespace(generator=seeded(5))
     batch.add_request(request)
     kept = request.generator
@@ -58,5 +58,5 @@ def test_a_request_that_comes_again_keeps_its_generator(added: list[SimpleNamesp
 def test_versions_that_were_not_tried_are_left_as_they_are(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
     original = InputBatch.add_request
     monkeypatch.setattr(vllm, "__version__", version)
-    cpu_seeds.install()
+    cpu_patches.patch_seeds()
     assert InputBatch.add_request is original

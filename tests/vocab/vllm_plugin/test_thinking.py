@@ -16,7 +16,7 @@ from vllm.v1.structured_output import StructuredOutputManager
 from tests.thinking_model import END, THINKING, write_thinking_model
 from tests.vocab.toys import tokens_of, word_list
 from vocab.artefacts.artefact import ArtefactFolder
-from vocab.automaton.speller import Speller
+from vocab.automaton.tokenizer import Speller
 from vocab.automaton.trie_builder import build_words
 from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE
 from vocab.matching.reference import GrammarReference

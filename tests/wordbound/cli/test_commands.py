@@ -40,7 +40,7 @@ def test_an_error_of_a_command_is_one_line_and_its_status(
     def fail(*arguments: object) -> None:
         raise error
 
-    monkeypatch.setattr("wordbound.cli.doctor.command.findings", fail)
+    monkeypatch.setattr("wordbound.cli.doctor.findings", fail)
     done = CliRunner().invoke(app, ["doctor"])
     assert (done.exit_code, done.stdout, done.stderr) == (error.exit_code, "", f"wordbound doctor: {error}\n")
 
@@ -56,7 +56,7 @@ def test_an_interrupted_command_ends_as_shells_have_it(monkeypatch: pytest.Monke
     def interrupt(*arguments: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("wordbound.cli.doctor.command.findings", interrupt)
+    monkeypatch.setattr("wordbound.cli.doctor.findings", interrupt)
     assert CliRunner().invoke(app, ["doctor"]).exit_code == commands.INTERRUPTED
 
 

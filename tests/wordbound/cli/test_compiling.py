@@ -8,9 +8,8 @@ from deployments.settings.service import Settings
 from tests.deployments.front import KEY
 from tests.wordbound.cli.conftest import Run, assert_refused
 from vocab.compiler.jobs import Compiled, CompileList
-from wordbound.cli import compiling
+from wordbound.cli import compiling, doctor
 from wordbound.cli.commands import DONE, WRONG_INPUT
-from wordbound.cli.doctor import packages
 
 
 @pytest.fixture
@@ -71,5 +70,5 @@ def test_wrong_use_is_told_in_one_line(folders: tuple[Path, Path], run: Run, mon
     assert_refused(run("compile", "xx", "--model", "m", *target), WRONG_INPUT, "There is no word list 'xx'")
     assert_refused(run("compile", "en", "--model", "/no/model", *target), WRONG_INPUT, "the compile process ended: ")
     (folders[0] / "animals.txt").write_text("# none\n")
-    monkeypatch.setattr(packages, "installed_packages", dict)
+    monkeypatch.setattr(doctor, "installed_packages", dict)
     assert_refused(run("compile", "en", "--model", "m"), WRONG_INPUT, "`wordbound compile` needs the service")

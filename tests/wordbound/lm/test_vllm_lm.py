@@ -10,7 +10,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from tests.e2e.own_engine import run_program
 from vocab.artefacts.artefact import ArtefactFolder
-from vocab.automaton.speller import Speller
+from vocab.automaton.tokenizer import Speller
 from vocab.automaton.trie_builder import build_words
 from vocab.lists.wordlists import inline_word_list
 from vocab.matching.reference import GrammarReference

@@ -373,8 +373,8 @@ def test_a_job_gives_a_list_with_one_element_for_each_line(world: World) -> None
 
 
 def test_many_lines_go_in_several_windows(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("deployments.batch.worker.retries._WINDOW_LINES", 7)
-    monkeypatch.setattr("deployments.batch.worker.retries._MAX_SUSPECTS", 2)
+    monkeypatch.setattr("deployments.batch.worker.run._WINDOW_LINES", 7)
+    monkeypatch.setattr("deployments.batch.worker.run._MAX_SUSPECTS", 2)
     batch = world.batch_of(line_of(number, "poison" if number in (3, 11, 12, 30) else "x") for number in range(40))
     world.engines.window = 1
     run_batch(world.context(), batch.id)

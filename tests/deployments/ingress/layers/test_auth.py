@@ -7,7 +7,7 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from deployments.errors import UnauthorizedError
-from deployments.ingress.layers.auth import Authentication
+from deployments.ingress.auth import Authentication
 from deployments.settings.keys import digest_of
 from tests.deployments.front import CHAT, KEY, Front, assert_error, chat_body, raw_request
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from deployments.ingress.layers.request_id import Envelope
+from deployments.ingress.request_id import Envelope
 from tests.deployments.front import CHAT, KEY, KEYS, LIMITS, Front, chat_body, raw_request, wait_until
 
 LOGGER = "ray.serve.wordbound"

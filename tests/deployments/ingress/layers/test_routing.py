@@ -9,7 +9,7 @@ from starlette.types import Receive, Scope, Send
 
 from deployments.errors import OverloadedError, TooManyRequestsError
 from deployments.ingress.connections.budgets import release_slot
-from deployments.ingress.layers.routing import MaxConcurrent
+from deployments.ingress.routing import MaxConcurrent
 from tests.deployments.front import CHAT, LIMITS, MODEL, Front, assert_error, raw_request
 
 BAD_HOSTS = [b"a/b", b"a?b", b"a#b", b"u@a", b"a\\b", b"a b", b"", b"a:b", b"a:1:2", b"[::1", b"a,b", "é".encode()]

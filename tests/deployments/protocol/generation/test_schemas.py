@@ -13,7 +13,7 @@ from pydantic_core import PydanticCustomError
 
 from deployments.errors import ApiError, BadRequestError
 from deployments.protocol.generation.reader import ChatRequestReader
-from deployments.protocol.generation.schemas import check_references, check_size
+from deployments.protocol.generation.structure import check_references, check_size
 from deployments.settings.limits import Limits
 from tests.deployments.front import LIMITS, MODEL, chat_body
 from tests.deployments.protocol.generation.test_structure import everywhere

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 from ray.serve.llm.deployment import LLMServer
 
-from deployments.adapters.register import Register, Registered
+from deployments.adapter_register import Register, Registered
 from deployments.contract import AUTO_ADAPTER, ResolvedVocabulary
 from deployments.errors import EngineError
 from deployments.replica.engine.adapters import EngineAdapters, LoadedAdapters, name_of

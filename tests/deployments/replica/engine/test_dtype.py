@@ -9,9 +9,14 @@ from typing import Any
 import pytest
 from vllm.platforms import current_platform
 
-from deployments.replica.engine import dtype
-from deployments.replica.engine.configuration import engine_config, settle_dtype
-from deployments.replica.engine.dtype import cpu_dtype, processor_flags, resolve_dtype
+from deployments.replica.engine import configuration
+from deployments.replica.engine.configuration import (
+    cpu_dtype,
+    engine_config,
+    processor_flags,
+    resolve_dtype,
+    settle_dtype,
+)
 from deployments.settings.service import Settings
 
 XEON_SKYLAKE = {"fpu", "avx2", "avx512f", "avx512bw", "avx512vl"}
@@ -50,14 +55,14 @@ def test_the_flags_are_those_that_linux_tells(tmp_path: Path) -> None:
 
 @pytest.fixture
 def plain_processor(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dtype, "processor_flags", lambda: frozenset(XEON_SKYLAKE))
+    monkeypatch.setattr(configuration, "processor_flags", lambda: frozenset(XEON_SKYLAKE))
     monkeypatch.setattr(current_platform, "is_cpu", lambda: True)
 
 
 @pytest.mark.usefixtures("plain_processor")
 def test_what_was_chosen_and_why_is_logged(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     # Serve's logger passes on nothing, or all twice, as what ran before has left it.
-    monkeypatch.setattr(dtype, "logger", logging.getLogger("tests"))
+    monkeypatch.setattr(configuration, "logger", logging.getLogger("tests"))
     caplog.set_level(logging.INFO, "tests")
     assert resolve_dtype("auto") == "float32"
     [record] = caplog.records

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from deployments.adapters.merging import adaptable_layers, outline
-from deployments.adapters.register import Register
+from deployments.adapter_register import Register
 from deployments.replica.engine.adapters import EngineAdapters, lora_arguments, with_merge_settled
 from deployments.replica.engine.configuration import engine_config
+from deployments.replica.engine.merging import adaptable_layers, outline
 from deployments.settings.service import Settings, SettingsError
 from tests.tiny_adapters import write_adapter, write_model
 from vocab.adapters import Adapter, AdapterError
-from vocab.vllm_plugin import cpu_adapters
+from vocab.vllm_plugin import cpu_patches
 
 
 def adapter(name: str, rank: int = 16, module: str = "layers.0.q_proj") -> Adapter:
@@ -92,7 +92,7 @@ def test_one_adapter_on_a_cpu_is_merged_unless_the_settings_say_otherwise(tmp_pa
 def test_no_replica_starts_on_a_cpu_whose_vllm_mixes_adapters_up(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cpu_adapters, "TRIED_ON", frozenset({"0.1"}))
+    monkeypatch.setattr(cpu_patches, "TRIED_ON", frozenset({"0.1"}))
     with pytest.raises(AdapterError, match=r"cannot keep adapters away .* on a CPU: install 0\.1, or serve one"):
         EngineAdapters.read(settings(model_name=str(model), lora_dir=str(tmp_path)))
     assert not EngineAdapters.read(settings(model_name=str(model))).arguments

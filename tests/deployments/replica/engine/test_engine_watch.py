@@ -2,8 +2,8 @@ from collections.abc import Callable
 
 import pytest
 
-from deployments.replica.engine import engine_watch
-from deployments.replica.engine.engine_watch import EngineWatch
+from deployments.replica.engine import health
+from deployments.replica.engine.health import EngineWatch
 
 _LOOK_S = 2.0**-13
 """Sums of it are exact."""
@@ -11,8 +11,8 @@ _LOOK_S = 2.0**-13
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_watch, "_LOOK_S", _LOOK_S)
-    monkeypatch.setattr(engine_watch, "_LAST_ANSWERS_S", 10 * _LOOK_S)
+    monkeypatch.setattr(health, "_LOOK_S", _LOOK_S)
+    monkeypatch.setattr(health, "_LAST_ANSWERS_S", 10 * _LOOK_S)
 
 
 class Engine:

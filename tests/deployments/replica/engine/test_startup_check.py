@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from deployments.replica.engine.startup_check import reports_log_mass
+from deployments.replica.engine.health import reports_log_mass
 from vocab.matching.log_mass import pack
 
 

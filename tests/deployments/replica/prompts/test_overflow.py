@@ -9,7 +9,7 @@ import pytest
 from vllm.exceptions import VLLMValidationError
 
 from deployments.contract import Caller, Decoding, ResolvedVocabulary, TextRequest
-from deployments.replica.prompts.overflow import drop_oldest_turns
+from deployments.replica.prompts.chat_template import drop_oldest_turns
 from tests.deployments.replica.answers import test_chat_answerer
 from tests.deployments.replica.answers.test_chat_answerer import DONE, ScriptedReplica, event, whole
 

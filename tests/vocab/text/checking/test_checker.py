@@ -13,11 +13,11 @@ from tests.worlds import World
 from vocab.errors import ListTooLargeError
 from vocab.lists.wordlists import WordList
 from vocab.options import ListOptions
+from vocab.text import checker
 from vocab.text.changes import ListChanges
-from vocab.text.checking import checker
-from vocab.text.checking.checker import TextChecker
-from vocab.text.checking.report import Band, TextReport
+from vocab.text.checker import TextChecker
 from vocab.text.reader import TextReader
+from vocab.text.report import Band, TextReport
 
 ENGLISH = ("the", "I", "cat", "don't", "dog", "well-known", "Mr.", "in front of", "goin'", "elephant", "Anna")
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from vocab.lists.wordlists import WordList
 from vocab.options import ListOptions
+from vocab.text import formats
 from vocab.text.changes import ListChanges
-from vocab.text.checking import formats
-from vocab.text.checking.checker import TextChecker
-from vocab.text.checking.formats import NamedReport, Places, percent, render_reports
-from vocab.text.checking.report import TextReport
+from vocab.text.checker import TextChecker
+from vocab.text.formats import NamedReport, Places, percent, render_reports
+from vocab.text.report import TextReport
 
 WORDS = WordList("en", ("the", "cat", "sat", "on", "I", "elephant"), "file")
 TEXT = "😀 The CAT & teh\nelephants: <b>42</b> Zoltan’s the"

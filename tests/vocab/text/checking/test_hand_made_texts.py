@@ -10,7 +10,7 @@ import pytest
 
 from vocab.lists.wordlists import WordList
 from vocab.options import ListOptions
-from vocab.text.checking.checker import TextChecker
+from vocab.text.checker import TextChecker
 
 
 class Case(NamedTuple):

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vocab.lists.wordlists import WordList
-from vocab.text.checking.nearest import MAX_CHARS, ListedWord, NearestWords, Note, Spellings
+from vocab.text.nearest import MAX_CHARS, ListedWord, NearestWords, Note, Spellings
 
 ENGLISH = ("the", "go", "I", "cat", "went", "house", "Anna", "children", "elephant")
 

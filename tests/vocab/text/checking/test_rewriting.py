@@ -5,7 +5,7 @@ import pytest
 from deployments.replica.word_tools.rewrite import Change, changes_between, names_in
 from vocab.lists.wordlists import WordList
 from vocab.options import ListOptions
-from vocab.text.checking.checker import TextChecker
+from vocab.text.checker import TextChecker
 
 WORDS = ("the", "a", "man", "saw", "was", "here", "Alice", "dog", "Paris", "walrus", "it")
 

@@ -6,9 +6,8 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.wordbound.cli.conftest import Run, StandInService
-from wordbound.cli import app
-from wordbound.cli.doctor import machine
-from wordbound.cli.doctor.machine import Finding
+from wordbound.cli import app, machine
+from wordbound.cli.machine import Finding
 
 
 @pytest.fixture(autouse=True)

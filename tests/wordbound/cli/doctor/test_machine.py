@@ -10,8 +10,8 @@ import httpx2
 import pytest
 from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 
-from deployments.replica.engine import dtype
-from wordbound.cli.doctor.machine import (
+from deployments.replica.engine import configuration
+from wordbound.cli.machine import (
     BFLOAT16,
     check_gpus,
     check_memory,
@@ -65,7 +65,7 @@ def test_a_processor_is_told_by_what_it_calculates_in() -> None:
 
 
 def test_a_processor_is_told_by_the_flags_that_the_service_goes_by() -> None:
-    assert set(dtype.BFLOAT16_FLAGS) == BFLOAT16
+    assert set(configuration.BFLOAT16_FLAGS) == BFLOAT16
 
 
 def test_gpus_are_what_nvidia_smi_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,9 +166,9 @@ def test_weights_fit_or_do_not(needed: int | None, gpus: list[str], engine: str 
 
 def test_little_shared_memory_is_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert check_shared_memory(tmp_path / "none").level == "note"
-    monkeypatch.setattr("wordbound.cli.doctor.machine._SHARED_BYTES", 2**63)
+    monkeypatch.setattr("wordbound.cli.machine._SHARED_BYTES", 2**63)
     assert "--shm-size" in check_shared_memory(tmp_path).todo
-    monkeypatch.setattr("wordbound.cli.doctor.machine._SHARED_BYTES", 1)
+    monkeypatch.setattr("wordbound.cli.machine._SHARED_BYTES", 1)
     assert check_shared_memory(tmp_path).level == "ok"
 
 

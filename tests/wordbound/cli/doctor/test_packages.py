@@ -1,6 +1,6 @@
 import pytest
 
-from wordbound.cli.doctor.packages import (
+from wordbound.cli.doctor import (
     check_engine,
     check_pins,
     check_plugin,

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 from vocab.csv_cells import write_csv
-from vocab.text.checking.report import ALLOWED, CheckedWord, TextReport, band_of
+from vocab.text.report import ALLOWED, CheckedWord, TextReport, band_of
 
 Format: TypeAlias = Literal["json", "csv", "html"]
 FORMATS: Final[tuple[Format, ...]] = get_args(Format)

@@ -20,10 +20,9 @@ from vocab.lists.cleaned import DOTTED_I_LANGUAGES, titlecase
 from vocab.lists.wordlists import WordList
 from vocab.options import ListOptions
 from vocab.text.changes import NO_CHANGES, ListChanges, ranks_left_out
-from vocab.text.checking.nearest import NearestWords, Note
-from vocab.text.checking.report import ALLOWED, NUMBER, CheckedWord, Reason, TextReport, new_key
-from vocab.text.elisions import ELISION_LANGUAGES, follows_elision, is_elision
-from vocab.text.form_ranks import FormRanks
+from vocab.text.forms import ELISION_LANGUAGES, FormRanks, follows_elision, is_elision
+from vocab.text.nearest import NearestWords, Note
+from vocab.text.report import ALLOWED, NUMBER, CheckedWord, Reason, TextReport, new_key
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")

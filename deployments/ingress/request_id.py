@@ -17,7 +17,7 @@ from deployments.errors import ApiError, InternalError, printable, to_api_error
 from deployments.ingress.answers import ClientLeft, owner_of
 from deployments.ingress.connections.read_ahead import limit_fetching
 from deployments.ingress.connections.send_ahead import SendAhead
-from deployments.ingress.layers.routing import raw_path
+from deployments.ingress.routing import raw_path
 from deployments.settings.limits import Limits
 
 logger = logging.getLogger("ray.serve.wordbound")

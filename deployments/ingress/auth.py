@@ -14,8 +14,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from deployments.contract import ChatBody, prompts_of
 from deployments.errors import BadRequestError, ForbiddenError, RateKind, RateLimitError, UnauthorizedError
-from deployments.ingress.layers.request_id import add_headers
-from deployments.ingress.layers.routing import raw_path
+from deployments.ingress.request_id import add_headers
+from deployments.ingress.routing import raw_path
 from deployments.protocol.generation.reader import ChatRequest
 from deployments.rates import RateExceededError, Rates, RateState
 from deployments.settings.keys import digest_of

@@ -1,4 +1,4 @@
-"""What ``ray_llm`` and ``ray_serve`` use of Ray is there, so that an upgrade without it fails here and says what."""
+"""What ``ray_private`` uses of Ray is there, so that an upgrade without it fails here and says what."""
 
 import inspect
 
@@ -6,18 +6,18 @@ from ray.llm._internal.serve.core.server.llm_server import LLMServer as Server
 from ray.serve.llm.deployment import LLMServer
 from vllm.config import StructuredOutputsConfig
 
-from deployments import ray_serve
-from deployments.replica.engine import configuration, ray_llm
+from deployments import ray_private
+from deployments.replica.engine import configuration
 from deployments.settings.service import Settings
 
 
 def test_rays_engine_has_what_is_read_and_set() -> None:
     settings = Settings.load({"secret_token": "k", "model_name": "some/model"}, {})
-    engine = ray_llm.VLLMEngine(configuration.engine_config(settings))
+    engine = ray_private.VLLMEngine(configuration.engine_config(settings))
     used = {"_engine_client", "_oai_models", "_oai_serving_chat", "_oai_serving_completion"}
     assert used <= vars(engine).keys()
     # What ``set_serving_tokenization`` sets is what the server's methods look for.
-    assert "_oai_serving_tokenization" in inspect.getsource(ray_llm.VLLMEngine)
+    assert "_oai_serving_tokenization" in inspect.getsource(ray_private.VLLMEngine)
 
 
 def test_rays_server_starts_its_engine_where_the_replica_replaces_it() -> None:
@@ -26,12 +26,14 @@ def test_rays_server_starts_its_engine_where_the_replica_replaces_it() -> None:
 
 
 def test_plain_dicts_become_types_of_vllm() -> None:
-    made = ray_llm.normalize_engine_kwargs({"structured_outputs_config": {"backend": "xgrammar"}, "max_num_seqs": 8})
+    made = ray_private.normalize_engine_kwargs(
+        {"structured_outputs_config": {"backend": "xgrammar"}, "max_num_seqs": 8}
+    )
     assert isinstance(made["structured_outputs_config"], StructuredOutputsConfig)
     assert made["max_num_seqs"] == 8
 
 
 def test_serves_proxy_has_the_queue_and_the_fetch_that_are_limited() -> None:
-    source = inspect.getsource(ray_serve.ASGIReceiveProxy)
+    source = inspect.getsource(ray_private.ASGIReceiveProxy)
     assert "self._queue" in source
     assert "self._receive_asgi_messages" in source

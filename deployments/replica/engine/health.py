@@ -1,32 +1,111 @@
-"""What a replica does before it is ready: the proof that its engine enforces word lists, and the prebuilt lists.
+"""What a replica does before it is ready, and how it ends when its engine is of no more use.
 
-Without the plugin in the engine's process a list would be asked for and not kept. So a replica has its engine write
-a few tokens from a list of three words, and does not start unless the text consists of them. Then it checks whether
-the engine reports what the mask left of the model's probability, without which nothing can be searched or scored.
+*The start.* Without the plugin in the engine's process a list would be asked for and not kept. So a replica has its
+engine write a few tokens from a list of three words, and does not start unless the text consists of them. Then it
+checks whether the engine reports what the mask left of the model's probability, without which nothing can be searched
+or scored, and fetches the prebuilt lists.
+
+*The end.* Serve finds a process that ended within a second, and one that says that it is unwell after three periods of
+its health checks; meanwhile such a replica looks idle and draws requests. So it ends, and Serve starts another.
 """
 
+import asyncio
 import logging
+import os
+from collections.abc import Callable
 from itertools import product
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 from uuid import uuid4
 
+import psutil
 from ray.serve.llm.deployment import LLMServer
 from vllm.sampling_params import SamplingParams, StructuredOutputsParams
 
+from deployments import ray_private
 from deployments.contract import ResolvedVocabulary, VocabularySpec
 from deployments.errors import EngineError
-from deployments.replica.engine import engine, ray_llm
+from deployments.replica.engine import engine
 from deployments.replica.engine.node_lists import ListedWords, NodeList, NodeLists
 from deployments.settings.service import Settings
 from deployments.vocabulary.client import VocabularyClient
 from vocab.artefacts.store import ArtefactStore
-from vocab.automaton.speller import speller_of
+from vocab.automaton.tokenizer import speller_of
 from vocab.automaton.trie_builder import build_words
 from vocab.compiler.warm_up import warm_up
 from vocab.lists.wordlists import WordList
 from vocab.matching.log_mass import unpack
 from vocab.options import ListOptions
 from vocab.text.changes import NO_CHANGES
+
+_LOOK_S: Final = 0.1
+
+_LAST_ANSWERS_S: Final = 3.0
+"""For requests under way, which fail by themselves, and lines that did not begin, which are to say so."""
+
+
+def end_process() -> NoReturn:
+    """End this process at once, after its children: an engine that no longer listens is among them."""
+    for child in psutil.Process().children(recursive=True):
+        child.kill()
+    os._exit(1)
+
+
+class EngineWatch:
+    """Watch an engine until its process has ended, or it has stood still while it had requests.
+
+    Requests that come and go do not hide that it stands still, nor does one that waits while others are answered look
+    like it: what counts is the engine's steps. Only the time with requests counts, so that an idle engine may stay.
+
+    Args:
+        is_dead: Whether its process has ended.
+        num_steps: Steps that read a prompt or wrote a token, since any time.
+        num_requests: Those that the engine has; 0 where its steps are not counted.
+        stall_s: It may have requests and make no step for so long.
+        num_under_way: Requests that have not been answered.
+        end: Called once at the end.
+    """
+
+    def __init__(
+        self,
+        is_dead: Callable[[], bool],
+        num_steps: Callable[[], int],
+        num_requests: Callable[[], int],
+        stall_s: float,
+        num_under_way: Callable[[], int],
+        *,
+        end: Callable[[], object] = end_process,
+    ) -> None:
+        self._is_dead = is_dead
+        self._num_steps = num_steps
+        self._num_requests = num_requests
+        self._stall_s = stall_s
+        self._num_under_way = num_under_way
+        self._end = end
+
+    async def run(self) -> None:
+        """Watch until the engine is dead or stalled, then call ``end``; let last answers out after a death."""
+        # Looks and not seconds: of the time in which this process did not look, it cannot say anything.
+        last_step, num_stalled = self._num_steps(), 0
+        while not self._is_dead():
+            await asyncio.sleep(_LOOK_S)
+            step = self._num_steps()
+            num_stalled = num_stalled + bool(self._num_requests()) if step == last_step else 0
+            last_step = step
+            if num_stalled * _LOOK_S > self._stall_s:
+                logger.error(
+                    "the engine has made no step for %g s although it has %d requests, and so this replica ends",
+                    self._stall_s,
+                    self._num_requests(),
+                )
+                self._end()
+                return
+        logger.error("the engine's process has ended, and so does this replica")
+        for _ in range(round(_LAST_ANSWERS_S / _LOOK_S)):
+            await asyncio.sleep(_LOOK_S)
+            if not self._num_under_way():
+                break
+        self._end()
+
 
 logger = logging.getLogger("ray.serve")
 
@@ -56,7 +135,7 @@ async def prove_enforcement(server: LLMServer, settings: Settings, listed: NodeL
         raise EngineProofError(_explain("it wrote nothing"))
     if listed.reader.whole_prefix_length(text) != len(text):
         raise EngineProofError(_explain(f"it wrote {text!r}"))
-    reports_cost = await reports_log_mass(ray_llm.engine_client(server), listed.grammar(_MAX_TOKENS))
+    reports_cost = await reports_log_mass(ray_private.engine_client(server), listed.grammar(_MAX_TOKENS))
     if not reports_cost:
         logger.warning(
             "the engine does not say what a word list costs, so with a vocabulary nothing can be searched or scored: "

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from vocab import marks
-from vocab.text.checking.nearest import NO_NOTE, Note
+from vocab.text.nearest import NO_NOTE, Note
 
 Reason: TypeAlias = Literal["listed", "capitals", "added", "number", "new", "rare", "excluded", "unknown", "symbol"]
 """Why a word is allowed: the list has it, or has it in other capitals, or it was added, or it is a number. Why it is

@@ -1,1 +1,0 @@
-"""The layers that every request passes, as pure ASGI."""

@@ -1,0 +1,83 @@
+"""All that the service uses of Ray that has no public name, written for Ray 2.60 with vLLM 0.29.
+
+An upgrade of Ray that moves any of it breaks here, and in ``tests/deployments/test_ray_private.py``. What brings vLLM
+along is imported where it is first used: ingresses and proxies need none of it. Attributes of ``ASGIReceiveProxy`` are
+looked for where they are used (``ingress/connections``), which go on without them.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+from ray.serve._private import constants
+from ray.serve._private.http_util import ASGIReceiveProxy
+from ray.serve.context import _get_global_client
+
+if TYPE_CHECKING:
+    from ray.llm._internal.batch.stages.vllm_engine_stage import vLLMEngineStageUDF
+    from ray.llm._internal.common.callbacks.base import CallbackBase
+    from ray.llm._internal.serve.engines.vllm.vllm_engine import VLLMEngine
+    from ray.serve.llm.deployment import LLMServer
+    from starlette.datastructures import State
+
+__all__ = ["ASGIReceiveProxy", "CallbackBase", "VLLMEngine", "vLLMEngineStageUDF"]
+
+SESSION_ID_HEADER: Final[str] = getattr(constants, "SERVE_SESSION_ID", "x-session-id")
+"""The header by which Serve routes a session; an operator may have given it another name."""
+
+_ENGINE: Final = "ray.llm._internal.serve.engines.vllm.vllm_engine"
+_LAZY: Final = {
+    "CallbackBase": "ray.llm._internal.common.callbacks.base",
+    "VLLMEngine": _ENGINE,
+    "vLLMEngineStageUDF": "ray.llm._internal.batch.stages.vllm_engine_stage",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a class of ``ray.llm`` when it is first asked for (PEP 562)."""
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_LAZY[name]), name)
+
+
+def serve_client() -> Any:
+    """Return Serve's client of this cluster; None where Serve does not run yet. Connects to Ray where nothing has."""
+    return _get_global_client(raise_if_no_controller_running=False)
+
+
+def engine_client(server: "LLMServer") -> Any:
+    """Return vLLM's own client of the engine, an ``EngineClient``; the server takes requests of OpenAI's API only."""
+    return server.engine._engine_client
+
+
+def serving_chat(server: "LLMServer") -> Any:
+    """Return vLLM's ``OpenAIServingChat``, which turns chats into requests of the engine."""
+    return server.engine._oai_serving_chat
+
+
+def serving_completion(server: "LLMServer") -> Any:
+    """Return vLLM's ``OpenAIServingCompletion``."""
+    return server.engine._oai_serving_completion
+
+
+def serving_models(server: "LLMServer") -> Any:
+    """Return vLLM's ``OpenAIServingModels``, which knows the adapters."""
+    return server.engine._oai_models
+
+
+def set_serving_tokenization(server: "LLMServer", serving: Any) -> None:
+    """Connect vLLM's ``ServingTokenization``, which Ray 2.60 does not on vLLM 0.29: it looks for an older name."""
+    server.engine._oai_serving_tokenization = serving
+
+
+def set_engine(server: "LLMServer", client: Any, state: "State") -> None:
+    """Give the server an engine that runs already: vLLM's client of it, and the state of vLLM's API server."""
+    server.engine._engine_client = client
+    server.engine._oai_models = state.openai_serving_models
+    server.engine._oai_serving_chat = state.openai_serving_chat
+    server.engine._oai_serving_completion = state.openai_serving_completion
+
+
+def normalize_engine_kwargs(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Return the engine's arguments with vLLM's own types in place of plain dicts."""
+    normalized: dict[str, Any] = import_module(_ENGINE)._normalize_vllm_engine_kwargs(kwargs)
+    return normalized
