@@ -73,7 +73,7 @@ def test_the_commands_import_nothing_of_the_service() -> None:
 
 
 def test_lists_are_compiled_and_followed_without_the_service() -> None:
-    rooms = ("compiler.worker", "compiler.list_compiler", "matching.matcher", "artefacts.store", "decoding.beams")
+    rooms = ("compiler.worker", "matching.matcher", "artefacts.store", "decoding.beams")
     imported = run(ROOT, "--version", first=f"import {', '.join(f'vocab.{room}' for room in rooms)}")
     assert (imported.returncode, imported.stderr) == (0, "")
 
