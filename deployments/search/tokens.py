@@ -4,7 +4,7 @@ Scores are read from vLLM's two containers of logprobs and the ranks that ``voca
 come from vLLM's own detokenizer, as for clients; states from the artefact that the engine uses.
 
 An engine names the likeliest tokens of each step. Where the list allows fewer, vLLM fills up with tokens that the mask
-took, and where a mask failed any token may be among them: ``listed_logprobs`` leaves those out of answers. The answer's
+took, and where a mask failed any token may be among them: ``ListedLogprobs`` leaves those out of answers. The answer's
 own tokens stay: their text is read anyway.
 """
 

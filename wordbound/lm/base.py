@@ -18,6 +18,7 @@ import torch
 from wordbound.lm.adapters import WithAdapters
 from wordbound.lm.cache import OutputCache
 from wordbound.lm.gathering import Gatherer, Ids, Key, run_sync, running_loop
+from wordbound.lm.programs import WithRuns
 from wordbound.lm.sampling import ListOfWords, Sampler
 from wordbound.lm.tokens import Token, decode_vocab
 
@@ -25,7 +26,7 @@ MAX_BATCH_BYTES: Final = 4 << 30
 """Of the rows that one call returns: 21,845 prefixes at 49,152 tokens."""
 
 
-class AsyncLM(WithAdapters, ABC):
+class AsyncLM(WithAdapters, WithRuns, ABC):
     """A language model that is asked for next-token distributions.
 
     A row is a float32 tensor (V,): the log-softmax of the model's own logits, before any mask. V is ``vocab_size``,

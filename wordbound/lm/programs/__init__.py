@@ -1,0 +1,159 @@
+"""Programs: a prompt, a constraint, and code that looks at each step. ``AsyncLM.run`` runs one."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from wordbound.lm.gathering import run_sync
+from wordbound.lm.programs.constraint import (
+    Constraint,
+    GrammarConstraint,
+    ListConstraint,
+    Unconstrained,
+    llguidance_grammar,
+    llguidance_tokenizer,
+)
+from wordbound.lm.programs.events import (
+    Callback,
+    Capture,
+    Event,
+    Replace,
+    RunError,
+    RunToken,
+    Step,
+    StepContext,
+    StopRun,
+    Usage,
+)
+from wordbound.lm.programs.run import Run
+from wordbound.lm.sampling import ListOfWords, Sampling
+
+__all__ = [
+    "Callback",
+    "Capture",
+    "Event",
+    "Replace",
+    "Run",
+    "RunError",
+    "RunToken",
+    "Sampling",
+    "Step",
+    "StepContext",
+    "StopRun",
+    "Usage",
+    "WithRuns",
+]
+
+Prompt: TypeAlias = str | Sequence[int] | Sequence[Mapping[str, Any]]
+"""A text, token ids, or the messages of a chat."""
+
+
+class WithRuns:
+    """A model whose texts are written step by step, within a constraint."""
+
+    tokenizer: Any
+    vocab_size: int
+
+    def run(
+        self,
+        prompt: Prompt,
+        *,
+        vocab: ListOfWords[Any] | None = None,
+        lark: str | None = None,
+        regex: str | None = None,
+        json_schema: str | Mapping[str, Any] | None = None,
+        max_tokens: int = 256,
+        sampling: Sampling | None = None,
+        top_k: int = 5,
+        backtrack: bool = True,
+        fast_forward: bool = True,
+        step: Step | None = None,
+        eos_token_ids: Iterable[int] | None = None,
+        lora_name: str | None = None,
+    ) -> Run:
+        """Start a run; ``async for event in model.run(…)`` writes it.
+
+        Args:
+            prompt: A text, token ids, or messages for the tokenizer's chat template.
+            vocab: A ``WordList``: only its texts are written, and each ends whole within ``max_tokens``.
+            lark: A grammar in llguidance's Lark; its named groups are captured.
+            regex: A regular expression of Rust's kind that the whole text matches.
+            json_schema: A JSON schema, as an object or as text.
+            max_tokens: The most tokens of the text, forced and injected ones included.
+            sampling: How tokens are drawn; by default by the model's own probabilities.
+            top_k: How many of the likeliest tokens are reported with each; 0 for none.
+            backtrack: Whether a grammar may remove tokens that it spells otherwise.
+            fast_forward: Whether tokens that the constraint leaves no choice of are added without a forward pass.
+            step: When to call back, and what.
+            eos_token_ids: The tokens that end a text without a list; the tokenizer's own by default.
+            lora_name: The adapter.
+
+        Raises:
+            ValueError: A bad argument, or more than one constraint.
+            RunError: The grammar cannot be used; and while it is iterated, the text cannot go on.
+        """
+        return Run(
+            self,  # type: ignore[arg-type]  # an AsyncLM
+            self._prompt_ids(prompt),
+            self._constraint(vocab, lark, regex, json_schema, eos_token_ids, backtrack, fast_forward),
+            max_tokens=max_tokens,
+            sampling=sampling or Sampling(),
+            top_k=top_k,
+            fast_forward=fast_forward,
+            step=step,
+            lora_name=lora_name,
+        )
+
+    def run_sync(self, prompt: Prompt, **options: Any) -> Run:
+        """Write a whole run, for code that does not await; its events are in ``events``. Arguments as of ``run``."""
+        run = self.run(prompt, **options)
+
+        async def write() -> None:
+            async for _ in run:
+                pass
+
+        run_sync(write())
+        return run
+
+    def _prompt_ids(self, prompt: Prompt) -> list[int]:
+        """Return the token ids of a prompt."""
+        if isinstance(prompt, str):
+            return list(self._need_tokenizer()(prompt)["input_ids"])
+        if prompt and isinstance(prompt[0], Mapping):
+            tokenizer = self._need_tokenizer()
+            return list(tokenizer.apply_chat_template(prompt, add_generation_prompt=True, return_dict=False))
+        ids: Any = prompt
+        return [int(token) for token in ids]
+
+    def _constraint(
+        self,
+        vocab: ListOfWords[Any] | None,
+        lark: str | None,
+        regex: str | None,
+        json_schema: str | Mapping[str, Any] | None,
+        eos_token_ids: Iterable[int] | None,
+        backtrack: bool,
+        fast_forward: bool,
+    ) -> Constraint:
+        """Return the one constraint that is asked for."""
+        given = {"vocab": vocab, "lark": lark, "regex": regex, "json_schema": json_schema}
+        named = [name for name, value in given.items() if value is not None]
+        if len(named) > 1:
+            raise ValueError(f"a run has one constraint: give one of {' and '.join(named)}")
+        if vocab is not None:
+            return ListConstraint(vocab)
+        if eos_token_ids is None:
+            end = self._need_tokenizer().eos_token_id
+            eos_token_ids = () if end is None else (end,)
+        if not named:
+            return Unconstrained(tuple(eos_token_ids))
+        return GrammarConstraint(
+            llguidance_tokenizer(self._need_tokenizer(), self.vocab_size, tuple(eos_token_ids)),
+            llguidance_grammar(lark, regex, json_schema),
+            backtrack=backtrack,
+            fast_forward=fast_forward,
+        )
+
+    def _need_tokenizer(self) -> Any:
+        if self.tokenizer is None:
+            raise ValueError("this model has no tokenizer, which a run needs: load one and give it as tokenizer=")
+        return self.tokenizer

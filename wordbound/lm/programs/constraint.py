@@ -1,0 +1,229 @@
+"""What may come next in a run: any token, the texts of a word list, or those of a grammar."""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+import torch
+
+from wordbound.lm.programs.events import RunError
+from wordbound.lm.sampling import ListOfWords
+
+_State = TypeVar("_State")
+
+RawCaptures: TypeAlias = dict[str, bytes | list[bytes]]
+"""By name, what a grammar captured; lists for groups that it captures as lists."""
+
+
+class Change(NamedTuple):
+    """How an accepted token changes a text: so many tokens are removed from its end, then these are added."""
+
+    backtrack: int
+    tokens: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What a constraint says of a place in a text.
+
+    Attributes:
+        mask: bool (V,), the tokens that may come next, ends of text among them; None for all.
+        is_complete: The text may end here.
+        is_done: Nothing may come: the text has ended.
+        captures: What was captured so far.
+    """
+
+    mask: torch.Tensor | None
+    is_complete: bool
+    is_done: bool = False
+    captures: RawCaptures = field(default_factory=dict)
+
+
+class Constraint(ABC):
+    """Follows the text of one run."""
+
+    eos_token_ids: Collection[int] = ()
+    """The tokens that end a text."""
+
+    ends_at_refused: bool = False
+    """Whether a text that may end does end where the model itself draws a token that is not allowed."""
+
+    is_slow: bool = False
+    """Whether ``place`` is worth a thread of its own, beside a forward pass."""
+
+    @property
+    def will_end(self) -> bool:
+        """Whether it is known, before ``place`` is asked, that nothing may come."""
+        return False
+
+    @abstractmethod
+    def start(self, prompt: Sequence[int]) -> Change:
+        """Go to the beginning of the text after a prompt, whose last tokens may be spelled anew."""
+
+    @abstractmethod
+    def accept(self, token: int) -> Change:
+        """Take the next token, and those that must follow it.
+
+        Raises:
+            RunError: It is not allowed.
+        """
+
+    @abstractmethod
+    def place(self, tokens_left: int) -> Place:
+        """Return what may come, where at most ``tokens_left`` tokens are added."""
+
+
+class Unconstrained(Constraint):
+    """Any text."""
+
+    def __init__(self, eos_token_ids: Collection[int]) -> None:
+        self.eos_token_ids = frozenset(eos_token_ids)
+        self._has_ended = False
+
+    def start(self, prompt: Sequence[int]) -> Change:  # noqa: ARG002
+        self._has_ended = False
+        return Change(0, [])
+
+    def accept(self, token: int) -> Change:
+        self._has_ended = token in self.eos_token_ids
+        return Change(0, [token])
+
+    def place(self, tokens_left: int) -> Place:  # noqa: ARG002
+        return Place(None, is_complete=True, is_done=self._has_ended)
+
+
+class ListConstraint(Constraint, Generic[_State]):
+    """The texts of a word list; each ends whole within the tokens that are left."""
+
+    def __init__(self, words: ListOfWords[_State]) -> None:
+        self._words = words
+        self.eos_token_ids = frozenset(words.eos_token_ids)
+        self._state = words.start
+        self._has_ended = False
+
+    def start(self, prompt: Sequence[int]) -> Change:  # noqa: ARG002
+        self._state, self._has_ended = self._words.start, False
+        return Change(0, [])
+
+    def accept(self, token: int) -> Change:
+        try:
+            self._state = self._words.next(self._state, token)
+        except ValueError as error:
+            raise RunError(str(error)) from None
+        self._has_ended = token in self.eos_token_ids
+        return Change(0, [token])
+
+    def place(self, tokens_left: int) -> Place:
+        if self._has_ended:
+            return Place(None, is_complete=True, is_done=True)
+        mask = self._words.mask(self._state, tokens_left)
+        return Place(mask, self._words.is_complete(self._state))
+
+
+class GrammarConstraint(Constraint):
+    """The texts of a grammar of llguidance, followed by its ``LLInterpreter``.
+
+    Args:
+        tokenizer: An ``LLTokenizer``.
+        grammar: A grammar in Lark, or llguidance's own JSON.
+        backtrack: Whether the grammar may remove tokens that it spells otherwise.
+        fast_forward: Whether tokens that must follow are added at once.
+
+    Raises:
+        RunError: The grammar cannot be compiled; the message is llguidance's.
+    """
+
+    ends_at_refused = True
+    is_slow = True
+
+    def __init__(self, tokenizer: Any, grammar: str, *, backtrack: bool, fast_forward: bool) -> None:
+        import llguidance
+
+        try:
+            self._fresh = llguidance.LLInterpreter(tokenizer, grammar, backtrack, fast_forward, log_level=0)
+        except ValueError as error:
+            raise RunError(f"the grammar cannot be used: {error}") from None
+        self.eos_token_ids = frozenset(tokenizer.eos_tokens)
+        self._interpreter = self._fresh
+        self._captures: RawCaptures = {}
+        self._place: Place | None = None
+
+    def start(self, prompt: Sequence[int]) -> Change:
+        self._interpreter = self._fresh.deep_copy()
+        self._captures, self._place = {}, None
+        old, new = list(prompt), self._interpreter.process_prompt(list(prompt))
+        if not new or new[0] != old[0]:
+            # A model needs a token to go on from, so a prompt of one is not spelled anew.
+            self._interpreter = self._fresh.deep_copy()
+            self._interpreter.start_without_prompt()
+            return Change(0, [])
+        num_same = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
+        return Change(len(old) - num_same, new[num_same:])
+
+    def accept(self, token: int) -> Change:
+        place = self.place(0)
+        if place.mask is None or not place.mask[token]:
+            raise RunError(f"the grammar does not allow token {token} here")
+        self._place = None
+        return Change(*self._interpreter.commit_token(token))
+
+    def place(self, tokens_left: int) -> Place:  # noqa: ARG002 - a grammar has no bound of tokens
+        if self._place is None:
+            mask, report = self._interpreter.compute_mask()
+            self._read(json.loads(report)["progress"])
+            allowed = None if mask is None else torch.from_numpy(np.frombuffer(mask, np.uint8) != 0)
+            self._place = Place(allowed, self._interpreter.is_accepting(), mask is None, dict(self._captures))
+        return self._place
+
+    @property
+    def will_end(self) -> bool:
+        return bool(self._interpreter.has_pending_stop())
+
+    def _read(self, progress: list[dict[str, Any]]) -> None:
+        """Add the captures of a report of progress."""
+        for item in progress:
+            if item["object"] != "capture":
+                continue
+            name, captured = item["name"], bytes.fromhex(item["hex"])
+            if item.get("list_append") or name.startswith("__LIST_APPEND:"):
+                name = name.removeprefix("__LIST_APPEND:")
+                earlier = self._captures.get(name, [])
+                self._captures[name] = [*(earlier if isinstance(earlier, list) else []), captured]
+            else:
+                self._captures[name] = captured
+
+
+@lru_cache(maxsize=8)
+def llguidance_tokenizer(tokenizer: Any, vocab_size: int, eos_token_ids: tuple[int, ...]) -> Any:
+    """Return the ``LLTokenizer`` of a tokenizer of transformers; takes about a second, once.
+
+    Raises:
+        ValueError: The tokenizer is none of the Rust library, or it has no end of text.
+    """
+    from llguidance.hf import from_tokenizer
+
+    if not eos_token_ids:
+        raise ValueError("a grammar needs a token that ends a text: give eos_token_ids")
+    try:
+        return from_tokenizer(tokenizer, n_vocab=vocab_size, eos_token=list(eos_token_ids))
+    except ValueError as error:
+        raise ValueError(f"grammars need a fast tokenizer of transformers: {error}") from None
+
+
+def llguidance_grammar(lark: str | None, regex: str | None, json_schema: str | Mapping[str, Any] | None) -> str:
+    """Return the one that is given as llguidance's own JSON. Whether it is valid is found out when it is used."""
+    from llguidance import LLMatcher
+
+    if lark is not None:
+        grammar = LLMatcher.grammar_from_lark(lark)
+    elif regex is not None:
+        grammar = LLMatcher.grammar_from_regex(regex)
+    else:
+        grammar = LLMatcher.grammar_from_json_schema(
+            json_schema if isinstance(json_schema, str) else json.dumps(json_schema)
+        )
+    return str(grammar)

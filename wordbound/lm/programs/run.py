@@ -1,0 +1,403 @@
+"""A run: a prompt, a constraint, and code that looks at each step."""
+
+import asyncio
+import inspect
+import math
+import time
+from bisect import bisect_left, bisect_right
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from itertools import accumulate
+from typing import Any, Final, Literal, Protocol, TypeAlias
+
+import torch
+
+from wordbound.lm.programs.constraint import Change, Constraint, Place, RawCaptures
+from wordbound.lm.programs.events import Capture, Event, Replace, RunError, RunToken, Step, StepContext, StopRun, Usage
+from wordbound.lm.programs.injection import replay, spell
+from wordbound.lm.sampling import Sampling
+
+Reason: TypeAlias = Literal["stop", "length", "callback"]
+
+_NO_CHANGE: Final = Change(0, [])
+
+
+class RowModel(Protocol):
+    """What a run asks of a model; every ``AsyncLM`` has it."""
+
+    tokenizer: Any
+
+    @property
+    def byte_vocab(self) -> Sequence[bytes]: ...
+
+    async def next_token_logprobs(self, token_ids: Sequence[int], lora_name: str | None = None) -> torch.Tensor: ...
+
+    async def token_logprobs(
+        self, prompt_ids: Sequence[int], token_ids: Sequence[int], lora_name: str | None = None
+    ) -> torch.Tensor: ...
+
+
+class Run:
+    """A text that is being written. Iterate over it, once, for its events.
+
+    Attributes:
+        tokens: The tokens after the prompt, without the one that ended the text; the first of them may spell the end of
+            the prompt anew.
+        events: The events so far.
+        captures: What the grammar's named groups matched.
+        usage: What it took.
+        reason: Why it ended: ``stop``, ``length`` or ``callback``. None while it goes on.
+    """
+
+    def __init__(
+        self,
+        model: RowModel,
+        prompt_ids: Sequence[int],
+        constraint: Constraint,
+        *,
+        max_tokens: int,
+        sampling: Sampling,
+        top_k: int,
+        fast_forward: bool,
+        step: Step | None,
+        lora_name: str | None,
+    ) -> None:
+        if max_tokens < 1 or top_k < 0:
+            raise ValueError(f"max_tokens must be at least 1 and top_k at least 0, not {max_tokens} and {top_k}")
+        self.tokens: list[RunToken] = []
+        self.events: list[Event] = []
+        self.captures: dict[str, Capture | list[Capture]] = {}
+        self.usage = Usage()
+        self.reason: Reason | None = None
+        self._model = model
+        self._prompt = list(prompt_ids)
+        self._given_prompt = list(prompt_ids)
+        self._num_healed_bytes = 0
+        self._constraint = constraint
+        self._max_tokens = max_tokens
+        self._sampling = sampling
+        self._top_k = top_k
+        self._fast_forward = fast_forward
+        self._step = step
+        self._step_start = 0
+        self._num_read = 0
+        self._num_steps = 0
+        self._lora_name = lora_name
+        self._generator = sampling.generator()
+        self._last_prefix: list[int] = []
+        self._iterator = self._record()
+
+    @property
+    def token_ids(self) -> list[int]:
+        """The ids of ``tokens``."""
+        return [token.token_id for token in self.tokens]
+
+    @property
+    def text_bytes(self) -> bytes:
+        """The text after the prompt."""
+        return self._all_bytes()[self._num_healed_bytes :]
+
+    @property
+    def text(self) -> str:
+        """The text after the prompt; what is no UTF-8 is replaced."""
+        return self.text_bytes.decode(errors="replace")
+
+    def __aiter__(self) -> AsyncGenerator[Event, None]:
+        return self._iterator
+
+    async def _record(self) -> AsyncGenerator[Event, None]:
+        """Yield the events, with the captures so far, and record them; measure the whole."""
+        started = time.perf_counter()
+        writing = self._write(started)
+        try:
+            async with aclosing(writing):
+                async for event in writing:
+                    event = replace(event, captures=dict(self.captures))
+                    self.events.append(event)
+                    yield event
+        except StopRun:
+            self.reason = "callback"
+        finally:
+            self.usage.total_latency_ms = _ms_since(started)
+
+    async def _write(self, started: float) -> AsyncGenerator[Event, None]:
+        """Draw, follow and call back until the text ends; yield what each of it changes."""
+        issued: RunToken | None = None
+        change = self._constraint.start(self._prompt)
+        row_task: asyncio.Task[tuple[torch.Tensor, float]] | None = None
+        try:
+            while True:
+                begun = time.perf_counter()
+                if issued is not None:
+                    change = self._constraint.accept(issued.token_id)
+                event = self._apply(change, issued, begun)
+                place = None if self._constraint.is_slow else self._constraint.place(self._num_left)
+                if place is not None:
+                    event, place = self._append_forced(event, place, begun)
+                boundary = self._boundary()
+                will_end = self._constraint.will_end if place is None else place.is_done
+                asked = time.perf_counter()
+                if boundary is None and self._num_left and not will_end:
+                    row_task = asyncio.create_task(self._row())
+                if place is None:
+                    # Beside the forward pass.
+                    place = await asyncio.to_thread(self._constraint.place, self._num_left)
+                masked = time.perf_counter()
+                await self._read_captures(place.captures)
+                if event.tokens or event.backtrack:
+                    yield event
+                if boundary is not None:
+                    injected = await self._call_back(*boundary)
+                    if injected is not None:
+                        yield injected
+                    issued, change = None, _NO_CHANGE
+                    continue
+                if place.is_done or not self._num_left:
+                    self.reason = "stop" if place.is_done else "length"
+                    return
+                if place.mask is not None and not place.mask.any():
+                    raise RunError(
+                        f"no text of the constraint fits into {self._num_left} tokens more: raise max_tokens"
+                    )
+                row_task = row_task or asyncio.create_task(self._row())
+                row, row_done = await row_task
+                row_task = None
+                self.usage.mask_times_ms.append(1000 * (masked - begun))
+                self.usage.mask_overheads_ms.append(1000 * (asked - begun + max(0.0, masked - max(asked, row_done))))
+                issued = self._draw(row, place, _ms_since(asked))
+                self.usage.output_tokens += 1
+                self.usage.ttft_ms = self.usage.ttft_ms or _ms_since(started)
+        finally:
+            if row_task is not None:
+                row_task.cancel()
+
+    @property
+    def _num_left(self) -> int:
+        """How many tokens may still be added."""
+        return max(0, self._max_tokens - len(self.tokens))
+
+    async def _row(self) -> tuple[torch.Tensor, float]:
+        """Ask for the row after what is written; return it, and when it came."""
+        prefix = self._prompt + self.token_ids
+        self._count_forward(prefix)
+        row = await self._model.next_token_logprobs(prefix, self._lora_name)
+        return row.cpu(), time.perf_counter()
+
+    def _count_forward(self, prefix: list[int]) -> None:
+        """Count a forward pass over a prefix; what it shares with the last one's is cached by engines."""
+        self.usage.forward_passes += 1
+        self.usage.input_tokens += len(prefix)
+        self.usage.cached_input_tokens += _num_equal(self._last_prefix, prefix)
+        self._last_prefix = prefix
+
+    def _draw(self, row: torch.Tensor, place: Place, latency_ms: float) -> RunToken:
+        """Draw the next token, and look up what the model thinks of it and of the likeliest ones."""
+        mask = place.mask
+        if mask is not None and mask.shape != row.shape:
+            raise RunError(f"the constraint is of {len(mask)} tokens and the model of {len(row)}: give it this model's")
+        may_end = place.is_complete and self._constraint.ends_at_refused
+        drawn_from = row if mask is None or may_end else row.masked_fill(~mask, -torch.inf)
+        token = self._sampling.draw(drawn_from, self._generator)
+        if mask is not None and not mask[token]:
+            # The text may end here, and the model would leave the grammar.
+            token = next(end for end in self._constraint.eos_token_ids if mask[end])
+        top = row.topk(min(self._top_k, len(row))).indices.tolist() if self._top_k else []
+        shown = top if token in top or not top else [*top, token]
+        return RunToken(
+            token,
+            self._bytes_of(token),
+            prob=math.exp(row[token]),
+            latency_ms=latency_ms,
+            is_generated=True,
+            top_k=tuple(
+                RunToken(
+                    other,
+                    self._bytes_of(other),
+                    prob=math.exp(row[other]),
+                    is_generated=other == token,
+                    is_masked=mask is not None and not mask[other],
+                )
+                for other in shown
+            ),
+        )
+
+    def _bytes_of(self, token: int) -> bytes:
+        """Return what a token adds to the text; nothing for one that ends it."""
+        vocab = self._model.byte_vocab
+        return b"" if token in self._constraint.eos_token_ids or token >= len(vocab) else bytes(vocab[token])
+
+    def _all_bytes(self) -> bytes:
+        return b"".join(token.bytes for token in self.tokens)
+
+    # Following the constraint.
+
+    def _apply(self, change: Change, issued: RunToken | None, begun: float) -> Event:
+        """Apply a change to the text; return it as an event."""
+        removed = b""
+        added = change.tokens
+        if issued is None and change.backtrack:
+            # The end of the prompt is spelled anew.
+            removed = self._join(self._prompt[-change.backtrack :])
+            del self._prompt[-change.backtrack :]
+            self._num_healed_bytes = len(removed)
+        elif change.backtrack:
+            removed = b"".join(token.bytes for token in self.tokens[-change.backtrack :])
+            del self.tokens[-change.backtrack :]
+        tokens: list[RunToken] = []
+        if issued is not None:
+            stays = not change.backtrack and added[:1] == [issued.token_id]
+            tokens.append(issued if stays else replace(issued, is_backtracked=True))
+            added = added[1:] if stays else added
+        share_ms = _ms_since(begun) / max(1, len(added))
+        num_input = 0
+        for token in added:
+            data = self._bytes_of(token)
+            is_input = issued is None and num_input < self._num_healed_bytes
+            num_input += len(data)
+            tokens.append(RunToken(token, data, latency_ms=share_ms, is_forced=True, is_input=is_input))
+        return self._append(tokens, change.backtrack, removed)
+
+    def _append(self, tokens: Sequence[RunToken], backtrack: int = 0, removed: bytes = b"") -> Event:
+        """Append tokens to the text, as far as ``max_tokens`` goes; return the event."""
+        staying = [token for token in tokens if not token.is_backtracked]
+        staying = staying[: self._num_left + any(token.token_id in self._constraint.eos_token_ids for token in staying)]
+        self.usage.ff_tokens += sum(token.is_forced for token in staying)
+        self.tokens += [token for token in staying if token.token_id not in self._constraint.eos_token_ids]
+        shown = tuple(token for token in tokens if token.is_backtracked or token in staying)
+        return Event(b"".join(token.bytes for token in staying), shown, backtrack, removed)
+
+    def _append_forced(self, event: Event, place: Place, begun: float) -> tuple[Event, Place]:
+        """Append the tokens of which there is only one; return the event with them, and the place after them."""
+        while self._fast_forward and self._num_left and place.mask is not None and int(place.mask.sum()) == 1:
+            token = int(place.mask.nonzero())
+            change = self._constraint.accept(token)
+            more = self._apply(change, None, begun)
+            event = replace(event, new_bytes=event.new_bytes + more.new_bytes, tokens=event.tokens + more.tokens)
+            place = self._constraint.place(self._num_left)
+        return event, place
+
+    # Captures.
+
+    async def _read_captures(self, raw: RawCaptures) -> None:
+        """Score the captures that are new."""
+        for name, value in raw.items():
+            known = self.captures.get(name)
+            if isinstance(value, bytes):
+                if not (isinstance(known, Capture) and known.bytes == value):
+                    self.captures[name] = Capture(value, await self._score(value))
+            else:
+                scored = known[: len(value)] if isinstance(known, list) else []
+                self.captures[name] = scored + [Capture(part, await self._score(part)) for part in value[len(scored) :]]
+
+    async def _score(self, captured: bytes) -> float:
+        """Return the sum of log p of the tokens that have a part in what was captured last; NaN where there is none."""
+        at = self._all_bytes().rfind(captured)
+        if at < 0 or not captured:
+            return 0.0 if not captured else math.nan
+        ends = list(accumulate(len(token.bytes) for token in self.tokens))
+        first = bisect_right(ends, at)
+        last = bisect_left(ends, at + len(captured))
+        part = self.tokens[first : last + 1]
+        if all(token.is_generated for token in part):
+            return sum(math.log(token.prob) if token.prob else -math.inf for token in part)
+        prefix = self._prompt + self.token_ids[:first]
+        self._count_forward(prefix + [token.token_id for token in part])
+        scores = await self._model.token_logprobs(prefix, [token.token_id for token in part], self._lora_name)
+        return float(scores.sum())
+
+    # Steps.
+
+    def _boundary(self) -> tuple[str | None, int] | None:
+        """Return what ends a step: a stop string or None for ``every_k``, and the text's length in bytes there."""
+        if self._step is None:
+            return None
+        text = self.text_bytes
+        # What a constraint took back is looked at again.
+        self._num_read = min(self._num_read, len(text))
+        ends = []
+        for stop in self._step.stop_strings:
+            data = stop.encode()
+            at = text.find(data, max(0, self._num_read - len(data) + 1))
+            if at >= 0:
+                ends.append((at + len(data), -len(data), stop))
+        if ends:
+            end, _, stop = min(ends)
+            return stop, end
+        every_k = self._step.every_k
+        is_due = every_k is not None and len(self.tokens) - self._step_start >= every_k
+        return (None, len(text)) if is_due else None
+
+    async def _call_back(self, stop: str | None, end: int) -> Event | None:
+        """Call back with the step that ends at byte ``end`` of the text; return the event of what is injected."""
+        if self._step is None:
+            return None
+        self._num_steps += 1
+        self._num_read = end
+        text = self.text_bytes[:end]
+        context = StepContext(
+            self._num_steps,
+            "every_k" if stop is None else "stop_string",
+            stop,
+            tuple(self.tokens[self._step_start :]),
+            text.decode(errors="replace"),
+            dict(self.captures),
+        )
+        feedback = self._step.callback(context)
+        if inspect.isawaitable(feedback):
+            feedback = await feedback
+        self._step_start = len(self.tokens)
+        if not feedback:
+            return None
+        if not isinstance(feedback, Replace):
+            feedback = Replace(stop or "", feedback)
+        data = feedback.text.encode() if isinstance(feedback.text, str) else feedback.text
+        event = await self._inject(text, feedback.removed.encode(), data)
+        self._step_start, self._num_read = len(self.tokens), len(self.text_bytes)
+        return event
+
+    async def _inject(self, text: bytes, removed_bytes: bytes, data: bytes) -> Event:
+        """Go on from ``text``, a beginning of what is written, with ``data`` in place of its end."""
+        try:
+            if not text.endswith(removed_bytes):
+                raise RunError(f"the text does not end with {removed_bytes[-100:]!r}, which it is to replace")
+            kept = self._all_bytes()[: self._num_healed_bytes + len(text) - len(removed_bytes)]
+            ids = spell(self.tokens, kept, data, self._model.tokenizer)
+            ids = await asyncio.to_thread(self._replay, ids)
+        except RunError as error:
+            raise RunError(f"step {self._num_steps}: {data[:100]!r} cannot be injected: {error}") from None
+        if len(ids) > self._max_tokens:
+            raise RunError(
+                f"step {self._num_steps}: with {data[:100]!r} the text has {len(ids)} tokens, and max_tokens is "
+                f"{self._max_tokens}: raise it"
+            )
+        num_same = _num_equal(self.token_ids, ids)
+        removed = self.tokens[num_same:]
+        del self.tokens[num_same:]
+        event = self._append([RunToken(token, self._bytes_of(token), is_forced=True) for token in ids[num_same:]])
+        self.captures.clear()
+        await self._read_captures(self._constraint.place(self._num_left).captures)
+        return replace(
+            event,
+            backtrack=len(removed),
+            backtrack_bytes=b"".join(token.bytes for token in removed),
+            injection_backtrack=bool(removed),
+        )
+
+    def _replay(self, ids: list[int]) -> list[int]:
+        """Follow the constraint through given tokens; return those that it has then."""
+        return replay(self._constraint, self._given_prompt, ids, self._join, self._model.tokenizer)
+
+    def _join(self, ids: Sequence[int]) -> bytes:
+        """Return what tokens add to the text together."""
+        return b"".join(map(self._bytes_of, ids))
+
+
+def _num_equal(left: Sequence[int], right: Sequence[int]) -> int:
+    """Return how many ids two sequences have in common at their beginnings."""
+    pairs = enumerate(zip(left, right, strict=False))
+    return next((i for i, (one, other) in pairs if one != other), min(len(left), len(right)))
+
+
+def _ms_since(start: float) -> float:
+    return 1000 * (time.perf_counter() - start)
