@@ -5,7 +5,7 @@ Only names, words and numbers are sent; artefacts are in a folder that both proc
 
 import json
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from vocab import errors
 from vocab.errors import CompileError, VocabularyError
@@ -53,15 +53,19 @@ class MeasureTexts:
     n_words: int
 
 
+StructureLanguage: TypeAlias = Literal["json_schema", "regex", "ebnf", "lark"]
+"""What a client writes a structure in; all but Lark are xgrammar's."""
+
+
 @dataclass(frozen=True, slots=True)
 class CheckStructure:
-    """Check whether the engine can follow a JSON schema, or else a grammar; an error in the reply says why not.
+    """Check whether the engine can follow a JSON schema, a regular expression or a grammar; an error says why not.
 
     Done by a process of its own, ``vocab.compiler.structure_worker``.
     """
 
     text: str
-    is_schema: bool = True
+    language: StructureLanguage = "json_schema"
 
 
 Job: TypeAlias = CompileList | ChangeList | MeasureTexts
@@ -136,7 +140,7 @@ def read_job(line: bytes) -> Job:
 def read_structure(line: bytes) -> CheckStructure:
     """Parse a ``CheckStructure`` job from a JSON line."""
     values = json.loads(line)
-    return CheckStructure(values["text"], values["is_schema"])
+    return CheckStructure(values["text"], values["language"])
 
 
 def write_reply(reply: Reply) -> bytes:

@@ -1,4 +1,4 @@
-"""The process that tries clients' JSON schemas and grammars: ``python -m vocab.compiler.structure_worker``.
+"""The process that tries clients' schemas, expressions and grammars: ``python -m vocab.compiler.structure_worker``.
 
 The first line of its input is the tokenizer (xgrammar's ``TokenizerInfo`` as JSON), each further one a job
 (``vocab.compiler.jobs.CheckStructure``). Each job runs in a fork with limits of its own: what takes too long, grows or
@@ -13,6 +13,7 @@ import resource
 import signal
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -48,23 +49,33 @@ def main() -> None:
         import xgrammar
 
         info = xgrammar.TokenizerInfo.deserialize_json(sys.stdin.readline())
+        lark_tokenizer = LarkTokenizer(info)
         gc.freeze()
         send(output, json.dumps({"ready": "structures"}).encode() + b"\n")
         for line in sys.stdin.buffer:
             send(output, b'{"started":true}\n')
             job = read_structure(line)
-            fault = in_fork(lambda job=job: fault_of(job, info))  # type: ignore[misc]  # bound at once
+            check = (
+                partial(lark_fault_of, job.text, lark_tokenizer.get())
+                if job.language == "lark"
+                else partial(fault_of, job, info)
+            )
+            fault = in_fork(check)
             error = StructureError(fault) if fault else None
             send(output, write_reply(Reply(error=error, resident_bytes=resident_bytes())))
 
 
 def fault_of(job: CheckStructure, info: Any) -> str:
-    """Return why xgrammar cannot compile and follow a JSON schema or grammar; empty where it can."""
+    """Return why xgrammar cannot compile and follow a schema, expression or EBNF; empty where it can."""
     import xgrammar
 
     compiler = xgrammar.GrammarCompiler(info, max_threads=1, cache_enabled=False)
     try:
-        compile_text = compiler.compile_json_schema if job.is_schema else compiler.compile_grammar
+        compile_text = {
+            "json_schema": compiler.compile_json_schema,
+            "regex": compiler.compile_regex,
+            "ebnf": compiler.compile_grammar,
+        }[job.language]
         matcher = xgrammar.GrammarMatcher(compile_text(job.text))
     except RuntimeError as error:
         return _TOO_LARGE if "bad_alloc" in str(error) else _reason(str(error))
@@ -78,6 +89,72 @@ def fault_of(job: CheckStructure, info: Any) -> str:
         if not matcher.accept_token(int(allowed[allowed.size // 2])) or matcher.is_terminated():
             break
     return ""
+
+
+class LarkTokenizer:
+    """llguidance's tokenizer, made of xgrammar's when the first grammar in Lark comes, in half a second."""
+
+    def __init__(self, info: Any) -> None:
+        self._info = info
+        self._made: Any = None
+        self.eos_token_id = int(info.stop_token_ids[0])
+        self.bos_token_id = None
+        self.special_token_ids = list(info.special_token_ids)
+        self._id_of = {token: i for i, token in enumerate(info.decoded_vocab) if token}
+        self._max_bytes = max(map(len, self._id_of), default=1)
+
+    @property
+    def tokens(self) -> list[bytes]:
+        """The bytes of each token; special ones are marked, as llguidance has them."""
+        special = {*self.special_token_ids, *self._info.stop_token_ids}
+        return [
+            b"\xff[%d]" % i if i in special or not token else token for i, token in enumerate(self._info.decoded_vocab)
+        ]
+
+    def __call__(self, text: bytes | str) -> list[int]:
+        """Spell a text by the longest token each time, as any spelling will do for what is tried."""
+        data = text.encode() if isinstance(text, str) else text
+        ids: list[int] = []
+        while data:
+            ends = range(min(len(data), self._max_bytes), 0, -1)
+            longest = next((end for end in ends if data[:end] in self._id_of), None)
+            if longest is not None:
+                ids.append(self._id_of[data[:longest]])
+            data = data[longest or 1 :]
+        return ids
+
+    def get(self) -> Any:
+        """Return the ``LLTokenizer``."""
+        if self._made is None:
+            import llguidance
+
+            self._made = llguidance.LLTokenizer(llguidance.TokenizerWrapper(self))
+        return self._made
+
+
+def lark_fault_of(text: str, tokenizer: Any) -> str:
+    """Return why llguidance cannot compile and follow a grammar in Lark; empty where it can."""
+    import llguidance
+
+    matcher = llguidance.LLMatcher(tokenizer, llguidance.LLMatcher.grammar_from_lark(text), log_level=0)
+    for _ in range(NUM_STEPS):
+        bitmask = np.frombuffer(matcher.compute_bitmask(), np.uint8)
+        if matcher.is_error():
+            return _lark_reason(matcher.get_error())
+        if matcher.is_stopped():
+            break
+        allowed = np.flatnonzero(np.unpackbits(bitmask, bitorder="little"))
+        if not allowed.size:
+            return _NO_TEXT
+        if not matcher.consume_token(int(allowed[allowed.size // 2])):
+            return _lark_reason(matcher.get_error())
+    return ""
+
+
+def _lark_reason(message: str) -> str:
+    """Shorten an error of llguidance's, without the state of its parser."""
+    reason = message.split(" <state>")[0]
+    return _NO_TEXT if reason.startswith("NoExtension") else _reason(reason)
 
 
 def in_fork(check: Callable[[], str]) -> str:
@@ -112,7 +189,7 @@ def _limit() -> None:
 
 
 def _reason(message: str) -> str:
-    """Shorten xgrammar's error to one line, without time, file and line number: it may repeat the schema."""
+    """Shorten a library's error to one line, without time, file and line number: it may repeat the schema."""
     reason = re.sub(r"^\[[\d:]+\] \S+: ", "", message[: 4 * _MAX_REASON_CHARS])
     shown = "".join(character if character.isprintable() else " " for character in reason).strip()
     return shown if len(shown) <= _MAX_REASON_CHARS else shown[: _MAX_REASON_CHARS - 1] + "…"

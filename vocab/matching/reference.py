@@ -4,6 +4,7 @@ It is valid EBNF, so it passes an engine's validation, and matches only the empt
 generates nothing instead of free text.
 """
 
+import json
 import re
 from dataclasses import dataclass
 from typing import Any, Final, Self
@@ -107,6 +108,33 @@ class GrammarReference:
                 "install the same version of the package everywhere"
             )
         return None
+
+
+_CLIENTS: Final = "# A grammar of the client's own, as it came.\n"
+"""Before it, so that none is taken for one of ours; longer than ``_MARK_WITHIN``."""
+
+_LARK: Final = re.compile(r'root ::= ""\n# llguidance/lark (?P<text>".*")\n')
+
+
+def is_lark(grammar: str) -> bool:
+    """Return whether a client's grammar is in Lark, and not in EBNF, whose rules have ``::=``."""
+    return "::=" not in grammar
+
+
+def write_client_grammar(grammar: str) -> str:
+    """Return the text of a client's own grammar, in EBNF or Lark, that travels to the engine.
+
+    Lark travels in a comment of an EBNF grammar of the empty text, as references do.
+    """
+    if is_lark(grammar):
+        return f'root ::= ""\n# llguidance/lark {json.dumps(grammar)}\n'
+    return _CLIENTS + grammar
+
+
+def parse_lark(grammar: str) -> str | None:
+    """Return the Lark grammar that ``write_client_grammar`` wrote; None for another grammar."""
+    match = _LARK.fullmatch(grammar)
+    return None if match is None else str(json.loads(match["text"]))
 
 
 def is_ours(grammar: str) -> bool:

@@ -1,19 +1,23 @@
-"""The vLLM plugin: teach its xgrammar backend our grammar references.
+"""The vLLM plugin: teach its xgrammar backend our grammar references, and Lark.
 
 A subclass of vLLM's ``XgrammarBackend`` replaces it. Its ``compile_grammar`` answers a reference with a matcher over
-the compiled artefact; every other grammar goes to xgrammar. vLLM loads the plugin in each of its processes through
-the entry point group ``vllm.general_plugins``.
+the compiled artefact, and a grammar in Lark with llguidance's; every other grammar goes to xgrammar. vLLM loads the
+plugin in each of its processes through the entry point group ``vllm.general_plugins``.
 """
 
 import os
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
+import llguidance
 import numpy as np
 import torch
 import vllm.v1.structured_output as structured_output
+from llguidance import hf as llguidance_hf
 from vllm.logger import init_logger
+from vllm.v1.structured_output.backend_guidance import GuidanceGrammar
 from vllm.v1.structured_output.backend_types import StructuredOutputGrammar, StructuredOutputOptions
 from vllm.v1.structured_output.backend_xgrammar import XgrammarBackend
 
@@ -23,7 +27,7 @@ from vocab.compiler.warm_up import warm_up
 from vocab.errors import ArtefactError
 from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIABLE, DEFAULT_CACHE_BYTES, EngineCache
 from vocab.matching.matcher import Matcher
-from vocab.matching.reference import GrammarReference
+from vocab.matching.reference import GrammarReference, parse_lark
 from vocab.vllm_plugin import cpu_patches, log_mass_hook, rows
 from vocab.vllm_plugin.patches import Patch, install_patches
 
@@ -89,7 +93,7 @@ class WordboundBackend(XgrammarBackend):
         grammar_spec: str,
         stop_token_ids: set[int] | None = None,
     ) -> StructuredOutputGrammar:
-        """Compile a grammar: to a matcher where it is one of our references, else with xgrammar.
+        """Compile a grammar: to a matcher where it is one of our references, with llguidance in Lark, else xgrammar.
 
         For the matcher a stop token with a text is text: a search may stop at it in the middle of an answer.
 
@@ -99,6 +103,9 @@ class WordboundBackend(XgrammarBackend):
         """
         reference = GrammarReference.parse(grammar_spec) if request_type == StructuredOutputOptions.GRAMMAR else None
         if reference is None:
+            lark = parse_lark(grammar_spec) if request_type == StructuredOutputOptions.GRAMMAR else None
+            if lark is not None:
+                return self._compile_lark(lark)
             return super().compile_grammar(request_type, grammar_spec, stop_token_ids)
         if self._lists is None:
             raise ArtefactError(
@@ -107,6 +114,24 @@ class WordboundBackend(XgrammarBackend):
         stops = self._textless.intersection(stop_token_ids or ())
         matcher = Matcher.of(reference, self._lists.for_text(reference), stops)
         return WordGrammar(matcher, self._bitmask_arrays)
+
+    def _compile_lark(self, grammar: str) -> StructuredOutputGrammar:
+        """Compile a grammar in llguidance's Lark.
+
+        Raises:
+            ValueError: It cannot be compiled.
+        """
+        matcher = llguidance.LLMatcher(
+            self._llguidance_tokenizer, llguidance.LLMatcher.grammar_from_lark(grammar), log_level=0
+        )
+        if matcher.is_error():
+            raise ValueError(matcher.get_error())
+        return GuidanceGrammar(matcher, self._llguidance_tokenizer, self.vocab_size)
+
+    @cached_property
+    def _llguidance_tokenizer(self) -> llguidance.LLTokenizer:
+        """llguidance's tokenizer, made with the first grammar in Lark, in a second."""
+        return llguidance_hf.from_tokenizer(self.tokenizer, self.vocab_size)
 
 
 class _BitmaskArrays:

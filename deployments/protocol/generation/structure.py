@@ -1,9 +1,9 @@
-"""The fields that give an answer a structure: tools, JSON schemas and choices.
+"""The fields that give an answer a structure: tools, JSON schemas, choices, regular expressions and grammars.
 
-Regular expressions and grammars of clients are refused. A JSON schema is compiled by the engine, in a thread that
-cannot be killed: a regular expression of 14 characters in it keeps xgrammar 0.2.8 busy for more than 20 s, and so do
-some thousand optional members, or overlapping strings of counted length. So the first are refused, the others are
-limited here, and what passes is tried in a process that can be killed (``deployments.replica.structures``).
+The engine compiles them in a thread that cannot be killed: a regular expression of 14 characters keeps xgrammar 0.2.8
+busy for more than 20 s, and so do some thousand optional members of a schema, or overlapping strings of counted length.
+So their sizes are limited here, and what passes is tried in a process that can be killed
+(``deployments.replica.structures``). Expressions within a schema are refused.
 
 References of a schema are checked here too, where the place of a fault is known.
 """
@@ -21,7 +21,7 @@ from deployments.protocol.strict_json import JsonError, loads
 from deployments.protocol.validation import AtMost, Body, Info, Loose, by_kind, expected_error
 from deployments.settings.limits import Limits
 
-_KINDS: Final = ("json", "choice", "json_object")
+_KINDS: Final = ("json", "regex", "choice", "grammar", "json_object")
 
 
 def _check_schema(schema: dict[str, Any], info: Info) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def _check_choices(choices: list[str], info: Info) -> list[str]:
 
 
 class StructuredOutputs(Body):
-    """vLLM's structured outputs: exactly one of ``json``, ``choice`` and ``json_object``."""
+    """vLLM's structured outputs: exactly one of ``json``, ``regex``, ``choice``, ``grammar`` and ``json_object``."""
 
     json_: Annotated[JsonSchema, BeforeValidator(_parse_schema, json_schema_input_type=dict[str, Any] | str)] | None = (
         Field(default=None, alias="json")
@@ -100,6 +100,10 @@ class StructuredOutputs(Body):
         | None
     ) = None
     """The answer is one of these."""
+    regex: Annotated[str, Field(min_length=1), AtMost("max_schema_chars")] | None = None
+    """The answer as a whole matches this regular expression."""
+    grammar: Annotated[str, Field(min_length=1), AtMost("max_schema_chars")] | None = None
+    """The answer is a text of this grammar: in EBNF (rules have ``::=``) or in llguidance's Lark."""
     json_object: bool | None = None
     disable_any_whitespace: bool | None = None
     disable_additional_properties: bool | None = None

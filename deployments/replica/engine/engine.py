@@ -22,6 +22,7 @@ from deployments.search.client import SearchClient
 from deployments.search.request import SEARCH_ARGUMENT, AnswerCost, SearchRequest
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.matching.engine_cache import EngineCache
+from vocab.matching.reference import write_client_grammar
 
 CONTEXT_LENGTH_EXCEEDED: Final = "context_length_exceeded"
 
@@ -183,6 +184,9 @@ def _build_request(
     if search is not None and search.decoding.num_beams > 1:
         # Beams draw nothing, and vLLM refuses several choices at temperature 0.
         fields["temperature"] = 1.0
+    own = (body.get("structured_outputs") or {}).get("grammar")
+    if grammar is None and own is not None:
+        grammar = write_client_grammar(own)
     if grammar is not None:
         fields["structured_outputs"] = {"grammar": grammar}
     try:

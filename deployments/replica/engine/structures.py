@@ -1,4 +1,4 @@
-"""Try the JSON schemas and choices of clients in a process that can be killed, before vLLM sees them.
+"""Try the schemas, expressions and grammars of clients in a process that can be killed, before vLLM sees them.
 
 vLLM compiles a schema in a thread of its engine's process, in which the grammars of all others wait for it, and its
 messages of what it refuses repeat the schema. So each is compiled beforehand by ``vocab.compiler.structure_worker``,
@@ -31,6 +31,7 @@ from deployments.vocabulary.compile_pool import CompileLimits, Lane
 from vocab.compiler.compile_process import CompileProcess
 from vocab.compiler.jobs import CheckStructure
 from vocab.errors import CompileError, CompileQueueError, StructureError
+from vocab.matching.reference import is_lark
 
 MAX_KNOWN: Final = 1000
 """Results that are cached, by digest: some hundred bytes each."""
@@ -47,7 +48,7 @@ logger = logging.getLogger("ray.serve")
 
 
 class Structures:
-    """Checks whether the engine can compile the JSON schemas and choices that clients ask for.
+    """Checks whether the engine can compile the schemas, choices, expressions and grammars that clients ask for.
 
     ``tokenizer`` is the model's, which xgrammar reads for ``vocab_size`` tokens; ``with_tools`` whether the engine
     compiles tools that need not be used. Call from one event loop.
@@ -75,7 +76,7 @@ class Structures:
         except CompileQueueError:
             return EngineError(
                 429,
-                f"{MAX_WAITING} schemas of this key wait to be compiled, as many as may. Try again in a moment.",
+                f"{MAX_WAITING} schemas and grammars of this key wait, as many as may. Try again in a moment.",
                 code="too_many_schemas",
                 retry_after_s=_RETRY_AFTER_S,
             )
@@ -83,7 +84,7 @@ class Structures:
             logger.error("a schema was not compiled: %s", error)
             return EngineError(
                 503,
-                "The schema could not be compiled in time. Try again in a moment.",
+                "The schema or grammar could not be compiled in time. Try again in a moment.",
                 code="overloaded",
                 retry_after_s=_RETRY_AFTER_S,
             )
@@ -131,7 +132,11 @@ def structures(body: ChatBody, *, with_tools: bool = False) -> Iterator[tuple[st
     if (schema := wanted.get("json")) is not None:
         yield "structured_outputs.json", CheckStructure(json.dumps(schema))
     if (choices := wanted.get("choice")) is not None:
-        yield "structured_outputs.choice", CheckStructure(choice_as_grammar(choices), is_schema=False)
+        yield "structured_outputs.choice", CheckStructure(choice_as_grammar(choices), "ebnf")
+    if (regex := wanted.get("regex")) is not None:
+        yield "structured_outputs.regex", CheckStructure(regex, "regex")
+    if (grammar := wanted.get("grammar")) is not None:
+        yield "structured_outputs.grammar", CheckStructure(grammar, "lark" if is_lark(grammar) else "ebnf")
     form = body.get("response_format") or {}
     if form.get("type") == "json_schema":
         yield "response_format.json_schema.schema", CheckStructure(json.dumps(form["json_schema"]["schema"]))

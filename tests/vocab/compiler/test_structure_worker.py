@@ -12,8 +12,8 @@ import pytest
 import xgrammar
 
 from vocab.compiler import structure_worker
-from vocab.compiler.jobs import CheckStructure
-from vocab.compiler.structure_worker import fault_of, in_fork
+from vocab.compiler.jobs import CheckStructure, StructureLanguage
+from vocab.compiler.structure_worker import LarkTokenizer, fault_of, in_fork, lark_fault_of
 
 INFO = xgrammar.TokenizerInfo([bytes([byte]) for byte in range(128)] + [b""], stop_token_ids=[128])
 
@@ -60,8 +60,34 @@ def test_xgrammars_reason_is_short_and_has_no_file(schema: object, part: str) ->
 
 
 def test_a_grammar_is_tried_as_a_schema_is() -> None:
-    assert fault_of(CheckStructure('root ::= "a" | "b"', is_schema=False), INFO) == ""
-    assert fault_of(CheckStructure('root ::= "a', is_schema=False), INFO)
+    assert fault_of(CheckStructure('root ::= "a" | "b"', "ebnf"), INFO) == ""
+    assert fault_of(CheckStructure('root ::= "a', "ebnf"), INFO)
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "said"),
+    [
+        ("regex", "(yes|no){1,3}", ""),
+        ("regex", "(yes", "The parenthesis is not closed"),
+        ("ebnf", "root ::= root", "no finite text fits it"),
+        ("lark", 'start: "yes" | name\nname[capture]: /[a-z]{2,9}/', ""),
+        ("lark", "start: missing", 'unknown name: "missing"'),
+        ("lark", "start: start", "no finite text fits it"),
+        ("lark", 'start: "a" start', "Too many items"),
+        ("lark", "start: /(/", "invalid regex"),
+        ("lark", "start: <|im_end|>", "unknown special token"),
+    ],
+)
+def test_expressions_and_grammars_are_tried_in_their_languages(
+    language: StructureLanguage, text: str, said: str
+) -> None:
+    if language == "lark":
+        reason = lark_fault_of(text, LarkTokenizer(INFO).get())
+    else:
+        reason = fault_of(CheckStructure(text, language), INFO)
+    assert said in reason
+    assert bool(reason) == bool(said)
+    assert len(reason) <= 100
 
 
 def test_a_result_comes_back_from_the_fork() -> None:

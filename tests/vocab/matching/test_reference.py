@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from tests.choices import choices
 from tests.vocab.toys import tokens_of
-from vocab.matching.reference import GrammarReference
+from vocab.matching.reference import GrammarReference, is_ours, parse_lark, write_client_grammar
 from vocab.options import ListOptions
 
 REFERENCE = GrammarReference("0123456789abcdef" * 4, ListOptions(), 1000, 64)
@@ -61,3 +61,22 @@ def test_other_grammars_are_no_references(grammar: str) -> None:
 def test_a_reference_of_another_version_is_an_error(grammar: str) -> None:
     with pytest.raises(ValueError, match=r"version \d, but this engine's plugin knows 6"):
         GrammarReference.parse(grammar)
+
+
+@pytest.mark.parametrize("grammar", ['root ::= "a"\n', REFERENCE.to_ebnf(), write_client_grammar('start: "a"')])
+def test_no_grammar_of_a_client_is_taken_for_one_of_ours(grammar: str) -> None:
+    sent = write_client_grammar(grammar)
+    assert GrammarReference.parse(sent) is None
+    assert parse_lark(sent) is None
+    assert not is_ours(sent)
+    assert sent.endswith(grammar)
+
+
+@pytest.mark.parametrize("grammar", ['start: "a"', "start: /a\\\\n/\nA: 'é\"'", "# wordbound\nstart: A"])
+def test_a_grammar_in_lark_travels_in_ebnf(grammar: str) -> None:
+    sent = write_client_grammar(grammar)
+    assert parse_lark(sent) == grammar
+    assert sent.startswith('root ::= ""\n')
+    assert sent.count("\n") == 2
+    assert GrammarReference.parse(sent) is None
+    assert not is_ours(sent)

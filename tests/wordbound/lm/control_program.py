@@ -20,7 +20,11 @@ genlm.__path__.append(str(Path(sys.argv[2]) / "genlm"))
 from genlm.backend.llm import load_model_by_name  # noqa: E402
 from genlm.control import AWRS, BoolCFG, BoolFSA, PromptedLLM, direct_token_sampler  # noqa: E402
 
+from wordbound.lm import WordList  # noqa: E402
+from wordbound.lm.bridges.genlm_control import WordListPotential  # noqa: E402
+
 NUM_PARTICLES = 10
+MAX_TOKENS = 12
 SEED = 1
 """With others all particles may die of a word that the grammar does not go on from."""
 COLOURS = r" (red|green|blue|black|white)"
@@ -42,6 +46,12 @@ async def main() -> None:
     # AWRS asks the automaton about tokens that the model proposes; the product is the local distribution itself.
     found["awrs"] = await texts(AWRS(llm, colours.coerce(llm, f=b"".join)))
     found["direct"] = await texts(direct_token_sampler(llm * colours.coerce(llm, f=b"".join)))
+    llm.set_prompt_from_str("Tell me a story.")
+    words = WordListPotential(WordList("en", 500, model), llm.vocab, max_tokens=MAX_TOKENS)
+    found["words_awrs"] = await texts(AWRS(llm, words))
+    found["words_direct"] = await texts(direct_token_sampler(llm * words))
+    await words.assert_logw_next_consistency(llm.tokenize(" The cat"), top=5)
+    await words.assert_autoreg_fact(llm.tokenize("The time is"))
     llm.set_prompt_from_str("On the farm I saw")
     found["grammar"] = await texts(AWRS(llm, BoolCFG.from_lark(GRAMMAR).coerce(llm, f=b"".join)))
     print(json.dumps(found))
@@ -49,7 +59,7 @@ async def main() -> None:
 
 async def texts(sampler: Any) -> dict[str, float]:
     """By text, its share of the posterior."""
-    sequences = await sampler.smc(n_particles=NUM_PARTICLES, ess_threshold=0.5, max_tokens=12)
+    sequences = await sampler.smc(n_particles=NUM_PARTICLES, ess_threshold=0.5, max_tokens=MAX_TOKENS)
     return {str(text): float(share) for text, share in sequences.decoded_posterior.items()}
 
 

@@ -14,6 +14,9 @@ from typing import Any
 
 import pytest
 
+from tests.checked_lists import built_in_words
+from tests.recogniser import recogniser
+
 FOLDER = os.environ.get("GENLM_CONTROL")
 ROOT = Path(__file__).parents[3]
 
@@ -53,6 +56,14 @@ def test_ten_particles_write_what_a_regular_language_allows(result: dict[str, An
 
 def test_ten_particles_write_what_a_grammar_allows(result: dict[str, Any]) -> None:
     assert_texts_match(result["grammar"], " the (cat|dog|horse) and the (cat|dog|horse)")
+
+
+@pytest.mark.parametrize("sampler", ["words_awrs", "words_direct"])
+def test_ten_particles_write_within_a_word_list(result: dict[str, Any], sampler: str) -> None:
+    words = recogniser(tuple(built_in_words("en", 500)), 500, "en", punctuation="standard")
+    assert result[sampler]
+    assert all(words.is_text(text) for text in result[sampler]), result[sampler]
+    assert sum(result[sampler].values()) == pytest.approx(1)
 
 
 def assert_texts_match(texts: dict[str, float], pattern: str) -> None:

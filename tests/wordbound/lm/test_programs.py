@@ -303,6 +303,15 @@ def test_a_run_without_await_and_with_messages(model: Model, own: WordList) -> N
     assert run.token_ids == model.run_sync(ids, vocab=own, max_tokens=6, sampling=GREEDY).token_ids
 
 
+async def test_a_chat_in_a_grammar_streams_bytes_and_captures(model: Model) -> None:
+    messages = [{"role": "user", "content": "Give me a capital letter"}]
+    grammar = 'start: "I choose the letter " letter\nletter[capture]: /[AB]/\n'
+    parts = [part async for part in model.chat_completion_streaming(messages, grammar, sampling=Sampling(seed=1))]
+    text = b"".join(data for data, _ in parts).decode()
+    assert re.fullmatch("I choose the letter [AB]", text)
+    assert parts[-1][1] == {"letter": text[-1]}
+
+
 async def test_a_run_that_is_left_leaves_no_task(model: Model) -> None:
     run = model.run("Now", max_tokens=50)
     async with aclosing(aiter(run)) as events:

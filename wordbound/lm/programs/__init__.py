@@ -1,6 +1,6 @@
 """Programs: a prompt, a constraint, and code that looks at each step. ``AsyncLM.run`` runs one."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from wordbound.lm.gathering import run_sync
@@ -114,6 +114,28 @@ class WithRuns:
         run_sync(write())
         return run
 
+    async def chat_completion_streaming(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        grammar: str,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        **options: Any,
+    ) -> AsyncGenerator[tuple[bytes, dict[str, str]], None]:
+        """Yield an answer to a chat in a Lark grammar, as it is written: new bytes, and the captures so far.
+
+        ``tools`` go to the chat template; ``options`` are those of ``run``. Nothing that was yielded is taken back.
+        """
+        tokenizer = self._need_tokenizer()
+        template_options: dict[str, Any] = {"add_generation_prompt": True, "return_dict": False}
+        prompt = tokenizer.apply_chat_template(messages, tools=tools, **template_options)
+        run = self.run(list(prompt), lark=grammar, backtrack=False, **options)
+        sent = 0
+        async for _ in run:
+            data = run.text_bytes
+            captures = {name: _text_of(value) for name, value in run.captures.items()}
+            yield data[sent:], captures
+            sent = len(data)
+
     def _prompt_ids(self, prompt: Prompt) -> list[int]:
         """Return the token ids of a prompt."""
         if isinstance(prompt, str):
@@ -157,3 +179,8 @@ class WithRuns:
         if self.tokenizer is None:
             raise ValueError("this model has no tokenizer, which a run needs: load one and give it as tokenizer=")
         return self.tokenizer
+
+
+def _text_of(capture: Capture | Sequence[Capture]) -> str:
+    """Return the text of a capture; of a list, that of its last."""
+    return capture.text if isinstance(capture, Capture) else capture[-1].text

@@ -149,8 +149,14 @@ def test_all_that_vllm_would_compile_is_found() -> None:
         ("structured_outputs.json", CheckStructure(text(GOOD)))
     ]
     assert list(structures({"structured_outputs": {"choice": ['"a"', "b"]}})) == [
-        ("structured_outputs.choice", CheckStructure('root ::= "\\"a\\"" | "b"', is_schema=False))
+        ("structured_outputs.choice", CheckStructure('root ::= "\\"a\\"" | "b"', "ebnf"))
     ]
+    for field, text_of_it, language in (
+        ("regex", "a+", "regex"), ("grammar", 'root ::= "a"', "ebnf"), ("grammar", 'start: "a"', "lark")
+    ):  # fmt: skip
+        assert list(structures({"structured_outputs": {field: text_of_it}})) == [
+            (f"structured_outputs.{field}", CheckStructure(text_of_it, language))  # type: ignore[arg-type]
+        ]
     assert list(structures({"tools": tools, "tool_choice": "none"}, with_tools=True)) == []
     assert list(structures({"tools": tools})) == []
     assert list(structures({"tools": tools}, with_tools=True)) == [("tools", CheckStructure(text(defined)))]
