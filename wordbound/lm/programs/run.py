@@ -4,18 +4,16 @@ import asyncio
 import inspect
 import math
 import time
-from bisect import bisect_left, bisect_right
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from itertools import accumulate
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
 import torch
 
 from wordbound.lm.programs.constraint import Change, Constraint, Place, RawCaptures
 from wordbound.lm.programs.events import Capture, Event, Replace, RunError, RunToken, Step, StepContext, StopRun, Usage
-from wordbound.lm.programs.injection import replay, spell
+from wordbound.lm.programs.spelling import num_equal, replay, spell, tokens_of_last
 from wordbound.lm.sampling import Sampling
 
 Reason: TypeAlias = Literal["stop", "length", "callback"]
@@ -188,7 +186,7 @@ class Run:
         """Count a forward pass over a prefix; what it shares with the last one's is cached by engines."""
         self.usage.forward_passes += 1
         self.usage.input_tokens += len(prefix)
-        self.usage.cached_input_tokens += _num_equal(self._last_prefix, prefix)
+        self.usage.cached_input_tokens += num_equal(self._last_prefix, prefix)
         self._last_prefix = prefix
 
     def _draw(self, row: torch.Tensor, place: Place, latency_ms: float) -> RunToken:
@@ -201,7 +199,7 @@ class Run:
         token = self._sampling.draw(drawn_from, self._generator)
         if mask is not None and not mask[token]:
             # The text may end here, and the model would leave the grammar.
-            token = next(end for end in self._constraint.eos_token_ids if mask[end])
+            token = next(end for end in sorted(self._constraint.eos_token_ids) if mask[end])
         top = row.topk(min(self._top_k, len(row))).indices.tolist() if self._top_k else []
         shown = top if token in top or not top else [*top, token]
         return RunToken(
@@ -291,20 +289,16 @@ class Run:
                 self.captures[name] = scored + [Capture(part, await self._score(part)) for part in value[len(scored) :]]
 
     async def _score(self, captured: bytes) -> float:
-        """Return the sum of log p of the tokens that have a part in what was captured last; NaN where there is none."""
-        at = self._all_bytes().rfind(captured)
-        if at < 0 or not captured:
-            return 0.0 if not captured else math.nan
-        ends = list(accumulate(len(token.bytes) for token in self.tokens))
-        first = bisect_right(ends, at)
-        last = bisect_left(ends, at + len(captured))
-        part = self.tokens[first : last + 1]
+        """Return the sum of log p of the tokens that have a share in what was captured last; 0.0 for nothing."""
+        where = tokens_of_last(self.tokens, captured)
+        if where is None:
+            return math.nan if captured else 0.0
+        part = self.tokens[where]
         if all(token.is_generated for token in part):
             return sum(math.log(token.prob) if token.prob else -math.inf for token in part)
-        prefix = self._prompt + self.token_ids[:first]
-        self._count_forward(prefix + [token.token_id for token in part])
-        scores = await self._model.token_logprobs(prefix, [token.token_id for token in part], self._lora_name)
-        return float(scores.sum())
+        prefix, ids = self._prompt + self.token_ids[: where.start], self.token_ids[where]
+        self._count_forward(prefix + ids)
+        return float((await self._model.token_logprobs(prefix, ids, self._lora_name)).sum())
 
     # Steps.
 
@@ -371,7 +365,7 @@ class Run:
                 f"step {self._num_steps}: with {data[:100]!r} the text has {len(ids)} tokens, and max_tokens is "
                 f"{self._max_tokens}: raise it"
             )
-        num_same = _num_equal(self.token_ids, ids)
+        num_same = num_equal(self.token_ids, ids)
         removed = self.tokens[num_same:]
         del self.tokens[num_same:]
         event = self._append([RunToken(token, self._bytes_of(token), is_forced=True) for token in ids[num_same:]])
@@ -391,12 +385,6 @@ class Run:
     def _join(self, ids: Sequence[int]) -> bytes:
         """Return what tokens add to the text together."""
         return b"".join(map(self._bytes_of, ids))
-
-
-def _num_equal(left: Sequence[int], right: Sequence[int]) -> int:
-    """Return how many ids two sequences have in common at their beginnings."""
-    pairs = enumerate(zip(left, right, strict=False))
-    return next((i for i, (one, other) in pairs if one != other), min(len(left), len(right)))
 
 
 def _ms_since(start: float) -> float:

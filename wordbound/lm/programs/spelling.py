@@ -1,6 +1,6 @@
-"""Text that is put into a run: its spelling together with what was written, and the constraint's way through it."""
+"""How tokens spell a run's text: those of a part of it, and those of text that is put into it."""
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any, Final
@@ -13,6 +13,21 @@ _MAX_HEALED: Final = 16
 
 _MARK: Final = "\x02"
 """Before a text that is spelled as in the middle of another; a token of its own in tokenizers with bytes."""
+
+
+def num_equal(left: Sequence[int], right: Sequence[int]) -> int:
+    """Return how many ids two sequences have in common at their beginnings."""
+    pairs = enumerate(zip(left, right, strict=False))
+    return next((i for i, (one, other) in pairs if one != other), min(len(left), len(right)))
+
+
+def tokens_of_last(tokens: Sequence[RunToken], part: bytes) -> slice | None:
+    """Return which tokens have a share in the last occurrence of ``part`` in their text; None where there is none."""
+    ends = list(accumulate(len(token.bytes) for token in tokens))
+    at = b"".join(token.bytes for token in tokens).rfind(part)
+    if at < 0 or not part:
+        return None
+    return slice(bisect_right(ends, at), bisect_left(ends, at + len(part)) + 1)
 
 
 def spell(tokens: Sequence[RunToken], kept: bytes, data: bytes, tokenizer: Any) -> list[int]:
