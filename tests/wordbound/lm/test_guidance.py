@@ -1,4 +1,4 @@
-"""guidance, in a folder of its own, writes with our models what it writes with its own engine, and within a list."""
+"""guidance, in a folder of its own, writes with our models what it writes with plain transformers, and in a list."""
 
 import json
 import os
@@ -37,12 +37,13 @@ def result(smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory) -> dict
     return answer
 
 
-def test_a_program_writes_the_same_with_its_own_engine(result: dict[str, Any]) -> None:
+def test_a_program_writes_what_it_writes_with_transformers(result: dict[str, Any]) -> None:
     assert result["ours"] == result["theirs"]
     assert result["ours"]["colour"] in ("red", "blue", "green")
     assert result["ours"]["year"][:2] in ("19", "20")
 
 
 def test_gen_words_writes_within_the_list(result: dict[str, Any]) -> None:
-    words = recogniser(tuple(built_in_words("en", 500)), 500, "en", end="sentence", punctuation="standard")
-    assert words.is_text(result["story"]), result["story"]
+    words = recogniser(tuple(built_in_words("en", 200)), 200, "en", end="sentence", punctuation="standard")
+    assert words.is_prefix(result["story"]), result["story"]
+    assert len(result["story"].split()) > 3

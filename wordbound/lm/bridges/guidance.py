@@ -6,11 +6,14 @@ from wordbound.lm.bridges.guidance import gen_words, guidance_model
 program = guidance_model(model) + "Name: " + gen("name", stop="\n") + "\nStory:" + gen_words("en", 1000, name="story")
 """
 
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final
 
+import llguidance
 import numpy as np
-from guidance import lark
+from guidance import _parser, lark
 from guidance.models import Model
 from guidance.models._engine import Engine, EngineInterpreter, LogitsOutput
 from guidance.models._transformers import TransformersTokenizer
@@ -23,6 +26,15 @@ from wordbound.lm.base import AsyncLM
 
 WHOLE_SENTENCES: Final = ListOptions(end="sentence")
 """guidance ends a text that may end where the model would leave the list: so not after every word."""
+
+
+# A list of some hundred words takes more than llguidance's lexer has by default, and guidance hands no limits over.
+_parser.llguidance = SimpleNamespace(
+    LLInterpreter=partial(
+        llguidance.LLInterpreter,
+        limits=llguidance.LLParserLimits(initial_lexer_fuel=100_000_000, step_lexer_fuel=2_000_000),
+    )
+)
 
 
 class GuidanceEngine(Engine):
