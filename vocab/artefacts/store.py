@@ -43,6 +43,20 @@ _TIME_KEYS: Final = ("mtime", "LastModified", "last_modified", "updated", "modif
 
 _SUFFIX: Final = ".safetensors"
 
+GRACE_S: Final = 60.0
+"""From the answer that names an artefact to the engine that maps it; reading the longest list takes most of it."""
+
+STALE_PART_S: Final = 600.0
+"""A temporary file is complete within seconds; an older one was left by a process that died."""
+
+_LOW_WATER: Final = 0.9
+"""Deleting goes down to this part of the bound, so that not every write scans the folder."""
+
+_MAX_WRITERS: Final = 4
+"""Processes that may write between two scans of the folder without exceeding the bound together."""
+
+logger = logging.getLogger(__name__)
+
 
 class SharedStore:
     """The artefact store behind a URL, shared by clusters. Thread-safe.
@@ -179,21 +193,6 @@ def time_of(entry: dict[str, Any]) -> float:
             with suppress(ValueError):
                 return datetime.fromisoformat(value).timestamp()
     return 0.0
-
-
-GRACE_S: Final = 60.0
-"""From the answer that names an artefact to the engine that maps it; reading the longest list takes most of it."""
-
-STALE_PART_S: Final = 600.0
-"""A temporary file is complete within seconds; an older one was left by a process that died."""
-
-_LOW_WATER: Final = 0.9
-"""Deleting goes down to this part of the bound, so that not every write scans the folder."""
-
-_MAX_WRITERS: Final = 4
-"""Processes that may write between two scans of the folder without exceeding the bound together."""
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,8 @@ from deployments.batch.worker.run_context import CHUNK, MAX_DEADLY_LINES, RunCon
 from deployments.contract import ENGINE_DIED, NOT_STARTED, LineRequest
 from deployments.storage import FileMissingError
 
+logger = logging.getLogger("ray.serve")
+
 _WINDOW_LINES: Final = 10_000
 _WINDOW_BYTES: Final = 64 * 2**20
 """Bounds the lines given to the engines in one go, which are in memory three times."""
@@ -209,8 +211,6 @@ class Round:
         batch = self._store.batch(None, self._batch.id)
         return batch is None or batch.status != "in_progress" or self._context.has_expired(batch)
 
-
-logger = logging.getLogger("ray.serve")
 
 _DEADLY: Final = (
     f"{MAX_DEADLY_LINES} of its lines ended the engine, each alone, so the rest was not tried. Leave out those that "

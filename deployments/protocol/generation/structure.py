@@ -3,7 +3,7 @@
 The engine compiles them in a thread that cannot be killed: a regular expression of 14 characters keeps xgrammar 0.2.8
 busy for more than 20 s, and so do some thousand optional members of a schema, or overlapping strings of counted length.
 So their sizes are limited here, and what passes is tried in a process that can be killed
-(``deployments.replica.structures``). Expressions within a schema are refused.
+(``deployments.replica.engine.structures``). Expressions within a schema are refused.
 
 References of a schema are checked here too, where the place of a fault is known.
 """
