@@ -26,7 +26,8 @@ V = 49_152
 
 @pytest.fixture(scope="module")
 def http(service: Service) -> Iterator[httpx.Client]:
-    limits = httpx.Limits(max_connections=300)
+    # None is used twice: httpx's pool may close one that another thread is about to use.
+    limits = httpx.Limits(max_connections=300, max_keepalive_connections=0)
     with httpx.Client(base_url=service.url, headers={"X-API-Key": KEY}, timeout=120, limits=limits) as client:
         yield client
 

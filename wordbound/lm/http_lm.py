@@ -78,6 +78,10 @@ _LONGEST_WAIT_S: Final = 60.0
 
 _RETRIED: Final = (429, 503)
 
+_BROKEN: Final = (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError)
+"""Of a connection that was made: the server ends an idle one, or httpx's pool does when another thread is about to use
+it (https://github.com/encode/httpcore/issues/1110). A request that only reads may be sent again."""
+
 
 class HTTPLM(AsyncLM):
     """A model behind the routes ``/v1/logprobs``, ``/v1/token_logprobs`` and ``/v1/tokens``.
@@ -93,8 +97,8 @@ class HTTPLM(AsyncLM):
             and ``tokenizer`` is a ``ServedTokenizer``.
         dtype: In which rows travel, "float32" or "float16", which takes half of the bytes. They arrive as float32.
         request_timeout: How long, in seconds, one answer may take.
-        max_retries: How often a request is sent again that the service refused for want of room (429, 503). It says
-            when; at most a minute is waited each time.
+        max_retries: How often a request is sent again that the service refused for want of room (429, 503), or whose
+            connection broke. The service says when; at most a minute is waited each time.
         transport: A transport of httpx's for both kinds of clients, for tests.
         options: Options of ``AsyncLM``.
 
@@ -227,11 +231,13 @@ class HTTPLM(AsyncLM):
     # Requests.
 
     def _ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> httpx.Response:
-        """Send a request, again while the service is busy; return the answer or raise its error."""
+        """Send a request, again while the service is busy or a connection breaks; return the answer, or raise."""
         for attempt in range(self._max_retries + 1):
             try:
                 answer = self._client.request(method, path, json=body)
             except httpx.HTTPError as error:
+                if isinstance(error, _BROKEN) and attempt < self._max_retries:
+                    continue
                 raise self._unreachable(error) from error
             if (wait_s := self._wait_s(answer, attempt)) is None:
                 break
@@ -244,6 +250,8 @@ class HTTPLM(AsyncLM):
             try:
                 answer = await self._client_of_loop().post(path, json=body)
             except httpx.HTTPError as error:
+                if isinstance(error, _BROKEN) and attempt < self._max_retries:
+                    continue
                 raise self._unreachable(error) from error
             if (wait_s := self._wait_s(answer, attempt)) is None:
                 break

@@ -90,6 +90,47 @@ async def test_a_service_without_room_is_asked_again_when_it_says(served: Served
         model.next_token_logprobs_sync([7])
 
 
+class Breaking(httpx.BaseTransport, httpx.AsyncBaseTransport):
+    """A network whose next requests fail with ``errors``."""
+
+    def __init__(self) -> None:
+        self.errors: list[httpx.TransportError] = []
+        self._sync, self._async = httpx.HTTPTransport(), httpx.AsyncHTTPTransport()
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        if self.errors:
+            raise self.errors.pop(0)
+        return self._sync.handle_request(request)
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if self.errors:
+            raise self.errors.pop(0)
+        return await self._async.handle_async_request(request)
+
+    def close(self) -> None:
+        self._sync.close()
+
+    async def aclose(self) -> None:
+        await self._async.aclose()
+
+
+async def test_a_request_whose_connection_breaks_is_sent_again(served: Served) -> None:
+    network = Breaking()
+    expected = served.model.next_token_logprobs_sync([7])
+    async with HTTPLM(transport=network, max_retries=2) as model:
+        network.errors += [httpx.ReadError("Bad file descriptor"), httpx.RemoteProtocolError("Server disconnected")]
+        exactly(await model.next_token_logprobs([7]), expected)
+        network.errors += [httpx.WriteError("Broken pipe"), httpx.ReadError("Connection reset by peer")]
+        exactly(model.next_token_logprobs_sync([7]), expected)
+        network.errors += [httpx.ReadError("")] * 3
+        with pytest.raises(ServerError, match=r"cannot be reached \(ReadError"):
+            await model.next_token_logprobs([7])
+        network.errors += [httpx.ConnectError("Connection refused")]
+        with pytest.raises(ServerError, match="set WORDBOUND_URL"):
+            model.next_token_logprobs_sync([7])
+        assert not network.errors, "what cannot be reached is not asked again"
+
+
 async def test_a_refusal_reaches_all_who_wait_and_says_what_to_change(served: Served) -> None:
     served.errors.append(REFUSAL)
     async with HTTPLM() as model:
