@@ -6,7 +6,7 @@
 Both systems run in turn in one run, with the same engine arguments and environment. The model has two layers of 64 and
 random weights, with the demo's tokenizer; with ``--demo-model`` it is the demo's. ``stand-in`` is the service with an
 engine that computes nothing and writes up to 20,000 tokens a second (``stand_in``). ``free`` has no word list,
-``constrained`` the first 1,000 English words; ``whole`` is not streamed. Each stream asks again as soon as it has its
+``constrained`` the first 1,000 English words; ``whole`` is not streamed, ``details`` has the tokens' details. Each stream asks again as soon as it has its
 answer. Tokens are those that the answers count. First token and the time between pieces that arrive are medians
 and 99th percentiles in milliseconds; the CPU time of each kind of process is in milliseconds for each token. The client
 takes its share of the machine from both.
@@ -185,7 +185,13 @@ def service(
 async def _measure(name: str, system: System, arguments: argparse.Namespace) -> None:
     arms: dict[str, dict[str, Any]] = {"free": {}, "free, whole": {"stream": False}}
     if name != "vllm":
-        arms |= {"constrained": {"vocab": VOCAB}, "constrained, whole": {"vocab": VOCAB, "stream": False}}
+        details = {"stream_options": {"token_details": True}}
+        arms |= {
+            "free, details": details,
+            "constrained": {"vocab": VOCAB},
+            "constrained, details": {"vocab": VOCAB} | details,
+        }
+        arms |= {"constrained, whole": {"vocab": VOCAB, "stream": False}}
     connector = aiohttp.TCPConnector(limit=0)
     timeout = aiohttp.ClientTimeout(total=300)
     async with aiohttp.ClientSession(
@@ -279,7 +285,7 @@ async def _answer(session: aiohttp.ClientSession, model: str, fields: dict[str, 
         "max_tokens": NUM_TOKENS, "min_tokens": NUM_TOKENS, "temperature": 1.0, "seed": number, "stream": is_stream,
     } | fields  # fmt: skip
     if is_stream:
-        body["stream_options"] = {"include_usage": True}
+        body["stream_options"] = {"include_usage": True} | body.get("stream_options", {})
     last = started = time.monotonic()
     async with session.post("/v1/chat/completions", json=body) as answer:
         if answer.status != 200:

@@ -123,6 +123,7 @@ class Replica(LLMServer):
             reports_cost=reports_cost,
             ends_thinking=engine.can_end_thinking(self),
             adapters=adapters,
+            facts=facts,
         )
         self._tools = WordTools(
             *(settings, lists, states, facts, self._rows),

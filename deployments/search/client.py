@@ -27,6 +27,7 @@ from vocab.decoding.beams import BeamRules, search_beams
 from vocab.decoding.generator import Continuation
 from vocab.decoding.select import TextScore, choose_candidates, search_sentences
 from vocab.matching.engine_cache import EngineCache
+from vocab.matching.log_mass import UNMASKED_TOP
 from vocab.matching.reference import GrammarReference, is_ours
 from vocab.vllm_plugin.kv_fork import TRANSFER_CONFIG
 
@@ -231,8 +232,8 @@ class SearchClient:
     ) -> AsyncGenerator[RequestOutput, None]:
         """Return the answer, without logprobs of tokens that its word list forbids."""
         grammar = None if params.structured_outputs is None else params.structured_outputs.grammar
-        # logprobs 0 is that of the answer's own tokens.
-        if not params.logprobs or grammar is None or not is_ours(grammar):
+        # logprobs 0 is that of the answer's own tokens; the unmasked top has tokens of the whole vocabulary.
+        if not params.logprobs or grammar is None or not is_ours(grammar) or UNMASKED_TOP in (params.extra_args or {}):
             return answer
         return self._with_listed_logprobs(answer, params)
 

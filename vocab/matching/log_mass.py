@@ -1,4 +1,6 @@
-"""Pack the probability mass that a mask left into the integer rank that vLLM reports with each logprob.
+"""What travels in vLLM's logprobs besides log p: the mass that a mask left, and which tokens it took.
+
+The mass is packed into the integer rank that vLLM reports with each logprob.
 
 vLLM carries no other figure per token. For constrained requests that ask for logprobs,
 ``vocab.vllm_plugin.log_mass_hook`` writes log Z there, the log of the sum of p over the allowed tokens, at temperature
@@ -7,17 +9,34 @@ vLLM carries no other figure per token. For constrained requests that ask for lo
 vLLM's ordinary container overwrites the rank of a sampled token that is also among the top tokens. So ask for
 ``logprobs=0``, or for ``flat_logprobs=True`` and read ``FlatLogprobs.ranks`` at ``start_indices[position]``, which is
 always the sampled token.
+
+A request with ``UNMASKED_TOP`` gets the model's likeliest tokens as its top tokens, whether or not the mask allows
+them. A marked log p (``mark``) is of a token that the mask took, or of a sampled one that it left alone.
 """
 
-from typing import Final
+from typing import Any, Final
 
 FRACTION_BITS: Final = 20
 """Fixed point: the unit is 2^-20 nats, about 1e-6."""
 FIELD_BITS: Final = 31
 """Two fields, the mark and the sign are 64 bits. The least value is -2048 nats; less counts as that."""
 FIELD_MAX: Final = (1 << FIELD_BITS) - 1
+UNMASKED_TOP: Final = "wordbound_unmasked_top"
+"""In the ``extra_args`` of a request: its top tokens are those before the mask."""
+
 MARK: Final = 1 << 2 * FIELD_BITS
 """Set in every packed number, so that a rank of vLLM's own is never taken for one."""
+
+
+def mark(log_p: Any) -> Any:
+    """Mark a log p, or a tensor of them."""
+    return 1 - log_p
+
+
+def unmark(log_p: float) -> tuple[float, bool]:
+    """Return log p, and whether it was marked."""
+    # Rounding may leave one that was not a little above 0.
+    return (1 - log_p, True) if log_p >= 1 / 2 else (log_p, False)
 
 
 def pack(log_mass: float, log_weight_mass: float) -> int:

@@ -4,21 +4,23 @@ vLLM masks the logits before its sampler sees them, so that its logprobs are q, 
 Thin wrappers, in each of its two model runners, measure log Z while the mask is applied and add it to the logprobs
 that the sampler returns: log p = log q + log Z, for the sampled token and the top tokens alike; minus infinity
 stays. The sampled token's rank becomes ``vocab.matching.log_mass.pack``'s number. The measure travels on the tensor
-of logits itself, so that it cannot be taken for another step's.
+of logits itself, so that it cannot be taken for another step's. A request with ``UNMASKED_TOP`` in its ``extra_args``
+has its top tokens replaced by the model's likeliest before the mask, those that the mask took marked.
 
-Only rows whose grammar is ours (``vocab.matching.reference.is_ours``) and that ask for logprobs are changed; a step
-without such a row costs two look-ups. Also left alone: steps with drafts of speculative decoding, where rows are
-positions and not sequences, and ``logprobs_mode``s other than vLLM's default ``raw_logprobs``. log Z at the row's
-temperature leaves out what is applied later: penalties, biases, top-k, top-p and min-p.
+Only rows whose grammar is ours (``vocab.matching.reference.is_ours``) and that ask for logprobs, or for the unmasked
+top, are changed; a step without such a row costs two look-ups. Also left alone: steps with drafts of speculative
+decoding, where rows are positions and not sequences, and ``logprobs_mode``s other than vLLM's default
+``raw_logprobs``. log Z at the row's temperature leaves out what is applied later: penalties, biases, top-k, top-p and
+min-p.
 """
 
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 import torch
 
-from vocab.matching.log_mass import FIELD_BITS, FIELD_MAX, FRACTION_BITS, MARK
+from vocab.matching.log_mass import FIELD_BITS, FIELD_MAX, FRACTION_BITS, MARK, UNMASKED_TOP, mark
 from vocab.matching.reference import is_ours
 from vocab.vllm_plugin.patches import Patch, install_patches
 
@@ -28,8 +30,32 @@ _GREEDY_BELOW: Final = 1e-5
 _ATTRIBUTE: Final = "_wordbound_mass"
 """Of a tensor of logits."""
 
-_asking: WeakKeyDictionary[Any, dict[str, float]] = WeakKeyDictionary()
-"""For each model runner's table of requests, the temperatures of those that want their mass."""
+
+class Asked(NamedTuple):
+    """What a request wants to know: its mass at this temperature, and so many tokens of the unmasked top."""
+
+    temperature: float
+    num_top: int = 0
+
+
+_asking: WeakKeyDictionary[Any, dict[str, Asked]] = WeakKeyDictionary()
+"""For each model runner's table of requests, what those that want their mass ask for."""
+
+
+class UnmaskedTop(NamedTuple):
+    """The model's likeliest tokens in some rows, before their mask.
+
+    Attributes:
+        rows: int64 (n,), the rows of the batch.
+        tokens: int64 (n, k), the likeliest first.
+        log_p: float32 (n, k), marked where the mask took the token.
+        is_forced: bool (n,), whether the mask left one token.
+    """
+
+    rows: torch.Tensor
+    tokens: torch.Tensor
+    log_p: torch.Tensor
+    is_forced: torch.Tensor
 
 
 class MaskedMass(NamedTuple):
@@ -39,11 +65,13 @@ class MaskedMass(NamedTuple):
         rows: int64 (measured,), the rows of the batch; None for all of them, in order.
         log_mass: float32 (measured,), log Z at temperature 1.
         log_weight_mass: float32 (measured,), log Z at the row's temperature.
+        top: None where no row wants it.
     """
 
     rows: torch.Tensor | None
     log_mass: torch.Tensor
     log_weight_mass: torch.Tensor
+    top: UnmaskedTop | None = None
 
 
 # The wrappers.
@@ -130,16 +158,19 @@ def remember(runner: Any, live: Container[str], request_id: str, params: Any) ->
         live: The requests in the table.
         params: The new request's ``SamplingParams``; None where it samples nothing.
     """
-    asking = {known: t for known, t in _asking.get(runner, {}).items() if known in live and known != request_id}
+    asking = {known: asked for known, asked in _asking.get(runner, {}).items() if known in live and known != request_id}
     if params is not None and wants_mass(params):
-        asking[request_id] = params.temperature if params.temperature >= _GREEDY_BELOW else 1.0
+        num_top = params.logprobs if (params.extra_args or {}).get(UNMASKED_TOP) else 0
+        asking[request_id] = Asked(params.temperature if params.temperature >= _GREEDY_BELOW else 1.0, num_top)
     _asking[runner] = asking
 
 
 def wants_mass(params: Any) -> bool:
-    """Return whether a request's ``SamplingParams`` ask for logprobs, under a grammar of ours."""
+    """Return whether ``SamplingParams`` ask for logprobs, under a grammar of ours or with the unmasked top."""
+    if params.logprobs is None:
+        return False
     grammar = params.structured_outputs.grammar if params.structured_outputs is not None else None
-    return params.logprobs is not None and isinstance(grammar, str) and is_ours(grammar)
+    return bool((params.extra_args or {}).get(UNMASKED_TOP)) or (isinstance(grammar, str) and is_ours(grammar))
 
 
 def apply_and_measure(
@@ -149,12 +180,12 @@ def apply_and_measure(
 
     ``request_ids`` has the request of each row, ``masked`` those that the mask concerns, in any order.
     """
-    temperatures = {key: t for asking in _asking.values() for key, t in asking.items()}
-    wanted = temperatures.keys() & set(masked)
-    rows = [row for row, request_id in enumerate(request_ids) if request_id in wanted]
+    wanted = {key: asked for asking in _asking.values() for key, asked in asking.items()}
+    concerned = wanted.keys() & set(masked)
+    rows = {row: wanted[request_id] for row, request_id in enumerate(request_ids) if request_id in concerned}
     # With drafts there are more rows than requests.
     if rows and len(logits) == len(request_ids):
-        measure(logits, rows, [temperatures[request_ids[row]] for row in rows], apply_mask)
+        measure(logits, rows, apply_mask)
     else:
         apply_mask()
 
@@ -171,23 +202,32 @@ def sample_and_report(sampler: Any, logits: torch.Tensor, sample: Callable[[], A
 # How a row is measured, and reported.
 
 
-def measure(
-    logits: torch.Tensor, rows: Sequence[int], temperatures: Sequence[float], apply_mask: Callable[[], None]
-) -> None:
+def measure(logits: torch.Tensor, asked: Mapping[int, Asked], apply_mask: Callable[[], None]) -> None:
     """Apply the mask, and attach the log mass that it leaves to ``logits``, for ``take``. Does not wait for a GPU.
 
     Args:
         logits: (sequences, tokens), any float; ``apply_mask`` changes them in place.
-        rows: The rows to measure, ascending.
-        temperatures: For each of them, above 0.
+        asked: By row, ascending, what to measure there; temperatures are above 0.
         apply_mask: Sets the logits of forbidden tokens to minus infinity.
     """
+    rows, temperatures = list(asked), [one.temperature for one in asked.values()]
     total = total_row_by_row if logits.is_cpu else total_at_once
     before, warm_before = total(logits, rows, temperatures)
+    with_top = [position for position, row in enumerate(rows) if asked[row].num_top]
+    top = None
+    if with_top:
+        top_rows = _like(logits, [rows[position] for position in with_top], torch.int64)
+        values, tokens = logits[top_rows].float().topk(max(one.num_top for one in asked.values()))
+        top_log_p = values - before[_like(logits, with_top, torch.int64), None]
     apply_mask()
     after, warm_after = total(logits, rows, temperatures)
+    if with_top:
+        left = logits[top_rows]
+        is_taken = left.gather(1, tokens).isneginf()
+        is_forced = (left > -torch.inf).sum(1) == 1
+        top = UnmaskedTop(top_rows, tokens, torch.where(is_taken, mark(top_log_p), top_log_p), is_forced)
     index = None if len(rows) == len(logits) else _like(logits, rows, torch.int64)
-    vars(logits)[_ATTRIBUTE] = MaskedMass(index, after - before, warm_after - warm_before)
+    vars(logits)[_ATTRIBUTE] = MaskedMass(index, after - before, warm_after - warm_before, top)
 
 
 def total_row_by_row(
@@ -240,7 +280,24 @@ def report(mass: MaskedMass, logprobs: Any) -> Any:
     else:
         log_p = log_p.index_add(0, mass.rows, added.expand(-1, log_p.shape[1]))
         ranks = ranks.long().index_copy(0, mass.rows, packed)
-    return logprobs._replace(logprobs=log_p, selected_token_ranks=ranks)
+    reported = logprobs._replace(logprobs=log_p, selected_token_ranks=ranks)
+    return reported if mass.top is None else report_top(mass.top, reported)
+
+
+def report_top(top: UnmaskedTop, logprobs: Any) -> Any:
+    """Return the logprobs with the unmasked top of its rows in place of vLLM's, and the log p of forced tokens marked.
+
+    ``logprobs`` have p, a sampled token in the first column, and at least k others.
+    """
+    sampled = logprobs.logprob_token_ids[top.rows, :1]
+    own = logprobs.logprobs[top.rows, :1]
+    own = torch.where(top.is_forced[:, None], mark(own), own)
+    tokens = torch.cat([sampled, top.tokens.to(sampled.dtype)], dim=1)
+    log_p = torch.cat([own, torch.where(top.tokens == sampled, own, top.log_p)], dim=1)
+    ids, values = logprobs.logprob_token_ids.clone(), logprobs.logprobs.clone()
+    ids[top.rows, : tokens.shape[1]] = tokens
+    values[top.rows, : tokens.shape[1]] = log_p
+    return logprobs._replace(logprob_token_ids=ids, logprobs=values)
 
 
 def pack_all(log_mass: torch.Tensor, log_weight_mass: torch.Tensor) -> torch.Tensor:

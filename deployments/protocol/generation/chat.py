@@ -74,6 +74,10 @@ class StreamOptions(Body):
     include_usage: bool | None = None
     continuous_usage_stats: bool | None = None
     include_obfuscation: bool | None = None
+    token_details: bool | None = None
+    """Each part lists its tokens, with their probabilities."""
+    top_k: Annotated[int, Field(ge=0), AtMost("max_top_logprobs")] | None = None
+    """Of ``token_details``: how many of the model's likeliest tokens are listed with each; 5."""
 
 
 class RepetitionDetection(Body):
@@ -104,7 +108,7 @@ class SamplingFields(Body):
     stream: bool | None = None
     """Answer by server-sent events."""
     stream_options: StreamOptions | None = None
-    """Of a stream: whether its last chunk has the usage."""
+    """Of a stream: whether its last chunk has the usage, and each part its tokens."""
     stream_interval: NumTokens | None = None
     """Tokens in one event."""
     frequency_penalty: Penalty | None = None

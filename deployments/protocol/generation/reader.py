@@ -10,7 +10,13 @@ from deployments.contract import ChatBody, Decoding, ResolvedVocabulary, Vocabul
 from deployments.errors import BadRequestError, printable
 from deployments.protocol.adapters import NO_ADAPTERS, AdapterNames
 from deployments.protocol.generation import completion
-from deployments.protocol.generation.chat import ChatCompletionRequest, EngineFields, GenerationRequest, is_refused
+from deployments.protocol.generation.chat import (
+    ChatCompletionRequest,
+    EngineFields,
+    GenerationRequest,
+    is_old_name,
+    is_refused,
+)
 from deployments.protocol.generation.completion import CompletionFields, CompletionRequest
 from deployments.protocol.generation.decoding import COMBINABLE, decoding_of, sampling_defaults
 from deployments.protocol.generation.vocabulary import VocabularyFields, without_bad_words
@@ -78,6 +84,9 @@ class ChatRequestReader:
         has_vocabulary = bool(given.keys() & set(_VOCABULARY))
         if has_vocabulary:
             _check_combination(given)
+        if "structured_outputs" in given:
+            # guidance's client sends both, for older servers of vLLM's.
+            given = {name: value for name, value in given.items() if not is_old_name(name)}
         for name in filter(self._is_refused, given):
             raise BadRequestError(f"'{printable(name)}' is not supported here. Leave it out.", printable(name))
         if has_vocabulary and given.get("continue_final_message"):
@@ -113,6 +122,7 @@ class ChatRequestReader:
             del body["bad_words"]
             vocabulary = without_bad_words(vocabulary, bad_words)
         decoding = decoding_of(fields, request.vocab, has_vocabulary=vocabulary is not None, hint=self._hint)
+        _check_details(fields, decoding)
         if vocabulary is not None:
             body = {**sampling_defaults(fields, decoding), **body}
             author = None if request.vocab is None else request.vocab.controls()
@@ -200,6 +210,27 @@ def _check_echo(request: ChatRequest) -> None:
     else:
         return
     raise BadRequestError(f"'echo' cannot be combined with {why}. Leave it out.", "echo")
+
+
+def _check_details(fields: dict[str, Any], decoding: Decoding) -> None:
+    """Refuse token details beside what has or moves the probabilities that they are made of."""
+    options = fields.get("stream_options", {})
+    if not options.get("token_details"):
+        if "top_k" in options:
+            raise BadRequestError(
+                "'stream_options.top_k' needs 'stream_options.token_details' to be true.", "stream_options.top_k"
+            )
+        return
+    # A completion's 0 asks for something.
+    named = [name for name in ("logprobs", "logprob_token_ids") if fields.get(name, False) is not False]
+    if not decoding.is_plain:
+        named.append("a search, 'vocab.rescue' or 'vocab.score'")
+    if named:
+        shown = named[0] if " " in named[0] else f"'{named[0]}'"
+        raise BadRequestError(
+            f"'stream_options.token_details' cannot be combined with {shown}. Leave one of them out.",
+            "stream_options.token_details",
+        )
 
 
 def check_max_tokens(chat: ChatRequest, vocabulary: ResolvedVocabulary) -> None:

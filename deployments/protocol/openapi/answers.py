@@ -63,10 +63,40 @@ class Choice(BaseModel):
     logprobs: dict[str, Any] | None = None
 
 
+class PromptTokensDetails(BaseModel):
+    cached_tokens: int | None = None
+    """Tokens of the prompt that the engine had computed before."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+class Timing(BaseModel):
+    """How long an answer took, as far as its engine says."""
+
+    queue_time_ms: float | None = None
+    """In the engine's queue."""
+    time_to_first_token_ms: float | None = None
+    """From there to the first token."""
+    generation_time_ms: float | None = None
+    """From the first token to the last."""
+    mean_itl_ms: float | None = None
+    """Between two tokens."""
+    tokens_per_second: float | None = None
+    total_time_ms: float
+    """In the replica, from the request's turn to the usage."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
 class Usage(BaseModel):
     prompt_tokens: int
     completion_tokens: int = 0
     total_tokens: int
+    prompt_tokens_details: PromptTokensDetails | None = None
+    timing: Timing | None = None
+    """Of chats and completions."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
 
 
 class Overflow(BaseModel):

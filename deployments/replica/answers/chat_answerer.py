@@ -6,6 +6,7 @@ what the engine writes is read once more before it leaves (``constrained_answer`
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import replace
 from typing import Any, Final
@@ -14,8 +15,9 @@ from ray.serve.llm.deployment import LLMServer
 
 from deployments.contract import ENGINE_START_S, Answer, ChatBody, Decoding, ResolvedVocabulary, TextRequest
 from deployments.errors import EngineError, OverloadedError
+from deployments.replica.answers import token_details
 from deployments.replica.answers.authoring import AUTHOR_FIELDS, AuthoredText, requested_fields
-from deployments.replica.answers.completion import answer_form, reader_after_prompts, reader_after_text
+from deployments.replica.answers.completion import ChatForm, answer_form, reader_after_prompts, reader_after_text
 from deployments.replica.answers.constrained_answer import AnswerRules, StreamFilter, UnlistedTextError, finish_answer
 from deployments.replica.engine import configuration, engine
 from deployments.replica.engine.adapters import LoadedAdapters, name_of
@@ -25,6 +27,7 @@ from deployments.replica.prompts.chat_template import Prompts, hint_line, text_o
 from deployments.replica.prompts.tokenization import convert_tokens
 from deployments.search.request import AnswerCost, SearchRequest
 from deployments.settings.service import Settings
+from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.errors import VocabularyError
 from vocab.text.reader import TextReader
 
@@ -52,7 +55,9 @@ _MARKER_TOKENS: Final = 4
 
 _XGRAMMAR: Final = "with a vocabulary, for this service's mask engine is xgrammar"
 
-_NEEDS_SCORES: Final = frozenset({"num_beams", "best_of", "vocab.search", "vocab.rescue", "vocab.score"})
+_DETAILS: Final = "stream_options.token_details"
+
+_NEEDS_SCORES: Final = frozenset({"num_beams", "best_of", "vocab.search", "vocab.rescue", "vocab.score", _DETAILS})
 """These use the probability of every token of the answer."""
 
 
@@ -60,7 +65,7 @@ class ChatAnswerer:
     """Answer chat requests and completions with the engine of ``server``, which has these adapters.
 
     ``reports_cost`` is whether the engine was found to report what a word list costs, ``ends_thinking`` whether it can
-    end a model's thinking.
+    end a model's thinking, ``facts`` those of the model's tokenizer.
     """
 
     def __init__(
@@ -73,6 +78,7 @@ class ChatAnswerer:
         reports_cost: bool,
         ends_thinking: bool = False,
         adapters: LoadedAdapters,
+        facts: TokenizerFacts,
     ) -> None:
         self._server = server
         self._settings = settings
@@ -81,19 +87,21 @@ class ChatAnswerer:
         self._reports_cost = reports_cost
         self._ends_thinking = ends_thinking
         self._adapters = adapters
+        self._facts = facts
 
     async def answer(self, request: TextRequest) -> AsyncGenerator[Answer, None]:
         """Answer a chat request or completion: yield events of a stream, or one dict.
 
         An error is one item, ``{"error": {…, "status"}}``: the first, or the last of a stream that broke off.
         """
-        name, caller = request.body["model"], request.caller
+        name, caller, started = request.body["model"], request.caller, time.perf_counter()
         try:
             adapter = await self._adapters.choose(name, request.decoding.adapter, request.vocabulary)
             engine_name = self._adapters.engine_name(adapter)
             request = request.with_decoding(adapter=adapter)
             request = request.with_body(cache_salt=self._settings.cache_salt(caller.owner), model=engine_name)
             async for item in self._answer_with_overflow(request):
+                item = _with_timing(item, started)
                 yield item if engine_name == name else _with_model(item, name)
         except Exception as error:
             yield to_engine_error(error, caller.request_id).item
@@ -133,7 +141,11 @@ class ChatAnswerer:
         if vocabulary is not None:
             _check_fields(body, self._settings)
         check_supported(
-            decoding, self._settings, is_constrained=vocabulary is not None, reports_cost=self._reports_cost
+            decoding,
+            self._settings,
+            is_constrained=vocabulary is not None,
+            reports_cost=self._reports_cost,
+            has_details=token_details.requested_top_k(body) is not None,
         )
         if decoding.no_repeat_ngram_size is None:
             has_default = vocabulary is not None and self._settings.mask_engine == "automaton"
@@ -194,9 +206,17 @@ class ChatAnswerer:
 
     async def _answer_free(self, request: TextRequest, search: SearchRequest | None) -> AsyncIterator[Answer]:
         """Yield the engine's answer to a request without a vocabulary, without its cost."""
+        has_details, form = token_details.requested_top_k(request.body) is not None, self._form(request.body)
         async for item in engine.answer(self._server, await self._engine_request(request, search)):
-            if not isinstance(item, AnswerCost):
-                yield item
+            if isinstance(item, AnswerCost):
+                continue
+            event = engine.parse_event(item) if has_details and isinstance(item, str) else None
+            yield item if event is None else engine.write_event(form.from_chat(form.to_chat(event)))
+
+    def _form(self, body: ChatBody) -> ChatForm:
+        """Return the converter of answers for a completion or a chat, with token details where they are asked for."""
+        form, top_k = answer_form(body), token_details.requested_top_k(body)
+        return form if top_k is None else token_details.TokenDetailsForm(form, self._facts.token_bytes, top_k)
 
     async def _answer_constrained(
         self, request: TextRequest, vocabulary: ResolvedVocabulary, search: SearchRequest | None
@@ -233,7 +253,7 @@ class ChatAnswerer:
         request = request.with_body(min_tokens=0)
         if configuration.has_reasoning_parser(self._settings):
             request = request.with_body(**self._thinking_fields(body, vocabulary))
-        stream, form = StreamFilter(rules), answer_form(body)
+        stream, form = StreamFilter(rules), self._form(body)
         cost: AnswerCost | None = None
         async for item in engine.answer(self._server, await self._engine_request(request, search, grammar)):
             if isinstance(item, AnswerCost):
@@ -289,17 +309,34 @@ class ChatAnswerer:
         self, request: TextRequest, search: SearchRequest | None = None, grammar: str | None = None
     ) -> Any:
         """Build vLLM's request; in a chat, special tokens become ordinary text."""
-        body = request.body
+        body = token_details.with_logprobs(request.body)
         args: dict[str, Any] = {
             "request_id": request.caller.request_id,
             "max_input_tokens": self._settings.limits.max_input_tokens,
             "grammar": grammar,
             "search": search,
+            "extra_args": None if body is request.body else token_details.EXTRA_ARGUMENTS,
         }
         if "prompt" in body:
             # The client writes all of it, special tokens too, and no template around it could be left.
             return engine.completion_request(body, **args)
         return engine.chat_request(await asyncio.to_thread(self._prompts.neutralize_special_tokens, body), **args)
+
+
+def _with_timing(item: Answer, started: float) -> Answer:
+    """Add how long an answer took to its usage, where the item has it: vLLM's ``metrics``, and the time since its turn.
+
+    ``started`` is of ``time.perf_counter``.
+    """
+    # A quote inside a text would be escaped.
+    answer = item if isinstance(item, dict) else engine.parse_event(item) if '"usage":{' in item else None
+    if answer is None:
+        return item
+    metrics = answer.pop("metrics", None) or {}
+    if answer.get("usage") is not None:
+        timing = {name: round(value, 3) for name, value in metrics.items() if isinstance(value, int | float)}
+        answer["usage"]["timing"] = {**timing, "total_time_ms": round(1000 * (time.perf_counter() - started), 3)}
+    return answer if isinstance(item, dict) else engine.write_event(answer)
 
 
 def _with_model(item: Answer, name: str) -> Answer:
@@ -310,15 +347,22 @@ def _with_model(item: Answer, name: str) -> Answer:
     return item if event is None or "model" not in event else engine.write_event({**event, "model": name})
 
 
-def check_supported(decoding: Decoding, settings: Settings, *, is_constrained: bool, reports_cost: bool = True) -> None:
+def check_supported(
+    decoding: Decoding,
+    settings: Settings,
+    *,
+    is_constrained: bool,
+    reports_cost: bool = True,
+    has_details: bool = False,
+) -> None:
     """Refuse decoding options of a request that this engine cannot do.
 
-    ``reports_cost`` is whether it reports what a word list costs.
+    ``reports_cost`` is whether it reports what a word list costs, ``has_details`` whether token details are asked for.
 
     Raises:
         EngineError: With status 400; it names the field and the setting.
     """
-    asked = _fields_of(decoding)
+    asked = [*_fields_of(decoding), *([_DETAILS] if has_details else [])]
     if settings.mask_engine == "xgrammar" and is_constrained:
         _refuse(asked, NEEDS_AUTOMATON, _XGRAMMAR)
     if not reports_cost and is_constrained:

@@ -77,6 +77,9 @@ def engine_config(settings: Settings) -> LLMConfig:
         engine_kwargs["kv_transfer_config"] = dict(TRANSFER_CONFIG)
     if 0 <= (engine_kwargs.get("max_logprobs") or 0) < MAX_STEP_TOKENS:
         engine_kwargs["max_logprobs"] = MAX_STEP_TOKENS
+    # For ``usage``: cached tokens of the prompt, and times.
+    engine_kwargs.setdefault("enable_prompt_tokens_details", True)
+    engine_kwargs.setdefault("enable_per_request_metrics", not engine_kwargs.get("disable_log_stats"))
     # Batches wait for interactive requests.
     engine_kwargs.setdefault("scheduling_policy", "priority")
     # Never reached by what the replica lets in; a second lock, for vLLM's own queue has no bound.

@@ -39,6 +39,7 @@ class _ServiceRequest:
 
     _max_input_tokens: int
     _search: SearchRequest | None
+    _extra_args: Mapping[str, Any]
 
     def build_tok_params(self, model_config: Any) -> Any:
         params = super().build_tok_params(model_config)  # type: ignore[misc]  # vLLM's, beside which this is a base
@@ -47,19 +48,24 @@ class _ServiceRequest:
 
     def to_sampling_params(self, *args: Any, **kwargs: Any) -> Any:
         params = super().to_sampling_params(*args, **kwargs)  # type: ignore[misc]
+        extra_args = dict(self._extra_args)
         if self._search is not None:
-            params.extra_args = {**(params.extra_args or {}), SEARCH_ARGUMENT: self._search}
+            extra_args[SEARCH_ARGUMENT] = self._search
+        if extra_args:
+            params.extra_args = {**(params.extra_args or {}), **extra_args}
         return params
 
 
 class _ChatRequest(_ServiceRequest, ChatCompletionRequest):
     _max_input_tokens: int = PrivateAttr(default=2**31)
     _search: SearchRequest | None = PrivateAttr(default=None)
+    _extra_args: Mapping[str, Any] = PrivateAttr(default_factory=dict)
 
 
 class _CompletionRequest(_ServiceRequest, CompletionRequest):
     _max_input_tokens: int = PrivateAttr(default=2**31)
     _search: SearchRequest | None = PrivateAttr(default=None)
+    _extra_args: Mapping[str, Any] = PrivateAttr(default_factory=dict)
 
 
 Request: TypeAlias = _ChatRequest | _CompletionRequest
@@ -150,13 +156,16 @@ def chat_request(
     max_input_tokens: int,
     grammar: str | None = None,
     search: SearchRequest | None = None,
+    extra_args: Mapping[str, Any] | None = None,
 ) -> _ChatRequest:
     """Return vLLM's own request for a body that the ingress has checked.
+
+    ``extra_args`` are those of the engine's sampling parameters.
 
     Raises:
         EngineError: The body is not one that vLLM takes.
     """
-    return _build_request(_ChatRequest, body, request_id, max_input_tokens, grammar, search)
+    return _build_request(_ChatRequest, body, request_id, max_input_tokens, grammar, search, extra_args)
 
 
 def completion_request(
@@ -166,9 +175,10 @@ def completion_request(
     max_input_tokens: int,
     grammar: str | None = None,
     search: SearchRequest | None = None,
+    extra_args: Mapping[str, Any] | None = None,
 ) -> _CompletionRequest:
     """As ``chat_request``, for a completion."""
-    return _build_request(_CompletionRequest, body, request_id, max_input_tokens, grammar, search)
+    return _build_request(_CompletionRequest, body, request_id, max_input_tokens, grammar, search, extra_args)
 
 
 def _build_request(
@@ -178,8 +188,9 @@ def _build_request(
     max_input_tokens: int,
     grammar: str | None,
     search: SearchRequest | None,
+    extra_args: Mapping[str, Any] | None,
 ) -> AnyRequest:
-    """Validate a body as vLLM's request and add its grammar, input limit and search."""
+    """Validate a body as vLLM's request and add its grammar, input limit, search and further arguments."""
     fields = {**body, "request_id": request_id}
     if search is not None and search.decoding.num_beams > 1:
         # Beams draw nothing, and vLLM refuses several choices at temperature 0.
@@ -202,6 +213,7 @@ def _build_request(
         raise EngineError(400, _without_suffix(str(error)), param=getattr(error, "parameter", None)) from None
     request._max_input_tokens = max_input_tokens
     request._search = search
+    request._extra_args = extra_args or {}
     return request
 
 

@@ -266,7 +266,9 @@ class World:
         prompts = Prompts.of(self.tokenizer, settings)
         node_lists = NodeLists(store, self._nowhere, "automaton")
         adapters = LoadedAdapters(server, EngineAdapters(MODEL, {}))
-        self.chats = ChatAnswerer(server, settings, node_lists, prompts, reports_cost=True, adapters=adapters)
+        self.chats = ChatAnswerer(
+            *(server, settings, node_lists, prompts), reports_cost=True, adapters=adapters, facts=speller.facts
+        )
         rows = cast("RowAnswerer", Rows(self.engine))
         self.tools = WordTools(
             settings, node_lists, lists, speller.facts, rows, self.chats.answer, self._resolve, adapters

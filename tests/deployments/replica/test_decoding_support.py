@@ -39,6 +39,14 @@ def refused(*, is_constrained: bool = True, reports_cost: bool = True, **setting
     return names
 
 
+def test_token_details_need_the_probabilities_of_the_answer() -> None:
+    for kwargs in ({"reasoning_parser": "some"}, {"speculative_config": {"method": "ngram"}}):
+        loaded = Settings.load({"secret_token": "k", "engine_kwargs": kwargs}, {})
+        with pytest.raises(EngineError) as raised:
+            check_supported(Decoding(), loaded, is_constrained=False, has_details=True)
+        assert raised.value.item["error"]["param"] == "stream_options.token_details"
+
+
 def test_the_automaton_can_do_everything() -> None:
     assert refused() == set()
     assert refused(is_constrained=False) == set()

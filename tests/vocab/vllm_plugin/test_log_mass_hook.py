@@ -19,11 +19,20 @@ from vllm.v1.worker.gpu.sample.sampler import Sampler as SecondSampler
 from vllm.v1.worker.gpu.structured_outputs import StructuredOutputsWorker
 from vllm.v1.worker.gpu_input_batch import InputBatch
 
-from vocab.matching.log_mass import pack, unpack
+from vocab.matching.log_mass import UNMASKED_TOP, pack, unmark, unpack
 from vocab.matching.reference import GrammarReference
 from vocab.options import DEFAULT_OPTIONS
 from vocab.vllm_plugin import log_mass_hook, patches
-from vocab.vllm_plugin.log_mass_hook import MaskedMass, measure, pack_all, report, take, total_at_once, total_row_by_row
+from vocab.vllm_plugin.log_mass_hook import (
+    Asked,
+    MaskedMass,
+    measure,
+    pack_all,
+    report,
+    take,
+    total_at_once,
+    total_row_by_row,
+)
 
 PLACES = [
     (InputBatch, "add_request"),
@@ -60,6 +69,8 @@ def params(grammar: str | None = OURS, **fields: Any) -> SamplingParams:
         (params(None), False),
         (params('root ::= "yes"'), False),
         (SamplingParams(logprobs=1, structured_outputs=StructuredOutputsParams(regex="# wordbound")), False),
+        (params('root ::= "yes"', extra_args={UNMASKED_TOP: True}), True),
+        (params(logprobs=None, extra_args={UNMASKED_TOP: True}), False),
     ],
 )
 def test_who_wants_the_mass(asked: SamplingParams, expected: bool) -> None:
@@ -129,6 +140,41 @@ def test_steps_with_drafts_are_left_alone() -> None:
     logits = some_logits(3)
     assert apply_and_sample(table, ["ours"], logits).selected_token_ranks.tolist() == [1, 1, 1]
     assert logits[0].isinf().sum() == NUM_TOKENS - len(ALLOWED)
+
+
+def test_the_unmasked_top_replaces_that_of_the_mask_in_rows_that_ask_for_it() -> None:
+    top = {UNMASKED_TOP: True}
+    table = Table(ours=params(), few=params(extra_args=top, logprobs=3), other=params('root ::= "a"', extra_args=top))
+    logits = some_logits(3)
+    log_p = logits.log_softmax(-1)
+    reported = apply_and_sample(table, list(table.ids), logits)
+    plain = apply_and_sample(Table(ours=params()), ["ours"], some_logits(3)[:1])
+    assert torch.equal(reported.logprob_token_ids[0], plain.logprob_token_ids[0])
+    for row in (1, 2):
+        # The stand-in of a sampler took token 0, which the mask forbids.
+        tokens, values = reported.logprob_token_ids[row, 1:4], reported.logprobs[row, 1:4]
+        assert tokens.tolist() == log_p[row].topk(3).indices.tolist()
+        for token, value in zip(tokens.tolist(), values.tolist(), strict=True):
+            found, is_marked = unmark(value)
+            assert found == pytest.approx(float(log_p[row, token]), abs=1e-5)
+            assert is_marked == (token not in ALLOWED)
+
+
+def test_a_sampled_token_that_the_mask_left_alone_is_marked_wherever_it_is() -> None:
+    logits = torch.zeros(2, 6)
+    log_p = float(logits.log_softmax(-1)[1, 1])
+    measure(logits, {1: Asked(1.0, 6)}, masking(logits, [1]))
+    ids = torch.tensor([[1, 1, 0, 2, 3, 4, 5]]).expand(2, -1)
+    vllms = LogprobsTensors(ids, torch.zeros(2, 7), torch.ones(2).long())
+    mass = take(logits)
+    assert mass is not None
+    # log q is 0 of the one token that is left.
+    found = report(mass, vllms)
+    assert found.logprob_token_ids[1, 0] == 1
+    assert sorted(found.logprob_token_ids[1, 1:].tolist()) == list(range(6))
+    assert [unmark(value)[1] for value in found.logprobs[1].tolist()] == [True] * 7
+    assert [unmark(value)[0] for value in found.logprobs[1].tolist()] == pytest.approx([log_p] * 7)
+    assert not any(found.logprobs[0].tolist()), "the other row is vLLM's own"
 
 
 @pytest.mark.parametrize("mode", ["raw_logits", "processed_logprobs"])
@@ -295,6 +341,10 @@ class Logprobs(NamedTuple):
     selected_token_ranks: torch.Tensor
 
 
+def asked(rows: list[int], temperatures: list[float]) -> dict[int, Asked]:
+    return {row: Asked(temperature) for row, temperature in zip(rows, temperatures, strict=True)}
+
+
 def logits_of(dtype: torch.dtype) -> torch.Tensor:
     return (torch.randn(4, 6, generator=torch.Generator().manual_seed(1)) * 4).to(dtype)
 
@@ -321,7 +371,7 @@ def test_the_mass_is_the_sum_over_the_tokens_that_may_come(
 ) -> None:
     logits = logits_of(dtype)
     before = logits.clone()
-    measure(logits, rows, temperatures[: len(rows)], masking(logits, [0, 1, 2, 3]))
+    measure(logits, asked(rows, temperatures[: len(rows)]), masking(logits, [0, 1, 2, 3]))
     mass = take(logits)
     assert mass is not None
     assert (mass.rows is None) == (len(rows) == 4)
@@ -332,14 +382,14 @@ def test_the_mass_is_the_sum_over_the_tokens_that_may_come(
 
 def test_the_mask_is_applied_as_it_would_be_alone() -> None:
     logits, alone = logits_of(torch.float32), logits_of(torch.float32)
-    measure(logits, [1, 2], [1.0, 0.7], masking(logits, [1, 2]))
+    measure(logits, asked([1, 2], [1.0, 0.7]), masking(logits, [1, 2]))
     masking(alone, [1, 2])()
     assert torch.equal(logits, alone)
 
 
 def test_a_measure_is_taken_once_and_from_its_own_logits_only() -> None:
     logits = logits_of(torch.float32)
-    measure(logits, [0], [1.0], masking(logits, [0]))
+    measure(logits, asked([0], [1.0]), masking(logits, [0]))
     assert take(logits.clone()) is None
     assert take(logits) is not None
     assert take(logits) is None
@@ -349,7 +399,7 @@ def test_a_measure_is_taken_once_and_from_its_own_logits_only() -> None:
 def test_the_sampler_reports_p_for_the_measured_rows_and_leaves_the_others(rows: list[int]) -> None:
     logits = logits_of(torch.float32)
     log_p = logits.log_softmax(-1)
-    measure(logits, rows, [1.0] * len(rows), masking(logits, rows))
+    measure(logits, asked(rows, [1.0] * len(rows)), masking(logits, rows))
     mass = take(logits)
     assert mass is not None
     log_q, ranks = logits.log_softmax(-1), torch.tensor([1, 2, 1, 1])
@@ -376,7 +426,7 @@ def test_what_is_packed_together_is_what_is_packed_alone() -> None:
 
 def test_a_row_in_which_nothing_may_come_has_no_mass() -> None:
     nothing = torch.full((1, 6), -torch.inf)
-    measure(nothing, [0], [1.0], lambda: None)
+    measure(nothing, asked([0], [1.0]), lambda: None)
     mass = take(nothing)
     assert isinstance(mass, MaskedMass)
     assert unpack(int(pack_all(mass.log_mass, mass.log_weight_mass)[0]))[0] < -2000

@@ -136,7 +136,7 @@ BAD_VALUES: dict[str, list[Any]] = {
     "request_id": [5, "x" * 10_240],
     "user": [5, {}],
     "metadata": [5, []],
-    "stream_options": [5, {"x": 1}, {"include_usage": 1}],
+    "stream_options": [5, {"x": 1}, {"include_usage": 1}, {"token_details": "yes"}, {"top_k": 21}, {"top_k": -1}],
     "tools": [{}, [{}], [{"type": "mcp"}], [TOOL] * 129, [{"type": "function", "function": {}}]],
     "tool_choice": ["any", 5, {}, {"type": "function"}],
     "response_format": ["json", {}, {"type": "structural_tag"}, {"type": "json_schema"}],
@@ -305,6 +305,32 @@ def test_a_budget_above_the_cap_is_refused_and_the_cap_named() -> None:
 )
 def test_a_field_that_needs_another_is_refused_alone(fields: dict[str, Any], param: str) -> None:
     assert fault(**fields).param == param
+
+
+@pytest.mark.parametrize(
+    ("options", "fields", "named"),
+    [
+        ({"top_k": 3}, {}, "needs 'stream_options.token_details'"),
+        ({"token_details": True}, {"logprobs": True}, "combined with 'logprobs'"),
+        ({"token_details": True}, {"logprob_token_ids": [1]}, "combined with 'logprob_token_ids'"),
+        ({"token_details": True}, {"best_of": 2}, "combined with a search"),
+        ({"token_details": True}, {"vocab": {"lang": "en", "n_words": 300, "score": True}}, "'vocab.score'"),
+    ],
+)
+def test_token_details_are_not_combined_with_what_moves_them(
+    options: dict[str, Any], fields: dict[str, Any], named: str
+) -> None:
+    error = fault(stream=True, stream_options=options, **fields)
+    assert (error.param or "").startswith("stream_options.")
+    assert named in error.message
+    body = read(stream=True, stream_options={"token_details": True, "top_k": 0}, logprobs=False).body
+    assert body["stream_options"] == {"token_details": True, "top_k": 0}
+
+
+def test_older_names_beside_structured_outputs_are_ignored() -> None:
+    body = read(structured_outputs={"regex": "a+"}, guided_regex="b+", guided_decoding_backend="guidance").body
+    assert body["structured_outputs"] == {"regex": "a+"}
+    assert not [name for name in body if name.startswith("guided_")]
 
 
 def test_a_stop_string_becomes_a_list_of_one() -> None:

@@ -1,6 +1,7 @@
 """The replica around an engine that says what a test wants, true or not."""
 
 import json
+import math
 from collections.abc import AsyncIterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,12 +25,17 @@ from tests.vocab.toys import toy_speller, toy_tokenizer, word_list
 from vocab.adapters import Adapter, Card
 from vocab.artefacts.artefact import ArtefactFolder
 from vocab.artefacts.store import ArtefactStore
+from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.automaton.trie_builder import build_words
 from vocab.decoding.select import TextScore
+from vocab.matching.log_mass import UNMASKED_TOP, mark
 from vocab.matching.reference import GrammarReference
 from vocab.options import DEFAULT_OPTIONS, ListOptions
 
 BODY = {"model": "m", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 9}
+
+
+TOKENS = (b"The", b" cat", b" dog", b".", b"")
 
 
 class ScriptedReplica:
@@ -59,6 +65,7 @@ class ScriptedReplica:
             reports_cost=True,
             ends_thinking=ends_thinking,
             adapters=LoadedAdapters(cast("LLMServer", self), adapters or EngineAdapters("m", {})),
+            facts=TokenizerFacts(TOKENS),
         )
         self._script = script
         self.request: Any = None
@@ -242,6 +249,70 @@ async def test_the_cost_of_a_search_comes_with_the_answer_of_a_list(
     assert free == script[0] if stream else "vocab" not in free[0]
     plain = await replica.items(vocabulary, Decoding(), stream=stream)
     assert "generated_tokens" not in str(plain)
+
+
+@pytest.mark.parametrize("name", ["m", "a"])
+async def test_the_usage_says_how_long_the_answer_took(tmp_path: Path, tokenizer: Any, name: str) -> None:
+    adapters = EngineAdapters("m", {"a": Adapter("a", tmp_path, "", {}, {}, (), Card())})
+    metrics = {"queue_time_ms": 1.23456, "mean_itl_ms": None, "speculative_decoding": None}
+    usage = {"model": "m", "choices": [], "usage": {"total_tokens": 3}, "metrics": metrics}
+    script = [event('"usage":{'), f"data: {json.dumps(usage, separators=(',', ':'))}\n\n", DONE]
+    replica = ScriptedReplica(tmp_path, tokenizer, [script], adapters=adapters)
+    first, last, _ = await replica.items(model=name, stream=True)
+    assert first == script[0], "a text that looks like a usage is none"
+    found = json.loads(last.removeprefix("data:"))
+    assert "metrics" not in found
+    assert found["usage"]["total_tokens"] == 3
+    assert found["usage"]["timing"].keys() == {"queue_time_ms", "total_time_ms"}
+    assert found["usage"]["timing"]["queue_time_ms"] == 1.235
+    answered = SimpleNamespace(model_dump=lambda **_: {**usage, "metrics": None, "usage": {"total_tokens": 4}})
+    [answer] = await ScriptedReplica(tmp_path, tokenizer, [answered], adapters=adapters).items(model=name)
+    assert answer["usage"]["timing"].keys() == {"total_time_ms"}
+
+
+def entry(token: int, logprob: float, top: dict[int, float]) -> dict[str, Any]:
+    listed = [{"token": f"token_id:{other}", "logprob": value, "bytes": [0]} for other, value in top.items()]
+    return {"token": f"token_id:{token}", "logprob": logprob, "bytes": list(TOKENS[token]), "top_logprobs": listed}
+
+
+def detailed(text: str, entries: list[dict[str, Any]], finish_reason: str | None = None) -> str:
+    choice = {"index": 0, "delta": {"content": text}, "finish_reason": finish_reason, "logprobs": {"content": entries}}
+    return f"data: {json.dumps({'choices': [choice]})}\n\n"
+
+
+@pytest.mark.parametrize("is_listed", [True, False])
+async def test_token_details_come_with_the_text_of_their_tokens(
+    tmp_path: Path, tokenizer: Any, vocabulary: ResolvedVocabulary, is_listed: bool
+) -> None:
+    script = [
+        detailed("The", [entry(0, -0.5, {0: -0.5, 2: mark(-1.0), 1: -2.0})]),
+        detailed(" cat", [entry(1, mark(-3.0), {1: mark(-3.0), 2: mark(-0.1), 0: mark(-4.0)})]),
+        detailed(".", [entry(3, -0.25, {3: -0.25}), entry(4, 0.0, {})], "stop"),
+        DONE,
+    ]
+    replica = ScriptedReplica(tmp_path, tokenizer, [script])
+    options = {"token_details": True, "top_k": 1, "include_usage": True}
+    items = await replica.items(vocabulary if is_listed else None, stream=True, stream_options=options)
+    choices = [json.loads(item.removeprefix("data:"))["choices"][0] for item in items[:-1]]
+    told = [(choice["delta"]["content"], [one["bytes"] for one in choice["token_details"]]) for choice in choices]
+    assert all(choice["logprobs"] is None for choice in choices)
+    assert "".join(text for text, _ in told) == "The cat."
+    details = [one for choice in choices for one in choice["token_details"]]
+    assert [bytes(one["bytes"]) for one in details] == [b"The", b" cat", b".", b""]
+    if is_listed:
+        # Until a word is known to be whole, it waits, and so do its tokens.
+        assert told[0] == ("The ", [list(b"The")])
+    assert [one["prob"] for one in details] == pytest.approx([math.exp(log_p) for log_p in (-0.5, -3, -0.25, 0)])
+    assert [one["is_forced"] for one in details] == [False, True, False, False]
+    assert [[(top["token_id"], top["is_masked"]) for top in one["top_k"]] for one in details] == [
+        [(0, False)], [(2, True), (1, False)], [(3, False)], [],
+    ]  # fmt: skip
+    assert all(one["latency_ms"] >= 0 and one["is_generated"] for one in details)
+    request = replica.request
+    assert (request.logprobs, request.top_logprobs, request.return_tokens_as_token_ids) == (True, 2, True)
+    assert request.stream_options.model_dump(exclude_none=True)["include_usage"] is True
+    assert "token_details" not in str(request.stream_options)
+    assert request.to_sampling_params(9, {}).extra_args == {UNMASKED_TOP: True}
 
 
 async def test_what_must_not_come_twice_is_part_of_the_constraint(
