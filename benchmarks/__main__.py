@@ -17,6 +17,7 @@ NAMES = {
     "fairness": "--model",
     "kills": "--model",
     "lane": "--model",
+    "particles": "--model",
 }
 """Each benchmark, and its option for the model."""
 

@@ -6,10 +6,10 @@
 Both systems run in turn in one run, with the same engine arguments and environment. The model has two layers of 64 and
 random weights, with the demo's tokenizer; with ``--demo-model`` it is the demo's. ``stand-in`` is the service with an
 engine that computes nothing and writes up to 20,000 tokens a second (``stand_in``). ``free`` has no word list,
-``constrained`` the first 1,000 English words; ``whole`` is not streamed, ``details`` has the tokens' details. Each stream asks again as soon as it has its
-answer. Tokens are those that the answers count. First token and the time between pieces that arrive are medians
-and 99th percentiles in milliseconds; the CPU time of each kind of process is in milliseconds for each token. The client
-takes its share of the machine from both.
+``constrained`` the first 1,000 English words; ``whole`` is not streamed, ``details`` has those of each token. Each
+stream asks again as soon as it has its answer. Tokens are those that the answers count. First token and the time
+between pieces that arrive are medians and 99th percentiles in milliseconds; the CPU time of each kind of process is in
+milliseconds for each token. The client takes its share of the machine from both.
 """
 
 import argparse

@@ -21,13 +21,13 @@ from deployments.search.generator import CachedSteps, EngineGenerator, end_token
 from deployments.search.pacing import StreamPacer
 from deployments.search.request import SEARCH_ARGUMENT, AnswerCost, SearchRequest
 from deployments.search.rescued import EngineWriter, RescuedText, join_parts, merge
+from deployments.search.token_details import DETAILS_ARGUMENT, DetailRecorder
 from deployments.search.tokens import CUT_CHARACTER, Constraint, ListedLogprobs, scores_of
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.decoding.beams import BeamRules, search_beams
 from vocab.decoding.generator import Continuation
 from vocab.decoding.select import TextScore, choose_candidates, search_sentences
 from vocab.matching.engine_cache import EngineCache
-from vocab.matching.log_mass import UNMASKED_TOP
 from vocab.matching.reference import GrammarReference, is_ours
 from vocab.vllm_plugin.kv_fork import TRANSFER_CONFIG
 
@@ -87,9 +87,13 @@ class SearchClient:
     ) -> AsyncGenerator[RequestOutput, None]:
         """Dispatch a request by its search: pass it through, or backtrack, score or search."""
         if search is None:
+            details: DetailRecorder | None = extra_args.pop(DETAILS_ARGUMENT, None)
+            sampling_params.extra_args = extra_args or None
             answer = self._client.generate(prompt, sampling_params, request_id, **options)
             if sampling_params.output_kind == RequestOutputKind.DELTA:
                 answer = self._pacer.pace(answer)
+            if details is not None:
+                return _with_details_recorded(answer, details)
             return self._without_unlisted_logprobs(answer, sampling_params)
         params = sampling_params.clone()
         params.extra_args = extra_args or None
@@ -232,8 +236,8 @@ class SearchClient:
     ) -> AsyncGenerator[RequestOutput, None]:
         """Return the answer, without logprobs of tokens that its word list forbids."""
         grammar = None if params.structured_outputs is None else params.structured_outputs.grammar
-        # logprobs 0 is that of the answer's own tokens; the unmasked top has tokens of the whole vocabulary.
-        if not params.logprobs or grammar is None or not is_ours(grammar) or UNMASKED_TOP in (params.extra_args or {}):
+        # logprobs 0 is that of the answer's own tokens.
+        if not params.logprobs or grammar is None or not is_ours(grammar):
             return answer
         return self._with_listed_logprobs(answer, params)
 
@@ -290,6 +294,17 @@ class SearchClient:
                         completion.logprobs = completion.cumulative_logprob = None
                 self._costs[search] = AnswerCost(score, num_tokens)
                 yield output
+
+
+async def _with_details_recorded(
+    answer: AsyncGenerator[RequestOutput, None], details: DetailRecorder
+) -> AsyncGenerator[RequestOutput, None]:
+    """Yield an answer whose logprobs ``details`` has taken."""
+    async with aclosing(answer):
+        async for output in answer:
+            for completion in output.outputs:
+                details.record(completion)
+            yield output
 
 
 async def _whole_texts(generator: EngineGenerator, params: SamplingParams, decoding: Decoding) -> list[Continuation]:

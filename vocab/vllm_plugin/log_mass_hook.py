@@ -32,10 +32,10 @@ _ATTRIBUTE: Final = "_wordbound_mass"
 
 
 class Asked(NamedTuple):
-    """What a request wants to know: its mass at this temperature, and so many tokens of the unmasked top."""
+    """What a request wants to know: its mass at this temperature, and so many tokens of the unmasked top, if any."""
 
     temperature: float
-    num_top: int = 0
+    num_top: int | None = None
 
 
 _asking: WeakKeyDictionary[Any, dict[str, Asked]] = WeakKeyDictionary()
@@ -160,7 +160,7 @@ def remember(runner: Any, live: Container[str], request_id: str, params: Any) ->
     """
     asking = {known: asked for known, asked in _asking.get(runner, {}).items() if known in live and known != request_id}
     if params is not None and wants_mass(params):
-        num_top = params.logprobs if (params.extra_args or {}).get(UNMASKED_TOP) else 0
+        num_top = params.logprobs if (params.extra_args or {}).get(UNMASKED_TOP) else None
         asking[request_id] = Asked(params.temperature if params.temperature >= _GREEDY_BELOW else 1.0, num_top)
     _asking[runner] = asking
 
@@ -213,11 +213,11 @@ def measure(logits: torch.Tensor, asked: Mapping[int, Asked], apply_mask: Callab
     rows, temperatures = list(asked), [one.temperature for one in asked.values()]
     total = total_row_by_row if logits.is_cpu else total_at_once
     before, warm_before = total(logits, rows, temperatures)
-    with_top = [position for position, row in enumerate(rows) if asked[row].num_top]
+    with_top = [position for position, row in enumerate(rows) if asked[row].num_top is not None]
     top = None
     if with_top:
         top_rows = _like(logits, [rows[position] for position in with_top], torch.int64)
-        values, tokens = logits[top_rows].float().topk(max(one.num_top for one in asked.values()))
+        values, tokens = logits[top_rows].float().topk(max(one.num_top or 0 for one in asked.values()))
         top_log_p = values - before[_like(logits, with_top, torch.int64), None]
     apply_mask()
     after, warm_after = total(logits, rows, temperatures)

@@ -225,6 +225,8 @@ def _check_details(fields: dict[str, Any], decoding: Decoding) -> None:
     named = [name for name in ("logprobs", "logprob_token_ids") if fields.get(name, False) is not False]
     if not decoding.is_plain:
         named.append("a search, 'vocab.rescue' or 'vocab.score'")
+    if num_prompts(fields) > 1:
+        named.append("several prompts")
     if named:
         shown = named[0] if " " in named[0] else f"'{named[0]}'"
         raise BadRequestError(

@@ -15,9 +15,8 @@ from ray.serve.llm.deployment import LLMServer
 
 from deployments.contract import ENGINE_START_S, Answer, ChatBody, Decoding, ResolvedVocabulary, TextRequest
 from deployments.errors import EngineError, OverloadedError
-from deployments.replica.answers import token_details
 from deployments.replica.answers.authoring import AUTHOR_FIELDS, AuthoredText, requested_fields
-from deployments.replica.answers.completion import ChatForm, answer_form, reader_after_prompts, reader_after_text
+from deployments.replica.answers.completion import answer_form, reader_after_prompts, reader_after_text
 from deployments.replica.answers.constrained_answer import AnswerRules, StreamFilter, UnlistedTextError, finish_answer
 from deployments.replica.engine import configuration, engine
 from deployments.replica.engine.adapters import LoadedAdapters, name_of
@@ -26,6 +25,7 @@ from deployments.replica.prompts import chat_template
 from deployments.replica.prompts.chat_template import Prompts, hint_line, text_of
 from deployments.replica.prompts.tokenization import convert_tokens
 from deployments.search.request import AnswerCost, SearchRequest
+from deployments.search.token_details import DetailRecorder, requested_top_k
 from deployments.settings.service import Settings
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.errors import VocabularyError
@@ -145,7 +145,7 @@ class ChatAnswerer:
             self._settings,
             is_constrained=vocabulary is not None,
             reports_cost=self._reports_cost,
-            has_details=token_details.requested_top_k(body) is not None,
+            has_details=requested_top_k(body) is not None,
         )
         if decoding.no_repeat_ngram_size is None:
             has_default = vocabulary is not None and self._settings.mask_engine == "automaton"
@@ -206,17 +206,18 @@ class ChatAnswerer:
 
     async def _answer_free(self, request: TextRequest, search: SearchRequest | None) -> AsyncIterator[Answer]:
         """Yield the engine's answer to a request without a vocabulary, without its cost."""
-        has_details, form = token_details.requested_top_k(request.body) is not None, self._form(request.body)
-        async for item in engine.answer(self._server, await self._engine_request(request, search)):
+        details = self._recorder(request.body)
+        form = answer_form(request.body, details)
+        async for item in engine.answer(self._server, await self._engine_request(request, search, details=details)):
             if isinstance(item, AnswerCost):
                 continue
-            event = engine.parse_event(item) if has_details and isinstance(item, str) else None
+            event = engine.parse_event(item) if details is not None and isinstance(item, str) else None
             yield item if event is None else engine.write_event(form.from_chat(form.to_chat(event)))
 
-    def _form(self, body: ChatBody) -> ChatForm:
-        """Return the converter of answers for a completion or a chat, with token details where they are asked for."""
-        form, top_k = answer_form(body), token_details.requested_top_k(body)
-        return form if top_k is None else token_details.TokenDetailsForm(form, self._facts.token_bytes, top_k)
+    def _recorder(self, body: ChatBody) -> DetailRecorder | None:
+        """Return what records the details of a request's tokens; None where it asks for none."""
+        top_k = requested_top_k(body)
+        return None if top_k is None else DetailRecorder(self._facts.token_bytes, top_k)
 
     async def _answer_constrained(
         self, request: TextRequest, vocabulary: ResolvedVocabulary, search: SearchRequest | None
@@ -253,9 +254,11 @@ class ChatAnswerer:
         request = request.with_body(min_tokens=0)
         if configuration.has_reasoning_parser(self._settings):
             request = request.with_body(**self._thinking_fields(body, vocabulary))
-        stream, form = StreamFilter(rules), self._form(body)
+        details = self._recorder(body)
+        stream, form = StreamFilter(rules), answer_form(body, details)
         cost: AnswerCost | None = None
-        async for item in engine.answer(self._server, await self._engine_request(request, search, grammar)):
+        asked = await self._engine_request(request, search, grammar, details)
+        async for item in engine.answer(self._server, asked):
             if isinstance(item, AnswerCost):
                 cost = item
             elif isinstance(item, dict):
@@ -306,16 +309,20 @@ class ChatAnswerer:
         )
 
     async def _engine_request(
-        self, request: TextRequest, search: SearchRequest | None = None, grammar: str | None = None
+        self,
+        request: TextRequest,
+        search: SearchRequest | None = None,
+        grammar: str | None = None,
+        details: DetailRecorder | None = None,
     ) -> Any:
         """Build vLLM's request; in a chat, special tokens become ordinary text."""
-        body = token_details.with_logprobs(request.body)
+        body = request.body
         args: dict[str, Any] = {
             "request_id": request.caller.request_id,
             "max_input_tokens": self._settings.limits.max_input_tokens,
             "grammar": grammar,
             "search": search,
-            "extra_args": None if body is request.body else token_details.EXTRA_ARGUMENTS,
+            "details": details,
         }
         if "prompt" in body:
             # The client writes all of it, special tokens too, and no template around it could be left.

@@ -9,6 +9,7 @@ from typing import Any, Final
 from deployments.contract import ChatBody, prompts_of
 from deployments.errors import EngineError
 from deployments.replica.prompts.plain_text import PlainText
+from deployments.search.token_details import DetailRecorder
 from vocab.errors import PrefillError
 from vocab.text.reader import TextReader
 
@@ -106,6 +107,35 @@ class CompletionForm(ChatForm):
         return made
 
 
-def answer_form(body: ChatBody) -> ChatForm:
-    """Return the converter of answers for a completion or a chat."""
-    return CompletionForm(is_stream=bool(body.get("stream"))) if "prompt" in body else ChatForm()
+class DetailedForm(ChatForm):
+    """Converts a stream as ``form`` does, with ``token_details`` in each choice.
+
+    In between they are entries of logprobs, which are held back and trimmed with their text.
+    """
+
+    def __init__(self, form: ChatForm, details: DetailRecorder) -> None:
+        self._form = form
+        self._details = details
+
+    def to_chat(self, answer: dict[str, Any]) -> dict[str, Any]:
+        chat = self._form.to_chat(answer)
+        for choice in chat["choices"]:
+            has_text = any(value for name, value in choice["delta"].items() if name != "role")
+            if has_text or choice.get("finish_reason") is not None:
+                found = self._details.take(choice["index"])
+                choice["logprobs"] = {"content": [{"bytes": one["bytes"], "token_details": one} for one in found]}
+        return chat
+
+    def from_chat(self, answer: dict[str, Any]) -> dict[str, Any]:
+        choices = []
+        for choice in answer["choices"]:
+            entries = (choice.get("logprobs") or {}).get("content") or ()
+            details = [entry["token_details"] for entry in entries]
+            choices.append({**choice, "logprobs": None, "token_details": details})
+        return self._form.from_chat({**answer, "choices": choices})
+
+
+def answer_form(body: ChatBody, details: DetailRecorder | None = None) -> ChatForm:
+    """Return the converter of answers for a completion or a chat; ``details`` has those of its tokens."""
+    form = CompletionForm(is_stream=bool(body.get("stream"))) if "prompt" in body else ChatForm()
+    return form if details is None else DetailedForm(form, details)

@@ -20,6 +20,7 @@ from deployments.errors import EngineError
 from deployments.ray_private import engine_client, serving_chat, serving_completion
 from deployments.search.client import SearchClient
 from deployments.search.request import SEARCH_ARGUMENT, AnswerCost, SearchRequest
+from deployments.search.token_details import DetailRecorder
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.matching.engine_cache import EngineCache
 from vocab.matching.reference import write_client_grammar
@@ -32,14 +33,14 @@ _PROMPT_PARAMETERS: Final = frozenset({"input_tokens", "input_text", "max_model_
 
 
 class _ServiceRequest:
-    """Mixin for vLLM's requests: the service's limit on the prompt, and its search.
+    """Mixin for vLLM's requests: the service's limit on the prompt, its search, and what records its tokens.
 
-    vLLM checks the limit when it tokenizes; ``deployments.search.client`` finds the search in the parameters.
+    vLLM checks the limit when it tokenizes; ``deployments.search.client`` finds the others in the parameters.
     """
 
     _max_input_tokens: int
     _search: SearchRequest | None
-    _extra_args: Mapping[str, Any]
+    _details: DetailRecorder | None
 
     def build_tok_params(self, model_config: Any) -> Any:
         params = super().build_tok_params(model_config)  # type: ignore[misc]  # vLLM's, beside which this is a base
@@ -48,24 +49,23 @@ class _ServiceRequest:
 
     def to_sampling_params(self, *args: Any, **kwargs: Any) -> Any:
         params = super().to_sampling_params(*args, **kwargs)  # type: ignore[misc]
-        extra_args = dict(self._extra_args)
         if self._search is not None:
-            extra_args[SEARCH_ARGUMENT] = self._search
-        if extra_args:
-            params.extra_args = {**(params.extra_args or {}), **extra_args}
+            params.extra_args = {**(params.extra_args or {}), SEARCH_ARGUMENT: self._search}
+        if self._details is not None:
+            self._details.ask(params)
         return params
 
 
 class _ChatRequest(_ServiceRequest, ChatCompletionRequest):
     _max_input_tokens: int = PrivateAttr(default=2**31)
     _search: SearchRequest | None = PrivateAttr(default=None)
-    _extra_args: Mapping[str, Any] = PrivateAttr(default_factory=dict)
+    _details: DetailRecorder | None = PrivateAttr(default=None)
 
 
 class _CompletionRequest(_ServiceRequest, CompletionRequest):
     _max_input_tokens: int = PrivateAttr(default=2**31)
     _search: SearchRequest | None = PrivateAttr(default=None)
-    _extra_args: Mapping[str, Any] = PrivateAttr(default_factory=dict)
+    _details: DetailRecorder | None = PrivateAttr(default=None)
 
 
 Request: TypeAlias = _ChatRequest | _CompletionRequest
@@ -156,16 +156,14 @@ def chat_request(
     max_input_tokens: int,
     grammar: str | None = None,
     search: SearchRequest | None = None,
-    extra_args: Mapping[str, Any] | None = None,
+    details: DetailRecorder | None = None,
 ) -> _ChatRequest:
     """Return vLLM's own request for a body that the ingress has checked.
-
-    ``extra_args`` are those of the engine's sampling parameters.
 
     Raises:
         EngineError: The body is not one that vLLM takes.
     """
-    return _build_request(_ChatRequest, body, request_id, max_input_tokens, grammar, search, extra_args)
+    return _build_request(_ChatRequest, body, request_id, max_input_tokens, grammar, search, details)
 
 
 def completion_request(
@@ -175,10 +173,10 @@ def completion_request(
     max_input_tokens: int,
     grammar: str | None = None,
     search: SearchRequest | None = None,
-    extra_args: Mapping[str, Any] | None = None,
+    details: DetailRecorder | None = None,
 ) -> _CompletionRequest:
     """As ``chat_request``, for a completion."""
-    return _build_request(_CompletionRequest, body, request_id, max_input_tokens, grammar, search, extra_args)
+    return _build_request(_CompletionRequest, body, request_id, max_input_tokens, grammar, search, details)
 
 
 def _build_request(
@@ -188,9 +186,9 @@ def _build_request(
     max_input_tokens: int,
     grammar: str | None,
     search: SearchRequest | None,
-    extra_args: Mapping[str, Any] | None,
+    details: DetailRecorder | None,
 ) -> AnyRequest:
-    """Validate a body as vLLM's request and add its grammar, input limit, search and further arguments."""
+    """Validate a body as vLLM's request and add its grammar, input limit, search and recorder of details."""
     fields = {**body, "request_id": request_id}
     if search is not None and search.decoding.num_beams > 1:
         # Beams draw nothing, and vLLM refuses several choices at temperature 0.
@@ -213,7 +211,7 @@ def _build_request(
         raise EngineError(400, _without_suffix(str(error)), param=getattr(error, "parameter", None)) from None
     request._max_input_tokens = max_input_tokens
     request._search = search
-    request._extra_args = extra_args or {}
+    request._details = details
     return request
 
 

@@ -10,6 +10,8 @@ from typing import Any, cast
 import pytest
 from ray.serve.llm.deployment import LLMServer
 from transformers import AutoTokenizer
+from vllm.logprobs import Logprob
+from vllm.outputs import CompletionOutput
 
 from deployments.contract import Caller, Decoding, ResolvedVocabulary, TextRequest
 from deployments.replica.answers.chat_answerer import ChatAnswerer
@@ -83,7 +85,10 @@ class ScriptedReplica:
             for item in self._script:
                 if isinstance(item, Exception):
                     raise item
-                yield item
+                if callable(item):
+                    item(request)
+                else:
+                    yield item
 
         return answer()
 
@@ -270,14 +275,16 @@ async def test_the_usage_says_how_long_the_answer_took(tmp_path: Path, tokenizer
     assert answer["usage"]["timing"].keys() == {"total_time_ms"}
 
 
-def entry(token: int, logprob: float, top: dict[int, float]) -> dict[str, Any]:
-    listed = [{"token": f"token_id:{other}", "logprob": value, "bytes": [0]} for other, value in top.items()]
-    return {"token": f"token_id:{token}", "logprob": logprob, "bytes": list(TOKENS[token]), "top_logprobs": listed}
+def generated(token: int, logprob: float, top: dict[int, float] | None = None) -> Any:
+    """What the engine's client does with one token."""
+    entries = {token: Logprob(logprob), **{other: Logprob(value) for other, value in (top or {}).items()}}
+    completion = CompletionOutput(0, "", [token], None, [entries])
 
+    def record(request: Any) -> None:
+        request._details.record(completion)
+        assert completion.logprobs is None
 
-def detailed(text: str, entries: list[dict[str, Any]], finish_reason: str | None = None) -> str:
-    choice = {"index": 0, "delta": {"content": text}, "finish_reason": finish_reason, "logprobs": {"content": entries}}
-    return f"data: {json.dumps({'choices': [choice]})}\n\n"
+    return record
 
 
 @pytest.mark.parametrize("is_listed", [True, False])
@@ -285,34 +292,39 @@ async def test_token_details_come_with_the_text_of_their_tokens(
     tmp_path: Path, tokenizer: Any, vocabulary: ResolvedVocabulary, is_listed: bool
 ) -> None:
     script = [
-        detailed("The", [entry(0, -0.5, {0: -0.5, 2: mark(-1.0), 1: -2.0})]),
-        detailed(" cat", [entry(1, mark(-3.0), {1: mark(-3.0), 2: mark(-0.1), 0: mark(-4.0)})]),
-        detailed(".", [entry(3, -0.25, {3: -0.25}), entry(4, 0.0, {})], "stop"),
+        generated(0, -0.5, {2: mark(-1.0)}),
+        event(""),
+        event("The"),
+        generated(1, mark(-3.0), {2: mark(-0.1), 0: mark(-4.0)}),
+        event(" cat"),
+        generated(3, -0.25),
+        generated(4, 1e-9),
+        event(".", "stop"),
         DONE,
     ]
-    replica = ScriptedReplica(tmp_path, tokenizer, [script])
-    options = {"token_details": True, "top_k": 1, "include_usage": True}
+    replica = ScriptedReplica(tmp_path, tokenizer, script)
+    options = {"token_details": True, "top_k": 2, "include_usage": True}
     items = await replica.items(vocabulary if is_listed else None, stream=True, stream_options=options)
     choices = [json.loads(item.removeprefix("data:"))["choices"][0] for item in items[:-1]]
-    told = [(choice["delta"]["content"], [one["bytes"] for one in choice["token_details"]]) for choice in choices]
     assert all(choice["logprobs"] is None for choice in choices)
-    assert "".join(text for text, _ in told) == "The cat."
-    details = [one for choice in choices for one in choice["token_details"]]
-    assert [bytes(one["bytes"]) for one in details] == [b"The", b" cat", b".", b""]
+    parts = [
+        (choice["delta"]["content"], [bytes(one["bytes"]) for one in choice["token_details"]]) for choice in choices
+    ]
     if is_listed:
-        # Until a word is known to be whole, it waits, and so do its tokens.
-        assert told[0] == ("The ", [list(b"The")])
+        # Until a word is known to be whole it waits, and so do its tokens; the blank after it is a part of the next.
+        assert parts == [("The ", [b"The"]), ("cat.", [b" cat", b".", b""])]
+    else:
+        assert parts == [("", []), ("The", [b"The"]), (" cat", [b" cat"]), (".", [b".", b""])]
+    details = [one for choice in choices for one in choice["token_details"]]
     assert [one["prob"] for one in details] == pytest.approx([math.exp(log_p) for log_p in (-0.5, -3, -0.25, 0)])
     assert [one["is_forced"] for one in details] == [False, True, False, False]
     assert [[(top["token_id"], top["is_masked"]) for top in one["top_k"]] for one in details] == [
-        [(0, False)], [(2, True), (1, False)], [(3, False)], [],
+        [(0, False), (2, True)], [(2, True), (1, False), (0, True)], [(3, False)], [(4, False)],
     ]  # fmt: skip
     assert all(one["latency_ms"] >= 0 and one["is_generated"] for one in details)
-    request = replica.request
-    assert (request.logprobs, request.top_logprobs, request.return_tokens_as_token_ids) == (True, 2, True)
-    assert request.stream_options.model_dump(exclude_none=True)["include_usage"] is True
-    assert "token_details" not in str(request.stream_options)
-    assert request.to_sampling_params(9, {}).extra_args == {UNMASKED_TOP: True}
+    assert replica.request.stream_options.include_usage is True
+    params = replica.request.to_sampling_params(9, {})
+    assert (params.logprobs, params.extra_args[UNMASKED_TOP]) == (2, True)
 
 
 async def test_what_must_not_come_twice_is_part_of_the_constraint(

@@ -1,0 +1,100 @@
+"""Token details: what each part of a stream says of its tokens.
+
+The engine is asked for logprobs, of the model itself before any mask (``UNMASKED_TOP``). They are taken out of its
+outputs before vLLM's server formats these, which would take longer than the rest.
+"""
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from vllm.outputs import CompletionOutput
+from vllm.sampling_params import SamplingParams
+
+from deployments.contract import ChatBody
+from vocab.matching.log_mass import UNMASKED_TOP, unmark
+
+DETAILS_ARGUMENT: Final = "wordbound_details"
+"""In the ``extra_args`` of vLLM's sampling parameters, as far as ``SearchClient``: a request's ``DetailRecorder``."""
+
+DEFAULT_TOP_K: Final = 5
+
+
+def requested_top_k(body: ChatBody) -> int | None:
+    """Return how many of the likeliest tokens a request wants with each of its own; None for no details."""
+    options = body.get("stream_options") or {}
+    return int(options.get("top_k", DEFAULT_TOP_K)) if options.get("token_details") else None
+
+
+class DetailRecorder:
+    """Takes the details of one request's tokens from the engine's outputs, until its answer has their text.
+
+    Args:
+        token_bytes: The bytes of each token.
+        top_k: How many of the likeliest tokens are listed with each.
+    """
+
+    def __init__(self, token_bytes: Sequence[bytes], top_k: int) -> None:
+        self._token_bytes = token_bytes
+        self._top_k = top_k
+        self._started = time.perf_counter()
+        self._arrived: dict[int, float] = {}
+        self._waiting: dict[int, list[dict[str, Any]]] = {}
+
+    def ask(self, params: SamplingParams) -> None:
+        """Have the engine report what details are made of."""
+        params.logprobs = self._top_k
+        params.extra_args = {**(params.extra_args or {}), DETAILS_ARGUMENT: self, UNMASKED_TOP: True}
+
+    def record(self, completion: CompletionOutput) -> None:
+        """Take the logprobs out of an output with new tokens."""
+        logprobs, completion.logprobs = completion.logprobs or [], None
+        if not completion.token_ids:
+            return
+        now, index = time.perf_counter(), completion.index
+        latency_ms = 1000 * (now - self._arrived.get(index, self._started)) / len(completion.token_ids)
+        self._arrived[index] = now
+        waiting = self._waiting.setdefault(index, [])
+        for token, entries in zip(completion.token_ids, logprobs, strict=False):
+            waiting.append(self._details(token, entries or {}, round(latency_ms, 3)))
+
+    def take(self, index: int) -> list[dict[str, Any]]:
+        """Return the details of a choice's tokens that came since the last call."""
+        return self._waiting.pop(index, [])
+
+    def _details(self, token: int, entries: Mapping[int, Any], latency_ms: float) -> dict[str, Any]:
+        """Return the details of a token, from vLLM's logprobs of its step."""
+        likeliest = sorted(
+            [(*unmark(entry.logprob), other) for other, entry in entries.items()], key=lambda one: -one[0]
+        )
+        own, is_forced = unmark(entries[token].logprob)
+        return {
+            "token_id": token,
+            "bytes": self._spelled(token),
+            "prob": _exp(own),
+            "latency_ms": latency_ms,
+            "is_generated": True,
+            "is_forced": is_forced,
+            "top_k": [
+                {
+                    "token_id": other,
+                    "bytes": self._spelled(other),
+                    "prob": _exp(log_p),
+                    # A sampled token is marked where it was forced.
+                    "is_masked": is_marked and other != token,
+                }
+                for log_p, is_marked, other in likeliest
+            ]
+            if self._top_k
+            else [],
+        }
+
+    def _spelled(self, token: int) -> list[int]:
+        """Return a token's bytes."""
+        return list(self._token_bytes[token]) if token < len(self._token_bytes) else []
+
+
+def _exp(log_p: float) -> float:
+    """Return p of log p, which rounding may have left a little above 0."""
+    return math.exp(min(log_p, 0.0))
