@@ -27,6 +27,8 @@ from vocab.vllm_plugin.patches import Patch, install_patches
 _GREEDY_BELOW: Final = 1e-5
 """vLLM's own bound: below it nothing is drawn."""
 
+_CHUNK: Final = 256
+
 _ATTRIBUTE: Final = "_wordbound_mass"
 """Of a tensor of logits."""
 
@@ -217,14 +219,16 @@ def measure(logits: torch.Tensor, asked: Mapping[int, Asked], apply_mask: Callab
     top = None
     if with_top:
         top_rows = _like(logits, [rows[position] for position in with_top], torch.int64)
-        values, tokens = logits[top_rows].float().topk(max(one.num_top or 0 for one in asked.values()))
-        top_log_p = values - before[_like(logits, with_top, torch.int64), None]
+        # Without a copy where it is of all rows.
+        of_top = logits if len(with_top) == len(logits) else logits[top_rows]
+        values, tokens = likeliest(of_top, max(one.num_top or 0 for one in asked.values()))
+        top_log_p = values.float() - before[_like(logits, with_top, torch.int64), None]
     apply_mask()
     after, warm_after = total(logits, rows, temperatures)
     if with_top:
-        left = logits[top_rows]
+        left = logits if of_top is logits else logits[top_rows]
         is_taken = left.gather(1, tokens).isneginf()
-        is_forced = (left > -torch.inf).sum(1) == 1
+        is_forced = likeliest(left, 2)[0][:, 1].isneginf()
         top = UnmaskedTop(top_rows, tokens, torch.where(is_taken, mark(top_log_p), top_log_p), is_forced)
     index = None if len(rows) == len(logits) else _like(logits, rows, torch.int64)
     vars(logits)[_ATTRIBUTE] = MaskedMass(index, after - before, warm_after - warm_before, top)
@@ -257,6 +261,25 @@ def total_at_once(
     index = _like(logits, warm, torch.int64)
     divisors = _like(logits, [temperatures[i] for i in warm], torch.float32)
     return totals, totals.index_copy(0, index, _log_sum_exp(values[index] / divisors[:, None]))
+
+
+def likeliest(logits: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the k largest values of each row and their places, (rows, k) each, as ``torch.topk`` does.
+
+    On a CPU it looks only into the k chunks with the largest maxima, in a third of the time.
+    """
+    num_chunks = logits.shape[1] // _CHUNK
+    if not logits.is_cpu or num_chunks < 2 * k or not k:
+        found = logits.topk(k)
+        return found.values, found.indices
+    places = torch.arange(logits.shape[1])
+    chunks = logits[:, : num_chunks * _CHUNK].unflatten(1, (num_chunks, _CHUNK))
+    largest = chunks.amax(-1).topk(k).indices
+    values = chunks.gather(1, largest[:, :, None].expand(-1, -1, _CHUNK)).flatten(1)
+    looked_at = places[: num_chunks * _CHUNK].view(num_chunks, _CHUNK)[largest].flatten(1)
+    rest = places[num_chunks * _CHUNK :]
+    found = torch.cat([values, logits[:, num_chunks * _CHUNK :]], dim=1).topk(k)
+    return found.values, torch.cat([looked_at, rest.expand(len(logits), -1)], dim=1).gather(1, found.indices)
 
 
 def take(logits: torch.Tensor) -> MaskedMass | None:

@@ -26,6 +26,7 @@ from vocab.vllm_plugin import log_mass_hook, patches
 from vocab.vllm_plugin.log_mass_hook import (
     Asked,
     MaskedMass,
+    likeliest,
     measure,
     pack_all,
     report,
@@ -158,6 +159,18 @@ def test_the_unmasked_top_replaces_that_of_the_mask_in_rows_that_ask_for_it() ->
             found, is_marked = unmark(value)
             assert found == pytest.approx(float(log_p[row, token]), abs=1e-5)
             assert is_marked == (token not in ALLOWED)
+
+
+@pytest.mark.parametrize("num_tokens", [6, 512, 2048, 49_152, 49_155])
+@pytest.mark.parametrize("k", [0, 1, 2, 5, 6])
+def test_the_likeliest_are_those_of_topk(num_tokens: int, k: int) -> None:
+    logits = torch.randn(3, num_tokens, generator=torch.Generator().manual_seed(k))
+    logits[1, 1:] = -torch.inf
+    logits[2, -1] = 9.0
+    values, tokens = likeliest(logits, k)
+    assert torch.equal(values, logits.topk(k).values)
+    assert torch.equal(logits.gather(1, tokens), values)
+    assert all(len(set(row)) == k for row in tokens.tolist())
 
 
 def test_a_sampled_token_that_the_mask_left_alone_is_marked_wherever_it_is() -> None:
