@@ -2,6 +2,7 @@
 
     pip install --target FOLDER genlm-control==0.4.1
     python -m benchmarks particles --genlm FOLDER [--words 1000] [--prompts 20] [--tokens 60] [--particles 10]
+        [--temperature 1.0] [--samplers direct,awrs]
 
 Each prompt's particles are drawn from the model times the list (``WordListPotential``) by the local distribution
 (``direct``) or by AWRS, in float32 and without a hint. ``best`` is the text with the largest weight, ``posterior`` the
@@ -44,6 +45,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--prompts", type=int, default=20)
     parser.add_argument("--tokens", type=int, default=60)
     parser.add_argument("--particles", type=int, default=10)
+    parser.add_argument("--temperature", type=float, default=1.0, help="of the model that proposes and weighs")
     parser.add_argument("--samplers", type=lambda text: text.split(","), default=list(SAMPLERS))
     return parser.parse_args()
 
@@ -65,7 +67,7 @@ async def _measure(arguments: argparse.Namespace) -> None:
 
     free = FreeModel(str(arguments.model))
     model = load_model_by_name(str(arguments.model), backend="hf")
-    llm = PromptedLLM(model)
+    llm = PromptedLLM(model, temperature=arguments.temperature)
     words = WordListPotential(WordList("en", arguments.words, model), llm.vocab, max_tokens=arguments.tokens)
     for name in arguments.samplers:
         best, posterior, ratios, seconds = [], [], [], []
@@ -79,6 +81,9 @@ async def _measure(arguments: argparse.Namespace) -> None:
             found = await sampler.smc(n_particles=arguments.particles, ess_threshold=0.5, max_tokens=arguments.tokens)
             seconds.append(time.monotonic() - started)
             weights = {str(text): float(share) for text, share in found.decoded_posterior.items()}
+            if not weights:
+                print(f"{name} {number}: no particle is left", flush=True)
+                continue
             bits = {text: free.bits(prompt, text, is_ended=True) / max(len(text), 1) for text in weights}
             chosen = max(weights, key=lambda text: weights[text])
             best.append(bits[chosen])
@@ -89,7 +94,7 @@ async def _measure(arguments: argparse.Namespace) -> None:
         means = [statistics.fmean(values) for values in (best, posterior, ratios, seconds)]
         print(
             f"{name}: best {means[0]:.3f}, posterior {means[1]:.3f} bits/char; {means[2]:.1f} tokens a token; "
-            f"{means[3]:.1f} s a prompt",
+            f"{means[3]:.1f} s a prompt; {len(best)} of {arguments.prompts} prompts with a text",
             flush=True,
         )
 

@@ -113,8 +113,9 @@ class WordList:
 
         Args:
             state: Where the text is.
-            tokens_left: The next token and how many may follow it, an end of text included. Only tokens after which the
-                text can still be completed are allowed. None for no such bound.
+            tokens_left: The next token and how many may follow it. Only tokens after which the text can still be
+                completed are allowed; one that is complete after the last of them has no end token. None for no such
+                bound.
         """
         bits = np.zeros(self._num_words_of_mask, dtype=np.int32)
         if state:

@@ -21,6 +21,7 @@ from genlm.backend.llm import load_model_by_name  # noqa: E402
 from genlm.control import AWRS, BoolCFG, BoolFSA, PromptedLLM, direct_token_sampler  # noqa: E402
 
 from wordbound.lm import WordList  # noqa: E402
+from wordbound.lm.bridges import genlm_control  # noqa: E402
 from wordbound.lm.bridges.genlm_control import WordListPotential  # noqa: E402
 
 NUM_PARTICLES = 10
@@ -49,8 +50,17 @@ async def main() -> None:
     llm.set_prompt_from_str("Tell me a story.")
     words = WordListPotential(WordList("en", 500, model), llm.vocab, max_tokens=MAX_TOKENS)
     found["words_awrs"] = await texts(AWRS(llm, words))
+    # Fewer states than one text has: they are followed anew.
+    genlm_control.MAX_STATES = 4
+    found["words_awrs_uncached"] = await texts(AWRS(llm, words))
     found["words_direct"] = await texts(direct_token_sampler(llm * words))
-    await words.assert_logw_next_consistency(llm.tokenize("The day"), top=5)
+    text = llm.tokenize("The day and the night and the day and the night and the day")
+    # Near the end only what still ends in time may come.
+    for length in range(2, MAX_TOKENS):
+        if await words.prefix(text[:length]) == 0:
+            await words.assert_logw_next_consistency(text[:length], top=5)
+    assert await words.prefix(text[: MAX_TOKENS - 1]) == 0 == await words.complete(text[: MAX_TOKENS - 1])
+    assert await words.prefix(text[:MAX_TOKENS]) == -np.inf == await words.complete(text[:MAX_TOKENS])
     await words.assert_autoreg_fact(llm.tokenize("The time"))
     llm.set_prompt_from_str("On the farm I saw")
     found["grammar"] = await texts(AWRS(llm, BoolCFG.from_lark(GRAMMAR).coerce(llm, f=b"".join)))

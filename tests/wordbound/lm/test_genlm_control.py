@@ -58,7 +58,7 @@ def test_ten_particles_write_what_a_grammar_allows(result: dict[str, Any]) -> No
     assert_texts_match(result["grammar"], " the (cat|dog|horse) and the (cat|dog|horse)")
 
 
-@pytest.mark.parametrize("sampler", ["words_awrs", "words_direct"])
+@pytest.mark.parametrize("sampler", ["words_awrs", "words_awrs_uncached", "words_direct"])
 def test_ten_particles_write_within_a_word_list(result: dict[str, Any], sampler: str) -> None:
     words = recogniser(tuple(built_in_words("en", 500)), 500, "en", punctuation="standard")
     assert result[sampler]

@@ -2,14 +2,14 @@
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from genlm.control import Potential
 
 from wordbound.lm.word_list import State, WordList
 
-_MAX_STATES: Final = 10_000
+MAX_STATES = 10_000
 """As many states of contexts are cached, the latest used."""
 
 
@@ -21,8 +21,8 @@ class WordListPotential(Potential):
     Args:
         words: The list, of the same model.
         vocab: The tokens of a ``PromptedLLM``: its ``vocab``.
-        max_tokens: The most tokens of a text: only what can still be completed within them is allowed. None for no
-            bound.
+        max_tokens: The most tokens of a text, its end included: only what can still end within them is allowed. None
+            for no bound.
     """
 
     def __init__(self, words: WordList, vocab: Sequence[Any], max_tokens: int | None = None) -> None:
@@ -30,49 +30,63 @@ class WordListPotential(Potential):
         self._words = words
         self._max_tokens = max_tokens
         self._ids = np.asarray([token.token_id for token in vocab])
-        self._states: OrderedDict[tuple[int, ...], State | None] = OrderedDict({(): words.start})
+        self._states: OrderedDict[tuple[int, ...], State | None] = OrderedDict()
 
     async def complete(self, context: Sequence[Any]) -> float:
         """Return 0.0 where the context is a text of the list, else -inf."""
         state = self._state(context)
-        return 0.0 if state is not None and self._words.is_complete(state) else -np.inf
+        may_end = state is not None and self._words.is_complete(state) and self._fits(len(context))
+        return 0.0 if may_end else -np.inf
 
     async def prefix(self, context: Sequence[Any]) -> float:
-        """Return 0.0 where the context begins a text of the list, else -inf."""
-        return 0.0 if self._state(context) is not None else -np.inf
+        """Return 0.0 where the context begins a text of the list that ends in time, else -inf."""
+        return 0.0 if self._begun(context) is not None else -np.inf
 
     async def logw_next(self, context: Sequence[Any]) -> Any:
         """Return the weights of all tokens and of the end after a context, 0 or -inf.
 
         Raises:
-            ValueError: The context begins no text of the list.
+            ValueError: The context begins no text of the list that ends in time.
         """
-        state = self._state(context)
+        state = self._begun(context)
         if state is None:
             raise ValueError(f"Context {context!r} has weight zero under `prefix`.")
-        mask = self._words.mask(state, self._num_left(context)).numpy()
         weights = self.alloc_logws()
-        weights[:-1][mask[self._ids]] = 0.0
+        num_left = None if self._max_tokens is None else self._max_tokens - len(context) - 1
+        if num_left != 0:
+            mask = self._words.mask(state, num_left).numpy()
+            weights[:-1][mask[self._ids]] = 0.0
         if self._words.is_complete(state):
             weights[-1] = 0.0
         return self.make_lazy_weights(weights)
 
-    def _num_left(self, context: Sequence[Any]) -> int | None:
-        """Return how many tokens may still come, the end of the text included."""
-        return None if self._max_tokens is None else max(self._max_tokens - len(context), 1)
+    def _begun(self, context: Sequence[Any]) -> State | None:
+        """Return the list's state after a context; None where it begins no text that ends in time."""
+        state = self._state(context)
+        fewest = None if state is None else self._words.tokens_to_end(state)
+        return state if fewest is not None and self._fits(len(context) + fewest) else None
+
+    def _fits(self, num_tokens: int) -> bool:
+        """Return whether a text of so many tokens, besides its end, is no longer than allowed."""
+        return self._max_tokens is None or num_tokens < self._max_tokens
 
     def _state(self, context: Sequence[Any]) -> State | None:
         """Return the list's state after a context; None where it begins no text."""
         ids = tuple(token.token_id for token in context)
-        state = self._states.get(ids)
-        if state is None and ids not in self._states:
-            before = self._state(context[:-1])
+        length = len(ids)
+        while length and ids[:length] not in self._states:
+            length -= 1
+        state: State | None = self._words.start
+        if length:
+            self._states.move_to_end(ids[:length])
+            state = self._states[ids[:length]]
+        for end in range(length + 1, len(ids) + 1):
             try:
-                state = None if before is None else self._words.next(before, ids[-1])
+                state = None if state is None else self._words.next(state, ids[end - 1])
             except ValueError:
                 state = None
-            self._states[ids] = state
-            if len(self._states) > _MAX_STATES:
+            self._states[ids[:end]] = state
+            if len(self._states) > MAX_STATES:
                 self._states.popitem(last=False)
         return state
 
