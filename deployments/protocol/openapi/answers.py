@@ -7,6 +7,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from deployments.protocol.vocabularies import CheckReport, VocabularyList, VocabularyWords
 
 
+class Described(BaseModel):
+    """An answer whose members are described below them."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
 class ErrorDetail(BaseModel):
     message: str
     type: str
@@ -26,7 +32,7 @@ class DocumentText(BaseModel):
     text: str
 
 
-class Model(BaseModel):
+class Model(Described):
     id: str
     object: Literal["model"]
     created: int
@@ -41,8 +47,6 @@ class Model(BaseModel):
     """Of an adapter, the model that it belongs to."""
     root: str | None = None
     """Of an adapter, where it comes from."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
 
 class ModelList(BaseModel):
@@ -63,14 +67,12 @@ class Choice(BaseModel):
     logprobs: dict[str, Any] | None = None
 
 
-class PromptTokensDetails(BaseModel):
+class PromptTokensDetails(Described):
     cached_tokens: int | None = None
     """Tokens of the prompt that the engine had computed before."""
 
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
-
-class Timing(BaseModel):
+class Timing(Described):
     """How long an answer took, as far as its engine says."""
 
     queue_time_ms: float | None = None
@@ -85,10 +87,8 @@ class Timing(BaseModel):
     total_time_ms: float
     """In the replica, from the request's turn to the usage."""
 
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
-
-class Usage(BaseModel):
+class Usage(Described):
     prompt_tokens: int
     completion_tokens: int = 0
     total_tokens: int
@@ -96,14 +96,12 @@ class Usage(BaseModel):
     timing: Timing | None = None
     """Of chats and completions."""
 
-    model_config = ConfigDict(use_attribute_docstrings=True)
-
 
 class Overflow(BaseModel):
     dropped_messages: int
 
 
-class ChatCompletion(BaseModel):
+class ChatCompletion(Described):
     """The answer; with ``stream`` server-sent events of ``chat.completion.chunk`` objects, then ``[DONE]``."""
 
     id: str
@@ -118,10 +116,8 @@ class ChatCompletion(BaseModel):
     """Of an answer to a conversation that was too long, where the service shortens such; in a stream, of its first
     chunk."""
 
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
-
-class Generated(BaseModel):
+class Generated(Described):
     """The answer; with ``stream`` server-sent events of ``{"text": …}``, a part each, the last of them with these
     members too, then ``[DONE]``."""
 
@@ -132,8 +128,6 @@ class Generated(BaseModel):
     """As in the answer to a chat."""
     input_overflow: Overflow | None = None
 
-    model_config = ConfigDict(use_attribute_docstrings=True)
-
 
 class CompletionChoice(BaseModel):
     index: int
@@ -142,7 +136,7 @@ class CompletionChoice(BaseModel):
     logprobs: dict[str, Any] | None = None
 
 
-class Completion(BaseModel):
+class Completion(Described):
     """The answer; with ``stream`` server-sent events of such objects with parts of the text, then ``[DONE]``."""
 
     id: str
@@ -153,8 +147,6 @@ class Completion(BaseModel):
     usage: Usage | None = None
     vocab: dict[str, Any] | None = None
     """Of an answer with a vocabulary: the list, and how much of the text is made of it."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
 
 class Tokens(BaseModel):
@@ -168,14 +160,12 @@ class DetokenizedText(BaseModel):
     prompt: str
 
 
-class TopLogprobs(BaseModel):
+class TopLogprobs(Described):
     object: Literal["logprobs"]
     index: int
     token_ids: list[int]
     """The likeliest tokens after the prompt, the likeliest first."""
     logprobs: list[float]
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
 
 class LogprobsList(BaseModel):
@@ -195,7 +185,7 @@ class TokenLogprobs(BaseModel):
     usage: Usage
 
 
-class TokenTable(BaseModel):
+class TokenTable(Described):
     object: Literal["tokens"]
     model: str
     vocab_size: int
@@ -205,10 +195,8 @@ class TokenTable(BaseModel):
     special_ids: list[int]
     eos_token_ids: list[int]
 
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
-
-class NextWord(BaseModel):
+class NextWord(Described):
     word: str
     """As it would be written there."""
     logprob: float
@@ -216,10 +204,8 @@ class NextWord(BaseModel):
     """The model's own, of all that may come next and not only of the list."""
     rank: int
 
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
-
-class NextWords(BaseModel):
+class NextWords(Described):
     object: Literal["vocabulary.next"]
     model: str
     data: list[NextWord]
@@ -230,10 +216,8 @@ class NextWords(BaseModel):
     """The list, as in the answer to a chat."""
     usage: Usage
 
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
-
-class OtherWord(BaseModel):
+class OtherWord(Described):
     word: str
     text: str
     """The sentence with it."""
@@ -241,10 +225,8 @@ class OtherWord(BaseModel):
     """Of the word and the rest of the sentence, after what stands before them."""
     rank: int
 
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
-
-class OtherWords(BaseModel):
+class OtherWords(Described):
     object: Literal["vocabulary.swap"]
     model: str
     word: str
@@ -256,17 +238,13 @@ class OtherWords(BaseModel):
     """The list, as in the answer to a chat."""
     usage: Usage
 
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
-
-class Change(BaseModel):
+class Change(Described):
     start: int
     """Where the words begin in the text of the request, in code points."""
     end: int
     before: str = Field(alias="from")
     to: str
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
 
 class Coverage(BaseModel):
@@ -274,7 +252,7 @@ class Coverage(BaseModel):
     after: float | None
 
 
-class RewrittenText(BaseModel):
+class RewrittenText(Described):
     """The answer; with ``stream`` server-sent events of ``{"text": …}``, a part each, then one of this object, then
     ``[DONE]``."""
 
@@ -289,8 +267,6 @@ class RewrittenText(BaseModel):
     vocab: dict[str, Any]
     """The list with the names, as in the answer to a chat."""
     usage: Usage
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
 
 class File(BaseModel):

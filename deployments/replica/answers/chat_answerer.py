@@ -5,7 +5,6 @@ what the engine writes is read once more before it leaves (``constrained_answer`
 """
 
 import asyncio
-import logging
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import replace
@@ -13,11 +12,17 @@ from typing import Any, Final
 
 from ray.serve.llm.deployment import LLMServer
 
-from deployments.contract import ENGINE_START_S, Answer, ChatBody, Decoding, ResolvedVocabulary, TextRequest
-from deployments.errors import EngineError, OverloadedError
+from deployments.contract import Answer, ChatBody, Decoding, ResolvedVocabulary, TextRequest
+from deployments.errors import EngineError
 from deployments.replica.answers.authoring import AUTHOR_FIELDS, AuthoredText, requested_fields
-from deployments.replica.answers.completion import answer_form, reader_after_prompts, reader_after_text
-from deployments.replica.answers.constrained_answer import AnswerRules, StreamFilter, UnlistedTextError, finish_answer
+from deployments.replica.answers.completion import (
+    answer_form,
+    reader_after_prompts,
+    reader_after_text,
+    with_model,
+    with_timing,
+)
+from deployments.replica.answers.constrained_answer import AnswerRules, StreamFilter, finish_answer, to_engine_error
 from deployments.replica.engine import configuration, engine
 from deployments.replica.engine.adapters import LoadedAdapters, name_of
 from deployments.replica.engine.node_lists import NodeList, NodeLists
@@ -28,10 +33,7 @@ from deployments.search.request import AnswerCost, SearchRequest
 from deployments.search.token_details import DetailRecorder, requested_top_k
 from deployments.settings.service import Settings
 from vocab.automaton.tokenizer import TokenizerFacts
-from vocab.errors import VocabularyError
 from vocab.text.reader import TextReader
-
-logger = logging.getLogger("ray.serve")
 
 NEEDS_AUTOMATON: Final = frozenset(
     {
@@ -101,8 +103,8 @@ class ChatAnswerer:
             request = request.with_decoding(adapter=adapter)
             request = request.with_body(cache_salt=self._settings.cache_salt(caller.owner), model=engine_name)
             async for item in self._answer_with_overflow(request):
-                item = _with_timing(item, started)
-                yield item if engine_name == name else _with_model(item, name)
+                item = with_timing(item, started)
+                yield item if engine_name == name else with_model(item, name)
         except Exception as error:
             yield to_engine_error(error, caller.request_id).item
 
@@ -330,30 +332,6 @@ class ChatAnswerer:
         return engine.chat_request(await asyncio.to_thread(self._prompts.neutralize_special_tokens, body), **args)
 
 
-def _with_timing(item: Answer, started: float) -> Answer:
-    """Add how long an answer took to its usage, where the item has it: vLLM's ``metrics``, and the time since its turn.
-
-    ``started`` is of ``time.perf_counter``.
-    """
-    # A quote inside a text would be escaped.
-    answer = item if isinstance(item, dict) else engine.parse_event(item) if '"usage":{' in item else None
-    if answer is None:
-        return item
-    metrics = answer.pop("metrics", None) or {}
-    if answer.get("usage") is not None:
-        timing = {name: round(value, 3) for name, value in metrics.items() if isinstance(value, int | float)}
-        answer["usage"]["timing"] = {**timing, "total_time_ms": round(1000 * (time.perf_counter() - started), 3)}
-    return answer if isinstance(item, dict) else engine.write_event(answer)
-
-
-def _with_model(item: Answer, name: str) -> Answer:
-    """Replace the model's name in an item of an answer by the one that the client gave."""
-    if isinstance(item, dict):
-        return {**item, "model": name} if "model" in item else item
-    event = engine.parse_event(item)
-    return item if event is None or "model" not in event else engine.write_event({**event, "model": name})
-
-
 def check_supported(
     decoding: Decoding,
     settings: Settings,
@@ -409,22 +387,3 @@ def _refuse(asked: list[str], refused: frozenset[str], reason: str) -> None:
     for name in asked:
         if name in refused:
             raise EngineError(400, f"'{name}' is not available here {reason}. Leave it out.", param=name)
-
-
-def to_engine_error(error: Exception, request_id: str) -> EngineError:
-    """Map an exception to the error that the client gets, and log faults of the service."""
-    if isinstance(error, EngineError):
-        return error
-    if isinstance(error, OverloadedError):
-        # The vocabulary deployment is away, and the list is not on this node.
-        return EngineError(error.status, error.message, code=error.code, retry_after_s=ENGINE_START_S)
-    if isinstance(error, UnlistedTextError):
-        logger.error("request %s: the engine did not keep to the list (%s)", request_id, error)
-        return EngineError(
-            500, "The engine did not keep to the word list, so there is no answer.", code="unlisted_text"
-        )
-    if isinstance(error, VocabularyError):
-        logger.error("request %s: %s", request_id, error)
-    else:
-        logger.exception("request %s failed", request_id, exc_info=error)
-    return EngineError(500, "The engine failed on this request; it can be sent again.", code="engine_error")

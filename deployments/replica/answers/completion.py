@@ -1,13 +1,15 @@
-"""What is peculiar to completions: where the text of a list goes on after a prompt, and the form of their answers.
+"""What is peculiar to completions: where the text of a list goes on after a prompt; and the forms of all answers.
 
 An answer with a vocabulary is read and trimmed in the form of a chat's (``constrained_answer``), which knows one text
 and one list of entries for each choice.
 """
 
+import time
 from typing import Any, Final
 
-from deployments.contract import ChatBody, prompts_of
+from deployments.contract import Answer, ChatBody, prompts_of
 from deployments.errors import EngineError
+from deployments.replica.engine.engine import parse_event, write_event
 from deployments.replica.prompts.plain_text import PlainText
 from deployments.search.token_details import DetailRecorder
 from vocab.errors import PrefillError
@@ -139,3 +141,27 @@ def answer_form(body: ChatBody, details: DetailRecorder | None = None) -> ChatFo
     """Return the converter of answers for a completion or a chat; ``details`` has those of its tokens."""
     form = CompletionForm(is_stream=bool(body.get("stream"))) if "prompt" in body else ChatForm()
     return form if details is None else DetailedForm(form, details)
+
+
+def with_timing(item: Answer, started: float) -> Answer:
+    """Add how long an answer took to its usage, where the item has it: vLLM's ``metrics``, and the time since its turn.
+
+    ``started`` is of ``time.perf_counter``.
+    """
+    # A quote inside a text would be escaped.
+    answer = item if isinstance(item, dict) else parse_event(item) if '"usage":{' in item else None
+    if answer is None:
+        return item
+    metrics = answer.pop("metrics", None) or {}
+    if answer.get("usage") is not None:
+        timing = {name: round(value, 3) for name, value in metrics.items() if isinstance(value, int | float)}
+        answer["usage"]["timing"] = {**timing, "total_time_ms": round(1000 * (time.perf_counter() - started), 3)}
+    return answer if isinstance(item, dict) else write_event(answer)
+
+
+def with_model(item: Answer, name: str) -> Answer:
+    """Replace the model's name in an item of an answer by the one that the client gave."""
+    if isinstance(item, dict):
+        return {**item, "model": name} if "model" in item else item
+    event = parse_event(item)
+    return item if event is None or "model" not in event else write_event({**event, "model": name})

@@ -9,14 +9,20 @@ else a text that is not whole is our own fault, and the answer an error. A strea
 so that no other word leaves even then.
 """
 
+import logging
 import re
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from deployments.contract import ENGINE_START_S
+from deployments.errors import EngineError, OverloadedError
 from deployments.replica.answers.authoring import AuthoredText
 from deployments.search.request import AnswerCost
+from vocab.errors import VocabularyError
 from vocab.marks import CLOSE_MARKS, SENTENCE_MARKS
 from vocab.text.reader import FollowedText, TextReader
+
+logger = logging.getLogger("ray.serve")
 
 UNKNOWN_FOLLOWING: Final = "a"
 """Text that followed and is not known: it may have continued the word, so the word counts as cut."""
@@ -303,3 +309,22 @@ def _entry_bytes(entry: dict[str, Any]) -> int:
 
 def _num_bytes(text: str) -> int:
     return len(text.encode())
+
+
+def to_engine_error(error: Exception, request_id: str) -> EngineError:
+    """Map an exception to the error that the client gets, and log faults of the service."""
+    if isinstance(error, EngineError):
+        return error
+    if isinstance(error, OverloadedError):
+        # The vocabulary deployment is away, and the list is not on this node.
+        return EngineError(error.status, error.message, code=error.code, retry_after_s=ENGINE_START_S)
+    if isinstance(error, UnlistedTextError):
+        logger.error("request %s: the engine did not keep to the list (%s)", request_id, error)
+        return EngineError(
+            500, "The engine did not keep to the word list, so there is no answer.", code="unlisted_text"
+        )
+    if isinstance(error, VocabularyError):
+        logger.error("request %s: %s", request_id, error)
+    else:
+        logger.exception("request %s failed", request_id, exc_info=error)
+    return EngineError(500, "The engine failed on this request; it can be sent again.", code="engine_error")

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from deployments.contract import AUTO_ADAPTER, Answer, Caller, ResolvedVocabulary, Tool, VocabularySpec
 from deployments.errors import EngineError
-from deployments.replica.answers.chat_answerer import to_engine_error
+from deployments.replica.answers.constrained_answer import to_engine_error
 from deployments.replica.answers.rows import RowAnswerer
 from deployments.replica.engine import engine
 from deployments.replica.engine.adapters import LoadedAdapters, name_of
