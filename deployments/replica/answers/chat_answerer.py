@@ -218,8 +218,10 @@ class ChatAnswerer:
 
     def _recorder(self, body: ChatBody) -> DetailRecorder | None:
         """Return what records the details of a request's tokens; None where it asks for none."""
-        top_k = requested_top_k(body)
-        return None if top_k is None else DetailRecorder(self._facts.token_bytes, top_k)
+        if (top_k := requested_top_k(body)) is None:
+            return None
+        # The default may be more than the service allows.
+        return DetailRecorder(self._facts.token_bytes, min(top_k, self._settings.limits.max_top_logprobs))
 
     async def _answer_constrained(
         self, request: TextRequest, vocabulary: ResolvedVocabulary, search: SearchRequest | None

@@ -325,6 +325,9 @@ async def test_token_details_come_with_the_text_of_their_tokens(
     assert replica.request.stream_options.include_usage is True
     params = replica.request.to_sampling_params(9, {})
     assert (params.logprobs, params.extra_args[UNMASKED_TOP]) == (2, True)
+    few = ScriptedReplica(tmp_path, tokenizer, script, limits={"max_top_logprobs": 0})
+    await few.items(vocabulary if is_listed else None, stream=True, stream_options={"token_details": True})
+    assert few.request.to_sampling_params(9, {}).logprobs == 0
 
 
 async def test_what_must_not_come_twice_is_part_of_the_constraint(
