@@ -15,19 +15,14 @@ from ray.serve.llm.deployment import LLMServer
 from deployments.contract import Answer, ChatBody, Decoding, ResolvedVocabulary, TextRequest
 from deployments.errors import EngineError
 from deployments.replica.answers.authoring import AUTHOR_FIELDS, AuthoredText, requested_fields
-from deployments.replica.answers.completion import (
-    answer_form,
-    reader_after_prompts,
-    reader_after_text,
-    with_model,
-    with_timing,
-)
 from deployments.replica.answers.constrained_answer import AnswerRules, StreamFilter, finish_answer, to_engine_error
+from deployments.replica.answers.forms import answer_form, with_model, with_timing
 from deployments.replica.engine import configuration, engine
 from deployments.replica.engine.adapters import LoadedAdapters, name_of
 from deployments.replica.engine.node_lists import NodeList, NodeLists
 from deployments.replica.prompts import chat_template
 from deployments.replica.prompts.chat_template import Prompts, hint_line, text_of
+from deployments.replica.prompts.plain_text import reader_after_prompts, reader_after_text
 from deployments.replica.prompts.tokenization import convert_tokens
 from deployments.search.request import AnswerCost, SearchRequest
 from deployments.search.token_details import DetailRecorder, requested_top_k

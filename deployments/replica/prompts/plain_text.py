@@ -4,10 +4,17 @@ vLLM renders the chat template to one string and tokenizes it with special token
 spells ``<|im_end|>`` would end the turn. Wherever a special token would start, an invisible character is inserted
 after its first one: the model reads the same marks, as ordinary text. The constructor proves with the tokenizer
 itself that no special token survives.
+
+Where that text ends decides how words of a list go on after it (``reader_after_text``).
 """
 
 import re
 from typing import Any, Final
+
+from deployments.contract import ChatBody, prompts_of
+from deployments.errors import EngineError
+from vocab.errors import PrefillError
+from vocab.text.reader import TextReader
 
 SEPARATORS: Final = ("\u200b", "\u2060", " ")
 """Tried in this order: zero-width space, word joiner; a blank where a tokenizer drops both before it looks."""
@@ -106,3 +113,39 @@ def _special_tokens_pattern(node: dict[str, Any]) -> str:
         return ""
     branches = [re.escape(character) + _special_tokens_pattern(child) for character, child in node.items()]
     return branches[0] if len(branches) == 1 else f"(?:{'|'.join(branches)})"
+
+
+def reader_after_text(reader: TextReader, text: str, param: str, *, is_whole: bool = False) -> TextReader:
+    """Return a reader of what the model writes after the client's text in the field ``param``.
+
+    ``is_whole`` is as in ``TextReader.after``.
+
+    Raises:
+        EngineError: With status 400: it breaks off inside a word.
+    """
+    try:
+        return reader.after(text, is_whole=is_whole)
+    except PrefillError as error:
+        raise EngineError(
+            400,
+            f"'{param}' cannot be continued by words of a list: {error}. End it with a whole word, or with a blank "
+            "or a mark after it.",
+            param=param,
+        ) from None
+
+
+def reader_after_prompts(reader: TextReader, body: ChatBody, plain: PlainText) -> TextReader:
+    """Return the one reader of what the model writes after the prompts of a completion.
+
+    Raises:
+        EngineError: With status 400: a prompt breaks off inside a word, or they do not end alike.
+    """
+    first, *others = (reader_after_text(reader, plain.tail(prompt), "prompt") for prompt in prompts_of(body))
+    if any(other.place != first.place for other in others):
+        raise EngineError(
+            400,
+            "'prompt' has texts that end differently, and one vocabulary's answers begin alike: send those that end "
+            "with a word, with a blank and with a mark in requests of their own.",
+            param="prompt",
+        )
+    return first

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from deployments.contract import Caller, ResolvedVocabulary
 from deployments.errors import EngineError, printable
-from deployments.replica.answers.completion import reader_after_text
 from deployments.replica.answers.rows import RowAnswerer, Tokens
 from deployments.replica.engine import engine
 from deployments.replica.engine.node_lists import NodeLists
+from deployments.replica.prompts.plain_text import reader_after_text
 from deployments.settings.service import Settings
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.decoding.next_words import NextWord, NextWordSearch, WordTokens

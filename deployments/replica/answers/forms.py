@@ -1,4 +1,4 @@
-"""What is peculiar to completions: where the text of a list goes on after a prompt; and the forms of all answers.
+"""The forms of answers: a chat's, a completion's, either with token details; and what is added to any of them.
 
 An answer with a vocabulary is read and trimmed in the form of a chat's (``constrained_answer``), which knows one text
 and one list of entries for each choice.
@@ -7,52 +7,12 @@ and one list of entries for each choice.
 import time
 from typing import Any, Final
 
-from deployments.contract import Answer, ChatBody, prompts_of
-from deployments.errors import EngineError
+from deployments.contract import Answer, ChatBody
 from deployments.replica.engine.engine import parse_event, write_event
-from deployments.replica.prompts.plain_text import PlainText
 from deployments.search.token_details import DetailRecorder
-from vocab.errors import PrefillError
-from vocab.text.reader import TextReader
 
 _LOGPROBS: Final = ("tokens", "token_logprobs", "top_logprobs", "text_offset")
 """The members of a completion's ``logprobs``: lists with one entry for each token."""
-
-
-def reader_after_text(reader: TextReader, text: str, param: str, *, is_whole: bool = False) -> TextReader:
-    """Return a reader of what the model writes after the client's text in the field ``param``.
-
-    ``is_whole`` is as in ``TextReader.after``.
-
-    Raises:
-        EngineError: With status 400: it breaks off inside a word.
-    """
-    try:
-        return reader.after(text, is_whole=is_whole)
-    except PrefillError as error:
-        raise EngineError(
-            400,
-            f"'{param}' cannot be continued by words of a list: {error}. End it with a whole word, or with a blank "
-            "or a mark after it.",
-            param=param,
-        ) from None
-
-
-def reader_after_prompts(reader: TextReader, body: ChatBody, plain: PlainText) -> TextReader:
-    """Return the one reader of what the model writes after the prompts of a completion.
-
-    Raises:
-        EngineError: With status 400: a prompt breaks off inside a word, or they do not end alike.
-    """
-    first, *others = (reader_after_text(reader, plain.tail(prompt), "prompt") for prompt in prompts_of(body))
-    if any(other.place != first.place for other in others):
-        raise EngineError(
-            400,
-            "'prompt' has texts that end differently, and one vocabulary's answers begin alike: send those that end "
-            "with a word, with a blank and with a mark in requests of their own.",
-            param="prompt",
-        )
-    return first
 
 
 class ChatForm:

@@ -7,8 +7,8 @@ import pytest
 from transformers import AutoTokenizer
 
 from deployments.errors import EngineError
-from deployments.replica.answers.completion import CompletionForm, reader_after_prompts
-from deployments.replica.prompts.plain_text import PlainText
+from deployments.replica.answers.forms import CompletionForm
+from deployments.replica.prompts.plain_text import PlainText, reader_after_prompts
 from vocab.lists.wordlists import WordList
 from vocab.options import ListOptions
 from vocab.text.reader import TextReader
