@@ -171,6 +171,11 @@ class AuthorControls(NamedTuple):
     min_sentences: int | None = None
     max_sentences: int | None = None
 
+    @property
+    def fields(self) -> list[str]:
+        """Return the names of the fields that are set, such as ``vocab.must_use``."""
+        return [f"vocab.{name}" for name, value in self._asdict().items() if value]
+
 
 AUTO_ADAPTER: Final = "auto"
 """The adapter whose card fits the list, if one does."""

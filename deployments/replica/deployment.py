@@ -124,6 +124,7 @@ class Replica(LLMServer):
             ends_thinking=engine.can_end_thinking(self),
             adapters=adapters,
             facts=facts,
+            states=states,
         )
         self._tools = WordTools(
             *(settings, lists, states, facts, self._rows),
@@ -154,7 +155,9 @@ class Replica(LLMServer):
     async def answer(self, request: TextRequest) -> AsyncGenerator[Answer, None]:
         """Answer a chat or completion: yield ``BEGUN`` at its turn, then what ``ChatAnswerer.answer`` yields."""
         # Before its turn: others use the engine meanwhile.
-        if (refusal := await self._structures.refusal(request.body, request.caller.owner)) is not None:
+        in_list = request.vocabulary is not None
+        refusal = await self._structures.refusal(request.body, request.caller.owner, in_list=in_list)
+        if refusal is not None:
             yield refusal.item
             return
         answer = self._chats.answer(request)
@@ -385,10 +388,10 @@ class _LinesEngine:
     async def resolve(self, spec: VocabularySpec) -> ResolvedVocabulary:
         return await self._vocabularies.resolve(spec)
 
-    async def refusal(self, body: ChatBody) -> EngineError | None:
+    async def refusal(self, body: ChatBody, *, in_list: bool) -> EngineError | None:
         """Return the error of a line whose schema cannot be compiled, else None."""
         # Lines are bounded where they are read.
-        return await self._structures.refusal(body, NO_OWNER)
+        return await self._structures.refusal(body, NO_OWNER, in_list=in_list)
 
     def answer(self, request: TextRequest) -> AsyncGenerator[Answer, None]:
         """Answer a line as a chat, at the priority of batches."""

@@ -23,12 +23,12 @@ from vllm.v1.engine.detokenizer import IncrementalDetokenizer
 
 from vocab.arrays.byte_trie import Int32Array
 from vocab.decoding.generator import Place
-from vocab.matching.controlled import ControlledStates
 from vocab.matching.log_mass import unpack
 from vocab.matching.matcher import Matcher
 from vocab.matching.reference import GrammarReference
 from vocab.matching.repeats import MAX_SEEN
-from vocab.matching.states import ListStates, State
+from vocab.matching.states import State
+from vocab.matching.structure.states import TextStates
 
 CUT_CHARACTER: Final = "\N{REPLACEMENT CHARACTER}"
 
@@ -159,7 +159,7 @@ class Constraint:
     """The word list of one request: its name for the engine, and the states that the engine follows."""
 
     reference: GrammarReference
-    states: ListStates | ControlledStates
+    states: TextStates
 
     @property
     def start(self) -> State:

@@ -31,7 +31,7 @@ AT_ONCE_S: Final = 8.0
 BACK_S: Final = 300.0
 """Another process starts in 10 to 20 s, and in 90 s where six others start at once."""
 NUM_CHECKS: Final = 50
-"""Of readiness, in ten seconds: the controller checks once a second, and another vocabulary starts in more than that."""
+"""Of readiness, in ten seconds: the controller checks each second, and another vocabulary starts in more than that."""
 SHORT: Final = 40
 LONG: Final = 1900
 """Tokens: some of what an engine writes within ``DRAIN_S``, and more than it."""

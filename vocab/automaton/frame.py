@@ -19,7 +19,7 @@ from vocab.arrays.numbers import Numbers
 from vocab.automaton.compiled_list import ELISION, NO_KIND, POSSESSABLE, POSSESSIVE, WORD, Root
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.automaton.trie_builder import MAX_ROOTS, too_many_runs
-from vocab.marks import APOSTROPHES, BLANK, POSSESSIVE_LETTER
+from vocab.marks import APOSTROPHES, BLANK, LINE_BREAK, POSSESSIVE_LETTER
 from vocab.options import Case, ListOptions
 from vocab.text.gaps import GapAutomaton, build_gap_automaton
 
@@ -37,6 +37,10 @@ adds some: a list with none has up to 1,700, one with 28 ("Mr.", "C++", "(a)", "
 MAX_ITEMS: Final = 4 * MAX_STATES
 """What may have been read, in all states together: as many as there are states, unless hundreds of entries begin with
 long runs of marks that are alike. Then each state stands for all of them, and 8,192 took 10 s. With 28 runs, 1,600."""
+
+_JSON_QUOTE: Final = '"'
+_ESCAPED: Final = (_JSON_QUOTE, LINE_BREAK)
+"""What cannot stand in a JSON string as it is."""
 
 _APOSTROPHES: Final = tuple(map(str.encode, APOSTROPHES))
 _DEAD: Final = -1
@@ -140,16 +144,21 @@ def build_frame(
     tokens: FrameTokens,
     *,
     has_places: bool = False,
+    in_json: bool = False,
 ) -> Frame:
     """Build the frame for words with these roots; ``case`` is resolved, that of ``options`` is ignored.
 
     ``has_places`` adds states, after all others, for texts that go on after a text that is not known. Not for every
     text: at some of them no word of a list may stand, and where a state leads nowhere masks take longer.
 
+    ``in_json`` is for the text of a JSON string: it begins with the string's quotation mark and is complete before the
+    closing one, quotation marks within are escaped, no blank comes first and no line breaks.
+
     Raises:
         ListTooLargeError: It has more than ``MAX_STATES`` or ``MAX_ITEMS``, or words have more than ``MAX_ROOTS``.
     """
-    return _Builder(build_gap_automaton(options, language), case, roots, tokens).build(has_places=has_places)
+    builder = _Builder(build_gap_automaton(options, language), case, roots, tokens, in_json=in_json)
+    return builder.build(has_places=has_places)
 
 
 class _Gap(NamedTuple):
@@ -178,7 +187,12 @@ class _Tail:
     num_read: int
 
 
-_Item: TypeAlias = _Gap | _Head | _Tail
+@dataclass(frozen=True, slots=True)
+class _Quote:
+    """Before the quotation mark with which a JSON string begins."""
+
+
+_Item: TypeAlias = _Gap | _Head | _Tail | _Quote
 _Items: TypeAlias = tuple[int, ...]
 """What may have been read: numbers of items, ascending."""
 
@@ -192,8 +206,11 @@ class _Inside(NamedTuple):
 class _Builder:
     """Build a frame from a gap automaton, the roots of words and the tokens without letters."""
 
-    def __init__(self, gaps: GapAutomaton, case: Case, roots: Sequence[Root], tokens: FrameTokens) -> None:
+    def __init__(
+        self, gaps: GapAutomaton, case: Case, roots: Sequence[Root], tokens: FrameTokens, *, in_json: bool = False
+    ) -> None:
         self._gaps = gaps
+        self._in_json = in_json
         self._case = case
         self._roots = roots
         self._headed = [(index, root.head[0]) for index, root in enumerate(roots) if root.head]
@@ -211,7 +228,7 @@ class _Builder:
 
     def build(self, *, has_places: bool) -> Frame:
         """Build the frame: its states, their edges by token, the ways into words, and contexts."""
-        self._state([_Gap(self._gaps.start)])
+        self._state([_Quote() if self._in_json else _Gap(self._gaps.start)])
         bytes_read: list[tuple[int, int, int]] = []
         ways: list[tuple[Way, ...]] = []
         # There are some hundred different ones, and 90,000 in the frame of a list with many runs of marks.
@@ -227,7 +244,7 @@ class _Builder:
             else:
                 items = [self._items.in_order[number] for number in read]
                 moves = self._moves(items)
-                ends = tuple((character.encode(), self._state(targets)) for character, targets in moves.items())
+                ends = tuple((self._spell(char, items), self._state(targets)) for char, targets in moves.items())
             bytes_read += ((state, byte, target) for byte, target in self._first_bytes(ends))
             ways.append(tuple(known_ways.setdefault(way, way) for way in dict.fromkeys(self._ways(items, moves))))
             complete.append(any(isinstance(i, _Gap) and self._gaps.states[i.state].is_complete for i in items))
@@ -283,11 +300,22 @@ class _Builder:
                 moves.setdefault(character, []).append(target)
         return moves
 
+    def _spell(self, character: str, items: list[_Item]) -> bytes:
+        """Return the bytes of a character that follows these items; a quotation mark in a JSON string is escaped."""
+        is_escaped = self._in_json and character == _JSON_QUOTE and not isinstance(items[0], _Quote)
+        return b"\\" * is_escaped + character.encode()
+
     def _moves_of(self, item: _Item) -> Iterator[tuple[str, _Item]]:
         """Yield the characters that may follow an item, each with the item after it."""
-        if isinstance(item, _Gap):
+        if isinstance(item, _Quote):
+            yield _JSON_QUOTE, _Gap(self._gaps.start)
+        elif isinstance(item, _Gap):
             state = self._gaps.states[item.state]
             for character, target in state.transitions.items():
+                if self._in_json and (
+                    character == LINE_BREAK or (character == BLANK and item.state == self._gaps.start)
+                ):
+                    continue
                 # The possessive is spelled from its root, but after a mark they may share a token ("Mr.'s").
                 if item.is_after_tail or character not in APOSTROPHES or not self._is_possessable(item.state):
                     yield character, _Gap(target, character == BLANK)
@@ -311,9 +339,13 @@ class _Builder:
                 yield Way(item.root, False, self._context(item.state, item.root))
         gaps = [item for item in items if isinstance(item, _Gap)]
         is_after_blank = any(gap.is_after_blank for gap in gaps)
+        # What a JSON string has in it is escaped, so only its own quotation mark is one token with a word.
+        is_escaped = self._in_json and bool(gaps)
         for (lead, is_elided), indices in self._headless.items():
             if lead == POSSESSIVE.lead:
                 starts = [gap.state for gap in gaps if self._is_possessable(gap.state)]
+            elif is_escaped and lead in _ESCAPED:
+                starts = []
             elif is_after_blank:
                 starts = self._starts(is_elided, gaps) if lead == BLANK else []
             else:

@@ -53,8 +53,9 @@ class MeasureTexts:
     n_words: int
 
 
-StructureLanguage: TypeAlias = Literal["json_schema", "regex", "ebnf", "lark"]
-"""What a client writes a structure in; all but Lark are xgrammar's."""
+StructureLanguage: TypeAlias = Literal["json_schema", "listed", "regex", "ebnf", "lark"]
+"""What a client writes a structure in; ``listed`` is a prepared schema for answers in listed words. All but Lark are
+xgrammar's."""
 
 
 @dataclass(frozen=True, slots=True)

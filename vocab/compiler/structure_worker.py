@@ -13,15 +13,20 @@ import resource
 import signal
 import sys
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Final
 
 import numpy as np
 import psutil
 
+from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.compiler.child_process import die_with_parent, give_way, own_output, resident_bytes, send
 from vocab.compiler.jobs import CheckStructure, Reply, read_structure, write_reply
 from vocab.errors import StructureError
+from vocab.matching.structure.graph import Graph
+from vocab.matching.structure.needs import ENDLESS, measure
+from vocab.matching.structure.schema import PreparedSchema
+from vocab.matching.structure.tokens import StructureTokens
 
 MAX_CPU_S: Final = 2
 """Of one job. 500 optional members take 1 s. The engine compiles again what passes, one after the other, and the
@@ -34,6 +39,9 @@ NUM_STEPS: Final = 64
 """Tokens that are followed through a compiled grammar: their masks count, for the engine waits for each."""
 
 _MAX_REASON_CHARS: Final = 100
+
+_STRING_TOKENS: Final = 3
+"""Of a string in a list that is not known here: its words are fewer tokens or more."""
 
 _NO_TEXT: Final = "no finite text fits it"
 _TOO_SLOW: Final = f"it takes more than {MAX_CPU_S} s of processor time to compile and to follow; make it smaller"
@@ -55,11 +63,11 @@ def main() -> None:
         for line in sys.stdin.buffer:
             send(output, b'{"started":true}\n')
             job = read_structure(line)
-            check = (
-                partial(lark_fault_of, job.text, lark_tokenizer.get())
-                if job.language == "lark"
-                else partial(fault_of, job, info)
-            )
+            check = partial(fault_of, job, info)
+            if job.language == "lark":
+                check = partial(lark_fault_of, job.text, lark_tokenizer.get())
+            elif job.language == "listed":
+                check = partial(listed_fault_of, job.text, lark_tokenizer.listed)
             fault = in_fork(check)
             error = StructureError(fault) if fault else None
             send(output, write_reply(Reply(error=error, resident_bytes=resident_bytes())))
@@ -123,6 +131,12 @@ class LarkTokenizer:
             data = data[longest or 1 :]
         return ids
 
+    @cached_property
+    def listed(self) -> StructureTokens:
+        """The tokens as JSON answers in listed words see them."""
+        special = {*self.special_token_ids, *self._info.stop_token_ids}
+        return StructureTokens(TokenizerFacts.from_token_bytes(self._info.decoded_vocab, sorted(special)))
+
     def get(self) -> Any:
         """Return the ``LLTokenizer``."""
         if self._made is None:
@@ -149,6 +163,17 @@ def lark_fault_of(text: str, tokenizer: Any) -> str:
         if not matcher.consume_token(int(allowed[allowed.size // 2])):
             return _lark_reason(matcher.get_error())
     return ""
+
+
+def listed_fault_of(text: str, tokens: StructureTokens) -> str:
+    """Return why a prepared schema cannot be followed; empty where it can."""
+    schema = PreparedSchema.from_text(text)
+    try:
+        graph = Graph.of(schema)
+    except StructureError as error:
+        return str(error)
+    needs = measure(graph, tokens, [_STRING_TOKENS] * len(schema.kinds))
+    return "" if needs[graph.starts[graph.root]].num_tokens < ENDLESS else _NO_TEXT
 
 
 def _lark_reason(message: str) -> str:

@@ -123,6 +123,11 @@ class ControlledStates:
         """Return whether a text is complete, whatever the author still asks, as ``ListStates.can_stop``."""
         return self._is_complete(*self._unpack_state(state))
 
+    def may_stop(self, state: State) -> bool:
+        """Return whether a text is complete, and has what the author asks of it."""
+        progress, readings = self._unpack_state(state)
+        return self._may_stop(self._after_word(progress, readings)) and self._is_complete(progress, readings)
+
     def is_in_word(self, state: State) -> bool:
         """Return whether the text ends in a word, as ``ListStates.is_in_word``."""
         return self._states.is_in_word(self._unpack_state(state)[1])

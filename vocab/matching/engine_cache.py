@@ -6,6 +6,8 @@ Mapped artefacts, frames and states are cached. A dropped entry lives on in the 
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final, NamedTuple, TypeVar
@@ -21,6 +23,12 @@ from vocab.errors import ArtefactError
 from vocab.matching.controlled import ControlledStates
 from vocab.matching.reference import GrammarReference
 from vocab.matching.states import ListStates, frame_for
+from vocab.matching.structure.graph import Graph
+from vocab.matching.structure.rows import StructuredList
+from vocab.matching.structure.schema import PreparedSchema, StringKind
+from vocab.matching.structure.states import StructuredStates, TextStates
+from vocab.matching.structure.tokens import StructureTokens
+from vocab.options import ListOptions
 
 DEFAULT_CACHE_BYTES: Final = 1024 * 1024 * 1024
 """Includes mapped files, whose pages the processes of a node share. A list of 50,000 words takes 8 MB for 262,144
@@ -69,8 +77,15 @@ class EngineCache:
         self._entries: OrderedDict[Hashable, Any] = OrderedDict()
         self._lock = Lock()
 
-    def for_text(self, reference: GrammarReference) -> ListStates | ControlledStates:
-        """Resolve a grammar reference to the states of one text, under its controls; raises as ``states``."""
+    def for_text(self, reference: GrammarReference) -> TextStates:
+        """Resolve a grammar reference to the states of one text, under its controls or schema.
+
+        Raises:
+            ArtefactError: As ``states``.
+            StructureError: No answer of its schema can be written in the list.
+        """
+        if reference.schema is not None:
+            return StructuredStates(self._structured(reference, reference.schema))
         states = self.states(reference)
         return states if reference.controls is None else ControlledStates(states, reference.controls)
 
@@ -80,16 +95,46 @@ class EngineCache:
         Raises:
             ArtefactError: An artefact is missing, damaged, or incompatible with the others.
         """
-        has_places = reference.place is not None
         with self._lock:
-            states: ListStates = self._get(
-                (reference.digest, reference.changes, reference.options, reference.n_words, has_places),
-                lambda: self._bind(reference),
-            )
-            # Touched again, so that they are dropped after the states.
-            self._words(reference.digest)
+            states = self._states(reference, reference.options)
             self._drop()
             return states
+
+    def _structured(self, reference: GrammarReference, schema: PreparedSchema) -> StructuredList:
+        """Resolve a reference to the states of its schema's answers; cached."""
+        base = reference.digest, reference.changes, reference.options, reference.n_words
+        with self._lock:
+            key = base, schema
+            known: StructuredList | None = self._entries.get(key)
+            lists = [] if known else [self._states_of(reference, kind) for kind in schema.kinds]
+            tokens = self._structure_tokens
+        # Not under the lock: others wait for their lists.
+        made = known or StructuredList(Graph.of(schema), tokens, lists, schema.kinds)
+        with self._lock:
+            found: StructuredList = self._get(key, lambda: made)
+            self._drop()
+            return found
+
+    def _states_of(self, reference: GrammarReference, kind: StringKind) -> ListStates:
+        """Return the states of a kind of strings of a schema."""
+        options = reference.options if kind.end is None else replace(reference.options, end=kind.end)
+        return self._states(reference, options)
+
+    @cached_property
+    def _structure_tokens(self) -> StructureTokens:
+        """The tokens around the strings of JSON answers: made with the first schema, in 0.1 s."""
+        return StructureTokens(self._tokenizer)
+
+    def _states(self, reference: GrammarReference, options: ListOptions) -> ListStates:
+        """Return the states of a list under these options, cached; those of JSON strings where it has a schema."""
+        has_places, in_json = reference.place is not None, reference.schema is not None
+        states: ListStates = self._get(
+            (reference.digest, reference.changes, options, reference.n_words, has_places, in_json),
+            lambda: self._bind(reference, options),
+        )
+        # Touched again, so that they are dropped after the states.
+        self._words(reference.digest)
+        return states
 
     @property
     def num_bytes(self) -> int:
@@ -97,15 +142,17 @@ class EngineCache:
         with self._lock:
             return self._num_bytes()
 
-    def _bind(self, reference: GrammarReference) -> ListStates:
+    def _bind(self, reference: GrammarReference, options: ListOptions) -> ListStates:
         """Build the states of a reference from its artefacts and its frame, which is cached."""
         words = self._words(reference.digest)
         overlay = None if reference.changes is None else self._overlay(reference.changes, words)
         roots = tuple((words if overlay is None else overlay).roots)
-        has_places = reference.place is not None
-        key = reference.options, words.has_capitals, words.language, roots, has_places
+        has_places, in_json = reference.place is not None, reference.schema is not None
+        key = options, words.has_capitals, words.language, roots, has_places, in_json
         if key not in self._frames:
-            self._frames[key] = frame_for(words, overlay, reference.options, self._frame_tokens, has_places=has_places)
+            self._frames[key] = frame_for(
+                words, overlay, options, self._frame_tokens, has_places=has_places, in_json=in_json
+            )
         return ListStates(words, self._frames[key], reference.n_words, overlay)
 
     def _words(self, digest: str) -> CompiledList:

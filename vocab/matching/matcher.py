@@ -11,7 +11,8 @@ from vocab.matching.controlled import ControlledStates
 from vocab.matching.mask_kernels import NO_BUDGET, set_token_bits
 from vocab.matching.reference import GrammarReference
 from vocab.matching.repeats import Repeats
-from vocab.matching.states import ListStates, State
+from vocab.matching.states import State
+from vocab.matching.structure.states import TextStates
 
 _MAX_TOKEN: Final = np.iinfo(np.int32).max
 
@@ -34,7 +35,7 @@ class Matcher:
 
     def __init__(
         self,
-        states: ListStates | ControlledStates,
+        states: TextStates,
         stop_token_ids: Iterable[int],
         max_tokens: int | None = None,
         *,
@@ -59,9 +60,7 @@ class Matcher:
                 raise TokenBudgetError(f"no text of these words fits into {max_tokens} tokens")
 
     @classmethod
-    def of(
-        cls, reference: GrammarReference, states: ListStates | ControlledStates, stop_token_ids: Iterable[int]
-    ) -> Self:
+    def of(cls, reference: GrammarReference, states: TextStates, stop_token_ids: Iterable[int]) -> Self:
         """Make the matcher of a request from its grammar reference; its states are ``states``.
 
         Raises:

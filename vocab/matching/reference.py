@@ -11,20 +11,21 @@ from typing import Any, Final, Self
 
 from vocab.matching import controls
 from vocab.matching.controls import Controls
+from vocab.matching.structure.schema import PreparedSchema
 from vocab.options import ListOptions
 
 MARK: Final = "# wordbound"
 """A comment in the first two lines of every grammar of ours, references and others."""
 
-_VERSION: Final = 6
-_ANY_VERSION: Final = re.compile(r'root ::= ""\n# wordbound/(?P<version>\d{1,9}) .{0,100000}\n')
+_VERSION: Final = 7
+_ANY_VERSION: Final = re.compile(r'root ::= ""\n# wordbound/(?P<version>\d{1,9}) .*\n')
 _PATTERN: Final = re.compile(
     r'root ::= ""\n'
     rf"# wordbound/{_VERSION} list=(?P<digest>[0-9a-f]{{64}}) changes=(?P<changes>[0-9a-f]{{64}}|-) "
     r"options=(?P<options>[a-z]+(?:\.[a-z01]+){4}) n=(?P<n_words>\d{1,19}) max=(?P<max_tokens>\d{1,19}|-) "
     r"at=(?P<start>-?\d{1,19}(?:\.-?\d{1,19})*|-) norepeat=(?P<no_repeat>\d{1,3}|-) "
     r"seen=(?P<seen>\d{1,10}(?:\.\d{1,10})*|-) min=(?P<min_tokens>\d{1,19}) behind=(?P<place>\d{1,9}|-) "
-    rf"controls=(?P<controls>{controls.PATTERN}|-)\n"
+    rf"controls=(?P<controls>{controls.PATTERN}|-) schema=(?P<schema>-|\[.*\])\n"
 )
 _NOTHING: Final = "-"
 _MARK_WITHIN: Final = 32
@@ -47,6 +48,7 @@ class GrammarReference:
         place: The state of the gap automaton after what the client wrote, where the text begins; None where nothing
             stands before it.
         controls: What its author asks beyond the list; None for nothing.
+        schema: The answer is JSON of this schema, whose strings are texts of the list; None for one text.
     """
 
     digest: str
@@ -60,6 +62,7 @@ class GrammarReference:
     min_tokens: int = 0
     place: int | None = None
     controls: Controls | None = None
+    schema: PreparedSchema | None = None
 
     def to_ebnf(self) -> str:
         """Write the reference as EBNF: a rule for the empty text, and a comment with the fields."""
@@ -75,6 +78,7 @@ class GrammarReference:
             "min": self.min_tokens,
             "behind": self.place,
             "controls": None if self.controls is None else self.controls.to_text(),
+            "schema": None if self.schema is None else self.schema.to_text(),
         }
         spelled = " ".join(f"{name}={_NOTHING if value is None else value}" for name, value in values.items())
         return f'root ::= ""\n# wordbound/{_VERSION} {spelled}\n'
@@ -100,6 +104,7 @@ class GrammarReference:
                 int(match["min_tokens"]),
                 _number(match["place"]),
                 None if match["controls"] == _NOTHING else Controls.from_text(match["controls"]),
+                None if match["schema"] == _NOTHING else PreparedSchema.from_text(match["schema"]),
             )
         other = _ANY_VERSION.fullmatch(grammar)
         if other is not None and int(other["version"]) != _VERSION:

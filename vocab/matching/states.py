@@ -237,6 +237,9 @@ class ListStates:
         """Return whether a text is complete in this state, so that it may end."""
         return any(is_complete(self._bound.table, reading) for reading in state)
 
+    may_stop = can_stop
+    """As ``ControlledStates.may_stop``: nobody asks more."""
+
     def is_in_word(self, state: State) -> bool:
         """Return whether the text ends in a word, which may be whole."""
         return any(reading >= 0 for reading in state)
@@ -246,9 +249,13 @@ class ListStates:
         children = {self._bound.child(reading & _NODE, token) for reading in state if reading >= 0}
         return any(reading & _NODE in children for reading in target if reading >= 0)
 
+    def frame_state(self, reading: int) -> int:
+        """Return the frame state of a reading: its own, or the one after the word that ends there; -1 for none."""
+        return int(frame_state_of(self._bound.table, reading))
+
     def ends_word(self, reading: int) -> bool:
         """Return whether a reading is a whole word, after which the text may go on between words."""
-        return reading >= 0 and frame_state_of(self._bound.table, reading) >= 0
+        return reading >= 0 and self.frame_state(reading) >= 0
 
     def ways(self, reading: int) -> Iterator[tuple[int, int]]:
         """Yield the nodes where words begin after a reading, each with its context."""
@@ -328,10 +335,15 @@ class ListStates:
 
 
 def frame_for(
-    words: CompiledList, overlay: Overlay | None, options: ListOptions, tokens: FrameTokens, *, has_places: bool = False
+    words: CompiledList,
+    overlay: Overlay | None,
+    options: ListOptions,
+    tokens: FrameTokens,
+    *,
+    has_places: bool = False,
+    in_json: bool = False,
 ) -> Frame:
-    """Build the frame of a list with its changes, with places for texts that begin after another if asked."""
+    """Build the frame of a list with its changes; with places for texts after others, or for JSON strings, if asked."""
     roots = tuple((words if overlay is None else overlay).roots)
-    return build_frame(
-        options, case_of(options, has_capitals=words.has_capitals), words.language, roots, tokens, has_places=has_places
-    )
+    case = case_of(options, has_capitals=words.has_capitals)
+    return build_frame(options, case, words.language, roots, tokens, has_places=has_places, in_json=in_json)

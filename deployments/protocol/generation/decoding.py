@@ -56,7 +56,7 @@ def _values_without_effect(names: str) -> Mapping[str, tuple[Any, ...]]:
 
 COMBINABLE: Final = _values_without_effect(
     "add_generation_prompt allowed_token_ids function_call functions ignore_eos logprob_token_ids "
-    "repetition_detection response_format skip_special_tokens stop_token_ids "
+    "repetition_detection skip_special_tokens stop_token_ids "
     "structured_outputs tool_choice tools"
 )
 """Fields that could lead out of a word list or to an answer without an end, and their values that cannot."""

@@ -19,12 +19,17 @@ from deployments.protocol.generation.chat import (
 )
 from deployments.protocol.generation.completion import CompletionFields, CompletionRequest
 from deployments.protocol.generation.decoding import COMBINABLE, decoding_of, sampling_defaults
-from deployments.protocol.generation.vocabulary import VocabularyFields, without_bad_words
+from deployments.protocol.generation.structure import SCHEMA_FIELD, listed_schema
+from deployments.protocol.generation.vocabulary import Vocabulary, VocabularyFields, without_bad_words
 from deployments.protocol.validation import bound_model, json_schema, member_names, unknown_name, validate
 from deployments.settings.limits import Limits
 from deployments.settings.service import Settings
+from vocab.errors import StructureError
 
 _VOCABULARY: Final = member_names(VocabularyFields)
+
+_NOT_WITH_SCHEMA: Final = ("continue_final_message", "no_repeat_ngram_size", "stop")
+"""A text may go on from its middle, or end at a string; JSON may not. Its names and marks repeat."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +129,7 @@ class ChatRequestReader:
         decoding = decoding_of(fields, request.vocab, has_vocabulary=vocabulary is not None, hint=self._hint)
         _check_details(fields, decoding)
         if vocabulary is not None:
+            _check_schema(fields, vocabulary, request.vocab)
             body = {**sampling_defaults(fields, decoding), **body}
             author = None if request.vocab is None else request.vocab.controls()
             self._adapters.check_asked(request.adapter, body["model"], self._model_id)
@@ -235,13 +241,34 @@ def _check_details(fields: dict[str, Any], decoding: Decoding) -> None:
         )
 
 
+def _check_schema(fields: dict[str, Any], vocabulary: VocabularySpec, members: Vocabulary | None) -> None:
+    """Refuse a schema that cannot stand beside a word list, and what cannot stand beside it."""
+    if fields.get("response_format", {}).get("type", "text") == "text":
+        return
+    try:
+        listed_schema(fields)
+    except StructureError as error:
+        raise BadRequestError(
+            f"'{SCHEMA_FIELD}' cannot be written in a word list: {error}.", SCHEMA_FIELD, "invalid_schema"
+        ) from None
+    named = [name for name in _NOT_WITH_SCHEMA if fields.get(name)]
+    if vocabulary.layout == "lines":
+        named.append("vocab.layout")
+    if members is not None and (author := members.controls()) is not None:
+        named += author.fields
+    if named:
+        raise BadRequestError(f"'{named[0]}' cannot be combined with JSON in a word list. Leave it out.", named[0])
+
+
 def check_max_tokens(chat: ChatRequest, vocabulary: ResolvedVocabulary) -> None:
     """Check that ``max_tokens`` has room for the shortest text of the vocabulary.
 
     Raises:
         BadRequestError: It has not.
     """
-    if chat.body["max_tokens"] < vocabulary.fewest_tokens:
+    # Of JSON, the replica knows it.
+    is_text = chat.body.get("response_format", {}).get("type", "text") == "text"
+    if is_text and chat.body["max_tokens"] < vocabulary.fewest_tokens:
         message = (
             f"'max_tokens' must be at least {vocabulary.fewest_tokens}: no text of this vocabulary fits into fewer."
         )

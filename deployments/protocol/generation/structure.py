@@ -9,7 +9,7 @@ References of a schema are checked here too, where the place of a fault is known
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal
 
@@ -20,6 +20,9 @@ from deployments.protocol.generation.messages import Name
 from deployments.protocol.strict_json import JsonError, loads
 from deployments.protocol.validation import AtMost, Body, Info, Loose, by_kind, expected_error
 from deployments.settings.limits import Limits
+from vocab.matching.structure.schema import PreparedSchema, prepare
+
+SCHEMA_FIELD: Final = "response_format.json_schema.schema"
 
 _KINDS: Final = ("json", "regex", "choice", "grammar", "json_object")
 
@@ -148,6 +151,18 @@ def _check_tools(tools: list[Tool], info: Info) -> list[Tool]:
     for schema in schemas:
         check_references(schema)
     return tools
+
+
+def listed_schema(body: Mapping[str, Any]) -> PreparedSchema | None:
+    """Return the schema of a body whose answer is JSON in listed words; None where its answer is a text.
+
+    Raises:
+        StructureError: It has what cannot stand beside a word list; the message has the JSON pointer.
+    """
+    form = body.get("response_format") or {}
+    if form.get("type") == "json_schema":
+        return prepare(form["json_schema"]["schema"])
+    return prepare({"type": "object"}) if form.get("type") == "json_object" else None
 
 
 Tools = Annotated[list[Tool], AtMost("max_tools"), AfterValidator(_check_tools)]

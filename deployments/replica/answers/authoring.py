@@ -21,11 +21,6 @@ BIAS: Final = 4.0
 character, without such words 0.72 (``benchmarks/authoring.py``); where the mask alone brings them in, 1.02."""
 
 
-def requested_fields(author: AuthorControls) -> list[str]:
-    """Return the names of the author's fields that are set, such as ``vocab.must_use``."""
-    return [f"vocab.{name}" for name, value in author._asdict().items() if value]
-
-
 @dataclass(frozen=True)
 class AuthoredText:
     """What one request's author asks beyond the list, to steer the engine and to check and report its texts.

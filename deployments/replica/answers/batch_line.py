@@ -47,7 +47,7 @@ class Engine(Protocol):
 
     async def resolve(self, spec: VocabularySpec) -> ResolvedVocabulary: ...
 
-    async def refusal(self, body: ChatBody) -> EngineError | None: ...
+    async def refusal(self, body: ChatBody, *, in_list: bool) -> EngineError | None: ...
 
     def answer(self, request: TextRequest) -> AsyncGenerator[Answer]: ...
 
@@ -91,7 +91,7 @@ class BatchLineAnswerer:
                 # The vocabulary deployment is being replaced; a line is not refused for it.
                 await self._sleep(_REPLACED_WAIT_S)
                 return {"status": NOT_STARTED, "body": "null"}
-            if (refusal := await self._engine.refusal(chat.body)) is not None:
+            if (refusal := await self._engine.refusal(chat.body, in_list=chat.vocabulary is not None)) is not None:
                 return error_line(refusal)
             async with self._semaphore.take(chat.decoding.num_sequences(chat.body), request["owner"]):
                 if self._engine.is_dead():

@@ -14,9 +14,11 @@ from ray.serve.llm.deployment import LLMServer
 
 from deployments.contract import Answer, ChatBody, Decoding, ResolvedVocabulary, TextRequest
 from deployments.errors import EngineError
-from deployments.replica.answers.authoring import AUTHOR_FIELDS, AuthoredText, requested_fields
+from deployments.protocol.generation.structure import listed_schema
+from deployments.replica.answers.authoring import AUTHOR_FIELDS, AuthoredText
 from deployments.replica.answers.constrained_answer import AnswerRules, StreamFilter, finish_answer, to_engine_error
 from deployments.replica.answers.forms import answer_form, with_model, with_timing
+from deployments.replica.answers.json_answer import json_constraint
 from deployments.replica.engine import configuration, engine
 from deployments.replica.engine.adapters import LoadedAdapters, name_of
 from deployments.replica.engine.node_lists import NodeList, NodeLists
@@ -28,19 +30,21 @@ from deployments.search.request import AnswerCost, SearchRequest
 from deployments.search.token_details import DetailRecorder, requested_top_k
 from deployments.settings.service import Settings
 from vocab.automaton.tokenizer import TokenizerFacts
+from vocab.matching.engine_cache import EngineCache
+from vocab.matching.structure.answers import AnswerReader
 from vocab.text.reader import TextReader
 
 NEEDS_AUTOMATON: Final = frozenset(
     {
         *("num_beams", "vocab.search", "vocab.rescue", "no_repeat_ngram_size"),
-        *("continue_final_message", "min_tokens"),
+        *("continue_final_message", "min_tokens", "response_format"),
         *AUTHOR_FIELDS,
     }
 )
 """Where xgrammar makes the masks, a text cannot be continued from its middle, and neither repeats nor how long it is
 are looked for."""
 
-_NOT_WITH_THOUGHTS: Final = frozenset({"continue_final_message", "logprobs"})
+_NOT_WITH_THOUGHTS: Final = frozenset({"continue_final_message", "logprobs", "response_format"})
 """Whether thinking is over where a client's own text ends is not known, and vLLM's log probabilities are those of the
 thoughts too."""
 
@@ -62,7 +66,7 @@ class ChatAnswerer:
     """Answer chat requests and completions with the engine of ``server``, which has these adapters.
 
     ``reports_cost`` is whether the engine was found to report what a word list costs, ``ends_thinking`` whether it can
-    end a model's thinking, ``facts`` those of the model's tokenizer.
+    end a model's thinking, ``facts`` those of the model's tokenizer, ``states`` this process's states of lists.
     """
 
     def __init__(
@@ -76,6 +80,7 @@ class ChatAnswerer:
         ends_thinking: bool = False,
         adapters: LoadedAdapters,
         facts: TokenizerFacts,
+        states: EngineCache,
     ) -> None:
         self._server = server
         self._settings = settings
@@ -85,6 +90,7 @@ class ChatAnswerer:
         self._ends_thinking = ends_thinking
         self._adapters = adapters
         self._facts = facts
+        self._states = states
 
     async def answer(self, request: TextRequest) -> AsyncGenerator[Answer, None]:
         """Answer a chat request or completion: yield events of a stream, or one dict.
@@ -232,23 +238,30 @@ class ChatAnswerer:
                 # What goes back and what searches by p would be misled.
                 bias = authored.logit_bias(self._prompts.tokenizer)
                 request = request.with_body(logit_bias=bias | body.get("logit_bias", {}))
-        reader = listed.reader if authored is None else authored.reader
-        if body.get("continue_final_message"):
-            begun = text_of(body["messages"][-1]["content"])
-            reader = await asyncio.to_thread(reader_after_text, reader, begun, "messages")
-        elif "prompt" in body:
-            reader = await asyncio.to_thread(reader_after_prompts, reader, body, self._prompts.plain)
-        if authored is not None:
-            authored = replace(authored, reader=reader)
-        block = {**listed.block, "adapter": name_of(decoding.adapter)}
-        rules = replace(self._rules(body, listed, reader, search), authored=authored, block=block)
-        grammar = listed.grammar(
-            max_tokens,
-            decoding.no_repeat_ngram_size or None,
-            min_tokens=min_tokens,
-            place=reader.place,
-            controls=None if authored is None else authored.controls,
-        )
+        schema = listed_schema(body)
+        if schema is not None:
+            limits = {"max_tokens": max_tokens, "min_tokens": min_tokens}
+            answers, grammar = await asyncio.to_thread(json_constraint, self._states, listed, schema, **limits)
+            rules = self._rules(body, listed, answers, search)
+            request = request.with_body(response_format=None)
+        else:
+            reader = listed.reader if authored is None else authored.reader
+            if body.get("continue_final_message"):
+                begun = text_of(body["messages"][-1]["content"])
+                reader = await asyncio.to_thread(reader_after_text, reader, begun, "messages")
+            elif "prompt" in body:
+                reader = await asyncio.to_thread(reader_after_prompts, reader, body, self._prompts.plain)
+            if authored is not None:
+                authored = replace(authored, reader=reader)
+            rules = replace(self._rules(body, listed, reader, search), authored=authored)
+            grammar = listed.grammar(
+                max_tokens,
+                decoding.no_repeat_ngram_size or None,
+                min_tokens=min_tokens,
+                place=reader.place,
+                controls=None if authored is None else authored.controls,
+            )
+        rules = replace(rules, block={**listed.block, "adapter": name_of(decoding.adapter)})
         # The matcher keeps it; vLLM's own rule may leave a mask with nothing.
         request = request.with_body(min_tokens=0)
         if configuration.has_reasoning_parser(self._settings):
@@ -286,7 +299,9 @@ class ChatAnswerer:
         asked, most = int(body.get("thinking_token_budget", -1)), max(max_tokens - reserved, 0)
         return {"include_reasoning": True, "thinking_token_budget": min(asked, most) if asked >= 0 else most}
 
-    def _rules(self, body: ChatBody, listed: NodeList, reader: TextReader, search: SearchRequest | None) -> AnswerRules:
+    def _rules(
+        self, body: ChatBody, listed: NodeList, reader: TextReader | AnswerReader, search: SearchRequest | None
+    ) -> AnswerRules:
         """Build the rules by which an answer is checked and trimmed; refuse ``return_token_ids`` with trimming."""
         settings = self._settings
         thinks = configuration.has_reasoning_parser(settings)
@@ -358,10 +373,12 @@ def check_supported(
 def _check_fields(body: ChatBody, settings: Settings) -> None:
     """Refuse fields of a constrained request that xgrammar or a thinking model cannot do."""
     asked = [name for name in ("continue_final_message", "min_tokens") if body.get(name)]
+    if (body.get("response_format") or {}).get("type", "text") != "text":
+        asked.append("response_format")
     if settings.mask_engine == "xgrammar":
         _refuse(asked, NEEDS_AUTOMATON, _XGRAMMAR)
     if configuration.has_reasoning_parser(settings):
-        asked = [name for name in _NOT_WITH_THOUGHTS if body.get(name)]
+        asked += ["logprobs"] if body.get("logprobs") else []
         _refuse(asked, _NOT_WITH_THOUGHTS, "with a vocabulary, for the model of this service thinks before it answers")
 
 
@@ -374,7 +391,7 @@ def _fields_of(decoding: Decoding) -> list[str]:
         "vocab.rescue": decoding.rescue > 0,
         "no_repeat_ngram_size": bool(decoding.no_repeat_ngram_size),
         "vocab.score": decoding.score,
-        **({} if decoding.author is None else dict.fromkeys(requested_fields(decoding.author), True)),
+        **({} if decoding.author is None else dict.fromkeys(decoding.author.fields, True)),
     }
     return [name for name, is_asked in asked.items() if is_asked]
 

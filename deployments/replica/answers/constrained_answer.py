@@ -20,6 +20,7 @@ from deployments.replica.answers.authoring import AuthoredText
 from deployments.search.request import AnswerCost
 from vocab.errors import VocabularyError
 from vocab.marks import CLOSE_MARKS, SENTENCE_MARKS
+from vocab.matching.structure.answers import AnswerReader, FollowedAnswer
 from vocab.text.reader import FollowedText, TextReader
 
 logger = logging.getLogger("ray.serve")
@@ -56,7 +57,7 @@ class AnswerRules:
         authored: What the author asked beyond the list; None for nothing.
     """
 
-    reader: TextReader
+    reader: TextReader | AnswerReader
     block: dict[str, Any]
     may_be_cut: bool
     stop_in_text: bool
@@ -98,6 +99,8 @@ class AnswerRules:
             "num_distinct_words": max((coverage.num_distinct_words for coverage in read), default=0),
             "max_rank": max((coverage.max_rank for coverage in read), default=0),
         }
+        if isinstance(self.reader, AnswerReader):
+            block["num_fixed_strings"] = sum(self.reader.num_fixed_strings(text) for text in texts if text)
         if self.authored is not None:
             if any(map(self.authored.has_too_many_new_words, texts)):
                 raise UnlistedTextError("there are more new words than were asked for")
@@ -136,7 +139,7 @@ class _ChoiceText:
     is the length of the text when it was read last.
     """
 
-    followed: FollowedText
+    followed: FollowedText | FollowedAnswer
     text: str = ""
     num_sent: int = 0
     num_read: int = 0
@@ -242,7 +245,7 @@ class StreamFilter:
         return state.sentence_start + reader.whole_prefix_length(rest, UNKNOWN_FOLLOWING)
 
 
-def _num_whole(followed: FollowedText, written: str) -> int:
+def _num_whole(followed: FollowedText | FollowedAnswer, written: str) -> int:
     """Add what was written to a text; return how many characters of it are whole words.
 
     Raises:

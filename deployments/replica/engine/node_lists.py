@@ -16,9 +16,11 @@ from weakref import WeakValueDictionary
 from deployments.contract import USUAL_OPTIONS, ResolvedVocabulary
 from deployments.single_flight import SingleFlight
 from vocab.artefacts.store import ArtefactStore
-from vocab.errors import ArtefactError
+from vocab.errors import ArtefactError, StructureError
 from vocab.matching.controls import Controls
 from vocab.matching.reference import MARK, GrammarReference
+from vocab.matching.structure.answers import AnswerReader
+from vocab.matching.structure.schema import PreparedSchema, StringKind
 from vocab.options import Case, ListOptions
 from vocab.text.changes import NO_CHANGES, ListChanges
 from vocab.text.checker import TextChecker
@@ -131,6 +133,17 @@ class NodeList:
         """Return the request's grammar for the engine; arguments as in ``GrammarReference``."""
         if self._ebnf is not None:
             return self._ebnf
+        reference = replace(
+            self.reference(max_tokens),
+            no_repeat=no_repeat,
+            min_tokens=min_tokens,
+            place=place,
+            controls=controls,
+        )
+        return reference.to_ebnf()
+
+    def reference(self, max_tokens: int | None, schema: PreparedSchema | None = None) -> GrammarReference:
+        """Return the reference to this list, of a text or of answers of a schema."""
         vocabulary = self._vocabulary
         return GrammarReference(
             vocabulary.digest,
@@ -138,11 +151,29 @@ class NodeList:
             vocabulary.n_words,
             max_tokens,
             changes=vocabulary.changes_digest,
-            no_repeat=no_repeat,
-            min_tokens=min_tokens,
-            place=place,
-            controls=controls,
-        ).to_ebnf()
+            schema=schema,
+        )
+
+    def answer_reader(self, schema: PreparedSchema) -> AnswerReader:
+        """Return the reader of a schema's answers.
+
+        Raises:
+            StructureError: The list has words that no JSON string has as they are.
+        """
+        words = "".join((*self.listed.word_list.up_to(self.n_words).words, *self.changes.extra_words))
+        if '"' in words or "\\" in words:
+            raise StructureError("the list has words with a quotation mark or a backslash: leave them out of it")
+        return AnswerReader(schema, self._reader_of)
+
+    def _reader_of(self, kind: StringKind) -> TextReader:
+        """Return the reader of a kind of strings of a schema."""
+        options = self.listed.resolve_case(self._vocabulary.options)
+        if kind.end in (None, options.end):
+            return self.reader
+        options, n_words = replace(options, end=kind.end), self.n_words
+        return TextReader(
+            self.listed.word_list, options, n_words, self.listed.form_ranks(options, n_words), self.changes
+        )
 
     def reader_with_new_words(self, n_words: int) -> TextReader:
         """Return a reader that also allows new words: the first ``n_words``, more than the N of the list."""

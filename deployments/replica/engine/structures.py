@@ -25,6 +25,7 @@ from vllm.v1.structured_output.utils import choice_as_grammar
 
 from deployments.contract import ChatBody
 from deployments.errors import EngineError
+from deployments.protocol.generation.structure import SCHEMA_FIELD, listed_schema
 from deployments.settings.service import Settings
 from deployments.single_flight import SingleFlight
 from deployments.vocabulary.compile_pool import CompileLimits, Lane
@@ -63,10 +64,10 @@ class Structures:
     def pid(self) -> int | None:
         return self._lane.pid
 
-    async def refusal(self, body: ChatBody, owner: str) -> EngineError | None:
-        """Return the error of a body whose structure cannot be compiled; else None."""
+    async def refusal(self, body: ChatBody, owner: str, *, in_list: bool = False) -> EngineError | None:
+        """Return the error of a body whose structure cannot be compiled, its strings ``in_list`` or free; else None."""
         try:
-            for param, job in structures(body, with_tools=self._with_tools):
+            for param, job in structures(body, with_tools=self._with_tools, in_list=in_list):
                 digest = hashlib.sha256(repr(job).encode("utf-8", "surrogatepass")).digest()
                 fault = await self._known.get(digest, lambda job=job: self._fault(job, owner))  # type: ignore[misc]
                 if fault is not None:
@@ -122,12 +123,18 @@ def compiles_tools(settings: Settings) -> bool:
     return parser is not None and ToolParserManager.get_tool_parser(parser).structural_tag_model is not None
 
 
-def structures(body: ChatBody, *, with_tools: bool = False) -> Iterator[tuple[str, CheckStructure]]:
-    """Yield each structure that vLLM will compile for a checked body, with the field it comes from.
+def structures(
+    body: ChatBody, *, with_tools: bool = False, in_list: bool = False
+) -> Iterator[tuple[str, CheckStructure]]:
+    """Yield each structure that the engine will compile for a checked body, with the field it comes from.
 
     Raises:
         EngineError: The tools contradict each other.
     """
+    if in_list:
+        if (listed := listed_schema(body)) is not None:
+            yield SCHEMA_FIELD, CheckStructure(listed.to_text(), "listed")
+        return
     wanted = body.get("structured_outputs") or {}
     if (schema := wanted.get("json")) is not None:
         yield "structured_outputs.json", CheckStructure(json.dumps(schema))
@@ -139,7 +146,7 @@ def structures(body: ChatBody, *, with_tools: bool = False) -> Iterator[tuple[st
         yield "structured_outputs.grammar", CheckStructure(grammar, "lark" if is_lark(grammar) else "ebnf")
     form = body.get("response_format") or {}
     if form.get("type") == "json_schema":
-        yield "response_format.json_schema.schema", CheckStructure(json.dumps(form["json_schema"]["schema"]))
+        yield SCHEMA_FIELD, CheckStructure(json.dumps(form["json_schema"]["schema"]))
     for schema in _tool_schemas(body.get("tools") or [], body.get("tool_choice", "auto"), with_tools=with_tools):
         yield "tools", CheckStructure(json.dumps(schema))
 

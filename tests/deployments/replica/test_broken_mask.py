@@ -267,7 +267,11 @@ class World:
         node_lists = NodeLists(store, self._nowhere, "automaton")
         adapters = LoadedAdapters(server, EngineAdapters(MODEL, {}))
         self.chats = ChatAnswerer(
-            *(server, settings, node_lists, prompts), reports_cost=True, adapters=adapters, facts=speller.facts
+            *(server, settings, node_lists, prompts),
+            reports_cost=True,
+            adapters=adapters,
+            facts=speller.facts,
+            states=lists,
         )
         rows = cast("RowAnswerer", Rows(self.engine))
         self.tools = WordTools(
@@ -441,7 +445,7 @@ async def test_no_unlisted_word_leaves_in_lines_of_batches(world: World) -> None
         async def resolve(self, spec: VocabularySpec) -> ResolvedVocabulary:
             return world.vocabulary
 
-        async def refusal(self, body: ChatBody) -> EngineError | None:
+        async def refusal(self, body: ChatBody, *, in_list: bool) -> EngineError | None:
             return None
 
         answer = staticmethod(world.chats.answer)

@@ -6,7 +6,7 @@ import pytest
 
 from deployments.contract import AskedWord, AuthorControls, NewWordsAsked, ResolvedVocabulary
 from deployments.errors import EngineError
-from deployments.replica.answers.authoring import AuthoredText, requested_fields
+from deployments.replica.answers.authoring import AuthoredText
 from deployments.replica.answers.constrained_answer import AnswerRules, UnlistedTextError, finish_answer
 from deployments.replica.engine.node_lists import NodeList, NodeLists
 from tests.vocab.toys import toy_speller, toy_tokenizer, word_list
@@ -130,4 +130,4 @@ def test_the_answer_counts_its_sentences(listed: NodeList) -> None:
 
 
 def test_only_what_was_asked_is_named() -> None:
-    assert requested_fields(AuthorControls(max_sentences=3)) == ["vocab.max_sentences"]
+    assert AuthorControls(max_sentences=3).fields == ["vocab.max_sentences"]

@@ -34,7 +34,7 @@ class Engine(StandIn):
     def is_dead(self) -> bool:
         return self.dead
 
-    async def refusal(self, body: ChatBody) -> EngineError | None:
+    async def refusal(self, body: ChatBody, *, in_list: bool) -> EngineError | None:
         if "structured_outputs" not in body:
             return None
         return EngineError(400, "Too large.", param="structured_outputs.json")

@@ -30,6 +30,7 @@ from vocab.artefacts.store import ArtefactStore
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.automaton.trie_builder import build_words
 from vocab.decoding.select import TextScore
+from vocab.matching.engine_cache import EngineCache
 from vocab.matching.log_mass import UNMASKED_TOP, mark
 from vocab.matching.reference import GrammarReference
 from vocab.options import DEFAULT_OPTIONS, ListOptions
@@ -68,6 +69,7 @@ class ScriptedReplica:
             ends_thinking=ends_thinking,
             adapters=LoadedAdapters(cast("LLMServer", self), adapters or EngineAdapters("m", {})),
             facts=TokenizerFacts(TOKENS),
+            states=EngineCache(folder, TokenizerFacts(TOKENS)),
         )
         self._script = script
         self.request: Any = None

@@ -1,0 +1,1 @@
+"""JSON around the automaton: answers by a JSON schema whose strings are texts of a word list."""

@@ -1,0 +1,346 @@
+"""Read JSON answers by their schema: whether they fit, which of their strings are texts of the list, and which are not.
+
+It reads the text alone and shares nothing with the states that wrote it.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import Any, Final, NamedTuple
+
+from vocab.matching.structure.schema import (
+    FIRST_PLACEHOLDER,
+    KEY_NUMBER,
+    PLAIN_NUMBER,
+    PreparedSchema,
+    StringKind,
+    below,
+    texts_of,
+)
+from vocab.text.reader import Coverage, TextReader
+
+_ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
+
+
+class AnswerString(NamedTuple):
+    """A string of an answer.
+
+    Attributes:
+        pointer: The JSON pointer to it; of a member's name, to the member.
+        text: It.
+        kind: The number of the kind of strings that it is of; None for one that the schema's author wrote.
+    """
+
+    pointer: str
+    text: str
+    kind: int | None
+
+
+class _Members(list[tuple[str, Any]]):
+    """The members of an object, also those of one name."""
+
+
+class AnswerReader:
+    """Read the answers of a schema.
+
+    Args:
+        schema: The schema.
+        reader_of: Returns the reader of strings of a kind.
+    """
+
+    place: None = None
+    """No answer goes on after a prefill."""
+
+    def __init__(self, schema: PreparedSchema, reader_of: Callable[[StringKind], TextReader]) -> None:
+        self.schema = schema
+        self.readers = [reader_of(kind) for kind in schema.kinds]
+        self._root = json.loads(schema.text)
+
+    def anew(self) -> "AnswerReader":
+        """Return the reader of answers that begin anew: this one."""
+        return self
+
+    def strings(self, text: str) -> list[AnswerString]:
+        """Return the strings of an answer, in order.
+
+        Raises:
+            ValueError: ``text`` is no answer of the schema whose strings are texts of the list.
+        """
+        try:
+            value = json.loads(text, object_pairs_hook=_Members)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"it is no JSON: {error}") from None
+        found = _Walk(self._root, self.readers).strings(value, self._root, "")
+        if found is None:
+            raise ValueError("it does not fit the schema, or a string leaves the list")
+        return found
+
+    def coverage(self, text: str) -> Coverage:
+        """Count the words of the strings in the list, as ``TextReader.coverage``: no word is counted as another's.
+
+        Raises:
+            ValueError: ``text`` is no answer of the schema.
+        """
+        listed = [(one.text, self.readers[one.kind]) for one in self.strings(text) if one.kind is not None]
+        numbers = {word.number for one, reader in listed for word in reader.words(one)}
+        read = [reader.coverage(one) for one, reader in listed]
+        return Coverage(
+            sum(one.num_words for one in read), len(numbers), max((one.max_rank for one in read), default=0)
+        )
+
+    def num_fixed_strings(self, text: str) -> int:
+        """Return how many strings of an answer the schema's author wrote: enumerated values, not names."""
+        return sum(one.kind is None for one in self.strings(text))
+
+    def whole_prefix_length(self, text: str, following: str = "") -> int:
+        """Return the length of a text that is an answer of the schema; 0 for any other."""
+        try:
+            self.strings(text)
+        except ValueError:
+            return 0
+        return 0 if following else len(text)
+
+    def follow(self) -> "FollowedAnswer":
+        """Return a follower of an answer, empty so far, that reads it in parts as it is written."""
+        return FollowedAnswer(self)
+
+    @cached_property
+    def fixed_texts(self) -> frozenset[str]:
+        """Return all strings that the schema's author wrote and an answer may have, names too."""
+        return frozenset(text for text in _fixed_texts(self._root))
+
+
+class _Walk:
+    """Walk one answer along its schema."""
+
+    def __init__(self, root: Any, readers: list[TextReader]) -> None:
+        self._root = root
+        self._readers = readers
+        # Choices within choices would be tried again and again.
+        self._known: dict[tuple[int, int, str], list[AnswerString] | None] = {}
+
+    def strings(self, value: Any, schema: Any, pointer: str) -> list[AnswerString] | None:
+        """Return the strings of a value that fits a schema; None for one that does not."""
+        key = id(value), id(schema), pointer
+        if key not in self._known:
+            self._known[key] = self._strings(value, schema, pointer)
+        return self._known[key]
+
+    def _strings(self, value: Any, schema: Any, pointer: str) -> list[AnswerString] | None:
+        if schema is True:
+            return self._any(value, pointer)
+        if "$ref" in schema:
+            return self.strings(value, self._resolve(schema["$ref"]), pointer)
+        if "const" in schema:
+            return self._listed(value, ord(schema["const"]) - FIRST_PLACEHOLDER, pointer)
+        if "enum" in schema:
+            fits = any(_is_same(value, one) for one in schema["enum"])
+            return [AnswerString(pointer, text, None) for text in _texts_of(value)] if fits else None
+        if "anyOf" in schema:
+            tried = (self.strings(value, one, pointer) for one in schema["anyOf"])
+            return next((found for found in tried if found is not None), None)
+        if "type" not in schema:
+            return self._any(value, pointer)
+        return self._of_type(value, schema, pointer)
+
+    def _of_type(self, value: Any, schema: Any, pointer: str) -> list[AnswerString] | None:
+        kind = schema["type"]
+        if kind == "object":
+            return self._object(value, schema, pointer) if isinstance(value, _Members) else None
+        if kind == "array":
+            if type(value) is not list or not schema.get("minItems", 0) <= len(value) <= schema.get(
+                "maxItems", len(value)
+            ):
+                return None
+            return self._joined(
+                self.strings(one, schema.get("items", True), f"{pointer}/{index}") for index, one in enumerate(value)
+            )
+        if kind in ("integer", "number"):
+            return [] if _is_number(value, schema) else None
+        return [] if {"boolean": bool, "null": type(None)}[kind] is type(value) else None
+
+    def _object(self, value: _Members, schema: Any, pointer: str) -> list[AnswerString] | None:
+        properties, others = schema.get("properties", {}), schema.get("additionalProperties", True)
+        names = [name for name, _ in value]
+        if not set(schema.get("required", ())) <= set(names) or (properties and len(set(names)) < len(names)):
+            return None
+        parts: list[list[AnswerString] | None] = []
+        for name, member in value:
+            here = below(pointer, name)
+            if name in properties:
+                parts.append(self.strings(member, properties[name], here))
+            elif others is False:
+                return None
+            else:
+                parts += [self._listed(name, KEY_NUMBER, here), self.strings(member, others, here)]
+        return self._joined(iter(parts))
+
+    def _any(self, value: Any, pointer: str) -> list[AnswerString] | None:
+        """Return the strings of a value of any form."""
+        if isinstance(value, str):
+            return self._listed(value, PLAIN_NUMBER, pointer)
+        if isinstance(value, _Members):
+            return self._object(value, {}, pointer)
+        if isinstance(value, list):
+            return self._joined(self.strings(one, True, f"{pointer}/{index}") for index, one in enumerate(value))
+        return []
+
+    def _listed(self, value: Any, kind: int, pointer: str) -> list[AnswerString] | None:
+        """Return a string that is a text of the list; None for any other value."""
+        is_text = isinstance(value, str) and self._readers[kind].is_text(value)
+        return [AnswerString(pointer, value, kind)] if is_text else None
+
+    def _joined(self, parts: Iterator[list[AnswerString] | None]) -> list[AnswerString] | None:
+        joined: list[AnswerString] = []
+        for part in parts:
+            if part is None:
+                return None
+            joined += part
+        return joined
+
+    def _resolve(self, reference: str) -> Any:
+        """Return the schema that a reference leads to."""
+        found = self._root
+        for step in reference.split("/")[1:]:
+            found = found[step]
+        return found
+
+
+class FollowedAnswer:
+    """An answer read as it grows: how much of it is whole words of the list, or was written by the schema's author.
+
+    Attributes:
+        num_whole: Characters up to the last that nothing written later can be part of.
+    """
+
+    def __init__(self, reader: AnswerReader) -> None:
+        self._reader = reader
+        self._num_read = 0
+        self._string: _OpenString | None = None
+        self.num_whole = 0
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether the answer so far is whole words, if its last one does not go on."""
+        return self._string is None or self._string.is_whole
+
+    def add(self, text: str) -> bool:
+        """Read the next part of the answer; return False where a string leaves the list."""
+        return all(map(self._read, text))
+
+    def _read(self, character: str) -> bool:
+        """Read a character; return whether the string in which it stands may be one of the list, or the author's."""
+        self._num_read += 1
+        if self._string is not None:
+            may_be = self._string.add(character, self._num_read)
+            is_closed = self._string.is_closed
+            self.num_whole = self._num_read if is_closed else max(self.num_whole, self._string.whole_end)
+            if is_closed:
+                self._string = None
+            return may_be
+        if character == '"':
+            self._string = _OpenString(self._reader)
+        else:
+            self.num_whole = self._num_read
+        return True
+
+
+class _OpenString:
+    """A string of an answer as it is read, with its escapes.
+
+    Attributes:
+        is_closed: Its closing quotation mark was read.
+        whole_end: Where in the answer its last whole word ends; 0 for none.
+    """
+
+    def __init__(self, reader: AnswerReader) -> None:
+        self._fixed = reader.fixed_texts
+        self._followed = reader.readers[PLAIN_NUMBER].follow()
+        self._is_listed = True
+        self._text, self._escape = "", ""
+        self._ends: list[int] = []
+        self.is_closed = False
+        self.whole_end = 0
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether it is whole words so far, if the last one does not go on."""
+        return self._is_listed and self._followed.is_whole
+
+    def add(self, character: str, end: int) -> bool:
+        """Read a character, which ends at ``end`` in the answer; return False where no string begins so."""
+        if not self._escape and character == '"':
+            self.is_closed = True
+            return self._text in self._fixed or self.is_whole
+        self._escape += character
+        read = _unescape(self._escape)
+        if read is None:
+            return True
+        self._escape = ""
+        self._text += read
+        self._ends.append(end)
+        self._is_listed = self._is_listed and self._followed.add(read)
+        if self._is_listed and self._followed.num_whole:
+            self.whole_end = self._ends[self._followed.num_whole - 1]
+        return self._is_listed or any(one.startswith(self._text) for one in self._fixed)
+
+
+def _unescape(written: str) -> str | None:
+    """Return the character that was written in a JSON string; None where more of it must come."""
+    if written[0] != "\\":
+        return written
+    if len(written) == 1:
+        return None
+    if written[1] != "u":
+        return _ESCAPES.get(written[1], written[1])
+    return chr(int(written[2:], 16)) if len(written) == len("\\u0000") else None
+
+
+def _is_number(value: Any, schema: Any) -> bool:
+    """Return whether a value is a number of a type within its bounds."""
+    if type(value) not in (int, float) or (schema["type"] == "integer" and value % 1):
+        return False
+    return bool(
+        schema.get("minimum", value) <= value <= schema.get("maximum", value)
+        and ("exclusiveMinimum" not in schema or value > schema["exclusiveMinimum"])
+        and ("exclusiveMaximum" not in schema or value < schema["exclusiveMaximum"])
+    )
+
+
+def _is_same(value: Any, other: Any) -> bool:
+    """Return whether a read value equals one of a schema; true is not 1."""
+    if isinstance(value, _Members):
+        members = dict(value)
+        return (
+            isinstance(other, dict)
+            and len(members) == len(value) == len(other)
+            and all(name in other and _is_same(member, other[name]) for name, member in value)
+        )
+    if isinstance(value, list):
+        return isinstance(other, list) and len(value) == len(other) and all(map(_is_same, value, other))
+    return isinstance(value, bool) == isinstance(other, bool) and bool(value == other)
+
+
+def _texts_of(value: Any) -> Iterator[str]:
+    """Yield the strings of a read value, without the names of members."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for one in value:
+            yield from _texts_of(one[1] if isinstance(value, _Members) else one)
+
+
+def _fixed_texts(schema: Any) -> Iterator[str]:
+    """Yield the names and values that a prepared schema gives."""
+    if not isinstance(schema, dict):
+        return
+    for value in schema.get("enum", ()):
+        yield from texts_of(value)
+    for name, one in schema.get("properties", {}).items():
+        yield name
+        yield from _fixed_texts(one)
+    for one in (*schema.get("anyOf", ()), schema.get("items"), schema.get("additionalProperties")):
+        yield from _fixed_texts(one)
+    for folder in ("$defs", "definitions"):
+        for one in schema.get(folder, {}).values():
+            yield from _fixed_texts(one)

@@ -1,0 +1,204 @@
+"""The states of a JSON answer whose strings are texts of a list: which tokens may come next, and where they lead.
+
+A state is a set of *threads*, nearly always one, in one tuple of integers, so that it is followed, kept and sent like
+that of a text. A thread stands around the strings, at places of the schema's graph, or within a string, at a state of
+its text.
+"""
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+import numpy as np
+
+from vocab.arrays.byte_trie import Int32Array
+from vocab.matching.controlled import ControlledStates
+from vocab.matching.mask_kernels import NO_BUDGET, set_token_bits
+from vocab.matching.masks import NO_TOKENS
+from vocab.matching.states import ListStates, State
+from vocab.matching.structure.needs import ENDLESS
+from vocab.matching.structure.places import (
+    AROUND,
+    Places,
+    Thread,
+    merge,
+    pack_threads,
+    read_frame,
+    unpack,
+    unpack_threads,
+)
+from vocab.matching.structure.rows import After, StructuredList
+
+
+class StructuredStates:
+    """The states of one JSON answer; not thread-safe."""
+
+    def __init__(self, of: StructuredList) -> None:
+        self._of = of
+        self.words = of.words
+        self._strings = of.string_states()
+        self._scratch = np.zeros(of.num_words, dtype=np.int32)
+
+    @property
+    def start(self) -> State:
+        return pack_threads([Thread(AROUND, self._of.start)])
+
+    def begin(self, place: int | None) -> State:
+        """Return the state of an answer that begins; there is none that goes on after a text."""
+        if place is not None:
+            raise ValueError("no JSON answer begins after a text")
+        return self.start
+
+    def fill(self, out: Int32Array, state: State, budget: int, stops: Int32Array = NO_TOKENS) -> None:
+        """Write the mask of a state, as ``ListStates.fill``."""
+        for index, thread in enumerate(unpack_threads(state)):
+            mask = out if not index else np.empty_like(out)
+            if thread.kind == AROUND:
+                self._fill_around(mask, thread.places, budget, stops)
+            else:
+                self._fill_string(mask, thread, budget)
+            if index:
+                out |= mask
+
+    def target(self, state: State, token: int, budget: int) -> State:
+        """Return the state that a token leads to, as ``ListStates.target``."""
+        found: list[Thread] = []
+        for thread in unpack_threads(state):
+            found += self._after_token(thread, token, budget)
+        return pack_threads(merge(found)) if found else ()
+
+    def can_stop(self, state: State) -> bool:
+        """Return whether an answer is complete, as ``ListStates.can_stop``."""
+        return any(thread.kind == AROUND and self._of.around(thread.places).can_end for thread in unpack_threads(state))
+
+    def is_in_word(self, state: State) -> bool:
+        """Return whether the answer ends in a word of a string, as ``ListStates.is_in_word``."""
+        return any(
+            thread.kind != AROUND and self._strings[thread.kind - 1].is_in_word(thread.readings)
+            for thread in unpack_threads(state)
+        )
+
+    def continues_word(self, state: State, token: int, target: State) -> bool:
+        """Return whether a token goes on with the open word, as ``ListStates.continues_word``."""
+        after = {thread[:2]: thread.readings for thread in unpack_threads(target)}
+        return any(
+            thread.kind != AROUND
+            and thread[:2] in after
+            and self._strings[thread.kind - 1].continues_word(thread.readings, token, after[thread[:2]])
+            for thread in unpack_threads(state)
+        )
+
+    def is_bound_by(self, budget: int) -> bool:
+        """Return whether a budget may change a mask, as ``ListStates.is_bound_by``."""
+        return budget != NO_BUDGET
+
+    def tokens_to_end(self, state: State) -> int | None:
+        """Return how few tokens complete the answer, as ``ListStates.tokens_to_end``."""
+        fewest = min(self._of.need_of(thread, self._strings) for thread in unpack_threads(state))
+        return None if fewest >= ENDLESS else fewest
+
+    def check(self, state: State) -> None:
+        """Raise ``ValueError`` where a state cannot be one of these, as ``ListStates.check``."""
+        if not state:
+            return
+        graph = self._of.graph
+        try:
+            threads = list(unpack_threads(state))
+            places = [place for thread in threads for place in unpack(thread.places)]
+            frames = [frame for place in places for frame in place.stack]
+            nodes = [place.node for place in places] + [frame for frame in frames if frame >= 0]
+            repeats = [read_frame(frame)[0] for frame in frames if frame < 0]
+            is_known = (
+                all(thread.kind <= len(self._strings) and thread.places for thread in threads)
+                and all(0 <= node < len(graph.nodes) for node in nodes)
+                and all(repeat < len(graph.repeats) for repeat in repeats)
+            )
+        except (IndexError, ValueError):
+            is_known = False
+        if not is_known:
+            raise ValueError("this is no state of an answer of this schema")
+        for thread in threads:
+            if thread.kind != AROUND:
+                self._strings[thread.kind - 1].check(thread.readings)
+
+    def _fill_around(self, out: Int32Array, places: Places, budget: int, stops: Int32Array) -> None:
+        around = self._of.around(places)
+        out[:] = 0
+        for kind, after in around.openings:
+            left = self._left(budget, self._of.after(after))
+            if left is not None:
+                self._strings[kind].fill(self._scratch, self._strings[kind].start, left)
+                out[: self._of.num_words] |= self._scratch
+        set_token_bits(out, around.row.within(budget), True)
+        if around.can_end:
+            set_token_bits(out, stops, True)
+
+    def _fill_string(self, out: Int32Array, thread: Thread, budget: int) -> None:
+        states, after = self._strings[thread.kind - 1], self._of.after(thread.places)
+        # Within an escape its second mark is text, and none that closes.
+        closing = after.closing.within(budget) if states.can_stop(thread.readings) else NO_TOKENS
+        left = self._left(budget, after)
+        if left is not None:
+            states.fill(out, thread.readings, left, closing)
+        else:
+            out[:] = 0
+            set_token_bits(out, closing, True)
+        row = after.after_marks(self._closing_marks(thread)) if after.marked else None
+        if row is not None:
+            set_token_bits(out, row.within(budget), True)
+
+    def _closing_marks(self, thread: Thread) -> tuple[int, ...]:
+        """Return the tokens of marks after which the string of a thread may be closed."""
+        kind, states, readings = thread.kind - 1, self._strings[thread.kind - 1], thread.readings
+        if isinstance(states, ListStates):
+            if len(readings) == 1:
+                return self._of.closing_marks(kind, readings[0])
+            return tuple(dict.fromkeys(marks for one in readings for marks in self._of.closing_marks(kind, one)))
+        targets = ((marks, states.target(readings, marks, NO_BUDGET)) for marks in self._of.tokens.marks)
+        return tuple(marks for marks, target in targets if target and states.may_stop(target))
+
+    def _left(self, budget: int, after: After) -> int | None:
+        """Return the budget of a string's text, its closing mark and what follows it aside; None where it has none."""
+        if budget == NO_BUDGET:
+            return NO_BUDGET
+        left = budget - 1 - after.need
+        return left if left >= 0 else None
+
+    def _after_token(self, thread: Thread, token: int, budget: int) -> Iterator[Thread]:
+        """Yield the threads that a token leads to."""
+        if thread.kind == AROUND:
+            around = self._of.around(thread.places)
+            if around.row.allows(token, budget):
+                yield from around.row.targets[token]
+            for kind, places in around.openings:
+                yield from self._within(Thread(1 + kind, places, self._strings[kind].start), token, budget)
+            return
+        after = self._of.after(thread.places)
+        if after.closing.allows(token, budget) and self._may_close(thread, after, budget):
+            yield from after.closing.targets[token]
+        for marks, row in after.marked.items():
+            if row.allows(token, budget) and marks in self._closing_marks(thread):
+                yield from row.targets[token]
+        yield from self._within(thread, token, budget)
+
+    def _may_close(self, thread: Thread, after: After, budget: int) -> bool:
+        """Return whether a string may be closed, as in its mask."""
+        states = self._strings[thread.kind - 1]
+        if states.may_stop(thread.readings):
+            return True
+        if not states.can_stop(thread.readings):
+            return False
+        self._scratch[:] = 0
+        if (left := self._left(budget, after)) is not None:
+            states.fill(self._scratch, thread.readings, left)
+        return not self._scratch.any()
+
+    def _within(self, thread: Thread, token: int, budget: int) -> Iterator[Thread]:
+        """Yield the thread of a string that goes on with a token."""
+        left = self._left(budget, self._of.after(thread.places))
+        states = self._strings[thread.kind - 1]
+        if left is not None and (target := states.target(thread.readings, token, left)):
+            yield Thread(thread.kind, thread.places, target)
+
+
+TextStates: TypeAlias = ListStates | ControlledStates | StructuredStates
+"""The states of one text, or of one answer."""
