@@ -123,6 +123,10 @@ class ControlledStates:
         """Return whether a text is complete, whatever the author still asks, as ``ListStates.can_stop``."""
         return self._is_complete(*self._unpack_state(state))
 
+    def readings(self, state: State) -> State:
+        """Return the readings of a state, as ``ListStates`` has them."""
+        return self._unpack_state(state)[1]
+
     def may_stop(self, state: State) -> bool:
         """Return whether a text is complete, and has what the author asks of it."""
         progress, readings = self._unpack_state(state)

@@ -6,7 +6,6 @@ Mapped artefacts, frames and states are cached. A dropped entry lives on in the 
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
@@ -117,8 +116,7 @@ class EngineCache:
 
     def _states_of(self, reference: GrammarReference, kind: StringKind) -> ListStates:
         """Return the states of a kind of strings of a schema."""
-        options = reference.options if kind.end is None else replace(reference.options, end=kind.end)
-        return self._states(reference, options)
+        return self._states(reference, kind.options(reference.options))
 
     @cached_property
     def _structure_tokens(self) -> StructureTokens:

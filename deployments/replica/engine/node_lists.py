@@ -167,10 +167,10 @@ class NodeList:
 
     def _reader_of(self, kind: StringKind) -> TextReader:
         """Return the reader of a kind of strings of a schema."""
-        options = self.listed.resolve_case(self._vocabulary.options)
-        if kind.end in (None, options.end):
+        asked = self.listed.resolve_case(self._vocabulary.options)
+        options, n_words = kind.options(asked), self.n_words
+        if options == asked:
             return self.reader
-        options, n_words = replace(options, end=kind.end), self.n_words
         return TextReader(
             self.listed.word_list, options, n_words, self.listed.form_ranks(options, n_words), self.changes
         )

@@ -7,12 +7,12 @@ every string that the list writes, so that a library which knows JSON schemas ca
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, NoReturn, cast
+from dataclasses import astuple, dataclass, replace
+from typing import Any, Final, NoReturn
 
 from vocab.errors import StructureError
 from vocab.matching.controls import UNLIMITED
-from vocab.options import End
+from vocab.options import End, ListOptions, Punctuation
 
 STRING_OPTIONS: Final = "x-vocab"
 """The keyword of a string with the options that hold for it alone."""
@@ -82,16 +82,24 @@ class StringKind:
     """How strings of a schema are written.
 
     Attributes:
-        end: Where such a text may end; None as the request says.
+        end: Where such a text may end, and
+        punctuation: which marks it may have; None as the request says.
         max_words: Words at most; they are then one sentence.
         min_sentences: The text does not end before.
         max_sentences: The text ends with it.
     """
 
     end: End | None = None
+    punctuation: Punctuation | None = None
     max_words: int = UNLIMITED
     min_sentences: int = 0
     max_sentences: int = UNLIMITED
+
+    def options(self, asked: ListOptions) -> ListOptions:
+        """Return the options of such strings in a request that asks for these."""
+        end, punctuation = self.end or asked.end, self.punctuation or asked.punctuation
+        # Without marks no sentence ends.
+        return replace(asked, end="word" if punctuation == "none" else end, punctuation=punctuation)
 
     @property
     def is_controlled(self) -> bool:
@@ -99,7 +107,7 @@ class StringKind:
         return (self.max_words, self.min_sentences, self.max_sentences) != (UNLIMITED, 0, UNLIMITED)
 
 
-KEY: Final = StringKind(end="word", max_words=3, max_sentences=1)
+KEY: Final = StringKind(end="word", punctuation="none", max_words=3, max_sentences=1)
 """Of members whose names are left to the model."""
 
 KEY_NUMBER, PLAIN_NUMBER = 0, 1
@@ -120,7 +128,7 @@ class PreparedSchema:
 
     def to_text(self) -> str:
         """Serialize, for a grammar reference."""
-        kinds = [[one.end, one.max_words, one.min_sentences, one.max_sentences] for one in self.kinds]
+        kinds = [astuple(one) for one in self.kinds]
         return json.dumps([self.text, kinds])
 
     @classmethod
@@ -286,21 +294,26 @@ def _read_kind(schema: dict[str, Any], pointer: str) -> StringKind:
     options, here = schema.get(STRING_OPTIONS, {}), f"{pointer}/{STRING_OPTIONS}"
     if not isinstance(options, dict):
         _refuse(here, "must be an object")
-    known = ("end", "max_words", "min_sentences", "max_sentences")
+    known = ("end", "punctuation", "max_words", "min_sentences", "max_sentences")
     for name in options:
         if name not in known:
             _refuse(below(here, name), f"is not known: there are {', '.join(known)}")
     end = options.get("end")
     if end not in (None, "word", "sentence"):
         _refuse(f"{here}/end", "must be 'word' or 'sentence'")
+    punctuation = options.get("punctuation")
+    if punctuation not in (None, "none", "basic"):
+        _refuse(f"{here}/punctuation", "must be 'none' or 'basic'")
+    if punctuation == "none" and end == "sentence":
+        _refuse(f"{here}/end", "cannot be 'sentence' without marks: set 'punctuation' to 'basic', or 'end' to 'word'")
     numbers = {
         name: _whole_number(options[name], f"{here}/{name}", least=int(name.startswith("max")))
-        for name in known[1:]
+        for name in known[2:]
         if name in options
     }
     if "max_words" in numbers:
         numbers.setdefault("max_sentences", 1)
-    kind = StringKind(cast("End | None", end), **{name: min(number, UNLIMITED) for name, number in numbers.items()})
+    kind = StringKind(end, punctuation, **{name: min(number, UNLIMITED) for name, number in numbers.items()})
     if kind.min_sentences > kind.max_sentences:
         _refuse(f"{here}/min_sentences", "is more than 'max_sentences' (1 beside 'max_words')")
     return kind

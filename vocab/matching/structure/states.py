@@ -149,11 +149,14 @@ class StructuredStates:
     def _closing_marks(self, thread: Thread) -> tuple[int, ...]:
         """Return the tokens of marks after which the string of a thread may be closed."""
         kind, states, readings = thread.kind - 1, self._strings[thread.kind - 1], thread.readings
-        if isinstance(states, ListStates):
-            if len(readings) == 1:
-                return self._of.closing_marks(kind, readings[0])
-            return tuple(dict.fromkeys(marks for one in readings for marks in self._of.closing_marks(kind, one)))
-        targets = ((marks, states.target(readings, marks, NO_BUDGET)) for marks in self._of.tokens.marks)
+        if isinstance(states, ControlledStates):
+            readings = states.readings(readings)
+        found = self._of.closing_marks(kind, readings[0])
+        for one in readings[1:]:
+            found = tuple(dict.fromkeys((*found, *self._of.closing_marks(kind, one))))
+        if not self._of.kinds[kind].min_sentences:
+            return found
+        targets = ((marks, states.target(thread.readings, marks, NO_BUDGET)) for marks in found)
         return tuple(marks for marks, target in targets if target and states.may_stop(target))
 
     def _left(self, budget: int, after: After) -> int | None:
