@@ -122,7 +122,7 @@ class SamplingFields(Body):
     min_tokens: Annotated[int, Field(ge=0), AtMost("max_new_tokens")] | None = None
     """The answer does not end before so many tokens."""
     response_format: ResponseFormat | None = None
-    """JSON, or text; not with a vocabulary."""
+    """JSON, or text; with a vocabulary every string that the schema does not fix is a text of the list."""
     structured_outputs: StructuredOutputs | None = None
     """What the answer has to match, in vLLM's terms; not with a vocabulary."""
     allowed_token_ids: Annotated[TokenIds, Field(min_length=1)] | None = None

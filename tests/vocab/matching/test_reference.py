@@ -6,10 +6,12 @@ from hypothesis import strategies as st
 from tests.choices import choices
 from tests.vocab.toys import tokens_of
 from vocab.matching.reference import GrammarReference, is_ours, parse_lark, write_client_grammar
+from vocab.matching.structure.schema import prepare
 from vocab.options import ListOptions
 
 REFERENCE = GrammarReference("0123456789abcdef" * 4, ListOptions(), 1000, 64)
 NUMBERS = st.integers(1, 2**63 - 1)
+SHORT = {"type": "string", "x-vocab": {"max_words": 3, "end": "word"}}
 DIGESTS = st.text("0123456789abcdef", min_size=64, max_size=64)
 
 
@@ -26,6 +28,7 @@ DIGESTS = st.text("0123456789abcdef", min_size=64, max_size=64)
         seen=st.lists(st.integers(0, 2**31 - 1), max_size=512).map(tuple),
         min_tokens=st.integers(0, 2**31),
         place=st.none() | st.integers(0, 10**6),
+        schema=st.none() | st.text().map(lambda name: prepare({"type": "object", "properties": {name: SHORT}})),
     )
 )
 def test_a_reference_survives_the_journey(reference: GrammarReference) -> None:
@@ -45,7 +48,7 @@ def test_an_engine_that_does_not_know_it_can_only_stop(reference: GrammarReferen
 
 @pytest.mark.parametrize(
     "grammar",
-    ['root ::= "a"', "", 'root ::= ""\n# wordbound/6 list=xyz n=1 max=-\n', REFERENCE.to_ebnf() + 'root ::= "a"\n'],
+    ['root ::= "a"', "", 'root ::= ""\n# wordbound/7 list=xyz n=1 max=-\n', REFERENCE.to_ebnf() + 'root ::= "a"\n'],
 )
 def test_other_grammars_are_no_references(grammar: str) -> None:
     assert GrammarReference.parse(grammar) is None
@@ -54,12 +57,12 @@ def test_other_grammars_are_no_references(grammar: str) -> None:
 @pytest.mark.parametrize(
     "grammar",
     [
-        REFERENCE.to_ebnf().replace("wordbound/6", "wordbound/9"),
+        REFERENCE.to_ebnf().replace("wordbound/7", "wordbound/9"),
         f'root ::= ""\n# wordbound/1 list={"ab" * 32} n=5 max=-\n',
     ],
 )
 def test_a_reference_of_another_version_is_an_error(grammar: str) -> None:
-    with pytest.raises(ValueError, match=r"version \d, but this engine's plugin knows 6"):
+    with pytest.raises(ValueError, match=r"version \d, but this engine's plugin knows 7"):
         GrammarReference.parse(grammar)
 
 

@@ -63,6 +63,20 @@ class Node:
     strings: list[tuple[int, int]] = field(default_factory=list)
     is_end: bool = False
 
+    @property
+    def is_one_byte(self) -> bool:
+        """Return whether a single byte comes here, and nothing else."""
+        return (
+            len(self.bytes) == 1
+            and self.bytes[0][0] == self.bytes[0][1]
+            and not (self.empty or self.calls or self.repeats or self.strings or self.is_end)
+        )
+
+    @property
+    def is_only_end(self) -> bool:
+        """Return whether the rule ends here, and nothing else comes."""
+        return self.is_end and not (self.bytes or self.empty or self.calls or self.repeats or self.strings)
+
 
 @dataclass(frozen=True, slots=True)
 class Graph:

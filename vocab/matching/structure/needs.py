@@ -1,6 +1,6 @@
 """How few tokens complete an answer from a place in a schema's graph."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from vocab.matching.structure.graph import Graph, Node
@@ -9,21 +9,23 @@ from vocab.matching.structure.tokens import StructureTokens
 ENDLESS: Final = 1 << 40
 """Tokens, where no answer is reached."""
 
+_TOKEN: Final = 1 << 16
+"""A need is one number here: tokens times this, and the depth, so that fewer tokens go first."""
+
+_MOST_DEPTH: Final = _TOKEN - 1
+_NEVER: Final = ENDLESS * _TOKEN
+
 
 class Need(NamedTuple):
     """What it takes to come to the end of a rule.
 
     Attributes:
         num_tokens: The fewest tokens.
-        depth: The rules that are open at once on that way.
+        depth: The rules that are open at once on that way, besides this one.
     """
 
     num_tokens: int
     depth: int
-
-
-_NEVER: Final = Need(ENDLESS, 0)
-_NOTHING: Final = Need(0, 0)
 
 
 def measure(graph: Graph, tokens: StructureTokens, of_strings: Sequence[int]) -> list[Need]:
@@ -34,62 +36,100 @@ def measure(graph: Graph, tokens: StructureTokens, of_strings: Sequence[int]) ->
     Args:
         of_strings: The fewest tokens of a string of each kind, with its quotation marks.
     """
-    needs = [_NOTHING if node.is_end else _NEVER for node in graph.nodes]
-    steps = [_token_targets(graph.nodes, number, tokens) for number in range(len(graph.nodes))]
+    nodes, starts = graph.nodes, graph.starts
+    needs = [0 if node.is_end else _NEVER for node in nodes]
+    steps = [_token_targets(nodes, number, tokens) if node.bytes else () for number, node in enumerate(nodes)]
+    # Each after those that it leads to, but where rules come within themselves: so most needs are found at once.
+    order = _order(graph)
     has_changed = True
     while has_changed:
         has_changed = False
-        # A node's targets mostly follow it.
-        for number in range(len(needs) - 1, -1, -1):
-            node = graph.nodes[number]
-            best = needs[number]
+        for number in order:
+            node, best = nodes[number], needs[number]
             for target in steps[number]:
-                num_tokens, depth = needs[target]
-                best = min(best, Need(num_tokens + 1, depth))
+                if needs[target] + _TOKEN < best:
+                    best = needs[target] + _TOKEN
             for target in node.empty:
                 best = min(best, needs[target])
             for kind, after in node.strings:
-                num_tokens, depth = needs[after]
-                best = min(best, Need(num_tokens + of_strings[kind], depth))
+                best = min(best, needs[after] + of_strings[kind] * _TOKEN)
             for rule, after in node.calls:
-                best = min(best, _both(needs[graph.starts[rule]], 1, needs[after]))
+                is_last = nodes[after].is_only_end
+                best = min(best, needs[starts[rule]] if is_last else _both(needs[starts[rule]], 1, needs[after]))
             for repeat in node.repeats:
                 rule, least, _, after = graph.repeats[repeat]
-                best = min(best, _both(needs[graph.starts[rule]], least, needs[after]))
+                best = min(best, _both(needs[starts[rule]], least, needs[after]))
             if best < needs[number]:
                 needs[number] = best
                 has_changed = True
-    return needs
+    return [Need(min(need // _TOKEN, ENDLESS), need % _TOKEN) for need in needs]
 
 
-def _both(inner: Need, times: int, after: Need) -> Need:
+def _order(graph: Graph) -> list[int]:
+    """Return the nodes that are reached, depth first, each after those that it leads to."""
+    order: list[int] = []
+    first = graph.starts[graph.root]
+    seen, path = {first}, [(first, _targets(graph, first))]
+    while path:
+        number, targets = path[-1]
+        following = next((target for target in targets if target not in seen), None)
+        if following is None:
+            order.append(number)
+            path.pop()
+        else:
+            seen.add(following)
+            path.append((following, _targets(graph, following)))
+    return order
+
+
+def _targets(graph: Graph, number: int) -> Iterator[int]:
+    """Yield the nodes that a node leads to, those of other rules too."""
+    node = graph.nodes[number]
+    yield from (target for _, _, target in node.bytes)
+    yield from node.empty
+    yield from (after for _, after in node.strings)
+    for rule, after in node.calls:
+        yield from (after, graph.starts[rule])
+    for repeat in node.repeats:
+        yield from (graph.repeats[repeat].after, graph.starts[graph.repeats[repeat].rule])
+
+
+def _both(inner: int, times: int, after: int) -> int:
     """Return the need of a rule so many times, and of what follows it."""
     if not times:
         return after
-    return Need(min(inner.num_tokens * times + after.num_tokens, ENDLESS), max(inner.depth + 1, after.depth))
+    num_tokens = min(inner // _TOKEN * times + after // _TOKEN, ENDLESS)
+    return num_tokens * _TOKEN + min(max(inner % _TOKEN + 1, after % _TOKEN), _MOST_DEPTH)
 
 
-def _token_targets(nodes: list[Node], start: int, tokens: StructureTokens) -> list[int]:
+def _token_targets(nodes: list[Node], number: int, tokens: StructureTokens) -> Sequence[int]:
     """Return the nodes of a rule that one token leads to from a node, over bytes alone."""
-    found: dict[int, None] = {}
-    todo = [(start, 0)]
-    seen = set(todo)
+    found: list[int] = []
+    at, node = 0, nodes[number]
+    # Most of a schema is one byte after the other.
+    while node.is_one_byte:
+        byte, _, target = node.bytes[0]
+        following = tokens.children(at).get(byte)
+        if following is None:
+            return found
+        at, node = following, nodes[target]
+        if tokens.at(at):
+            found.append(target)
+    todo, seen = [(node, at)], set[tuple[int, int]]()
     while todo:
-        number, at = todo.pop()
+        node, at = todo.pop()
         children = tokens.children(at)
-        for first, last, target in nodes[number].bytes:
-            for byte in range(first, last + 1) if last - first < len(children) else children:
-                child = children.get(byte) if first <= byte <= last else None
-                if child is None:
-                    continue
-                if tokens.at(child):
-                    found[target] = None
-                if (target, child) not in seen:
-                    seen.add((target, child))
-                    todo.append((target, child))
+        reached = [
+            (target, children[byte])
+            for first, last, target in node.bytes
+            for byte in range(first, last + 1)
+            if byte in children
+        ]
+        found += [target for target, child in reached if tokens.at(child)]
         if at:
-            for target in nodes[number].empty:
-                if (target, at) not in seen:
-                    seen.add((target, at))
-                    todo.append((target, at))
-    return list(found)
+            reached += [(target, at) for target in node.empty]
+        for step in reached:
+            if step not in seen:
+                seen.add(step)
+                todo.append((nodes[step[0]], step[1]))
+    return list(dict.fromkeys(found))

@@ -35,8 +35,8 @@ from vocab.matching.structure.places import (
 from vocab.matching.structure.schema import StringKind
 from vocab.matching.structure.tokens import NO_TOKEN, QUOTE, Closing, StructureTokens
 
-MAX_OPEN: Final = 96
-"""Rules that are open around a place: some twenty objects and arrays in one another. Deeper ones are not begun."""
+MAX_OPEN: Final = 64
+"""Rules that are open around a place: thirty or more objects and arrays in one another. Deeper ones are not begun."""
 
 MAX_ROWS: Final = 4096
 """Of one schema and list that are cached, a few kilobytes each."""
@@ -143,8 +143,11 @@ class StructuredList:
         fewest = [states.tokens_to_end(states.start) for states in self.strings]
         self.needs = measure(graph, tokens, [ENDLESS if few is None else few + 1 for few in fewest])
         self.start: Places = pack([Place(graph.starts[graph.root], ())])
-        if self.needs[graph.starts[graph.root]].num_tokens >= ENDLESS:
+        need = self.needs[graph.starts[graph.root]]
+        if need.num_tokens >= ENDLESS:
             raise StructureError("a string that must come cannot be written in the word list")
+        if need.depth > MAX_OPEN:
+            raise StructureError("its shortest answer is nested too deeply: make it flatter")
         self._around: OrderedDict[Places, Around] = OrderedDict()
         self._after: OrderedDict[Places, After] = OrderedDict()
         self._needs_after: dict[int, Need] = {}
@@ -261,7 +264,11 @@ class StructuredList:
         """Yield where a rule begins, unless it would be too deep to be ended."""
         start = self.graph.starts[rule]
         need, after = self.needs[start], self._need_after(frame)
-        if (
+        if frame >= 0 and self.graph.nodes[frame].is_only_end:
+            # A chain of rules, each the last of the one before, opens no more and more.
+            if need.num_tokens < ENDLESS and len(stack) + need.depth <= MAX_OPEN:
+                yield Place(start, stack)
+        elif (
             max(len(stack) + 1 + need.depth, len(stack) + after.depth) <= MAX_OPEN
             and need.num_tokens < ENDLESS
             and after.num_tokens < ENDLESS
@@ -323,8 +330,9 @@ class StructuredList:
                         rest = self.tokens.id_of(self.tokens.token_bytes[token][num_bytes:])
                         targets.setdefault(token, []).extend(self._opened_with(kind, after, rest))
             for byte in self._next_bytes(here, children):
-                following = self._advance(here, byte)
                 child = children[byte]
+                if not (following := self._advance(here, byte)):
+                    continue
                 for token in self.tokens.at(child):
                     targets.setdefault(token, []).append(Thread(AROUND, pack(following)))
                 todo.append((child, num_bytes + 1, self._expand(following)))
@@ -333,11 +341,9 @@ class StructuredList:
 
     def _make_after(self, places: Places) -> After:
         targets: dict[int, dict[int, list[Thread]]] = {NO_TOKEN: {}}
-        todo: list[tuple[Closing, bytes, _Expanded, Places]] = [
-            (self.tokens.closing, b"", self._expand(unpack(places)), places)
-        ]
+        todo = [(self.tokens.closing, self._expand(unpack(places)), places)]
         while todo:
-            place, read, here, at = todo.pop()
+            place, here, at = todo.pop()
             for token, before in place.tokens:
                 targets.setdefault(before, {}).setdefault(token, []).append(Thread(AROUND, at))
             if QUOTE in place.following:
@@ -346,9 +352,11 @@ class StructuredList:
                         opened = list(self._opened_with(kind, after, self.tokens.id_of(spelled)))
                         for token, before in tokens:
                             targets.setdefault(before, {}).setdefault(token, []).extend(opened)
-            for byte in self._next_bytes(here, place.following):
-                following = self._advance(here, byte)
-                todo.append((place.following[byte], read + bytes((byte,)), self._expand(following), pack(following)))
+            todo += [
+                (place.following[byte], self._expand(following), pack(following))
+                for byte in self._next_bytes(here, place.following)
+                if (following := self._advance(here, byte))
+            ]
         rows = {before: self._row(one) for before, one in targets.items()}
         return After(
             self.need(places), rows.pop(NO_TOKEN), {before: row for before, row in rows.items() if row.targets}, {}

@@ -332,7 +332,7 @@ def _types(schema: dict[str, Any], pointer: str) -> list[str]:
     """Return the types of a schema; those that its keywords imply, where it names none."""
     given = schema.get("type")
     if given is None:
-        implied = [name for name in ("object", "array", "string") if _OF_TYPE[name] & schema.keys()]
+        implied = [name for name in ("object", "array", "string", "number") if _OF_TYPE[name] & schema.keys()]
         return implied[:1]
     types = [given] if isinstance(given, str) else given
     if not isinstance(types, list) or not types:

@@ -30,7 +30,11 @@ from vocab.matching.structure.rows import After, StructuredList
 
 
 class StructuredStates:
-    """The states of one JSON answer; not thread-safe."""
+    """The states of one JSON answer; not thread-safe.
+
+    A budget has room for the stop token too, so that an answer ends with it: clients take one that ends with its
+    budget for one that was cut.
+    """
 
     def __init__(self, of: StructuredList) -> None:
         self._of = of
@@ -50,6 +54,11 @@ class StructuredStates:
 
     def fill(self, out: Int32Array, state: State, budget: int, stops: Int32Array = NO_TOKENS) -> None:
         """Write the mask of a state, as ``ListStates.fill``."""
+        if budget == 0:
+            out[:] = 0
+            set_token_bits(out, stops, self.can_stop(state))
+            return
+        budget = _without_stop(budget)
         for index, thread in enumerate(unpack_threads(state)):
             mask = out if not index else np.empty_like(out)
             if thread.kind == AROUND:
@@ -61,6 +70,9 @@ class StructuredStates:
 
     def target(self, state: State, token: int, budget: int) -> State:
         """Return the state that a token leads to, as ``ListStates.target``."""
+        if budget == 0:
+            return ()
+        budget = _without_stop(budget)
         found: list[Thread] = []
         for thread in unpack_threads(state):
             found += self._after_token(thread, token, budget)
@@ -94,7 +106,7 @@ class StructuredStates:
     def tokens_to_end(self, state: State) -> int | None:
         """Return how few tokens complete the answer, as ``ListStates.tokens_to_end``."""
         fewest = min(self._of.need_of(thread, self._strings) for thread in unpack_threads(state))
-        return None if fewest >= ENDLESS else fewest
+        return None if fewest >= ENDLESS else fewest + 1
 
     def check(self, state: State) -> None:
         """Raise ``ValueError`` where a state cannot be one of these, as ``ListStates.check``."""
@@ -201,6 +213,11 @@ class StructuredStates:
         states = self._strings[thread.kind - 1]
         if left is not None and (target := states.target(thread.readings, token, left)):
             yield Thread(thread.kind, thread.places, target)
+
+
+def _without_stop(budget: int) -> int:
+    """Return a budget less the stop token."""
+    return NO_BUDGET if budget == NO_BUDGET else budget - 1
 
 
 TextStates: TypeAlias = ListStates | ControlledStates | StructuredStates

@@ -10,7 +10,9 @@ from deployments.errors import ApiError, BadRequestError, ModelNotFoundError
 from deployments.protocol.generation.chat import UNSUPPORTED_FIELDS
 from deployments.protocol.generation.decoding import COMBINABLE, DEFAULT_SAMPLING
 from deployments.protocol.generation.reader import ChatRequest, ChatRequestReader, check_max_tokens
+from deployments.protocol.generation.structure import listed_schema
 from tests.deployments.front import LIMITS, MODEL, chat_body
+from vocab.matching.structure.schema import StringKind
 
 TOKEN_IDS = [1, 2, 3]
 VOCABULARY = {"vocab_lang": "en", "vocab_n_words": 1000}
@@ -397,6 +399,43 @@ def test_what_could_lead_out_of_a_list_cannot_be_combined_with_a_vocabulary(
     assert "cannot be combined with a vocabulary" in error.message
 
 
+SHEET = {
+    "type": "json_schema",
+    "json_schema": {"name": "sheet", "schema": {"type": "object", "properties": {"a": {"type": "string"}}}},
+}
+
+
+def test_a_schema_beside_a_list_is_read_as_one_of_listed_words() -> None:
+    request = read(response_format=SHEET, **VOCABULARY)
+    schema = listed_schema(request.body)
+    assert schema is not None
+    assert schema.kinds[1:] == (StringKind(),)
+    assert listed_schema(read(**VOCABULARY).body) is None
+    assert listed_schema(read(response_format={"type": "text"}, **VOCABULARY).body) is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"stop": "a"}, "stop"),
+        ({"no_repeat_ngram_size": 2}, "no_repeat_ngram_size"),
+        ({"vocab": {"lang": "en", "layout": "lines"}}, "vocab.layout"),
+        ({"vocab": {"lang": "en", "max_sentences": 2}}, "vocab.max_sentences"),
+    ],
+)
+def test_what_cannot_stand_beside_json_in_a_list_is_named(fields: dict[str, Any], param: str) -> None:
+    error = fault(**{"response_format": SHEET, "vocab": {"lang": "en"}, **fields})
+    assert (error.status, error.param) == (400, param)
+    assert "cannot be combined with JSON in a word list" in error.message
+
+
+def test_a_schema_that_no_list_can_write_is_named_by_its_pointer() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string", "format": "date"}}}
+    error = fault(response_format={"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}, **VOCABULARY)
+    assert (error.status, error.code) == (400, "invalid_schema")
+    assert "#/properties/a/format" in error.message
+
+
 @pytest.mark.parametrize("name", sorted(COMBINABLE.keys() - UNSUPPORTED_FIELDS))
 def test_what_changes_nothing_can_be_combined_with_a_vocabulary(name: str) -> None:
     for value in (None, *COMBINABLE[name]):
@@ -414,6 +453,7 @@ def test_what_changes_nothing_can_be_combined_with_a_vocabulary(name: str) -> No
         ("stop", ["end"]),
         ("seed", 1),
         ("logprobs", True),
+        ("response_format", {"type": "json_object"}),
     ],
 )
 def test_what_stays_inside_a_list_can_be_combined_with_a_vocabulary(name: str, value: Any) -> None:

@@ -32,7 +32,7 @@ def check(world: World, text: str) -> None:
     assert followed.num_whole == len(text)
 
 
-@pytest.mark.parametrize("seed", range(120))
+@pytest.mark.parametrize("seed", range(150))
 def test_what_random_tokens_write_fits_the_schema_within_any_budget(seed: int) -> None:
     rng = random.Random(seed)
     options = ListOptions(end=rng.choice(["word", "sentence"]), punctuation=rng.choice(["standard", "full", "basic"]))
@@ -41,7 +41,7 @@ def test_what_random_tokens_write_fits_the_schema_within_any_budget(seed: int) -
         check(world, world.walk(rng, world.fewest + spare))
 
 
-@pytest.mark.parametrize("seed", range(120))
+@pytest.mark.parametrize("seed", range(150))
 def test_what_fits_the_schema_can_be_written(seed: int) -> None:
     rng = random.Random(1000 + seed)
     lang = rng.choice(list(LISTS))
@@ -102,10 +102,11 @@ def test_marks_are_written_as_json_has_them(text: str) -> None:
 
 def test_one_token_may_close_a_string_and_open_the_next() -> None:
     world = World.of({"type": "array", "items": {"type": "string"}}, options=ListOptions(punctuation="full"))
-    states, state = StructuredStates(world.structured), None
+    states = StructuredStates(world.structured)
+    state = states.start
     for piece in ('["', "the", '.", "', "dog", '"]'):
         token = world.facts.token_bytes.index(piece.encode())
-        state = states.target(states.start if state is None else state, token, -1)
+        state = states.target(state, token, -1)
         assert state, piece
     assert states.can_stop(state)
 
@@ -134,7 +135,7 @@ def test_lists_within_lists_are_not_nested_without_end() -> None:
     world = World.of({"$ref": "#/$defs/l", "$defs": {"l": {"type": "array", "items": {"$ref": "#/$defs/l"}}}})
     depth = max(text.count("[", 0, 100) for text in (world.walk(random.Random(i), 400) for i in range(5)))
     assert depth > 3
-    deep = "[" * 60 + "]" * 60
+    deep = "[" * 70 + "]" * 70
     assert not world.accepts(deep)
     assert world.accepts("[" * 12 + "]" * 12)
 
@@ -160,7 +161,7 @@ def test_what_the_schemas_author_wrote_may_leave_the_list() -> None:
 
 def test_a_long_array_is_as_long_as_the_schema_says() -> None:
     world = World.of({"type": "array", "items": {"enum": [1]}, "minItems": 300, "maxItems": 10**9})
-    assert world.fewest >= 300
+    assert world.fewest > 300
     text = world.walk(random.Random(1), world.fewest)
     assert len(json.loads(text)) == 300
 
