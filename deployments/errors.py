@@ -34,6 +34,7 @@ from vocab.errors import (
     CompileTimeoutError,
     NoLemmasError,
     OptionsError,
+    StructureError,
     TokenBudgetError,
     UnknownLevelError,
     WordListError,
@@ -236,6 +237,9 @@ def to_api_error(error: BaseException, request_id: str, list_param: str = "vocab
         return BadRequestError(str(error), param=list_param, code="invalid_vocabulary")
     if isinstance(error, OptionsError):
         return BadRequestError(str(error), param="vocab", code="invalid_vocabulary")
+    if isinstance(error, StructureError):
+        # Of a text that is checked; others are known before they come here.
+        return BadRequestError(f"'text' is not JSON of 'schema': {error}.", param="text")
     if isinstance(error, TokenBudgetError):
         return BadRequestError(str(error), param="max_tokens")
     if isinstance(error, CompileQueueError):

@@ -2,17 +2,19 @@
 
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from deployments.contract import VocabularySpec
 from deployments.errors import BadRequestError
 from deployments.protocol.generation.authoring import AuthorMembers
 from deployments.protocol.generation.decoding import DecodingMembers
+from deployments.protocol.generation.structure import JsonSchema
 from deployments.protocol.generation.vocabulary import ChangedWords, VocabularyFields
 from deployments.protocol.validation import AtMost, validate
 from deployments.settings.limits import Limits
-from vocab.errors import InvalidWordListError
+from vocab.errors import InvalidWordListError, StructureError
 from vocab.lists.entries import clean_words
+from vocab.matching.structure.schema import PreparedSchema, prepare
 from vocab.text.formats import Format
 from vocab.text.report import Reason
 
@@ -27,6 +29,9 @@ class CheckRequest(VocabularyFields):
     """Words that the text is meant to have although the list lacks them: they are counted apart."""
     words: bool | None = None
     """Whether the answer has every word of the text with its place, as ``words``; for ``json``."""
+    schema_: Annotated[JsonSchema | None, Field(alias="schema")] = None
+    """The text is JSON of this JSON schema: the strings that it does not fix are checked, and each word that is not
+    allowed has the JSON ``pointer`` to its string; for ``json``."""
 
 
 class CheckedText(NamedTuple):
@@ -37,6 +42,7 @@ class CheckedText(NamedTuple):
     form: Format
     new_words: tuple[str, ...]
     with_words: bool
+    schema: PreparedSchema | None
     list_param: str
 
 
@@ -65,7 +71,13 @@ def read_check(body: Any, *, limits: Limits) -> CheckedText:
     with_words, form = bool(request.words), request.format or "json"
     if with_words and form != "json":
         raise BadRequestError(f"'words' needs 'format' to be 'json', and it is '{form}'.", "words")
-    return CheckedText(spec, request.text, form, new_words, with_words, request.list_param)
+    if request.schema_ is not None and form != "json":
+        raise BadRequestError(f"'schema' needs 'format' to be 'json', and it is '{form}'.", "schema")
+    try:
+        schema = None if request.schema_ is None else prepare(request.schema_)
+    except StructureError as error:
+        raise BadRequestError(f"'schema' cannot stand beside a word list: {error}.", "schema") from None
+    return CheckedText(spec, request.text, form, new_words, with_words, schema, request.list_param)
 
 
 class ListVocabulary(BaseModel):
@@ -112,6 +124,8 @@ class NearestWord(BaseModel):
 
 
 class WordNotAllowed(BaseModel):
+    pointer: str | None = None
+    """Of JSON, to the string; its line is the number of the string."""
     line: int
     column: int
     start: int

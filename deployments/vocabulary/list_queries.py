@@ -33,6 +33,8 @@ from vocab.lists.wordlists import (
     load_word_list,
     words_with,
 )
+from vocab.matching.structure.answers import listed_strings
+from vocab.matching.structure.schema import PreparedSchema
 from vocab.options import ListOptions
 from vocab.text.checker import ListForms, TextChecker
 from vocab.text.formats import Format, NamedReport, render_reports
@@ -70,13 +72,14 @@ class AskWords(NamedTuple):
 
 
 class AskCheck(NamedTuple):
-    """Which words of a text are in a list."""
+    """Which words of a text are in a list; with a ``schema``, of the strings of a JSON text that it does not fix."""
 
     spec: VocabularySpec
     text: str
     form: Format
     new_words: tuple[str, ...] = ()
     with_words: bool = False
+    schema: PreparedSchema | None = None
 
 
 Question: TypeAlias = AskVocabularies | AskWords | AskCheck
@@ -250,8 +253,11 @@ class ListQueries:
         spec.changes.check(word_list.language)
         n_words = spec.n_words or word_list.num_ranks
         checker = TextChecker(word_list, spec.options, n_words, spec.changes, asked.new_words, forms=forms)
-        report = checker.check(asked.text, with_lemmas=asked.with_words)
-        return render_reports([NamedReport(None, report)], asked.form).encode()
+        text, pointers = asked.text, tuple[str, ...]()
+        if asked.schema is not None:
+            text, pointers = listed_strings(asked.schema, text)
+        report = checker.check(text, with_lemmas=asked.with_words)
+        return render_reports([NamedReport(None, report, pointers)], asked.form).encode()
 
     def _load(self, spec: VocabularySpec, owner: str) -> _Listed:
         """Return a list, from the cache or read; a client's own list is not cached."""

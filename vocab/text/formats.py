@@ -24,10 +24,16 @@ code points."""
 
 
 class NamedReport(NamedTuple):
-    """A report and the name of its text; None for a text without one."""
+    """A report of a text.
+
+    Attributes:
+        name: Of the text; None for one without.
+        pointers: Of strings of JSON, each a line of the text, the JSON pointers; empty for other texts.
+    """
 
     name: str | None
     report: TextReport
+    pointers: tuple[str, ...] = ()
 
 
 def render_reports(checked: Sequence[NamedReport], form: Format) -> str:
@@ -85,9 +91,9 @@ def _json_line(named: NamedReport) -> str:
         "has_exactly_the_new_words": report.has_exactly_the_new_words,
         "bands": [band._asdict() for band in report.bands],
         "allowed": list(_allowed_rows(report)),
-        "not_allowed": [_word(report, places, word) for word in report.not_allowed[:MAX_PLACES]],
+        "not_allowed": [_word(named, places, word) for word in report.not_allowed[:MAX_PLACES]],
         "num_not_allowed": len(report.not_allowed),
-        "new": [_word(report, places, word) for word in report.new[:MAX_PLACES]],
+        "new": [_word(named, places, word) for word in report.new[:MAX_PLACES]],
         "new_words": [{"word": word, "count": count} for word, count in report.num_of_declared.items()],
     }
     if report.lemmas is not None:
@@ -111,11 +117,13 @@ def _allowed_rows(report: TextReport) -> Iterator[dict[str, Any]]:
         yield {"word": spelling, "rank": rank, "reason": reason, "count": count}
 
 
-def _word(report: TextReport, places: Places, word: CheckedWord) -> dict[str, Any]:
+def _word(named: NamedReport, places: Places, word: CheckedWord) -> dict[str, Any]:
     """Return a word's record: its place, spelling, rank, lemma, reason, and the nearest listed words."""
+    report = named.report
     note = report.note(word)
     line, column = places.of(word.start)
     return {
+        **({"pointer": named.pointers[line - 1]} if named.pointers else {}),
         "line": line,
         "column": column,
         "start": word.start,
@@ -131,13 +139,15 @@ def _word(report: TextReport, places: Places, word: CheckedWord) -> dict[str, An
 def _csv(checked: Sequence[NamedReport]) -> str:
     """Write the words of all reports that are not allowed, or new, as one CSV table."""
     table: list[Sequence[object]] = [FIELDS]
-    for name, report in checked:
+    for named in checked:
+        report = named.report
         places = Places(report.text)
         rows = (word for word in report.words if not word.is_allowed)
         for word in islice(rows, MAX_PLACES):
-            record = _word(report, places, word)
+            record = _word(named, places, word)
             nearest = "; ".join(listed["word"] for listed in record.pop("nearest"))
-            table.append((name, *record.values(), nearest))
+            record.pop("pointer", None)
+            table.append((named.name, *record.values(), nearest))
     return write_csv(table)
 
 
@@ -167,7 +177,7 @@ _STYLE: Final = (
 
 def _page(checked: Sequence[NamedReport]) -> Iterator[str]:
     """Yield the parts of an HTML page that shows the reports."""
-    title = html.escape(", ".join(name for name, _ in checked if name) or "A text and its words")
+    title = html.escape(", ".join(name for name, *_ in checked if name) or "A text and its words")
     # Nothing is fetched or run, whatever the text holds.
     policy = "default-src 'none'; style-src 'unsafe-inline'"
     yield (
@@ -175,7 +185,7 @@ def _page(checked: Sequence[NamedReport]) -> Iterator[str]:
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
     )
-    for name, report in checked:
+    for name, report, _ in checked:
         yield f"<h1>{html.escape(name)}</h1>\n" if name else ""
         yield from _figures(report)
         yield '<div class="t" dir="auto">'

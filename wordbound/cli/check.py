@@ -1,5 +1,6 @@
 """``wordbound check``: which words of a text are in a list, and where those are that are not."""
 
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,8 +9,10 @@ from typing import Annotated, Final
 import typer
 
 from vocab.documents import MAX_FILE_BYTES, text_of
-from vocab.errors import DocumentError, EmptyWordListError, VocabularyError
+from vocab.errors import DocumentError, EmptyWordListError, StructureError, VocabularyError
 from vocab.lists.wordlists import words_of_file
+from vocab.matching.structure.answers import listed_strings
+from vocab.matching.structure.schema import PreparedSchema, prepare
 from vocab.options import ListOptions
 from vocab.text.checker import TextChecker
 from vocab.text.formats import FORMATS, NamedReport, Places, format_counts, percent, render_reports, why
@@ -35,6 +38,12 @@ def check(
     new_words: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Words that are meant to be new: counted apart.")
     ] = None,
+    schema: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="A JSON schema: the texts are JSON, and the strings that it does not fix are checked."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write a report of every file, a line of JSON each.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Write the words that are not allowed as CSV.")] = False,
     as_html: Annotated[bool, typer.Option("--html", help="Write the texts as a page, their words marked.")] = False,
@@ -47,18 +56,24 @@ def check(
     flags = dict(zip(FORMATS, (as_json, as_csv, as_html), strict=True))
     if sum(flags.values()) > 1:
         raise typer.BadParameter("choose one of --json, --csv and --html")
+    if schema is not None and (as_csv or as_html):
+        raise typer.BadParameter("--schema goes with --json, or with neither")
     try:
         word_list = named.load()
         changes = named.load_changes()
         changes.check(word_list.language)
         new = () if new_words is None else _new_words(new_words)
         checker = TextChecker(word_list, ListOptions(numbers=numbers), named.num_words(word_list), changes, new)
-        texts = [(name, _read(name)) for name in files]
+        prepared = None if schema is None else _schema(schema)
+        texts = [(name, *_strings(name, _read(name), prepared)) for name in files]
     except (VocabularyError, OSError) as error:
         reason = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else error
         print(f"wordbound check: {reason}", file=sys.stderr)
         raise typer.Exit(FAILED) from None
-    checked = [NamedReport(None if name == STANDARD_INPUT else name, checker.check(text)) for name, text in texts]
+    checked = [
+        NamedReport(None if name == STANDARD_INPUT else name, checker.check(text), pointers)
+        for name, text, pointers in texts
+    ]
     for form, is_asked in flags.items():
         if is_asked:
             # Bytes, for the same output on every system.
@@ -66,7 +81,27 @@ def check(
     if not any(flags.values()):
         for one in checked:
             print("\n".join(_lines(*one)))
-    raise typer.Exit(NOT_ALL_LISTED if any(report.not_allowed for _, report in checked) else ALL_LISTED)
+    raise typer.Exit(NOT_ALL_LISTED if any(one.report.not_allowed for one in checked) else ALL_LISTED)
+
+
+def _schema(path: Path) -> PreparedSchema:
+    """Read the file of ``--schema``."""
+    try:
+        return prepare(json.loads(path.read_bytes()))
+    except ValueError as error:
+        raise StructureError(f"{path}: it is no JSON: {error}") from None
+    except StructureError as error:
+        raise StructureError(f"{path}: {error}") from None
+
+
+def _strings(name: str, text: str, schema: PreparedSchema | None) -> tuple[str, tuple[str, ...]]:
+    """Return the text to check, and the pointers to its lines where it has the strings of a JSON text."""
+    if schema is None:
+        return text, ()
+    try:
+        return listed_strings(schema, text)
+    except StructureError as error:
+        raise StructureError(f"{name}: {error}") from None
 
 
 def _new_words(path: Path) -> tuple[str, ...]:
@@ -90,7 +125,7 @@ def _read(name: str) -> str:
         raise DocumentError(f"{name}: {error}") from None
 
 
-def _lines(name: str | None, report: TextReport) -> Iterator[str]:
+def _lines(name: str | None, report: TextReport, pointers: tuple[str, ...]) -> Iterator[str]:
     """Yield a report of a text for people: counts, coverage, rank bands, and unlisted words with places."""
     heading = f"{name or STANDARD_INPUT}: {format_counts(report)}"
     if report.coverage is None:
@@ -118,9 +153,7 @@ def _lines(name: str | None, report: TextReport) -> Iterator[str]:
     for found in by_key.values():
         first = found[0]
         line, column = places.of(first.start)
+        place = pointers[line - 1] or "/" if pointers else f"{line}:{column}"
         number = f", {len(found)} times" if len(found) > 1 else ""
         nearest = ", ".join(listed.word for listed in report.note(first).nearest)
-        yield (
-            f"    {report.spelling(first)}  ({why(first)}{number}; {line}:{column})"
-            + (f" -> {nearest}" if nearest else "")
-        )
+        yield (f"    {report.spelling(first)}  ({why(first)}{number}; {place})" + (f" -> {nearest}" if nearest else ""))

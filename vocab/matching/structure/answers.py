@@ -4,10 +4,12 @@ It reads the text alone and shares nothing with the states that wrote it.
 """
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
+from vocab.errors import StructureError
 from vocab.matching.structure.schema import (
     FIRST_PLACEHOLDER,
     KEY_NUMBER,
@@ -34,6 +36,34 @@ class AnswerString(NamedTuple):
     pointer: str
     text: str
     kind: int | None
+
+
+class ListedStrings(NamedTuple):
+    """The strings of a JSON text that are to be in a list, to be checked as one text.
+
+    Attributes:
+        text: A line for each string.
+        pointers: The JSON pointer to the string of each line; of a member's name, to the member.
+    """
+
+    text: str
+    pointers: tuple[str, ...]
+
+
+def listed_strings(schema: PreparedSchema, text: str) -> ListedStrings:
+    """Return the strings of a JSON text that its schema leaves to the list, whatever their words.
+
+    Raises:
+        StructureError: The text is no JSON, or does not fit the schema.
+    """
+    try:
+        strings = _read(text, json.loads(schema.text), lambda *_: True)
+    except ValueError as error:
+        raise StructureError(str(error)) from None
+    listed = [one for one in strings if one.kind is not None]
+    # So that each has a line: a line break within a string separates words as a blank does.
+    lines = (re.sub(r"[\r\n]", " ", one.text) for one in listed)
+    return ListedStrings("\n".join(lines), tuple(one.pointer for one in listed))
 
 
 class _Members(list[tuple[str, Any]]):
@@ -66,14 +96,7 @@ class AnswerReader:
         Raises:
             ValueError: ``text`` is no answer of the schema whose strings are texts of the list.
         """
-        try:
-            value = json.loads(text, object_pairs_hook=_Members)
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"it is no JSON: {error}") from None
-        found = _Walk(self._root, self.readers).strings(value, self._root, "")
-        if found is None:
-            raise ValueError("it does not fit the schema, or a string leaves the list")
-        return found
+        return _read(text, self._root, lambda kind, one: self.readers[kind].is_text(one))
 
     def coverage(self, text: str) -> Coverage:
         """Count the words of the strings in the list, as ``TextReader.coverage``: no word is counted as another's.
@@ -110,12 +133,30 @@ class AnswerReader:
         return frozenset(text for text in _fixed_texts(self._root))
 
 
+def _read(text: str, root: Any, is_text: Callable[[int, str], bool]) -> list[AnswerString]:
+    """Return the strings of a JSON text that fits a prepared schema, in order.
+
+    ``is_text`` is whether a string may be one of a kind.
+
+    Raises:
+        ValueError: The text is no JSON, or does not fit the schema.
+    """
+    try:
+        value = json.loads(text, object_pairs_hook=_Members)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"the text is no JSON: {error}") from None
+    found = _Walk(root, is_text).strings(value, root, "")
+    if found is None:
+        raise ValueError("the text does not fit the schema")
+    return found
+
+
 class _Walk:
     """Walk one answer along its schema."""
 
-    def __init__(self, root: Any, readers: list[TextReader]) -> None:
+    def __init__(self, root: Any, is_text: Callable[[int, str], bool]) -> None:
         self._root = root
-        self._readers = readers
+        self._is_text = is_text
         # Choices within choices would be tried again and again.
         self._known: dict[tuple[int, int, str], list[AnswerString] | None] = {}
 
@@ -187,7 +228,7 @@ class _Walk:
 
     def _listed(self, value: Any, kind: int, pointer: str) -> list[AnswerString] | None:
         """Return a string that is a text of the list; None for any other value."""
-        is_text = isinstance(value, str) and self._readers[kind].is_text(value)
+        is_text = isinstance(value, str) and self._is_text(kind, value)
         return [AnswerString(pointer, value, kind)] if is_text else None
 
     def _joined(self, parts: Iterator[list[AnswerString] | None]) -> list[AnswerString] | None:
