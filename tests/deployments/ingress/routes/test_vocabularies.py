@@ -3,6 +3,7 @@
 import io
 import json
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -199,3 +200,85 @@ def test_where_too_many_wait_the_caller_is_told_when_to_come_back(
 def test_an_answer_is_one_line_of_json(front: Front) -> None:
     body = front.post(CHECK, {"text": TEXT, "vocab": EN}).text
     assert body.endswith("\n") and json.loads(body)["object"] == "vocabulary.report"
+
+
+CARD = {
+    "type": "object",
+    "properties": {
+        "kind": {"enum": ["xyzzy"]},
+        "front": {"type": "string"},
+        "tags": {"type": "array", "items": {"type": "string"}},
+    },
+    "required": ["kind", "front"],
+}
+TAGGED = '{"kind": "xyzzy", "front": "The plugh\\ncat", "tags": ["house", "teh \\"cat\\""]}'
+
+
+def test_the_strings_of_json_are_checked_by_its_schema(front: Front) -> None:
+    report = front.post(CHECK, {"text": TAGGED, "schema": CARD, "vocab": EN}).json()
+    assert [(one["word"], one["pointer"]) for one in report["not_allowed"]] == [
+        ("plugh", "/front"),
+        ("cat", "/front"),
+        ("teh", "/tags/1"),
+        ("cat", "/tags/1"),
+    ]
+    assert report["num_words"] == 6
+    assert "pointer" not in front.post(CHECK, {"text": "plugh", "vocab": EN}).json()["not_allowed"][0]
+
+
+def test_the_command_line_names_them_too(front: Front, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "schema.json").write_text(json.dumps(CARD))
+    (tmp_path / "card.json").write_text(TAGGED)
+    checked = [
+        str(tmp_path / "card.json"),
+        "--lang",
+        "en",
+        "--words",
+        "1000",
+        "--schema",
+        str(tmp_path / "schema.json"),
+    ]
+    with pytest.raises(SystemExit) as exit_info:
+        app(["check", *checked])
+    assert exit_info.value.code == 1
+    assert "teh  (rank 28,836; /tags/1)" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        app(["check", *checked, "--json"])
+    answer = front.post(CHECK, {"text": TAGGED, "schema": CARD, "vocab": EN}).json()
+    assert {**answer, "file": checked[0]} == json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "reason"),
+    [
+        ("[", "{}", "schema.json: it is no JSON"),
+        ('{"type": "string", "format": "date"}', '"a"', "schema.json: #/format the strings are written"),
+        ('{"type": "string"}', "{}", "card.json: the text does not fit the schema"),
+        ('{"type": "string"}', "a", "card.json: the text is no JSON"),
+    ],
+)
+def test_what_is_no_json_of_the_schema_is_said(
+    schema: str, text: str, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "schema.json").write_text(schema)
+    (tmp_path / "card.json").write_text(text)
+    with pytest.raises(SystemExit) as exit_info:
+        app(["check", str(tmp_path / "card.json"), "--lang", "en", "--schema", str(tmp_path / "schema.json")])
+    assert exit_info.value.code == 2
+    assert reason in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("fields", "param", "part"),
+    [
+        ({"text": "{}"}, "text", "the text does not fit the schema"),
+        ({"text": "a"}, "text", "the text is no JSON"),
+        ({"text": TAGGED, "format": "csv"}, "schema", "needs 'format' to be 'json'"),
+        ({"text": "1", "schema": {"type": "integer", "multipleOf": 2}}, "schema", "#/multipleOf"),
+        ({"text": "1", "schema": {"$ref": "#/a"}}, "schema", "JSON schema"),
+    ],
+)
+def test_json_that_cannot_be_checked_is_refused(front: Front, fields: dict[str, Any], param: str, part: str) -> None:
+    answer = front.post(CHECK, {"schema": CARD, "vocab": EN, **fields})
+    assert_error(answer, 400, param=param)
+    assert part in answer.json()["error"]["message"]
