@@ -29,7 +29,8 @@ from benchmarks.mapped import read_together  # noqa: E402
 from benchmarks.texts import text_sets  # noqa: E402
 from vocab.artefacts.artefact import ArtefactFolder  # noqa: E402
 from vocab.automaton.compiled_list import CompiledList  # noqa: E402
-from vocab.automaton.frame import Frame, FrameTokens  # noqa: E402
+from vocab.automaton.frame import Frame  # noqa: E402
+from vocab.automaton.frame_tokens import FrameTokens  # noqa: E402
 from vocab.automaton.overlay import Overlay, build_overlay  # noqa: E402
 from vocab.automaton.tokenizer import Speller  # noqa: E402
 from vocab.automaton.trie_builder import build_words  # noqa: E402

@@ -74,7 +74,7 @@ def main() -> None:
     import numpy as np
 
     from vocab.artefacts.artefact import ArtefactFolder
-    from vocab.automaton.frame import FrameTokens
+    from vocab.automaton.frame_tokens import FrameTokens
     from vocab.automaton.tokenizer import load_speller
     from vocab.matching.matcher import Matcher
     from vocab.matching.states import ListStates, frame_for

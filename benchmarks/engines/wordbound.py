@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks.engines import Compiled, Definition, Follower, Form, ModelTokenizer
 from vocab.artefacts.artefact import ArtefactFolder
 from vocab.automaton.compiled_list import CompiledList
-from vocab.automaton.frame import FrameTokens
+from vocab.automaton.frame_tokens import FrameTokens
 from vocab.automaton.tokenizer import load_speller
 from vocab.automaton.trie_builder import build_words
 from vocab.compiler.warm_up import warm_up

@@ -18,7 +18,7 @@ from benchmarks.texts import OPTIONS, text_sets
 from benchmarks.throughput import SUBJECTS
 from vocab.artefacts.artefact import ArtefactFolder
 from vocab.automaton.compiled_list import CompiledList
-from vocab.automaton.frame import FrameTokens
+from vocab.automaton.frame_tokens import FrameTokens
 from vocab.lists.wordlists import WordList
 from vocab.matching.reference import GrammarReference
 from vocab.matching.states import ListStates, frame_for

@@ -14,7 +14,8 @@ from benchmarks.prose.free_model import FreeModel
 from benchmarks.prose.records import Cell, Record, Records
 from benchmarks.prose.served import missing
 from vocab.automaton.compiled_list import CompiledList
-from vocab.automaton.frame import Frame, FrameTokens
+from vocab.automaton.frame import Frame
+from vocab.automaton.frame_tokens import FrameTokens
 from vocab.automaton.tokenizer import load_speller
 from vocab.automaton.trie_builder import build_words
 from vocab.decoding.select import words_of

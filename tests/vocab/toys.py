@@ -6,7 +6,7 @@ import numpy as np
 
 from vocab.arrays.byte_trie import Int32Array
 from vocab.automaton.compiled_list import CompiledList
-from vocab.automaton.frame import FrameTokens
+from vocab.automaton.frame_tokens import FrameTokens
 from vocab.automaton.overlay import Overlay
 from vocab.automaton.tokenizer import Speller, TokenizerFacts
 from vocab.automaton.trie_builder import build_words

@@ -5,7 +5,6 @@ state has edges by token, and *ways* to the roots of the words (``vocab.automato
 words may be cut into tokens in any way: only words are held to their tokenizer's spelling.
 """
 
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, TypeAlias
@@ -14,21 +13,17 @@ import numpy as np
 import numpy.typing as npt
 
 from vocab.arrays.byte_trie import Int32Array, Uint8Array, group_starts
-from vocab.arrays.kernels import kernel
 from vocab.arrays.numbers import Numbers
 from vocab.automaton.compiled_list import ELISION, NO_KIND, POSSESSABLE, POSSESSIVE, WORD, Root
-from vocab.automaton.tokenizer import TokenizerFacts
+from vocab.automaton.frame_tokens import FrameTokens, run_tokens
 from vocab.automaton.trie_builder import MAX_ROOTS, too_many_runs
-from vocab.marks import APOSTROPHES, BLANK, LINE_BREAK, POSSESSIVE_LETTER
+from vocab.marks import APOSTROPHES, BLANK, LINE_BREAK
 from vocab.options import Case, ListOptions
 from vocab.text.gaps import GapAutomaton, build_gap_automaton
 
 CAPITAL, SENTENCE = 1, 2
 """Bits of a mode: a listed word may have a capital; a sentence starts, where an added word may have one."""
 NUM_MODES: Final = 4
-
-_MAX_TOKEN_BYTES: Final = 24
-"""Of a token between words; runs of blanks and dashes are longer and never allowed."""
 
 MAX_STATES: Final = 1 << 13
 """1 s and 100 MB to make, in the compile process and in each engine. Every run of marks with which entries begin or end
@@ -42,52 +37,7 @@ _JSON_QUOTE: Final = '"'
 _ESCAPED: Final = (_JSON_QUOTE, LINE_BREAK)
 """What cannot stand in a JSON string as it is."""
 
-_APOSTROPHES: Final = tuple(map(str.encode, APOSTROPHES))
 _DEAD: Final = -1
-
-
-@dataclass(frozen=True)
-class FrameTokens:
-    """The tokens of a tokenizer that have no letter, but for the last one of a possessive.
-
-    Attributes:
-        ids: int32 (tokens,), ascending.
-        spelled: uint8 (tokens, bytes), padded with zeros.
-        lengths: int32 (tokens,).
-        blank: The token of a lone blank; -1 for none.
-    """
-
-    ids: Int32Array
-    spelled: Uint8Array
-    lengths: Int32Array
-    blank: int
-
-    @classmethod
-    def of(cls, facts: TokenizerFacts) -> "FrameTokens":
-        """Collect the tokens without letters of a tokenizer, as a padded matrix of bytes."""
-        tokens = [
-            (token, spelled)
-            for token, spelled in enumerate(facts.token_bytes)
-            if 0 < len(spelled) <= _MAX_TOKEN_BYTES and not _has_letter(spelled)
-        ]
-        lengths = np.fromiter((len(spelled) for _, spelled in tokens), dtype=np.int32, count=len(tokens))
-        matrix = np.zeros((len(tokens), int(lengths.max(initial=1))), dtype=np.uint8)
-        for row, (_, spelled) in zip(matrix, tokens, strict=True):
-            row[: len(spelled)] = np.frombuffer(spelled, dtype=np.uint8)
-        ids = np.fromiter((token for token, _ in tokens), dtype=np.int32, count=len(tokens))
-        blank = next((token for token, spelled in tokens if spelled == BLANK.encode()), -1)
-        return cls(ids, matrix, lengths, blank)
-
-
-def _has_letter(spelled: bytes) -> bool:
-    """Return whether a token has a letter, other than the last one of a possessive."""
-    if spelled.endswith(POSSESSIVE_LETTER.encode()):
-        rest = spelled[:-1]
-        return bool(rest) and (not rest.endswith(_APOSTROPHES) or _has_letter(rest))
-    if spelled.isascii():
-        # The fast case: translate() is compiled code.
-        return spelled.lower() != spelled or spelled.upper() != spelled
-    return any(unicodedata.category(char)[0] in "LM" for char in spelled.decode("utf-8", "ignore"))
 
 
 class Way(NamedTuple):
@@ -401,20 +351,6 @@ class _Builder:
         is_padding = np.arange(spelled.shape[1]) >= lengths[:, None]
         is_used: npt.NDArray[np.bool_] = np.all(is_known[spelled] | is_padding, axis=1)
         used = np.flatnonzero(is_used)
-        reached = _run_tokens(table, spelled[used], lengths[used])
+        reached = run_tokens(table, spelled[used], lengths[used])
         sources, columns = np.nonzero(reached >= 0)
         return sources.astype(np.int32), self._tokens.ids[used[columns]], reached[sources, columns]
-
-
-@kernel
-def _run_tokens(table: Int32Array, spelled: Uint8Array, lengths: Int32Array) -> Int32Array:
-    """Return the state after each token, by the state before it, int32 (states, tokens)."""
-    reached = np.empty((len(table), len(lengths)), np.int32)
-    for source in range(len(table)):
-        for token in range(len(lengths)):
-            state, depth = np.int32(source), 0
-            while state >= 0 and depth < lengths[token]:
-                state = table[state, spelled[token, depth]]
-                depth += 1
-            reached[source, token] = state
-    return reached

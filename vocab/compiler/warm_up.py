@@ -6,7 +6,7 @@ With numba's cache on disk this takes a fraction of a second, without it a minut
 import numpy as np
 
 from vocab.artefacts.artefact import words_from_bytes, words_to_bytes
-from vocab.automaton.frame import FrameTokens
+from vocab.automaton.frame_tokens import FrameTokens
 from vocab.automaton.overlay import build_overlay
 from vocab.automaton.tokenizer import byte_speller
 from vocab.automaton.trie_builder import build_words

@@ -36,7 +36,8 @@ from vocab.arrays.tensors import Array, read_tensors, write_tensors
 from vocab.artefacts.artefact import overlay_to_bytes
 from vocab.artefacts.store import ArtefactStore, SharedStore
 from vocab.automaton.compiled_list import CompiledList
-from vocab.automaton.frame import Frame, FrameTokens
+from vocab.automaton.frame import Frame
+from vocab.automaton.frame_tokens import FrameTokens
 from vocab.automaton.overlay import build_overlay, overlay_digest
 from vocab.automaton.tokenizer import Speller, TokenizerFacts, byte_speller, load_speller
 from vocab.automaton.trie_builder import build_words, words_digest

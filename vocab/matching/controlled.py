@@ -65,13 +65,13 @@ class ControlledStates:
 
     @property
     def start(self) -> State:
-        return _pack_state(self._first, self._states.start)
+        return self._first.pack(self._states.start)
 
     def begin(self, place: int | None) -> State:
         """Return the state after what a client wrote, as ``ListStates.begin``; a sentence begun there counts."""
         readings = self._states.begin(place)
         starts = any(self.frame.modes[context] & SENTENCE for _, context in self._states.ways(readings[0]))
-        return _pack_state(self._first._replace(num_sentences=int(not starts)), readings)
+        return self._first._replace(num_sentences=int(not starts)).pack(readings)
 
     def begin_after(self, num_tokens: int) -> None:
         """Subtract tokens written before the text from the budget over which required words are spread."""
@@ -79,7 +79,7 @@ class ControlledStates:
 
     def progress(self, state: State) -> Progress:
         """Return what the controls count of a text in this state, its last word as if it ended here."""
-        progress, readings = self._unpack_state(state)
+        progress, readings = Progress.unpack(state, len(self._all_used))
         return self._after_word(progress, readings)
 
     def num_missing(self, state: State) -> int:
@@ -88,7 +88,7 @@ class ControlledStates:
 
     def fill(self, out: Int32Array, state: State, budget: int, stops: Int32Array = NO_TOKENS) -> None:
         """Write the mask of a state under the controls, as ``ListStates.fill``."""
-        progress, readings = self._unpack_state(state)
+        progress, readings = Progress.unpack(state, len(self._all_used))
         after = self._after_word(progress, readings)
         may_stop = self._may_stop(after) and self._is_complete(progress, readings)
         for course in self._courses(progress, after, budget):
@@ -102,7 +102,7 @@ class ControlledStates:
 
     def target(self, state: State, token: int, budget: int) -> State:
         """Return the state that a token leads to under the controls, as ``ListStates.target``."""
-        progress, readings = self._unpack_state(state)
+        progress, readings = Progress.unpack(state, len(self._all_used))
         after = self._after_word(progress, readings)
         may_stop = self._may_stop(after) and self._is_complete(progress, readings)
         for course in self._courses(progress, after, budget):
@@ -113,7 +113,7 @@ class ControlledStates:
                 if not self._scratch[token >> 5] >> np.int32(token & 31) & 1:
                     return ()
             if found:
-                return _pack_state(self._next(progress, after, readings, token, found), found)
+                return self._next(progress, after, readings, token, found).pack(found)
             course.fill(self._scratch, readings, budget)
             if self._scratch.any() or (may_stop and not course.is_forced):
                 return ()
@@ -121,24 +121,26 @@ class ControlledStates:
 
     def can_stop(self, state: State) -> bool:
         """Return whether a text is complete, whatever the author still asks, as ``ListStates.can_stop``."""
-        return self._is_complete(*self._unpack_state(state))
+        return self._is_complete(*Progress.unpack(state, len(self._all_used)))
 
     def readings(self, state: State) -> State:
         """Return the readings of a state, as ``ListStates`` has them."""
-        return self._unpack_state(state)[1]
+        return Progress.unpack(state, len(self._all_used))[1]
 
     def may_stop(self, state: State) -> bool:
         """Return whether a text is complete, and has what the author asks of it."""
-        progress, readings = self._unpack_state(state)
+        progress, readings = Progress.unpack(state, len(self._all_used))
         return self._may_stop(self._after_word(progress, readings)) and self._is_complete(progress, readings)
 
     def is_in_word(self, state: State) -> bool:
         """Return whether the text ends in a word, as ``ListStates.is_in_word``."""
-        return self._states.is_in_word(self._unpack_state(state)[1])
+        return self._states.is_in_word(self.readings(state))
 
     def continues_word(self, state: State, token: int, target: State) -> bool:
         """Return whether a token goes on with the open word, as ``ListStates.continues_word``."""
-        return self._states.continues_word(self._unpack_state(state)[1], token, self._unpack_state(target)[1])
+        return self._states.continues_word(
+            Progress.unpack(state, len(self._all_used))[1], token, Progress.unpack(target, len(self._all_used))[1]
+        )
 
     def is_bound_by(self, budget: int) -> bool:
         """Return whether a budget may change a mask, as ``ListStates.is_bound_by``."""
@@ -146,7 +148,7 @@ class ControlledStates:
 
     def tokens_to_end(self, state: State) -> int | None:
         """Return how few tokens complete a text, whatever the author asks, as ``ListStates.tokens_to_end``."""
-        return self._states.tokens_to_end(self._unpack_state(state)[1])
+        return self._states.tokens_to_end(self.readings(state))
 
     def check(self, state: State) -> None:
         """Raise ``ValueError`` where a state cannot be one of these, as ``ListStates.check``."""
@@ -156,13 +158,6 @@ class ControlledStates:
         if not self._header <= length < len(state) or min(state[:length]) < 0:
             raise ValueError("this is no state of a text with these controls")
         self._states.check(state[length:])
-
-    def _unpack_state(self, state: State) -> tuple[Progress, State]:
-        """Split a state into its progress and its readings."""
-        length, end_of_header, num_used = state[0], self._header, len(self._all_used)
-        since_new, num_words, num_sentences = state[1:4]
-        used, rests = state[4 : 4 + num_used], state[4 + num_used : end_of_header]
-        return Progress(since_new, num_words, num_sentences, used, rests, state[end_of_header:length]), state[length:]
 
     # What the author's wishes come to at a state.
 
@@ -398,10 +393,3 @@ class ControlledStates:
             if node < self.words.num_nodes:
                 found += tokens[start[node] : start[node + 1]].tolist()
         return frozenset(found)
-
-
-def _pack_state(progress: Progress, readings: State) -> State:
-    """Join progress and readings into one state."""
-    counts = progress.since_new, progress.num_words, progress.num_sentences
-    header = (*counts, *progress.used, *progress.rests, *progress.introduced)
-    return (len(header) + 1, *header, *readings)

@@ -113,3 +113,16 @@ class Progress(NamedTuple):
     used: tuple[int, ...]
     rests: tuple[int, ...]
     introduced: tuple[int, ...] = ()
+
+    def pack(self, readings: tuple[int, ...]) -> tuple[int, ...]:
+        """Join progress and readings into one state."""
+        header = (self.since_new, self.num_words, self.num_sentences, *self.used, *self.rests, *self.introduced)
+        return (len(header) + 1, *header, *readings)
+
+    @classmethod
+    def unpack(cls, state: tuple[int, ...], num_required: int) -> tuple["Progress", tuple[int, ...]]:
+        """Split a state into its progress, with so many required words, and its readings."""
+        length, end_of_used, end_of_rests = state[0], 4 + num_required, 4 + 2 * num_required
+        used, rests, introduced = state[4:end_of_used], state[end_of_used:end_of_rests], state[end_of_rests:length]
+        since_new, num_words, num_sentences = state[1:4]
+        return cls(since_new, num_words, num_sentences, used, rests, introduced), state[length:]

@@ -15,7 +15,8 @@ from cachetools import LRUCache
 
 from vocab.artefacts.artefact import ArtefactFolder, check_overlay
 from vocab.automaton.compiled_list import CompiledList
-from vocab.automaton.frame import Frame, FrameTokens
+from vocab.automaton.frame import Frame
+from vocab.automaton.frame_tokens import FrameTokens
 from vocab.automaton.overlay import Overlay
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.errors import ArtefactError

@@ -17,7 +17,8 @@ import numpy as np
 
 from vocab.arrays.byte_trie import Int32Array
 from vocab.automaton.compiled_list import NEVER, CompiledList, TrieArrays
-from vocab.automaton.frame import NUM_MODES, Frame, FrameTokens, build_frame
+from vocab.automaton.frame import NUM_MODES, Frame, build_frame
+from vocab.automaton.frame_tokens import FrameTokens
 from vocab.automaton.overlay import Overlay, build_overlay
 from vocab.automaton.tokenizer import Speller
 from vocab.automaton.trie_builder import build_words

@@ -18,7 +18,6 @@ from deployments.protocol.generation.structure import listed_schema
 from deployments.replica.answers.authoring import AUTHOR_FIELDS, AuthoredText
 from deployments.replica.answers.constrained_answer import AnswerRules, StreamFilter, finish_answer, to_engine_error
 from deployments.replica.answers.forms import answer_form, with_model, with_timing
-from deployments.replica.answers.json_answer import json_constraint
 from deployments.replica.engine import configuration, engine
 from deployments.replica.engine.adapters import LoadedAdapters, name_of
 from deployments.replica.engine.node_lists import NodeList, NodeLists
@@ -238,10 +237,9 @@ class ChatAnswerer:
                 # What goes back and what searches by p would be misled.
                 bias = authored.logit_bias(self._prompts.tokenizer)
                 request = request.with_body(logit_bias=bias | body.get("logit_bias", {}))
-        schema = listed_schema(body)
-        if schema is not None:
-            limits = {"max_tokens": max_tokens, "min_tokens": min_tokens}
-            answers, grammar = await asyncio.to_thread(json_constraint, self._states, listed, schema, **limits)
+        if (schema := listed_schema(body)) is not None:
+            made = asyncio.to_thread(listed.json_constraint, schema, self._states, max_tokens, min_tokens)
+            answers, grammar = await made
             rules = self._rules(body, listed, answers, search)
             request = request.with_body(response_format=None)
         else:
@@ -266,9 +264,8 @@ class ChatAnswerer:
         request = request.with_body(min_tokens=0)
         if configuration.has_reasoning_parser(self._settings):
             request = request.with_body(**self._thinking_fields(body, vocabulary))
-        details = self._recorder(body)
+        details, cost = self._recorder(body), None
         stream, form = StreamFilter(rules), answer_form(body, details)
-        cost: AnswerCost | None = None
         asked = await self._engine_request(request, search, grammar, details)
         async for item in engine.answer(self._server, asked):
             if isinstance(item, AnswerCost):

@@ -14,10 +14,13 @@ from typing import Any, Final, Literal
 from weakref import WeakValueDictionary
 
 from deployments.contract import USUAL_OPTIONS, ResolvedVocabulary
+from deployments.errors import EngineError
+from deployments.protocol.generation.structure import SCHEMA_FIELD
 from deployments.single_flight import SingleFlight
 from vocab.artefacts.store import ArtefactStore
 from vocab.errors import ArtefactError, StructureError
 from vocab.matching.controls import Controls
+from vocab.matching.engine_cache import EngineCache
 from vocab.matching.reference import MARK, GrammarReference
 from vocab.matching.structure.answers import AnswerReader
 from vocab.matching.structure.schema import PreparedSchema, StringKind
@@ -154,12 +157,30 @@ class NodeList:
             schema=schema,
         )
 
-    def answer_reader(self, schema: PreparedSchema) -> AnswerReader:
-        """Return the reader of a schema's answers.
+    def json_constraint(
+        self, schema: PreparedSchema, states: EngineCache, max_tokens: int, min_tokens: int
+    ) -> tuple[AnswerReader, str]:
+        """Return the reader of a schema's answers, and their grammar for the engine.
 
         Raises:
-            StructureError: The list has words that no JSON string has as they are.
+            EngineError: With status 400: no answer can be written in the list, or none fits into ``max_tokens``.
         """
+        reference = replace(self.reference(max_tokens, schema), min_tokens=min_tokens)
+        try:
+            reader, answers = self._answer_reader(schema), states.for_text(reference)
+        except StructureError as error:
+            message = f"'{SCHEMA_FIELD}' cannot be written in this word list: {error}."
+            raise EngineError(400, message, param=SCHEMA_FIELD) from None
+        fewest = answers.tokens_to_end(answers.start)
+        if fewest is None or fewest > max_tokens:
+            message = (
+                f"'max_tokens' must be at least {fewest}: an answer of this schema in this word list needs as many."
+            )
+            raise EngineError(400, message, param="max_tokens")
+        return reader, reference.to_ebnf()
+
+    def _answer_reader(self, schema: PreparedSchema) -> AnswerReader:
+        """Return the reader of a schema's answers; raise ``StructureError`` for a list that no JSON string holds."""
         words = "".join((*self.listed.word_list.up_to(self.n_words).words, *self.changes.extra_words))
         if '"' in words or "\\" in words:
             raise StructureError("the list has words with a quotation mark or a backslash: leave them out of it")

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from tests import recogniser
 from tests.vocab.toys import STOP, allowed_tokens, matcher_of, reads, toy_states, toy_tokenizer
 from vocab.automaton.compiled_list import Root
-from vocab.automaton.frame import FrameTokens, build_frame
+from vocab.automaton.frame import build_frame
+from vocab.automaton.frame_tokens import FrameTokens
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.errors import ListTooLargeError
 from vocab.options import Case, ListOptions

@@ -9,7 +9,7 @@ from transformers import AutoTokenizer
 
 from tests.vocab.toys import toy_speller, toy_tokenizer, toy_words
 from vocab.automaton.compiled_list import Root
-from vocab.automaton.frame import FrameTokens
+from vocab.automaton.frame_tokens import FrameTokens
 from vocab.automaton.overlay import build_overlay, overlay_digest
 from vocab.automaton.tokenizer import Speller
 from vocab.automaton.trie_builder import build_words

@@ -335,11 +335,8 @@ def _types(schema: dict[str, Any], pointer: str) -> list[str]:
         implied = [name for name in ("object", "array", "string", "number") if _OF_TYPE[name] & schema.keys()]
         return implied[:1]
     types = [given] if isinstance(given, str) else given
-    if not isinstance(types, list) or not types:
-        _refuse(f"{pointer}/type", "must be a type, or a list of types")
-    for one in types:
-        if one not in _OF_TYPE:
-            _refuse(f"{pointer}/type", f"must be one of {', '.join(_OF_TYPE)}")
+    if not isinstance(types, list) or not types or not all(one in _OF_TYPE for one in types):
+        _refuse(f"{pointer}/type", f"must be one of {', '.join(_OF_TYPE)}, or a list of these")
     return list(dict.fromkeys(types))
 
 

@@ -45,7 +45,7 @@ def in_object(**members: Any) -> dict[str, Any]:
         ({"type": "integer", "multipleOf": 2}, "#/multipleOf leave it out"),
         ({"type": "integer", "minimum": "1"}, "#/minimum must be a number between"),
         ({"type": "number", "maximum": float("inf")}, "#/maximum must be a number between"),
-        ({"type": []}, "#/type must be a type, or a list of types"),
+        ({"type": []}, "#/type must be one of object, array"),
         ({"$ref": 1}, "#/$ref must be a string"),
         ({"$ref": "#/$defs/a", "$defs": []}, "#/$defs must be an object"),
         ({"type": "string", "nullable": True}, "#/nullable is not JSON Schema"),

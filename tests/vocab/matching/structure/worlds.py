@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.vocab.toys import STOP, allowed_tokens, toy_speller, toy_tokenizer, word_list
-from vocab.automaton.frame import FrameTokens
+from vocab.automaton.frame_tokens import FrameTokens
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.automaton.trie_builder import build_words
 from vocab.matching.matcher import Matcher
