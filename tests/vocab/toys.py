@@ -13,6 +13,7 @@ from vocab.automaton.trie_builder import build_words
 from vocab.lists.wordlists import WordList
 from vocab.matching.matcher import Matcher
 from vocab.matching.states import ListStates, State, frame_for
+from vocab.matching.structure.states import TextStates
 from vocab.options import ListOptions
 from vocab.text.changes import NO_CHANGES, ListChanges
 
@@ -98,7 +99,7 @@ def tokens_of(row: Int32Array) -> set[int]:
     return set(np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")).tolist())
 
 
-def reads(states: ListStates, facts: TokenizerFacts, text: str, budget: int = -1) -> tuple[bool, bool]:
+def reads(states: TextStates, facts: TokenizerFacts, text: str, budget: int = -1) -> tuple[bool, bool]:
     """Whether some tokens that may come spell a text, as the beginning of a text and as a whole one."""
     spelled = text.encode()
     reached: list[set[State]] = [set() for _ in range(len(spelled) + 1)]
@@ -111,6 +112,6 @@ def reads(states: ListStates, facts: TokenizerFacts, text: str, budget: int = -1
     return bool(reached[-1]), any(map(states.can_stop, reached[-1]))
 
 
-def can_spell(states: ListStates, facts: TokenizerFacts, text: str) -> bool:
+def can_spell(states: TextStates, facts: TokenizerFacts, text: str) -> bool:
     """Whether some tokens that may come spell a text, after which the text may end."""
     return reads(states, facts, text)[1]

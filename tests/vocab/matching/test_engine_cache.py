@@ -14,11 +14,13 @@ from vocab.artefacts.artefact import ArtefactFolder, overlay_to_bytes
 from vocab.automaton.compiled_list import CompiledList
 from vocab.automaton.overlay import build_overlay
 from vocab.automaton.trie_builder import build_words
-from vocab.errors import ArtefactError
+from vocab.errors import ArtefactError, StructureError
 from vocab.matching import engine_cache
 from vocab.matching.engine_cache import EngineCache
 from vocab.matching.matcher import Matcher
 from vocab.matching.reference import GrammarReference
+from vocab.matching.structure.graph import Graph
+from vocab.matching.structure.schema import PreparedSchema, prepare
 from vocab.options import ListOptions
 from vocab.text.changes import ListChanges
 
@@ -71,6 +73,27 @@ def test_a_reference_gives_the_list_with_its_changes(folder: ArtefactFolder, lis
     ):
         for _ in range(2):
             assert texts(lists, one) == {"the cat": is_cat, "the sat": is_sat, "the Ana": is_ana, "Ana the": is_ana}
+
+
+def test_a_schema_is_read_once_and_its_strings_are_of_the_list(
+    folder: ArtefactFolder, listed: CompiledList, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads, read = list[PreparedSchema](), Graph.of
+
+    def counted(schema: PreparedSchema) -> Graph:
+        reads.append(schema)
+        return read(schema)
+
+    monkeypatch.setattr(Graph, "of", counted)
+    lists = cache(folder)
+    schema = prepare({"type": "array", "items": {"type": "string"}})
+    for n_words, is_sat in ((3, True), (2, False), (3, True)):
+        states = lists.for_text(replace(reference(listed, n_words), schema=schema))
+        assert can_spell(states, TOKENIZER, '["the cat"]')
+        assert can_spell(states, TOKENIZER, '["the sat"]') == is_sat
+    assert len(reads) == 2
+    with pytest.raises(StructureError, match="cannot be written in the word list"):
+        lists.for_text(replace(reference(listed, -(2**30)), schema=prepare({"type": "string"})))
 
 
 def test_options_are_those_of_the_reference(folder: ArtefactFolder, listed: CompiledList) -> None:

@@ -157,7 +157,7 @@ class StructuredList:
     @property
     def num_bytes(self) -> int:
         """Estimate the bytes of the graph and of the rows made so far, without those of the lists."""
-        return 200 * len(self.graph.nodes) + (4 * self.num_words + 4096) * (len(self._around) + len(self._after))
+        return 200 * len(self.graph.nodes) + 8192 * (len(self._around) + len(self._after))
 
     def string_states(self) -> tuple[ListStates | ControlledStates, ...]:
         """Return the states of strings by kind, for one text."""

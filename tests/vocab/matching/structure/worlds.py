@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tests.vocab.toys import STOP, allowed_tokens, toy_speller, toy_tokenizer, word_list
+from tests.vocab.toys import STOP, allowed_tokens, can_spell, toy_speller, toy_tokenizer, word_list
 from vocab.automaton.frame_tokens import FrameTokens
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.automaton.trie_builder import build_words
 from vocab.matching.matcher import Matcher
-from vocab.matching.states import ListStates, State, frame_for
+from vocab.matching.states import ListStates, frame_for
 from vocab.matching.structure.answers import AnswerReader
 from vocab.matching.structure.graph import Graph
 from vocab.matching.structure.rows import StructuredList
@@ -97,15 +97,7 @@ class World:
 
     def accepts(self, text: str) -> bool:
         """Whether some tokens of the tokenizer spell a text that the states allow."""
-        states, spelled = StructuredStates(self.structured), text.encode()
-        at: list[set[State]] = [set() for _ in range(len(spelled) + 1)]
-        at[0].add(states.start)
-        for place, here in enumerate(at):
-            for token, of_token in enumerate(self.facts.token_bytes):
-                if of_token and spelled.startswith(of_token, place):
-                    found = (states.target(state, token, -1) for state in here)
-                    at[place + len(of_token)] |= {target for target in found if target}
-        return any(map(states.can_stop, at[-1]))
+        return can_spell(StructuredStates(self.structured), self.facts, text)
 
 
 def random_schema(rng: random.Random, depth: int = 0) -> Any:
