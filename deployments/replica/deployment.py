@@ -155,9 +155,8 @@ class Replica(LLMServer):
     async def answer(self, request: TextRequest) -> AsyncGenerator[Answer, None]:
         """Answer a chat or completion: yield ``BEGUN`` at its turn, then what ``ChatAnswerer.answer`` yields."""
         # Before its turn: others use the engine meanwhile.
-        in_list = request.vocabulary is not None
-        refusal = await self._structures.refusal(request.body, request.caller.owner, in_list=in_list)
-        if refusal is not None:
+        owner, in_list = request.caller.owner, request.vocabulary is not None
+        if (refusal := await self._structures.refusal(request.body, owner, in_list=in_list)) is not None:
             yield refusal.item
             return
         answer = self._chats.answer(request)
