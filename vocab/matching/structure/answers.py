@@ -296,8 +296,8 @@ class _OpenString:
 
     def __init__(self, reader: AnswerReader) -> None:
         self._fixed = reader.fixed_texts
-        self._followed = reader.readers[PLAIN_NUMBER].follow()
-        self._is_listed = True
+        # Which kind of string it is, only the whole answer says.
+        self._followed = [one.follow() for one in dict.fromkeys(reader.readers)]
         self._text, self._escape = "", ""
         self._ends: list[int] = []
         self.is_closed = False
@@ -306,7 +306,7 @@ class _OpenString:
     @property
     def is_whole(self) -> bool:
         """Return whether it is whole words so far, if the last one does not go on."""
-        return self._is_listed and self._followed.is_whole
+        return any(one.is_whole for one in self._followed)
 
     def add(self, character: str, end: int) -> bool:
         """Read a character, which ends at ``end`` in the answer; return False where no string begins so."""
@@ -320,10 +320,11 @@ class _OpenString:
         self._escape = ""
         self._text += read
         self._ends.append(end)
-        self._is_listed = self._is_listed and self._followed.add(read)
-        if self._is_listed and self._followed.num_whole:
-            self.whole_end = self._ends[self._followed.num_whole - 1]
-        return self._is_listed or any(one.startswith(self._text) for one in self._fixed)
+        self._followed = [one for one in self._followed if one.add(read)]
+        num_whole = max((one.num_whole for one in self._followed), default=0)
+        if num_whole:
+            self.whole_end = self._ends[num_whole - 1]
+        return bool(self._followed) or any(one.startswith(self._text) for one in self._fixed)
 
 
 def _unescape(written: str) -> str | None:

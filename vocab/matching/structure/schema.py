@@ -97,7 +97,8 @@ class StringKind:
 
     def options(self, asked: ListOptions) -> ListOptions:
         """Return the options of such strings in a request that asks for these."""
-        end, punctuation = self.end or asked.end, self.punctuation or asked.punctuation
+        end = self.end or asked.end
+        punctuation = "none" if asked.punctuation == "none" else self.punctuation or asked.punctuation
         # Without marks no sentence ends.
         return replace(asked, end="word" if punctuation == "none" else end, punctuation=punctuation)
 

@@ -191,6 +191,16 @@ def test_words_and_sentences_of_a_string_are_counted() -> None:
     assert not world.accepts('"The dog. A cat. A dog."')
 
 
+def test_a_string_has_no_marks_that_the_request_has_not() -> None:
+    schema = {"type": "array", "items": {"type": "string", "x-vocab": {"punctuation": "basic", "end": "sentence"}}}
+    world = World.of(schema, options=ListOptions(punctuation="none"))
+    assert world.accepts('["the dog"]')
+    assert not world.accepts('["The dog."]')
+    check(world, world.walk(random.Random(1), world.fewest + 20))
+    world = World.of(schema, options=ListOptions(punctuation="full"))
+    check(world, world.walk(random.Random(2), world.fewest + 20))
+
+
 def test_a_state_is_checked() -> None:
     states = StructuredStates(World.of(BOOKS).structured)
     states.check(())
