@@ -8,8 +8,7 @@ from transformers import AutoTokenizer
 
 from deployments.contract import Decoding
 from deployments.errors import EngineError
-from deployments.replica.answers.chat_answerer import check_supported
-from deployments.replica.deployment import with_mask_engine_for
+from deployments.replica.answers.support import check_supported, with_mask_engine_for
 from deployments.settings.service import Settings
 from tests.slow_tokenizer import write_slow_tokenizer
 
