@@ -161,7 +161,7 @@ class EngineFields(SamplingFields):
     tools: Tools | None = None
     """Functions that the model may call; with a vocabulary their arguments are in words of the list."""
     tool_choice: ToolChoice | None = None
-    """Whether it may, must or must not, or which one it must call; with a vocabulary it may not just 'may'."""
+    """Whether it may, must or must not, or which one it must call; with a vocabulary one of the last three."""
     parallel_tool_calls: bool | None = None
     """Whether it may call several at once."""
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
