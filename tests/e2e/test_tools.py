@@ -147,7 +147,7 @@ def test_the_openai_package_parses_pydantic_models(service: Service) -> None:
     extra: dict[str, Any] = {"vocab": LIST}
     fields: dict[str, Any] = {"model": MODEL, "messages": ASKED, "tools": tools, "max_tokens": 200}
     for choice in ("required", named("Meet"), named("Buy"), named("Person")):
-        parsed = service.client.chat.completions.parse(tool_choice=choice, extra_body=extra, **fields)  # type: ignore[arg-type]
+        parsed = service.client.chat.completions.parse(tool_choice=choice, extra_body=extra, **fields)
         calls = parsed.choices[0].message.tool_calls
         assert calls
         for call in calls:
@@ -197,7 +197,7 @@ def test_a_budget_that_no_call_fits_is_refused_with_the_number_that_is_enough(se
     for choice in ("required", named("add_animal")):
         with pytest.raises(openai.BadRequestError) as raised:
             ask(service, choice, [ADD, SAY], max_tokens=4)
-        found = re.match(r"'max_tokens' must be at least (\d+)", raised.value.body["message"])  # type: ignore[index]
+        found = re.match(r"'max_tokens' must be at least (\d+)", raised.value.body["message"])
         assert found is not None
         assert raised.value.param == "max_tokens"
         for one in ask(service, choice, [ADD, SAY], max_tokens=int(found[1]), n=2).choices:
