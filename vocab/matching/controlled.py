@@ -309,6 +309,8 @@ class ControlledStates:
 
     def _is_complete(self, progress: Progress, readings: State) -> bool:
         """Return whether a text is complete, whatever is still asked of it; its last word may be a new one."""
+        if self._wide is None:
+            return self._states.can_stop(readings)
         course = Course(self._states, self._open_word_states(progress), self._states, self._introduced_paths(progress))
         return any(
             (gap := course.gap_after(reading)) is not None and self.frame.is_complete[-1 - gap] for reading in readings
@@ -328,6 +330,9 @@ class ControlledStates:
 
     def _after_word(self, progress: Progress, readings: State) -> Progress:
         """Return the progress if the open word ends here: the word of the best rank, if there are several."""
+        if self._wide is None and not self._all_used:
+            # Only sentences are counted.
+            return progress
         inside = self._open_word_states(progress)
         course = Course(self._states, inside, self._states, self._introduced_paths(progress))
         ranks = [
