@@ -1,5 +1,6 @@
 import { ExportMenu } from "../exports/export-menu";
 import { DropZone, FileButton } from "../parts/file-field";
+import { ListFields } from "../parts/list-fields";
 import { FaultNotice } from "../parts/notice";
 import { percent, ReportPanel } from "../parts/report-panel";
 import { WordsField } from "../parts/words-field";
@@ -7,7 +8,6 @@ import { brief, change, distinct } from "../state/brief";
 import { status } from "../state/connection";
 import { Editor } from "../text/editor";
 import { wordActions } from "../write/actions";
-import { ListFields } from "../write/brief-form";
 import { isWorking, replaceDraft } from "../write/generate";
 import {
   discard,
@@ -34,7 +34,6 @@ export function CheckTab({ onWrite }: { onWrite: () => void }) {
       <main class="page">
         <Progress />
         <FaultNotice fault={fault.value} />
-        <ExportMenu document={source} name="source" />
         <DropZone onFile={(file) => void takeFile(file)}>
           <Editor
             document={source}
@@ -43,6 +42,7 @@ export function CheckTab({ onWrite }: { onWrite: () => void }) {
             actions={wordActions}
           />
         </DropZone>
+        <ExportMenu document={source} name="source" />
       </main>
       {hasSecond && <Second onWrite={onWrite} />}
       <ReportPanel document={source} />

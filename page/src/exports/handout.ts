@@ -9,7 +9,7 @@ import { download, fileName } from "./download";
 import { type Choice, type GapFill, gapFill } from "./gap-fill";
 import { type GlossaryEntry, glossaryOf } from "./glossary";
 
-export type Dialog = "print" | "glossary" | "gaps" | "link";
+export type Dialog = "print" | "glossary" | "gaps";
 
 /** How a text is given to a class; what its teacher sets and types is kept with it. */
 export interface Settings {
