@@ -42,7 +42,7 @@ RowsItem: TypeAlias = Answer | NDArray[Any] | tuple[NDArray[Any], NDArray[Any]]
 """One item of an answer with next-token rows: a dict that describes them, then arrays, which Ray passes through its
 object store without making Python objects of their numbers. An error is as in ``Answer``."""
 
-Tool: TypeAlias = Literal["next", "swap", "rewrite"]
+Tool: TypeAlias = Literal["next", "swap", "rewrite", "exercises"]
 """What a replica does with a text and a word list besides writing answers."""
 
 ENGINE_START_S: Final = 10

@@ -28,7 +28,7 @@ from deployments.ingress.connections.proxy_callback import check_guarded
 from deployments.ingress.request_id import Envelope
 from deployments.ingress.routes.adapters import LOAD_PATHS, add_adapters
 from deployments.ingress.routes.documents import (
-    DOCUMENT_PATH,
+    DOCUMENT_PATHS,
     DOCUMENT_TEXT_PATH,
     DOCUMENTS_AT_ONCE,
     FILES_AT_ONCE,
@@ -77,7 +77,7 @@ ROUTES: Final[Routes] = {
     **dict.fromkeys(LOAD_PATHS, ("POST",)),
     b"/v1/tokens": ("GET",),
     **LIST_ROUTES,
-    DOCUMENT_PATH: ("POST",),
+    **dict.fromkeys(DOCUMENT_PATHS, ("POST",)),
     DOCUMENT_TEXT_PATH: ("POST",),
     **dict.fromkeys(DOCS_PATHS, ("GET",)),
 }
@@ -132,7 +132,7 @@ def create_app(
     # The layer added last is the outermost.
     app.add_middleware(MaxConcurrent, paths=_PATHS_OF_ENGINE, num_requests=max_chats(settings))
     app.add_middleware(MaxConcurrent, paths=(CHECK_PATH,), num_requests=CHECKS_AT_ONCE)
-    app.add_middleware(MaxConcurrent, paths=(DOCUMENT_PATH,), num_requests=DOCUMENTS_AT_ONCE)
+    app.add_middleware(MaxConcurrent, paths=DOCUMENT_PATHS, num_requests=DOCUMENTS_AT_ONCE)
     app.add_middleware(MaxConcurrent, paths=(DOCUMENT_TEXT_PATH,), num_requests=FILES_AT_ONCE)
     app.add_middleware(KeyLimits, settings=settings, rates=rates)
     app.add_middleware(Gate, check=route_check(routes))

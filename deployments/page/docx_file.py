@@ -48,33 +48,60 @@ _LETTER_TERRITORIES: Final = ("CA", "US")
 
 def write_docx(request: DocumentRequest) -> bytes:
     """Write a text as a DOCX to print, and return its bytes; takes about 0.1 ms for a paragraph."""
-    language = Language.get(request.lang or "en").maximize()
-    is_rtl = language.script in _RIGHT_TO_LEFT
-    document = Document()
-    title = (request.title or "").strip()
-    _describe(document, title, language)
-    for name, share in _STYLES:
-        _set_size(document, name, round(share * (request.font_size or FONT_SIZE)))
-    if title:
-        _add(document, [(title, False)], is_rtl, "Title")
+    sheet = Sheet(request.title, request.lang, request.font_size)
     texts = paragraphs(request.text)
-    bold = deque(_first_uses_of_new_words("\n".join(texts), language.to_tag(), request.new_words or ()))
+    bold = deque(_first_uses_of_new_words("\n".join(texts), sheet.language.to_tag(), request.new_words or ()))
     done = 0
     for text in texts:
         inside = []
         while bold and bold[0][0] < done + len(text):
             start, end = bold.popleft()
             inside.append((start - done, end - done))
-        _add(document, _pieces(text, inside), is_rtl)
+        sheet.add(_pieces(text, inside))
         done += len(text) + 1
     if request.glossary:
-        _add(document, [((request.glossary_title or "").strip() or _GLOSSARY, False)], is_rtl, "Heading 1")
+        sheet.add_heading((request.glossary_title or "").strip() or _GLOSSARY)
         for entry in request.glossary:
             note = (entry.note or "").strip()
-            _add(document, [(entry.word, True), *([(_DASH + note, False)] if note else [])], is_rtl)
-    file = io.BytesIO()
-    document.save(file)
-    return file.getvalue()
+            sheet.add([(entry.word, True), *([(_DASH + note, False)] if note else [])])
+    return sheet.to_bytes()
+
+
+class Sheet:
+    """A DOCX to print: paragraphs of pieces of text, each bold or not, under a title."""
+
+    def __init__(self, title: str | None, lang: str | None, font_size: int | None) -> None:
+        self.language = Language.get(lang or "en").maximize()
+        self._is_rtl = self.language.script in _RIGHT_TO_LEFT
+        self._document = Document()
+        title = (title or "").strip()
+        _describe(self._document, title, self.language)
+        for name, share in _STYLES:
+            _set_size(self._document, name, round(share * (font_size or FONT_SIZE)))
+        if title:
+            self.add([(title, False)], "Title")
+
+    def add_heading(self, text: str, *, on_new_page: bool = False) -> None:
+        """Add a heading, with what follows it on the same page."""
+        self.add([(text, False)], "Heading 1").paragraph_format.page_break_before = on_new_page
+
+    def add(self, pieces: Iterable[tuple[str, bool]], style: str | None = None) -> Paragraph:
+        """Add a paragraph."""
+        paragraph: Paragraph = self._document.add_paragraph(style=style)
+        if self._is_rtl:
+            paragraph._p.get_or_add_pPr().append(OxmlElement("w:bidi"))
+        for text, is_bold in pieces:
+            run = paragraph.add_run(text)
+            if is_bold:
+                run.font.bold = run.font.cs_bold = True
+            if _is_rtl(text, self._is_rtl):
+                run.font.rtl = True
+        return paragraph
+
+    def to_bytes(self) -> bytes:
+        file = io.BytesIO()
+        self._document.save(file)
+        return file.getvalue()
 
 
 def _describe(document: DocxDocument, title: str, language: Language) -> None:
@@ -104,19 +131,6 @@ def _set_size(document: DocxDocument, name: str, points: int) -> None:
     size = OxmlElement("w:szCs")
     size.set(qn("w:val"), str(2 * points))
     properties.insert_element_before(size, *_AFTER_SIZE)
-
-
-def _add(document: DocxDocument, pieces: Iterable[tuple[str, bool]], is_rtl: bool, style: str | None = None) -> None:
-    """Add a paragraph to a document, made of pieces of text, each bold or not."""
-    paragraph: Paragraph = document.add_paragraph(style=style)
-    if is_rtl:
-        paragraph._p.get_or_add_pPr().append(OxmlElement("w:bidi"))
-    for text, is_bold in pieces:
-        run = paragraph.add_run(text)
-        if is_bold:
-            run.font.bold = run.font.cs_bold = True
-        if _is_rtl(text, is_rtl):
-            run.font.rtl = True
 
 
 def _is_rtl(text: str, otherwise: bool) -> bool:

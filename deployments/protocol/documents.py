@@ -36,7 +36,7 @@ def _check_language(tag: str) -> str:
     return tag
 
 
-def _check_characters(text: str) -> str:
+def check_characters(text: str) -> str:
     """Refuse characters that an XML document cannot hold."""
     if found := _NOT_IN_XML.search(text):
         code = f"U+{ord(found[0]):04X}"
@@ -47,7 +47,7 @@ def _check_characters(text: str) -> str:
 def _check_text(text: str) -> str:
     """Refuse a document's text that is blank, has too many paragraphs, or does not fit into XML."""
     # A page break or a vertical tab ends a line here.
-    _check_characters(text.replace("\x0b", "\n").replace("\x0c", "\n"))
+    check_characters(text.replace("\x0b", "\n").replace("\x0c", "\n"))
     if text.isspace():
         raise expected_error("a text, and it is blank")
     if text.count("\n") + text.count("\r") > MAX_PARAGRAPHS and len(paragraphs(text)) > MAX_PARAGRAPHS:
@@ -55,7 +55,9 @@ def _check_text(text: str) -> str:
     return text
 
 
-Line = Annotated[str, Field(max_length=500), AfterValidator(_check_characters)]
+Line = Annotated[str, Field(max_length=500), AfterValidator(check_characters)]
+CheckedText = Annotated[str, Field(min_length=1), AtMost("max_document_chars"), AfterValidator(_check_text)]
+FontSize = Annotated[int, Field(ge=8, le=48)]
 Tag = Annotated[
     str,
     Field(min_length=2, max_length=35, json_schema_extra={"x-expected": _LANGUAGE}),
@@ -64,7 +66,7 @@ Tag = Annotated[
 
 
 class GlossaryEntry(Body):
-    word: Annotated[Word, AfterValidator(_check_characters)]
+    word: Annotated[Word, AfterValidator(check_characters)]
     note: Line | None = None
     """What it means."""
 
@@ -74,7 +76,7 @@ class DocumentRequest(Body):
 
     title: Line | None = None
     """Above the text, and the name of the file."""
-    text: Annotated[str, Field(min_length=1), AtMost("max_document_chars"), AfterValidator(_check_text)]
+    text: CheckedText
     """Each line is a paragraph; blank lines are left out."""
     glossary: Annotated[list[GlossaryEntry], AtMost("max_changed_words")] | None = None
     """Under the text, in this order."""
@@ -82,7 +84,7 @@ class DocumentRequest(Body):
     """Above the glossary, by default ``Glossary``."""
     lang: Tag | None = None
     """What the text is written in, by default ``en``: for spelling checkers, and which side a line starts on."""
-    font_size: Annotated[int, Field(ge=8, le=48)] | None = None
+    font_size: FontSize | None = None
     """Of the text, in points; by default 12."""
     new_words: ChangedWords | None = None
     """Each is bold where it comes first, in any capitals."""

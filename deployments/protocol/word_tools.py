@@ -1,7 +1,7 @@
-"""The bodies of the word tools: what may come next, other words for one, and a text in the words of a list."""
+"""The bodies of the word tools: next words, other words for one, a text in the words of a list, exercises from one."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final, Literal, NamedTuple, get_args
 
 from pydantic import Field
 
@@ -32,6 +32,21 @@ _REWRITE: Final[Mapping[str, Any]] = {
     "stream": False,
 }
 """What a request to rewrite a text has by default."""
+
+ExerciseKind = Literal["questions", "true_false", "gap_fill", "matching", "order", "dictation"]
+
+EXERCISE_KINDS: Final[tuple[ExerciseKind, ...]] = get_args(ExerciseKind)
+
+MAX_ITEMS: Final = 20
+"""Of an exercise; each takes the model some readings of a sentence."""
+
+_EXERCISES: Final[Mapping[str, Any]] = {
+    "kinds": list(EXERCISE_KINDS),
+    "num_items": 5,
+    "keep_names": True,
+    "stream": False,
+}
+"""What a request for exercises has by default."""
 
 Text = Annotated[str, AtMost("max_tool_chars")]
 Top = Annotated[int, Field(ge=1), AtMost("max_next_words")]
@@ -84,6 +99,24 @@ class RewriteRequest(VocabularyFields):
     """Whether each part is sent when it is written."""
 
 
+class ExercisesRequest(VocabularyFields):
+    """Asks for exercises from a text, all of whose words are in a list."""
+
+    model: ModelName | None = None
+    """The model that is served, or one of its adapters; by default the model."""
+    text: Annotated[str, Field(min_length=1), AtMost("max_tool_chars")]
+    """Sentences that have other words are not used."""
+    kinds: Annotated[list[ExerciseKind], Field(min_length=1, max_length=len(EXERCISE_KINDS))] | None = None
+    """Which, in this order; by default all."""
+    num_items: Annotated[int, Field(ge=1, le=MAX_ITEMS)] | None = None
+    """Of each exercise, by default 5."""
+    keep_names: bool | None = None
+    """Whether names that are not listed count as listed, as by default: words with a capital inside a sentence."""
+    seed: Annotated[int, Field(ge=-INT64_MAX, le=INT64_MAX)] | None = None
+    stream: bool | None = None
+    """Whether each exercise is sent when it is written."""
+
+
 class ToolRequest(NamedTuple):
     """A checked request to a word tool.
 
@@ -133,6 +166,17 @@ def read_rewrite(body: Any, *, limits: Limits, model_id: str, adapters: AdapterN
         CallerError: The first fault found; ``param`` names the field.
     """
     return _read(RewriteRequest, body, limits, model_id, adapters, _REWRITE)
+
+
+def read_exercises(body: Any, *, limits: Limits, model_id: str, adapters: AdapterNames = NO_ADAPTERS) -> ToolRequest:
+    """Check the parsed body of a request to ``/v1/vocabularies/exercises``; each kind counts once.
+
+    Raises:
+        CallerError: The first fault found; ``param`` names the field.
+    """
+    request = _read(ExercisesRequest, body, limits, model_id, adapters, _EXERCISES)
+    request.body["kinds"] = list(dict.fromkeys(request.body["kinds"]))
+    return request
 
 
 def _is_word(text: str, start: int, end: int) -> bool:

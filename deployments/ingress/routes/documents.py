@@ -1,4 +1,4 @@
-"""The routes of files: a text as a DOCX, to print, and the text of a DOCX, EPUB, PDF, Markdown or plain file.
+"""The routes of files: a text or exercises as a file, and the text of a DOCX, EPUB, PDF, Markdown or plain file.
 
 A process of its own reads each file (``vocab.documents.process``): one that is made to take long, or much memory, ends
 with it.
@@ -26,13 +26,15 @@ from deployments.ingress.answers import WholeAnswer, api_errors, unless_client_l
 from deployments.ingress.body import read_body, read_checked, read_query
 from deployments.ingress.connections.budgets import Backlog
 from deployments.page.docx_file import write_docx
+from deployments.page.worksheet_files import WORKSHEET_FORMATS
 from deployments.protocol.documents import DOCX, read_document
+from deployments.protocol.worksheets import read_worksheet
 from deployments.settings.limits import Limits
 from deployments.settings.service import Settings
 from vocab.documents.process import REFUSED, command
 from vocab.documents.zipped import DAMAGED
 
-DOCUMENT_PATH: Final = b"/v1/documents"
+DOCUMENT_PATHS: Final = (b"/v1/documents", b"/v1/documents/worksheet")
 
 DOCUMENTS_AT_ONCE: Final = 4
 """Of one ingress, all keys together. Costs a thread each, which shares the interpreter with all streams."""
@@ -54,7 +56,7 @@ logger = logging.getLogger("ray.serve.wordbound")
 
 
 def add_documents(app: FastAPI, settings: Settings, backlog: Backlog) -> None:
-    """Add the routes that write a text as a DOCX, and that read the text of a file."""
+    """Add the routes that write a text or exercises as a file, and that read the text of a file."""
     limits = settings.limits
     readers = _FileReaders(limits)
 
@@ -64,8 +66,16 @@ def add_documents(app: FastAPI, settings: Settings, backlog: Backlog) -> None:
         asked = await read_checked(request, limits, partial(read_document, limits=limits))
         with api_errors(request, "new_words"):
             file = await unless_client_leaves(request.receive, asyncio.to_thread(write_docx, asked))
-        headers = {"Content-Disposition": _attachment(asked.title or ""), "X-Content-Type-Options": "nosniff"}
-        return WholeAnswer(file, DOCX, backlog, headers)
+        return WholeAnswer(file, DOCX, backlog, _as_file(asked.title, "docx"))
+
+    @app.post("/v1/documents/worksheet")
+    async def make_worksheet(request: Request) -> Response:
+        """Exercises as a file: for Word, a learning platform, or Anki."""
+        asked = await read_checked(request, limits, partial(read_worksheet, limits=limits))
+        form = WORKSHEET_FORMATS[asked.format]
+        with api_errors(request):
+            file = await unless_client_leaves(request.receive, asyncio.to_thread(form.write, asked))
+        return WholeAnswer(file, form.media_type, backlog, _as_file(asked.title, form.ending))
 
     @app.post("/v1/documents/text")
     async def read_document_text(request: Request) -> Response:
@@ -81,12 +91,13 @@ def add_documents(app: FastAPI, settings: Settings, backlog: Backlog) -> None:
         return WholeAnswer(JSONResponse({"text": text}).body, "application/json", backlog)
 
 
-def _attachment(title: str) -> str:
-    """Return the Content-Disposition that has a browser save a DOCX under its title (RFC 6266)."""
-    name = " ".join(_NOT_IN_NAMES.sub(" ", title).split())[:_MAX_NAME_CHARS].strip(". ") or "text"
-    if name.isascii():
-        return f'attachment; filename="{name}.docx"'
-    return f"attachment; filename=\"text.docx\"; filename*=UTF-8''{quote(name, safe='')}.docx"
+def _as_file(title: str | None, ending: str) -> dict[str, str]:
+    """Return the headers that have a browser save a file under its title (RFC 6266)."""
+    name = " ".join(_NOT_IN_NAMES.sub(" ", title or "").split())[:_MAX_NAME_CHARS].strip(". ") or "text"
+    saved = f'attachment; filename="{name if name.isascii() else "text"}.{ending}"'
+    if not name.isascii():
+        saved += f"; filename*=UTF-8''{quote(name, safe='')}.{ending}"
+    return {"Content-Disposition": saved, "X-Content-Type-Options": "nosniff"}
 
 
 class _FileReaders:

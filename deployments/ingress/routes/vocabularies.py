@@ -1,9 +1,9 @@
 """The routes about word lists: which there are, what words they have, and which words of a text are in one;
-and the word tools: what may come next, other words for one, and a text in the words of a list."""
+and the word tools: next words, other words for one, a text in the words of a list, exercises from one."""
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from fastapi import FastAPI, Request, Response
 
@@ -17,7 +17,7 @@ from deployments.ingress.connections.budgets import Backlog
 from deployments.ingress.routing import Routes
 from deployments.protocol.adapters import AdapterNames
 from deployments.protocol.vocabularies import DEFAULT_LIMIT, WORD_PARAMETERS, read_check
-from deployments.protocol.word_tools import ToolRequest, read_next, read_rewrite, read_swap
+from deployments.protocol.word_tools import ToolRequest, read_exercises, read_next, read_rewrite, read_swap
 from deployments.rates import Rates
 from deployments.settings.limits import Limits
 from deployments.settings.service import Settings
@@ -91,7 +91,7 @@ def add_vocabularies(app: FastAPI, settings: Settings, backend: Backend, backlog
         return WholeAnswer(answer, _MEDIA_TYPES[asked.form], backlog, headers)
 
 
-TOOL_PATHS: Final = (b"/v1/vocabularies/next", b"/v1/vocabularies/swap", b"/v1/vocabularies/rewrite")
+TOOL_PATHS: Final = tuple(f"/v1/vocabularies/{tool}".encode() for tool in get_args(Tool))
 
 _CANDIDATES: Final = 100
 _CHARS_READ: Final = 900
@@ -100,11 +100,14 @@ _CHARS_READ: Final = 900
 _TOKENS_PER_CHAR: Final = 50
 """Of a text to rewrite in 1,000 words: each word that is not listed takes about 1,000, and one in five is not."""
 
+_TOKENS_PER_ITEM: Final = 2_000
+"""Of an exercise: some forty words are read in the place of one of its sentence."""
+
 _SHORTER: Final = ("Send a shorter text.", "text")
 
 
 def add_word_tools(app: FastAPI, settings: Settings, backend: Backend, rates: Rates, backlog: Backlog) -> None:
-    """Add the routes of the word tools: next, swap and rewrite."""
+    """Add the routes of the word tools: next, swap, rewrite and exercises."""
     limits = settings.limits
     known: dict[str, Any] = {"limits": limits, "model_id": settings.model_id, "adapters": AdapterNames.of(settings)}
 
@@ -134,6 +137,11 @@ def add_word_tools(app: FastAPI, settings: Settings, backend: Backend, rates: Ra
         """A text in the words of a list, sentence by sentence."""
         return await respond_to(request, "rewrite", read_rewrite)
 
+    @app.post("/v1/vocabularies/exercises")
+    async def make_exercises(request: Request) -> Response:
+        """Exercises from a text in the words of a list, each with its key."""
+        return await respond_to(request, "exercises", read_exercises)
+
 
 def num_tool_tokens(tool: Tool, body: dict[str, Any], limits: Limits) -> int:
     """Estimate the tokens that a word tool may cost.
@@ -145,4 +153,7 @@ def num_tool_tokens(tool: Tool, body: dict[str, Any], limits: Limits) -> int:
         return num_chars // CHARS_PER_TOKEN + limits.max_next_rows
     if tool == "swap":
         return limits.max_next_rows + _CANDIDATES * min(num_chars, _CHARS_READ) // CHARS_PER_TOKEN
+    if tool == "exercises":
+        num_items: int = body["num_items"] * len(body["kinds"])
+        return min(_TOKENS_PER_ITEM * num_items, limits.max_rewrite_tokens)
     return min(_TOKENS_PER_CHAR * num_chars, limits.max_rewrite_tokens)

@@ -5,6 +5,8 @@ from typing import Any, Final, Generic, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from deployments.protocol.vocabularies import CheckReport, VocabularyList, VocabularyWords
+from deployments.protocol.word_tools import ExerciseKind
+from deployments.protocol.worksheets import Exercise
 
 
 class Described(BaseModel):
@@ -269,6 +271,33 @@ class RewrittenText(Described):
     usage: Usage
 
 
+class FewerItems(BaseModel):
+    kind: ExerciseKind
+    num_items: int
+    reason: str
+
+
+class Exercises(Described):
+    """The answer; with ``stream`` server-sent events of ``{"exercise": …}``, then one of this object, then
+    ``[DONE]``."""
+
+    object: Literal["vocabulary.exercises"]
+    model: str
+    lang: str | None
+    exercises: list[Exercise]
+    """Those that have an item, in the order that was asked for."""
+    names: list[str]
+    """Of the text, which counted as listed."""
+    num_sentences: int
+    num_unlisted_sentences: int
+    """Those that were not used, for they have words that are not listed."""
+    left_out: list[FewerItems]
+    """The kinds that have fewer items than asked for, and why."""
+    vocab: dict[str, Any]
+    """The list with the names, as in the answer to a chat."""
+    usage: Usage
+
+
 class File(BaseModel):
     id: str
     object: Literal["file"]
@@ -366,6 +395,7 @@ ANSWERS: Final[dict[str, type[BaseModel]]] = {
     "POST /v1/vocabularies/next": NextWords,
     "POST /v1/vocabularies/swap": OtherWords,
     "POST /v1/vocabularies/rewrite": RewrittenText,
+    "POST /v1/vocabularies/exercises": Exercises,
     "POST /v1/documents/text": DocumentText,
     "GET /v1/files": FilePage,
     "POST /v1/files": File,

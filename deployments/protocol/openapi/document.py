@@ -27,7 +27,8 @@ from deployments.protocol.rows import LogprobsRequest, TokenLogprobsRequest
 from deployments.protocol.tokenization import DetokenizeRequest, TokenizeRequest
 from deployments.protocol.validation import Schema, bound_model, json_schema
 from deployments.protocol.vocabularies import CheckRequest
-from deployments.protocol.word_tools import NextWordsRequest, RewriteRequest, SwapRequest
+from deployments.protocol.word_tools import ExercisesRequest, NextWordsRequest, RewriteRequest, SwapRequest
+from deployments.protocol.worksheets import WorksheetRequest
 from deployments.settings.limits import Limits
 
 _FOLDER: Final = Path(__file__).parent / "docs"
@@ -80,6 +81,8 @@ def document(app: FastAPI, limits: Limits) -> Schema:
         "POST /v1/vocabularies/check": bound_model(CheckRequest, limits),
         "POST /v1/vocabularies/swap": bound_model(SwapRequest, limits),
         "POST /v1/vocabularies/rewrite": bound_model(RewriteRequest, limits),
+        "POST /v1/vocabularies/exercises": bound_model(ExercisesRequest, limits),
+        "POST /v1/documents/worksheet": bound_model(WorksheetRequest, limits),
         "POST /v1/documents": bound_model(DocumentRequest, limits),
         "POST /v1/batches": BatchRequest,
         "POST /v1/load_lora_adapter": LoadLoraAdapterRequest,
@@ -100,6 +103,7 @@ def document(app: FastAPI, limits: Limits) -> Schema:
         "GET /v1/files/{file_id}/content": (_BYTES, _BINARY),
         **dict.fromkeys(("POST /v1/load_lora_adapter", "POST /v1/unload_lora_adapter"), ("text/plain", _TEXT)),
         "POST /v1/documents": (DOCX, _BINARY),
+        "POST /v1/documents/worksheet": (_BYTES, _BINARY),
         "GET /v1/batch/jobs/{job_id}/results": ("application/json", _RESULTS),
     }
     queries: dict[str, Schema] = {
@@ -132,7 +136,8 @@ def document(app: FastAPI, limits: Limits) -> Schema:
             )
     for path in ("/health", "/ready"):
         made["paths"][path]["get"]["security"] = []
-    for path in ("/v1/chat/completions", "/v1/completions", "/generate", "/v1/vocabularies/rewrite"):
+    streamed = ("/v1/vocabularies/rewrite", "/v1/vocabularies/exercises")
+    for path in ("/v1/chat/completions", "/v1/completions", "/generate", *streamed):
         answer = made["paths"][path]["post"]["responses"]["200"]
         # Without a schema: readers differ in whether one is of the whole stream or of each event.
         answer["content"] |= {"text/event-stream": {}}

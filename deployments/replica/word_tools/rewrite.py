@@ -6,29 +6,23 @@ far before its eyes. The candidate is taken from which the model would best tell
 """
 
 import asyncio
-import itertools
-from collections.abc import AsyncGenerator, Awaitable, Callable, Set
-from contextlib import aclosing
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any, Final, NamedTuple
 
-from deployments.contract import Answer, Caller, Decoding, ResolvedVocabulary, TextRequest, VocabularySpec
+from deployments.contract import Caller, ResolvedVocabulary, VocabularySpec
 from deployments.errors import EngineError
 from deployments.replica.answers.rows import RowAnswerer
 from deployments.replica.engine.adapters import name_of
 from deployments.replica.engine.node_lists import NodeLists
+from deployments.replica.word_tools.chats import NO_CHAT_TEMPLATE, Chats, Names
 from deployments.replica.word_tools.next_words import NextWordFinder
 from deployments.replica.word_tools.swap import Swap, Swapper
 from deployments.settings.service import Settings
-from vocab.marks import APOSTROPHES, POSSESSIVE_LETTER
-from vocab.text.changes import fold
 from vocab.text.checker import TextChecker, word_pattern
-from vocab.text.report import CheckedWord, TextReport
+from vocab.text.report import CheckedWord
 from vocab.text.sentences import sentence_spans
-
-Chat = Callable[[TextRequest], AsyncGenerator[Answer, None]]
-Resolve = Callable[[VocabularySpec, str], Awaitable[ResolvedVocabulary]]
 
 _MAX_DRAFT: Final = 600
 """Characters of what has been written that the next sentence is written after."""
@@ -68,7 +62,7 @@ class _Plan(NamedTuple):
 
 
 class Rewriter:
-    """Rewrites texts in words of a list; ``chat`` writes answers, ``resolve`` finds lists with more words."""
+    """Rewrites texts in words of a list."""
 
     def __init__(
         self,
@@ -77,34 +71,31 @@ class Rewriter:
         finder: NextWordFinder,
         swapper: Swapper,
         rows: RowAnswerer,
-        chat: Chat,
-        resolve: Resolve,
+        chats: Chats,
+        names: Names,
     ) -> None:
         self._settings = settings
         self._lists = lists
         self._finder = finder
         self._swapper = swapper
         self._rows = rows
-        self._chat = chat
-        self._resolve = resolve
-        self._numbers = itertools.count()
+        self._chats = chats
+        self._names = names
 
     async def rewrite(
         self, body: dict[str, Any], vocabulary: ResolvedVocabulary, spec: VocabularySpec, caller: Caller, width: int
-    ) -> AsyncGenerator[str | dict[str, Any], None]:
-        """Rewrite a text sentence by sentence: yield each part when written, then the answer's members.
+    ) -> AsyncGenerator[dict[str, Any], None]:
+        """Rewrite a text sentence by sentence: yield each part when written as ``{"text": …}``, then the answer.
 
         Raises:
             EngineError: A sentence is too long, or all take too many tokens, or none of the list can be found for one;
                 or the engine failed.
         """
         text: str = body["text"]
+        names: list[str] = []
+        if body["keep_names"]:
+            names, spec, vocabulary = await self._names.add(text, vocabulary, spec, caller)
         checker = await asyncio.to_thread((await self._lists.get(vocabulary)).checker)
-        names = await self._names(text, checker, vocabulary, spec) if body["keep_names"] else []
-        if names:
-            spec = spec.model_copy(update={"extra_words": (*spec.extra_words, *names)})
-            vocabulary = await self._resolve(spec, caller.owner)
-            checker = await asyncio.to_thread((await self._lists.get(vocabulary)).checker)
         plan = _Plan(body, vocabulary, checker, caller, width)
         written, done = Written(), 0
         changes: list[Change] = []
@@ -114,10 +105,10 @@ class Rewriter:
             part = text[done:start] + sentence
             written.text += part
             done = end
-            yield part
+            yield {"text": part}
         if text[done:]:
             written.text += text[done:]
-            yield text[done:]
+            yield {"text": text[done:]}
         reports = [await asyncio.to_thread(checker.check, one) for one in (text, written.text)]
         yield {
             "text": written.text,
@@ -134,20 +125,6 @@ class Rewriter:
                 "total_tokens": written.num_read + written.num_drawn,
             },
         }
-
-    async def _names(
-        self, text: str, checker: TextChecker, vocabulary: ResolvedVocabulary, spec: VocabularySpec
-    ) -> list[str]:
-        """Return the names of a text that the request may add to its list."""
-        listed, limits = await self._lists.get(vocabulary), self._settings.limits
-        report = await asyncio.to_thread(checker.check, text)
-        left_out = {fold(word, listed.language) for word in spec.exclude_words}
-        names = [
-            name
-            for name in names_in(text, report, frozenset(listed.listed.word_list.words))
-            if fold(name, listed.language) not in left_out and len(name) <= limits.max_word_chars
-        ]
-        return names[: max(limits.max_changed_words - len(spec.extra_words), 0)]
 
     async def _sentence(self, sentence: str, plan: _Plan, written: Written) -> str:
         """Rewrite one sentence in words of the list, by swaps or by the model; a listed one stays."""
@@ -219,14 +196,12 @@ class Rewriter:
             "n": min(num_candidates, plan.width),
             **fields,
         }
-        caller = plan.caller._replace(request_id=f"{plan.caller.request_id}-t{next(self._numbers)}")
-        request = TextRequest(asked, plan.vocabulary, Decoding(adapter=caller.adapter), caller)
-        async with aclosing(self._chat(request)) as answer:
-            item = await anext(answer, None)
-        if not isinstance(item, dict) or "error" in item:
-            if isinstance(item, dict) and item["error"].get("code") == "no_chat_template":
+        try:
+            item = await self._chats.ask(asked, plan.vocabulary, plan.caller)
+        except EngineError as error:
+            if error.code == NO_CHAT_TEMPLATE:
                 return []
-            raise _failure(item)
+            raise
         self._count(written, item["usage"]["prompt_tokens"], item["usage"]["completion_tokens"])
         return [" ".join((choice["message"]["content"] or "").split()) for choice in item["choices"]]
 
@@ -256,38 +231,6 @@ async def _unlisted_words(text: str, plan: _Plan) -> list[CheckedWord]:
     """Check a text against the list and return its words that are not allowed."""
     # The first time, it looks for what is near words of the list.
     return (await asyncio.to_thread(plan.checker.check, text)).not_allowed
-
-
-def _failure(item: Any) -> EngineError:
-    """Return the error of a chat that failed, as one of the field ``text``."""
-    if not isinstance(item, dict):
-        return EngineError(500, "The engine failed on this request; it can be sent again.", code="engine_error")
-    error = item["error"]
-    # What it says of its own fields, the client has not sent.
-    return EngineError(error["status"], error["message"], param="text", code=error.get("code"))
-
-
-_POSSESSIVES: Final = tuple(mark + POSSESSIVE_LETTER for mark in APOSTROPHES)
-
-
-def names_in(text: str, report: TextReport, known: Set[str]) -> list[str]:
-    """Return the names of a checked text, sorted, without the English 's.
-
-    A word at the beginning of a sentence is one where the text has it inside a sentence too, or where the ``known``
-    words, a list's that has capitals, have it with a capital only.
-    """
-    starts = [start for start, _ in sentence_spans(text)]
-    inside: set[str] = set()
-    first: set[str] = set()
-    for word in report.not_allowed:
-        written = text[word.start : word.end]
-        # A circled letter is upper case too.
-        if not (written[:1].isupper() and written[:1].isalpha()) or word.reason == "excluded":
-            continue
-        start = max((start for start in starts if start <= word.start), default=0)
-        name = written[:-2] if written.endswith(_POSSESSIVES) else written
-        (inside if any(map(str.isalnum, text[start : word.start])) else first).add(name)
-    return sorted(inside | {name for name in first if name in known and name.lower() not in known})
 
 
 class Change(NamedTuple):

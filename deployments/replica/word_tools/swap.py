@@ -110,7 +110,7 @@ class Swapper:
         meant = await self._find_synonyms(swap.word, vocabulary, caller, width)
         listed = await self._near_words(vocabulary)
         candidates = list(_as_written((*(word.text for word in found.words), *meant.words), swap, listed))
-        [own, *scores], num_read = await self._scores(swap, (swap.word, *candidates), caller, width)
+        [own, *scores], num_read = await self.scores(swap, (swap.word, *candidates), caller, width)
         ranked = sorted(zip(candidates, scores, strict=True), key=lambda pair: -pair[1])
         return Ranked(ranked, own, found.num_tokens + meant.num_tokens + num_read)
 
@@ -128,9 +128,22 @@ class Swapper:
         written.pop("", None)
         if not written:
             return "", meant.num_tokens
-        scores, num_read = await self._scores(swap, list(written), caller, width)
+        scores, num_read = await self.scores(swap, list(written), caller, width)
         together = {word: log_p + score for (word, log_p), score in zip(written.items(), scores, strict=True)}
         return max(together, key=together.__getitem__), meant.num_tokens + num_read
+
+    async def scores(self, swap: Swap, words: Sequence[str], caller: Caller, width: int) -> tuple[list[float], int]:
+        """Score words in the swap's place: log p of each with what stands after it; and the tokens read.
+
+        Raises:
+            EngineError: As of ``NextWordFinder.tokens``.
+        """
+        texts = await self._finder.tokens([swap.before + word + swap.after for word in words], caller)
+        columns = enumerate(zip(*texts, strict=False))
+        shared = next((place for place, column in columns if len(set(column)) > 1), min(map(len, texts)))
+        pairs = [(tokens[:shared], tokens[shared:]) for tokens in texts]
+        scores = await self._rows.scores(pairs, "s", caller, width)
+        return list(map(sum, scores)), sum(map(len, texts))
 
     async def _find_synonyms(self, word: str, vocabulary: ResolvedVocabulary, caller: Caller, width: int) -> "_Meant":
         """Ask the model for words of the same meaning, and add near words; each with log p of that."""
@@ -153,15 +166,6 @@ class Swapper:
             listed = await self._lists.get(vocabulary)
             self._near[key] = await asyncio.to_thread(_NearWords, listed, vocabulary.n_words)
         return self._near[key]
-
-    async def _scores(self, swap: Swap, words: Sequence[str], caller: Caller, width: int) -> tuple[list[float], int]:
-        """Score words in the swap's place: log p of each with what stands after it; and the tokens read."""
-        texts = await self._finder.tokens([swap.before + word + swap.after for word in words], caller)
-        columns = enumerate(zip(*texts, strict=False))
-        shared = next((place for place, column in columns if len(set(column)) > 1), min(map(len, texts)))
-        pairs = [(tokens[:shared], tokens[shared:]) for tokens in texts]
-        scores = await self._rows.scores(pairs, "s", caller, width)
-        return list(map(sum, scores)), sum(map(len, texts))
 
 
 class _NearWords:

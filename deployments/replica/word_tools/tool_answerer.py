@@ -12,8 +12,10 @@ from deployments.replica.answers.rows import RowAnswerer
 from deployments.replica.engine import engine
 from deployments.replica.engine.adapters import LoadedAdapters, name_of
 from deployments.replica.engine.node_lists import NodeLists
+from deployments.replica.word_tools.chats import Chat, Chats, Names, Resolve
+from deployments.replica.word_tools.exercises.exercises import ExerciseWriter
 from deployments.replica.word_tools.next_words import NextWordFinder
-from deployments.replica.word_tools.rewrite import Chat, Resolve, Rewriter
+from deployments.replica.word_tools.rewrite import Rewriter
 from deployments.replica.word_tools.swap import Swap, Swapper, render_swap
 from deployments.settings.service import Settings
 from vocab.automaton.tokenizer import TokenizerFacts
@@ -23,7 +25,7 @@ _END_OF_STREAM: Final = "data: [DONE]\n\n"
 
 
 class WordTools:
-    """Answers requests for next words, swaps and rewriting with the engine of ``rows``.
+    """Answers requests for next words, swaps, rewriting and exercises with the engine of ``rows``.
 
     ``facts`` are those of its tokenizer.
     """
@@ -44,7 +46,9 @@ class WordTools:
         self._lists = lists
         self._finder = NextWordFinder(settings, lists, states, facts, rows)
         self._swapper = Swapper(lists, self._finder, rows)
-        self._rewriter = Rewriter(settings, lists, self._finder, self._swapper, rows, chat, resolve)
+        chats, names = Chats(chat), Names(lists, settings.limits, resolve)
+        self._rewriter = Rewriter(settings, lists, self._finder, self._swapper, rows, chats, names)
+        self._exercises = ExerciseWriter(settings, lists, self._swapper, chats, names, resolve)
 
     async def answer(
         self,
@@ -69,13 +73,14 @@ class WordTools:
             elif tool == "swap":
                 yield await self._swap(body, vocabulary, caller, width)
             else:
-                async with aclosing(self._rewriter.rewrite(body, vocabulary, spec, caller, width)) as parts:
+                made = self._rewriter.rewrite if tool == "rewrite" else self._exercises.write
+                async with aclosing(made(body, vocabulary, spec, caller, width)) as parts:
                     async for part in parts:
-                        if isinstance(part, dict):
-                            result = {"object": "vocabulary.rewrite", "model": name, **part}
+                        if "usage" in part:
+                            result = {"object": f"vocabulary.{tool}", "model": name, **part}
                             yield engine.write_event(result) if body["stream"] else result
                         elif body["stream"]:
-                            yield engine.write_event({"text": part})
+                            yield engine.write_event(part)
                 if body["stream"]:
                     yield _END_OF_STREAM
         except Exception as error:

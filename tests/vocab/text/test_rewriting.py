@@ -2,7 +2,8 @@
 
 import pytest
 
-from deployments.replica.word_tools.rewrite import Change, changes_between, names_in
+from deployments.replica.word_tools.chats import names_in
+from deployments.replica.word_tools.rewrite import Change, changes_between
 from vocab.lists.wordlists import WordList
 from vocab.options import ListOptions
 from vocab.text.checker import TextChecker

@@ -1,0 +1,1 @@
+"""Exercises made from a text in the words of a list."""

@@ -1,0 +1,392 @@
+"""Exercises from a text in the words of a list: each with a key that follows from the text.
+
+Gaps, order and dictation are the text's own sentences, and so are true statements; a false one has another word in one
+place. Questions and glosses are written by the model, held to the list, and one is taken only where the model itself,
+given it, finds the right option likelier than each wrong one. Wrong options are listed words about as frequent as the
+right one that fit its sentence, but less well.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Final
+
+from deployments.contract import Caller, ResolvedVocabulary, VocabularySpec
+from deployments.errors import EngineError
+from deployments.protocol.word_tools import ExerciseKind as Kind
+from deployments.replica.answers.constrained_answer import UnlistedTextError
+from deployments.replica.engine.adapters import name_of
+from deployments.replica.engine.node_lists import NodeLists
+from deployments.replica.word_tools.chats import NO_CHAT_TEMPLATE, Chats, Names, Resolve
+from deployments.replica.word_tools.exercises.languages import EXAMPLES, FALLBACK, INSTRUCTIONS, Examples
+from deployments.replica.word_tools.exercises.sentences import ContentWord, ListedText, Sentence
+from deployments.replica.word_tools.swap import Swap, Swapper
+from deployments.settings.service import Settings
+from vocab.text.checker import word_pattern
+
+Item = dict[str, Any]
+
+NUM_WRONG: Final = 3
+"""Options of a question or gap besides the right one."""
+
+_MIN_LEAD: Final = 1.0
+"""Nats by which the right option fits its sentence better than a wrong one, at least: what fits as well may be right."""
+
+_MAX_LEAD: Final = 6.0
+"""Nats by which a sentence's own word fits it better than one that makes it false, at most: else it makes no sense."""
+
+_SHARE_TRUE: Final = 0.5
+
+_DRAFTS: Final = 6
+"""Questions or glosses of which one is taken."""
+
+_TRIES: Final = 3
+"""Sentences or words that are tried for each item that is asked for."""
+
+_QUESTION: Final = (
+    "You write questions for learners. The user gives a sentence and a word of it. You write a question about the "
+    "sentence to which the word is the answer."
+)
+_GLOSS: Final = "You explain words to learners. The user gives a word. You say what it means, without the word itself."
+_ABOUT: Final = "{sentence}\n{answer}"
+
+_QUESTION_FORM: Final = {"type": "string", "x-vocab": {"max_sentences": 1, "max_words": 14}}
+_MAX_GLOSS_WORDS: Final = 12
+_GLOSS_FORM: Final = {
+    "type": "string",
+    "x-vocab": {"end": "word", "punctuation": "none", "max_words": _MAX_GLOSS_WORDS},
+}
+_MEMBER: Final = "text"
+_ANSWER_TOKENS: Final = 64
+
+_TOO_SHORT: Final = "the text has too few sentences whose words are all in the list"
+_NOT_FOUND: Final = "the model wrote too few that could be answered from the text"
+_NO_CHAT: Final = "the model has no chat template, so it cannot write them"
+
+
+@dataclass
+class _Task:
+    """One request, and the tokens read and drawn for it."""
+
+    body: dict[str, Any]
+    text: ListedText
+    examples: Examples
+    vocabulary: ResolvedVocabulary
+    spec: VocabularySpec
+    caller: Caller
+    width: int
+    random: Random
+    num_read: int = 0
+    num_drawn: int = 0
+    wrong: dict[int, dict[str, float]] = field(default_factory=dict)
+    shown: dict[Kind, list[int]] = field(default_factory=dict)
+    reasons: dict[Kind, str] = field(default_factory=dict)
+
+    @property
+    def num_items(self) -> int:
+        return int(self.body["num_items"])
+
+    def sentences(self) -> list[Sentence]:
+        """Return the sentences with a word to ask for, in an order of its own each time."""
+        found = [sentence for sentence in self.text.sentences if sentence.content]
+        return self.random.sample(found, len(found))
+
+    def note_tried(self, kind: Kind, num_tried: int) -> None:
+        """Note that there were sentences enough, where fewer items of a kind were found than asked for."""
+        if num_tried >= self.num_items:
+            self.reasons.setdefault(kind, _NOT_FOUND)
+
+    def shuffle(self, right: str, wrong: Sequence[str]) -> tuple[list[str], int]:
+        """Return options in any order, and which is right."""
+        options = self.random.sample([right, *wrong], len(wrong) + 1)
+        return options, options.index(right)
+
+
+class ExerciseWriter:
+    """Writes exercises with the engine of ``swapper``; ``resolve`` finds lists with fewer words."""
+
+    def __init__(
+        self, settings: Settings, lists: NodeLists, swapper: Swapper, chats: Chats, names: Names, resolve: Resolve
+    ) -> None:
+        self._settings = settings
+        self._lists = lists
+        self._swapper = swapper
+        self._chats = chats
+        self._names = names
+        self._resolve = resolve
+        self._writers: Mapping[Kind, Callable[[_Task], Awaitable[list[Item]]]] = {
+            "questions": self._questions,
+            "true_false": self._true_false,
+            "gap_fill": self._gap_fill,
+            "matching": self._matching,
+            "order": self._order,
+            "dictation": self._dictation,
+        }
+
+    async def write(
+        self, body: dict[str, Any], vocabulary: ResolvedVocabulary, spec: VocabularySpec, caller: Caller, width: int
+    ) -> AsyncGenerator[dict[str, Any], None]:
+        """Write the exercises of a text: yield each when written, as ``{"exercise": …}``, then the answer's members.
+
+        Raises:
+            EngineError: No sentence of the text can be used, or the engine failed.
+            UnlistedTextError: A string of an exercise is not in the list.
+        """
+        names: list[str] = []
+        if body["keep_names"]:
+            names, spec, vocabulary = await self._names.add(body["text"], vocabulary, spec, caller)
+        listed = await self._lists.get(vocabulary)
+        text = await asyncio.to_thread(ListedText, body["text"], listed, vocabulary.n_words)
+        if not text.sentences:
+            raise EngineError(
+                400,
+                "'text' has no sentence of three words or more whose words are all in the list: rewrite it in the list "
+                "first, or ask for more words.",
+                param="text",
+            )
+        examples = EXAMPLES.get(listed.language, EXAMPLES[FALLBACK])
+        task = _Task(body, text, examples, vocabulary, spec, caller, width, Random(body.get("seed", 0)))  # noqa: S311
+        exercises, left_out = [], []
+        instructions = INSTRUCTIONS.get(listed.language, {})
+        for kind in body["kinds"]:
+            items = await self._writers[kind](task)
+            if len(items) < task.num_items:
+                reason = task.reasons.get(kind, _TOO_SHORT)
+                left_out.append({"kind": kind, "num_items": len(items), "reason": reason})
+            if items:
+                line = instructions.get(kind)
+                exercise = {"kind": kind, "instruction": line if line and text.allows(line) else None, "items": items}
+                if kind in task.shown:
+                    exercise["shown"] = task.shown[kind]
+                await asyncio.to_thread(_check, items, text)
+                exercises.append(exercise)
+                yield {"exercise": exercise}
+        yield {
+            "lang": listed.lang,
+            "exercises": exercises,
+            "names": names,
+            "num_sentences": text.num_sentences,
+            "num_unlisted_sentences": text.num_unlisted,
+            "left_out": left_out,
+            "vocab": {**listed.block, "adapter": name_of(caller.adapter)},
+            "usage": {
+                "prompt_tokens": task.num_read,
+                "completion_tokens": task.num_drawn,
+                "total_tokens": task.num_read + task.num_drawn,
+            },
+        }
+
+    async def _gap_fill(self, task: _Task) -> list[Item]:
+        """Leave out the rarest word of a sentence."""
+        items: list[Item] = []
+        for sentence in task.sentences():
+            if len(items) == task.num_items:
+                break
+            word = sentence.content[0]
+            before, after = sentence.around(word)
+            options, answer = task.shuffle(word.text, list(await self._wrong(task, sentence, word))[:NUM_WRONG])
+            if len(options) > 1:
+                source = {"start": word.start, "end": word.end}
+                items.append({"before": before, "after": after, "options": options, "answer": answer, "source": source})
+        return _in_order(items)
+
+    async def _true_false(self, task: _Task) -> list[Item]:
+        """Take sentences as they are, and every other one with another word in the place of one."""
+        items: list[Item] = []
+        for sentence in task.sentences()[: task.num_items]:
+            changed = None if task.random.random() < _SHARE_TRUE else await self._change(task, sentence)
+            statement = changed or sentence.text
+            items.append({"statement": statement, "answer": changed is None, "source": sentence.source})
+        return _in_order(items)
+
+    async def _change(self, task: _Task, sentence: Sentence) -> str | None:
+        """Return a sentence with another word in the place of one, which the text does not have; None if none fits."""
+        found: list[tuple[float, str]] = []
+        for word in sentence.content[:2]:
+            before, after = sentence.around(word)
+            wrong = await self._wrong(task, sentence, word)
+            found += [(lead, before + other + after) for other, lead in wrong.items() if lead < _MAX_LEAD]
+        return next((text for _, text in sorted(found) if text not in task.body["text"]), None)
+
+    async def _order(self, task: _Task) -> list[Item]:
+        """Take some sentences in their order, with another one to print them in."""
+        sentences = task.text.sentences
+        number = min(task.num_items, len(sentences))
+        if number < 2:
+            return []
+        chosen = sorted(task.random.sample(range(len(sentences)), number))
+        task.shown["order"] = _derange(number, task.random)
+        return [{"sentence": sentences[place].text, "source": sentences[place].source} for place in chosen]
+
+    async def _dictation(self, task: _Task) -> list[Item]:
+        """Take the shorter sentences, in their order."""
+        shortest = sorted(task.text.sentences, key=lambda sentence: len(sentence.words))[: task.num_items]
+        items = [{"sentence": one.text, "num_words": len(one.words), "source": one.source} for one in shortest]
+        return _in_order(items)
+
+    async def _questions(self, task: _Task) -> list[Item]:
+        """Have the model ask for a word of a sentence, and take the question it answers itself with that word."""
+        items: list[Item] = []
+        shown = [
+            message
+            for sentence, answer, question in task.examples.questions
+            for message in _exchange(_ABOUT.format(sentence=sentence, answer=answer), question)
+        ]
+        tried = [(one, word) for one in task.sentences() for word in one.content[:2]][: _TRIES * task.num_items]
+        asked_for = set[int]()
+        for sentence, word in tried:
+            wrong = list(await self._wrong(task, sentence, word))[:NUM_WRONG]
+            if len(items) == task.num_items or sentence.start in asked_for or not wrong:
+                continue
+            asked = _ABOUT.format(sentence=sentence.text, answer=word.text)
+            drafts = await self._ask(
+                task, "questions", [_system(_QUESTION), *shown, *_exchange(asked)], task.vocabulary
+            )
+            drafts = [one for one in drafts if _asks(one, sentence, word)]
+            told = {one: (f"{sentence.text}\n{one} ", ".") for one in drafts}
+            if question := await self._clearest(task, told, (f"{sentence.text}\n", "."), word.text, wrong):
+                asked_for.add(sentence.start)
+                options, answer = task.shuffle(word.text, wrong)
+                source = {"start": word.start, "end": word.end}
+                items.append({"question": question, "options": options, "answer": answer, "source": source})
+        task.note_tried("questions", len(tried))
+        return _in_order(items)
+
+    async def _matching(self, task: _Task) -> list[Item]:
+        """Have the model explain words without themselves, and take what tells each from the others."""
+        words = {sentence.content[0].text: sentence.content[0] for sentence in task.sentences()}
+        tried = list(words)[: _TRIES * task.num_items]
+        forms = [form for word in tried for form in task.text.same_lemma(word)]
+        spec = task.spec.model_copy(update={"exclude_words": (*task.spec.exclude_words, *forms)})
+        without = await self._resolve(spec, task.caller.owner)
+        shown = [message for word, gloss in task.examples.glosses for message in _exchange(word, gloss)]
+        items: list[Item] = []
+        for word in tried:
+            if len(items) == task.num_items:
+                break
+            drafts = await self._ask(task, "matching", [_system(_GLOSS), *shown, *_exchange(word)], without)
+            told = {one: (f'"{one}" is what the word "', '" means.') for one in drafts if _is_ended(one)}
+            others = [other for other in tried if other != word]
+            if gloss := await self._clearest(task, told, ('This is what the word "', '" means.'), word, others):
+                source = {"start": words[word].start, "end": words[word].end}
+                items.append({"word": word, "gloss": gloss, "source": source})
+        task.note_tried("matching", len(tried))
+        if len(items) < 2:
+            return []
+        task.shown["matching"] = _derange(len(items), task.random)
+        return _in_order(items)
+
+    async def _wrong(self, task: _Task, sentence: Sentence, word: ContentWord) -> dict[str, float]:
+        """Return words that fit a sentence less well than its own word, the best first, with its lead in nats."""
+        if word.start not in task.wrong:
+            alike = await asyncio.to_thread(task.text.alike, word, sentence)
+            place = word.start - sentence.start
+            swap = Swap.of(sentence.text, place, place + len(word.text))
+            own, *scores = await self._scores(task, swap, [word.text, *alike])
+            ranked = sorted(zip(scores, alike, strict=True), reverse=True)
+            task.wrong[word.start] = {other: own - score for score, other in ranked if own - score > _MIN_LEAD}
+        return task.wrong[word.start]
+
+    async def _clearest(
+        self, task: _Task, told: Mapping[str, tuple[str, str]], prior: tuple[str, str], right: str, wrong: Sequence[str]
+    ) -> str | None:
+        """Return the draft that makes the right word likelier by more than each other one; None where none does.
+
+        ``told`` has for each draft what stands before the word and after it, ``prior`` the same without a draft.
+        """
+        words = [right, *wrong]
+        without = await self._scores(task, _between(right, *prior), words) if told else []
+        leads = {}
+        for draft, around in told.items():
+            scores = await self._scores(task, _between(right, *around), words)
+            own, *others = (score - base for score, base in zip(scores, without, strict=True))
+            leads[draft] = own - max(others, default=own)
+        best = max(leads, key=leads.__getitem__, default=None)
+        return best if best is not None and leads[best] > 0 else None
+
+    async def _scores(self, task: _Task, swap: Swap, words: Sequence[str]) -> list[float]:
+        scores, num_read = await self._swapper.scores(swap, words, task.caller, task.width)
+        task.num_read += num_read
+        return scores
+
+    async def _ask(
+        self, task: _Task, kind: Kind, messages: Sequence[Mapping[str, str]], vocabulary: ResolvedVocabulary
+    ) -> list[str]:
+        """Ask the model for one string in the list; return what it wrote, each once; none where it cannot chat."""
+        form = _QUESTION_FORM if kind == "questions" else _GLOSS_FORM
+        schema = {"type": "object", "properties": {_MEMBER: form}, "required": [_MEMBER]}
+        most = min(_ANSWER_TOKENS, self._settings.limits.max_new_tokens)
+        body: dict[str, Any] = {
+            "model": self._settings.model_id,
+            "messages": list(messages),
+            "max_tokens": max(most, vocabulary.fewest_tokens),
+            "n": min(_DRAFTS, task.width),
+            "temperature": 0.7,
+            "response_format": {"type": "json_schema", "json_schema": {"name": kind, "schema": schema}},
+            **({"seed": task.body["seed"]} if "seed" in task.body else {}),
+        }
+        try:
+            answer = await self._chats.ask(body, vocabulary, task.caller)
+        except EngineError as error:
+            if error.code != NO_CHAT_TEMPLATE:
+                raise
+            task.reasons[kind] = _NO_CHAT
+            return []
+        task.num_read += answer["usage"]["prompt_tokens"]
+        task.num_drawn += answer["usage"]["completion_tokens"]
+        return list({json.loads(choice["message"]["content"])[_MEMBER]: None for choice in answer["choices"]})
+
+
+def _system(text: str) -> dict[str, str]:
+    return {"role": "system", "content": text}
+
+
+def _exchange(asked: str, answer: str | None = None) -> list[dict[str, str]]:
+    """Return what a user asks, and an example of an answer."""
+    told = (
+        [] if answer is None else [{"role": "assistant", "content": json.dumps({_MEMBER: answer}, ensure_ascii=False)}]
+    )
+    return [{"role": "user", "content": asked}, *told]
+
+
+def _asks(question: str, sentence: Sentence, word: ContentWord) -> bool:
+    """Return whether a draft is a question about a sentence that does not have the answer in it."""
+    said = {match[0].casefold() for match in word_pattern().finditer(question)}
+    others = {one.text.casefold() for one in sentence.content} - {word.text.casefold()}
+    return question.endswith("?") and word.text.casefold() not in said and (not others or not others.isdisjoint(said))
+
+
+def _is_ended(gloss: str) -> bool:
+    """Return whether the model ended a gloss, and the list did not."""
+    return len(gloss.split()) < _MAX_GLOSS_WORDS
+
+
+def _between(word: str, before: str, after: str) -> Swap:
+    return Swap(word, before, after, ("", ""), False)
+
+
+def _in_order(items: list[Item]) -> list[Item]:
+    """Return items in the order of the text."""
+    return sorted(items, key=lambda item: item["source"]["start"])
+
+
+def _derange(number: int, random: Random) -> list[int]:
+    """Return another order of so many things, two or more, than their own."""
+    order = list(range(number))
+    while order == sorted(order):
+        random.shuffle(order)
+    return order
+
+
+def _check(items: Sequence[Item], text: ListedText) -> None:
+    """Check every string of an exercise once more, before it leaves.
+
+    Raises:
+        UnlistedTextError: A word of one is not listed.
+    """
+    for item in items:
+        for part in [*item.get("options", ()), *(value for value in item.values() if isinstance(value, str))]:
+            if not text.allows(part):
+                raise UnlistedTextError(f"an exercise has {len(part)} characters that are not listed")

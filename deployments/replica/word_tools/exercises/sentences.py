@@ -1,0 +1,127 @@
+"""The sentences of a text that exercises are made of, and the words in them that can be asked for."""
+
+import unicodedata
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from deployments.replica.engine.node_lists import NodeList
+from vocab.lists.lemmas import KnownLemmas
+from vocab.text.changes import ranks_left_out
+from vocab.text.checker import TextChecker
+from vocab.text.report import CheckedWord, TextReport
+from vocab.text.sentences import sentence_spans
+
+NUM_FUNCTION_WORDS: Final = 120
+"""The most frequent words of a language say how a sentence is built, not what it is about."""
+
+_MIN_CHARS: Final = 3
+_MIN_WORDS: Final = 3
+"""Of a sentence; "Oh no!" asks for nothing."""
+
+_NEAR_IN_RANK: Final = 100
+"""Candidates for a wrong option: the listed words next to the right one in rank, as frequent as it is."""
+
+
+class ContentWord(NamedTuple):
+    """A listed word of a sentence that can be asked for; ``start`` and ``end`` are those in the text."""
+
+    text: str
+    start: int
+    end: int
+    rank: int
+
+
+class Sentence(NamedTuple):
+    """A sentence of a text whose words are all in the list; ``content`` has the rarest word first."""
+
+    text: str
+    start: int
+    words: Sequence[str]
+    content: Sequence[ContentWord]
+
+    @property
+    def source(self) -> dict[str, int]:
+        return {"start": self.start, "end": self.start + len(self.text)}
+
+    def around(self, word: ContentWord) -> tuple[str, str]:
+        """Return what stands before a word of the sentence, and after it."""
+        return self.text[: word.start - self.start], self.text[word.end - self.start :]
+
+
+class ListedText:
+    """The listed sentences of a text, and the words of its list that resemble one of its words.
+
+    Attributes:
+        sentences: Those whose words are all listed, in their order, each once.
+        num_sentences: All of the text.
+        num_unlisted: Those with a word that is not listed.
+    """
+
+    def __init__(self, text: str, listed: NodeList, n_words: int) -> None:
+        self.checker: TextChecker = listed.checker()
+        self._lemmas = KnownLemmas.of_language(listed.language)
+        word_list = listed.listed.word_list
+        left_out = ranks_left_out(word_list, listed.changes.exclude_words)
+        # In German every noun has a capital; elsewhere a capital is a name's.
+        self._has_noun_capitals = listed.language == "de"
+        # A client's own list is in any order.
+        self._least_rank = 0 if word_list.source == "inline" else NUM_FUNCTION_WORDS
+        self._pool = [
+            (rank, word)
+            for rank, word in word_list.up_to(n_words).ranked()
+            if rank > self._least_rank and rank not in left_out and self._can_be_asked(word)
+        ]
+        report = self.checker.check(text)
+        spans = sentence_spans(text)
+        found = {text[start:end]: self._sentence(report, start, end) for start, end in reversed(spans)}
+        self.sentences = [sentence for sentence in reversed(found.values()) if sentence is not None]
+        self.num_sentences = len(spans)
+        self.num_unlisted = sum(any(start <= word.start < end for word in report.not_allowed) for start, end in spans)
+
+    def allows(self, text: str) -> bool:
+        """Return whether all words of a text are listed."""
+        return not self.checker.check(text).not_allowed
+
+    def same_lemma(self, word: str) -> list[str]:
+        """Return the listed words that are forms of the same lemma, the word itself among them."""
+        lemma = self._lemma(word)
+        return [word, *(other for _, other in self._pool if other != word and self._lemma(other) == lemma)]
+
+    def alike(self, word: ContentWord, sentence: Sentence) -> list[str]:
+        """Return listed words about as frequent as one of a sentence, none of its lemma, and none of the sentence."""
+        lemma, said = self._lemma(word.text), {other.casefold() for other in sentence.words}
+        near = sorted(self._pool, key=lambda ranked: abs(ranked[0] - word.rank))[: 2 * _NEAR_IN_RANK]
+        others = [
+            other
+            for _, other in near
+            if other.casefold() not in said
+            and self._lemma(other) != lemma
+            and other[:1].isupper() == word.text[:1].isupper()
+        ]
+        before, after = sentence.around(word)
+        return [other for other in others[:_NEAR_IN_RANK] if self.allows(before + other + after)]
+
+    def _lemma(self, word: str) -> str:
+        return (self._lemmas.of(word) or word).casefold()
+
+    def _can_be_asked(self, word: str) -> bool:
+        is_name = word[:1].isupper() and not self._has_noun_capitals
+        letters = unicodedata.normalize("NFC", word)
+        return len(letters) >= _MIN_CHARS and letters.isalpha() and not is_name
+
+    def _sentence(self, report: TextReport, start: int, end: int) -> Sentence | None:
+        """Return a sentence of a checked text; None for one that is short, or not listed."""
+        words = [word for word in report.words if start <= word.start < end]
+        if len(words) < _MIN_WORDS or not all(word.is_allowed for word in words):
+            return None
+        content = [self._content(report, word) for word in words[1:] if self._is_content(report, word)]
+        by_rank = sorted(content, key=lambda word: -word.rank)
+        return Sentence(report.text[start:end], start, list(map(report.spelling, words)), by_rank)
+
+    def _is_content(self, report: TextReport, word: CheckedWord) -> bool:
+        is_rare = word.reason == "listed" and word.rank is not None and word.rank > self._least_rank
+        return is_rare and self._can_be_asked(report.spelling(word))
+
+    @staticmethod
+    def _content(report: TextReport, word: CheckedWord) -> ContentWord:
+        return ContentWord(report.spelling(word), word.start, word.end, word.rank or 0)
