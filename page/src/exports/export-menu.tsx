@@ -1,3 +1,5 @@
+import { takeText } from "../exercises/making";
+import { show } from "../state/tab";
 import type { TextDocument } from "../text/document";
 import { GapsDialog } from "./gaps-dialog";
 import { GlossaryDialog } from "./glossary-dialog";
@@ -12,18 +14,27 @@ const BUTTONS: readonly { dialog: Dialog; label: string }[] = [
 
 const DIALOGS = { print: PrintDialog, glossary: GlossaryDialog, gaps: GapsDialog } as const;
 
-/** What can be made of a text, where there is one: prints and files. */
+/** What can be made of a text, where there is one: prints, files and exercises. */
 export function ExportMenu({ document, name }: { document: TextDocument; name: string }) {
   const handout = handoutOf(document, name);
   const Open = handout.open.value && DIALOGS[handout.open.value];
   if (!document.text.value.trim()) return null;
   return (
-    <div class="buttons" role="group" aria-label="Print and save">
+    <div class="buttons" role="group" aria-label="What to make of the text">
       {BUTTONS.map(({ dialog, label }) => (
         <button key={dialog} type="button" aria-haspopup="dialog" onClick={() => (handout.open.value = dialog)}>
           {label}
         </button>
       ))}
+      <button
+        type="button"
+        onClick={() => {
+          takeText(document);
+          show("exercises");
+        }}
+      >
+        Exercises
+      </button>
       {Open && <Open handout={handout} />}
     </div>
   );

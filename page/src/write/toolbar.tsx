@@ -1,6 +1,6 @@
-import { useLayoutEffect, useRef } from "preact/hooks";
 import { ExportMenu } from "../exports/export-menu";
 import { FaultNotice } from "../parts/notice";
+import { StopButton } from "../parts/stop-button";
 import { brief, change } from "../state/brief";
 import { status } from "../state/connection";
 import { directionOf } from "../text/words";
@@ -102,6 +102,10 @@ function Examples() {
   );
 }
 
+function focusText(): void {
+  draft.asked.value ??= { start: draft.caret, end: draft.caret };
+}
+
 function Progress() {
   return (
     <div class="progress">
@@ -113,24 +117,8 @@ function Progress() {
         {phase.value === "idle" && note.value}
       </span>
       {/* Outside of the status: a screen reader need not count. */}
-      {phase.value === "busy" && <span> in {countdown.value} s.</span>} {isWorking.value && <Stop />}
+      {phase.value === "busy" && <span> in {countdown.value} s.</span>}{" "}
+      {isWorking.value && <StopButton onStop={stop} next={focusText} />}
     </div>
-  );
-}
-
-/** Takes the focus of a button that is gone while the model works, and leads who is on it to the text when it goes. */
-function Stop() {
-  const button = useRef<HTMLButtonElement>(null);
-  useLayoutEffect(() => {
-    const own = button.current!;
-    if (document.activeElement === document.body) own.focus({ preventScroll: true });
-    return () => {
-      if (own.matches(":focus-visible")) draft.asked.value ??= { start: draft.caret, end: draft.caret };
-    };
-  }, []);
-  return (
-    <button ref={button} type="button" onClick={stop}>
-      Stop
-    </button>
   );
 }
