@@ -1,4 +1,4 @@
-"""Exercises as files: for Word, Moodle's GIFT, IMS QTI, and cards for Anki.
+"""Exercises as files: plain text, for Word, Moodle's GIFT, IMS QTI, and cards for Anki.
 
 GIFT: https://docs.moodle.org/en/GIFT_format. Cards: https://docs.ankiweb.net/importing/text-files.html.
 """
@@ -49,6 +49,16 @@ class WorksheetFormat(NamedTuple):
 def letter(index: int) -> str:
     """Return what stands before an option: a to z."""
     return chr(ord("a") + index)
+
+
+def write_text(request: WorksheetRequest) -> bytes:
+    """Write exercises as plain text, the key after them."""
+    parts = [[request.title or ""], paragraphs(request.text or "")]
+    parts += [[_heading(number, one), *_lines(one)] for number, one in enumerate(request.exercises, start=1)]
+    parts.append([(request.key_title or "").strip() or _KEY])
+    parts += [[_heading(number, one), *_key(one)] for number, one in enumerate(request.exercises, start=1)]
+    blocks = ("\n".join(part) for part in parts)
+    return ("\n\n".join(block for block in blocks if block.strip()) + "\n").encode()
 
 
 def write_worksheet(request: WorksheetRequest) -> bytes:
@@ -173,6 +183,7 @@ def write_cards(request: WorksheetRequest) -> bytes:
 
 
 WORKSHEET_FORMATS: Final[dict[FileFormat, WorksheetFormat]] = {
+    "txt": WorksheetFormat(write_text, "text/plain; charset=utf-8", "txt"),
     "docx": WorksheetFormat(write_worksheet, DOCX, "docx"),
     "gift": WorksheetFormat(write_gift, "text/plain; charset=utf-8", "gift"),
     "qti": WorksheetFormat(write_qti, "application/zip", "zip"),

@@ -1,6 +1,6 @@
-"""Exercises as JSON, and the body of a request for a file of them: for Word, a learning platform, or Anki."""
+"""Exercises as JSON, and the body of a request for a file of them: to print, for a learning platform, or for Anki."""
 
-from typing import Annotated, Any, Final, Generic, Literal, Self, TypeVar
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -70,50 +70,63 @@ class DictatedSentence(OrderedSentence):
     num_words: int | None = None
 
 
-ItemKind = TypeVar("ItemKind", bound=Item)
+_COUNT: Final = Field(min_length=1, max_length=MAX_ITEMS)
 
 
-class _Exercise(Body, Generic[ItemKind]):
+class _Exercise(Body):
     instruction: Line | None = None
     """In words of the list; null where it has none for it."""
-    items: Annotated[list[ItemKind], Field(min_length=1, max_length=MAX_ITEMS)]
 
 
-class _Shuffled(_Exercise[ItemKind]):
+class Questions(_Exercise):
+    kind: Literal["questions"]
+    items: Annotated[list[Question], _COUNT]
+
+
+class TrueFalse(_Exercise):
+    kind: Literal["true_false"]
+    items: Annotated[list[Statement], _COUNT]
+
+
+class GapFill(_Exercise):
+    kind: Literal["gap_fill"]
+    items: Annotated[list[Gap], _COUNT]
+
+
+class Matching(_Exercise):
+    kind: Literal["matching"]
+    items: Annotated[list[Pair], _COUNT]
     shown: list[int]
-    """The order in which the glosses or sentences are printed, as indexes of items."""
+    """The order in which the glosses are printed, as indexes of items."""
 
     @model_validator(mode="after")
     def _check_shown(self) -> Self:
-        if sorted(self.shown) != list(range(len(self.items))):
-            raise expected_error("an exercise whose 'shown' has the index of each of its items once")
+        _check_order(self.shown, len(self.items))
         return self
 
 
-class Questions(_Exercise[Question]):
-    kind: Literal["questions"]
-
-
-class TrueFalse(_Exercise[Statement]):
-    kind: Literal["true_false"]
-
-
-class GapFill(_Exercise[Gap]):
-    kind: Literal["gap_fill"]
-
-
-class Matching(_Shuffled[Pair]):
-    kind: Literal["matching"]
-
-
-class Order(_Shuffled[OrderedSentence]):
+class Order(_Exercise):
     """Its items are in the right order."""
 
     kind: Literal["order"]
+    items: Annotated[list[OrderedSentence], _COUNT]
+    shown: list[int]
+    """The order in which the sentences are printed, as indexes of items."""
+
+    @model_validator(mode="after")
+    def _check_shown(self) -> Self:
+        _check_order(self.shown, len(self.items))
+        return self
 
 
-class Dictation(_Exercise[DictatedSentence]):
+class Dictation(_Exercise):
     kind: Literal["dictation"]
+    items: Annotated[list[DictatedSentence], _COUNT]
+
+
+def _check_order(shown: list[int], num_items: int) -> None:
+    if sorted(shown) != list(range(num_items)):
+        raise expected_error("an exercise whose 'shown' has the index of each of its items once")
 
 
 Exercise = Annotated[
@@ -121,25 +134,25 @@ Exercise = Annotated[
     Field(discriminator="kind"),
 ]
 
-FileFormat = Literal["docx", "gift", "qti", "tsv"]
+FileFormat = Literal["txt", "docx", "gift", "qti", "tsv"]
 
 
 class WorksheetRequest(Body):
     """Asks for exercises, as ``/v1/vocabularies/exercises`` writes them, as a file."""
 
     format: FileFormat
-    """For Word; Moodle's GIFT; a package of IMS QTI 2.1; or cards for Anki, of what is matched and of gaps."""
+    """Plain text; for Word; Moodle's GIFT; a package of IMS QTI 2.1; cards for Anki, of what is matched and of gaps."""
     exercises: Annotated[list[Exercise], Field(min_length=1, max_length=MAX_EXERCISES)]
     title: Line | None = None
     """Above the exercises, and the name of the file."""
     text: CheckedText | None = None
-    """Above the exercises of a DOCX; each line is a paragraph."""
+    """Above the exercises of a DOCX or plain text; each line is a paragraph."""
     lang: Tag | None = None
     """What it is written in, by default ``en``."""
     font_size: FontSize | None = None
     """Of a DOCX, in points; by default 12."""
     key_title: Line | None = None
-    """Above the key of a DOCX, by default ``Key``."""
+    """Above the key of a DOCX or plain text, by default ``Key``."""
 
 
 def read_worksheet(body: Any, *, limits: Limits) -> WorksheetRequest:

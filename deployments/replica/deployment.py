@@ -31,8 +31,9 @@ from deployments.fair_semaphore import FairSemaphore, SemaphoreFullError
 from deployments.process_setup import set_up_process, watch_event_loop
 from deployments.protocol.generation.reader import ChatRequestReader
 from deployments.replica.answers.batch_line import BatchLineAnswerer
-from deployments.replica.answers.chat_answerer import NEEDS_AUTOMATON, ChatAnswerer
+from deployments.replica.answers.chat_answerer import ChatAnswerer
 from deployments.replica.answers.rows import ROWS_AT_ONCE, RowAnswerer
+from deployments.replica.answers.support import with_mask_engine_for
 from deployments.replica.engine import configuration, engine
 from deployments.replica.engine.adapters import EngineAdapters, LoadedAdapters
 from deployments.replica.engine.autoscaling import METRIC
@@ -52,7 +53,7 @@ from deployments.settings.keys import NO_OWNER
 from deployments.settings.service import Settings
 from deployments.vocabulary.client import VocabularyClient
 from vocab.artefacts.store import ArtefactStore
-from vocab.automaton.tokenizer import TokenizerFacts, has_own_spelling
+from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.matching.engine_cache import ARTEFACT_DIR_VARIABLE, CACHE_BYTES_VARIABLE, EngineCache
 from vocab.vllm_plugin import patches
 
@@ -349,22 +350,6 @@ def _engine_dead() -> Answer:
 def _refusal(message: str, code: str, retry_after_s: int) -> Answer:
     """Return a 503 that asks the client to try again, as an item of an answer."""
     return EngineError(503, f"{message} Try again in a moment.", code=code, retry_after_s=retry_after_s).item
-
-
-def with_mask_engine_for(tokenizer: Any, settings: Settings) -> Settings:
-    """Return the settings, with the mask engine xgrammar where a tokenizer's spelling is not known.
-
-    Decided where the tokenizer is read, for it may be out of reach where the application is built. The compile process
-    sees the same (``load_speller``), and nothing else of the service depends on it.
-    """
-    if settings.mask_engine == "xgrammar" or has_own_spelling(tokenizer):
-        return settings
-    logger.warning(
-        "the tokenizer of %s (%s) has no fast implementation, so its spelling of words is not known: the mask engine "
-        "is xgrammar, which is slower, and with a vocabulary there is none of %s",
-        settings.model_id, type(tokenizer).__name__, ", ".join(sorted(NEEDS_AUTOMATON)),
-    )  # fmt: skip
-    return settings.model_copy(update={"mask_engine": "xgrammar"})
 
 
 class _LinesEngine:

@@ -88,6 +88,11 @@ class Service:
         """
         return self._whole("POST", path, json=body)
 
+    def post_for_file(self, path: str, body: Mapping[str, Any]) -> bytes:
+        """Send a POST request with a body in JSON and return the file that answers it; raises as ``post``."""
+        with self._answer("POST", path, json=body) as answer:
+            return answer.read()
+
     def upload(self, path: Path, report: Callable[[int], None]) -> dict[str, Any]:
         """Upload a file of batch requests; ``report`` is called with the bytes sent so far. Raises as ``post``."""
         with path.open("rb") as file:

@@ -57,8 +57,8 @@ def progress(*columns: Any) -> "Progress":
 
 
 @contextmanager
-def open_whole(path: Path | None) -> Iterator[Any]:
-    """Open a text file that is written whole or not at all; yield standard output where ``path`` is None.
+def open_whole(path: Path | None, *, is_binary: bool = False) -> Iterator[Any]:
+    """Open a file that is written whole or not at all; yield standard output where ``path`` is None.
 
     Raises:
         InputError: The file cannot be written.
@@ -68,7 +68,7 @@ def open_whole(path: Path | None) -> Iterator[Any]:
         return
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with part.open("w", encoding="utf-8", newline="\n") as file:
+        with part.open("wb") if is_binary else part.open("w", encoding="utf-8", newline="\n") as file:
             yield file
         part.replace(path)
     except OSError as error:

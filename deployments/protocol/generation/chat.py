@@ -159,9 +159,9 @@ class EngineFields(SamplingFields):
     top_logprobs: Annotated[int, Field(ge=0), AtMost("max_top_logprobs")] | None = None
     """Needs ``logprobs``."""
     tools: Tools | None = None
-    """Functions that the model may call; not with a vocabulary."""
+    """Functions that the model may call; with a vocabulary their arguments are in words of the list."""
     tool_choice: ToolChoice | None = None
-    """Whether it may, must or must not, or which one it must call."""
+    """Whether it may, must or must not, or which one it must call; with a vocabulary one of the last three."""
     parallel_tool_calls: bool | None = None
     """Whether it may call several at once."""
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None

@@ -1,7 +1,7 @@
 """How the text is chosen: the top-level fields of a search, and the members of ``vocab`` that go with it.
 
 With their checks against each other and against other fields, and the defaults of a request with a vocabulary, which
-read best in ``docs/quality.md``. What the engine supports is checked in ``deployments.replica.answers.chat_answerer``.
+read best in ``docs/quality.md``. What the engine supports is checked in ``deployments.replica.answers.support``.
 """
 
 from collections.abc import Mapping
@@ -56,8 +56,7 @@ def _values_without_effect(names: str) -> Mapping[str, tuple[Any, ...]]:
 
 COMBINABLE: Final = _values_without_effect(
     "add_generation_prompt allowed_token_ids function_call functions ignore_eos logprob_token_ids "
-    "repetition_detection skip_special_tokens stop_token_ids "
-    "structured_outputs tool_choice tools"
+    "repetition_detection skip_special_tokens stop_token_ids structured_outputs"
 )
 """Fields that could lead out of a word list or to an answer without an end, and their values that cannot."""
 

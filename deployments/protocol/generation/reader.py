@@ -19,12 +19,11 @@ from deployments.protocol.generation.chat import (
 )
 from deployments.protocol.generation.completion import CompletionFields, CompletionRequest
 from deployments.protocol.generation.decoding import COMBINABLE, decoding_of, sampling_defaults
-from deployments.protocol.generation.structure import SCHEMA_FIELD, listed_schema
+from deployments.protocol.generation.listed_json import json_field, listed_schema
 from deployments.protocol.generation.vocabulary import Vocabulary, VocabularyFields, without_bad_words
 from deployments.protocol.validation import bound_model, json_schema, member_names, unknown_name, validate
 from deployments.settings.limits import Limits
 from deployments.settings.service import Settings
-from vocab.errors import StructureError
 
 _VOCABULARY: Final = member_names(VocabularyFields)
 
@@ -243,14 +242,8 @@ def _check_details(fields: dict[str, Any], decoding: Decoding) -> None:
 
 def _check_schema(fields: dict[str, Any], vocabulary: VocabularySpec, members: Vocabulary | None) -> None:
     """Refuse a schema that cannot stand beside a word list, and what cannot stand beside it."""
-    if fields.get("response_format", {}).get("type", "text") == "text":
+    if listed_schema(fields) is None:
         return
-    try:
-        listed_schema(fields)
-    except StructureError as error:
-        raise BadRequestError(
-            f"'{SCHEMA_FIELD}' cannot be written in a word list: {error}.", SCHEMA_FIELD, "invalid_schema"
-        ) from None
     named = [name for name in _NOT_WITH_SCHEMA if fields.get(name)]
     if vocabulary.layout == "lines":
         named.append("vocab.layout")
@@ -267,8 +260,7 @@ def check_max_tokens(chat: ChatRequest, vocabulary: ResolvedVocabulary) -> None:
         BadRequestError: It has not.
     """
     # Of JSON, the replica knows it.
-    is_text = chat.body.get("response_format", {}).get("type", "text") == "text"
-    if is_text and chat.body["max_tokens"] < vocabulary.fewest_tokens:
+    if json_field(chat.body) is None and chat.body["max_tokens"] < vocabulary.fewest_tokens:
         message = (
             f"'max_tokens' must be at least {vocabulary.fewest_tokens}: no text of this vocabulary fits into fewer."
         )

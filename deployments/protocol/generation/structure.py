@@ -9,7 +9,7 @@ References of a schema are checked here too, where the place of a fault is known
 """
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal
 
@@ -20,7 +20,6 @@ from deployments.protocol.generation.messages import Name
 from deployments.protocol.strict_json import JsonError, loads
 from deployments.protocol.validation import AtMost, Body, Info, Loose, by_kind, expected_error
 from deployments.settings.limits import Limits
-from vocab.matching.structure.schema import PreparedSchema, prepare
 
 SCHEMA_FIELD: Final = "response_format.json_schema.schema"
 
@@ -131,6 +130,7 @@ class ToolFunction(Named):
     parameters: dict[str, Any] | None = None
     """A JSON schema without regular expressions; the schemas of all tools together are of bounded size."""
     strict: bool | None = None
+    """Has to be true for a tool that may be called beside a vocabulary."""
 
 
 class Tool(Loose):
@@ -151,18 +151,6 @@ def _check_tools(tools: list[Tool], info: Info) -> list[Tool]:
     for schema in schemas:
         check_references(schema)
     return tools
-
-
-def listed_schema(body: Mapping[str, Any]) -> PreparedSchema | None:
-    """Return the schema of a body whose answer is JSON in listed words; None where its answer is a text.
-
-    Raises:
-        StructureError: It has what cannot stand beside a word list; the message has the JSON pointer.
-    """
-    form = body.get("response_format") or {}
-    if form.get("type") == "json_schema":
-        return prepare(form["json_schema"]["schema"])
-    return prepare({"type": "object"}) if form.get("type") == "json_object" else None
 
 
 Tools = Annotated[list[Tool], AtMost("max_tools"), AfterValidator(_check_tools)]

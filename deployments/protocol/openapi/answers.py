@@ -4,6 +4,7 @@ from typing import Any, Final, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from deployments.protocol.generation.messages import ToolCall
 from deployments.protocol.vocabularies import CheckReport, VocabularyList, VocabularyWords
 from deployments.protocol.word_tools import ExerciseKind
 from deployments.protocol.worksheets import Exercise
@@ -60,6 +61,7 @@ class AnswerMessage(BaseModel):
     role: Literal["assistant"]
     content: str | None = None
     reasoning: str | None = None
+    tool_calls: list[ToolCall] | None = None
 
 
 class Choice(BaseModel):

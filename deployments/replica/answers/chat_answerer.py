@@ -12,12 +12,14 @@ from typing import Any, Final
 
 from ray.serve.llm.deployment import LLMServer
 
-from deployments.contract import Answer, ChatBody, Decoding, ResolvedVocabulary, TextRequest
+from deployments.contract import Answer, ChatBody, ResolvedVocabulary, TextRequest
 from deployments.errors import EngineError
-from deployments.protocol.generation.structure import listed_schema
-from deployments.replica.answers.authoring import AUTHOR_FIELDS, AuthoredText
+from deployments.protocol.generation.listed_json import json_field, listed_schema, named_tool
+from deployments.replica.answers.authoring import AuthoredText
 from deployments.replica.answers.constrained_answer import AnswerRules, StreamFilter, finish_answer, to_engine_error
 from deployments.replica.answers.forms import answer_form, with_model, with_timing
+from deployments.replica.answers.support import check_fields, check_supported
+from deployments.replica.answers.tool_calls import ToolCallForm
 from deployments.replica.engine import configuration, engine
 from deployments.replica.engine.adapters import LoadedAdapters, name_of
 from deployments.replica.engine.node_lists import NodeList, NodeLists
@@ -33,32 +35,11 @@ from vocab.matching.engine_cache import EngineCache
 from vocab.matching.structure.answers import AnswerReader
 from vocab.text.reader import TextReader
 
-NEEDS_AUTOMATON: Final = frozenset(
-    {
-        *("num_beams", "vocab.search", "vocab.rescue", "no_repeat_ngram_size"),
-        *("continue_final_message", "min_tokens", "response_format"),
-        *AUTHOR_FIELDS,
-    }
-)
-"""Where xgrammar makes the masks, a text cannot be continued from its middle, and neither repeats nor how long it is
-are looked for."""
-
-_NOT_WITH_THOUGHTS: Final = frozenset({"continue_final_message", "logprobs", "response_format"})
-"""Whether thinking is over where a client's own text ends is not known, and vLLM's log probabilities are those of the
-thoughts too."""
-
 _ANSWER_SHARE: Final = 4
 """One token in four is kept for the answer of a model that thinks first."""
 
 _MARKER_TOKENS: Final = 4
 """Of the mark that ends its thinking; models have one of 1 to 3 tokens."""
-
-_XGRAMMAR: Final = "with a vocabulary, for this service's mask engine is xgrammar"
-
-_DETAILS: Final = "stream_options.token_details"
-
-_NEEDS_SCORES: Final = frozenset({"num_beams", "best_of", "vocab.search", "vocab.rescue", "vocab.score", _DETAILS})
-"""These use the probability of every token of the answer."""
 
 
 class ChatAnswerer:
@@ -141,7 +122,7 @@ class ChatAnswerer:
         elif vocabulary is not None:
             self._check_completion()
         if vocabulary is not None:
-            _check_fields(body, self._settings)
+            check_fields(body, self._settings)
         check_supported(
             decoding,
             self._settings,
@@ -237,11 +218,10 @@ class ChatAnswerer:
                 # What goes back and what searches by p would be misled.
                 bias = authored.logit_bias(self._prompts.tokenizer)
                 request = request.with_body(logit_bias=bias | body.get("logit_bias", {}))
-        if (schema := listed_schema(body)) is not None:
-            made = asyncio.to_thread(listed.json_constraint, schema, self._states, max_tokens, min_tokens)
+        if (structure := listed_schema(body)) is not None:
+            made = asyncio.to_thread(listed.json_constraint, *structure, self._states, max_tokens, min_tokens)
             answers, grammar = await made
             rules = self._rules(body, listed, answers, search)
-            request = request.with_body(response_format=None)
         else:
             reader = listed.reader if authored is None else authored.reader
             if body.get("continue_final_message"):
@@ -266,6 +246,8 @@ class ChatAnswerer:
             request = request.with_body(**self._thinking_fields(body, vocabulary))
         details, cost = self._recorder(body), None
         stream, form = StreamFilter(rules), answer_form(body, details)
+        if json_field(body) == "tools":
+            form = ToolCallForm(form, named_tool(body), is_stream=bool(body.get("stream")))
         asked = await self._engine_request(request, search, grammar, details)
         async for item in engine.answer(self._server, asked):
             if isinstance(item, AnswerCost):
@@ -335,66 +317,10 @@ class ChatAnswerer:
             "search": search,
             "details": details,
         }
+        if request.vocabulary is not None:
+            # The grammar is of all that is written, and it is read here: the engine only tells the model of its tools.
+            body = {**body, "response_format": None, **({"tool_choice": "none"} if body.get("tools") else {})}
         if "prompt" in body:
             # The client writes all of it, special tokens too, and no template around it could be left.
             return engine.completion_request(body, **args)
         return engine.chat_request(await asyncio.to_thread(self._prompts.neutralize_special_tokens, body), **args)
-
-
-def check_supported(
-    decoding: Decoding,
-    settings: Settings,
-    *,
-    is_constrained: bool,
-    reports_cost: bool = True,
-    has_details: bool = False,
-) -> None:
-    """Refuse decoding options of a request that this engine cannot do.
-
-    ``reports_cost`` is whether it reports what a word list costs, ``has_details`` whether token details are asked for.
-
-    Raises:
-        EngineError: With status 400; it names the field and the setting.
-    """
-    asked = [*_fields_of(decoding), *([_DETAILS] if has_details else [])]
-    if settings.mask_engine == "xgrammar" and is_constrained:
-        _refuse(asked, NEEDS_AUTOMATON, _XGRAMMAR)
-    if not reports_cost and is_constrained:
-        _refuse(asked, _NEEDS_SCORES, "with a vocabulary, for this service's engine does not say what a list costs")
-    if configuration.has_reasoning_parser(settings):
-        _refuse(asked, _NEEDS_SCORES, "for the model of this service thinks before it answers")
-    if settings.engine_kwargs.get("speculative_config"):
-        _refuse(asked, _NEEDS_SCORES, "for the engine of this service drafts tokens (speculative_config)")
-
-
-def _check_fields(body: ChatBody, settings: Settings) -> None:
-    """Refuse fields of a constrained request that xgrammar or a thinking model cannot do."""
-    asked = [name for name in ("continue_final_message", "min_tokens") if body.get(name)]
-    if (body.get("response_format") or {}).get("type", "text") != "text":
-        asked.append("response_format")
-    if settings.mask_engine == "xgrammar":
-        _refuse(asked, NEEDS_AUTOMATON, _XGRAMMAR)
-    if configuration.has_reasoning_parser(settings):
-        asked += ["logprobs"] if body.get("logprobs") else []
-        _refuse(asked, _NOT_WITH_THOUGHTS, "with a vocabulary, for the model of this service thinks before it answers")
-
-
-def _fields_of(decoding: Decoding) -> list[str]:
-    """Return the names of the fields by which a request asks for more than plain sampling."""
-    asked = {
-        "num_beams": decoding.num_beams > 1,
-        "best_of": decoding.best_of > 1,
-        "vocab.search": decoding.search_width > 1,
-        "vocab.rescue": decoding.rescue > 0,
-        "no_repeat_ngram_size": bool(decoding.no_repeat_ngram_size),
-        "vocab.score": decoding.score,
-        **({} if decoding.author is None else dict.fromkeys(decoding.author.fields, True)),
-    }
-    return [name for name, is_asked in asked.items() if is_asked]
-
-
-def _refuse(asked: list[str], refused: frozenset[str], reason: str) -> None:
-    """Raise ``EngineError`` for the first field that is asked for and refused here."""
-    for name in asked:
-        if name in refused:
-            raise EngineError(400, f"'{name}' is not available here {reason}. Leave it out.", param=name)

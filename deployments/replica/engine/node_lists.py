@@ -15,7 +15,6 @@ from weakref import WeakValueDictionary
 
 from deployments.contract import USUAL_OPTIONS, ResolvedVocabulary
 from deployments.errors import EngineError
-from deployments.protocol.generation.structure import SCHEMA_FIELD
 from deployments.single_flight import SingleFlight
 from vocab.artefacts.store import ArtefactStore
 from vocab.errors import ArtefactError, StructureError
@@ -158,9 +157,9 @@ class NodeList:
         )
 
     def json_constraint(
-        self, schema: PreparedSchema, states: EngineCache, max_tokens: int, min_tokens: int
+        self, param: str, schema: PreparedSchema, states: EngineCache, max_tokens: int, min_tokens: int
     ) -> tuple[AnswerReader, str]:
-        """Return the reader of a schema's answers, and their grammar for the engine.
+        """Return the reader of the answers of the schema of a field, and their grammar for the engine.
 
         Raises:
             EngineError: With status 400: no answer can be written in the list, or none fits into ``max_tokens``.
@@ -169,8 +168,8 @@ class NodeList:
         try:
             reader, answers = self._answer_reader(schema), states.for_text(reference)
         except StructureError as error:
-            message = f"'{SCHEMA_FIELD}' cannot be written in this word list: {error}."
-            raise EngineError(400, message, param=SCHEMA_FIELD) from None
+            message = f"'{param}' cannot be written in this word list: {error}."
+            raise EngineError(400, message, param=param) from None
         fewest = answers.tokens_to_end(answers.start)
         if fewest is None or fewest > max_tokens:
             message = (

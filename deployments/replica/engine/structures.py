@@ -25,7 +25,8 @@ from vllm.v1.structured_output.utils import choice_as_grammar
 
 from deployments.contract import ChatBody
 from deployments.errors import EngineError
-from deployments.protocol.generation.structure import SCHEMA_FIELD, listed_schema
+from deployments.protocol.generation.listed_json import listed_schema
+from deployments.protocol.generation.structure import SCHEMA_FIELD
 from deployments.settings.service import Settings
 from deployments.single_flight import SingleFlight
 from deployments.vocabulary.compile_pool import CompileLimits, Lane
@@ -133,7 +134,7 @@ def structures(
     """
     if in_list:
         if (listed := listed_schema(body)) is not None:
-            yield SCHEMA_FIELD, CheckStructure(listed.to_text(), "listed")
+            yield listed[0], CheckStructure(listed[1].to_text(), "listed")
         return
     wanted = body.get("structured_outputs") or {}
     if (schema := wanted.get("json")) is not None:

@@ -8,8 +8,7 @@ from transformers import AutoTokenizer
 
 from deployments.contract import Decoding
 from deployments.errors import EngineError
-from deployments.replica.answers.chat_answerer import check_supported
-from deployments.replica.deployment import with_mask_engine_for
+from deployments.replica.answers.support import check_fields, check_supported, with_mask_engine_for
 from deployments.settings.service import Settings
 from tests.slow_tokenizer import write_slow_tokenizer
 
@@ -45,6 +44,22 @@ def test_token_details_need_the_probabilities_of_the_answer() -> None:
         with pytest.raises(EngineError) as raised:
             check_supported(Decoding(), loaded, is_constrained=False, has_details=True)
         assert raised.value.item["error"]["param"] == "stream_options.token_details"
+
+
+@pytest.mark.parametrize(
+    "settings", [{"mask_engine": "xgrammar"}, {"engine_kwargs": {"reasoning_parser": "some"}}], ids=str
+)
+def test_json_in_listed_words_needs_the_automaton_and_no_thoughts(settings: Any) -> None:
+    loaded = Settings.load({"secret_token": "k", **settings}, {})
+    tools = [{"type": "function", "function": {"name": "look"}}]
+    for name, body in (
+        ("response_format", {"response_format": {"type": "json_object"}}),
+        ("tools", {"tools": tools, "tool_choice": "required"}),
+    ):
+        with pytest.raises(EngineError) as raised:
+            check_fields(body, loaded)
+        assert raised.value.item["error"]["param"] == name
+    check_fields({"response_format": {"type": "text"}, "tools": tools, "tool_choice": "none"}, loaded)
 
 
 def test_the_automaton_can_do_everything() -> None:

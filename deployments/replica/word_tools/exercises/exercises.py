@@ -32,10 +32,10 @@ NUM_WRONG: Final = 3
 """Options of a question or gap besides the right one."""
 
 _MIN_LEAD: Final = 1.0
-"""Nats by which the right option fits its sentence better than a wrong one, at least: what fits as well may be right."""
+"""Nats by which the right option fits better than a wrong one, at least: what fits as well may be right too."""
 
 _MAX_LEAD: Final = 6.0
-"""Nats by which a sentence's own word fits it better than one that makes it false, at most: else it makes no sense."""
+"""Nats by which a sentence's own word fits better than one that makes it false, at most: else it makes no sense."""
 
 _SHARE_TRUE: Final = 0.5
 

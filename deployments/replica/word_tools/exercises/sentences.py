@@ -18,8 +18,13 @@ _MIN_CHARS: Final = 3
 _MIN_WORDS: Final = 3
 """Of a sentence; "Oh no!" asks for nothing."""
 
-_NEAR_IN_RANK: Final = 100
-"""Candidates for a wrong option: the listed words next to the right one in rank, as frequent as it is."""
+_NUM_NEAR: Final = 300
+"""Words next to one in rank: about as frequent."""
+
+_NUM_ALIKE: Final = 60
+"""Of those, the ones with an ending most like its own are candidates for wrong options."""
+
+_MAX_ENDING: Final = 3
 
 
 class ContentWord(NamedTuple):
@@ -88,18 +93,26 @@ class ListedText:
         return [word, *(other for _, other in self._pool if other != word and self._lemma(other) == lemma)]
 
     def alike(self, word: ContentWord, sentence: Sentence) -> list[str]:
-        """Return listed words about as frequent as one of a sentence, none of its lemma, and none of the sentence."""
+        """Return listed words about as frequent as one of a sentence that may be of the same part of speech.
+
+        They are base forms where it is one, and have its ending where words do: "wanted" and "helped", "tenía" and
+        "hacía". None is of its lemma, and none stands in the sentence.
+        """
         lemma, said = self._lemma(word.text), {other.casefold() for other in sentence.words}
-        near = sorted(self._pool, key=lambda ranked: abs(ranked[0] - word.rank))[: 2 * _NEAR_IN_RANK]
-        others = [
-            other
+        near = sorted(self._pool, key=lambda ranked: abs(ranked[0] - word.rank))[:_NUM_NEAR]
+        lemmas = {
+            other: self._lemma(other)
             for _, other in near
-            if other.casefold() not in said
-            and self._lemma(other) != lemma
-            and other[:1].isupper() == word.text[:1].isupper()
-        ]
+            if other.casefold() not in said and other[:1].isupper() == word.text[:1].isupper()
+        }
+
+        def difference(other: str) -> tuple[bool, int]:
+            is_other_form = (lemmas[other] == other.casefold()) != (lemma == word.text.casefold())
+            return is_other_form, -_common_ending(word.text, other)
+
+        candidates = sorted((other for other in lemmas if lemmas[other] != lemma), key=difference)[:_NUM_ALIKE]
         before, after = sentence.around(word)
-        return [other for other in others[:_NEAR_IN_RANK] if self.allows(before + other + after)]
+        return [other for other in candidates if self.allows(before + other + after)]
 
     def _lemma(self, word: str) -> str:
         return (self._lemmas.of(word) or word).casefold()
@@ -125,3 +138,9 @@ class ListedText:
     @staticmethod
     def _content(report: TextReport, word: CheckedWord) -> ContentWord:
         return ContentWord(report.spelling(word), word.start, word.end, word.rank or 0)
+
+
+def _common_ending(first: str, second: str) -> int:
+    """Return how many of the last letters of two words are the same, at most ``_MAX_ENDING``."""
+    pairs = zip(reversed(first[-_MAX_ENDING:]), reversed(second[-_MAX_ENDING:]), strict=False)
+    return next((index for index, (one, other) in enumerate(pairs) if one != other), _MAX_ENDING)

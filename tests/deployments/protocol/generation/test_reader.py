@@ -9,8 +9,8 @@ from deployments.contract import ResolvedVocabulary, VocabularySpec
 from deployments.errors import ApiError, BadRequestError, ModelNotFoundError
 from deployments.protocol.generation.chat import UNSUPPORTED_FIELDS
 from deployments.protocol.generation.decoding import COMBINABLE, DEFAULT_SAMPLING
+from deployments.protocol.generation.listed_json import listed_schema
 from deployments.protocol.generation.reader import ChatRequest, ChatRequestReader, check_max_tokens
-from deployments.protocol.generation.structure import listed_schema
 from tests.deployments.front import LIMITS, MODEL, chat_body
 from vocab.matching.structure.schema import StringKind
 
@@ -384,8 +384,6 @@ HARMFUL: dict[str, Any] = {
     "skip_special_tokens": False,
     "stop_token_ids": TOKEN_IDS,
     "structured_outputs": {"choice": ["yes"]},
-    "tool_choice": "auto",
-    "tools": [TOOL],
 }
 
 
@@ -407,9 +405,9 @@ SHEET = {
 
 def test_a_schema_beside_a_list_is_read_as_one_of_listed_words() -> None:
     request = read(response_format=SHEET, **VOCABULARY)
-    schema = listed_schema(request.body)
-    assert schema is not None
-    assert schema.kinds[1:] == (StringKind(),)
+    assert (found := listed_schema(request.body)) is not None
+    assert found[0] == "response_format.json_schema.schema"
+    assert found[1].kinds[1:] == (StringKind(),)
     assert listed_schema(read(**VOCABULARY).body) is None
     assert listed_schema(read(response_format={"type": "text"}, **VOCABULARY).body) is None
 

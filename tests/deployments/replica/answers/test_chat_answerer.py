@@ -53,6 +53,7 @@ class ScriptedReplica:
         prompts: Any = None,
         ends_thinking: bool = False,
         adapters: EngineAdapters | None = None,
+        facts: TokenizerFacts | None = None,
         **args: object,
     ) -> None:
         settings = Settings.load({"secret_token": "k", "model_name": "some/model", **args}, {})
@@ -68,8 +69,8 @@ class ScriptedReplica:
             reports_cost=True,
             ends_thinking=ends_thinking,
             adapters=LoadedAdapters(cast("LLMServer", self), adapters or EngineAdapters("m", {})),
-            facts=TokenizerFacts(TOKENS),
-            states=EngineCache(folder, TokenizerFacts(TOKENS)),
+            facts=facts or TokenizerFacts(TOKENS),
+            states=EngineCache(folder, facts or TokenizerFacts(TOKENS)),
         )
         self._script = script
         self.request: Any = None
