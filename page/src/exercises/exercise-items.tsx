@@ -47,7 +47,7 @@ function Asked({ exercise, index, isSaid }: { exercise: Exercise; index: number;
             {word} <Line />
           </span>
           <span>
-            <bdi>{letter(index)})</bdi> {items[shown[index]!]?.gloss}
+            {letter(index)}) <bdi>{items[shown[index]!]?.gloss}</bdi>
           </span>
         </div>
       );
@@ -74,7 +74,7 @@ function Asked({ exercise, index, isSaid }: { exercise: Exercise; index: number;
           <div class="options">
             {options?.map((option, place) => (
               <span key={place}>
-                <bdi>{letter(place)})</bdi> <bdi>{option}</bdi>
+                {letter(place)}) <bdi>{option}</bdi>
               </span>
             ))}
           </div>
