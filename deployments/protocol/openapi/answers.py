@@ -1,10 +1,11 @@
 """The answers of the service, as its OpenAPI document describes them. Handlers write them without these models."""
 
-from typing import Any, Final, Generic, Literal, TypeVar
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from deployments.protocol.generation.messages import ToolCall
+from deployments.protocol.openapi.batch_answers import Batch, BatchPage, DeletedFile, File, FilePage, Job
 from deployments.protocol.vocabularies import CheckReport, VocabularyList, VocabularyWords
 from deployments.protocol.word_tools import ExerciseKind
 from deployments.protocol.worksheets import Exercise
@@ -298,84 +299,6 @@ class Exercises(Described):
     vocab: dict[str, Any]
     """The list with the names, as in the answer to a chat."""
     usage: Usage
-
-
-class File(BaseModel):
-    id: str
-    object: Literal["file"]
-    bytes: int
-    created_at: int
-    expires_at: int | None
-    filename: str
-    purpose: Literal["batch", "batch_output"]
-    status: str
-
-
-class DeletedFile(BaseModel):
-    id: str
-    object: Literal["file"]
-    deleted: bool
-
-
-class Counts(BaseModel):
-    total: int
-    completed: int
-    failed: int
-
-
-class Batch(BaseModel):
-    id: str
-    object: Literal["batch"]
-    endpoint: str
-    status: Literal[
-        "validating", "in_progress", "finalizing", "completed", "failed", "expired", "cancelling", "cancelled"
-    ]
-    errors: dict[str, Any] | None
-    input_file_id: str
-    output_file_id: str | None
-    error_file_id: str | None
-    completion_window: str
-    created_at: int
-    expires_at: int | None
-    request_counts: Counts
-    metadata: dict[str, str] | None
-
-
-class JobError(BaseModel):
-    message: str | None
-    code: str | None
-
-
-class Job(BaseModel):
-    id: str
-    job_id: str
-    message: str
-    object: Literal["batch.job"]
-    status: Literal["pending", "processing", "completed", "failed"]
-    submitted_at: int
-    started_at: int | None
-    finished_at: int | None
-    error: JobError | None
-    progress: Counts
-
-
-Item = TypeVar("Item")
-
-
-class Page(BaseModel, Generic[Item]):
-    object: Literal["list"]
-    data: list[Item]
-    first_id: str | None
-    last_id: str | None
-    has_more: bool
-
-
-class FilePage(Page[File]):
-    pass
-
-
-class BatchPage(Page[Batch]):
-    pass
 
 
 ANSWERS: Final[dict[str, type[BaseModel]]] = {

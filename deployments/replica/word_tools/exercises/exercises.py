@@ -138,7 +138,7 @@ class ExerciseWriter:
         if body["keep_names"]:
             names, spec, vocabulary = await self._names.add(body["text"], vocabulary, spec, caller)
         listed = await self._lists.get(vocabulary)
-        text = await asyncio.to_thread(ListedText, body["text"], listed, vocabulary.n_words)
+        text = await asyncio.to_thread(ListedText.of, body["text"], listed, vocabulary.n_words)
         if not text.sentences:
             raise EngineError(
                 400,

@@ -1,11 +1,12 @@
 """The sentences of a text that exercises are made of, and the words in them that can be asked for."""
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Final, NamedTuple
 
 from deployments.replica.engine.node_lists import NodeList
 from vocab.lists.lemmas import KnownLemmas
+from vocab.lists.wordlists import WordList
 from vocab.text.changes import ranks_left_out
 from vocab.text.checker import TextChecker
 from vocab.text.report import CheckedWord, TextReport
@@ -54,7 +55,9 @@ class Sentence(NamedTuple):
 
 
 class ListedText:
-    """The listed sentences of a text, and the words of its list that resemble one of its words.
+    """The listed sentences of a text, and the words of a list that resemble one of its words.
+
+    ``checker`` is of the words of ``word_list``, without those of the ranks ``left_out``.
 
     Attributes:
         sentences: Those whose words are all listed, in their order, each once.
@@ -62,30 +65,34 @@ class ListedText:
         num_unlisted: Those with a word that is not listed.
     """
 
-    def __init__(self, text: str, listed: NodeList, n_words: int) -> None:
-        self.checker: TextChecker = listed.checker()
-        self._lemmas = KnownLemmas.of_language(listed.language)
-        word_list = listed.listed.word_list
-        left_out = ranks_left_out(word_list, listed.changes.exclude_words)
+    def __init__(self, text: str, checker: TextChecker, word_list: WordList, left_out: Set[int] = frozenset()) -> None:
+        self._checker = checker
+        self._lemmas = KnownLemmas.of_language(word_list.language)
         # In German every noun has a capital; elsewhere a capital is a name's.
-        self._has_noun_capitals = listed.language == "de"
+        self._has_noun_capitals = word_list.language == "de"
         # A client's own list is in any order.
         self._least_rank = 0 if word_list.source == "inline" else NUM_FUNCTION_WORDS
         self._pool = [
             (rank, word)
-            for rank, word in word_list.up_to(n_words).ranked()
+            for rank, word in word_list.ranked()
             if rank > self._least_rank and rank not in left_out and self._can_be_asked(word)
         ]
-        report = self.checker.check(text)
+        report = checker.check(text)
         spans = sentence_spans(text)
         found = {text[start:end]: self._sentence(report, start, end) for start, end in reversed(spans)}
         self.sentences = [sentence for sentence in reversed(found.values()) if sentence is not None]
         self.num_sentences = len(spans)
         self.num_unlisted = sum(any(start <= word.start < end for word in report.not_allowed) for start, end in spans)
 
+    @classmethod
+    def of(cls, text: str, listed: NodeList, n_words: int) -> "ListedText":
+        """Read a text by the first ``n_words`` of a list, with its changes."""
+        word_list = listed.listed.word_list.up_to(n_words)
+        return cls(text, listed.checker(), word_list, ranks_left_out(word_list, listed.changes.exclude_words))
+
     def allows(self, text: str) -> bool:
         """Return whether all words of a text are listed."""
-        return not self.checker.check(text).not_allowed
+        return not self._checker.check(text).not_allowed
 
     def same_lemma(self, word: str) -> list[str]:
         """Return the listed words that are forms of the same lemma, the word itself among them."""

@@ -1,24 +1,27 @@
 """The routes of the word tools, over a real connection and a stand-in for the replica."""
 
-from typing import Any
+from typing import Any, get_args
 
 import httpx
 import pytest
 
+from deployments.contract import Tool
 from deployments.ingress.deployment import create_app
 from deployments.ingress.routes.vocabularies import num_tool_tokens
+from deployments.protocol.word_tools import EXERCISE_KINDS, MAX_ITEMS
 from deployments.settings.keys import Key, digest_of
 from deployments.settings.service import Settings
 from tests.deployments.front import KEY, LIMITS, MODEL, Front, assert_error, wait_until
 from tests.deployments.stand_in import StandIn
 
-NEXT, SWAP, REWRITE = (f"/v1/vocabularies/{tool}" for tool in ("next", "swap", "rewrite"))
+NEXT, SWAP, REWRITE, EXERCISES = (f"/v1/vocabularies/{tool}" for tool in get_args(Tool))
 EN = {"lang": "en", "n_words": 1000}
 
 GOOD: dict[str, dict[str, Any]] = {
     NEXT: {"text": "The cat sat on the"},
     SWAP: {"text": "The cat sat on the", "start": 4, "end": 7},
     REWRITE: {"text": "The cat sat on the mat."},
+    EXERCISES: {"text": "The cat sat on the mat."},
 }
 """Of each route, what a request needs besides its vocabulary."""
 
@@ -41,6 +44,20 @@ def test_a_request_reaches_a_replica_with_its_list(front: Front, path: str) -> N
 def test_a_request_that_names_no_number_gets_twenty_words(front: Front) -> None:
     assert front.post(NEXT, {"text": "a", "vocab_lang": "en", "vocab_n_words": 500}).json()["top"] == 20
     assert front.post(NEXT, {"text": "a", "vocab": EN, "top": 3}).json()["top"] == 3
+
+
+def test_exercises_are_of_all_kinds_and_five_items_unless_asked_otherwise(front: Front) -> None:
+    told = front.post(EXERCISES, {"text": "a", "vocab": EN}).json()
+    assert (told["kinds"], told["num_items"]) == (list(EXERCISE_KINDS), 5)
+    told = front.post(EXERCISES, {"text": "a", "vocab": EN, "kinds": ["order", "questions", "order"]}).json()
+    assert told["kinds"] == ["order", "questions"]
+    for fields, param in (
+        ({"kinds": []}, "kinds"),
+        ({"kinds": ["crossword"]}, "kinds[0]"),
+        ({"num_items": 0}, "num_items"),
+        ({"num_items": MAX_ITEMS + 1}, "num_items"),
+    ):
+        assert_error(front.post(EXERCISES, {"text": "a", "vocab": EN, **fields}), 400, param=param)
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -172,3 +189,4 @@ def test_each_tool_counts_what_it_may_read() -> None:
     assert num_tool_tokens("swap", {"text": "a" * 10_000}, LIMITS) == 22_500 + LIMITS.max_next_rows
     assert num_tool_tokens("rewrite", {"text": "a" * 100}, LIMITS) == 5_000
     assert num_tool_tokens("rewrite", {"text": "a" * 20_000}, LIMITS) == LIMITS.max_rewrite_tokens
+    assert num_tool_tokens("exercises", {"text": "a", "num_items": 5, "kinds": ["order", "gap_fill"]}, LIMITS) == 20_000

@@ -1,0 +1,82 @@
+"""What exercises are made of: sentences whose words are all listed, and words that resemble theirs."""
+
+import pytest
+
+from deployments.protocol.word_tools import EXERCISE_KINDS
+from deployments.replica.word_tools.exercises.languages import EXAMPLES, FALLBACK, INSTRUCTIONS
+from deployments.replica.word_tools.exercises.sentences import NUM_FUNCTION_WORDS, ListedText
+from vocab.lists.wordlists import WordList, load_word_list
+from vocab.options import ListOptions
+from vocab.text.checker import TextChecker
+
+NUM_WORDS = 1000
+
+
+def read(text: str, lang: str = "en", n_words: int = NUM_WORDS) -> ListedText:
+    word_list = load_word_list(lang, None).up_to(n_words)
+    return ListedText(text, TextChecker(word_list, ListOptions(), n_words), word_list)
+
+
+def test_only_sentences_whose_words_are_all_listed_are_used() -> None:
+    text = "The dog found some money. The walrus found it. Oh no! The dog found some money. He was very happy."
+    made = read(text)
+    assert [one.text for one in made.sentences] == ["The dog found some money.", "He was very happy."]
+    assert (made.num_sentences, made.num_unlisted) == (5, 1)
+    assert [text[one.start :].startswith(one.text) for one in made.sentences] == [True, True]
+
+
+def test_what_can_be_asked_is_rare_and_not_first_in_its_sentence() -> None:
+    text = "Money was on the road. In the summer some of them went to London with their dog."
+    made = read(text)
+    words = [[word.text for word in sentence.content] for sentence in made.sentences]
+    assert words[0] == ["road"]
+    assert set(words[1]) <= {"summer", "went", "dog", "London"}
+    for sentence in made.sentences:
+        ranks = [word.rank for word in sentence.content]
+        assert ranks == sorted(ranks, reverse=True) and min(ranks) > NUM_FUNCTION_WORDS
+        for word in sentence.content:
+            assert text[word.start : word.end] == word.text
+            assert "".join([sentence.around(word)[0], word.text, sentence.around(word)[1]]) == sentence.text
+
+
+@pytest.mark.parametrize(
+    ("lang", "text", "form"),
+    [
+        ("en", "Their children wanted to go home too.", "ed"),
+        ("es", "El padre tenía una idea nueva.", "ía"),
+        ("de", "Der Mann hatte eine neue Wohnung.", "ung"),
+    ],
+)
+def test_words_like_one_have_its_form_and_are_no_other_form_of_it(lang: str, text: str, form: str) -> None:
+    made = read(text, lang, 3000)
+    [sentence] = made.sentences
+    word = next(word for word in sentence.content if word.text.endswith(form))
+    alike = made.alike(word, sentence)
+    assert len(alike) > 10
+    assert alike[0].endswith(form), alike[:5]
+    assert not set(alike) & {*made.same_lemma(word.text), *sentence.words}
+    before, after = sentence.around(word)
+    assert all(made.allows(before + other + after) for other in alike)
+    assert all(other[:1].isupper() == word.text[:1].isupper() for other in alike)
+
+
+def test_a_list_of_ones_own_is_in_any_order() -> None:
+    words = WordList("en", ("dog", "cat", "ran", "the", "home"), "inline")
+    made = ListedText("The dog ran home.", TextChecker(words, ListOptions(), 5), words)
+    assert {word.text for word in made.sentences[0].content} == {"dog", "ran", "home"}
+    assert made.alike(made.sentences[0].content[0], made.sentences[0]) != []
+
+
+@pytest.mark.parametrize("lang", INSTRUCTIONS)
+def test_every_instruction_is_in_a_thousand_words(lang: str) -> None:
+    assert INSTRUCTIONS[lang].keys() == set(EXERCISE_KINDS)
+    made = read("", lang)
+    assert [line for line in INSTRUCTIONS[lang].values() if not made.allows(line)] == []
+
+
+def test_examples_ask_for_a_word_of_their_sentence_and_do_not_say_it() -> None:
+    assert FALLBACK in EXAMPLES
+    for examples in EXAMPLES.values():
+        for sentence, word, question in examples.questions:
+            assert word in sentence and word.casefold() not in question.casefold() and question.endswith("?")
+        assert all(word.casefold() not in gloss.casefold() for word, gloss in examples.glosses)
