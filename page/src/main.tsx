@@ -1,7 +1,8 @@
-import { signal } from "@preact/signals";
 import { render } from "preact";
 import { CheckTab } from "./check/check-tab";
 import { source } from "./check/rewriting";
+import { ExercisesTab } from "./exercises/exercises-tab";
+import { exerciseSheet } from "./exercises/exercise-sheet";
 import { handoutOf } from "./exports/handout";
 import { LinkNotice } from "./exports/link-dialog";
 import { onPrint, TextSheet } from "./exports/sheets";
@@ -10,24 +11,16 @@ import { ConnectionNotice, StoreNotice } from "./parts/notice";
 import { Panel, type Tab, Tabs } from "./parts/tabs";
 import { keepConnected, modelId } from "./state/connection";
 import { takeBriefFromAddress } from "./state/link";
+import { tab, type TabName } from "./state/tab";
 import { draft } from "./write/generate";
 import { WriteTab } from "./write/write-tab";
 
-type Name = "write" | "check" | "lists";
-
-const TABS: readonly Tab<Name>[] = [
+const TABS: readonly Tab<TabName>[] = [
   { name: "write", label: "Write" },
   { name: "check", label: "Check" },
+  { name: "exercises", label: "Exercises" },
   { name: "lists", label: "My lists" },
 ];
-
-const tab = signal<Name>("write");
-
-/** Lead to the Write tab; the button that did is gone then, and the focus with it. */
-function showWrite(): void {
-  tab.value = "write";
-  document.getElementById("tab-write")?.focus();
-}
 
 function App() {
   return (
@@ -44,18 +37,22 @@ function App() {
         <WriteTab />
       </Panel>
       <Panel name="check" isShown={tab.value === "check"}>
-        <CheckTab onWrite={showWrite} />
+        <CheckTab />
+      </Panel>
+      <Panel name="exercises" isShown={tab.value === "exercises"}>
+        <ExercisesTab />
       </Panel>
       <Panel name="lists" isShown={tab.value === "lists"}>
-        <ListsTab onWrite={showWrite} />
+        <ListsTab />
       </Panel>
     </>
   );
 }
 
-/** What the browser's own print command prints: the text of the tab. */
+/** What the browser's own print command prints: the text of the tab, or the exercises. */
 function sheetOfTab() {
-  const shown = { write: draft, check: source, lists: null }[tab.peek()];
+  if (tab.peek() === "exercises") return exerciseSheet();
+  const shown = tab.peek() === "write" ? draft : tab.peek() === "check" ? source : null;
   if (!shown?.text.peek().trim()) return null;
   return <TextSheet handout={handoutOf(shown, shown === draft ? "draft" : "source")} />;
 }

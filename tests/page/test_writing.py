@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from tests.page.axe import assert_accessible
-from tests.page.browser import DARK, DARK_PHONE, PHONE, Faults, View, is_wider_than_its_window
+from tests.page.browser import DARK, DARK_PHONE, DESKTOP, PHONE, Faults, View, is_wider_than_its_window
 
 pytestmark = pytest.mark.e2e
 
@@ -29,6 +29,11 @@ def write(page: Page, text: str) -> None:
     expect(page.locator(".editor .word").first).to_be_visible()
 
 
+def open_settings(page: Page) -> None:
+    """Unfold what is seldom set."""
+    page.get_by_text("More settings").click()
+
+
 def have_written(page: Page, about: str = "A story about a dog", length: int = 20) -> None:
     """Let the model write, and wait until it has."""
     page.get_by_label("What should it be about?").fill(about)
@@ -38,7 +43,11 @@ def have_written(page: Page, about: str = "A story about a dog", length: int = 2
 
 
 def test_a_brief_becomes_a_text_of_listed_words(page: Page) -> None:
+    open_settings(page)
     page.get_by_label("Words that must come").fill("river")
+    expect(page.get_by_text("with river")).to_be_hidden()
+    open_settings(page)
+    expect(page.get_by_text("fast; with river")).to_be_visible()
     have_written(page, length=40)
     expect(page.get_by_role("img", name=re.compile("^100% of"))).to_be_visible()
     reasons = page.locator(".editor .word").evaluate_all("all => all.map((each) => each.dataset.reason)")
@@ -119,6 +128,7 @@ def test_a_text_is_written_with_the_keyboard_alone(page: Page) -> None:
 
 def test_an_answer_is_stopped_and_what_came_is_kept(page: Page) -> None:
     page.get_by_label("What should it be about?").fill("A story about a dog")
+    open_settings(page)
     # No text ends before all of them came.
     page.get_by_label("Words that must come").fill("river, garden, letter, king, winter, ship, bread, horse")
     page.get_by_label("Length, in words").fill("600")
@@ -180,20 +190,63 @@ def test_a_text_from_right_to_left(page: Page) -> None:
     assert first["x"] > second["x"]
 
 
-@pytest.mark.parametrize("view", [PHONE], ids=str)
-def test_on_a_phone_the_brief_is_a_sheet(page: Page, view: View) -> None:
-    page.get_by_role("button", name="Brief").click()
-    sheet = page.get_by_role("dialog", name="Brief")
-    expect(sheet).to_be_visible()
-    page.keyboard.press("Escape")
-    expect(sheet).not_to_be_visible()
-    page.get_by_role("button", name="Brief").click()
-    page.get_by_label("What should it be about?").fill("A cat")
-    page.get_by_label("Length, in words").fill("20")
-    page.get_by_role("button", name="Write", exact=True).click()
-    expect(sheet).not_to_be_visible()
-    expect(text_of(page)).not_to_have_value("", timeout=60_000)
+def test_the_focus_goes_from_an_action_to_stop_and_to_the_text(page: Page) -> None:
+    write(page, "The dog was here.")
+    page.get_by_role("button", name="Next chapter").focus()
+    page.keyboard.press("Enter")
+    stop = page.get_by_role("button", name="Stop")
+    expect(stop).to_be_focused()
+    expect(page.get_by_role("button", name="Next chapter")).to_have_count(0)
+    page.keyboard.press("Enter")
+    expect(text_of(page)).to_be_focused()
+    expect(page.get_by_role("button", name="Next chapter")).to_be_visible()
+
+
+@pytest.mark.parametrize("view", [DESKTOP, PHONE], ids=str)
+def test_all_that_is_needed_to_write_is_in_view(page: Page, view: View) -> None:
+    settings = [
+        page.get_by_label("What should it be about?"),
+        page.get_by_label("Language"),
+        page.get_by_role("combobox", name="Words"),
+        page.get_by_role("slider"),
+        page.get_by_label("Length, in words"),
+        page.get_by_role("button", name="Write", exact=True),
+    ]
+    for control in settings:
+        expect(control).to_be_in_viewport(ratio=1)
+    # Nothing is greyed out before there is a text.
+    main = page.get_by_role("main")
+    expect(main.locator("button:disabled, [aria-disabled=true]")).to_have_count(0)
+    for number in range(3):
+        expect(page.get_by_role("group", name="Examples").get_by_role("button").nth(number)).to_be_in_viewport(ratio=1)
+    write(page, NOT_LISTED)
+    page.evaluate("scrollTo(0, 0)")
+    for control in [*settings[:-1], page.get_by_role("button", name="Write it anew"), word(page, "grass")]:
+        expect(control).to_be_in_viewport(ratio=1)
     assert not is_wider_than_its_window(page)
+    # With a long text too, the bar is; on a phone only while the model writes.
+    write(page, f"{NOT_LISTED}\n" * 60)
+    page.evaluate("scrollTo(0, 0)")
+    last = page.get_by_role("button", name="Gap-fill sheet")
+    if view.is_phone:
+        expect(last).not_to_be_in_viewport()
+        page.get_by_label("What should it be about?").fill("A cat")
+        page.get_by_role("button", name="Write it anew").click()
+        expect(page.get_by_role("button", name="Stop")).to_be_in_viewport(ratio=1)
+    else:
+        expect(last).to_be_in_viewport(ratio=1)
+
+
+@pytest.mark.parametrize("view", [DESKTOP, PHONE], ids=str)
+@pytest.mark.parametrize(("lang", "about"), [("en", "A day at the sea"), ("es", "Un día en el mar"), ("fi", "👧 🏖️ ☀️")])
+def test_an_example_is_filled_in_and_written(page: Page, lang: str, about: str) -> None:
+    page.get_by_label("Language").select_option(lang)
+    page.get_by_label("Length, in words").fill("10")
+    page.get_by_role("button", name=about).click()
+    expect(page.get_by_label("What should it be about?")).to_have_value(about)
+    expect(text_of(page)).not_to_have_value("", timeout=60_000)
+    expect(page.get_by_role("button", name="Simpler")).to_be_visible(timeout=60_000)
+    expect(page.get_by_role("group", name="Examples")).to_have_count(0)
 
 
 @pytest.mark.parametrize("view", [DARK, DARK_PHONE], ids=str)

@@ -4,6 +4,9 @@ import { events } from "./stream";
 import type {
   AnswerVocab,
   ChatRequest,
+  Exercise,
+  Exercises,
+  ExercisesRequest,
   ListWord,
   Report,
   Rewritten,
@@ -120,6 +123,16 @@ interface Choice {
 export async function* rewrite(text: string, vocab: Vocab, signal?: AbortSignal): AsyncGenerator<string | Rewritten> {
   for await (const event of stream("/v1/vocabularies/rewrite", { text, vocab, stream: true }, signal)) {
     yield "changes" in event ? (event as unknown as Rewritten) : (event["text"] as string);
+  }
+}
+
+/** Yield the exercises from a text as they are made, then the whole answer. */
+export async function* exercises(
+  request: ExercisesRequest,
+  signal?: AbortSignal,
+): AsyncGenerator<{ exercise: Exercise } | Exercises> {
+  for await (const event of stream("/v1/vocabularies/exercises", { ...request, stream: true }, signal)) {
+    yield event as unknown as { exercise: Exercise } | Exercises;
   }
 }
 

@@ -129,3 +129,43 @@ export interface Rewritten {
   names: string[];
   coverage: { before: number | null; after: number | null };
 }
+
+export type ExerciseKind = "questions" | "true_false" | "gap_fill" | "matching" | "order" | "dictation";
+
+/** Which members an item has, its exercise's kind says. */
+export interface ExerciseItem {
+  question?: string;
+  statement?: string;
+  sentence?: string;
+  before?: string;
+  after?: string;
+  word?: string;
+  gloss?: string;
+  options?: string[];
+  /** Which option, or whether the statement is true. */
+  answer?: number | boolean;
+}
+
+export interface Exercise {
+  kind: ExerciseKind;
+  /** Null where the list has no words for it. */
+  instruction: string | null;
+  items: ExerciseItem[];
+  /** The order in which glosses or sentences are printed, as places of items. */
+  shown?: number[];
+}
+
+export interface Exercises {
+  exercises: Exercise[];
+  num_sentences: number;
+  num_unlisted_sentences: number;
+  left_out: { kind: ExerciseKind; num_items: number; reason: string }[];
+}
+
+export interface ExercisesRequest {
+  text: string;
+  vocab: Vocab;
+  kinds: ExerciseKind[];
+  num_items: number;
+  seed: number;
+}

@@ -1,13 +1,14 @@
 import { ExportMenu } from "../exports/export-menu";
 import { DropZone, FileButton } from "../parts/file-field";
+import { ListFields } from "../parts/list-fields";
 import { FaultNotice } from "../parts/notice";
 import { percent, ReportPanel } from "../parts/report-panel";
 import { WordsField } from "../parts/words-field";
 import { brief, change, distinct } from "../state/brief";
 import { status } from "../state/connection";
+import { show } from "../state/tab";
 import { Editor } from "../text/editor";
 import { wordActions } from "../write/actions";
-import { ListFields } from "../write/brief-form";
 import { isWorking, replaceDraft } from "../write/generate";
 import {
   discard,
@@ -26,7 +27,7 @@ import {
 const MOST_CHANGES = 200;
 
 /** A text that is there already: what it is made of, and the same in the words of a list. */
-export function CheckTab({ onWrite }: { onWrite: () => void }) {
+export function CheckTab() {
   const hasSecond = isRewriting.value || rewritten.text.value !== "";
   return (
     <div class={`columns ${hasSecond ? "has-second" : ""}`}>
@@ -34,7 +35,6 @@ export function CheckTab({ onWrite }: { onWrite: () => void }) {
       <main class="page">
         <Progress />
         <FaultNotice fault={fault.value} />
-        <ExportMenu document={source} name="source" />
         <DropZone onFile={(file) => void takeFile(file)}>
           <Editor
             document={source}
@@ -43,8 +43,9 @@ export function CheckTab({ onWrite }: { onWrite: () => void }) {
             actions={wordActions}
           />
         </DropZone>
+        <ExportMenu document={source} name="source" />
       </main>
-      {hasSecond && <Second onWrite={onWrite} />}
+      {hasSecond && <Second />}
       <ReportPanel document={source} />
     </div>
   );
@@ -101,7 +102,7 @@ function Progress() {
 }
 
 /** The text in the words of the list, beside its source. */
-function Second({ onWrite }: { onWrite: () => void }) {
+function Second() {
   const result = outcome.value;
   return (
     <section class="page" aria-label="The text in the words of the list">
@@ -117,7 +118,7 @@ function Second({ onWrite }: { onWrite: () => void }) {
           disabled={isRewriting.value || isWorking.value || !rewritten.text.value}
           onClick={() => {
             replaceDraft(rewritten.text.peek(), []);
-            onWrite();
+            show("write");
           }}
         >
           Take this text

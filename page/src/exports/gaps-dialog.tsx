@@ -1,6 +1,6 @@
 import { Dialog } from "../parts/dialog";
 import { BANDS, bandName } from "../text/words";
-import { NumberField } from "../write/brief-form";
+import { NumberField } from "../parts/fields";
 import type { Choice } from "./gap-fill";
 import type { Handout } from "./handout";
 import { TitleAndSize } from "./print-dialog";

@@ -1,7 +1,7 @@
 import { signal } from "@preact/signals";
 import { csvFile } from "../lists/csv";
 import { Dialog } from "../parts/dialog";
-import { Switch } from "../write/brief-form";
+import { Switch } from "../parts/fields";
 import { ankiFile, type Separator } from "./anki";
 import { download, fileName } from "./download";
 import type { GlossaryEntry } from "./glossary";

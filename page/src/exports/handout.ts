@@ -9,7 +9,7 @@ import { download, fileName } from "./download";
 import { type Choice, type GapFill, gapFill } from "./gap-fill";
 import { type GlossaryEntry, glossaryOf } from "./glossary";
 
-export type Dialog = "print" | "glossary" | "gaps" | "link";
+export type Dialog = "print" | "glossary" | "gaps";
 
 /** How a text is given to a class; what its teacher sets and types is kept with it. */
 export interface Settings {
@@ -17,6 +17,8 @@ export interface Settings {
   /** Of the letters, in points. */
   size: number;
   withGlossary: boolean;
+  /** Whether exercises are printed below their text. */
+  withText: boolean;
   /** Whether words that are not in the list are explained too. */
   withUnlisted: boolean;
   /** Keys of words that the glossary leaves out. */
@@ -31,6 +33,7 @@ const USUAL: Settings = {
   title: "",
   size: 14,
   withGlossary: false,
+  withText: true,
   withUnlisted: false,
   leftOut: [],
   notes: {},
@@ -88,20 +91,23 @@ export class Handout {
   }
 
   /** Save the text as a file of Word, which the service makes. */
-  async saveDocx(): Promise<void> {
+  saveDocx(): Promise<void> {
     const { size, withGlossary, notes } = this.settings.peek();
+    return this.save("/v1/documents", "docx", {
+      text: this.document.text.peek(),
+      font_size: size,
+      ...(this.document.newWords.peek().length && { new_words: this.document.newWords.peek() }),
+      ...(withGlossary && { glossary: this.entries.peek().map(({ key, word }) => entryOf(word, notes[key])) }),
+    });
+  }
+
+  /** Save a file that the service makes. */
+  async save(path: string, ending: string, body: Record<string, unknown>): Promise<void> {
     this.isSaving.value = true;
     this.fault.value = null;
     try {
-      const file = await fetchFile("/v1/documents", {
-        text: this.document.text.peek(),
-        lang: this.lang,
-        font_size: size,
-        ...(this.title && { title: this.title }),
-        ...(this.document.newWords.peek().length && { new_words: this.document.newWords.peek() }),
-        ...(withGlossary && { glossary: this.entries.peek().map(({ key, word }) => entryOf(word, notes[key])) }),
-      });
-      download(fileName(this.title, "docx"), file);
+      const file = await fetchFile(path, { ...body, lang: this.lang, ...(this.title && { title: this.title }) });
+      download(fileName(this.title, ending), file);
     } catch (error) {
       if (isAborted(error)) return;
       if (!(error instanceof ServiceError)) throw error;

@@ -1,25 +1,44 @@
-import { signal } from "@preact/signals";
+import { signal, useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { Dialog } from "../parts/dialog";
 import { brief } from "../state/brief";
 import { linkFault, linkOf, replaced, undoLink } from "../state/link";
-import type { Handout } from "./handout";
 
 const link = signal("");
 const isCopied = signal(false);
 
-/** A link to the settings of the brief. */
-export function LinkDialog({ handout }: { handout: Handout }) {
+/** A button for a link to the settings of the brief. */
+export function LinkButton() {
+  const isOpen = useSignal(false);
+  return (
+    <>
+      <button type="button" aria-haspopup="dialog" onClick={() => (isOpen.value = true)}>
+        Link to these settings
+      </button>
+      {isOpen.value && <LinkDialog onClose={() => (isOpen.value = false)} />}
+    </>
+  );
+}
+
+function LinkDialog({ onClose }: { onClose: () => void }) {
   const field = useRef<HTMLInputElement>(null);
   useEffect(() => {
     isCopied.value = false;
     void linkOf(brief.value).then((made) => (link.value = made));
   }, [brief.value]);
   return (
-    <Dialog title="Link to these settings" onClose={() => (handout.open.value = null)}>
+    <Dialog title="Link to these settings" onClose={onClose}>
       <label class="field">
         <span>Whoever opens it has your list, words and wishes, and writes a text of their own</span>
-        <input ref={field} type="text" readOnly value={link.value} onFocus={(event) => event.currentTarget.select()} />
+        <input
+          ref={field}
+          type="text"
+          readOnly
+          value={link.value}
+          onFocus={(event) => event.currentTarget.select()}
+          // It stands in a form: Enter is not to write a text.
+          onKeyDown={(event) => event.key === "Enter" && event.preventDefault()}
+        />
       </label>
       <div class="buttons">
         <button type="button" class="primary" onClick={() => void copy(field.current!)}>

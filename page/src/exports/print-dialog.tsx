@@ -1,6 +1,6 @@
 import { Dialog } from "../parts/dialog";
 import { FaultNotice } from "../parts/notice";
-import { Switch } from "../write/brief-form";
+import { Switch } from "../parts/fields";
 import type { Handout } from "./handout";
 import { download, fileName } from "./download";
 import { print, TextSheet } from "./sheets";

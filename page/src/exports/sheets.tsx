@@ -34,7 +34,8 @@ function root(): HTMLElement {
   return made;
 }
 
-function Sheet({ handout, children }: { handout: Handout; children: ComponentChildren }) {
+/** A sheet in the language, direction and size of a handout, under its title. */
+export function Sheet({ handout, children }: { handout: Handout; children: ComponentChildren }) {
   return (
     <article
       class="handout"
@@ -50,15 +51,17 @@ function Sheet({ handout, children }: { handout: Handout; children: ComponentChi
 
 /** The text, and on wish what its new words mean. */
 export function TextSheet({ handout }: { handout: Handout }) {
-  const paragraphs = handout.document.text.value.split(/\n+/).filter((line) => line.trim());
   return (
     <Sheet handout={handout}>
-      {paragraphs.map((paragraph, index) => (
-        <p key={index}>{paragraph}</p>
-      ))}
+      <Paragraphs text={handout.document.text.value} />
       {handout.settings.value.withGlossary && <Words handout={handout} />}
     </Sheet>
   );
+}
+
+export function Paragraphs({ text }: { text: string }) {
+  const lines = text.split(/\n+/).filter((line) => line.trim());
+  return lines.map((line, index) => <p key={index}>{line}</p>);
 }
 
 /** The words with their sentences. */

@@ -3,6 +3,7 @@ import { download, fileName } from "../exports/download";
 import { nameOfList } from "../parts/language-field";
 import { brief, change } from "../state/brief";
 import { type MyList, myLists, remove } from "../state/lists";
+import { show } from "../state/tab";
 import { directionOf } from "../text/words";
 import { csvFile } from "./csv";
 import { changeList, shown, startList } from "./edit";
@@ -29,7 +30,7 @@ const found = computed<{ total: number; words: Found[] }>(() => {
 });
 
 /** A list's words, and what can be done with it. */
-export function ListView({ list, onWrite }: { list: MyList; onWrite: () => void }) {
+export function ListView({ list }: { list: MyList }) {
   const { total, words } = found.value;
   return (
     <section aria-label={list.name}>
@@ -43,7 +44,7 @@ export function ListView({ list, onWrite }: { list: MyList; onWrite: () => void 
           class="primary"
           onClick={() => {
             change({ lang: list.lang, level: "", myList: list.name });
-            onWrite();
+            show("write");
           }}
         >
           Write with it

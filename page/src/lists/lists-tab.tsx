@@ -5,8 +5,8 @@ import { shown, startList } from "./edit";
 import { ListForm, numWords } from "./list-form";
 import { ListView } from "./list-view";
 
-/** The writer's own lists. `onWrite` leads to where a text is written with one. */
-export function ListsTab({ onWrite }: { onWrite: () => void }) {
+/** The writer's own lists. */
+export function ListsTab() {
   const open = shown.value;
   const list = open.kind === "list" ? listNamed(open.name) : undefined;
   const main = useRef<HTMLElement>(null);
@@ -45,7 +45,7 @@ export function ListsTab({ onWrite }: { onWrite: () => void }) {
         {open.kind === "combine" ? (
           <CombineForm />
         ) : list ? (
-          <ListView list={list} onWrite={onWrite} />
+          <ListView list={list} />
         ) : (
           <ListForm before={open.kind === "form" ? open.before : null} />
         )}

@@ -1,83 +1,109 @@
-import { brief } from "../state/brief";
+import { ExportMenu } from "../exports/export-menu";
+import { FaultNotice } from "../parts/notice";
+import { StopButton } from "../parts/stop-button";
+import { brief, change } from "../state/brief";
 import { status } from "../state/connection";
+import { directionOf } from "../text/words";
 import { harder, newSentence, nextChapter, nextList, simpler } from "./actions";
 import { compare, isComparing } from "./compare";
-import { countdown, draft, isPreparing, isWorking, note, past, phase, stop, undo } from "./generate";
+import { examplesFor } from "./examples";
+import { countdown, draft, fault, isPreparing, isWorking, note, past, phase, stop, undo, write } from "./generate";
 
-/** What can be done with the text as a whole, and what is being done. */
+/** Below the text: what can be done with it now, or what is being done. */
 export function Toolbar() {
   const isEmpty = !draft.text.value.trim();
-  const isOff = isWorking.value || status.value !== "ready" || isEmpty;
-  const [lower, higher] = [nextList(-1), nextList(1)];
   return (
-    <div class="toolbar">
-      <div class="buttons" role="group" aria-label="Actions on the text">
-        <Action
-          label="Simpler"
-          title={lower ? `Rewrite it in ${nameOf(lower)}` : NO_STEP}
-          isOff={isOff || !lower}
-          act={simpler}
-        />
-        <Action
-          label="Harder"
-          title={higher ? `Write it anew in ${nameOf(higher)}` : NO_STEP}
-          isOff={isOff || !higher}
-          act={harder}
-        />
-        <Action label="Next chapter" title="Go on in the same words" isOff={isOff} act={nextChapter} />
-        <Action label="New sentence" title="Write the sentence of the caret anew" isOff={isOff} act={newSentence} />
-        <Action
-          label="Compare"
-          title="Write it with another number of words, side by side"
-          isOff={isEmpty || isWorking.value || !!brief.value.myList || !!brief.value.level}
-          isPressed={isComparing.value}
-          act={compare}
-        />
-        <Action
-          label="Undo"
-          title="Bring back the text before the last action; once more, and the newer one is back"
-          isOff={!past.value || isWorking.value}
-          act={undo}
-        />
-      </div>
+    <div class={`toolbar ${isWorking.value ? "is-working" : ""}`}>
+      <FaultNotice fault={fault.value} />
       <Progress />
+      {!isWorking.value && (
+        <>
+          <Actions isEmpty={isEmpty} />
+          <ExportMenu document={draft} name="draft" />
+          {isEmpty && <Examples />}
+        </>
+      )}
     </div>
   );
 }
 
-const NO_STEP = "This list has no further step";
+function Actions({ isEmpty }: { isEmpty: boolean }) {
+  const [lower, higher] = [nextList(-1), nextList(1)];
+  const { myList, level } = brief.value;
+  if (isEmpty && !past.value && !isComparing.value) return null;
+  return (
+    <div class="buttons" role="group" aria-label="Actions on the text">
+      {!isEmpty && lower && (
+        <Action key="simpler" label="Simpler" title={`Rewrite it in ${nameOf(lower)}`} act={simpler} />
+      )}
+      {!isEmpty && higher && (
+        <Action key="harder" label="Harder" title={`Write it anew in ${nameOf(higher)}`} act={harder} />
+      )}
+      {!isEmpty && <Action key="next" label="Next chapter" title="Go on in the same words" act={nextChapter} />}
+      {!isEmpty && (
+        <Action key="sentence" label="New sentence" title="Write the sentence of the caret anew" act={newSentence} />
+      )}
+      {(isComparing.value || !(isEmpty || myList || level)) && (
+        <button
+          key="compare"
+          type="button"
+          title="Write it with another number of words, side by side"
+          aria-pressed={isComparing.value}
+          onClick={compare}
+        >
+          Compare
+        </button>
+      )}
+      {past.value && (
+        <button
+          key="undo"
+          type="button"
+          title="Bring back the text before the last action; once more, and the newer one is back"
+          onClick={undo}
+        >
+          Undo
+        </button>
+      )}
+    </div>
+  );
+}
 
 function nameOf({ numWords, level }: { numWords: number; level: string }): string {
   return level || `the ${numWords.toLocaleString("en")} most frequent words`;
 }
 
-interface ActionProps {
-  label: string;
-  title: string;
-  isOff: boolean;
-  isPressed?: boolean;
-  act: () => unknown;
-}
-
-function Action({ label, title, isOff, isPressed, act }: ActionProps) {
+/** What the model does with the text. */
+function Action({ label, title, act }: { label: string; title: string; act: () => unknown }) {
+  const isOff = status.value !== "ready";
   return (
-    <button
-      type="button"
-      title={title}
-      // A button that is disabled loses the focus.
-      aria-disabled={isOff}
-      {...(isPressed !== undefined && { "aria-pressed": isPressed })}
-      onClick={() => !isOff && void act()}
-    >
+    // A button that is disabled loses the focus.
+    <button type="button" title={title} aria-disabled={isOff} onClick={() => !isOff && void act()}>
       {label}
     </button>
   );
 }
 
-function onStop(event: MouseEvent): void {
-  stop();
-  // The button goes; who pressed it by key is led to the text.
-  if (event.detail === 0) draft.asked.value = { start: draft.caret, end: draft.caret };
+/** Requests that a click fills in and sends. */
+function Examples() {
+  const { lang } = brief.value;
+  function begin(prompt: string): void {
+    change({ prompt });
+    if (status.peek() === "ready") void write();
+  }
+  return (
+    <div class="examples" role="group" aria-label="Examples">
+      <p class="hint">Or begin with an example:</p>
+      {examplesFor(lang).map((prompt) => (
+        <button key={prompt} type="button" lang={lang} dir={directionOf(lang)} onClick={() => begin(prompt)}>
+          {prompt}
+        </button>
+      ))}
+    </div>
+  );
+}
+
+function focusText(): void {
+  draft.asked.value ??= { start: draft.caret, end: draft.caret };
 }
 
 function Progress() {
@@ -92,11 +118,7 @@ function Progress() {
       </span>
       {/* Outside of the status: a screen reader need not count. */}
       {phase.value === "busy" && <span> in {countdown.value} s.</span>}{" "}
-      {isWorking.value && (
-        <button type="button" onClick={onStop}>
-          Stop
-        </button>
-      )}
+      {isWorking.value && <StopButton onStop={stop} next={focusText} />}
     </div>
   );
 }

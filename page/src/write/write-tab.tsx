@@ -1,15 +1,13 @@
 import { computed } from "@preact/signals";
-import { ExportMenu } from "../exports/export-menu";
-import { FaultNotice } from "../parts/notice";
 import { ReportPanel } from "../parts/report-panel";
 import { brief } from "../state/brief";
 import { status } from "../state/connection";
 import { Editor } from "../text/editor";
 import { unusedOf } from "../text/must-use";
 import { rewriteUnlisted, wordActions } from "./actions";
-import { BriefPlace } from "./brief-place";
+import { BriefForm } from "./brief-form";
 import { Compared, isComparing } from "./compare";
-import { answered, draft, fault, isWorking } from "./generate";
+import { answered, draft, isWorking } from "./generate";
 import { Toolbar } from "./toolbar";
 
 /** Required words that the draft lacks: as the service says, until the draft is edited. */
@@ -27,11 +25,8 @@ export function WriteTab() {
   const canRewrite = !isWorking.value && status.value === "ready";
   return (
     <div class={isComparing.value ? "columns is-comparing" : "columns"}>
-      <BriefPlace />
+      <BriefForm />
       <main class="page">
-        <Toolbar />
-        <FaultNotice fault={fault.value} />
-        <ExportMenu document={draft} name="draft" />
         <Compared>
           <Editor
             document={draft}
@@ -40,6 +35,7 @@ export function WriteTab() {
             actions={wordActions}
           />
         </Compared>
+        <Toolbar />
       </main>
       {!isComparing.value && (
         <ReportPanel
