@@ -56,7 +56,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "write": Command("wordbound.cli.write", "Write a text in the words of a list, with a running service."),
     "rewrite": Command("wordbound.cli.write", "Rewrite a text in the words of a list, with a running service."),
     "exercises": Command(
-        "wordbound.cli.exercises", "Make exercises from a text in the words of a list, with a running service."
+        "wordbound.cli.write", "Make exercises from a text in the words of a list, with a running service."
     ),
     "chat": Command("wordbound.cli.chat", "Talk with a running service in the words of a list."),
     "batch": Command("wordbound.cli.batch", "Have a file of requests answered, and wait for the answers."),

@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from tests.wordbound.cli.conftest import Run, StandInService, assert_refused, serving
 from wordbound.cli.commands import DONE, NO_SERVICE, NOT_AS_ASKED, WRONG_INPUT
-from wordbound.cli.exercises import EXERCISES, FORMATS, WORKSHEET
+from wordbound.cli.write import EXERCISES, FORMATS, WORKSHEET
 
 TEXT = "The dog found some money.\n"
 EN = ("--lang", "en", "--words", "1000")
@@ -104,10 +104,19 @@ def test_json_has_the_exercises_themselves(exerciser: Exerciser, story: Path, ru
 
 def test_fewer_items_are_not_as_asked(exerciser: Exerciser, story: Path, run: Run) -> None:
     exerciser.whole["left_out"] = [{"kind": "order", "num_items": 0, "reason": "the text is short"}]
-    exerciser.whole["exercises"] = []
     done = run("exercises", story, *EN)
-    assert (done.exit_code, done.stdout) == (NOT_AS_ASKED, "")
+    assert (done.exit_code, done.stdout) == (NOT_AS_ASKED, "a worksheet as txt\n")
     assert "order: 0, for the text is short\n" in done.stderr
+
+
+def test_a_file_is_not_replaced_where_there_is_no_exercise(exerciser: Exerciser, story: Path, run: Run) -> None:
+    exerciser.whole |= {
+        "exercises": [],
+        "left_out": [{"kind": "order", "num_items": 0, "reason": "the text is short"}],
+    }
+    done = run("exercises", story, *EN, "--out", story)
+    assert_refused(done, WRONG_INPUT, "no exercise could be made: the text is short")
+    assert story.read_text() == TEXT
 
 
 def test_an_answer_that_breaks_off_replaces_nothing(exerciser: Exerciser, story: Path, run: Run) -> None:
