@@ -126,8 +126,9 @@ class ListedText:
 
     def _can_be_asked(self, word: str) -> bool:
         is_name = word[:1].isupper() and not self._has_noun_capitals
-        letters = unicodedata.normalize("NFC", word)
-        return len(letters) >= _MIN_CHARS and letters.isalpha() and not is_name
+        # The vowels of many scripts are marks upon letters.
+        has_letters_only = all(unicodedata.category(character)[0] in "LM" for character in word)
+        return len(word) >= _MIN_CHARS and has_letters_only and not is_name
 
     def _sentence(self, report: TextReport, start: int, end: int) -> Sentence | None:
         """Return a sentence of a checked text; None for one that is short, or not listed."""

@@ -60,6 +60,17 @@ def test_words_like_one_have_its_form_and_are_no_other_form_of_it(lang: str, tex
     assert all(other[:1].isupper() == word.text[:1].isupper() for other in alike)
 
 
+@pytest.mark.parametrize(
+    ("lang", "text"),
+    [("hi", "यह बहुत अच्छी किताब है।"), ("ar", "هذا كتاب جديد عن العالم."), ("tr", "Bu çok güzel bir kitap oldu.")],
+)
+def test_other_scripts_have_words_to_ask_for(lang: str, text: str) -> None:
+    made = read(text, lang, 5000)
+    [sentence] = made.sentences
+    assert sentence.content
+    assert made.alike(sentence.content[0], sentence)
+
+
 def test_a_list_of_ones_own_is_in_any_order() -> None:
     words = WordList("en", ("dog", "cat", "ran", "the", "home"), "inline")
     made = ListedText("The dog ran home.", TextChecker(words, ListOptions(), 5), words)
