@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from deployments.page.docx_file import Sheet
 from deployments.page.qti_package import write_qti
-from deployments.protocol.documents import DOCX, paragraphs
+from deployments.protocol.documents import paragraphs
 from deployments.protocol.worksheets import (
     Choice,
     Dictation,
@@ -42,7 +42,6 @@ class WorksheetFormat(NamedTuple):
     """How exercises become a file; ``write`` returns its bytes."""
 
     write: Callable[[WorksheetRequest], bytes]
-    media_type: str
     ending: str
 
 
@@ -183,9 +182,9 @@ def write_cards(request: WorksheetRequest) -> bytes:
 
 
 WORKSHEET_FORMATS: Final[dict[FileFormat, WorksheetFormat]] = {
-    "txt": WorksheetFormat(write_text, "text/plain; charset=utf-8", "txt"),
-    "docx": WorksheetFormat(write_worksheet, DOCX, "docx"),
-    "gift": WorksheetFormat(write_gift, "text/plain; charset=utf-8", "gift"),
-    "qti": WorksheetFormat(write_qti, "application/zip", "zip"),
-    "tsv": WorksheetFormat(write_cards, "text/tab-separated-values; charset=utf-8", "tsv"),
+    "txt": WorksheetFormat(write_text, "txt"),
+    "docx": WorksheetFormat(write_worksheet, "docx"),
+    "gift": WorksheetFormat(write_gift, "gift"),
+    "qti": WorksheetFormat(write_qti, "zip"),
+    "tsv": WorksheetFormat(write_cards, "tsv"),
 }

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from deployments.protocol.documents import CheckedText, FontSize, Line, Tag, check_characters
+from deployments.protocol.documents import DOCX, CheckedText, FontSize, Line, Tag, check_characters
 from deployments.protocol.validation import Body, expected_error, validate
 from deployments.protocol.word_tools import EXERCISE_KINDS, MAX_ITEMS
 from deployments.settings.limits import Limits
@@ -135,6 +135,14 @@ Exercise = Annotated[
 ]
 
 FileFormat = Literal["txt", "docx", "gift", "qti", "tsv"]
+
+MEDIA_TYPES: Final[dict[FileFormat, str]] = {
+    "txt": "text/plain; charset=utf-8",
+    "docx": DOCX,
+    "gift": "text/plain; charset=utf-8",
+    "qti": "application/zip",
+    "tsv": "text/tab-separated-values; charset=utf-8",
+}
 
 
 class WorksheetRequest(Body):

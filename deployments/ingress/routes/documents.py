@@ -28,7 +28,7 @@ from deployments.ingress.connections.budgets import Backlog
 from deployments.page.docx_file import write_docx
 from deployments.page.worksheet_files import WORKSHEET_FORMATS
 from deployments.protocol.documents import DOCX, read_document
-from deployments.protocol.worksheets import read_worksheet
+from deployments.protocol.worksheets import MEDIA_TYPES, read_worksheet
 from deployments.settings.limits import Limits
 from deployments.settings.service import Settings
 from vocab.documents.process import REFUSED, command
@@ -75,7 +75,7 @@ def add_documents(app: FastAPI, settings: Settings, backlog: Backlog) -> None:
         form = WORKSHEET_FORMATS[asked.format]
         with api_errors(request):
             file = await unless_client_leaves(request.receive, asyncio.to_thread(form.write, asked))
-        return WholeAnswer(file, form.media_type, backlog, _as_file(asked.title, form.ending))
+        return WholeAnswer(file, MEDIA_TYPES[asked.format], backlog, _as_file(asked.title, form.ending))
 
     @app.post("/v1/documents/text")
     async def read_document_text(request: Request) -> Response:

@@ -28,7 +28,7 @@ from deployments.protocol.tokenization import DetokenizeRequest, TokenizeRequest
 from deployments.protocol.validation import Schema, bound_model, json_schema
 from deployments.protocol.vocabularies import CheckRequest
 from deployments.protocol.word_tools import ExercisesRequest, NextWordsRequest, RewriteRequest, SwapRequest
-from deployments.protocol.worksheets import WorksheetRequest
+from deployments.protocol.worksheets import MEDIA_TYPES, WorksheetRequest
 from deployments.settings.limits import Limits
 
 _FOLDER: Final = Path(__file__).parent / "docs"
@@ -103,7 +103,7 @@ def document(app: FastAPI, limits: Limits) -> Schema:
         "GET /v1/files/{file_id}/content": (_BYTES, _BINARY),
         **dict.fromkeys(("POST /v1/load_lora_adapter", "POST /v1/unload_lora_adapter"), ("text/plain", _TEXT)),
         "POST /v1/documents": (DOCX, _BINARY),
-        "POST /v1/documents/worksheet": (_BYTES, _BINARY),
+        "POST /v1/documents/worksheet": (DOCX, _BINARY),
         "GET /v1/batch/jobs/{job_id}/results": ("application/json", _RESULTS),
     }
     queries: dict[str, Schema] = {
@@ -143,6 +143,8 @@ def document(app: FastAPI, limits: Limits) -> Schema:
         answer["content"] |= {"text/event-stream": {}}
     checked = made["paths"]["/v1/vocabularies/check"]["post"]["responses"]["200"]
     checked["content"] |= _content("text/csv", {"type": "string"}) | _content("text/html", {"type": "string"})
+    sheet = made["paths"]["/v1/documents/worksheet"]["post"]["responses"]["200"]
+    sheet["content"] = {media_type.partition(";")[0]: {"schema": _BINARY} for media_type in MEDIA_TYPES.values()}
     made["paths"]["/v1/logprobs"]["post"]["responses"]["200"]["content"] |= _content(_BYTES, _BINARY)
     schemes = {
         "key": {"type": "http", "scheme": "bearer"},
