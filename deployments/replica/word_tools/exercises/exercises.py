@@ -19,7 +19,7 @@ from deployments.protocol.word_tools import ExerciseKind as Kind
 from deployments.replica.answers.constrained_answer import UnlistedTextError
 from deployments.replica.engine.adapters import name_of
 from deployments.replica.engine.node_lists import NodeLists
-from deployments.replica.word_tools.chats import NO_CHAT_TEMPLATE, Chats, Names, Resolve
+from deployments.replica.word_tools.chats import Chats, Names, Resolve
 from deployments.replica.word_tools.exercises.languages import EXAMPLES, FALLBACK, INSTRUCTIONS, Examples
 from deployments.replica.word_tools.exercises.sentences import ContentWord, ListedText, Sentence
 from deployments.replica.word_tools.swap import Swap, Swapper
@@ -63,7 +63,7 @@ _ANSWER_TOKENS: Final = 64
 
 _TOO_SHORT: Final = "the text has too few sentences whose words are all in the list"
 _NOT_FOUND: Final = "the model wrote too few that could be answered from the text"
-_NO_CHAT: Final = "the model has no chat template, so it cannot write them"
+_CANNOT_WRITE: Final = "the model cannot write them in this list: it has no chat template, or thinks before it answers"
 
 
 @dataclass
@@ -237,8 +237,12 @@ class ExerciseWriter:
         tried = [(one, word) for one in task.sentences() for word in one.content[:2]][: _TRIES * task.num_items]
         asked_for = set[int]()
         for sentence, word in tried:
+            if len(items) == task.num_items or "questions" in task.reasons:
+                break
+            if sentence.start in asked_for:
+                continue
             wrong = list(await self._wrong(task, sentence, word))[:NUM_WRONG]
-            if len(items) == task.num_items or sentence.start in asked_for or not wrong:
+            if not wrong:
                 continue
             asked = _ABOUT.format(sentence=sentence.text, answer=word.text)
             drafts = await self._ask(
@@ -264,7 +268,7 @@ class ExerciseWriter:
         shown = [message for word, gloss in task.examples.glosses for message in _exchange(word, gloss)]
         items: list[Item] = []
         for word in tried:
-            if len(items) == task.num_items:
+            if len(items) == task.num_items or "matching" in task.reasons:
                 break
             drafts = await self._ask(task, "matching", [_system(_GLOSS), *shown, *_exchange(word)], without)
             told = {one: (f'"{one}" is what the word "', '" means.') for one in drafts if _is_ended(one)}
@@ -314,7 +318,7 @@ class ExerciseWriter:
     async def _ask(
         self, task: _Task, kind: Kind, messages: Sequence[Mapping[str, str]], vocabulary: ResolvedVocabulary
     ) -> list[str]:
-        """Ask the model for one string in the list; return what it wrote, each once; none where it cannot chat."""
+        """Ask the model for one string in the list; return what it wrote, each once; none where it cannot."""
         form = _QUESTION_FORM if kind == "questions" else _GLOSS_FORM
         schema = {"type": "object", "properties": {_MEMBER: form}, "required": [_MEMBER]}
         most = min(_ANSWER_TOKENS, self._settings.limits.max_new_tokens)
@@ -330,9 +334,10 @@ class ExerciseWriter:
         try:
             answer = await self._chats.ask(body, vocabulary, task.caller)
         except EngineError as error:
-            if error.code != NO_CHAT_TEMPLATE:
+            # The client did not ask for this chat: what a text alone gives, it gets.
+            if error.status != 400:
                 raise
-            task.reasons[kind] = _NO_CHAT
+            task.reasons[kind] = _CANNOT_WRITE
             return []
         task.num_read += answer["usage"]["prompt_tokens"]
         task.num_drawn += answer["usage"]["completion_tokens"]
