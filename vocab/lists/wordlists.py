@@ -20,7 +20,7 @@ from typing import Final, Literal
 import wordfreq
 
 from vocab.errors import EmptyWordListError, InvalidWordListError, UnknownLanguageError, UnsupportedScriptError
-from vocab.lists.cleaned import differences_of
+from vocab.lists.cleaned import cleaned_languages, differences_of
 from vocab.lists.entries import clean_entry, clean_words
 from vocab.marks import APOSTROPHES
 
@@ -29,9 +29,19 @@ LIST_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 NO_LANGUAGE: Final = "und"
 """The language of a list that names none ("undetermined" in ISO 639): no language's rules apply."""
 
-_UNSPACED_LANGUAGE: Final = re.compile(r"(zh|yue|wuu|ja|th|lo|km|my)(-[A-Z][a-z]{3})?(-[A-Z]{2}|-\d{3})?")
-"""Tags of languages written without spaces between words ("zh-Hant-TW"); "my-words" is a list file's name, not
-Burmese. Korean has spaces."""
+_UNSPACED: Final = frozenset({"zh", "ja", "th"})
+"""Languages written without spaces whose texts are segmented into words. Korean has spaces."""
+
+_TRADITIONAL: Final = frozenset({"TW", "HK", "MO"})
+"""Where Chinese is written in traditional characters, if no script is named."""
+
+_UNSPACED_TAG: Final = re.compile(r"(zh|ja|th)(-[A-Z][a-z]{3})?(-[A-Z]{2}|-\d{3})?")
+_UNSUPPORTED_LANGUAGE: Final = re.compile(r"(yue|wuu|lo|km|my)(-[A-Z][a-z]{3})?(-[A-Z]{2}|-\d{3})?")
+"""Tags of languages written without spaces that have no dictionary here; "my-words" is a list file's name, not
+Burmese."""
+
+_RAW_LIST: Final = {"zh-Hant": "zh"}
+"""wordfreq's name of the list that a cleaned list is made from, where it has another one."""
 
 Source = Literal["file", "cleaned", "wordfreq", "inline"]
 AskedSource = Literal["auto", "wordfreq"]
@@ -106,8 +116,8 @@ class WordList:
 
 def known_languages(wordlist_dir: Path | None) -> list[str]:
     """Return the names that ``load_word_list`` accepts, sorted."""
-    names = {*list_files(wordlist_dir), *wordfreq.available_languages("best")}
-    return sorted(name for name in names if not _UNSPACED_LANGUAGE.fullmatch(name))
+    names = {*list_files(wordlist_dir), *wordfreq.available_languages("best"), *cleaned_languages()}
+    return sorted(name for name in names if not _UNSUPPORTED_LANGUAGE.fullmatch(name))
 
 
 def load_word_list(
@@ -116,29 +126,47 @@ def load_word_list(
     """Load a list by name: a list file, a cleaned list, or wordfreq's; each word has its own rank.
 
     Args:
-        lang: Its name.
+        lang: Its name; a tag such as "zh-TW" means the language's list, here "zh-Hant".
         wordlist_dir: The folder of list files.
         source: With ``auto`` a file goes before the language's cleaned list, and that before wordfreq's.
         safe: Whether to leave profanity out of a cleaned list. Files and wordfreq's lists are read as they are.
 
     Raises:
-        UnsupportedScriptError: A language written without spaces.
+        UnsupportedScriptError: A language written without spaces that has no dictionary here.
         UnknownLanguageError: No list of that name.
         InvalidWordListError: A line of the file cannot be a word.
         EmptyWordListError: No word is left.
     """
-    check_spaced(lang)
-    path = list_files(wordlist_dir).get(lang) if source == "auto" else None
-    if path is not None:
-        return WordList(lang, words_of_file(path), "file")
-    pack = wordfreq.available_languages("best").get(lang)
-    if pack is None:
-        raise _unknown_language(lang, wordlist_dir if source == "auto" else None)
-    raw = tuple(dict.fromkeys(_words_of_wordfreq(pack, lang)))
+    check_supported(lang)
+    files = list_files(wordlist_dir) if source == "auto" else {}
+    if lang not in files:
+        lang = _built_in_name(lang)
+    if lang in files:
+        return WordList(lang, words_of_file(files[lang]), "file")
+    packs = wordfreq.available_languages("best")
     differences = differences_of(lang) if source == "auto" else None
+    if lang not in packs and differences is None:
+        raise _unknown_language(lang, wordlist_dir if source == "auto" else None)
+    pack = packs.get(_RAW_LIST.get(lang, lang))
+    raw = () if pack is None else tuple(dict.fromkeys(_words_of_wordfreq(pack, lang)))
     if differences is None:
         return WordList(lang, raw, "wordfreq")
     return WordList(lang, differences.apply(raw, lang, safe=safe), "cleaned")
+
+
+def reference_dictionary(lang: str) -> tuple[str, ...]:
+    """Return the words that a text of an unspaced language is segmented into, in rank order.
+
+    They are the language's whole built-in list, unsafe words included; ``lang`` is any name of
+    ``unspaced_language``. Reading it takes half a second, and nothing is cached.
+
+    Raises:
+        UnknownLanguageError: ``lang`` is no unspaced language.
+    """
+    language = unspaced_language(lang)
+    if language is None:
+        raise UnknownLanguageError(f"There is no reference dictionary of {lang[:40]!r}, only of zh, zh-Hant, ja, th.")
+    return load_word_list(language, None, safe=False).words
 
 
 def inline_word_list(words: Sequence[str], lang: str | None) -> WordList:
@@ -179,16 +207,16 @@ def words_with(word_list: WordList, part: str) -> list[tuple[int, str]]:
 
 
 def check_language(lang: str) -> None:
-    """Raise ``UnknownLanguageError`` for what is not a tag, and as ``check_spaced``; no list of that name is needed."""
+    """Raise ``UnknownLanguageError`` for what is no tag, and as ``check_supported``; no list is needed."""
     if not LIST_NAME.fullmatch(lang):
         raise UnknownLanguageError(f"{lang[:40]!r} is no language tag: write one such as 'es' or 'pt-BR'.")
-    check_spaced(lang)
+    check_supported(lang)
 
 
 def check_known(lang: str, wordlist_dir: Path | None) -> None:
     """Raise what ``load_word_list`` would raise for an unknown or unsupported name, without reading a list."""
-    check_spaced(lang)
-    if lang not in known_languages(wordlist_dir):
+    check_supported(lang)
+    if lang not in (known := known_languages(wordlist_dir)) and _built_in_name(lang) not in known:
         raise _unknown_language(lang, wordlist_dir)
 
 
@@ -200,13 +228,34 @@ def _unknown_language(lang: str, wordlist_dir: Path | None) -> UnknownLanguageEr
     )
 
 
-def check_spaced(lang: str) -> None:
-    """Raise ``UnsupportedScriptError`` for the tag of a language that is written without spaces."""
-    if _UNSPACED_LANGUAGE.fullmatch(lang):
+def check_supported(lang: str) -> None:
+    """Raise ``UnsupportedScriptError`` for the tag of an unspaced language that has no dictionary here."""
+    if _UNSUPPORTED_LANGUAGE.fullmatch(lang):
         raise UnsupportedScriptError(
-            f"The language {lang!r} is written without spaces between words, which is not supported yet. "
-            "Choose one that is written with spaces."
+            f"The language {lang!r} is written without spaces between words, and there is no dictionary to find its "
+            "words with. Of such languages choose zh, zh-Hant, ja or th."
         )
+
+
+def unspaced_language(name: str) -> str | None:
+    """Return which unspaced language a list's name means: "zh", "zh-Hant", "ja" or "th"; None for any other.
+
+    A tag ("zh-TW", "ja-JP") and the name of a list file that begins with one ("zh-Hant_school", "ja_n5") count alike.
+    """
+    language, *subtags = name.partition("_")[0].split("-")
+    language = language.lower()
+    if language not in _UNSPACED:
+        return None
+    scripts_and_regions = {subtag.upper() for subtag in subtags}
+    is_traditional = "HANT" in scripts_and_regions or (
+        "HANS" not in scripts_and_regions and not _TRADITIONAL.isdisjoint(scripts_and_regions)
+    )
+    return "zh-Hant" if language == "zh" and is_traditional else language
+
+
+def _built_in_name(lang: str) -> str:
+    """Return the name of the built-in list that a tag means."""
+    return unspaced_language(lang) or lang if _UNSPACED_TAG.fullmatch(lang) else lang
 
 
 def language_of(name: str) -> str:
