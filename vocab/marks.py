@@ -101,6 +101,52 @@ def marks_of_language(language: str) -> LanguageMarks:
     return _BY_LANGUAGE.get(language, _FALLBACK)
 
 
+class UnspacedMarks(NamedTuple):
+    """The marks of a language that is written without spaces between words, each a string of single characters.
+
+    Attributes:
+        pairs: Quotation marks and brackets; each opens with its first character and closes with its second.
+        sentence: End a sentence.
+        exclamations: Those of them of which two may stand together.
+        pauses: Follow a word within a sentence.
+        dash: Stands twice between words.
+        repeat: Follow a word, once: the Thai sign of repetition.
+        has_blanks: Whether a blank may stand after a word or mark.
+        ends_bare: Whether a sentence may end without a mark.
+    """
+
+    pairs: tuple[str, ...] = ()
+    sentence: str = ""
+    exclamations: str = ""
+    pauses: str = ""
+    dash: str = ""
+    repeat: str = ""
+    has_blanks: bool = False
+    ends_bare: bool = False
+
+
+_CHINESE: Final = UnspacedMarks(("“”", "‘’", "《》", "（）"), "。！？…", "！？", "，、；：", "—")
+_UNSPACED: Final = {
+    "zh": _CHINESE,
+    "zh-Hant": _CHINESE._replace(pairs=("「」", "『』", "《》", "（）")),
+    "ja": UnspacedMarks(("「」", "『』", "（）"), "。！？…", "！？", "、：", "―"),
+    "th": UnspacedMarks(("“”", "()"), ".!?…", "!?", ",:", "", "ๆฯ", has_blanks=True, ends_bare=True),
+}
+
+
+def marks_of_unspaced(punctuation: Literal["standard", "full", "basic", "none"], language: str) -> UnspacedMarks:
+    """Return the marks of ``zh``, ``zh-Hant``, ``ja`` or ``th``; those of ``full`` are those of ``standard``.
+
+    Of the exemplar sets of the CLDR, those that printed prose has. They are full-width but for Thai.
+    """
+    own = _UNSPACED[language]
+    if punctuation == "none":
+        return UnspacedMarks(has_blanks=own.has_blanks, ends_bare=True)
+    if punctuation == "basic":
+        return own._replace(pairs=(), pauses=own.pauses[:1], dash="")
+    return own
+
+
 # The apostrophes are no quotation marks: a word may end in one, so a closing mark of the same shape would make the end
 # of a word ambiguous.
 _FULL_SENTENCE_MARKS: Final = ".!?…؟।"

@@ -9,6 +9,7 @@ Case = Literal["auto", "sentence", "any", "listed"]
 Layout = Literal["prose", "lines"]
 Punctuation = Literal["standard", "full", "basic", "none"]
 End = Literal["word", "sentence"]
+Segmentation = Literal["longest", "any"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,8 @@ class ListOptions:
             (``vocab.marks``); ``full``, all marks of ``vocab.marks``; ``basic``, the sentence marks and the
             comma; ``none``.
         end: Where a text may stop: after a whole ``word``, or only after a whole ``sentence`` with its mark.
+        segmentation: Of a language written without spaces: every word that ``longest`` match from the left finds in
+            the reference dictionary must be listed, or there must be ``any`` way to cut the text into listed words.
 
     Raises:
         OptionsError: The options contradict one another.
@@ -34,13 +37,18 @@ class ListOptions:
     numbers: bool = False
     punctuation: Punctuation = "standard"
     end: End = "word"
+    segmentation: Segmentation = "longest"
 
     def __post_init__(self) -> None:
         if self.end == "sentence" and self.punctuation == "none":
             raise OptionsError("end 'sentence' needs sentence marks: set punctuation to 'standard', 'basic' or 'full'.")
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        """Return the options by name; ``segmentation`` only where it is not the default."""
+        values = asdict(self)
+        if self.segmentation == "longest":
+            del values["segmentation"]
+        return values
 
 
 DEFAULT_OPTIONS: Final = ListOptions()

@@ -259,8 +259,8 @@ def _built_in_name(lang: str) -> str:
 
 
 def language_of(name: str) -> str:
-    """Return the first subtag of a list's name, in lower case."""
-    return re.split("[-_]", name, maxsplit=1)[0].lower()
+    """Return the first subtag of a list's name, in lower case; an unspaced language by its own name: "zh-Hant"."""
+    return unspaced_language(name) or re.split("[-_]", name, maxsplit=1)[0].lower()
 
 
 def list_files(wordlist_dir: Path | None) -> dict[str, Path]:

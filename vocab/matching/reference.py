@@ -22,7 +22,7 @@ _ANY_VERSION: Final = re.compile(r'root ::= ""\n# wordbound/(?P<version>\d{1,9})
 _PATTERN: Final = re.compile(
     r'root ::= ""\n'
     rf"# wordbound/{_VERSION} list=(?P<digest>[0-9a-f]{{64}}) changes=(?P<changes>[0-9a-f]{{64}}|-) "
-    r"options=(?P<options>[a-z]+(?:\.[a-z01]+){4}) n=(?P<n_words>\d{1,19}) max=(?P<max_tokens>\d{1,19}|-) "
+    r"options=(?P<options>[a-z]+(?:\.[a-z01]+){4,5}) n=(?P<n_words>\d{1,19}) max=(?P<max_tokens>\d{1,19}|-) "
     r"at=(?P<start>-?\d{1,19}(?:\.-?\d{1,19})*|-) norepeat=(?P<no_repeat>\d{1,3}|-) "
     r"seen=(?P<seen>\d{1,10}(?:\.\d{1,10})*|-) min=(?P<min_tokens>\d{1,19}) behind=(?P<place>\d{1,9}|-) "
     rf"controls=(?P<controls>{controls.PATTERN}|-) schema=(?P<schema>-|\[.*\])\n"
@@ -161,5 +161,6 @@ def _write_options(options: ListOptions) -> str:
 
 def _read_options(text: str) -> ListOptions:
     values: list[Any] = text.split(".")
-    fields = dict(zip(ListOptions.__slots__, values, strict=True))
+    # The last one, ``segmentation``, is written only where it is not the default.
+    fields = dict(zip(ListOptions.__slots__, values, strict=False))
     return ListOptions(**{**fields, "numbers": fields["numbers"] == "1"})

@@ -12,7 +12,16 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from vocab import marks
 from vocab.arrays.numbers import Numbers
-from vocab.marks import MAX_OPEN_PAIRS, LanguageMarks, Marks, marks_of, marks_of_language
+from vocab.lists.wordlists import unspaced_language
+from vocab.marks import (
+    MAX_OPEN_PAIRS,
+    LanguageMarks,
+    Marks,
+    UnspacedMarks,
+    marks_of,
+    marks_of_language,
+    marks_of_unspaced,
+)
 from vocab.options import End, Layout, ListOptions
 from vocab.text.forms import ELISION_LANGUAGES, POSSESSIVE_LANGUAGES
 
@@ -57,6 +66,9 @@ class GapRules(Protocol):
 
     def is_complete(self, place: Place) -> bool:
         """Return whether a text may stop at a place, if nothing is open."""
+
+    def is_before_word(self, place: Place) -> bool:
+        """Return whether a word may begin at a place."""
 
 
 BEFORE_UNIT: Final = frozenset({"start", "start_blank", "space", "break", "open", "inverted"})
@@ -106,6 +118,9 @@ class UnpairedMarks(NamedTuple):
         if self.end == "sentence":
             return place.kind == "close" and place.seen == END
         return place.kind in _AFTER_FREE
+
+    def is_before_word(self, place: Place) -> bool:
+        return place.kind in WORD_MAY_FOLLOW
 
     def steps(self, place: Place) -> Iterator[Step]:
         """Yield the steps from a place, as ``GapRules.steps``."""
@@ -180,6 +195,9 @@ class PairedMarks(NamedTuple):
     def is_complete(self, place: Place) -> bool:
         return place.kind in (_ENDED if self.end == "sentence" else _AFTER_UNIT)
 
+    def is_before_word(self, place: Place) -> bool:
+        return place.kind in WORD_MAY_FOLLOW
+
     def steps(self, place: Place) -> Iterator[Step]:
         """Yield the steps from a place, as ``GapRules.steps``."""
         yield from possessive_steps(place)
@@ -251,6 +269,78 @@ class PairedMarks(NamedTuple):
             yield marks.LINE_BREAK, Place("space", 0, seen) if is_last else Place("break", run + 1, seen)
 
 
+_UNSPACED_UNIT: Final = frozenset({"word", "digits", "repeat"})
+_UNSPACED_ENDED: Final = frozenset({"exclamation", "dots", "ended", "closed_end"})
+_UNSPACED_PAUSE: Final = frozenset({"pause", "colon"})
+
+
+class UnspacedRules(NamedTuple):
+    """The rules of a language written without spaces: a word may begin after any word or mark, and at the start."""
+
+    marks: UnspacedMarks
+    layout: Layout
+    numbers: bool
+    end: End
+
+    @property
+    def pairs(self) -> tuple[str, ...]:
+        return self.marks.pairs
+
+    def is_complete(self, place: Place) -> bool:
+        if place.kind in _UNSPACED_ENDED:
+            return True
+        is_end = place.kind in _UNSPACED_UNIT or (self.end == "word" and place.kind in _UNSPACED_PAUSE)
+        return is_end and (self.end == "word" or self.marks.ends_bare)
+
+    def is_before_word(self, place: Place) -> bool:
+        return place.kind not in ("dash", "joint")
+
+    def steps(self, place: Place) -> Iterator[Step]:
+        """Yield the steps from a place, as ``GapRules.steps``."""
+        kind, run, seen = place
+        starts = SENTENCE if kind in _UNSPACED_ENDED or seen == SENTENCE else NO_MARK
+        if self.is_before_word(place):
+            yield (OPENING,), Place("open", 0, starts)
+        if kind in _UNSPACED_UNIT:
+            yield (CLOSING,), Place("word")
+            yield self.marks.sentence.replace(_DOTS, ""), Place("ended", seen=SENTENCE)
+            yield self.marks.exclamations, Place("exclamation", seen=SENTENCE)
+            yield (_DOTS if _DOTS in self.marks.sentence else ""), Place("dots", seen=SENTENCE)
+            yield self.marks.pauses, Place("pause")
+            yield self.marks.dash, Place("dash")
+            yield (self.marks.repeat if kind == "word" else ""), Place("repeat")
+        if kind in _UNSPACED_ENDED:
+            yield (CLOSING,), Place("closed_end", seen=SENTENCE)
+        if kind == "exclamation":
+            yield self.marks.exclamations, Place("ended", seen=SENTENCE)
+        if kind == "dots":
+            yield _DOTS, Place("ended", seen=SENTENCE)
+        if kind == "dash":
+            yield self.marks.dash, Place("joined")
+        if self.marks.has_blanks and kind in (_UNSPACED_UNIT | _UNSPACED_ENDED | _UNSPACED_PAUSE):
+            yield marks.BLANK, Place("blank", seen=SENTENCE if self.marks.ends_bare else starts)
+        can_break = kind in _UNSPACED_ENDED or (self.layout == "lines" and kind in _UNSPACED_UNIT | _UNSPACED_PAUSE)
+        if can_break or (self.marks.ends_bare and kind in _UNSPACED_UNIT):
+            yield marks.LINE_BREAK, Place("break", 1, SENTENCE)
+        if kind == "break" and run < marks.MAX_LINE_BREAKS:
+            yield marks.LINE_BREAK, Place("break", run + 1, SENTENCE)
+        if self.numbers:
+            yield from self._number(place)
+
+    def _number(self, place: Place) -> Iterator[Step]:
+        """Yield the steps of a number; after a joint there must be room for a digit."""
+        kind, run, _ = place
+        if kind not in ("digits", "joint", "dash"):
+            yield marks.DIGITS, Place("digits", 1)
+        if kind in ("digits", "joint") and run < marks.MAX_NUMBER_CHARS:
+            yield marks.DIGITS, Place("digits", run + 1)
+        if kind == "digits" and run < marks.MAX_NUMBER_CHARS - 1:
+            yield marks.NUMBER_JOINTS, Place("joint", run + 1)
+
+
+_DOTS: Final = "…"
+
+
 @dataclass(frozen=True)
 class GapState:
     """A state of the gap automaton.
@@ -306,6 +396,9 @@ class GapAutomaton:
 
 def build_gap_automaton(options: ListOptions, language: str) -> GapAutomaton:
     """Build the gap automaton of options, its states always in the same order; ``options.case`` is ignored."""
+    if (unspaced := unspaced_language(language)) is not None:
+        own = marks_of_unspaced(options.punctuation, unspaced)
+        return _build(UnspacedRules(own, options.layout, options.numbers, options.end), False, False)
     if options.punctuation == "standard":
         paired = PairedMarks(marks_of_language(language), options.layout, options.numbers, options.end)
         return _build(paired, language in POSSESSIVE_LANGUAGES, language in ELISION_LANGUAGES)
@@ -358,7 +451,7 @@ def _build_unpaired(rules: GapRules, starts: Iterable[Place]) -> tuple[list[int]
             for characters, target in rules.steps(place):
                 for character in characters:
                     reached.setdefault(character, set()).add(target)
-        open_to_words = [place for place in places if place.kind in WORD_MAY_FOLLOW]
+        open_to_words = [place for place in places if rules.is_before_word(place)]
         states.append(
             GapState(
                 # In an order of its own, so that states have the same numbers in every process.
