@@ -330,7 +330,9 @@ class UnspacedRules(NamedTuple):
     def _number(self, place: Place) -> Iterator[Step]:
         """Yield the steps of a number; after a joint there must be room for a digit."""
         kind, run, _ = place
-        if kind not in ("digits", "joint", "dash"):
+        # Where marks are those of numbers too, a blank stands between them.
+        is_after_mark = self.marks.has_blanks and kind in _UNSPACED_PAUSE | _UNSPACED_ENDED
+        if kind not in ("digits", "joint", "dash") and not is_after_mark:
             yield marks.DIGITS, Place("digits", 1)
         if kind in ("digits", "joint") and run < marks.MAX_NUMBER_CHARS:
             yield marks.DIGITS, Place("digits", run + 1)
