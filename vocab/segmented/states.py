@@ -1,0 +1,392 @@
+"""The states of a text without spaces: a list with its dictionary, options and N; with the methods of ``ListStates``.
+
+A mask is the row of what may follow a word, which all words share, with the bits toggled that differ after this one:
+those of tokens whose first character may go on with the open word. A row or a node's toggles are made on first use.
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from threading import Lock
+from typing import Final
+
+import numpy as np
+
+from vocab.arrays.byte_trie import Int32Array
+from vocab.arrays.kernels import AddressTable, address_of
+from vocab.automaton.compiled_list import CompiledList
+from vocab.automaton.overlay import Overlay
+from vocab.marks import LINE_BREAK
+from vocab.matching.mask_kernels import NEVER_ENDS, NO_BUDGET
+from vocab.matching.masks import NO_TOKENS
+from vocab.matching.states import State
+from vocab.options import ListOptions
+from vocab.segmented import kernels
+from vocab.segmented.tokens import TokenTrie
+from vocab.segmented.trie import UNLISTED, DictionaryTrie
+from vocab.text.gaps import GapAutomaton, build_gap_automaton
+
+MAX_MASK_BYTES: Final = 64 * 1024 * 1024
+"""Of one list, set of options and N: rows of some hundred gap states, and the toggles of tens of thousands of nodes."""
+
+_MASK_BYTES: Final = 512
+"""The Python objects of a mask."""
+
+_JSON_QUOTE: Final = '"'
+
+# As Python functions: a call of compiled code costs more than these.
+_place_of, _part_of, _reading_of = (
+    function.py_func for function in (kernels.place_of, kernels.part_of, kernels.reading_of)
+)
+_context_of, _node_of, _place_in_word = (
+    function.py_func for function in (kernels.context_of, kernels.node_of, kernels.place_in_word)
+)
+
+
+class SegmentedText:
+    """What the states of all N of one list, its changes and options share: tries and gaps. Thread-safe.
+
+    Args:
+        words: The list with its dictionary, of ``build_segmented``.
+        overlay: The changes of a request.
+        options: Of these ``segmentation``, and what the gap automaton needs.
+        tokens: The tokenizer's, which many lists share.
+        in_json: The text is that of a JSON string, as for ``vocab.automaton.frame.build_frame``.
+    """
+
+    def __init__(
+        self,
+        words: CompiledList,
+        overlay: Overlay | None,
+        options: ListOptions,
+        tokens: TokenTrie,
+        *,
+        in_json: bool = False,
+    ) -> None:
+        self.words, self.overlay, self.tokens = words, overlay, tokens
+        self.is_any = options.segmentation == "any"
+        self.trie = DictionaryTrie.of(words, overlay)
+        gaps = build_gap_automaton(options, words.language)
+        self.gaps = _in_json(gaps) if in_json else gaps
+        states = self.gaps.states
+        marks = sorted({ord(char) for state in states for char in state.transitions})
+        places = {mark: place for place, mark in enumerate(marks)}
+        self.marks = np.asarray(marks, dtype=np.int32)
+        self.gap_targets = np.full(len(states) * len(marks), -1, dtype=np.int32)
+        for number, state in enumerate(states):
+            for char, target in state.transitions.items():
+                self.gap_targets[number * len(marks) + places[ord(char)]] = target
+        self.is_complete = np.asarray([state.is_complete for state in states], dtype=np.uint8)
+        self.opens_words = np.asarray([state.word_may_start for state in states], dtype=np.uint8)
+        self.contexts = np.asarray([state.context for state in states], dtype=np.int32)
+        self.after_word = np.asarray([ends.after_word for ends in self.gaps.contexts], dtype=np.int32)
+        self.mark_numbers = np.zeros(kernels.NUM_DIRECT, dtype=np.uint8)
+        self.mark_numbers[self.marks] = np.arange(1, len(marks) + 1)
+        self.root_children = np.full(kernels.NUM_DIRECT, -1, dtype=np.int32)
+        at_root = slice(0, np.searchsorted(self.trie.labels[: self.trie.edge_start[1]], kernels.NUM_DIRECT))
+        self.root_children[self.trie.labels[at_root]] = self.trie.children[at_root]
+        self.edge_nodes = tokens.nodes_of(self.trie.labels)
+        self.table: AddressTable = np.zeros(kernels.TABLE_SIZE, dtype=np.int64)
+        self.table[kernels.IS_ANY], self.table[kernels.NUM_MARKS] = self.is_any, len(marks)
+        self.table[kernels.NUM_CHARS], self.table[kernels.NUM_PARTS] = len(tokens.chars), len(tokens.parts)
+        self.table[kernels.HAS_ALL_BYTES] = tokens.single[0x80:0xC0].all()
+        trie = self.trie
+        for index, array in {
+            kernels.EDGE_START: trie.edge_start,
+            kernels.LABELS: trie.labels,
+            kernels.CHILDREN: trie.children,
+            kernels.OWN_LABELS: trie.own_labels,
+            kernels.RANKS: trie.ranks,
+            kernels.LINKS: trie.links,
+            kernels.CUT_RANKS: trie.cut_ranks,
+            kernels.WHOLE_RANKS: trie.whole_ranks,
+            kernels.MARKS: self.marks,
+            kernels.GAP_TARGETS: self.gap_targets,
+            kernels.IS_COMPLETE: self.is_complete,
+            kernels.OPENS_WORDS: self.opens_words,
+            kernels.CONTEXTS: self.contexts,
+            kernels.AFTER_WORD: self.after_word,
+            kernels.SYMBOLS: tokens.symbols,
+            kernels.DEPTHS: tokens.depths,
+            kernels.ENDS: tokens.ends,
+            kernels.TOKEN_START: tokens.token_start,
+            kernels.TOKENS: tokens.tokens,
+            kernels.CHARS: tokens.chars,
+            kernels.CHAR_NODES: tokens.char_nodes,
+            kernels.PARTS: tokens.parts,
+            kernels.PART_NODES: tokens.part_nodes,
+            kernels.DATA: tokens.data,
+            kernels.DATA_START: tokens.starts,
+            kernels.ROOT_CHILDREN: self.root_children,
+            kernels.MARK_NUMBERS: self.mark_numbers,
+            kernels.SINGLE: tokens.single,
+            kernels.EDGE_NODES: self.edge_nodes,
+        }.items():
+            self.table[index] = address_of(array)
+        self.edge_tokens = self._tokens_of(trie.labels)
+        self.with_marks = tokens.tokens_with(marks)
+        self.mark_tokens = self._tokens_of(self.marks)
+
+    @property
+    def num_bytes(self) -> int:
+        return self.trie.num_bytes + self.gap_targets.nbytes + self.edge_tokens.nbytes
+
+    def _tokens_of(self, chars: Int32Array) -> Int32Array:
+        """Return how few tokens spell each character."""
+        unique, places = np.unique(chars, return_inverse=True)
+        counts = [self.tokens.fewest_tokens(char)[0] for char in unique.tolist()]
+        return np.asarray(counts, dtype=np.int32)[places]
+
+
+@dataclass(frozen=True, slots=True)
+class _Mask:
+    """A row and what differs from it."""
+
+    row: Int32Array
+    toggles: Int32Array
+    is_complete: bool
+
+
+class SegmentedStates:
+    """The states for one N of a text without spaces. Thread-safe.
+
+    A state is the set of a text's readings (``vocab.segmented.kernels``): one, but for ``segmentation: any``.
+    """
+
+    def __init__(self, text: SegmentedText, n_words: int) -> None:
+        self.text, self.n_words = text, n_words
+        self.words, self.overlay = text.words, text.overlay
+        self._table = text.table.copy()
+        # A word of the dictionary that is not listed is beyond any N.
+        self._table[kernels.N_WORDS] = min(n_words, UNLISTED - 1)
+        self._to_end = self._measure_nodes()
+        self._gap_to_end = self._measure_gaps()
+        self._counts = np.zeros((2, max(len(text.tokens.parts), 1)), dtype=np.int32)
+        kernels.count_parts(self._table, self._counts)
+        self._part_counts = self._counts[1].copy()
+        self._table[kernels.PART_COUNTS] = address_of(self._part_counts)
+        self._counts[:] = 0
+        self.start: State = (_reading_of(text.gaps.start, 0),)
+        self._no_row = np.zeros((self.words.num_tokens + 31) // 32, dtype=np.int32)
+        self._base_row = self._no_row.copy()
+        self._masks: OrderedDict[tuple[int, int], _Mask] = OrderedDict()
+        self._rows: dict[tuple[int, int], Int32Array] = {}
+        self._mask_bytes = 0
+        self._lock = Lock()
+        self._toggles = np.empty(2 * self.words.num_tokens, dtype=np.int32)
+        self._scratch = np.empty(kernels.SCRATCH_SHAPE, dtype=np.int64)
+
+    @property
+    def num_bytes(self) -> int:
+        """Return the bytes of its own arrays and of the rows made so far, and of what all N share."""
+        return self._to_end.nbytes + self.num_mask_bytes + self._toggles.nbytes + self.text.num_bytes
+
+    @property
+    def num_mask_bytes(self) -> int:
+        """Return the bytes of the rows and masks made so far."""
+        return self._mask_bytes + len(self._rows) * self._no_row.nbytes
+
+    @property
+    def longest_end(self) -> int:
+        """Return how many tokens a text has at most after a word, if it ends as soon as it may."""
+        ends = self._gap_to_end[self.text.after_word]
+        return int(ends[ends < NEVER_ENDS].max(initial=0))
+
+    def fill(self, out: Int32Array, state: State, budget: int, stops: Int32Array = NO_TOKENS) -> None:
+        """Write the mask of a state; arguments as of ``ListStates.fill``."""
+        if not self.is_bound_by(budget):
+            budget = NO_BUDGET
+        mask = self._masks.get((state[0], budget)) or self._make(state[0], budget)
+        kernels.fill_row(out, mask.row, mask.toggles, stops, mask.is_complete)
+        if len(state) > 1:
+            one = np.empty_like(out)
+            for reading in state[1:]:
+                other = self._masks.get((reading, budget)) or self._make(reading, budget)
+                kernels.fill_row(one, other.row, other.toggles, stops if other.is_complete else NO_TOKENS, True)
+                out |= one
+
+    def target(self, state: State, token: int, budget: int) -> State:
+        """Return the state that a token leads to, as ``ListStates.target``."""
+        if not 0 <= token < self.words.num_tokens:
+            return ()
+        found = np.empty(kernels.MAX_PLACES, dtype=np.int64)
+        readings = np.asarray(state, dtype=np.int64)
+        num = kernels.step(self._table, readings, token, budget if self.is_bound_by(budget) else NO_BUDGET, found)
+        return (int(found[0]),) if num == 1 else tuple(sorted(found[:num].tolist()))
+
+    def can_stop(self, state: State) -> bool:
+        """Return whether a text is complete in this state, so that it may end."""
+        return any(self._is_complete(reading) for reading in state)
+
+    may_stop = can_stop
+
+    def is_in_word(self, state: State) -> bool:
+        """Return whether the text ends in a word, which may be whole."""
+        return any(
+            _part_of(reading) or _context_of(_place_of(reading)) >= 0 for reading in state
+        )
+
+    def continues_word(self, state: State, token: int, target: State) -> bool:  # noqa: ARG002
+        """Return whether a token goes on with the word in which the text ends; known only where that is not whole."""
+        return self.is_in_word(state) and not any(map(self._is_whole, state))
+
+    def is_bound_by(self, budget: int) -> bool:
+        """Return whether a budget is so short that it may change a mask, as ``ListStates.is_bound_by``."""
+        return budget != NO_BUDGET and budget < self._longest_distance
+
+    def fewest_tokens(self) -> int | None:
+        """Return how many tokens the shortest text has; None where there is no text."""
+        return self.tokens_to_end(self.start)
+
+    def tokens_to_end(self, state: State) -> int | None:
+        """Return how few tokens complete a text from a state; None where none do."""
+        readings = np.asarray(state, dtype=np.int64)
+        fewest = int(kernels.tokens_to_end(self._table, readings))
+        return None if fewest >= NEVER_ENDS else fewest
+
+    def begin(self, place: int | None) -> State:
+        """Return the state after a prefill that left the gap automaton at ``place``; None for a text's start.
+
+        Raises:
+            ValueError: There is no such place.
+        """
+        if place is None:
+            return self.start
+        if not 0 <= place < len(self.text.gaps.states):
+            raise ValueError(f"no text of this list begins at place {place}")
+        return (_reading_of(place, 0),)
+
+    def check(self, state: State) -> None:
+        """Raise ``ValueError`` where a state cannot be one of these: compiled code does not check bounds."""
+        for reading in state:
+            place, part = _place_of(reading), _part_of(reading)
+            context, node = _context_of(place), _node_of(place)
+            num_nodes = len(self.text.gaps.states) if context < 0 else self.text.trie.num_nodes
+            if reading < 0 or context >= len(self.text.gaps.contexts) or node >= num_nodes or not _is_part(part):
+                raise ValueError(f"there is no reading {reading} in this list")
+        if len({_part_of(reading) for reading in state}) > 1 or len(state) > kernels.MAX_PLACES:
+            raise ValueError("these readings are of no one text")
+
+    def _is_whole(self, reading: int) -> bool:
+        """Return whether a reading is between words or after a whole one."""
+        place = _place_of(reading)
+        return not _part_of(reading) and kernels.gap_state_of(self._table, place) >= 0
+
+    def _is_complete(self, reading: int) -> bool:
+        if _part_of(reading):
+            return False
+        state = kernels.gap_state_of(self._table, _place_of(reading))
+        return state >= 0 and bool(self.text.is_complete[state])
+
+    def _make(self, reading: int, budget: int) -> _Mask:
+        """Make the mask of a reading for a budget, and cache it."""
+        with self._lock:
+            if self.num_mask_bytes > MAX_MASK_BYTES:
+                self._drop()
+            return self._cached(reading, budget)
+
+    def _cached(self, reading: int, budget: int) -> _Mask:
+        """Return the mask of a reading, made on first use; under the lock."""
+        mask = self._masks.get((reading, budget))
+        if mask is None:
+            mask = self._masks[reading, budget] = self._mask(reading, budget)
+            self._mask_bytes += _MASK_BYTES + mask.toggles.nbytes
+        return mask
+
+    def _drop(self) -> None:
+        """Drop the masks made first until half of the bytes are left; of rows, those of budgets."""
+        for key in [key for key in self._rows if key[1] != NO_BUDGET]:
+            del self._rows[key]
+        while self.num_mask_bytes > MAX_MASK_BYTES // 2 and len(self._masks) > 1:
+            self._mask_bytes -= _MASK_BYTES + self._masks.popitem(last=False)[1].toggles.nbytes
+
+    def _mask(self, reading: int, budget: int) -> _Mask:
+        """Return the mask of a reading."""
+        place, is_complete = _place_of(reading), self._is_complete(reading)
+        if _part_of(reading):
+            tokens = self.text.tokens.continuing
+            num = kernels.collect_tokens(self._table, self._no_row, reading, budget, tokens, self._toggles)
+            return _Mask(self._no_row, self._toggles[:num].copy(), is_complete)
+        if _context_of(place) < 0:
+            return _Mask(self._gap_row(place, budget), NO_TOKENS, is_complete)
+        node = _node_of(place)
+        if not self.text.is_any and (link := int(self.text.trie.links[node])) > 0:
+            if self.text.trie.cut_ranks[node] > self._table[kernels.N_WORDS]:
+                base = _Mask(self._no_row, NO_TOKENS, False)
+            else:
+                base = self._cached(_reading_of(_place_in_word(_context_of(place), link), 0), budget)
+            row = self._base_row
+            kernels.fill_row(row, base.row, base.toggles, NO_TOKENS, False)
+        else:
+            gap_state = kernels.gap_state_of(self._table, place)
+            row = self._no_row if gap_state < 0 else self._gap_row(gap_state, budget)
+            base = _Mask(row, NO_TOKENS, False)
+        num = kernels.collect_in_word(self._table, row, place, budget, self._toggles, self._counts, self._scratch)
+        return _Mask(base.row, np.concatenate((base.toggles, self._toggles[:num])), is_complete)
+
+    def _gap_row(self, state: int, budget: int) -> Int32Array:
+        """Return the row of a gap state, made on first use.
+
+        The first one of all looks at every token; the others differ from it in tokens with marks.
+        """
+        row = self._rows.get((state, budget))
+        if row is None:
+            reading, first = _reading_of(state, 0), int(self.text.after_word[0])
+            if state == first:
+                base = self._no_row
+                num = kernels.collect_all(self._table, base, state, budget, self._toggles, self._scratch)
+            else:
+                base = self._gap_row(first, budget) if self.text.opens_words[state] else self._no_row
+                tokens = self.text.with_marks
+                num = kernels.collect_tokens(self._table, base, reading, budget, tokens, self._toggles)
+            row = np.empty_like(self._no_row)
+            kernels.fill_row(row, base, self._toggles[:num], NO_TOKENS, False)
+            self._rows[state, budget] = row
+        return row
+
+    def _measure_nodes(self) -> np.ndarray:
+        """Return how few tokens lead from each node to the end of a word, uint8."""
+        trie = self.text.trie
+        ranks = trie.ranks if self.text.is_any else trie.whole_ranks
+        to_end = np.where(ranks <= self._table[kernels.N_WORDS], 0, kernels.FAR).astype(np.uint8)
+        to_end[0] = kernels.FAR
+        self._table[kernels.TO_END] = address_of(to_end)
+        kernels.measure_nodes(self._table, trie.num_nodes, self.text.edge_tokens)
+        return to_end
+
+    def _measure_gaps(self) -> Int32Array:
+        """Return how few tokens complete a text from each gap state, int32; also find the longest distance."""
+        text, word = self.text, int(self._to_end[0])
+        to_end = np.where(text.is_complete, 0, NEVER_ENDS).astype(np.int32)
+        targets = text.gap_targets.reshape(len(to_end), -1)
+        after_word = text.after_word[text.contexts]
+        while True:
+            before = to_end.copy()
+            steps = np.where(targets >= 0, to_end[targets] + text.mark_tokens, NEVER_ENDS)
+            to_end = np.minimum(to_end, steps.min(axis=1, initial=NEVER_ENDS)).astype(np.int32)
+            if word != kernels.FAR:
+                words = np.where(text.opens_words, to_end[after_word] + word, NEVER_ENDS)
+                to_end = np.minimum(to_end, words).astype(np.int32)
+            if np.array_equal(before, to_end):
+                break
+        self._table[kernels.GAP_TO_END] = address_of(to_end)
+        reached, nodes = to_end[to_end < NEVER_ENDS], self._to_end[self._to_end != kernels.FAR]
+        # Of a character that is not whole, at most its other bytes come first.
+        self._longest_distance = int(reached.max(initial=0)) + int(nodes.max(initial=0)) + 4
+        return to_end
+
+
+def _is_part(part: int) -> bool:
+    """Return whether some bytes begin a character that is not whole."""
+    if part == 0:
+        return True
+    spelled = part.to_bytes(3, "big").lstrip(b"\x00")
+    try:
+        (spelled + b"\x80" * 3).decode()
+    except UnicodeDecodeError as error:
+        return error.start >= len(spelled) or error.start == 0 and error.end - error.start >= len(spelled)
+    return True
+
+
+def _in_json(gaps: GapAutomaton) -> GapAutomaton:
+    """Return the gap automaton of a JSON string: after its quotation mark, without line breaks."""
+    raise NotImplementedError(_JSON_QUOTE, LINE_BREAK)

@@ -1,0 +1,140 @@
+"""The tokens of a tokenizer as a trie of their characters, by which states of text without spaces look them up."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from vocab.arrays.byte_trie import Int32Array, Uint8Array, group_starts
+from vocab.automaton.tokenizer import TokenizerFacts
+from vocab.segmented.trie import depths_of, trie_of
+
+MAX_CHAR_BYTES: Final = 4
+
+MAX_CHARS: Final = 256
+"""Of a token that is followed."""
+
+
+@dataclass(frozen=True)
+class TokenTrie:
+    """A trie of the characters of all tokens that begin with one, in preorder: node 0 is the root.
+
+    A token may end within a character: its last edge is then the *part* of that one, its bytes as a negative number.
+
+    Attributes:
+        symbols: int32 (nodes,), the code point or part that leads to a node.
+        depths: int32 (nodes,).
+        ends: int32 (nodes,), the first node after a node and its descendants.
+        token_start: int32 (nodes + 1,), where the tokens of a node begin in ``tokens``.
+        tokens: int32.
+        chars: int32, ascending: the code points with which tokens begin.
+        char_nodes: int32, the node of each.
+        parts: int32, ascending: the parts of characters that are a whole token, as positive numbers.
+        part_nodes: int32, the node of each.
+        continuing: int32, the tokens that begin within a character.
+        data: uint8, the bytes of all tokens, one after the other.
+        starts: int32 (tokens + 1,), where those of each begin.
+        whole: The bytes of all tokens.
+        single: uint8 (256,), whether a byte is a token.
+    """
+
+    symbols: Int32Array
+    depths: Int32Array
+    ends: Int32Array
+    token_start: Int32Array
+    tokens: Int32Array
+    chars: Int32Array
+    char_nodes: Int32Array
+    parts: Int32Array
+    part_nodes: Int32Array
+    continuing: Int32Array
+    data: Uint8Array
+    starts: Int32Array
+    whole: frozenset[bytes]
+    single: Uint8Array
+
+    @classmethod
+    def of(cls, tokenizer: TokenizerFacts) -> "TokenTrie":
+        """Build the trie of a tokenizer's tokens: 0.4 s for 151,669."""
+        spelled = {token: symbols for token, one in enumerate(tokenizer.token_bytes) if (symbols := _symbols(one))}
+        ordered = sorted(spelled, key=spelled.__getitem__)
+        sequences = np.fromiter((symbol for token in ordered for symbol in spelled[token]), dtype=np.int32)
+        lengths = np.fromiter((len(spelled[token]) for token in ordered), dtype=np.int32, count=len(ordered))
+        parents, symbols, nodes = trie_of(sequences, np.cumsum(lengths, dtype=np.int32))
+        depths, ends = depths_of(parents), np.arange(1, len(parents) + 1, dtype=np.int32)
+        for node in range(len(parents) - 1, 0, -1):
+            ends[parents[node]] = max(ends[parents[node]], ends[node])
+        first = np.flatnonzero(depths == 1).astype(np.int32)
+        is_char = symbols[first] >= 0
+        return cls(
+            symbols,
+            depths,
+            ends,
+            group_starts(nodes, len(parents)),
+            np.asarray(ordered, dtype=np.int32),
+            symbols[first[is_char]],
+            first[is_char],
+            -symbols[first[~is_char]][::-1],
+            first[~is_char][::-1].copy(),
+            np.asarray(
+                [token for token, one in enumerate(tokenizer.token_bytes) if one and 0x80 <= one[0] < 0xC0],
+                dtype=np.int32,
+            ),
+            np.frombuffer(b"".join(tokenizer.token_bytes), dtype=np.uint8).copy(),
+            np.cumsum([0, *map(len, tokenizer.token_bytes)], dtype=np.int32),
+            whole := frozenset(tokenizer.token_bytes),
+            np.asarray([bytes([byte]) in whole for byte in range(256)], dtype=np.uint8),
+        )
+
+    @property
+    def num_bytes(self) -> int:
+        arrays = sum(array.nbytes for array in vars(self).values() if isinstance(array, np.ndarray))
+        return arrays + 64 * len(self.whole)
+
+    def tokens_with(self, chars: Iterable[int]) -> Int32Array:
+        """Return the tokens of the trie that have one of some code points, or end within a character."""
+        is_meant = np.isin(self.symbols, np.fromiter(chars, dtype=np.int32)) | (self.symbols < 0)
+        found: list[Int32Array] = []
+        node = 0
+        while node < len(is_meant):
+            if is_meant[node]:
+                found.append(self.tokens[self.token_start[node] : self.token_start[self.ends[node]]])
+                node = int(self.ends[node])
+            else:
+                node += 1
+        return np.concatenate(found) if found else np.zeros(0, dtype=np.int32)
+
+    def nodes_of(self, chars: Int32Array) -> Int32Array:
+        """Return the nodes of characters, int32; 0 for one with which no token begins."""
+        if not len(self.chars):
+            return np.zeros_like(chars)
+        places = np.minimum(np.searchsorted(self.chars, chars), len(self.chars) - 1)
+        return np.where(self.chars[places] == chars, self.char_nodes[places], 0).astype(np.int32)
+
+    def fewest_tokens(self, char: int) -> list[int]:
+        """Return how few tokens spell a character from each of its bytes on; ``UNSPELLED`` where none do."""
+        spelled = chr(char).encode()
+        fewest = [UNSPELLED] * len(spelled) + [0]
+        for first in range(len(spelled) - 1, -1, -1):
+            for last in range(first + 1, len(spelled) + 1):
+                if spelled[first:last] in self.whole:
+                    fewest[first] = min(fewest[first], 1 + fewest[last])
+        return fewest[:-1]
+
+
+UNSPELLED: Final = 255
+
+
+def _symbols(spelled: bytes) -> tuple[int, ...]:
+    """Return the code points of a token's bytes, the last of them perhaps a part; nothing where they begin with none.
+
+    A token that no text in UTF-8 has, or of more than ``MAX_CHARS``, has none either.
+    """
+    try:
+        return tuple(map(ord, spelled.decode()))[: MAX_CHARS if len(spelled) <= MAX_CHARS else 0]
+    except UnicodeDecodeError as error:
+        part = spelled[error.start :]
+        if error.reason != "unexpected end of data" or len(part) >= MAX_CHAR_BYTES or len(spelled) > MAX_CHARS:
+            return ()
+        return (*map(ord, spelled[: error.start].decode()), -int.from_bytes(part, "big"))
