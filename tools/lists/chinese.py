@@ -8,16 +8,18 @@ numerals with a measure word, adverbs, pronouns, and verbs with what a particle 
 import importlib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from tools.lists.evidence import python_path
 from tools.lists.packages import npm_folder, python_folder
 
 HAN: Final = re.compile(r"[\u3400-\u9fff\U00020000-\U0003ffff]+")
 
-_TAGS: Final = frozenset("n v a d vn ad an b z t j q r c p o y e g vd vi rz rr".split())
+_TAGS: Final = frozenset(
+    ("n", "v", "a", "d", "vn", "ad", "an", "b", "z", "t", "j", "q", "r", "c", "p", "o", "y", "e", "g", "vd", "vi", "rz")
+)
 """jieba's tags of words that are no names, numerals and phrases."""
 
 _PERSON: Final = re.compile(
@@ -31,6 +33,8 @@ _NO_PERSON: Final = re.compile(
     re.IGNORECASE,
 )
 
+_VARIANT: Final = re.compile("variant of|old form|erhua|see also")
+
 _FIRST: Final = frozenset(
     "不没很太最更较再又也都就被将已正刚真好全各该本此每某这那哪与和是在有把从向对为可能会要想让来去且并而但若如所以其之至前"
     "后上下超亦只应仅极互未何谁我你他她它您咱零一二三四五六七八九十百千万亿两几第多"
@@ -40,10 +44,10 @@ _FIRST_OF_THREE: Final = _FIRST | frozenset("小大老新女男总副双")
 _LAST: Final = frozenset("着过了在的地得是有上下里中内外前后时间们人到成给出来去入为于往回走起进好掉错完至自向开住多")
 """What stands behind another word, in entries that only jieba has."""
 
-JudgeOf = Callable[[str], str]
+JudgeOf: TypeAlias = Callable[[str], str]
 """Why an entry is left out; empty for a word."""
 
-Entry = tuple[str, str, str]
+Entry: TypeAlias = tuple[str, str, str]
 """Traditional characters, pinyin and gloss."""
 
 
@@ -84,28 +88,38 @@ def chinese_judge(folder: Path) -> JudgeOf:
     return reason
 
 
-def traditional_forms(folder: Path) -> Callable[[str], Iterator[str]]:
-    """Return what yields a simplified word's traditional forms, the usual one first.
+class Traditional(NamedTuple):
+    """How a word in simplified characters is written in traditional ones.
 
-    That is Taiwan's, by OpenCC, with 台 for 臺; behind it come Hong Kong's, and those that CC-CEDICT has of words that
-    are one in simplified characters: 后, 後.
+    Attributes:
+        regional: The same word as Taiwan and Hong Kong write it, the usual form first.
+        others: Other words, which are one with it in simplified characters: 后 beside 後.
+    """
+
+    regional: tuple[str, ...]
+    others: tuple[str, ...]
+
+
+def traditional_forms(folder: Path) -> Callable[[str], Traditional]:
+    """Return what finds a simplified word's traditional forms.
+
+    The usual one is Taiwan's, by OpenCC, with 台 for 臺. Other words are those of CC-CEDICT that are no names of one
+    character and no variants.
     """
     known = cedict(folder)
     taiwan, hong_kong, to_simplified = (_converter(folder, name) for name in ("s2tw", "s2hk", "t2s"))
 
-    def forms(word: str) -> Iterator[str]:
-        usual = taiwan(word).replace("臺", "台")
-        yield usual
-        yield taiwan(word)
-        yield hong_kong(word)
-        for traditional, pinyin, gloss in known.get(word, ()):
-            is_name = pinyin[:1].isupper() and len(word) == 1
-            if (
-                not is_name
-                and not re.search(r"variant of|old form|erhua", gloss)
-                and to_simplified(traditional) == word
-            ):
-                yield traditional
+    def forms(word: str) -> Traditional:
+        regional = dict.fromkeys((taiwan(word).replace("臺", "台"), taiwan(word), hong_kong(word)))
+        others = {
+            traditional: None
+            for traditional, pinyin, gloss in known.get(word, ())
+            if traditional not in regional
+            and not (pinyin[:1].isupper() and len(word) == 1)
+            and not _VARIANT.search(gloss)
+            and to_simplified(traditional) == word
+        }
+        return Traditional(tuple(regional), tuple(others))
 
     return forms
 

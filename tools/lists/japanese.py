@@ -1,8 +1,8 @@
 """Which of wordfreq's Japanese entries are words.
 
-wordfreq's entries are the morphemes that MeCab cut with IPADIC: "食べ" and "た". SudachiDict and JMdict decide. Words in
-hiragana are a danger to the longest match: with "てい" listed, "ている" would be cut into "てい" and "る". One that is
-rarer than what it would be cut out of by chance is left out; its parts are words of their own.
+wordfreq's entries are the morphemes that MeCab cut with IPADIC: "食べ" and "た". SudachiDict and JMdict decide.
+Words in hiragana are a danger to the longest match: with "てい" listed, "ている" is cut into "てい" and "る". One that
+is rarer than the chance that it is cut out of other words is left out; its parts are words of their own.
 """
 
 import importlib
@@ -76,7 +76,7 @@ def _cut_by_chance(words: list[str]) -> set[str]:
 
 
 def _chance(word: str, share: Mapping[str, float], listed: set[str], begin: Mapping[str, float]) -> float:
-    """Return how often a word's letters would be two words, or one and the start of another, if all were independent."""
+    """Return how often a word's letters would be two words, or one and the start of another, by chance."""
     return sum(share[word[:cut]] * begin[word[cut:]] for cut in range(1, len(word)) if word[:cut] in listed)
 
 

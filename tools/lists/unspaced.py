@@ -9,10 +9,12 @@ import fnmatch
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
 from typing import Final
 
-from tools.lists.chinese import chinese_judge, traditional_forms
+from tools.lists.chinese import Traditional, chinese_judge, traditional_forms
 from tools.lists.hand import Hand, read_hand
 from tools.lists.japanese import japanese_judge
 from tools.lists.packages import npm_folder, read_json
@@ -21,17 +23,16 @@ from tools.lists.thai import thai_words
 from vocab.lists.cleaned import AS_IT_IS, FOLDER, LEFT_OUT, RESPELLED, Differences, digest_of
 from vocab.lists.wordlists import load_word_list
 
+_OTHER_PLACE: Final = 5
+"""How much rarer a word is that is another one's in simplified characters: 后, queen, beside 後."""
+
 UNSPACED: Final = ("ja", "th", "zh", "zh-Hant")
 
 
 def build_unspaced(language: str, packages: Path) -> Row:
     """Build and write the list of one language; return what the documentation says of it."""
     hand = read_hand(language)
-    if language == "th":
-        row = _build_stored(language, packages, hand)
-    else:
-        row = _build_judged(language, packages, hand)
-    return row
+    return (_build_stored if language == "th" else _build_judged)(language, packages, hand)
 
 
 def _build_stored(language: str, packages: Path, hand: Hand) -> Row:
@@ -63,26 +64,31 @@ def _build_judged(language: str, packages: Path, hand: Hand) -> Row:
     examples: dict[str, list[str]] = {}
     verdicts: list[str] = []
     respelled: list[str] = []
-    added = [(place, word) for word, place in hand.added.items()]
-    spelled: set[str] = set(hand.added)
+    added = [
+        (place, form)
+        for word, place in base_hand.added.items()
+        for form in (forms(word).regional if forms is not None else (word,))
+    ]
+    spelled: set[str] = {word for _, word in added}
     for index, entry in enumerate(raw):
         reason = "" if entry in base_hand.words else "junk" if entry in base_hand.junk else judge(entry)
-        found = () if reason else (entry,) if forms is None else tuple(dict.fromkeys(forms(entry)))
-        found = tuple(word for word in found if word in hand.words or word not in hand.junk)
-        if not found:
+        found = forms(entry) if forms is not None else Traditional((entry,), ())
+        regional = [word for word in found.regional if word not in hand.junk or word in hand.words]
+        if reason or not regional:
             _count(reasons, examples, reason or "junk", entry)
             verdicts.append(LEFT_OUT)
             continue
-        verdicts.append(AS_IT_IS if found[0] == entry else RESPELLED)
-        respelled += [found[0]] * (found[0] != entry)
-        added += [(index + 1, word) for word in found[1:] if word not in spelled]
-        spelled.update(found)
+        usual, *variants = regional
+        verdicts.append(AS_IT_IS if usual == entry else RESPELLED)
+        respelled += [usual] * (usual != entry)
+        added += [(index + 1, word) for word in variants]
+        added += [(_OTHER_PLACE * (index + 1), word) for word in found.others if word not in hand.junk]
+        spelled.update(found.regional, found.others)
+    spelled -= hand.junk
     unsafe = _unsafe(spelled, language, packages, hand)
-    return _write(language, raw, "".join(verdicts), respelled, sorted(added, key=_place), unsafe, reasons, examples)
-
-
-def _place(added: tuple[int, str]) -> int:
-    return added[0]
+    return _write(
+        language, raw, "".join(verdicts), respelled, sorted(added, key=itemgetter(0)), unsafe, reasons, examples
+    )
 
 
 def _count(reasons: Counter[str], examples: dict[str, list[str]], reason: str, entry: str) -> None:
@@ -114,7 +120,13 @@ def _unsafe(words: Iterable[str], language: str, packages: Path, hand: Hand) -> 
     named = set(read_json(file))
     if language == "zh-Hant":
         forms = traditional_forms(packages)
-        named |= {form for word in named for form in forms(word)}
+        named |= {form for word in named for form in forms(word).regional}
+        simplified = read_hand("zh")
+        hand = replace(
+            hand,
+            harmless=hand.harmless | {form for word in simplified.harmless for form in forms(word).regional},
+            unsafe=hand.unsafe | {form for word in simplified.unsafe for form in forms(word).regional},
+        )
     is_named = re.compile("|".join(map(fnmatch.translate, sorted(hand.unsafe | {"-"})))).match
     for word in words:
         if word not in hand.harmless and (word in named or is_named(word)):
