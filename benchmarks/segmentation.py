@@ -1,9 +1,9 @@
 """How the longest match cuts sentences into words, beside a segmenter that weighs them.
 
 ``python -m benchmarks segmentation --lang zh --sentences FILE``, one sentence a line. The other segmenters are jieba
-(zh, zh-Hant), SudachiPy in mode A with sudachidict-core or fugashi with unidic-lite (ja), and pythainlp's newmm or
-attacut (th); none is a dependency. Prints a line of JSON: the share of equal words (F1 of their spans), how many
-characters no word covers, and the commonest differences.
+(zh; zh-Hant with OpenCC), SudachiPy in mode A with sudachidict-core or fugashi with unidic-lite (ja), and pythainlp's
+newmm or attacut (th); none is a dependency. Prints JSON: the share of equal words (F1 of their spans), the share of
+characters that no word covers, and the commonest differences, as ours and theirs.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from typing import Any, Final
 from vocab.lists.wordlists import reference_dictionary
 
 Segmenter = Callable[[str], Sequence[str]]
-"""Cuts a text into pieces that make it up when they are joined."""
+"""Cuts a text into pieces that are, one after the other, as long as it is."""
 
 LETTERS: Final = {
     "zh": r"[\u3400-\u9fff]+",
@@ -50,16 +50,20 @@ def longest_match(text: str, words: frozenset[str], max_chars: int) -> Iterator[
         start = end
 
 
-def load_segmenter(name: str) -> Segmenter:
+def load_segmenter(name: str, language: str) -> Segmenter:
     """Import a segmenter by its name."""
     if name == "jieba":
         jieba = importlib.import_module("jieba")
         jieba.setLogLevel("ERROR")
         cut: Segmenter = jieba.lcut
-        return cut
+        if language == "zh":
+            return cut
+        # jieba's dictionary is in simplified characters, of which there are as many.
+        convert = importlib.import_module("opencc").OpenCC("t2s").convert
+        return lambda text: cut("".join(map(convert, text)))
     if name == "sudachi":
         sudachipy = importlib.import_module("sudachipy")
-        tokenizer = sudachipy.Dictionary(dict="core").create(mode=sudachipy.SplitMode.A)
+        tokenizer = sudachipy.Dictionary(dict="core").tokenizer(mode=sudachipy.SplitMode.A)
         return lambda text: [morpheme.surface() for morpheme in tokenizer.tokenize(text)]
     if name == "unidic":
         tagger: Any = importlib.import_module("fugashi").Tagger()
@@ -128,7 +132,7 @@ def main(arguments: list[str]) -> None:
     asked = command.parse_args(arguments)
     name = asked.segmenter or SEGMENTERS[asked.lang][0]
     sentences = [line for line in asked.sentences.read_text(encoding="utf-8").splitlines() if line.strip()]
-    report = {"lang": asked.lang, "segmenter": name, **compare(asked.lang, sentences, load_segmenter(name))}
+    report = {"lang": asked.lang, "segmenter": name, **compare(asked.lang, sentences, load_segmenter(name, asked.lang))}
     print(json.dumps(report, ensure_ascii=False, indent=1))
 
 

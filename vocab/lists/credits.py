@@ -25,15 +25,13 @@ _SIMPLEMMA: Final = (
     "Wikinflection (CC BY 4.0).",
 )
 _BY_LANGUAGE: Final[dict[str, tuple[str, ...]]] = {
-    "zh": (
-        "Which entries count follows from CC-CEDICT (https://cc-cedict.org/), CC BY-SA 4.0, and jieba (Sun Junyi), MIT.",
-    ),
+    "zh": ("Which entries count is by CC-CEDICT (https://cc-cedict.org/), CC BY-SA 4.0, and jieba (Sun Junyi), MIT.",),
     "zh-Hant": (
-        "Which entries count follows from CC-CEDICT (https://cc-cedict.org/), CC BY-SA 4.0, and jieba (Sun Junyi), MIT;",
+        "Which entries count is by CC-CEDICT (https://cc-cedict.org/), CC BY-SA 4.0, and jieba (Sun Junyi), MIT;",
         "traditional characters by OpenCC (https://github.com/BYVoid/OpenCC), Apache License 2.0.",
     ),
     "ja": (
-        "Which entries count follows from SudachiDict (Works Applications), Apache License 2.0, and JMdict, property of",
+        "Which entries count is by SudachiDict (Works Applications), Apache License 2.0, and JMdict, property of",
         "the Electronic Dictionary Research and Development Group (https://www.edrdg.org/), CC BY-SA 4.0.",
     ),
 }
