@@ -19,8 +19,12 @@ NAMES = {
     "lane": "--model",
     "particles": "--model",
 }
-"""Each benchmark, and its option for the model."""
+"""Each benchmark that needs the model, and its option for it."""
 
-name, *arguments = sys.argv[1:] if sys.argv[1:2] and sys.argv[1] in NAMES else ["throughput", *sys.argv[1:]]
-sys.argv = [f"benchmarks.{name}", NAMES[name], str(smollm2_path()), *arguments]
+WITHOUT_MODEL = ("segmentation",)
+
+is_named = sys.argv[1:2] and sys.argv[1] in (*NAMES, *WITHOUT_MODEL)
+name, *arguments = sys.argv[1:] if is_named else ["throughput", *sys.argv[1:]]
+model = () if name in WITHOUT_MODEL else (NAMES[name], str(smollm2_path()))
+sys.argv = [f"benchmarks.{name}", *model, *arguments]
 runpy.run_module(f"benchmarks.{name}", run_name="__main__")

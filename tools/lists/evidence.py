@@ -170,7 +170,7 @@ def _dictionary(language: str, folder: Path, lemmas: Mapping[str, str]) -> tuple
 
 
 def _places(language: str, folder: Path) -> Iterator[str]:
-    with _python_path(folder):
+    with python_path(folder):
         locale = importlib.import_module("babel").Locale(language)
     for names in (locale.territories, locale.languages):
         yield from _single(names.values())
@@ -192,7 +192,7 @@ def _other_people(folder: Path) -> Iterator[str]:
 def _faker(language: str, folder: Path, room: str, names: Iterable[str]) -> Iterator[str]:
     for country in COUNTRIES[language]:
         try:
-            with _python_path(folder):
+            with python_path(folder):
                 provider: Any = importlib.import_module(f"faker.providers.{room}.{country}").Provider
         except ModuleNotFoundError:
             continue
@@ -235,7 +235,7 @@ def _spacy(folder: Path, name: str) -> Any:
     return json.loads(gzip.decompress(path.read_bytes()))
 
 
-class _python_path:  # noqa: N801  # a context manager
+class python_path:  # noqa: N801  # a context manager
     def __init__(self, folder: Path) -> None:
         self._path = str(python_folder(folder))
 

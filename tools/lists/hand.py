@@ -4,7 +4,8 @@ Sections, with words apart by blanks: ``[letters]``, words of one letter; ``[jun
 ``[small]`` and ``[names]``, entries that are written so and only so; ``[both]``, two spellings, the commoner first;
 ``[acronyms]``, those of two letters and Roman numerals that count; ``[added]``, words that wordfreq lacks, with the
 steps by which they are rarer than their rarest part (``word=50``; 100 where nothing is said); ``[harmless]``, words of
-the profanity lists that anybody may read, and ``[unsafe]``, patterns of what those lists lack.
+the profanity lists that anybody may read, and ``[unsafe]``, patterns of what those lists lack. In a language written
+without spaces ``[words]`` are entries that stay, and an added word has its place in the list (``word=150``).
 """
 
 from collections import defaultdict
@@ -24,6 +25,7 @@ class Hand:
     acronyms: frozenset[str] = frozenset()
     harmless: frozenset[str] = frozenset()
     unsafe: frozenset[str] = frozenset()
+    words: frozenset[str] = frozenset()
     spelled: dict[str, tuple[str, ...]] = field(default_factory=dict)
     added: dict[str, int] = field(default_factory=dict)
 
@@ -48,6 +50,7 @@ def read_hand(language: str) -> Hand:
         frozenset(sections["acronyms"]),
         frozenset(sections["harmless"]),
         frozenset(sections["unsafe"]),
+        frozenset(sections["words"]),
         spelled,
         {word: int(steps or 100) for word, _, steps in added},
     )

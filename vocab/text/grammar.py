@@ -23,7 +23,8 @@ from typing import Final, Literal
 
 from vocab import marks
 from vocab.errors import EmptyWordListError
-from vocab.lists.wordlists import WordList, attribution
+from vocab.lists.credits import attribution
+from vocab.lists.wordlists import WordList
 from vocab.marks import LanguageMarks, Marks, marks_of, marks_of_language
 from vocab.options import ListOptions
 from vocab.text.changes import NO_CHANGES, ListChanges, entries_left_out
@@ -174,7 +175,7 @@ def write_grammar(
     """
     changes.check(word_list.language)
     ebnf = write_ebnf(word_list, options, n_words, changes)
-    credit = attribution(word_list.source, is_by_lemma=word_list.ranks is not None)
+    credit = attribution(word_list.source, word_list.lang, is_by_lemma=word_list.ranks is not None)
     header = "".join(f"{_COMMENT[dialect]}{line}\n" for line in credit)
     return header + (ebnf_to_lark(ebnf) if dialect == "lark" else ebnf)
 
