@@ -11,6 +11,7 @@ from vocab.errors import PrefillError
 from vocab.lists.wordlists import WordList
 from vocab.options import ListOptions, Segmentation
 from vocab.text.changes import NO_CHANGES, ListChanges
+from vocab.text.checker import TextChecker
 from vocab.text.reader import UNKNOWN_FOLLOWING, Coverage, TextReader
 from vocab.text.segmenter import Dictionary
 
@@ -59,6 +60,8 @@ class World:
             tuple(words), tuple(others), segmentation, lang=lang, n_words=n_words, changes=changes, **options
         )
         self.oracle = SegmentedOracle(lang, {*words, *others, *added}, listed, segmentation, **options)
+        word_list, chosen = WordList(lang, tuple(words), "file"), ListOptions(segmentation=segmentation, **options)
+        self.checker = TextChecker(word_list, chosen, n_words, changes, reference=Dictionary(others))
         marks = {"zh": "。…，“”—！\n", "ja": "。…、「」―！\n", "th": ".…, ()ๆ!\n"}[lang]
         part = st.sampled_from([*sorted(listed or {"中"}), *words, *marks, *"12."])
         self.texts = st.lists(part, max_size=8).map("".join)
