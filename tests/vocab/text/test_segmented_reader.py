@@ -15,9 +15,8 @@ from vocab.text.checker import TextChecker
 from vocab.text.reader import UNKNOWN_FOLLOWING, Coverage, TextReader
 from vocab.text.segmenter import Dictionary
 
-LETTERS = "中国人ab"
-MARKS = "。…，“”—！"
-WORDS = st.text(LETTERS, min_size=1, max_size=4)
+LETTERS = "中国ab"
+WORDS = st.text(LETTERS, min_size=1, max_size=3)
 SEGMENTATIONS: st.SearchStrategy[Segmentation] = st.sampled_from(get_args(Segmentation))
 CHINESE = ("我们", "去", "中国", "中", "国", "人", "中国人", "DNA", "A", "B")
 
@@ -41,8 +40,8 @@ class World:
     """A random list with its dictionary, as a reader and as the oracle see it."""
 
     def __init__(self, data: st.DataObject) -> None:
-        words = data.draw(st.lists(WORDS, min_size=1, max_size=8, unique=True))
-        others = data.draw(st.lists(WORDS, max_size=6))
+        words = data.draw(st.lists(WORDS, min_size=2, max_size=10, unique=True))
+        others = data.draw(st.lists(WORDS, max_size=8))
         segmentation = data.draw(SEGMENTATIONS)
         lang = data.draw(st.sampled_from(["zh", "ja", "th"]))
         options: dict[str, Any] = {
