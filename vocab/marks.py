@@ -147,6 +147,18 @@ def marks_of_unspaced(punctuation: Literal["standard", "full", "basic", "none"],
     return own
 
 
+def unspaced_marks(language: str) -> frozenset[str]:
+    """Return all marks of ``zh``, ``zh-Hant``, ``ja`` or ``th``, and the wide blank; none of any other language."""
+    if language not in _UNSPACED:
+        return frozenset()
+    own = _UNSPACED[language]
+    return frozenset("".join((*own.pairs, own.sentence, own.pauses, own.dash, own.repeat, WIDE_BLANK)))
+
+
+WIDE_BLANK: Final = "\u3000"
+UNSPACED_SENTENCE_MARKS: Final = "。！？"
+"""End a sentence in Chinese and Japanese, besides …, which other languages have too."""
+
 # The apostrophes are no quotation marks: a word may end in one, so a closing mark of the same shape would make the end
 # of a word ambiguous.
 _FULL_SENTENCE_MARKS: Final = ".!?…؟।"

@@ -14,7 +14,7 @@ from deployments.protocol.generation.vocabulary import VocabularyFields
 from deployments.protocol.validation import INT32_MAX, INT64_MAX, AtMost, ModelName, member_names, validate
 from deployments.settings.limits import Limits
 from vocab.marks import APOSTROPHES
-from vocab.text.checker import word_pattern
+from vocab.text.units import word_pattern
 
 TOP: Final = 20
 """Words of an answer, where a request names no number."""

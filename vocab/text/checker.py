@@ -6,23 +6,23 @@ of a word, a number or a symbol, or it is a mark (Unicode's punctuation) or a bl
 """
 
 import re
-import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from itertools import groupby
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from vocab import marks
 from vocab.errors import ListTooLargeError
 from vocab.lists.cleaned import DOTTED_I_LANGUAGES, titlecase
-from vocab.lists.wordlists import WordList
+from vocab.lists.wordlists import WordList, unspaced_language
 from vocab.options import ListOptions
 from vocab.text.changes import NO_CHANGES, ListChanges, ranks_left_out
-from vocab.text.forms import ELISION_LANGUAGES, FormRanks, follows_elision, is_elision
+from vocab.text.forms import ELISION_LANGUAGES, FormRanks, follows_elision, has_one_form, is_elision
 from vocab.text.nearest import NearestWords, Note
 from vocab.text.report import ALLOWED, NUMBER, CheckedWord, Reason, TextReport, new_key
+from vocab.text.segmenter import Dictionary, Segment, Segmenter, dictionary_of
+from vocab.text.units import HIDDEN_CHARACTER, SYMBOL, runs_of, unit_pattern, word_pattern
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -66,6 +66,9 @@ class TextChecker:
     Made once for many texts: for the 152,778 English words in half a second. Numbers in digits are allowed with
     ``options.numbers``. Words of ``new_words`` (NFC, without duplicates) that the list does not allow are new.
     ``forms`` are those of the same list and options, where they are known.
+
+    A text of a language without spaces is cut into words of the dictionary (``reference``, by default the built-in one,
+    with the words of the list and the request's), by the options' ``segmentation``.
     """
 
     def __init__(
@@ -77,6 +80,7 @@ class TextChecker:
         new_words: Sequence[str] = (),
         *,
         forms: "ListForms | None" = None,
+        reference: Dictionary | None = None,
     ) -> None:
         forms = forms or ListForms(word_list, options)
         added = WordList(word_list.lang, changes.extra_words, "inline")
@@ -95,6 +99,11 @@ class TextChecker:
         self._nearest = NearestWords(word_list, n_words, self._left_out, changes.extra_words)
         self._known: dict[tuple[str, bool], _Found] = {}
         self._starts: dict[str, bool] = {}
+        self._cut: Callable[[str], list[Segment]] | None = None
+        if unspaced_language(word_list.lang) is not None:
+            dictionary = dictionary_of(word_list, changes, reference).with_words(new.words)
+            segmenter = Segmenter(dictionary, self._rank_of_allowed, has_numbers=options.numbers)
+            self._cut = segmenter.longest if options.segmentation == "longest" else segmenter.any
 
     def check(self, text: str, *, with_lemmas: bool = False) -> TextReport:
         """Check a text: report its words, whether each is allowed, and what is known of the others.
@@ -102,9 +111,10 @@ class TextChecker:
         Raises:
             ListTooLargeError: Too many entries with blanks begin with the words of the text.
         """
-        words = list(self._words(text))
+        words = list(self._words(text) if self._cut is None else self._segments(text, self._cut))
         notes: dict[str, Note] = {}
-        for word in words:
+        # Short words of thousands of characters have no near ones.
+        for word in words if self._cut is None else ():
             if not word.is_allowed and not word.is_symbol and (written := text[word.start : word.end]) not in notes:
                 if len(notes) >= self._max_noted:
                     break
@@ -156,6 +166,28 @@ class TextChecker:
                 yield CheckedWord(start, start + length, *part)
                 start += length
 
+    def _segments(self, text: str, cut: Callable[[str], list[Segment]]) -> Iterator[CheckedWord]:
+        """Yield the words, numbers and symbols of a text without spaces, each checked against the list.
+
+        What begins no word of the dictionary is one unknown word, as far as it goes.
+        """
+        for run in runs_of(text, self._language):
+            for is_word, group in groupby(cut(run.shown), lambda segment: segment.is_word):
+                segments = list(group)
+                if is_word:
+                    for start, end, _ in segments:
+                        found = self._find(run.shown[start:end], False)
+                        yield CheckedWord(run.starts[start], run.ends[end - 1], *found)
+                    continue
+                start, end = run.starts[segments[0].start], run.ends[segments[-1].end - 1]
+                for match in unit_pattern().finditer(text, start, end):
+                    yield CheckedWord(match.start(), match.end(), *self._find(match[0], False))
+
+    def _rank_of_allowed(self, word: str) -> int | None:
+        """Return the rank of a word that is allowed or declared to be new, 0 where it has none; None for any other."""
+        found = self._find(word, False)
+        return found.rank or 0 if found.is_allowed or found.reason == "new" else None
+
     def _starts_sentence(self, gap: str) -> bool:
         """Return whether a word after this gap starts a sentence; cached."""
         known = self._starts.get(gap)
@@ -196,7 +228,7 @@ class TextChecker:
         found = self._known.get(key)
         if found is None:
             found = self._look_up(unicodedata.normalize("NFC", word), starts)
-            shown = _HIDDEN_CHARACTER.sub("", word)
+            shown = HIDDEN_CHARACTER.sub("", word)
             if not found.is_allowed and shown and shown != word:
                 # As it is seen: "to\u00adday" is "today". An entry with a joiner was found as it is written.
                 as_shown = self._look_up(unicodedata.normalize("NFC", shown), starts)
@@ -247,7 +279,7 @@ class ListForms:
 
     def __init__(self, word_list: WordList, options: ListOptions) -> None:
         self.ranks = FormRanks(word_list, options)
-        self.phrases = _phrases(word_list.words)
+        self.phrases: Phrases = {} if has_one_form(word_list) else _phrases(word_list.words)
 
 
 def _keep(known: dict[Key, Value], key: Key, value: Value) -> None:
@@ -261,66 +293,6 @@ def _keep(known: dict[Key, Value], key: Key, value: Value) -> None:
 _SENTENCE_START: Final = re.compile(
     rf"[\n\r]|[{re.escape(marks.SENTENCE_MARKS)}][{re.escape(marks.CLOSING_QUOTES + marks.APOSTROPHES)}]*\s"
 )
-
-
-SYMBOL: Final = "symbol"
-"""The group of ``unit_pattern`` that a symbol matches."""
-
-_HIDDEN: Final = "\u00ad\u061c\u180b-\u180f\u200b-\u200f\u202a-\u202c\u2060-\u2064\u2066-\u2069\ufe00-\ufe0f\ufeff"
-"""Characters that are not shown and that ordinary texts have: soft hyphens, joiners and spaces without width,
-directions, variation selectors. As in a regular expression's brackets. Tags (U+E0000), overrides of the direction,
-which show a text in another order, and all others that are not shown count as symbols."""
-
-_HIDDEN_CHARACTER: Final = re.compile(f"[{_HIDDEN}]")
-
-_MAX_HIDDEN: Final = 2
-"""So many in a row belong to what is around them. More may carry a message of their own, and are a symbol."""
-
-
-@cache
-def word_pattern() -> re.Pattern[str]:
-    """Return a pattern of a run of letters, with apostrophes and hyphens inside, or of a number.
-
-    Hidden characters inside a word join its letters, as they do where it is shown. Circled, squared and Braille letters
-    are letters.
-    """
-    letter, hidden = _letter(), f"[{_HIDDEN}]{{0,{_MAX_HIDDEN}}}"
-    joint = rf"{hidden}[{marks.APOSTROPHES}-]{hidden}|[{_HIDDEN}]{{1,{_MAX_HIDDEN}}}"
-    return re.compile(rf"{NUMBER.pattern}(?!{hidden}{letter})|{letter}+(?:(?:{joint}){letter}+)*")
-
-
-@cache
-def unit_pattern() -> re.Pattern[str]:
-    """Return a pattern of a word, a number, or a symbol: a run of what is neither of them, nor mark, nor blank."""
-    others = _ranges(lambda char: unicodedata.category(char)[0] in "PZ" or char.isspace())
-    symbol = rf"(?!{_letter()})[^{others}{_HIDDEN}]"
-    hidden = f"[{_HIDDEN}]{{0,{_MAX_HIDDEN}}}"
-    many_hidden = f"[{_HIDDEN}]{{{_MAX_HIDDEN + 1},}}"
-    return re.compile(rf"{word_pattern().pattern}|(?P<{SYMBOL}>{symbol}(?:{hidden}{symbol})*{hidden}|{many_hidden})")
-
-
-@cache
-def _letter() -> str:
-    """Return a pattern of one letter, digit or combining mark."""
-    # \w leaves out combining marks, which are half of what is written in Hindi.
-    return rf"(?![{_HIDDEN}])(?:[^\W_]|[{_ranges(_is_letter_outside_w)}])"
-
-
-def _is_letter_outside_w(char: str) -> bool:
-    """Return whether a word may hold a character that ``\\w`` lacks: a mark, or a letter in a shape."""
-    category = unicodedata.category(char)
-    if category != "So":
-        return category[0] == "M"
-    name = unicodedata.name(char, "")
-    # Two regional indicators are a flag.
-    is_shape = " LETTER " in name and not name.startswith("REGIONAL INDICATOR")
-    return is_shape or name.startswith("BRAILLE PATTERN")
-
-
-def _ranges(is_meant: Callable[[str], bool]) -> str:
-    """Return the characters of which a condition holds, as in a regular expression's brackets."""
-    groups = (list(group) for is_one, group in groupby(map(chr, range(sys.maxunicode + 1)), is_meant) if is_one)
-    return "".join(f"{re.escape(group[0])}-{re.escape(group[-1])}" for group in groups)
 
 
 def _has_letters(unit: str) -> bool:

@@ -1,6 +1,7 @@
 """Surface forms: the ways to write a word of a list, by capitals, apostrophes, the English possessive and elisions.
 
-A form has the rank of the best word that gives it, whatever N.
+A form has the rank of the best word that gives it, whatever N. A word of a language without spaces has one form, the
+entry itself.
 
 *Elisions.* In French, Italian and Catalan "l'" stands before a vowel, or before an h that is not sounded. Which French
 words have an *h aspiré* is what its dictionaries say; where they differ ("hululer") nothing is elided. Names keep the
@@ -19,7 +20,7 @@ from operator import attrgetter
 from typing import Final, Literal, NamedTuple
 
 from vocab.lists.cleaned import DOTTED_I_LANGUAGES
-from vocab.lists.wordlists import WordList
+from vocab.lists.wordlists import WordList, unspaced_language
 from vocab.marks import APOSTROPHES
 from vocab.options import ListOptions
 
@@ -98,7 +99,12 @@ class Form(NamedTuple):
 
 
 def resolve_case(word_list: WordList, options: ListOptions) -> Literal["sentence", "any", "listed"]:
-    """Resolve ``case: auto`` for a list: ``any`` when no word has a capital, else ``sentence``."""
+    """Resolve ``case: auto`` for a list: ``any`` when no word has a capital, else ``sentence``.
+
+    It is ``listed`` for a language without spaces, whatever the options say.
+    """
+    if has_one_form(word_list):
+        return "listed"
     return case_of(options, has_capitals=options.case == "auto" and word_list.has_capitals)
 
 
@@ -120,10 +126,10 @@ def surface_forms(word_list: WordList, options: ListOptions, *, with_possessives
     anywhere: dict[str, int] = {}
     at_start: dict[str, int] = {}
     capitalised = at_start if case == "sentence" else anywhere
-    has_possessive = with_possessives and has_possessives(word_list)
+    has_possessive, is_as_listed = with_possessives and has_possessives(word_list), has_one_form(word_list)
     for rank, word in word_list.ranked():
         # The order of the words is the order of the ranks, so the first rank of a text is its best.
-        for text in spellings(word, has_possessive):
+        for text in (word,) if is_as_listed else spellings(word, has_possessive):
             anywhere.setdefault(text, rank)
             if case != "listed" and (capital := capitals.of(text)) is not None:
                 capitalised.setdefault(capital, rank)
@@ -133,6 +139,11 @@ def surface_forms(word_list: WordList, options: ListOptions, *, with_possessives
     if word_list.language in ELISION_LANGUAGES:
         return [form._replace(elision=is_elision(form.text, word_list.language)) for form in forms]
     return forms
+
+
+def has_one_form(word_list: WordList) -> bool:
+    """Return whether words are written as listed, and in no other way: those of a language without spaces."""
+    return unspaced_language(word_list.lang) is not None
 
 
 def has_possessives(word_list: WordList) -> bool:
@@ -201,8 +212,9 @@ class FormRanks:
         self._small_letters: dict[str, set[str]] = {}
         capitals = Capitals(word_list.language)
         listed = word_list if n_words is None else word_list.up_to(n_words)
+        is_as_listed = has_one_form(word_list)
         for rank, word in listed.ranked():
-            for text in spellings(word, has_possessive=False):
+            for text in (word,) if is_as_listed else spellings(word, has_possessive=False):
                 self._spelled.add(text, rank)
                 if self._case != "listed" and (capital := capitals.of(text)) is not None:
                     self._add_capital(text, capital, rank)

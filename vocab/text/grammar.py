@@ -22,14 +22,16 @@ from operator import itemgetter
 from typing import Final, Literal
 
 from vocab import marks
-from vocab.errors import EmptyWordListError
+from vocab.errors import EmptyWordListError, OptionsError
 from vocab.lists.credits import attribution
 from vocab.lists.wordlists import WordList
 from vocab.marks import LanguageMarks, Marks, marks_of, marks_of_language
 from vocab.options import ListOptions
 from vocab.text.changes import NO_CHANGES, ListChanges, entries_left_out
 from vocab.text.ebnf import alternatives, ebnf_string, ebnf_to_lark, one_of
-from vocab.text.forms import Form, follows_elision, resolve_case, surface_forms
+from vocab.text.forms import Form, follows_elision, has_one_form, resolve_case, surface_forms
+from vocab.text.gaps import build_gap_automaton
+from vocab.text.segmented_grammar import segmented_grammar
 
 _Pairs = tuple[str, ...]
 """Pairs that are open, the innermost last."""
@@ -171,9 +173,15 @@ def write_grammar(
     """Return the grammar of all texts that the first ``n_words`` words of a list allow.
 
     Raises:
-        VocabularyError: The list, the options or the changes allow no such texts; the message says what to change.
+        VocabularyError: The list, the options or the changes allow no such texts, or the dialect cannot say which; the
+            message says what to change.
     """
     changes.check(word_list.language)
+    if dialect == "lark" and has_one_form(word_list):
+        raise OptionsError(
+            "Texts without spaces between words cannot be written for Lark, whose terminals are not recursive: take "
+            "the dialect 'ebnf'."
+        )
     ebnf = write_ebnf(word_list, options, n_words, changes)
     credit = attribution(word_list.source, word_list.lang, is_by_lemma=word_list.ranks is not None)
     header = "".join(f"{_COMMENT[dialect]}{line}\n" for line in credit)
@@ -185,7 +193,13 @@ def write_ebnf(word_list: WordList, options: ListOptions, n_words: int, changes:
 
     Raises:
         EmptyWordListError: No text is possible, because each of these words is an elision or left out.
+        OptionsError: The texts are those of a dictionary's longest match, which a grammar cannot say.
     """
+    if has_one_form(word_list) and options.segmentation == "longest":
+        raise OptionsError(
+            "A grammar cannot say that each word is the longest one of a dictionary: ask for texts that can be cut "
+            "into listed words in any way, with the segmentation 'any'."
+        )
     forms = _forms(word_list, options, n_words, changes)
     if all(form.elision for form in forms):
         if not options.numbers:
@@ -194,6 +208,8 @@ def write_ebnf(word_list: WordList, options: ListOptions, n_words: int, changes:
             )
         # A number follows no elision.
         forms = []
+    if has_one_form(word_list):
+        return segmented_grammar(build_gap_automaton(options, word_list.language), [form.text for form in forms])
     if options.punctuation == "standard":
         unit_rules = _unit_rules(forms, options.numbers, "", word_list.language)
         starts_differ = bool(unit_rules["start-word"] or unit_rules["start-elision"])

@@ -6,17 +6,19 @@ enforces.
 
 import copy
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, NamedTuple, Self
 
 from vocab import marks
 from vocab.errors import PrefillError
-from vocab.lists.wordlists import WordList
-from vocab.marks import BLANK, CLOSE_MARKS, LINE_BREAK, OPEN_MARKS, SENTENCE_MARKS, SPACED_DASHES
+from vocab.lists.wordlists import WordList, unspaced_language
 from vocab.options import ListOptions
-from vocab.text.changes import NO_CHANGES, ListChanges, ranks_left_out
+from vocab.text.changes import NO_CHANGES, ListChanges
 from vocab.text.forms import FormRanks, follows_elision, is_elision
-from vocab.text.gaps import GapAutomaton, build_gap_automaton
+from vocab.text.gaps import build_gap_automaton
+from vocab.text.prefill import last_word, place_after
+from vocab.text.segmenter import Dictionary, cuts_letters
+from vocab.text.words import SegmentedWords, Words
 
 
 @dataclass(frozen=True)
@@ -51,18 +53,18 @@ class _Step(NamedTuple):
     position_before: int
     place_before: int
     word: int
-    """The word read, as ``_Words`` numbers it; 0 for a mark, a blank or a digit."""
+    """The word read, as ``Words`` numbers it; 0 for a mark, a blank or a digit."""
 
 
 _NEVER_IN_WORDS: Final = frozenset(marks.BLANK + marks.LINE_BREAK + marks.CLOSE_MARKS + marks.OPEN_MARKS)
 """Ends a word, unless a listed entry has it inside. Hyphen and apostrophes do not."""
 
-_BEHIND_WORDS: Final = frozenset(marks.BLANK + marks.LINE_BREAK + marks.CLOSE_MARKS + marks.JOINING_DASH)
-"""Begins a gap; after an elision, which ends in an apostrophe, stands the next word."""
-
 _NUMBER: Final = re.compile(f"[{marks.DIGITS}]+(?:[{marks.NUMBER_JOINTS}][{marks.DIGITS}]+)*")
 
-_SEPARATOR: Final = "\n"
+_IN_NUMBERS: Final = frozenset(marks.DIGITS + marks.NUMBER_JOINTS)
+
+UNKNOWN_FOLLOWING: Final = "\uffff"
+"""Text that followed and is not known: it may have continued the word, so the word counts as cut. No text has it."""
 
 _Steps = list[dict[int, _Step]]
 """For each position: the gap states that a reading may have reached there, each with the best way."""
@@ -72,6 +74,7 @@ class TextReader:
     """Read texts of the words of rank ``n_words`` and better, with ``changes``.
 
     ``form_ranks`` of the same list and options may be shared by readers of several N; else they are made for this N.
+    ``reference`` is the dictionary of a language without spaces, by default the built-in one.
     """
 
     def __init__(
@@ -81,8 +84,13 @@ class TextReader:
         n_words: int,
         form_ranks: FormRanks | None = None,
         changes: ListChanges = NO_CHANGES,
+        reference: Dictionary | None = None,
     ) -> None:
-        self._words = _Words(word_list, options, n_words, form_ranks, changes)
+        self._words: Words
+        if unspaced_language(word_list.lang) is None:
+            self._words = Words(word_list, options, n_words, form_ranks, changes)
+        else:
+            self._words = SegmentedWords(word_list, options, n_words, form_ranks, changes, reference)
         self._language = word_list.language
         self._gaps = build_gap_automaton(options, self._language)
         self._has_numbers = options.numbers
@@ -101,8 +109,9 @@ class TextReader:
         Raises:
             PrefillError: That text breaks off inside a word.
         """
-        if not is_whole and self._words.is_begun(last_word(text)):
-            raise PrefillError(f"the text breaks off inside a word: {last_word(text)[:80]!r}")
+        last = last_word(text, self._language)
+        if not is_whole and self._words.is_begun(last):
+            raise PrefillError(f"the text breaks off inside a word: {last[-80:]!r}")
         reader = copy.copy(self)
         reader._start = place_after(text, self._gaps, self._language)
         return reader
@@ -161,6 +170,8 @@ class TextReader:
         ``following`` is what was written after the text: "the c" is cut to "the" when "at" follows, even if "c" is a
         word.
         """
+        if isinstance(self._words, SegmentedWords):
+            return self._whole_segments(text, following, self._words)
         whole = text + following[: self._words.max_length]
         steps, units = self._read(whole)
         if self._has_numbers:
@@ -177,9 +188,38 @@ class TextReader:
                 return cut
         return 0
 
+    def _whole_segments(self, text: str, following: str, words: SegmentedWords) -> int:
+        """Return the length of the longest prefix that is a complete text and ends where a word of the whole does."""
+        is_known = following != UNKNOWN_FOLLOWING
+        whole = text + following if is_known else text
+        steps, units = self._read(whole)
+        if is_known:
+            cuts = self._ends_of_best_reading(whole, steps, words)
+            units = {number.span() for number in _NUMBER.finditer(whole)} if self._has_numbers else set()
+        else:
+            settled = _settled(whole, steps, units, words.begun_at(whole, _last_starts(steps, words)))
+            cuts = [cut for cut in settled if self._complete(steps[cut])]
+        fitting = (cut for cut in cuts if cut <= len(text) and not any(start < cut < end for start, end in units))
+        return max(fitting, default=0)
+
+    def _ends_of_best_reading(self, text: str, steps: _Steps, words: SegmentedWords) -> list[int]:
+        """Return where a text may end on the best of the readings that go furthest; one may end in a begun word."""
+        end = len(text)
+        if not steps[end]:
+            reached = [position for position, places in enumerate(steps) if places][::-1]
+            end = next((start for start in reached if words.begun_at(text, [start]) is not None), reached[0])
+        place = min(self._complete(steps[end]) or steps[end], key=steps[end].__getitem__)
+        found = []
+        while end >= 0:
+            if self._gaps.states[place].is_complete:
+                found.append(end)
+            step = steps[end][place]
+            end, place = step.position_before, step.place_before
+        return found
+
     def follow(self) -> "FollowedText":
         """Return a follower of a text, empty so far, that reads it in parts as it is written."""
-        return FollowedText(self)
+        return FollowedSegments(self, self._words) if isinstance(self._words, SegmentedWords) else FollowedText(self)
 
     def _complete(self, places: dict[int, _Step]) -> list[int]:
         """Return the gap states among these where a text may end."""
@@ -254,137 +294,59 @@ class FollowedText:
         return any(self._steps)
 
 
-class _Words:
-    """Look words up; a listed one is numbered by its rank, one that is only added by a number below 0."""
+class FollowedSegments(FollowedText):
+    """A text without spaces, read as it grows.
 
-    def __init__(
-        self,
-        word_list: WordList,
-        options: ListOptions,
-        n_words: int,
-        form_ranks: FormRanks | None,
-        changes: ListChanges,
-    ) -> None:
-        self._word_list = word_list
-        self._listed = form_ranks or FormRanks(word_list, options, n_words)
-        self._n_words = n_words
-        self._left_out = ranks_left_out(word_list.up_to(n_words), changes.exclude_words)
-        self._extra_words = WordList(word_list.lang, changes.extra_words, "inline")
-        self._extra = FormRanks(self._extra_words, replace(options, case="sentence"))
-        # "Ana" may be written in a way that only the added word has, and counts as the listed word all the same.
-        self._names = [self._rank_of(word, False) or -i for i, word in self._extra_words.ranked()]
-        self._lengths = sorted({*self._listed.lengths, *self._extra.lengths})
-        self.max_length = max(*self._lengths, marks.MAX_NUMBER_CHARS)
+    Its end is kept from the last settled place on, or twice as far back as a word may reach.
+    """
 
-    def numbers(self, text: str) -> frozenset[int]:
-        """Return the ranks of all listed words that ``text`` may write, and the number of an added one."""
-        ranks = {*self._listed.ranks(text, starts_sentence=True), *self._listed.ranks(text, starts_sentence=False)}
-        listed = {rank for rank in ranks if rank <= self._n_words and rank not in self._left_out}
-        return frozenset(listed | {-i for i, word in self._extra_words.ranked() if word == text})
+    def __init__(self, reader: TextReader, words: SegmentedWords) -> None:
+        super().__init__(reader)
+        self._words = words
 
-    def is_begun(self, word: str) -> bool:
-        """Return whether a word is only the beginning of a listed one; words beyond N count where none is within."""
-        if not word or self._word(word, True) is not None:
-            return False
-        begun = _SEPARATOR + _fold_case(word)
-        for words in ((*self._word_list.up_to(self._n_words).words, *self._extra_words.words), self._word_list.words):
-            # One text is searched at once: 30 ms for the longest list, a tenth of what its words take one by one.
-            listed = _SEPARATOR + _fold_case(_SEPARATOR.join(words)) + _SEPARATOR
-            if begun in listed:
-                return begun + _SEPARATOR not in listed
-        return False
-
-    def starting_at(self, text: str, position: int, starts_sentence: bool) -> list[tuple[int, int]]:
-        """Return (end, number) of every word of ``text`` that begins at ``position``."""
-        found = []
-        for length in self._lengths:
-            end = position + length
-            if end > len(text):
-                break
-            # Nothing else follows a word, so most lengths need no lookup: 9 ms, not 42, for 3,000 characters.
-            if end < len(text) and text[end] not in _BEHIND_WORDS and text[end - 1] not in marks.APOSTROPHES:
-                continue
-            word = self._word(text[position:end], starts_sentence)
-            if word is not None:
-                found.append((end, word))
-        return found
-
-    def _word(self, text: str, starts_sentence: bool) -> int | None:
-        """Return the number of the word that ``text`` writes: a rank, or below 0 if only added; None for none."""
-        listed = self._rank_of(text, starts_sentence)
-        if listed is not None:
-            return listed
-        extra = self._extra.rank(text, starts_sentence=starts_sentence)
-        return None if extra is None else self._names[extra - 1]
-
-    def _rank_of(self, text: str, starts_sentence: bool) -> int | None:
-        """Return the best rank of an allowed listed word that ``text`` writes; None for none."""
-        ranks = self._listed.ranks(text, starts_sentence=starts_sentence)
-        return min((rank for rank in ranks if rank <= self._n_words and rank not in self._left_out), default=None)
+    def add(self, text: str) -> bool:
+        """Read the next part of the text; return False where the text is no beginning of an allowed one."""
+        old, most = len(self._end), self._words.max_length
+        self._end += text
+        # What has come may make the longest match longer, or a cut one between letters.
+        first_changed = 1 if self._words.is_longest else old + (not cuts_letters(self._end, old))
+        self._steps[first_changed:] = [{} for _ in range(len(self._end) + 1 - first_changed)]
+        words = self._reader._read_on(self._end, self._steps)
+        begun = self._words.begun_at(self._end, _last_starts(self._steps, self._words))
+        # Words from before what is kept may go on inside its first part.
+        first = 0 if self.num_whole == self._num_dropped else most
+        settled = [place for place in _settled(self._end, self._steps, words, begun) if place >= first]
+        self.num_whole = max(self.num_whole, self._num_dropped + max(settled, default=0))
+        is_begun = bool(self._steps[-1]) or begun is not None
+        num_old = max(self.num_whole - self._num_dropped, len(self._end) - 2 * most, 0)
+        self._end, self._steps = self._end[num_old:], self._steps[num_old:]
+        self._num_dropped += num_old
+        return is_begun
 
 
-def _fold_case(text: str) -> str:
-    """Fold capitals and apostrophes, to find a text's last word among listed ones."""
-    typewriter, curly = marks.APOSTROPHES
-    return text.casefold().replace(curly, typewriter)
+def _last_starts(steps: _Steps, words: SegmentedWords) -> list[int]:
+    """Return where readings have come, within a word's reach of the end of their text, but for the end itself."""
+    end = len(steps) - 1
+    return [position for position in range(max(end - words.max_length, 0), end) if steps[position]]
+
+
+def _settled(text: str, steps: _Steps, words: set[tuple[int, int]], begun: int | None) -> list[int]:
+    """Return where readings have come and nothing written later is part of what stands before, ascending.
+
+    ``words`` are all that the readings met, and ``begun`` is where the first begins that may go on after the end.
+    """
+    inside = {place for start, end in words for place in range(start + 1, end)}
+    # A number or a Latin letter at the end may go on, and a number has digits and joints on both sides.
+    may_go_on = text[-1:] in _IN_NUMBERS or (text[-1:].isascii() and text[-1:].isalpha())
+    last = len(text) - may_go_on if begun is None else begun
+    return [
+        place
+        for place in range(1, last + 1)
+        if steps[place] and place not in inside and not _IN_NUMBERS.issuperset(text[place - 1 : place + 1])
+    ]
 
 
 def _offer(places: dict[int, _Step], place: int, step: _Step) -> None:
     """Keep a step at a gap state where it is the best so far."""
     if place not in places or step < places[place]:
         places[place] = step
-
-
-_MARKS: Final = frozenset(BLANK + LINE_BREAK + CLOSE_MARKS + OPEN_MARKS)
-_BETWEEN: Final = re.escape("".join(sorted(_MARKS)))
-_PARTS: Final = re.compile(f"[^{_BETWEEN}]+|[{_BETWEEN}]")
-
-
-def place_after(text: str, gaps: GapAutomaton, language: str) -> int:
-    """Return the gap state after a prefill, whose last word, if it ends with one, is whole.
-
-    The text is not held to the list: what a client wrote of an answer itself. Only what it leaves counts:
-    whether a blank must come, whether a sentence starts, which pairs are open. Its words are any words, and marks
-    that the list's texts do not have are passed over.
-    """
-    place = gaps.start
-    for part in _PARTS.findall(text):
-        is_dash = part in SPACED_DASHES and part in gaps.states[place].transitions
-        is_mark = is_dash or part in _MARKS
-        place = _after_mark(part, place, gaps) if is_mark else _after_word(part, place, gaps, language)
-    return place
-
-
-def last_word(text: str) -> str:
-    """Return the word with which a text ends, without signs before it; empty where the text ends otherwise."""
-    part: str = (_PARTS.findall(text) or [""])[-1]
-    begins = next((place for place, char in enumerate(part) if char.isalpha()), len(part))
-    return "" if part in _MARKS else part[begins:]
-
-
-def _after_word(word: str, place: int, gaps: GapAutomaton, language: str) -> int:
-    """Return the gap state after a word of any kind, listed or not."""
-    if word in SPACED_DASHES:
-        # Of a list of points, or where the list's texts have no dashes.
-        return place
-    ends = gaps.contexts[gaps.states[place].context]
-    is_elided = is_elision(word, language) and any(map(str.isalpha, word))
-    return ends.after_elision if is_elided else ends.after_word
-
-
-def _after_mark(mark: str, place: int, gaps: GapAutomaton) -> int:
-    """Return the gap state after a mark; one that may not come here counts as after a word, or is passed over."""
-    state = gaps.states[place]
-    if mark in state.transitions:
-        return state.transitions[mark]
-    after_word = gaps.states[gaps.contexts[state.context].after_word].transitions
-    if mark == LINE_BREAK:
-        # After any text a line may break; what begins is a sentence.
-        for end in SENTENCE_MARKS:
-            if end in after_word and LINE_BREAK in (after_end := gaps.states[after_word[end]].transitions):
-                return after_end[LINE_BREAK]
-        return after_word.get(BLANK, place)
-    if mark == BLANK:
-        return place
-    opened = gaps.states[after_word[BLANK]].transitions
-    return after_word.get(mark, opened.get(mark, place))

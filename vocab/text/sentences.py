@@ -1,14 +1,15 @@
 """Where the sentences of any text are: for tools that take a text sentence by sentence.
 
 A sentence ends after a sentence mark, with the quotation marks and brackets that close there, where no small letter
-follows: ``"Why?" she said.`` is one. Blank lines end one, and so do line breaks, but for those of a text that is
+follows: ``"Why?" she said.`` is one. In Chinese and Japanese no blank follows, and where a comma or, after a quotation,
+``と`` does, the sentence goes on. Blank lines end one, and so do line breaks, but for those of a text that is
 wrapped at some width.
 """
 
 import re
 from typing import Final
 
-from vocab.marks import APOSTROPHES, CLOSING_QUOTES, OPEN_MARKS, SENTENCE_MARKS
+from vocab.marks import APOSTROPHES, CLOSING_QUOTES, OPEN_MARKS, SENTENCE_MARKS, UNSPACED_SENTENCE_MARKS
 
 _WRAPPED_CHARS: Final = 50
 """A shorter line was broken for its own sake."""
@@ -22,6 +23,12 @@ _ABBREVIATIONS: Final = frozenset(
 
 _QUOTES: Final = re.escape(CLOSING_QUOTES + APOSTROPHES)
 _END: Final = re.compile(rf"[{re.escape(SENTENCE_MARKS)}]+[{_QUOTES}]*(?=\s|$)")
+_WIDE_QUOTES: Final = "」』》）”’"
+_WIDE_LETTER: Final = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_WIDE_END: Final = re.compile(
+    rf"(?:…*[{UNSPACED_SENTENCE_MARKS}][{UNSPACED_SENTENCE_MARKS}…]*|…+(?=[{_WIDE_QUOTES}]*[{_WIDE_LETTER}「『《（“‘]))"
+    rf"(?:[{_WIDE_QUOTES}]+(?![と，、；：])|(?![{_WIDE_QUOTES}，、；：]))"
+)
 _BREAK: Final = re.compile(r"[^\S\n]*\n\s*")
 _LAST_WORD: Final = re.compile(r"([^\W\d_]+)\.$")
 _OPENING: Final = frozenset(OPEN_MARKS + CLOSING_QUOTES + APOSTROPHES)
@@ -51,6 +58,7 @@ def sentence_around(text: str, start: int, end: int) -> tuple[int, int]:
 def _ends(text: str) -> list[int]:
     """Return where sentences end, by marks and by line breaks."""
     marks = [match.end() for match in _END.finditer(text) if _is_end(text, match)]
+    marks += [match.end() for match in _WIDE_END.finditer(text)]
     breaks = [match.start() for match in _BREAK.finditer(text) if _is_break(text, match)]
     return sorted({*marks, *breaks})
 

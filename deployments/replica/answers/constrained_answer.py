@@ -21,12 +21,9 @@ from deployments.search.request import AnswerCost
 from vocab.errors import VocabularyError
 from vocab.marks import CLOSE_MARKS, SENTENCE_MARKS
 from vocab.matching.structure.answers import AnswerReader, FollowedAnswer
-from vocab.text.reader import FollowedText, TextReader
+from vocab.text.reader import UNKNOWN_FOLLOWING, FollowedText, TextReader
 
 logger = logging.getLogger("ray.serve")
-
-UNKNOWN_FOLLOWING: Final = "a"
-"""Text that followed and is not known: it may have continued the word, so the word counts as cut."""
 
 _THOUGHTS: Final = "reasoning"
 """The member of a message or delta in which vLLM gives what a model thought before its answer."""

@@ -20,9 +20,10 @@ from deployments.replica.word_tools.chats import NO_CHAT_TEMPLATE, Chats, Names
 from deployments.replica.word_tools.next_words import NextWordFinder
 from deployments.replica.word_tools.swap import Swap, Swapper
 from deployments.settings.service import Settings
-from vocab.text.checker import TextChecker, word_pattern
+from vocab.text.checker import TextChecker
 from vocab.text.report import CheckedWord
 from vocab.text.sentences import sentence_spans
+from vocab.text.units import word_pattern
 
 _MAX_DRAFT: Final = 600
 """Characters of what has been written that the next sentence is written after."""

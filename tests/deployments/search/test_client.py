@@ -28,7 +28,7 @@ from vocab.matching.engine_cache import EngineCache
 from vocab.matching.reference import GrammarReference
 from vocab.options import ListOptions
 from vocab.text.gaps import build_gap_automaton
-from vocab.text.reader import place_after
+from vocab.text.prefill import place_after
 from vocab.vllm_plugin.kv_fork import ForkHint
 
 WORDS = ("the", "cat", "sat", "on", "a", "mat", "and", "slept")

@@ -10,7 +10,8 @@ from vocab.matching.reference import GrammarReference
 from vocab.matching.states import ListStates
 from vocab.options import End, ListOptions, Punctuation
 from vocab.text.gaps import build_gap_automaton
-from vocab.text.reader import TextReader, place_after
+from vocab.text.prefill import place_after
+from vocab.text.reader import TextReader
 
 STATES, TOKENIZER = toy_states(["sol", "mar"], ["sol", " mar", "ma"])
 ONE = ListStates(STATES.words, STATES.frame, 1)

@@ -11,7 +11,8 @@ from vocab.lists.wordlists import WordList
 from vocab.options import Layout, ListOptions, Punctuation
 from vocab.text.changes import ListChanges
 from vocab.text.gaps import build_gap_automaton
-from vocab.text.reader import TextReader, place_after
+from vocab.text.prefill import place_after
+from vocab.text.reader import TextReader
 
 WORDS = ("the", "dog", "sat", "don't", "time", "Anna", "well-known", "a", "elephant")
 EN = WordList("en", WORDS, "file")

@@ -24,6 +24,10 @@ from vocab.text.sentences import sentence_around, sentence_spans
         (" \n ", []),
         ("", []),
         ("no mark", ["no mark"]),
+        ("你好。我们去！好吗？", ["你好。", "我们去！", "好吗？"]),
+        ("他说：“你好！”我们去……好？！ 走。", ["他说：“你好！”", "我们去……", "好？！", "走。"]),
+        ("「行こう。」と言った。『はい。』彼は行った。", ["「行こう。」と言った。", "『はい。』", "彼は行った。"]),
+        ("“去吗？”，他说。", ["“去吗？”，他说。"]),
         ("¿Qué? ¡Sí! “Oui.” Non.", ["¿Qué?", "¡Sí!", "“Oui.”", "Non."]),
     ],
 )
@@ -31,7 +35,7 @@ def test_a_text_is_cut_where_its_sentences_end(text: str, sentences: list[str]) 
     assert [text[start:end] for start, end in sentence_spans(text)] == sentences
 
 
-@given(st.text(alphabet='aB. \n!"”Mr', max_size=40))
+@given(st.text(alphabet='aB. \n!"”Mr。…」中と', max_size=40))
 def test_sentences_have_all_of_a_text_but_blanks(text: str) -> None:
     spans = sentence_spans(text)
     assert "".join(text[start:end] for start, end in spans).split() == [] or spans

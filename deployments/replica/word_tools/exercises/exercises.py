@@ -24,7 +24,7 @@ from deployments.replica.word_tools.exercises.languages import EXAMPLES, FALLBAC
 from deployments.replica.word_tools.exercises.sentences import ContentWord, ListedText, Sentence
 from deployments.replica.word_tools.swap import Swap, Swapper
 from deployments.settings.service import Settings
-from vocab.text.checker import word_pattern
+from vocab.text.units import word_pattern
 
 Item = dict[str, Any]
 
