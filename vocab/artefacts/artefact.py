@@ -6,6 +6,7 @@ another artefact is refused.
 
 import mmap
 import os
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -184,7 +185,7 @@ def _read_words(arrays: dict[str, Array], metadata: dict[str, Any]) -> CompiledL
         **_trie_fields(arrays, metadata, num_modes=2),
     )
     _check_trie(words, first_node=0)
-    if not _are_within(words.tokens, 0, words.num_tokens):
+    if not _are_within(words.tokens, 0, sys.maxunicode + 1 if words.is_unspaced else words.num_tokens):
         raise ValueError("its arrays point outside themselves")
     return words
 

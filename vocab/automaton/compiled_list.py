@@ -8,7 +8,7 @@ import numpy as np
 
 from vocab.arrays.byte_trie import Int32Array, Uint8Array
 from vocab.lists.stored_words import StoredWords
-from vocab.lists.wordlists import language_of
+from vocab.lists.wordlists import language_of, unspaced_language
 
 FORMAT_VERSION: Final = 5
 """Part of every digest; incremented when the arrays or the texts they allow change."""
@@ -96,3 +96,8 @@ class CompiledList(TrieArrays):
     def language(self) -> str:
         """Return the first subtag of the list's name, which decides the rules of spelling."""
         return language_of(self.listed.lang)
+
+    @property
+    def is_unspaced(self) -> bool:
+        """Return whether the trie is of characters, for texts without spaces (``vocab.automaton.dictionary_trie``)."""
+        return unspaced_language(self.listed.lang) is not None

@@ -24,6 +24,7 @@ import time
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import cached_property
 from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
@@ -36,9 +37,11 @@ from vocab.arrays.tensors import Array, read_tensors, write_tensors
 from vocab.artefacts.artefact import overlay_to_bytes
 from vocab.artefacts.store import ArtefactStore, SharedStore
 from vocab.automaton.compiled_list import CompiledList
+from vocab.automaton.dictionary_trie import build_segmented, build_segmented_overlay, reference_words, segmented_digest
 from vocab.automaton.frame import Frame
 from vocab.automaton.frame_tokens import FrameTokens
 from vocab.automaton.overlay import build_overlay, overlay_digest
+from vocab.automaton.token_trie import TokenTrie
 from vocab.automaton.tokenizer import Speller, TokenizerFacts, byte_speller, load_speller
 from vocab.automaton.trie_builder import build_words, words_digest
 from vocab.compiler.child_process import EXIT_S, die_with_parent, give_way, own_output, resident_bytes, send
@@ -56,7 +59,8 @@ from vocab.compiler.jobs import (
 from vocab.compiler.warm_up import warm_up
 from vocab.errors import ArtefactError, ChangesTooLargeError, CompileError, ListTooLargeError, VocabularyError
 from vocab.lists.lemmas import group_by_lemma
-from vocab.lists.wordlists import WordList, inline_word_list, load_word_list
+from vocab.lists.wordlists import WordList, inline_word_list, load_word_list, unspaced_language
+from vocab.matching.segmented.states import SegmentedStates, SegmentedText
 from vocab.matching.states import ListStates, frame_for
 from vocab.text.changes import ListChanges, entries_left_out
 
@@ -140,13 +144,20 @@ class ListCompiler:
     def _compile(self, word_list: WordList, *, is_whole: bool) -> Compiled:
         """Load a list's artefact from the store, or build and store it."""
         has_capitals, num_ranks = word_list.has_capitals, word_list.num_ranks
-        if not is_whole:
+        reference = reference_words(word_list.language) if unspaced_language(word_list.lang) else None
+        if not is_whole and reference is None:
             word_list = word_list.up_to(FIRST_WORDS)
-        digest = words_digest(word_list, self._speller, has_capitals=has_capitals)
+        if reference is None:
+            digest = words_digest(word_list, self._speller, has_capitals=has_capitals)
+        else:
+            digest = segmented_digest(word_list, self._speller, reference)
         words = self._store.find(digest, self._store.load)
         was_stored = words is not None
         if words is None:
-            words = build_words(word_list, self._speller, has_capitals=has_capitals)
+            if reference is None:
+                words = build_words(word_list, self._speller, has_capitals=has_capitals)
+            else:
+                words = build_segmented(word_list, self._speller, reference)
             self._store.save(words)
         listed = words.listed
         return Compiled(
@@ -169,7 +180,8 @@ class ListCompiler:
         overlay = self._store.find(digest, self._store.load_overlay)
         was_stored = overlay is not None
         if overlay is None:
-            overlay = build_overlay(words, changes, self._speller)
+            build = build_segmented_overlay if words.is_unspaced else build_overlay
+            overlay = build(words, changes, self._speller)
             self._store.write_bytes(digest, overlay_to_bytes(overlay), is_new=True)
         return Compiled(
             digest,
@@ -183,10 +195,17 @@ class ListCompiler:
     def _fewest_tokens(self, words: CompiledList, job: MeasureTexts) -> int | None:
         """Return how many tokens the shortest text of a list has; None where there is no text."""
         overlay = None if job.changes is None else self._store.load_overlay(job.changes)
+        if words.is_unspaced:
+            text = SegmentedText(words, overlay, job.options, self._token_trie)
+            return SegmentedStates(text, job.n_words).fewest_tokens()
         key = job.options, words.has_capitals, words.language, tuple((words if overlay is None else overlay).roots)
         if key not in self._frames:
             self._frames[key] = frame_for(words, overlay, job.options, self._frame_tokens)
         return ListStates(words, self._frames[key], job.n_words, overlay).fewest_tokens()
+
+    @cached_property
+    def _token_trie(self) -> TokenTrie:
+        return TokenTrie.of(self._speller.facts)
 
     def _words(self, digest: str) -> CompiledList:
         """Load a list's artefact from the store, cached; raise ``ArtefactError`` where it is gone."""

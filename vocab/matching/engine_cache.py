@@ -18,10 +18,12 @@ from vocab.automaton.compiled_list import CompiledList
 from vocab.automaton.frame import Frame
 from vocab.automaton.frame_tokens import FrameTokens
 from vocab.automaton.overlay import Overlay
+from vocab.automaton.token_trie import TokenTrie
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.errors import ArtefactError
 from vocab.matching.controlled import ControlledStates
 from vocab.matching.reference import GrammarReference
+from vocab.matching.segmented.states import PlainStates, SegmentedStates, SegmentedText
 from vocab.matching.states import ListStates, frame_for
 from vocab.matching.structure.graph import Graph
 from vocab.matching.structure.rows import StructuredList
@@ -89,14 +91,14 @@ class EngineCache:
         states = self.states(reference)
         return states if reference.controls is None else ControlledStates(states, reference.controls)
 
-    def states(self, reference: GrammarReference) -> ListStates:
+    def states(self, reference: GrammarReference) -> PlainStates:
         """Resolve a grammar reference to the states of its list, whatever its controls; cached.
 
         Raises:
             ArtefactError: An artefact is missing, damaged, or incompatible with the others.
         """
         with self._lock:
-            states = self._states(reference, reference.options)
+            states: PlainStates = self._states(reference, reference.options)
             self._drop()
             return states
 
@@ -115,7 +117,7 @@ class EngineCache:
             self._drop()
             return found
 
-    def _states_of(self, reference: GrammarReference, kind: StringKind) -> ListStates:
+    def _states_of(self, reference: GrammarReference, kind: StringKind) -> PlainStates:
         """Return the states of a kind of strings of a schema."""
         return self._states(reference, kind.options(reference.options))
 
@@ -124,10 +126,10 @@ class EngineCache:
         """The tokens around the strings of JSON answers: made with the first schema, in 0.1 s."""
         return StructureTokens(self._tokenizer)
 
-    def _states(self, reference: GrammarReference, options: ListOptions) -> ListStates:
+    def _states(self, reference: GrammarReference, options: ListOptions) -> PlainStates:
         """Return the states of a list under these options, cached; those of JSON strings where it has a schema."""
         has_places, in_json = reference.place is not None, reference.schema is not None
-        states: ListStates = self._get(
+        states: PlainStates = self._get(
             (reference.digest, reference.changes, options, reference.n_words, has_places, in_json),
             lambda: self._bind(reference, options),
         )
@@ -141,10 +143,12 @@ class EngineCache:
         with self._lock:
             return self._num_bytes()
 
-    def _bind(self, reference: GrammarReference, options: ListOptions) -> ListStates:
+    def _bind(self, reference: GrammarReference, options: ListOptions) -> PlainStates:
         """Build the states of a reference from its artefacts and its frame, which is cached."""
         words = self._words(reference.digest)
         overlay = None if reference.changes is None else self._overlay(reference.changes, words)
+        if words.is_unspaced:
+            return self._segmented(reference, options, words, overlay)
         roots = tuple((words if overlay is None else overlay).roots)
         has_places, in_json = reference.place is not None, reference.schema is not None
         key = options, words.has_capitals, words.language, roots, has_places, in_json
@@ -153,6 +157,22 @@ class EngineCache:
                 words, overlay, options, self._frame_tokens, has_places=has_places, in_json=in_json
             )
         return ListStates(words, self._frames[key], reference.n_words, overlay)
+
+    def _segmented(
+        self, reference: GrammarReference, options: ListOptions, words: CompiledList, overlay: Overlay | None
+    ) -> SegmentedStates:
+        """Build the states of a reference to a list of an unspaced language; those of all its N share their text."""
+        in_json = reference.schema is not None
+        text: SegmentedText = self._get(
+            ("text", reference.digest, reference.changes, options, in_json),
+            lambda: SegmentedText(words, overlay, options, self._token_trie, in_json=in_json),
+        )
+        return SegmentedStates(text, reference.n_words)
+
+    @cached_property
+    def _token_trie(self) -> TokenTrie:
+        """The characters of all tokens: made with the first list of an unspaced language, in 0.5 s."""
+        return TokenTrie.of(self._tokenizer)
 
     def _words(self, digest: str) -> CompiledList:
         """Return the trie of an artefact, mapped into memory and cached."""

@@ -254,6 +254,11 @@ class ListStates:
         """Return the frame state of a reading: its own, or the one after the word that ends there; -1 for none."""
         return int(frame_state_of(self._bound.table, reading))
 
+    def gap_after(self, reading: int) -> int | None:
+        """Return the reading after the word of one: itself between words; None where the word is not whole."""
+        frame_state = self.frame_state(reading)
+        return None if frame_state < 0 else -1 - frame_state
+
     def ends_word(self, reading: int) -> bool:
         """Return whether a reading is a whole word, after which the text may go on between words."""
         return reading >= 0 and self.frame_state(reading) >= 0

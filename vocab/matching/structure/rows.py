@@ -16,7 +16,7 @@ from vocab.errors import StructureError
 from vocab.matching.controlled import ControlledStates
 from vocab.matching.controls import Controls
 from vocab.matching.mask_kernels import NO_BUDGET
-from vocab.matching.states import ListStates
+from vocab.matching.segmented.states import PlainStates
 from vocab.matching.structure.graph import NO_LIMIT, Graph
 from vocab.matching.structure.needs import ENDLESS, Need, measure
 from vocab.matching.structure.places import (
@@ -134,7 +134,7 @@ class StructuredList:
     """
 
     def __init__(
-        self, graph: Graph, tokens: StructureTokens, strings: Sequence[ListStates], kinds: Sequence[StringKind]
+        self, graph: Graph, tokens: StructureTokens, strings: Sequence[PlainStates], kinds: Sequence[StringKind]
     ) -> None:
         self.graph, self.tokens, self.kinds, self.lists = graph, tokens, tuple(kinds), tuple(strings)
         self.words = strings[0].words
@@ -159,7 +159,7 @@ class StructuredList:
         """Estimate the bytes of the graph and of the rows made so far, without those of the lists."""
         return 200 * len(self.graph.nodes) + 8192 * (len(self._around) + len(self._after))
 
-    def string_states(self) -> tuple[ListStates | ControlledStates, ...]:
+    def string_states(self) -> tuple[PlainStates | ControlledStates, ...]:
         """Return the states of strings by kind, for one text."""
         return tuple(
             ControlledStates(states, _controls_of(kind)) if kind.is_controlled else states
@@ -191,14 +191,14 @@ class StructuredList:
     def closing_marks(self, kind: int, reading: int) -> tuple[int, ...]:
         """Return the tokens of marks after which a string without controls may be closed, at a reading; cached."""
         states = self.lists[kind]
-        frame_state = states.frame_state(reading)
-        if frame_state < 0:
+        gap = states.gap_after(reading)
+        if gap is None:
             return ()
-        known = self._closing_marks.get((kind, frame_state))
+        known = self._closing_marks.get((kind, gap))
         if known is None:
-            targets = ((marks, states.target((-1 - frame_state,), marks, NO_BUDGET)) for marks in self.tokens.marks)
+            targets = ((marks, states.target((gap,), marks, NO_BUDGET)) for marks in self.tokens.marks)
             known = tuple(marks for marks, target in targets if target and states.can_stop(target))
-            self._closing_marks[kind, frame_state] = known
+            self._closing_marks[kind, gap] = known
         return known
 
     def need(self, places: Places) -> int:
@@ -208,7 +208,7 @@ class StructuredList:
             for place in unpack(places)
         )
 
-    def need_of(self, thread: Thread, strings: Sequence[ListStates | ControlledStates]) -> int:
+    def need_of(self, thread: Thread, strings: Sequence[PlainStates | ControlledStates]) -> int:
         """Return how few tokens complete an answer from a thread."""
         if thread.kind == AROUND:
             return self.need(thread.places)

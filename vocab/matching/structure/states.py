@@ -14,7 +14,8 @@ from vocab.arrays.byte_trie import Int32Array
 from vocab.matching.controlled import ControlledStates
 from vocab.matching.mask_kernels import NO_BUDGET, set_token_bits
 from vocab.matching.masks import NO_TOKENS
-from vocab.matching.states import ListStates, State
+from vocab.matching.segmented.states import PlainStates
+from vocab.matching.states import State
 from vocab.matching.structure.needs import ENDLESS
 from vocab.matching.structure.places import (
     AROUND,
@@ -220,5 +221,5 @@ def _without_stop(budget: int) -> int:
     return NO_BUDGET if budget == NO_BUDGET else budget - 1
 
 
-TextStates: TypeAlias = ListStates | ControlledStates | StructuredStates
+TextStates: TypeAlias = PlainStates | ControlledStates | StructuredStates
 """The states of one text, or of one answer."""

@@ -2,7 +2,7 @@
 
 A reading is one integer: a place and the bytes of a character that is not whole yet. A place is a state of the gap
 automaton, or a node of the dictionary's trie in one of its contexts. All code reads one table of numbers and addresses
-(``vocab.segmented.states``).
+(``vocab.matching.segmented.states``).
 """
 
 from typing import Final
@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from vocab.arrays.byte_trie import Int32Array
 from vocab.arrays.kernels import AddressTable, int32_at, kernel, position_of, uint8_at
+from vocab.automaton.dictionary_trie import is_ascii_letter
+from vocab.automaton.token_trie import MAX_CHARS
 from vocab.matching.mask_kernels import NEVER_ENDS, NO_BUDGET
-from vocab.segmented.tokens import MAX_CHARS
-from vocab.segmented.trie import is_ascii_letter
 
 Int64Array = npt.NDArray[np.int64]
 
@@ -33,7 +33,19 @@ N_WORDS, IS_ANY, NUM_MARKS = range(3)
 EDGE_START, LABELS, CHILDREN, OWN_LABELS, RANKS, BELOW, LINKS, CUT_RANKS, WHOLE_RANKS, TO_END = range(3, 13)
 MARKS, GAP_TARGETS, IS_COMPLETE, OPENS_WORDS, CONTEXTS, AFTER_WORD, GAP_TO_END = range(13, 20)
 SYMBOLS, DEPTHS, ENDS, TOKEN_START, TOKENS, CHARS, CHAR_NODES, NUM_CHARS = range(20, 28)
-PARTS, PART_NODES, NUM_PARTS, PART_COUNTS, DATA, DATA_START, ROOT_CHILDREN, MARK_NUMBERS, SINGLE, HAS_ALL_BYTES, EDGE_NODES = range(28, 39)
+(
+    PARTS,
+    PART_NODES,
+    NUM_PARTS,
+    PART_COUNTS,
+    DATA,
+    DATA_START,
+    ROOT_CHILDREN,
+    MARK_NUMBERS,
+    SINGLE,
+    HAS_ALL_BYTES,
+    EDGE_NODES,
+) = range(28, 39)
 TABLE_SIZE: Final = 39
 
 NUM_DIRECT: Final = 0x10000
@@ -316,7 +328,7 @@ def _ends_within(table: AddressTable, places: Int64Array, num: int, part: int, b
     most = NEVER_ENDS - 1 if budget == NO_BUDGET else budget
     if part:
         return bool(num > 0 and part_distance(table, places, num, part, budget) <= most)
-    for one in range(num):
+    for one in range(num):  # noqa: SIM110 - compiled, where there is no any()
         if distance(table, places[one]) <= most:
             return True
     return False
@@ -464,7 +476,7 @@ def collect_in_word(
         char, is_alive = labels[edge], to_end[children[edge]] != FAR
         _count_parts(table, char, is_alive, counts)
         if edge_nodes[edge] > 0:
-            found[0], num_found = place_in_word(context, children[edge]), np.int64(is_alive)
+            found[0], num_found = place_in_word(context, children[edge]), 1 if is_alive else 0
             if table[IS_ANY]:
                 num_found = after_char(table, place, char, found, 0)
             num = _collect(table, row, found, num_found, budget, edge_nodes[edge], toggles, num, scratch)

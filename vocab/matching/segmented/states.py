@@ -5,24 +5,25 @@ those of tokens whose first character may go on with the open word. A row or a n
 """
 
 from collections import OrderedDict
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from threading import Lock
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 
-from vocab.arrays.byte_trie import Int32Array
+from vocab.arrays.byte_trie import Int32Array, Uint8Array
 from vocab.arrays.kernels import AddressTable, address_of
 from vocab.automaton.compiled_list import CompiledList
+from vocab.automaton.dictionary_trie import UNLISTED, DictionaryTrie
 from vocab.automaton.overlay import Overlay
+from vocab.automaton.token_trie import TokenTrie
 from vocab.marks import LINE_BREAK
 from vocab.matching.mask_kernels import NEVER_ENDS, NO_BUDGET
 from vocab.matching.masks import NO_TOKENS
-from vocab.matching.states import State
+from vocab.matching.segmented import kernels
+from vocab.matching.states import ListStates, State
 from vocab.options import ListOptions
-from vocab.segmented import kernels
-from vocab.segmented.tokens import TokenTrie
-from vocab.segmented.trie import UNLISTED, DictionaryTrie
 from vocab.text.gaps import GapAutomaton, build_gap_automaton
 
 MAX_MASK_BYTES: Final = 64 * 1024 * 1024
@@ -34,12 +35,12 @@ _MASK_BYTES: Final = 512
 _JSON_QUOTE: Final = '"'
 
 # As Python functions: a call of compiled code costs more than these.
-_place_of, _part_of, _reading_of = (
-    function.py_func for function in (kernels.place_of, kernels.part_of, kernels.reading_of)
-)
-_context_of, _node_of, _place_in_word = (
-    function.py_func for function in (kernels.context_of, kernels.node_of, kernels.place_in_word)
-)
+_place_of: Callable[[int], int] = getattr(kernels.place_of, "py_func")  # noqa: B009 - unknown to mypy
+_part_of: Callable[[int], int] = getattr(kernels.part_of, "py_func")  # noqa: B009
+_node_of: Callable[[int], int] = getattr(kernels.node_of, "py_func")  # noqa: B009
+_context_of: Callable[[int], int] = getattr(kernels.context_of, "py_func")  # noqa: B009
+_reading_of: Callable[[int, int], int] = getattr(kernels.reading_of, "py_func")  # noqa: B009
+_place_in_word: Callable[[int, int], int] = getattr(kernels.place_in_word, "py_func")  # noqa: B009
 
 
 class SegmentedText:
@@ -90,7 +91,7 @@ class SegmentedText:
         self.table[kernels.NUM_CHARS], self.table[kernels.NUM_PARTS] = len(tokens.chars), len(tokens.parts)
         self.table[kernels.HAS_ALL_BYTES] = tokens.single[0x80:0xC0].all()
         trie = self.trie
-        for index, array in {
+        arrays: dict[int, Int32Array | Uint8Array] = {
             kernels.EDGE_START: trie.edge_start,
             kernels.LABELS: trie.labels,
             kernels.CHILDREN: trie.children,
@@ -120,7 +121,8 @@ class SegmentedText:
             kernels.MARK_NUMBERS: self.mark_numbers,
             kernels.SINGLE: tokens.single,
             kernels.EDGE_NODES: self.edge_nodes,
-        }.items():
+        }
+        for index, array in arrays.items():
             self.table[index] = address_of(array)
         self.edge_tokens = self._tokens_of(trie.labels)
         self.with_marks = tokens.tokens_with(marks)
@@ -149,7 +151,7 @@ class _Mask:
 class SegmentedStates:
     """The states for one N of a text without spaces. Thread-safe.
 
-    A state is the set of a text's readings (``vocab.segmented.kernels``): one, but for ``segmentation: any``.
+    A state is the set of a text's readings (``vocab.matching.segmented.kernels``): one, but for ``segmentation: any``.
     """
 
     def __init__(self, text: SegmentedText, n_words: int) -> None:
@@ -221,13 +223,11 @@ class SegmentedStates:
 
     def is_in_word(self, state: State) -> bool:
         """Return whether the text ends in a word, which may be whole."""
-        return any(
-            _part_of(reading) or _context_of(_place_of(reading)) >= 0 for reading in state
-        )
+        return any(_part_of(reading) or _context_of(_place_of(reading)) >= 0 for reading in state)
 
     def continues_word(self, state: State, token: int, target: State) -> bool:  # noqa: ARG002
         """Return whether a token goes on with the word in which the text ends; known only where that is not whole."""
-        return self.is_in_word(state) and not any(map(self._is_whole, state))
+        return self.is_in_word(state) and all(self.gap_after(reading) is None for reading in state)
 
     def is_bound_by(self, budget: int) -> bool:
         """Return whether a budget is so short that it may change a mask, as ``ListStates.is_bound_by``."""
@@ -266,10 +266,10 @@ class SegmentedStates:
         if len({_part_of(reading) for reading in state}) > 1 or len(state) > kernels.MAX_PLACES:
             raise ValueError("these readings are of no one text")
 
-    def _is_whole(self, reading: int) -> bool:
-        """Return whether a reading is between words or after a whole one."""
-        place = _place_of(reading)
-        return not _part_of(reading) and kernels.gap_state_of(self._table, place) >= 0
+    def gap_after(self, reading: int) -> int | None:
+        """Return the reading after the word of one: itself between words; None where the word is not whole."""
+        state = -1 if _part_of(reading) else int(kernels.gap_state_of(self._table, _place_of(reading)))
+        return None if state < 0 else _reading_of(state, 0)
 
     def _is_complete(self, reading: int) -> bool:
         if _part_of(reading):
@@ -343,7 +343,7 @@ class SegmentedStates:
             self._rows[state, budget] = row
         return row
 
-    def _measure_nodes(self) -> np.ndarray:
+    def _measure_nodes(self) -> Uint8Array:
         """Return how few tokens lead from each node to the end of a word, uint8."""
         trie = self.text.trie
         ranks = trie.ranks if self.text.is_any else trie.whole_ranks
@@ -356,7 +356,7 @@ class SegmentedStates:
     def _measure_gaps(self) -> Int32Array:
         """Return how few tokens complete a text from each gap state, int32; also find the longest distance."""
         text, word = self.text, int(self._to_end[0])
-        to_end = np.where(text.is_complete, 0, NEVER_ENDS).astype(np.int32)
+        to_end: Int32Array = np.where(text.is_complete, 0, NEVER_ENDS).astype(np.int32)
         targets = text.gap_targets.reshape(len(to_end), -1)
         after_word = text.after_word[text.contexts]
         while True:
@@ -379,14 +379,28 @@ def _is_part(part: int) -> bool:
     """Return whether some bytes begin a character that is not whole."""
     if part == 0:
         return True
-    spelled = part.to_bytes(3, "big").lstrip(b"\x00")
     try:
-        (spelled + b"\x80" * 3).decode()
+        part.to_bytes(3, "big").lstrip(b"\x00").decode()
     except UnicodeDecodeError as error:
-        return error.start >= len(spelled) or error.start == 0 and error.end - error.start >= len(spelled)
-    return True
+        return error.start == 0 and error.reason == "unexpected end of data"
+    return False
 
 
 def _in_json(gaps: GapAutomaton) -> GapAutomaton:
-    """Return the gap automaton of a JSON string: after its quotation mark, without line breaks."""
-    raise NotImplementedError(_JSON_QUOTE, LINE_BREAK)
+    """Return the gap automaton of a JSON string's text: it begins with the string's quotation mark, on one line."""
+    states = [
+        replace(state, transitions={char: to for char, to in state.transitions.items() if char != LINE_BREAK})
+        for state in gaps.states
+    ]
+    opening = replace(
+        gaps.states[gaps.start],
+        transitions={_JSON_QUOTE: gaps.start},
+        is_complete=False,
+        word_may_start=False,
+        starts_sentence=False,
+    )
+    return replace(gaps, states=(*states, opening), start=len(states))
+
+
+PlainStates: TypeAlias = ListStates | SegmentedStates
+"""The states of a list, whatever an author asks of its texts."""
