@@ -100,6 +100,8 @@ def _measure(arguments: argparse.Namespace, folder: Path, run: dict[str, Any]) -
         run["masks"] = masks(world, arguments.mask_words)
     os.environ[VARIABLE] = str(world.steps_path)
     os.environ["VLLM_NO_USAGE_STATS"] = "1"
+    # By then this process may have asked CUDA for its devices, and an engine that is forked cannot use them.
+    os.environ.setdefault("VLLM_WORKER_MULTIPROC_METHOD", "spawn")
     asyncio.run(_with_engines(arguments, world, run))
 
 
