@@ -132,6 +132,8 @@ class DictionaryTrie:
         edge_start: int32 (nodes + 1,), where a node's edges begin in the next two.
         labels: int32 (edges,), code points, ascending within a node.
         children: int32 (edges,).
+        parents: int32 (nodes,), -1 of the root.
+        depths: int32 (nodes,).
         own_labels: int32 (nodes,), the character that leads to a node; 0 of the root.
         ranks: int32 (nodes,), of the word that ends there: ``UNLISTED``, or ``NEVER`` where none does.
         below: int32 (nodes,), the smallest rank there and below.
@@ -144,6 +146,8 @@ class DictionaryTrie:
     edge_start: Int32Array
     labels: Int32Array
     children: Int32Array
+    parents: Int32Array
+    depths: Int32Array
     own_labels: Int32Array
     ranks: Int32Array
     below: Int32Array
@@ -169,7 +173,7 @@ class DictionaryTrie:
         depths = depths_of(parents)
         order = np.argsort(depths, kind="stable").astype(np.int32)
         links, cut_ranks, whole_ranks = _link(order, parents, own_labels, ranks, *edges)
-        return cls(*edges, own_labels, ranks, below, links, cut_ranks, whole_ranks)
+        return cls(*edges, parents, depths, own_labels, ranks, below, links, cut_ranks, whole_ranks)
 
     @property
     def num_nodes(self) -> int:
@@ -177,7 +181,7 @@ class DictionaryTrie:
 
     @property
     def num_bytes(self) -> int:
-        return 4 * (8 * self.num_nodes + len(self.labels))
+        return 4 * (10 * self.num_nodes + len(self.labels))
 
     def find(self, word: str) -> int:
         """Return the node that a word leads to from the root; -1 for none."""

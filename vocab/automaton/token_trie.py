@@ -1,6 +1,6 @@
 """The tokens of a tokenizer as a trie of their characters, by which states of text without spaces look them up."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -35,7 +35,7 @@ class TokenTrie:
         continuing: int32, the tokens that begin within a character.
         data: uint8, the bytes of all tokens, one after the other.
         starts: int32 (tokens + 1,), where those of each begin.
-        whole: The bytes of all tokens.
+        by_bytes: One of the tokens with some bytes.
         single: uint8 (256,), whether a byte is a token.
     """
 
@@ -51,7 +51,7 @@ class TokenTrie:
     continuing: Int32Array
     data: Uint8Array
     starts: Int32Array
-    whole: frozenset[bytes]
+    by_bytes: Mapping[bytes, int]
     single: Uint8Array
 
     @classmethod
@@ -83,14 +83,14 @@ class TokenTrie:
             ),
             np.frombuffer(b"".join(tokenizer.token_bytes), dtype=np.uint8).copy(),
             np.cumsum([0, *map(len, tokenizer.token_bytes)], dtype=np.int32),
-            whole := frozenset(tokenizer.token_bytes),
-            np.asarray([bytes([byte]) in whole for byte in range(256)], dtype=np.uint8),
+            by_bytes := {one: token for token, one in enumerate(tokenizer.token_bytes)},
+            np.asarray([bytes([byte]) in by_bytes for byte in range(256)], dtype=np.uint8),
         )
 
     @property
     def num_bytes(self) -> int:
         arrays = sum(array.nbytes for array in vars(self).values() if isinstance(array, np.ndarray))
-        return arrays + 64 * len(self.whole)
+        return arrays + 128 * len(self.by_bytes)
 
     def tokens_with(self, chars: Iterable[int]) -> Int32Array:
         """Return the tokens of the trie that have one of some code points, or end within a character."""
@@ -112,13 +112,23 @@ class TokenTrie:
         places = np.minimum(np.searchsorted(self.chars, chars), len(self.chars) - 1)
         return np.where(self.chars[places] == chars, self.char_nodes[places], 0).astype(np.int32)
 
+    @property
+    def max_chars(self) -> int:
+        """Return how many characters the longest token has."""
+        return int(self.depths.max(initial=0))
+
+    def beginning_of(self, chars: Iterable[int]) -> list[int]:
+        """Return the tokens that begin a text of these characters, whole or in part."""
+        spelled = "".join(map(chr, chars)).encode()
+        return [self.by_bytes[spelled[:end]] for end in range(1, len(spelled) + 1) if spelled[:end] in self.by_bytes]
+
     def fewest_tokens(self, char: int) -> list[int]:
         """Return how few tokens spell a character from each of its bytes on; ``UNSPELLED`` where none do."""
         spelled = chr(char).encode()
         fewest = [UNSPELLED] * len(spelled) + [0]
         for first in range(len(spelled) - 1, -1, -1):
             for last in range(first + 1, len(spelled) + 1):
-                if spelled[first:last] in self.whole:
+                if spelled[first:last] in self.by_bytes:
                     fewest[first] = min(fewest[first], 1 + fewest[last])
         return fewest[:-1]
 

@@ -21,8 +21,8 @@ from vocab.automaton.overlay import Overlay
 from vocab.automaton.token_trie import TokenTrie
 from vocab.automaton.tokenizer import TokenizerFacts
 from vocab.errors import ArtefactError
-from vocab.matching.controlled import ControlledStates
 from vocab.matching.reference import GrammarReference
+from vocab.matching.segmented.controlled import control
 from vocab.matching.segmented.states import PlainStates, SegmentedStates, SegmentedText
 from vocab.matching.states import ListStates, frame_for
 from vocab.matching.structure.graph import Graph
@@ -89,7 +89,7 @@ class EngineCache:
         if reference.schema is not None:
             return StructuredStates(self._structured(reference, reference.schema))
         states = self.states(reference)
-        return states if reference.controls is None else ControlledStates(states, reference.controls)
+        return states if reference.controls is None else control(states, reference.controls)
 
     def states(self, reference: GrammarReference) -> PlainStates:
         """Resolve a grammar reference to the states of its list, whatever its controls; cached.

@@ -50,6 +50,13 @@ class AuthoredText:
         Raises:
             EngineError: With status 400; the model's tokenizer cannot spell one that is required.
         """
+        if listed.is_cut_anyhow:
+            raise EngineError(
+                400,
+                "What an author asks is counted by the longest match: leave out 'vocab.segmentation': 'any', or "
+                f"{', '.join(AUTHOR_FIELDS)}.",
+                param="vocab.segmentation",
+            )
         new, reader = author.new_words, listed.reader
         new_words = None
         if new is not None:

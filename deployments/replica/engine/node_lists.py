@@ -205,6 +205,11 @@ class NodeList:
         return self._vocabulary.n_words
 
     @property
+    def is_cut_anyhow(self) -> bool:
+        """Return whether its texts, without spaces, may be cut into words in any way."""
+        return self._vocabulary.options.segmentation == "any"
+
+    @property
     def lang(self) -> str | None:
         return self._vocabulary.lang
 

@@ -33,20 +33,9 @@ N_WORDS, IS_ANY, NUM_MARKS = range(3)
 EDGE_START, LABELS, CHILDREN, OWN_LABELS, RANKS, BELOW, LINKS, CUT_RANKS, WHOLE_RANKS, TO_END = range(3, 13)
 MARKS, GAP_TARGETS, IS_COMPLETE, OPENS_WORDS, CONTEXTS, AFTER_WORD, GAP_TO_END = range(13, 20)
 SYMBOLS, DEPTHS, ENDS, TOKEN_START, TOKENS, CHARS, CHAR_NODES, NUM_CHARS = range(20, 28)
-(
-    PARTS,
-    PART_NODES,
-    NUM_PARTS,
-    PART_COUNTS,
-    DATA,
-    DATA_START,
-    ROOT_CHILDREN,
-    MARK_NUMBERS,
-    SINGLE,
-    HAS_ALL_BYTES,
-    EDGE_NODES,
-) = range(28, 39)
-TABLE_SIZE: Final = 39
+PARTS, PART_NODES, NUM_PARTS, PART_COUNTS, DATA, DATA_START, ROOT_CHILDREN, MARK_NUMBERS = range(28, 36)
+SINGLE, HAS_ALL_BYTES, EDGE_NODES, PARENTS, DEPTHS_OF_NODES, STARTS_SENTENCE = range(36, 42)
+TABLE_SIZE: Final = 42
 
 NUM_DIRECT: Final = 0x10000
 """Code points whose mark and root child stand in arrays."""
@@ -110,7 +99,7 @@ def _mark_of(table: AddressTable, char: int) -> int:
 
 
 @kernel
-def _child(table: AddressTable, node: int, char: int) -> int:
+def child_of(table: AddressTable, node: int, char: int) -> int:
     """Return the node that a character leads to; -1 for none."""
     if node == 0 and char < NUM_DIRECT:
         return int(int32_at(table[ROOT_CHILDREN])[char])
@@ -148,19 +137,19 @@ def after_char(table: AddressTable, place: int, char: int, found: Int64Array, nu
     if context < 0:
         if not uint8_at(table[OPENS_WORDS])[node]:
             return num
-        child = _child(table, 0, char)
+        child = child_of(table, 0, char)
         own_context = int32_at(table[CONTEXTS])[node]
         return _offer_node(table, found, num, own_context, child)
     before = int32_at(table[OWN_LABELS])[node]
     is_joined = _is_ascii_letter(before) and _is_ascii_letter(char)
     if table[IS_ANY]:
-        num = _offer_node(table, found, num, context, _child(table, node, char))
+        num = _offer_node(table, found, num, context, child_of(table, node, char))
         if _is_whole(table, node) and not is_joined:
-            num = _offer_node(table, found, num, context, _child(table, 0, char))
+            num = _offer_node(table, found, num, context, child_of(table, 0, char))
         return num
     links, cut_ranks = int32_at(table[LINKS]), int32_at(table[CUT_RANKS])
     while True:
-        child = _child(table, node, char)
+        child = child_of(table, node, char)
         if child >= 0:
             return num if node == 0 and is_joined else _offer_node(table, found, num, context, child)
         if node == 0 or cut_ranks[node] > table[N_WORDS]:
@@ -189,7 +178,7 @@ def _offer(found: Int64Array, num: int, place: int) -> int:
 
 
 @kernel
-def _after_byte(
+def after_byte(
     table: AddressTable, places: Int64Array, num: int, part: int, byte: int, found: Int64Array
 ) -> tuple[int, int]:
     """Write the places that a byte leads to into ``found``; return their number and the bytes of the open character.
@@ -345,7 +334,7 @@ def step(table: AddressTable, readings: Int64Array, token: int, budget: int, fou
     if starts[token] == starts[token + 1]:
         return 0
     for at in range(starts[token], starts[token + 1]):
-        num, part = _after_byte(table, places, num, part, data[at], after)
+        num, part = after_byte(table, places, num, part, data[at], after)
         if num == 0:
             return 0
         places, after = after, places
@@ -485,7 +474,7 @@ def collect_in_word(
         for at in range(table[NUM_CHARS]):
             if chars[at] > 122:
                 break
-            if _is_ascii_letter(chars[at]) and _child(table, node, chars[at]) < 0:
+            if _is_ascii_letter(chars[at]) and child_of(table, node, chars[at]) < 0:
                 num = _collect(table, row, found, 0, budget, int32_at(table[CHAR_NODES])[at], toggles, num, scratch)
     return _collect_parts(table, row, place, budget, counts, toggles, num)
 
@@ -595,7 +584,7 @@ def _leads_to(table: AddressTable, node: int, char: int, target: int) -> bool:
     """Return whether longest match goes on from a node to ``target`` with a character."""
     links, cut_ranks = int32_at(table[LINKS]), int32_at(table[CUT_RANKS])
     while node >= 0:
-        child = _child(table, node, char)
+        child = child_of(table, node, char)
         if child >= 0:
             return bool(child == target)
         if cut_ranks[node] > table[N_WORDS]:

@@ -78,6 +78,7 @@ class SegmentedText:
                 self.gap_targets[number * len(marks) + places[ord(char)]] = target
         self.is_complete = np.asarray([state.is_complete for state in states], dtype=np.uint8)
         self.opens_words = np.asarray([state.word_may_start for state in states], dtype=np.uint8)
+        self.starts_sentence = np.asarray([state.starts_sentence for state in states], dtype=np.uint8)
         self.contexts = np.asarray([state.context for state in states], dtype=np.int32)
         self.after_word = np.asarray([ends.after_word for ends in self.gaps.contexts], dtype=np.int32)
         self.mark_numbers = np.zeros(kernels.NUM_DIRECT, dtype=np.uint8)
@@ -95,6 +96,8 @@ class SegmentedText:
             kernels.EDGE_START: trie.edge_start,
             kernels.LABELS: trie.labels,
             kernels.CHILDREN: trie.children,
+            kernels.PARENTS: trie.parents,
+            kernels.DEPTHS_OF_NODES: trie.depths,
             kernels.OWN_LABELS: trie.own_labels,
             kernels.RANKS: trie.ranks,
             kernels.LINKS: trie.links,
@@ -104,6 +107,7 @@ class SegmentedText:
             kernels.GAP_TARGETS: self.gap_targets,
             kernels.IS_COMPLETE: self.is_complete,
             kernels.OPENS_WORDS: self.opens_words,
+            kernels.STARTS_SENTENCE: self.starts_sentence,
             kernels.CONTEXTS: self.contexts,
             kernels.AFTER_WORD: self.after_word,
             kernels.SYMBOLS: tokens.symbols,
@@ -157,15 +161,15 @@ class SegmentedStates:
     def __init__(self, text: SegmentedText, n_words: int) -> None:
         self.text, self.n_words = text, n_words
         self.words, self.overlay = text.words, text.overlay
-        self._table = text.table.copy()
+        self.table = text.table.copy()
         # A word of the dictionary that is not listed is beyond any N.
-        self._table[kernels.N_WORDS] = min(n_words, UNLISTED - 1)
+        self.table[kernels.N_WORDS] = min(n_words, UNLISTED - 1)
         self._to_end = self._measure_nodes()
         self._gap_to_end = self._measure_gaps()
         self._counts = np.zeros((2, max(len(text.tokens.parts), 1)), dtype=np.int32)
-        kernels.count_parts(self._table, self._counts)
+        kernels.count_parts(self.table, self._counts)
         self._part_counts = self._counts[1].copy()
-        self._table[kernels.PART_COUNTS] = address_of(self._part_counts)
+        self.table[kernels.PART_COUNTS] = address_of(self._part_counts)
         self._counts[:] = 0
         self.start: State = (_reading_of(text.gaps.start, 0),)
         self._no_row = np.zeros((self.words.num_tokens + 31) // 32, dtype=np.int32)
@@ -212,7 +216,7 @@ class SegmentedStates:
             return ()
         found = np.empty(kernels.MAX_PLACES, dtype=np.int64)
         readings = np.asarray(state, dtype=np.int64)
-        num = kernels.step(self._table, readings, token, budget if self.is_bound_by(budget) else NO_BUDGET, found)
+        num = kernels.step(self.table, readings, token, budget if self.is_bound_by(budget) else NO_BUDGET, found)
         return (int(found[0]),) if num == 1 else tuple(sorted(found[:num].tolist()))
 
     def can_stop(self, state: State) -> bool:
@@ -240,7 +244,7 @@ class SegmentedStates:
     def tokens_to_end(self, state: State) -> int | None:
         """Return how few tokens complete a text from a state; None where none do."""
         readings = np.asarray(state, dtype=np.int64)
-        fewest = int(kernels.tokens_to_end(self._table, readings))
+        fewest = int(kernels.tokens_to_end(self.table, readings))
         return None if fewest >= NEVER_ENDS else fewest
 
     def begin(self, place: int | None) -> State:
@@ -268,13 +272,13 @@ class SegmentedStates:
 
     def gap_after(self, reading: int) -> int | None:
         """Return the reading after the word of one: itself between words; None where the word is not whole."""
-        state = -1 if _part_of(reading) else int(kernels.gap_state_of(self._table, _place_of(reading)))
+        state = -1 if _part_of(reading) else int(kernels.gap_state_of(self.table, _place_of(reading)))
         return None if state < 0 else _reading_of(state, 0)
 
     def _is_complete(self, reading: int) -> bool:
         if _part_of(reading):
             return False
-        state = kernels.gap_state_of(self._table, _place_of(reading))
+        state = kernels.gap_state_of(self.table, _place_of(reading))
         return state >= 0 and bool(self.text.is_complete[state])
 
     def _make(self, reading: int, budget: int) -> _Mask:
@@ -304,40 +308,42 @@ class SegmentedStates:
         place, is_complete = _place_of(reading), self._is_complete(reading)
         if _part_of(reading):
             tokens = self.text.tokens.continuing
-            num = kernels.collect_tokens(self._table, self._no_row, reading, budget, tokens, self._toggles)
+            num = kernels.collect_tokens(self.table, self._no_row, reading, budget, tokens, self._toggles)
             return _Mask(self._no_row, self._toggles[:num].copy(), is_complete)
         if _context_of(place) < 0:
             return _Mask(self._gap_row(place, budget), NO_TOKENS, is_complete)
         node = _node_of(place)
         if not self.text.is_any and (link := int(self.text.trie.links[node])) > 0:
-            if self.text.trie.cut_ranks[node] > self._table[kernels.N_WORDS]:
+            if self.text.trie.cut_ranks[node] > self.table[kernels.N_WORDS]:
                 base = _Mask(self._no_row, NO_TOKENS, False)
             else:
                 base = self._cached(_reading_of(_place_in_word(_context_of(place), link), 0), budget)
             row = self._base_row
             kernels.fill_row(row, base.row, base.toggles, NO_TOKENS, False)
         else:
-            gap_state = kernels.gap_state_of(self._table, place)
+            gap_state = kernels.gap_state_of(self.table, place)
             row = self._no_row if gap_state < 0 else self._gap_row(gap_state, budget)
             base = _Mask(row, NO_TOKENS, False)
-        num = kernels.collect_in_word(self._table, row, place, budget, self._toggles, self._counts, self._scratch)
+        num = kernels.collect_in_word(self.table, row, place, budget, self._toggles, self._counts, self._scratch)
         return _Mask(base.row, np.concatenate((base.toggles, self._toggles[:num])), is_complete)
 
     def _gap_row(self, state: int, budget: int) -> Int32Array:
         """Return the row of a gap state, made on first use.
 
-        The first one of all looks at every token; the others differ from it in tokens with marks.
+        That after a word looks at every token; the others differ from it in tokens with marks.
         """
         row = self._rows.get((state, budget))
         if row is None:
-            reading, first = _reading_of(state, 0), int(self.text.after_word[0])
+            # Only near the end of a budget it matters to a word what is open around it.
+            context = 0 if budget == NO_BUDGET else self.text.contexts[state]
+            reading, first = _reading_of(state, 0), int(self.text.after_word[context])
             if state == first:
                 base = self._no_row
-                num = kernels.collect_all(self._table, base, state, budget, self._toggles, self._scratch)
+                num = kernels.collect_all(self.table, base, state, budget, self._toggles, self._scratch)
             else:
                 base = self._gap_row(first, budget) if self.text.opens_words[state] else self._no_row
                 tokens = self.text.with_marks
-                num = kernels.collect_tokens(self._table, base, reading, budget, tokens, self._toggles)
+                num = kernels.collect_tokens(self.table, base, reading, budget, tokens, self._toggles)
             row = np.empty_like(self._no_row)
             kernels.fill_row(row, base, self._toggles[:num], NO_TOKENS, False)
             self._rows[state, budget] = row
@@ -347,10 +353,10 @@ class SegmentedStates:
         """Return how few tokens lead from each node to the end of a word, uint8."""
         trie = self.text.trie
         ranks = trie.ranks if self.text.is_any else trie.whole_ranks
-        to_end = np.where(ranks <= self._table[kernels.N_WORDS], 0, kernels.FAR).astype(np.uint8)
+        to_end = np.where(ranks <= self.table[kernels.N_WORDS], 0, kernels.FAR).astype(np.uint8)
         to_end[0] = kernels.FAR
-        self._table[kernels.TO_END] = address_of(to_end)
-        kernels.measure_nodes(self._table, trie.num_nodes, self.text.edge_tokens)
+        self.table[kernels.TO_END] = address_of(to_end)
+        kernels.measure_nodes(self.table, trie.num_nodes, self.text.edge_tokens)
         return to_end
 
     def _measure_gaps(self) -> Int32Array:
@@ -368,7 +374,7 @@ class SegmentedStates:
                 to_end = np.minimum(to_end, words).astype(np.int32)
             if np.array_equal(before, to_end):
                 break
-        self._table[kernels.GAP_TO_END] = address_of(to_end)
+        self.table[kernels.GAP_TO_END] = address_of(to_end)
         reached, nodes = to_end[to_end < NEVER_ENDS], self._to_end[self._to_end != kernels.FAR]
         # Of a character that is not whole, at most its other bytes come first.
         self._longest_distance = int(reached.max(initial=0)) + int(nodes.max(initial=0)) + 4

@@ -16,6 +16,7 @@ from vocab.errors import StructureError
 from vocab.matching.controlled import ControlledStates
 from vocab.matching.controls import Controls
 from vocab.matching.mask_kernels import NO_BUDGET
+from vocab.matching.segmented.controlled import control
 from vocab.matching.segmented.states import PlainStates
 from vocab.matching.structure.graph import NO_LIMIT, Graph
 from vocab.matching.structure.needs import ENDLESS, Need, measure
@@ -162,7 +163,7 @@ class StructuredList:
     def string_states(self) -> tuple[PlainStates | ControlledStates, ...]:
         """Return the states of strings by kind, for one text."""
         return tuple(
-            ControlledStates(states, _controls_of(kind)) if kind.is_controlled else states
+            control(states, _controls_of(kind)) if kind.is_controlled else states
             for states, kind in zip(self.lists, self.kinds, strict=True)
         )
 

@@ -1,0 +1,255 @@
+"""The states of a text without spaces that an author controls; its words are counted as longest match finds them.
+
+Words end in the middle of tokens, several in one. So a mask is that of the list, of which ``counting.limit`` clears the
+tokens beyond what the author asks. As in ``vocab.matching.controlled``, a limit that would empty a mask is loosened.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import Any, Final
+
+import numpy as np
+
+from vocab.arrays.byte_trie import Int32Array
+from vocab.matching.controlled import NO_WORDS, REST_WORDS, ControlledStates
+from vocab.matching.controls import UNLIMITED, Controls, Progress
+from vocab.matching.mask_kernels import set_token_bits
+from vocab.matching.masks import NO_TOKENS
+from vocab.matching.segmented import counting, kernels
+from vocab.matching.segmented.states import PlainStates, SegmentedStates
+from vocab.matching.states import State
+
+MAX_MASKS: Final = 256
+"""Limited masks cached by one text: each takes some milliseconds and the bytes of a row."""
+
+
+class SegmentedControls(ControlledStates):
+    """``SegmentedStates`` of longest match under the controls of one request; not thread-safe."""
+
+    def __init__(self, states: SegmentedStates, controls: Controls) -> None:
+        # What is inherited asks nothing of it that only spaced texts have.
+        self._states: Any = states
+        self._own, self._controls = states, controls
+        self.words, self.overlay = states.words, states.overlay
+        self._all_used = tuple(one.count for one in controls.must_use)
+        num_wanted, spacing = len(controls.must_use), controls.new_words.spacing if controls.new_words else 0
+        self._first = Progress(spacing, 0, 0, (0,) * num_wanted, (REST_WORDS,) * num_wanted)
+        self._header = 4 + 2 * num_wanted
+        self._num_tokens = controls.num_tokens
+        self._all = states
+        if controls.new_words is not None and controls.new_words.n_words > states.n_words:
+            self._all = SegmentedStates(states.text, controls.new_words.n_words)
+        self._needs = _needs_of(states)
+        ranks = states.text.trie.ranks
+        self._wanted = [
+            [self._spelled(int(node)) for node in np.flatnonzero(np.isin(ranks, one.ranks))]
+            for one in controls.must_use
+        ]
+        self._masks: OrderedDict[tuple[int, ...], Int32Array] = OrderedDict()
+        self._scratch = np.zeros((states.words.num_tokens + 31) // 32, dtype=np.int32)
+
+    def begin(self, place: int | None) -> State:
+        """Return the state after what a client wrote, as ``ListStates.begin``; a sentence begun there counts."""
+        [reading] = readings = self._own.begin(place)
+        starts = self._own.text.starts_sentence[kernels.node_of(kernels.place_of(reading))]
+        return self._first._replace(num_sentences=int(not starts)).pack(readings)
+
+    def fill(self, out: Int32Array, state: State, budget: int, stops: Int32Array = NO_TOKENS) -> None:
+        """Write the mask of a state under the controls, as ``ListStates.fill``."""
+        progress, readings = Progress.unpack(state, len(self._all_used))
+        after = self._after_word(progress, readings)
+        may_stop = self._may_stop(after) and self._is_complete(progress, readings)
+        missing = self._missing(after)
+        is_forced = any(missing) and self._is_due(missing, after, budget)
+        self._fill_limited(out, progress, after, readings[0], budget, any(missing))
+        if is_forced:
+            self._force(out, readings[0], missing)
+        if may_stop and not is_forced:
+            set_token_bits(out, stops, True)
+        if not out.any():
+            if not may_stop:
+                self._all.fill(out, readings, budget)
+            set_token_bits(out, stops, self._is_complete(progress, readings))
+
+    def target(self, state: State, token: int, budget: int) -> State:
+        """Return the state that a token leads to under the controls, as ``ListStates.target``."""
+        progress, readings = Progress.unpack(state, len(self._all_used))
+        found = self._all.target(readings, token, budget)
+        if not found:
+            return ()
+        self.fill(self._scratch, state, budget)
+        if not self._scratch[token >> 5] >> np.int32(token & 31) & 1:
+            return ()
+        events = np.empty(counting.MAX_EVENTS, dtype=np.int64)
+        num, _ = counting.follow(self._all.table, readings[0], token, events)
+        return self._count(progress, events[:num].tolist()).pack(found)
+
+    def _fill_limited(
+        self, out: Int32Array, progress: Progress, after: Progress, reading: int, budget: int, needs_more: bool
+    ) -> None:
+        """Write the mask of the list, less the tokens beyond the author's limits."""
+        controls, new = self._controls, self._controls.new_words
+        room = self._own.text.tokens.max_chars
+        words_left = min(controls.max_sentence_words - progress.num_words, room)
+        sentences_left = min(controls.max_sentences - progress.num_sentences, room)
+        new_left = 0 if new is None else min(new.max_words - len(progress.introduced), room)
+        is_near = (
+            controls.max_sentence_words - after.num_words <= room or sentences_left < room or self._all is not self._own
+        )
+        if not is_near:
+            self._own.fill(out, (reading,), budget)
+            return
+        since = 0 if new is None else progress.since_new
+        limits = (words_left, min(controls.max_sentence_words, room), sentences_left, since, 0, new_left, 0, needs_more)
+        key = (reading, budget if self._all.is_bound_by(budget) else -1, *limits, *progress.introduced)
+        known = self._masks.get(key)
+        if known is None:
+            values = np.asarray(limits, dtype=np.int64)
+            values[counting.SPACING] = 0 if new is None else new.spacing
+            values[counting.OLD_WORDS] = self._own.n_words
+            self._all.fill(out, (reading,), budget)
+            counting.limit(
+                self._all.table,
+                int(self._own.table[kernels.TO_END]),
+                self._needs,
+                out,
+                reading,
+                values,
+                np.asarray(progress.introduced, dtype=np.int64),
+            )
+            self._masks[key] = out.copy()
+            if len(self._masks) > MAX_MASKS:
+                self._masks.popitem(last=False)
+            return
+        out[:] = known
+
+    def _is_due(self, missing: list[int], after: Progress, budget: int) -> bool:
+        """Return whether a required word must come now: by pace, by budget, or as the last words of the text."""
+        controls = self._controls
+        words_left = controls.max_sentence_words - after.num_words
+        is_last_place = after.num_sentences >= controls.max_sentences and words_left <= sum(missing)
+        return is_last_place or self._n_words_when_due(missing, budget) == NO_WORDS
+
+    def _force(self, out: Int32Array, reading: int, missing: Iterable[int]) -> None:
+        """Leave only the tokens towards required words in a mask; where there are none, those that end the open run."""
+        tokens = [
+            token
+            for words, num in zip(self._wanted, missing, strict=True)
+            if num
+            for word in words
+            for begun in range(len(word))
+            for token in self._tokens_after(reading, word, begun)
+            if out[token >> 5] >> np.int32(token & 31) & 1 and self._leads_to(reading, token, word)
+        ]
+        before = out.copy()
+        out[:] = 0
+        if not tokens and kernels.context_of(kernels.place_of(reading)) >= 0:
+            marks = self._own.text.with_marks
+            out_tokens = marks[(before[marks >> 5] >> (marks & 31)) & 1 != 0]
+            tokens = [token for token in out_tokens.tolist() if self._ends_run(reading, token)]
+        if tokens:
+            set_token_bits(out, np.asarray(tokens, dtype=np.int32), True)
+        else:
+            out[:] = before
+
+    def _tokens_after(self, reading: int, word: tuple[int, ...], num_begun: int) -> list[int]:
+        """Return the tokens that go on with a word, of which so many characters were written."""
+        place, trie = kernels.place_of(reading), self._own.text.trie
+        labels, node = trie.own_labels, kernels.node_of(place) if kernels.context_of(place) >= 0 else 0
+        # The open rest may be such a beginning, or end with one.
+        while num_begun and node > 0 and node != word[num_begun - 1]:
+            node = int(trie.links[node])
+        if num_begun and node <= 0:
+            return []
+        return self._own.text.tokens.beginning_of(int(labels[node]) for node in word[num_begun:])
+
+    def _leads_to(self, reading: int, token: int, word: tuple[int, ...]) -> bool:
+        """Return whether a token leads to a node on the way to a word that begins where the open one may end."""
+        [target] = self._all.target((reading,), token, -1) or (-1,)
+        if target < 0:
+            return False
+        place = kernels.place_of(target)
+        node, part = kernels.node_of(place), kernels.part_of(target)
+        return kernels.context_of(place) >= 0 and (part != 0 or node in word)
+
+    def _ends_run(self, reading: int, token: int) -> bool:
+        """Return whether a token leads to a place between words."""
+        [target] = self._all.target((reading,), token, -1) or (-1,)
+        return target >= 0 and not kernels.part_of(target) and kernels.context_of(kernels.place_of(target)) < 0
+
+    def _is_complete(self, progress: Progress, readings: State) -> bool:  # noqa: ARG002
+        return self._all.can_stop(readings)
+
+    def _after_word(self, progress: Progress, readings: State) -> Progress:
+        """Return the progress if the open words end here."""
+        place = kernels.place_of(readings[0])
+        if kernels.part_of(readings[0]) or kernels.context_of(place) < 0:
+            return progress
+        node = kernels.node_of(place)
+        events = np.empty(counting.MAX_EVENTS, dtype=np.int64)
+        length = int(self._own.text.trie.depths[node])
+        num = counting.words_of(self._all.table, node, length, events, 0)
+        return self._count(progress, events[:num].tolist())
+
+    def _count(self, progress: Progress, events: Iterable[int]) -> Progress:
+        """Return the progress after words that ended, by rank, and sentences that began."""
+        spacing = self._first.since_new
+        for rank in events:
+            if rank == counting.SENTENCE_BEGINS:
+                progress = progress._replace(num_sentences=progress.num_sentences + 1, num_words=0)
+                continue
+            uses = [rank in one.ranks for one in self._controls.must_use]
+            is_new = rank > self._own.n_words and rank not in progress.introduced
+            progress = progress._replace(
+                since_new=0 if is_new else min(progress.since_new + 1, spacing),
+                num_words=progress.num_words + 1,
+                used=tuple(num + use for num, use in zip(progress.used, uses, strict=True)),
+                introduced=(*progress.introduced, rank) if is_new else progress.introduced,
+            )
+        return progress
+
+    def _cost_of(self, ranks: tuple[int, ...]) -> int:
+        """Return how many tokens one of these words takes at most."""
+        index = next(i for i, one in enumerate(self._controls.must_use) if one.ranks == ranks)
+        tokens = self._own.text.tokens
+        labels = self._own.text.trie.own_labels
+        return max(
+            (sum(tokens.fewest_tokens(int(labels[n]))[0] for n in word) for word in self._wanted[index]), default=0
+        )
+
+    def _spelled(self, node: int) -> tuple[int, ...]:
+        """Return the nodes from the root to one, without the root."""
+        path, parents = [node], self._own.text.trie.parents
+        while (parent := int(parents[path[-1]])) > 0:
+            path.append(parent)
+        return tuple(reversed(path))
+
+
+def control(states: PlainStates, controls: Controls) -> ControlledStates:
+    """Return the states of one text under the controls of its author."""
+    return (
+        SegmentedControls(states, controls)
+        if isinstance(states, SegmentedStates)
+        else ControlledStates(states, controls)
+    )
+
+
+def _needs_of(states: SegmentedStates) -> kernels.Int64Array:
+    """Return, by gap state, how few words must come before the sentence may end, and sentences before the text may.
+
+    int64 (2, gap states).
+    """
+    text = states.text
+    complete, starts, opens = (one.astype(bool) for one in (text.is_complete, text.starts_sentence, text.opens_words))
+    targets = text.gap_targets.reshape(len(complete), -1)
+    after_word = text.after_word[text.contexts]
+    far = UNLIMITED // 2
+    needs = np.stack([np.where(complete | starts, 0, far), np.where(complete, 0, far)]).astype(np.int64)
+    while True:
+        before = needs.copy()
+        for row, cost in ((0, np.ones(len(complete), dtype=np.int64)), (1, starts.astype(np.int64))):
+            by_marks = np.where(targets >= 0, needs[row][targets], far).min(axis=1, initial=far)
+            by_words = np.where(opens, needs[row][after_word] + cost, far)
+            needs[row] = np.minimum(needs[row], np.minimum(by_marks, by_words))
+        if np.array_equal(before, needs):
+            return needs
