@@ -56,7 +56,8 @@ class TestBuiltInLists:
             group_by_lemma(load_word_list(lang, None))
 
     def test_most_languages_have_lemmas(self) -> None:
-        assert set(known_languages(None)) - set(lemma_languages()) == {"bn", "ko", "ta", "ur", "vi"}
+        without = set(known_languages(None)) - set(lemma_languages())
+        assert without - {"zh", "zh-Hant", "ja", "th"} == {"bn", "ko", "ta", "ur", "vi"}
 
 
 class TestGrouping:
