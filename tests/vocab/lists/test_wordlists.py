@@ -218,9 +218,7 @@ class TestNames:
         assert opened == {name: [] for name in NO_NAMES}
 
     @pytest.mark.parametrize("name", ["lo", "km", "my", "yue-HK"])
-    def test_a_language_without_a_dictionary_is_refused_even_with_a_file(
-        self, tmp_path: Path, name: str
-    ) -> None:
+    def test_a_language_without_a_dictionary_is_refused_even_with_a_file(self, tmp_path: Path, name: str) -> None:
         (tmp_path / f"{name}.txt").write_text("word")
         with pytest.raises(UnsupportedScriptError, match="without spaces"):
             load_word_list(name, tmp_path)
