@@ -16,7 +16,7 @@ from vocab.errors import InvalidWordListError, OptionsError, WordListError
 from vocab.lists.entries import clean_words
 from vocab.lists.levels import BANDS, language_of_level
 from vocab.lists.wordlists import NO_LANGUAGE, AskedSource, Unit, check_language, language_of, unspaced_language
-from vocab.marks import APOSTROPHES, CLOSE_MARKS, OPEN_MARKS, POSSESSIVE_LETTER
+from vocab.marks import APOSTROPHES, CLOSE_MARKS, OPEN_MARKS, POSSESSIVE_LETTER, unspaced_marks
 from vocab.options import Case, End, Layout, Punctuation, Segmentation
 from vocab.text.forms import ELISION_LANGUAGES, POSSESSIVE_LANGUAGES
 
@@ -213,7 +213,7 @@ def without_bad_words(spec: VocabularySpec, bad_words: list[str]) -> VocabularyS
     """
     language = language_of(spec.lang or NO_LANGUAGE)
     for index, word in enumerate(bad_words):
-        if fault := _not_one_word(word.strip(), language):
+        if fault := _not_one_word(word.strip(), language, spec.segmentation):
             raise BadRequestError(
                 f"'bad_words[{index}]' must be a single word with a vocabulary, whose texts are kept free of it by "
                 f"leaving it out of the list; this one {fault}.",
@@ -228,12 +228,15 @@ def without_bad_words(spec: VocabularySpec, bad_words: list[str]) -> VocabularyS
     return less
 
 
-def _not_one_word(text: str, language: str) -> str | None:
+def _not_one_word(text: str, language: str, segmentation: Segmentation) -> str | None:
     """Return why excluding a word from a list would not keep it out of a text; None if it would."""
     if not any(map(str.isalpha, text)):
         return "has no letter"
-    if any(char.isspace() or char in CLOSE_MARKS + OPEN_MARKS for char in text):
+    marks = unspaced_marks(language)
+    if any(char.isspace() or char in CLOSE_MARKS + OPEN_MARKS or char in marks for char in text):
         return "has a blank or a mark"
+    if marks and segmentation == "any" and len(text) > 1:
+        return "may be written as several words, for 'vocab.segmentation' is 'any'"
     has_apostrophe = any(mark in text for mark in APOSTROPHES)
     if language in ELISION_LANGUAGES and has_apostrophe:
         return "has an apostrophe, after which another word begins"
