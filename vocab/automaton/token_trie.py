@@ -117,9 +117,13 @@ class TokenTrie:
         """Return how many characters the longest token has."""
         return int(self.depths.max(initial=0))
 
-    def beginning_of(self, chars: Iterable[int]) -> list[int]:
-        """Return the tokens that begin a text of these characters, whole or in part."""
+    def beginning_of(self, chars: Iterable[int], part: int = 0) -> list[int]:
+        """Return the tokens that begin a text of these characters, of whose first one some bytes were read."""
         spelled = "".join(map(chr, chars)).encode()
+        read = part.to_bytes(MAX_CHAR_BYTES, "big").lstrip(b"\x00")
+        if not spelled.startswith(read):
+            return []
+        spelled = spelled[len(read) :]
         return [self.by_bytes[spelled[:end]] for end in range(1, len(spelled) + 1) if spelled[:end] in self.by_bytes]
 
     def fewest_tokens(self, char: int) -> list[int]:

@@ -92,7 +92,7 @@ class SegmentedControls(ControlledStates):
         room = self._own.text.tokens.max_chars
         words_left = min(controls.max_sentence_words - progress.num_words, room)
         sentences_left = min(controls.max_sentences - progress.num_sentences, room)
-        new_left = 0 if new is None else min(new.max_words - len(progress.introduced), room)
+        new_left = 0 if new is None else max(min(new.max_words - len(progress.introduced), room), 0)
         is_near = (
             controls.max_sentence_words - after.num_words <= room or sentences_left < room or self._all is not self._own
         )
@@ -110,12 +110,13 @@ class SegmentedControls(ControlledStates):
             self._all.fill(out, (reading,), budget)
             counting.limit(
                 self._all.table,
-                int(self._own.table[kernels.TO_END]),
+                self._own.table,
                 self._needs,
                 out,
                 reading,
                 values,
                 np.asarray(progress.introduced, dtype=np.int64),
+                self._nodes_of(progress.introduced),
             )
             self._masks[key] = out.copy()
             if len(self._masks) > MAX_MASKS:
@@ -132,15 +133,18 @@ class SegmentedControls(ControlledStates):
 
     def _force(self, out: Int32Array, reading: int, missing: Iterable[int]) -> None:
         """Leave only the tokens towards required words in a mask; where there are none, those that end the open run."""
-        tokens = [
-            token
-            for words, num in zip(self._wanted, missing, strict=True)
-            if num
-            for word in words
-            for begun in range(len(word))
-            for token in self._tokens_after(reading, word, begun)
-            if out[token >> 5] >> np.int32(token & 31) & 1 and self._leads_to(reading, token, word)
-        ]
+        tokens: list[int] = []
+        longest = max((len(word) for words in self._wanted for word in words), default=0)
+        # One that was begun goes on.
+        for num_begun in range(longest - 1, -1, -1):
+            tokens = tokens or [
+                token
+                for words, num in zip(self._wanted, missing, strict=True)
+                for word in words
+                if num and num_begun < len(word)
+                for token in self._tokens_after(reading, word, num_begun)
+                if out[token >> 5] >> np.int32(token & 31) & 1 and self._leads_to(reading, token, word)
+            ]
         before = out.copy()
         out[:] = 0
         if not tokens and kernels.context_of(kernels.place_of(reading)) >= 0:
@@ -161,7 +165,7 @@ class SegmentedControls(ControlledStates):
             node = int(trie.links[node])
         if num_begun and node <= 0:
             return []
-        return self._own.text.tokens.beginning_of(int(labels[node]) for node in word[num_begun:])
+        return self._own.text.tokens.beginning_of((labels[node] for node in word[num_begun:]), kernels.part_of(reading))
 
     def _leads_to(self, reading: int, token: int, word: tuple[int, ...]) -> bool:
         """Return whether a token leads to a node on the way to a word that begins where the open one may end."""
@@ -181,9 +185,9 @@ class SegmentedControls(ControlledStates):
         return self._all.can_stop(readings)
 
     def _after_word(self, progress: Progress, readings: State) -> Progress:
-        """Return the progress if the open words end here."""
+        """Return the progress if the open words end here; as it is where they are not whole."""
         place = kernels.place_of(readings[0])
-        if kernels.part_of(readings[0]) or kernels.context_of(place) < 0:
+        if kernels.context_of(place) < 0 or self._all.gap_after(readings[0]) is None:
             return progress
         node = kernels.node_of(place)
         events = np.empty(counting.MAX_EVENTS, dtype=np.int64)
@@ -216,6 +220,11 @@ class SegmentedControls(ControlledStates):
         return max(
             (sum(tokens.fewest_tokens(int(labels[n]))[0] for n in word) for word in self._wanted[index]), default=0
         )
+
+    def _nodes_of(self, ranks: tuple[int, ...]) -> kernels.Int64Array:
+        """Return the nodes on the ways to words of these ranks, int64."""
+        ends = np.flatnonzero(np.isin(self._own.text.trie.ranks, ranks)) if ranks else ()
+        return np.asarray([node for end in ends for node in self._spelled(int(end))], dtype=np.int64)
 
     def _spelled(self, node: int) -> tuple[int, ...]:
         """Return the nodes from the root to one, without the root."""

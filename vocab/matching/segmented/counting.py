@@ -10,6 +10,7 @@ import numpy as np
 from vocab.arrays.byte_trie import Int32Array
 from vocab.arrays.kernels import AddressTable, int32_at, kernel, uint8_at
 from vocab.automaton.compiled_list import NEVER
+from vocab.matching.mask_kernels import NEVER_ENDS, NO_BUDGET
 from vocab.matching.segmented.kernels import (
     DATA,
     DATA_START,
@@ -22,12 +23,14 @@ from vocab.matching.segmented.kernels import (
     PARENTS,
     RANKS,
     STARTS_SENTENCE,
+    TO_END,
     WHOLE_RANKS,
     Int64Array,
     after_byte,
     child_of,
     context_of,
     node_of,
+    part_distance,
     part_of,
     place_of,
     reading_of,
@@ -108,23 +111,25 @@ def follow(table: AddressTable, reading: int, token: int, events: Int64Array) ->
 @kernel
 def limit(
     table: AddressTable,
-    old_to_end: int,
+    old_table: AddressTable,
     needs_words: Int64Array,
     out: Int32Array,
     reading: int,
     limits: Int64Array,
     introduced: Int64Array,
+    nodes: Int64Array,
 ) -> None:
     """Clear the tokens of a mask that go beyond limits.
 
     Args:
         table: Of the states that allow new words, if any may come.
-        old_to_end: Address of the uint8 distances of those that allow none.
+        old_table: Of those that allow none.
         needs_words: int64 (2, gap states): how few words, and sentences, must still come to the end of the sentence.
         out: The mask, int32.
         reading: Where the text is.
         limits: int64 (``NUM_LIMITS``,).
         introduced: int64, ranks of new words that may come at any time.
+        nodes: int64, the nodes on the ways to them.
     """
     events = np.empty(MAX_EVENTS, np.int64)
     for word in range(len(out)):
@@ -133,7 +138,7 @@ def limit(
             continue
         for bit in range(32):
             if (bits >> np.int32(bit)) & 1 and not _is_within(
-                table, old_to_end, needs_words, reading, 32 * word + bit, limits, introduced, events
+                table, old_table, needs_words, reading, 32 * word + bit, limits, introduced, nodes, events
             ):
                 out[word] &= ~(np.int32(1) << np.int32(bit))
 
@@ -141,12 +146,13 @@ def limit(
 @kernel
 def _is_within(
     table: AddressTable,
-    old_to_end: int,
+    old_table: AddressTable,
     needs_words: Int64Array,
     reading: int,
     token: int,
     limits: Int64Array,
     introduced: Int64Array,
+    nodes: Int64Array,
     events: Int64Array,
 ) -> bool:
     """Return whether a token leaves a text that can keep to limits."""
@@ -174,12 +180,18 @@ def _is_within(
             since, new = 0, new - 1
         if words < 0 or sentences < 0:
             return False
+    if part_of(target):
+        # The character may begin another word, which must be an old one where there is no room for a new one.
+        places = np.full(1, place, np.int64)
+        may_be_new = since + 1 >= limits[SPACING] and new > 0
+        has_old = may_be_new or part_distance(old_table, places, 1, part_of(target), NO_BUDGET) < NEVER_ENDS
+        return bool(has_old and words >= 1 and sentences >= 1)
     if is_in_word:
         if not is_whole:
             # At least one word is still open; without room for a new one it must be one of the others.
             may_be_new = since + 1 >= limits[SPACING] and new > 0
             words -= 1
-            if not may_be_new and uint8_at(old_to_end)[node] == FAR and len(introduced) == 0:
+            if not may_be_new and uint8_at(old_table[TO_END])[node] == FAR and not _has(nodes, node):
                 return False
         return bool(words >= 0 and sentences >= 0)
     if needs_words[0, node] > words and needs_words[1, node] == 0:
