@@ -4,6 +4,7 @@ With numba's cache on disk this takes a fraction of a second, without it a minut
 """
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
@@ -38,11 +39,16 @@ def warm_up() -> None:
         for max_tokens in (None, 4):
             matcher = Matcher(ListStates(words, frame, listed.num_ranks, overlay), (_STOP,), max_tokens, min_tokens=1)
             _write(matcher, b"a b", speller, row)
-    _warm_up_segmented(speller, row)
 
 
-def _warm_up_segmented(speller: Speller, row: Int32Array) -> None:
-    """Do the same with a list of a language written without spaces, of both meanings, and with an author's controls."""
+@cache
+def warm_up_segmented() -> None:
+    """Do the same with a list of a language written without spaces, of both meanings, and with an author's controls.
+
+    Apart from ``warm_up``, for most services have no such list: without numba's cache it takes 20 s.
+    """
+    speller = byte_speller(_STOP)
+    row = np.zeros((len(speller.facts) + 31) // 32, dtype=np.int32)
     listed = WordList("zh", ("一", "一二", "三"), "inline")
     words = words_from_bytes(words_to_bytes(build_segmented(listed, speller, ReferenceWords(("四五",), ""))))
     controls = Controls(NewWords(3, 1), (), 4, 0, 2)

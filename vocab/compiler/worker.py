@@ -56,7 +56,7 @@ from vocab.compiler.jobs import (
     read_job,
     write_reply,
 )
-from vocab.compiler.warm_up import warm_up
+from vocab.compiler.warm_up import warm_up, warm_up_segmented
 from vocab.errors import ArtefactError, ChangesTooLargeError, CompileError, ListTooLargeError, VocabularyError
 from vocab.lists.lemmas import group_by_lemma
 from vocab.lists.wordlists import WordList, inline_word_list, load_word_list, unspaced_language
@@ -157,6 +157,7 @@ class ListCompiler:
             if reference is None:
                 words = build_words(word_list, self._speller, has_capitals=has_capitals)
             else:
+                warm_up_segmented()
                 words = build_segmented(word_list, self._speller, reference)
             self._store.save(words)
         listed = words.listed
