@@ -56,81 +56,18 @@ _IRREGULAR: Final = {
     "た": "たら たろ",
 }
 
-_NO_FORMS: Final = frozenset(["いい", "みたい", "て", "たり", "から", "なら", "また", "それ", "これ"])
+_NO_FORMS: Final = frozenset({"いい", "みたい", "て", "たり", "から", "なら", "また", "それ", "これ"})
 """Words of their own that some verb's forms look like."""
 
-_NO_VERBS: Final = frozenset(["そう", "こう", "どう", "もう", "ほう", "よう", "つつ", "ざつ"])
+_NO_VERBS: Final = frozenset({"そう", "こう", "どう", "もう", "ほう", "よう", "つつ", "ざつ"})
 """Words that end as verbs do."""
 
-GRAMMAR: Final = tuple(
-    [
-        "の",
-        "に",
-        "は",
-        "が",
-        "を",
-        "と",
-        "も",
-        "へ",
-        "で",
-        "や",
-        "か",
-        "から",
-        "まで",
-        "より",
-        "だけ",
-        "ね",
-        "よ",
-        "な",
-        "て",
-        "た",
-        "だ",
-        "です",
-        "ます",
-        "ない",
-        "たい",
-        "う",
-        "よう",
-        "ん",
-        "お",
-        "ご",
-        "さん",
-        "れる",
-        "られ",
-        "られる",
-        "せる",
-        "させ",
-        "させる",
-        "れ",
-        "せ",
-        "まし",
-        "ませ",
-        "ましょ",
-        "でし",
-        "でしょ",
-        "だっ",
-        "だろ",
-        "なかっ",
-        "なく",
-        "なけれ",
-        "たく",
-        "たかっ",
-        "たら",
-        "たり",
-        "ながら",
-        "けど",
-        "けれど",
-        "ので",
-        "のに",
-        "ば",
-        "って",
-        "じゃ",
-        "い",
-        "いる",
-        "いっ",
-        "とか",
-    ]
-)
+_GRAMMAR: Final = """
+    の に は が を と も へ で や か から まで より だけ ね よ な て た だ です ます ない たい う よう ん お ご さん
+    れる られ られる せる させ させる れ せ まし ませ ましょ でし でしょ だっ だろ なかっ なく なけれ
+    たく たかっ たら たり ながら けど けれど ので のに ば って じゃ い いる いっ とか
+"""
+GRAMMAR: Final = tuple(_GRAMMAR.split())
 """Particles and parts of verbs that no vocabulary names, because each text has them."""
 
 MAX_RARER: Final = 30
@@ -194,7 +131,8 @@ def _is_godan(word: str, listed: Container[str]) -> bool:
     if word[-1] not in _GODAN_ROWS or len(word) < 2:
         return False
     negative, _, past, *_ = (word[:-1] + kana for kana in _GODAN_ROWS[word[-1]])
-    return (negative in listed or negative + "ない" in listed) and (past in listed or past + "た" in listed)
+    whole_past = past + ("だ" if word[-1] in _VOICED else "た")
+    return (negative in listed or negative + "ない" in listed) and (past in listed or whole_past in listed)
 
 
 def _is_adjective(word: str, listed: Container[str]) -> bool:

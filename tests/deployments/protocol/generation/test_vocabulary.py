@@ -168,7 +168,7 @@ def test_a_vocabulary_needs_a_list(vocab: Any) -> None:
         ({"lang": "es", "source": "hunspell"}, "vocab.source", "'wordfreq'"),
         ({"lang": "es", "safe": "no"}, "vocab.safe", "true or false"),
         ({"words": ["a"], "lang": "../../etc/passwd"}, "vocab.lang", "language tag"),
-        ({"words": ["a"], "lang": "zh-Hant"}, "vocab.lang", "without spaces"),
+        ({"words": ["a"], "lang": "yue-Hant"}, "vocab.lang", "without spaces"),
         ({"lang": "es", "end": "sentence", "punctuation": "none"}, "vocab.end", "set punctuation"),
         ({"lang": "es", "extra_words": ["Ana"], "exclude_words": ["ana"]}, "vocab.extra_words", "one of them"),
         ({"words": ["b"], "extra_words": ["l’a"], "exclude_words": ["L'A"]}, "vocab.extra_words", "one of them"),
