@@ -57,11 +57,11 @@ _IRREGULAR: Final = {
     "た": "たら たろ",
 }
 
-_NO_FORMS: Final = frozenset({"いい", "みたい", "て", "たり", "から", "なら", "また", "それ", "これ"})
+_NO_FORMS: Final = frozenset({*_IRREGULAR, "みたい", "て", "たり", "から", "なら", "また", "それ", "これ"})
 """Words of their own that some verb's forms look like."""
 
-_NO_VERBS: Final = frozenset({"そう", "こう", "どう", "もう", "ほう", "よう", "つつ", "ざつ"})
-"""Words that end as verbs do."""
+_NO_VERBS: Final = frozenset({"そう", "こう", "どう", "もう", "ほう", "よう", "つつ", "ざつ", "なく"})
+"""Words that end as verbs do; なく is mostly that of ない."""
 
 _GRAMMAR: Final = """
     の に は が を と も へ で や か から まで より だけ ね よ な て た だ です ます ない たい う よう ん お ご さん

@@ -99,4 +99,7 @@ def test_by_lemma_a_thousand_words_have_all_their_forms() -> None:
     assert grouped.ranks is not None
     first = set(grouped.up_to(1_000).words)
     assert {"食べる", "食べ", "行く", "行っ", "行か", "書く", "書い", "大きい", "大きく"} <= first
+    ranks = {word: rank for rank, word in grouped.ranked()}
+    assert len({ranks[word] for word in ("ない", "なく", "なかっ", "なけれ")}) == 1
+    assert ranks["いい"] == ranks["よく"] and ranks["なか"] > ranks["ない"]
     assert set(grouped.words) == set(load_word_list("ja", None).words)
