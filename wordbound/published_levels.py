@@ -3,13 +3,14 @@
 import csv
 import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from vocab.documents.zipped import Zipped
 from vocab.errors import DocumentError, InvalidWordListError
 from vocab.lists.entries import clean_entry
+from vocab.lists.japanese import GRAMMAR, forms_of
 from vocab.lists.levels import (
     MAX_FILE_BYTES,
     Family,
@@ -18,6 +19,13 @@ from vocab.lists.levels import (
 
 _WORD_COLUMNS: Final = ("headword", "lemma", "word", "words")
 _LEVEL_COLUMNS: Final = ("cefr", "cefr level", "cefr levels", "level", "grade")
+_UNSPACED_WORD_COLUMNS: Final = {
+    "zh": ("simplified", "hanzi", "word", "chinese"),
+    "zh-Hant": ("traditional", "hanzi", "word", "chinese"),
+    "ja": ("expression", "word", "kanji", "vocabulary"),
+}
+_TAG_COLUMNS: Final = ("level", "hsk", "hsk level", "hsk_level", "jlpt", "jlpt level", "jlpt_level", "tags")
+
 _NGSL_BAND: Final = 1_000
 """Words of each level of the NGSL, whose table has their order and no levels."""
 
@@ -54,6 +62,7 @@ def level_rows(
     forms: Mapping[str, Sequence[str]],
     word_column: str | None = None,
     level_column: str | None = None,
+    language: str = "",
 ) -> list[LevelRow]:
     """Return the words of a published table with their levels, the lowest level first.
 
@@ -64,6 +73,7 @@ def level_rows(
         family: Whose it is.
         forms: Other forms of a word, by the word.
         word_column, level_column: Names of columns, where they are not the usual ones.
+        language: Of the words; decides on the columns and cells of Chinese and Japanese tables.
 
     Raises:
         DocumentError: A column is missing, or there is no word with a level.
@@ -71,21 +81,21 @@ def level_rows(
     """
     if not table:
         raise DocumentError("an empty table")
-    word_at = _column(table[0], word_column, _WORD_COLUMNS)
+    word_at = _column(table[0], word_column, _UNSPACED_WORD_COLUMNS.get(language, _WORD_COLUMNS))
     level_at = None
     if family.levels and not (family.name == "ngsl" and level_column is None):
-        level_at = _column(table[0], level_column, _LEVEL_COLUMNS)
+        level_at = _column(table[0], level_column, _TAG_COLUMNS if family.name in _LEVEL_CELLS else _LEVEL_COLUMNS)
     best: dict[str, int] = {}
     for number, row in enumerate(table[1:]):
         place = 0
         if level_at is not None:
-            level = _cell(row, level_at)
-            if level not in family.levels:
+            levels_of_row = _levels_of(_cell(row, level_at), family)
+            if not levels_of_row:
                 continue
-            place = family.levels.index(level)
+            place = min(levels_of_row)
         elif family.levels:
             place = min(number // _NGSL_BAND, len(family.levels) - 1)
-        for part in _cell(row, word_at).split("/"):
+        for part in _words_of(_cell(row, word_at), language):
             try:
                 word = clean_entry(part)
             except InvalidWordListError as error:
@@ -101,9 +111,61 @@ def level_rows(
     ]
 
 
+def with_japanese_forms(rows: Sequence[LevelRow], listed: Container[str]) -> list[LevelRow]:
+    """Return rows of Japanese words with the forms of verbs and adjectives, and before them the grammar's words.
+
+    Vocabularies have dictionary forms only, and neither particles nor the endings that a text cuts off as words.
+
+    Args:
+        rows: The lowest level first.
+        listed: The words of the reference dictionary.
+    """
+    inflected = [row._replace(forms=tuple(dict.fromkeys((*row.forms, *forms_of(row.word, listed))))) for row in rows]
+    named = {row.word for row in rows}
+    grammar = [LevelRow(word, rows[0].level) for word in GRAMMAR if word in listed and word not in named]
+    return [*grammar, *inflected]
+
+
 def word_families(table: Sequence[Row]) -> dict[str, list[str]]:
     """Map each word to its other forms, from rows of a word and its forms; blank cells do not count."""
     return {row[0].strip(): [cell for cell in map(str.strip, row[1:]) if cell] for row in table if row}
+
+
+_LEVEL_CELLS: Final = {
+    "hsk2": re.compile(r"(?:old-|^(?:hsk)?[ _]?(?:2\.0)?[ _-]*(?:level|band)?[ _-]*)([1-6])(?![\d.])"),
+    "hsk3": re.compile(r"(?:new-|^(?:hsk)?[ _]?(?:3\.0)?[ _-]*(?:level|band)?[ _-]*)([1-9])(?![\d.])"),
+    "jlpt": re.compile(r"(?:\bn|jlpt[ _-]n?|^)([1-5])\b"),
+}
+"""Levels as published tables write them: "HSK 1", "3", "7-9", "new-4", "N5", "JLPT JLPT_5"."""
+
+
+def _levels_of(cell: str, family: Family) -> list[int]:
+    """Return the places of the levels that a cell names."""
+    pattern = _LEVEL_CELLS.get(family.name)
+    if pattern is None:
+        return [family.levels.index(cell)] if cell in family.levels else []
+    found = pattern.findall(cell.casefold().replace("–", "-"))
+    if family.name == "jlpt":
+        return [family.levels.index(f"N{number}") for number in found]
+    return [min(int(number), len(family.levels)) - 1 for number in found]
+
+
+_SPLIT: Final = re.compile(r"[/／|｜、;；,，・]")
+_NOTE: Final = re.compile(r"[(（][^()（）]*[)）]$|[0-9０-９¹²³]+$")
+"""What stands behind a word: its part of speech or reading in brackets, a number that tells it from another."""
+_OPTIONAL: Final = re.compile(r"[(（]([^()（）]*)[)）]")
+_AFFIX_MARKS: Final = "~～〜…-－ 　"
+
+
+def _words_of(cell: str, language: str) -> Iterator[str]:
+    """Yield the words of a cell: of "爸爸｜爸" both, of "有（一）点儿" that with and without 一, "本" of "本（量）"."""
+    if language not in _UNSPACED_WORD_COLUMNS:
+        yield from cell.split("/")
+        return
+    for part in _SPLIT.split(cell):
+        word = _NOTE.sub("", _NOTE.sub("", part.strip())).strip(_AFFIX_MARKS)
+        yield _OPTIONAL.sub("", word).strip(_AFFIX_MARKS)
+        yield _OPTIONAL.sub(r"\1", word).strip(_AFFIX_MARKS)
 
 
 def _column(names: Row, asked: str | None, usual: Sequence[str]) -> int:

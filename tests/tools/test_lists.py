@@ -115,7 +115,7 @@ def test_what_no_dictionary_has_stays_where_dictionaries_have_gaps_unless_it_is_
 
 @pytest.mark.parametrize("file", sorted(FOLDER.glob("*.txt")), ids=lambda file: file.stem)
 def test_what_is_written_by_hand_can_be_read(file: Path) -> None:
-    sections = {"letters", "junk", "small", "names", "both", "acronyms", "added", "harmless", "unsafe"}
+    sections = {"letters", "junk", "small", "names", "both", "acronyms", "added", "harmless", "unsafe", "words"}
     lines = file.read_text().splitlines()
     assert {line.strip("[]") for line in lines if line.startswith("[")} <= sections
 

@@ -8,7 +8,7 @@ from tests.vocab.documents.books import zipped
 from vocab.errors import DocumentError, InvalidWordListError
 from vocab.lists.levels import FAMILIES, LevelRow
 from wordbound import published_levels
-from wordbound.published_levels import level_rows, read_table, word_families
+from wordbound.published_levels import level_rows, read_table, with_japanese_forms, word_families
 
 BY_NAME = {family.name: family for family in FAMILIES}
 
@@ -92,3 +92,58 @@ def test_what_is_no_such_table_is_refused(tmp_path: Path, data: bytes, result: s
 def test_a_cell_that_cannot_be_a_word_is_told_by_its_row(tmp_path: Path) -> None:
     with pytest.raises(InvalidWordListError, match="row 3: invisible"):
         level_rows(read_table(saved(tmp_path, "headword,CEFR\ncat,A1\nd\u200bg,A1\n")), BY_NAME["cefr-j"], {})
+
+
+HSK2 = "simplified\ttraditional\tlevel\n爱\t愛\tHSK 1\n学习\t學習\tHSK 1\n虽然\t雖然\t2\nx\tx\t9\n"
+HSK3 = """hanzi,pinyin,level
+爸爸｜爸,bàba,1
+（一）点儿,diǎnr,HSK 1
+本（量）,běn,HSK 3.0 Level 2
+点1,diǎn,new-3
+有（一）些,yǒuxiē,6
+一一,yīyī,7-9
+阿,ā,HSK 7–9
+安,ān,8
+无,wú,
+"""
+JLPT = """expression,reading,meaning,tags
+会う,あう,to meet,JLPT JLPT_5
+いい/よい,,good,JLPT JLPT_5
+～さん,,Mr,N5
+学校(がっこう),がっこう,school,JLPT N4
+行く,いく,to go,N1 N3
+水、お水,みず,water,2
+無,,none,common
+"""
+
+
+def test_hsk_tables_have_levels_in_several_spellings(tmp_path: Path) -> None:
+    table = read_table(saved(tmp_path, HSK2))
+    rows = [("爱", "1"), ("学习", "1"), ("虽然", "2")]
+    assert [row[:2] for row in level_rows(table, BY_NAME["hsk2"], {}, language="zh")] == rows
+    traditional = level_rows(table, BY_NAME["hsk2"], {}, language="zh-Hant")
+    assert [row.word for row in traditional] == ["愛", "學習", "雖然"]
+    found = level_rows(read_table(saved(tmp_path, HSK3)), BY_NAME["hsk3"], {}, language="zh")
+    assert [row[:2] for row in found] == [
+        ("爸爸", "1"), ("爸", "1"), ("点儿", "1"), ("一点儿", "1"), ("本", "2"), ("点", "3"),
+        ("有些", "6"), ("有一些", "6"), ("一一", "7-9"), ("阿", "7-9"), ("安", "7-9"),
+    ]  # fmt: skip
+
+
+def test_a_table_with_both_hsk_versions_gives_each(tmp_path: Path) -> None:
+    table = read_table(saved(tmp_path, 'simplified,level\n爱,"new-1, old-3"\n'))
+    assert level_rows(table, BY_NAME["hsk2"], {}, language="zh") == [LevelRow("爱", "3")]
+    assert level_rows(table, BY_NAME["hsk3"], {}, language="zh") == [LevelRow("爱", "1")]
+
+
+def test_jlpt_tables_name_the_easiest_level_first(tmp_path: Path) -> None:
+    found = level_rows(read_table(saved(tmp_path, JLPT)), BY_NAME["jlpt"], {}, language="ja")
+    assert [row[:2] for row in found] == [
+        ("会う", "N5"), ("いい", "N5"), ("よい", "N5"), ("さん", "N5"), ("学校", "N4"), ("行く", "N3"), ("水", "N2"),
+        ("お水", "N2"),
+    ]  # fmt: skip
+
+
+def test_japanese_words_get_their_forms_and_the_grammars_words() -> None:
+    rows = with_japanese_forms([LevelRow("会う", "N5"), LevelRow("た", "N4")], {"会う", "会わ", "会っ", "を", "た"})
+    assert rows == [LevelRow("を", "N5"), LevelRow("会う", "N5", ("会わ", "会っ")), LevelRow("た", "N4")]

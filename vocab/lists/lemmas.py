@@ -1,9 +1,10 @@
 """Rank a list by lemma: all listed forms of a lemma share one rank.
 
-simplemma maps forms to lemmas, by a dictionary per language and rules for words that it lacks. A lemma that is not
-listed itself is not added.
+simplemma maps forms to lemmas, by a dictionary per language and rules for words that it lacks; ``japanese`` has rules
+of its own. A lemma that is not listed itself is not added.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from typing import Final
@@ -13,6 +14,7 @@ from simplemma.strategies.dictionaries.dictionary_factory import SUPPORTED_LANGU
 
 from vocab.errors import NoLemmasError
 from vocab.lists.cleaned import DOTTED_I_LANGUAGES
+from vocab.lists.japanese import lemmas_of_forms
 from vocab.lists.wordlists import WordList
 from vocab.marks import APOSTROPHES, BLANK
 
@@ -25,7 +27,7 @@ _GERMAN: Final = frozenset({"de", "lb"})
 
 def lemma_languages() -> list[str]:
     """Return the languages whose lemmas are known, sorted."""
-    return sorted({*SUPPORTED_LANGUAGES, *DICTIONARY_OF})
+    return sorted({*SUPPORTED_LANGUAGES, *DICTIONARY_OF, "ja"})
 
 
 def group_by_lemma(word_list: WordList) -> WordList:
@@ -35,18 +37,23 @@ def group_by_lemma(word_list: WordList) -> WordList:
     is not kept.
 
     Raises:
-        NoLemmasError: simplemma has no dictionary of the language.
+        NoLemmasError: There is neither a dictionary of simplemma's of the language, nor are there rules.
     """
+    lemmas_of: Callable[[str], tuple[str, ...]]
     code = DICTIONARY_OF.get(word_list.language, word_list.language)
-    if code not in SUPPORTED_LANGUAGES:
+    if code == "ja":
+        known = lemmas_of_forms(word_list.words)
+        lemmas_of = lambda word: known.get(word, (word,))  # noqa: E731
+    elif code in SUPPORTED_LANGUAGES:
+        lemmas_of = _Lemmas(code, word_list).of
+    else:
         raise NoLemmasError(
             f"There are no lemmas for {word_list.lang!r}: leave out unit 'lemma', or choose a list of one of these "
             f"languages: {', '.join(lemma_languages())}."
         )
-    lemmas = _Lemmas(code, word_list)
     rank_of_lemma: dict[str, int] = {}
     ranks = [
-        min(rank_of_lemma.setdefault(lemma, len(rank_of_lemma)) for lemma in lemmas.of(word))
+        min(rank_of_lemma.setdefault(lemma, len(rank_of_lemma)) for lemma in lemmas_of(word))
         for word in word_list.words
     ]
     # A lemma all of whose words have a better rank through another one leaves a hole.

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from vocab.csv_cells import read_cell, write_csv
 from vocab.errors import InvalidWordListError, UnknownLevelError
 from vocab.lists.entries import clean_entry
-from vocab.lists.wordlists import check_language, language_of
+from vocab.lists.wordlists import check_language, language_of, unspaced_language
 
 MAX_FILE_BYTES: Final = 16 * 2**20
 """Of a file of levels. Costs ten times its size while it is read. The longest published list has 1 MB."""
@@ -52,6 +52,11 @@ class Family:
     def level_names(self) -> tuple[str, ...]:
         return tuple(self.prefix + level for level in self.levels) or (self.name,)
 
+    @property
+    def only_language(self) -> str | None:
+        """Return the language where there is one, and of those in several scripts the first; None of several."""
+        return self.languages[0] if len(set(map(language_of, self.languages))) == 1 else None
+
     def file_name(self, language: str) -> str:
         return f"{language}_{self.name}.csv"
 
@@ -77,6 +82,18 @@ FAMILIES: Final = (
     Family(
         "kelly", "Kelly lists", ("ar", "el", "en", "it", "nb", "no", "pl", "ru", "sv"), _CEFR, "kelly-",
         "by language, in part for non-commercial use only", "spraakbanken.gu.se",
+    ),
+    Family(
+        "hsk2", "HSK vocabulary of 2012, Center for Language Education and Cooperation", ("zh", "zh-Hant"),
+        tuple("123456"), "hsk2-", "says nothing of passing it on", "chinesetest.cn",
+    ),
+    Family(
+        "hsk3", "HSK vocabulary of the standard of 2021 or the syllabus of 2025", ("zh", "zh-Hant"),
+        (*"123456", "7-9"), "hsk3-", "a standard of the Ministry of Education of China", "chinesetest.cn",
+    ),
+    Family(
+        "jlpt", "JLPT vocabulary as teachers have put it together: there is no official list since 2010", ("ja",),
+        ("N5", "N4", "N3", "N2", "N1"), "", "by collection, often CC BY or CC BY-SA", "tanos.co.uk/jlpt",
     ),
     Family(
         "grade", "list of your own by school years", (), tuple(map(str, range(1, 13))), "grade-",
@@ -174,11 +191,11 @@ def _family(level: str, lang: str | None) -> tuple[Family, str]:
     families = [family for family in FAMILIES if level in family.level_names or level in family.levels]
     if lang is None:
         family = families[0]
-        if len(family.languages) != 1:
+        if family.only_language is None:
             raise UnknownLevelError(f"The level {level!r} is there for several languages: name one by 'lang'.")
-        return family, family.languages[0]
+        return family, family.only_language
     check_language(lang)
-    language = language_of(lang)
+    language = unspaced_language(lang) or language_of(lang)
     for family in families:
         if not family.languages or language in family.languages:
             return family, language

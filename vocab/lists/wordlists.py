@@ -159,8 +159,9 @@ def load_word_list(
 def reference_dictionary(lang: str) -> tuple[str, ...]:
     """Return the words that a text of an unspaced language is segmented into, in rank order.
 
-    They are the language's whole built-in list, unsafe words included; ``lang`` is any name of
-    ``unspaced_language``. Reading it takes half a second, and nothing is cached.
+    They are the language's whole built-in list, unsafe words included, and of traditional Chinese also the simplified
+    one: 最后 is no 最 and 后. ``lang`` is any name of ``unspaced_language``. Reading takes half a second, and nothing is
+    cached.
 
     Raises:
         UnknownLanguageError: ``lang`` is no unspaced language.
@@ -168,7 +169,10 @@ def reference_dictionary(lang: str) -> tuple[str, ...]:
     language = unspaced_language(lang)
     if language is None:
         raise UnknownLanguageError(f"There is no reference dictionary of {lang[:40]!r}, only of zh, zh-Hant, ja, th.")
-    return load_word_list(language, None, safe=False).words
+    words = load_word_list(language, None, safe=False).words
+    if language != "zh-Hant":
+        return words
+    return tuple(dict.fromkeys((*words, *load_word_list("zh", None, safe=False).words)))
 
 
 def inline_word_list(words: Sequence[str], lang: str | None) -> WordList:

@@ -17,7 +17,7 @@ from vocab.lists.levels import (
     read_levels,
     write_levels,
 )
-from vocab.lists.wordlists import check_language, words_with
+from vocab.lists.wordlists import check_language, reference_dictionary, unspaced_language, words_with
 from vocab.options import DEFAULT_OPTIONS, Case, End, Layout, ListOptions, Punctuation
 from vocab.text.grammar import Dialect, write_grammar
 from wordbound.cli.commands import InputError
@@ -30,7 +30,7 @@ from wordbound.cli.lists import (
     SourceOption,
     UnitOption,
 )
-from wordbound.published_levels import level_rows, read_table, word_families
+from wordbound.published_levels import level_rows, read_table, with_japanese_forms, word_families
 
 _BY_NAME: Final = {family.name: family for family in FAMILIES}
 
@@ -109,12 +109,15 @@ def _import(
     if name not in _BY_NAME:
         raise typer.BadParameter(f"--import needs --family, one of {', '.join(_BY_NAME)}")
     family = _BY_NAME[name]
-    language = lang or (family.languages[0] if len(family.languages) == 1 else None)
+    language = lang or family.only_language
     if language is None:
         raise typer.BadParameter(f"--family {name} needs --lang TAG")
     check_language(language)
+    language = unspaced_language(language) or language
     by_word = {} if forms is None else word_families(read_table(forms))
-    rows = level_rows(read_table(path), family, by_word, word_column, level_column)
+    rows = level_rows(read_table(path), family, by_word, word_column, level_column, language)
+    if language == "ja":
+        rows = with_japanese_forms(rows, frozenset(reference_dictionary(language)))
     folder.mkdir(parents=True, exist_ok=True)
     output = folder / family.file_name(language)
     output.write_text(write_levels(rows), encoding="utf-8", newline="\n")

@@ -203,7 +203,9 @@ class TestDifferences:
 
     def test_all_of_them_are_made_for_the_wordfreq_installed(self) -> None:
         for lang in cleaned_languages():
-            raw = load_word_list(lang, None, source="wordfreq").words
+            # wordfreq has no Thai, and traditional Chinese is made from its simplified list.
+            base = {"zh-Hant": "zh"}.get(lang, lang)
+            raw = () if lang == "th" else load_word_list(base, None, source="wordfreq").words
             differences = differences_of(lang)
             assert differences is not None
             assert (differences.raw_digest, len(differences.verdicts)) == (digest_of(raw), len(raw)), lang

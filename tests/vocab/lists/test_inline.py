@@ -114,7 +114,7 @@ class TestInlineWordList:
             inline_word_list(["x"], lang)
         assert len(str(raised.value)) < 300
 
-    @pytest.mark.parametrize("lang", ["lo", "km", "my", "yue-HK"])
+    @pytest.mark.parametrize("lang", ["lo", "km", "my", "wuu", "yue-Hant-HK"])
     def test_a_language_without_spaces_and_dictionary_is_refused(self, lang: str) -> None:
         with pytest.raises(UnsupportedScriptError, match="without spaces"):
             inline_word_list(["x"], lang)

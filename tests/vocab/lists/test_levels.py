@@ -127,3 +127,15 @@ def test_a_file_that_was_written_is_read_again(tmp_path: Path) -> None:
 def test_no_two_levels_have_one_name() -> None:
     assert len(set(LEVEL_NAMES)) == len(LEVEL_NAMES)
     assert len({family.name for family in FAMILIES}) == len(FAMILIES)
+
+
+def test_levels_of_unspaced_languages_are_named_by_their_script(tmp_path: Path) -> None:
+    (tmp_path / "zh_hsk3.csv").write_text("word,level\n爱,1\n阿,7-9\n", encoding="utf-8")
+    (tmp_path / "zh-Hant_hsk3.csv").write_text("word,level\n愛,1\n", encoding="utf-8")
+    (tmp_path / "ja_jlpt.csv").write_text("word,level,forms\n会う,N5,会い\n行く,N4,\n", encoding="utf-8")
+    assert resolve_level("hsk3-1", None, tmp_path) == ("zh", None, ("爱",))
+    assert resolve_level("hsk3-7-9", "zh-CN", tmp_path) == ("zh", None, ("爱", "阿"))
+    assert resolve_level("hsk3-6", "zh-TW", tmp_path) == ("zh-Hant", None, ("愛",))
+    assert resolve_level("N4", None, tmp_path) == ("ja", None, ("会う", "会い", "行く"))
+    with pytest.raises(UnknownLevelError, match=r"zh_hsk2\.csv"):
+        resolve_level("hsk2-1", "zh", tmp_path)
