@@ -25,7 +25,7 @@ from deployments.errors import EngineError, printable
 from deployments.replica.engine import configuration, engine
 from deployments.replica.prompts.plain_text import PlainText
 from deployments.settings.service import Settings
-from vocab.lists.wordlists import language_of
+from vocab.lists.wordlists import language_of, unspaced_language
 
 Messages = list[dict[str, Any]]
 
@@ -60,6 +60,7 @@ SIMPLE_WORDS_HINTS: Final[dict[str, str]] = {
     "id": "Gunakan kata-kata yang sederhana dan umum, dan tulislah kalimat yang pendek dan lengkap.",
     "is": "Notaðu einföld, algeng orð og skrifaðu stuttar, heilar setningar.",
     "it": "Usa parole semplici e comuni e scrivi frasi brevi e complete.",
+    "ja": "やさしい普通の言葉を使い、短くて完全な文で書いてください。",
     "ko": "쉽고 흔한 단어를 쓰고, 짧고 완전한 문장으로 쓰세요.",
     "la": "Utere verbis simplicibus et usitatis, et scribe sententias breves et plenas.",
     "lt": "Vartok paprastus, įprastus žodžius ir rašyk trumpus, užbaigtus sakinius.",
@@ -80,10 +81,13 @@ SIMPLE_WORDS_HINTS: Final[dict[str, str]] = {
     "sv": "Använd enkla, vanliga ord och skriv korta, fullständiga meningar.",
     "sw": "Tumia maneno rahisi na ya kawaida, na andika sentensi fupi na kamili.",
     "ta": "எளிய, பொதுவான சொற்களைப் பயன்படுத்தி, சிறிய, முழுமையான வாக்கியங்களை எழுதுங்கள்.",
+    "th": "ใช้คำที่ง่ายและพบบ่อย และเขียนเป็นประโยคสั้น ๆ ที่สมบูรณ์",
     "tr": "Basit, yaygın kelimeler kullan ve kısa, tam cümleler yaz.",
     "uk": "Використовуй прості, поширені слова й пиши короткі завершені речення.",
     "ur": "آسان اور عام الفاظ استعمال کریں اور چھوٹے، مکمل جملے لکھیں۔",
     "vi": "Hãy dùng những từ đơn giản, thông dụng và viết câu ngắn, trọn vẹn.",
+    "zh": "请使用简单常见的词语，写简短完整的句子。",
+    "zh-Hant": "請使用簡單常見的詞語，寫簡短完整的句子。",
 }
 """By language. Serbian has none: its list may be in either script, and a line in the other would mislead."""
 
@@ -103,6 +107,10 @@ MUST_USE_HINTS: Final = {
     "pt": "Use também estas palavras:",
     "ru": "Используй также эти слова:",
     "tr": "Şu kelimeleri de kullan:",
+    "ja": "次の言葉も使ってください：",
+    "th": "ใช้คำเหล่านี้ด้วย:",
+    "zh": "也请使用这些词语：",
+    "zh-Hant": "也請使用這些詞語：",
 }
 """By language, what stands before the words that have to occur; English elsewhere."""
 
@@ -114,7 +122,7 @@ def hint_line(lang: str | None, must_use: Sequence[str] = (), *, n_words: int | 
 
     It is English where the list has no language or no line. The size is written as in the names of levels.
     """
-    language = language_of(lang or "en")
+    language = unspaced_language(lang or "en") or language_of(lang or "en")
     language = _ALIASES.get(language, language)
     line = SIMPLE_WORDS_HINTS.get(language, ENGLISH)
     if n_words is not None:
