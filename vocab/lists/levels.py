@@ -55,7 +55,8 @@ class Family:
     @property
     def only_language(self) -> str | None:
         """Return the language where there is one, and of those in several scripts the first; None of several."""
-        return self.languages[0] if len(set(map(language_of, self.languages))) == 1 else None
+        is_one = len({language.partition("-")[0] for language in self.languages}) == 1
+        return self.languages[0] if is_one else None
 
     def file_name(self, language: str) -> str:
         return f"{language}_{self.name}.csv"

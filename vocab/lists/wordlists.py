@@ -160,8 +160,7 @@ def reference_dictionary(lang: str) -> tuple[str, ...]:
     """Return the words that a text of an unspaced language is segmented into, in rank order.
 
     They are the language's whole built-in list, unsafe words included, and of traditional Chinese also the simplified
-    one: 最后 is no 最 and 后. ``lang`` is any name of ``unspaced_language``. Reading takes half a second, and nothing is
-    cached.
+    one: 最后 is no 最 and 后. ``lang`` is any name of ``unspaced_language``. Nothing is cached.
 
     Raises:
         UnknownLanguageError: ``lang`` is no unspaced language.
