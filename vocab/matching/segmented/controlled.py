@@ -217,9 +217,7 @@ class SegmentedControls(ControlledStates):
         index = next(i for i, one in enumerate(self._controls.must_use) if one.ranks == ranks)
         tokens = self._own.text.tokens
         labels = self._own.text.trie.own_labels
-        return max(
-            (sum(tokens.fewest_tokens(int(labels[n]))[0] for n in word) for word in self._wanted[index]), default=0
-        )
+        return max((sum(tokens.fewest_tokens(int(labels[n])) for n in word) for word in self._wanted[index]), default=0)
 
     def _nodes_of(self, ranks: tuple[int, ...]) -> kernels.Int64Array:
         """Return the nodes on the ways to words of these ranks, int64."""

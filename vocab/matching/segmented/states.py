@@ -17,7 +17,7 @@ from vocab.arrays.kernels import AddressTable, address_of
 from vocab.automaton.compiled_list import CompiledList
 from vocab.automaton.dictionary_trie import UNLISTED, DictionaryTrie
 from vocab.automaton.overlay import Overlay
-from vocab.automaton.token_trie import TokenTrie
+from vocab.automaton.token_trie import UNSPELLED, TokenTrie
 from vocab.marks import LINE_BREAK
 from vocab.matching.mask_kernels import NEVER_ENDS, NO_BUDGET
 from vocab.matching.masks import NO_TOKENS
@@ -139,8 +139,9 @@ class SegmentedText:
     def _tokens_of(self, chars: Int32Array) -> Int32Array:
         """Return how few tokens spell each character."""
         unique, places = np.unique(chars, return_inverse=True)
-        counts = [self.tokens.fewest_tokens(char)[0] for char in unique.tolist()]
-        return np.asarray(counts, dtype=np.int32)[places]
+        counts = np.asarray([self.tokens.fewest_tokens(char) for char in unique.tolist()], dtype=np.int32)
+        counts[counts == UNSPELLED] = NEVER_ENDS
+        return counts[places]
 
 
 @dataclass(frozen=True, slots=True)
