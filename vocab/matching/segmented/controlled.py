@@ -22,6 +22,8 @@ from vocab.matching.states import State
 MAX_MASKS: Final = 256
 """Limited masks cached by one text: each takes some milliseconds and the bytes of a row."""
 
+_SPARE_WORDS: Final = 2
+
 
 class SegmentedControls(ControlledStates):
     """``SegmentedStates`` of longest match under the controls of one request; not thread-safe."""
@@ -128,7 +130,8 @@ class SegmentedControls(ControlledStates):
         """Return whether a required word must come now: by pace, by budget, or as the last words of the text."""
         controls = self._controls
         words_left = controls.max_sentence_words - after.num_words
-        is_last_place = after.num_sentences >= controls.max_sentences and words_left <= sum(missing)
+        # A token may hold several words.
+        is_last_place = after.num_sentences >= controls.max_sentences and words_left <= sum(missing) + _SPARE_WORDS
         return is_last_place or self._n_words_when_due(missing, budget) == NO_WORDS
 
     def _force(self, out: Int32Array, reading: int, missing: Iterable[int]) -> None:
@@ -213,11 +216,11 @@ class SegmentedControls(ControlledStates):
         return progress
 
     def _cost_of(self, ranks: tuple[int, ...]) -> int:
-        """Return how many tokens one of these words takes at most."""
+        """Return how many tokens one of these words takes at most, and a mark before it."""
         index = next(i for i, one in enumerate(self._controls.must_use) if one.ranks == ranks)
-        tokens = self._own.text.tokens
-        labels = self._own.text.trie.own_labels
-        return max((sum(tokens.fewest_tokens(int(labels[n])) for n in word) for word in self._wanted[index]), default=0)
+        tokens, labels = self._own.text.tokens, self._own.text.trie.own_labels
+        costs = [sum(tokens.fewest_tokens(int(labels[node])) for node in word) for word in self._wanted[index]]
+        return 1 + max(costs, default=0)
 
     def _nodes_of(self, ranks: tuple[int, ...]) -> kernels.Int64Array:
         """Return the nodes on the ways to words of these ranks, int64."""

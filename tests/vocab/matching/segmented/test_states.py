@@ -23,7 +23,7 @@ def few_marks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def tokens_of(row: Int32Array) -> list[int]:
-    return np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")).tolist()
+    return [int(token) for token in np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))]
 
 
 def row_of(states: SegmentedStates) -> Int32Array:
