@@ -13,7 +13,8 @@ from vocab.lists.wordlists import WordList
 from vocab.matching.controls import Controls, NewWords, RequiredWord
 from vocab.matching.matcher import Matcher
 from vocab.matching.segmented.controlled import SegmentedControls
-from vocab.matching.segmented.states import SegmentedStates, SegmentedText
+from vocab.matching.segmented.states import SegmentedStates
+from vocab.matching.segmented.text import SegmentedText
 from vocab.options import ListOptions
 from vocab.text.reader import TextReader
 from vocab.text.segmenter import Dictionary

@@ -9,7 +9,8 @@ from vocab.automaton.dictionary_trie import ReferenceWords, build_segmented, bui
 from vocab.automaton.token_trie import TokenTrie
 from vocab.automaton.tokenizer import Speller, TokenizerFacts
 from vocab.lists.wordlists import WordList
-from vocab.matching.segmented.states import SegmentedStates, SegmentedText
+from vocab.matching.segmented.states import SegmentedStates
+from vocab.matching.segmented.text import SegmentedText
 from vocab.options import ListOptions
 from vocab.text.changes import ListChanges
 from vocab.text.gaps import build_gap_automaton
